@@ -1,0 +1,2 @@
+//! The program `weir`.
+fn main() {}

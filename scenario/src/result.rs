@@ -1,0 +1,203 @@
+//! What a run yields, in the same form from every arm (live link, lab, simulator).
+//!
+//! The summary is JSON, the samples are tables. Field names carry their unit.
+
+use serde::{Deserialize, Serialize};
+
+/// One run of one scenario.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Title of the scenario.
+    pub title: String,
+    /// Where it ran: `lab`, `run` or `sim`.
+    pub arm: String,
+    /// Length of the measured part (after the warm-up), in seconds.
+    pub duration_s: f64,
+    /// Start of the measured part, in seconds after the start of the run.
+    pub warmup_s: f64,
+    /// One entry for each link and direction that was managed.
+    pub links: Vec<LinkSummary>,
+    /// One entry for each flow, where the arm knows flows.
+    pub flows: Vec<FlowSummary>,
+    /// How disturbed the host was while it measured; absent in the simulator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostJitter>,
+    /// Things a reader must know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// One direction of one link.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkSummary {
+    /// Name of the link and direction, such as `a_to_b`.
+    pub name: String,
+    /// The algorithm on it.
+    pub aqm: String,
+    /// The configured rate in bit/s, by the link's byte accounting; 0 when unshaped.
+    pub rate_bps: f64,
+    /// Byte accounting of rates and utilization: `line`, `frame` or `ip`.
+    pub accounting: String,
+    /// Packets delivered in the measured part.
+    pub packets: u64,
+    /// Bytes delivered in the measured part, by the link's accounting.
+    pub bytes: u64,
+    /// Delivered rate divided by the configured rate; 0 when unshaped.
+    pub utilization: f64,
+    /// Queueing delay (sojourn time) of the delivered packets.
+    pub delay_ms: Spread,
+    /// Packets discarded by the algorithm.
+    pub drops: u64,
+    /// Packets discarded because the buffer was full.
+    pub overflows: u64,
+    /// Packets marked CE.
+    pub marks: u64,
+    /// Set point at the end, in milliseconds, where the algorithm has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setpoint_ms: Option<f64>,
+    /// Frames that could not be parsed or forwarded, by reason.
+    pub faults: Vec<(String, u64)>,
+}
+
+/// Mean and percentiles of a quantity.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+/// One flow.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// Number of the flow, counted over all groups of the scenario from 0.
+    pub id: u32,
+    /// Index of the `[[flows]]` table it came from.
+    pub group: u32,
+    /// Congestion control.
+    pub congestion: String,
+    /// Application bytes received in the measured part divided by the time the flow was active in it.
+    pub goodput_bps: f64,
+    /// Segments the sender's kernel sent again, over the whole run.
+    pub retransmits: u64,
+    /// Smoothed RTT as the sender's kernel saw it, mean over the samples, in milliseconds.
+    pub rtt_ms: f64,
+}
+
+/// How late the packet loop was called, as measured by itself during the run.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct HostJitter {
+    /// Gap between two turns of the packet loop, in milliseconds.
+    pub gap_ms: Spread,
+    /// Share of time spent in gaps above one millisecond.
+    pub stalled_share: f64,
+    /// Whether the loop had a real-time scheduling class.
+    pub realtime: bool,
+    /// Whether the loop had a core of its own.
+    pub own_core: bool,
+}
+
+/// One row of the link's sample table.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct LinkSample {
+    /// End of the sampling period, in seconds after the start of the run.
+    pub t_s: f64,
+    /// Arriving rate in the period, in bit/s by the link's accounting.
+    pub arrived_bps: f64,
+    /// Delivered rate in the period, in bit/s by the link's accounting.
+    pub delivered_bps: f64,
+    /// Mean sojourn time of the packets delivered in the period, in ms.
+    pub delay_mean_ms: f64,
+    /// Largest sojourn time in the period, in ms.
+    pub delay_max_ms: f64,
+    /// Backlog at the end of the period, in bytes.
+    pub backlog_bytes: u64,
+    /// Set point at the end of the period, in ms; NaN where there is none.
+    pub setpoint_ms: f64,
+    /// Packets discarded by the algorithm in the period.
+    pub drops: u64,
+    /// Packets discarded for lack of room in the period.
+    pub overflows: u64,
+    /// Packets marked in the period.
+    pub marks: u64,
+    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point); 0 without steering.
+    pub table_state: u8,
+    /// Virtual backlog in bytes; 0 while the virtual queue is not in charge.
+    pub virtual_backlog_bytes: u64,
+    /// Rate of the virtual queue in bit/s; 0 while it is not in charge.
+    pub virtual_rate_bps: f64,
+}
+
+/// One row of the flows' sample table, from the sender's kernel (`tcp_info`).
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct FlowSample {
+    /// Seconds after the start of the run.
+    pub t_s: f64,
+    /// Number of the flow.
+    pub flow: u32,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments; 0 while it is infinite.
+    pub ssthresh: u32,
+    /// Smoothed RTT in microseconds.
+    pub rtt_us: u32,
+    /// Variation of the RTT in microseconds.
+    pub rttvar_us: u32,
+    /// Segments sent again so far.
+    pub retransmits: u32,
+    /// Bytes acknowledged so far.
+    pub bytes_acked: u64,
+    /// Delivery rate as the kernel estimates it, in bit/s.
+    pub delivery_bps: u64,
+}
+
+/// One move of the set point, with its reason in words and numbers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SteeringEvent {
+    /// Seconds after the start of the run.
+    pub t_s: f64,
+    /// Name of the link and direction.
+    pub link: String,
+    /// The rule that moved it, such as `lower` or `raise`.
+    pub rule: String,
+    /// Set point before, in ms.
+    pub from_ms: f64,
+    /// Set point after, in ms.
+    pub to_ms: f64,
+    /// What was measured, by name: rates, depth, variance, state of Table I.
+    pub measured: Vec<(String, f64)>,
+}
+
+/// Everything of one run: what `weir lab` writes and the charts are drawn from.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Recording {
+    /// The summary.
+    pub summary: Summary,
+    /// Samples for each link of the summary, in its order.
+    pub link_samples: Vec<Vec<LinkSample>>,
+    /// Samples of the flows, in order of time.
+    pub flow_samples: Vec<FlowSample>,
+    /// Moves of set points, in order of time.
+    pub events: Vec<SteeringEvent>,
+}
+
+/// A claim of a paper and what became of it here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Claim {
+    /// Short name, such as `A5`.
+    pub id: String,
+    /// The claim in a sentence.
+    pub text: String,
+    /// What was expected, in numbers.
+    pub expected: String,
+    /// What was measured, in numbers.
+    pub measured: String,
+    /// Whether it held.
+    pub held: bool,
+}
