@@ -1,1 +1,225 @@
-//! aqm
+//! The AQM contract and the algorithms.
+//!
+//! An AQM is a pure step machine: a plain value that is asked one question per packet and answers with a
+//! [`Verdict`]. Time, the state of the queue and dice are arguments ([`Moment`]). Whoever asks is a *host*
+//! (dataplane, simulator, test): hosts own packets, loops and limits.
+//!
+//! Deliberately absent: clocks, random sources, allocation, I/O, logging.
+//!
+//! What a host does, in order:
+//!
+//! 1. A packet arrives. No room for it: [`Aqm::on_overflow`], and the packet is discarded. Room:
+//!    [`Aqm::on_enqueue`]; on [`Verdict::Drop`] the packet is discarded, otherwise it is stored.
+//! 2. The link is free. The head leaves the FIFO and [`Aqm::on_dequeue`] is asked; on [`Verdict::Drop`]
+//!    the packet is discarded and the next head is asked at the same time.
+//! 3. The FIFO ran empty: [`Aqm::on_empty`].
+//! 4. [`Aqm::next_wakeup`] says when [`Aqm::on_wakeup`] is due. The host may be late, never early.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod params;
+
+pub mod algorithms;
+
+pub use algorithms::{AnyAqm, Visitor, names, visit, visit_all};
+#[doc(hidden)]
+pub use params::checked as __checked;
+pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
+
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable: such a packet can only be dropped.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, and the identifier of L4S (RFC 9331).
+    Ect1 = 1,
+    /// ECN-capable.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The ECN field from the two low bits of a traffic class octet.
+    pub const fn from_bits(bits: u8) -> Ecn {
+        match bits & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// Whether a signal may be a mark. A packet that is CE already counts as marked when signalled again.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
+    }
+}
+
+/// What an algorithm may know about a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// When the host received it.
+    pub arrived: Time,
+    /// Its size by the link's byte accounting.
+    pub len: Bytes,
+    /// Number of the packet in order of arrival at this queue.
+    pub seq: u64,
+    /// Hash of the flow it belongs to.
+    pub flow: u32,
+    /// Its ECN field.
+    pub ecn: Ecn,
+}
+
+/// What an algorithm may know about the queue.
+///
+/// At enqueue the packet in question is not counted; at dequeue it has been taken out already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// Bytes stored.
+    pub backlog: Bytes,
+    /// Packets stored.
+    pub packets: u32,
+    /// Sojourn time of the packet that left last; zero while the queue is empty.
+    pub delay: Duration,
+    /// Rate at which the queue is served.
+    pub rate: Rate,
+}
+
+/// When a question is asked, and of which queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// The time of the host. It never runs backwards.
+    pub now: Time,
+    /// The queue in question.
+    pub queue: View,
+    /// Uniformly distributed random bits, fresh at each call to an algorithm with [`Aqm::ROLLS`], else zero.
+    pub dice: u64,
+}
+
+/// Why a packet was signalled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// There was no room, or an algorithm's own size limit was reached.
+    Overflow,
+    /// The delay or backlog stood above the set point.
+    SetPoint,
+    /// The dice of a random early discard.
+    Chance,
+}
+
+/// The answer to one question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Verdict {
+    /// The packet goes on.
+    Forward,
+    /// The packet goes on with CE set. Only for ECN-capable packets.
+    Mark(Cause),
+    /// The packet is discarded.
+    Drop(Cause),
+}
+
+impl Verdict {
+    /// A congestion signal for `p`: a mark where both sides can, else a drop.
+    pub fn signal(p: &Packet, ecn: bool, cause: Cause) -> Verdict {
+        if ecn && p.ecn.is_capable() { Verdict::Mark(cause) } else { Verdict::Drop(cause) }
+    }
+}
+
+/// Something the host learned that is neither an arrival nor a departure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Sample {
+    /// A round-trip time.
+    Rtt(Duration),
+    /// The rate the link delivers now.
+    LinkRate(Rate),
+    /// Bytes in flight.
+    Inflight(Bytes),
+}
+
+/// The delay set point of an algorithm: what steering moves.
+pub trait Setpoint {
+    /// The set point in force.
+    fn get(&self) -> Duration;
+    /// Moves the set point, clamped to the declared range of its parameter; returns what is in force then.
+    fn set(&mut self, to: Duration) -> Duration;
+}
+
+/// An active queue management algorithm. See the [crate documentation](crate) for who calls what when.
+pub trait Aqm {
+    /// Whether the algorithm uses [`Moment::dice`]; hosts do not roll for those that don't.
+    const ROLLS: bool = false;
+
+    /// A packet wants in.
+    fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+        let _ = (m, p);
+        Verdict::Forward
+    }
+
+    /// A packet left the FIFO and is about to be sent.
+    fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+        let _ = (m, p);
+        Verdict::Forward
+    }
+
+    /// The queue ran empty.
+    fn on_empty(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// The host discarded an arriving packet for lack of room.
+    fn on_overflow(&mut self, m: &Moment, p: &Packet) {
+        let _ = (m, p);
+    }
+
+    /// When the algorithm wants [`Aqm::on_wakeup`] next.
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+
+    /// The wakeup asked for; possibly late.
+    fn on_wakeup(&mut self, m: &Moment) {
+        let _ = m;
+    }
+
+    /// The host learned something from outside.
+    fn on_sample(&mut self, now: Time, s: Sample) {
+        let _ = (now, s);
+    }
+
+    /// What steering may move.
+    fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
+        None
+    }
+
+    /// Shows inner variables by name, for traces and displays.
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        let _ = plot;
+    }
+}
+
+/// An entry of THE LIST: an [`Aqm`] with a name, checked parameters and its papers.
+pub trait Algorithm: Aqm + Clone + Send + 'static {
+    /// The name in configurations; also the stem of its files.
+    const NAME: &'static str;
+    /// What it does, in one sentence.
+    const SUMMARY: &'static str;
+    /// The paper or RFC it is written from.
+    const SOURCE: &'static str;
+    /// The parameter that is its delay set point, where it has one.
+    const SETPOINT: Option<&'static str>;
+    /// Its parameters.
+    type Params: Params;
+
+    /// A fresh instance that starts at `start`.
+    fn new(params: &Self::Params, start: Time) -> Self;
+}

@@ -49,8 +49,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
         what: "a rate",
         example: "\"1Gbit/s\" or \"20Mbit/s\" (units: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s)",
     };
-    let units =
-        [("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
+    let units = [("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
     scaled(text, &units, error).map(Rate::from_bps_f64)
 }
 
@@ -94,8 +93,7 @@ impl fmt::Display for Duration {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units =
-            [(1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
+        let units = [(1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
         with_unit(f, self.as_bps_f64(), &units)
     }
 }

@@ -1,0 +1,94 @@
+//! THE LIST of algorithms, and what is made from it.
+//!
+//! Adding an algorithm is one file beside this one and one line in the list below. Names, checked
+//! parameters, `weir list` and `weir explain`, TOML, steering, conformance, benchmarks and fuzzing follow.
+
+use crate::{Algorithm, Aqm, Moment, Packet, Sample, Setpoint, Verdict};
+use weir_units::Time;
+
+/// Something to do with an algorithm, generic over which one it is.
+///
+/// Hosts build their inner loop in `visit`, so that dispatch happens once per port and not per packet.
+pub trait Visitor {
+    /// What comes out.
+    type Output;
+    /// Does it with algorithm `A`.
+    fn visit<A: Algorithm>(self) -> Self::Output;
+}
+
+/// From lines `module => Type` this makes the modules, [`names`], [`visit`], [`visit_all`] and [`AnyAqm`].
+macro_rules! algorithms {
+    ($($(#[$gate:meta])* $module:ident => $ty:ident,)*) => {
+        $($(#[$gate])* pub mod $module;)*
+
+        /// The names of all algorithms, in the order of the list.
+        pub fn names() -> &'static [&'static str] {
+            &[$($(#[$gate])* <$module::$ty as Algorithm>::NAME),*]
+        }
+
+        /// Does something with the algorithm of that name; `None` if there is none.
+        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {
+                return Some(visitor.visit::<$module::$ty>());
+            })*
+            None
+        }
+
+        /// Does something with every algorithm in turn.
+        pub fn visit_all<V: Visitor + Clone>(visitor: V, mut each: impl FnMut(V::Output)) {
+            $($(#[$gate])* each(visitor.clone().visit::<$module::$ty>());)*
+        }
+
+        /// Any algorithm of the list as one type, for places where ten nanoseconds do not matter.
+        #[derive(Clone)]
+        #[allow(missing_docs)]
+        pub enum AnyAqm {
+            $($(#[$gate])* $ty($module::$ty),)*
+        }
+
+        $($(#[$gate])* impl From<$module::$ty> for AnyAqm {
+            fn from(aqm: $module::$ty) -> AnyAqm {
+                AnyAqm::$ty(aqm)
+            }
+        })*
+
+        impl Aqm for AnyAqm {
+            const ROLLS: bool = true;
+            fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_enqueue(m, p),)* }
+            }
+            fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_dequeue(m, p),)* }
+            }
+            fn on_empty(&mut self, now: Time) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_empty(now),)* }
+            }
+            fn on_overflow(&mut self, m: &Moment, p: &Packet) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_overflow(m, p),)* }
+            }
+            fn next_wakeup(&self) -> Option<Time> {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.next_wakeup(),)* }
+            }
+            fn on_wakeup(&mut self, m: &Moment) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_wakeup(m),)* }
+            }
+            fn on_sample(&mut self, now: Time, s: Sample) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_sample(now, s),)* }
+            }
+            fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.setpoint(),)* }
+            }
+            fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.gauges(plot),)* }
+            }
+        }
+    };
+}
+
+algorithms! {
+    tail_drop => TailDrop,
+    codel => CoDel,
+    gsp => Gsp,
+    #[cfg(feature = "test-algorithm")]
+    every_nth => EveryNth,
+}
