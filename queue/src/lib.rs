@@ -1,1 +1,114 @@
-//! queue
+//! Who holds packets: queue disciplines, their counters, and the shaper's arithmetic.
+//!
+//! This crate alone stores, frees, reorders and counts packets. Storage is allocated when a queue is made
+//! and never again. Packets are conserved ([`Counters::is_conserved`]), which is asserted in debug builds
+//! after every step:
+//!
+//! ```text
+//! arrived  = enqueued + dropped_in + overflowed
+//! enqueued = dequeued + dropped_out + queued
+//! ```
+#![forbid(unsafe_code)]
+
+mod shaper;
+mod single;
+
+pub use shaper::Shaper;
+pub use single::{Limits, Single};
+
+use weir_aqm::{Cause, Ecn, Packet};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Most head packets that one dequeue discards before a packet is sent unasked. It bounds the work of one
+/// call when a law wants thousands of drops at once, as CoDel does after a time jump.
+pub const DROPS_PER_DEQUEUE_MAX: u32 = 256;
+
+/// What a packet is when it arrives, before the queue numbers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// Size by the link's byte accounting.
+    pub len: Bytes,
+    /// Hash of its flow.
+    pub flow: u32,
+    /// Its ECN field.
+    pub ecn: Ecn,
+}
+
+/// A packet that leaves the queue to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure<T> {
+    /// What the algorithm knew of it.
+    pub packet: Packet,
+    /// What the host stored.
+    pub item: T,
+    /// Whether the host must set CE.
+    pub marked: bool,
+    /// How long it waited.
+    pub sojourn: Duration,
+}
+
+/// Where discarded packets go, so that the host gets its buffers back.
+pub trait Outbox<T> {
+    /// The queue discarded this packet.
+    fn discarded(&mut self, packet: &Packet, item: T, cause: Cause);
+}
+
+impl<T, F: FnMut(&Packet, T, Cause)> Outbox<T> for F {
+    fn discarded(&mut self, packet: &Packet, item: T, cause: Cause) {
+        self(packet, item, cause)
+    }
+}
+
+/// A queue with its management: what a link holds.
+pub trait Discipline<T> {
+    /// Takes a packet, or hands it to the outbox.
+    fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>);
+    /// The next packet to send, if any; discarded heads go to the outbox.
+    fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>>;
+    /// When the packet that would leave next arrived; `None` while the queue is empty.
+    fn head_arrived(&self) -> Option<Time>;
+    /// Bytes stored.
+    fn backlog(&self) -> Bytes;
+    /// Packets stored.
+    fn packets(&self) -> u32;
+    /// What happened so far.
+    fn counters(&self) -> &Counters;
+    /// The link's rate changed.
+    fn set_rate(&mut self, rate: Rate);
+}
+
+/// What happened to packets so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets that wanted in.
+    pub arrived: u64,
+    /// Bytes that wanted in.
+    pub arrived_bytes: u64,
+    /// Packets stored.
+    pub enqueued: u64,
+    /// Packets the algorithm discarded on arrival.
+    pub dropped_in: u64,
+    /// Packets discarded for lack of room: by the host's limits or an algorithm's own.
+    pub overflowed: u64,
+    /// Packets sent.
+    pub dequeued: u64,
+    /// Bytes sent.
+    pub dequeued_bytes: u64,
+    /// Packets the algorithm discarded at the head.
+    pub dropped_out: u64,
+    /// Packets marked CE.
+    pub marked: u64,
+}
+
+impl Counters {
+    /// Whether no packet was lost or made up, with `queued` packets stored.
+    pub fn is_conserved(&self, queued: u32) -> bool {
+        self.arrived == self.enqueued + self.dropped_in + self.overflowed
+            && self.enqueued == self.dequeued + self.dropped_out + u64::from(queued)
+    }
+
+    /// Packets the algorithm discarded.
+    pub fn drops(&self) -> u64 {
+        self.dropped_in + self.dropped_out
+    }
+}

@@ -1,0 +1,263 @@
+//! One FIFO under one algorithm.
+
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Outbox};
+use rand_core::RngCore;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{self, SeedableRng};
+use std::collections::VecDeque;
+use weir_aqm::{Aqm, Cause, Ecn, Moment, Packet, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// How much a queue may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most bytes.
+    pub bytes: Bytes,
+    /// Most packets; memory for them is allocated at once.
+    pub packets: u32,
+}
+
+struct Slot<T> {
+    packet: Packet,
+    marked: bool,
+    item: T,
+}
+
+/// A FIFO with limits, managed by `A`, that stores items of type `T`.
+pub struct Single<A, T> {
+    aqm: A,
+    fifo: VecDeque<Slot<T>>,
+    limits: Limits,
+    backlog: Bytes,
+    rate: Rate,
+    last_delay: Duration,
+    sequence: u64,
+    dice: SplitMix64,
+    counters: Counters,
+}
+
+impl<A: Aqm, T> Single<A, T> {
+    /// An empty queue. `rate` is what algorithms are told about the link; zero if it is unshaped.
+    pub fn new(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
+        Single {
+            aqm,
+            fifo: VecDeque::with_capacity(limits.packets as usize),
+            limits,
+            backlog: Bytes::ZERO,
+            rate,
+            last_delay: Duration::ZERO,
+            sequence: 0,
+            dice: SplitMix64::seed_from_u64(seed),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The algorithm.
+    pub fn aqm(&self) -> &A {
+        &self.aqm
+    }
+
+    /// The algorithm, to change it.
+    pub fn aqm_mut(&mut self) -> &mut A {
+        &mut self.aqm
+    }
+
+    fn moment(&mut self, now: Time) -> Moment {
+        let queue = View {
+            backlog: self.backlog,
+            packets: self.fifo.len() as u32,
+            delay: self.last_delay,
+            rate: self.rate,
+        };
+        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+    }
+
+    fn fits(&self, len: Bytes) -> bool {
+        self.fifo.len() < self.limits.packets as usize && self.backlog + len <= self.limits.bytes
+    }
+
+    /// Runs the wakeups that are due. Only few algorithms have any.
+    fn wake(&mut self, now: Time) {
+        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now);
+            self.aqm.on_wakeup(&m);
+        }
+    }
+
+    fn store(&mut self, packet: Packet, marked: bool, item: T) {
+        assert!(!marked || packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+        self.counters.enqueued += 1;
+        self.counters.marked += u64::from(marked);
+        self.backlog += packet.len;
+        self.fifo.push_back(Slot { packet, marked, item });
+    }
+
+    fn take_head(&mut self, now: Time) -> Option<(Slot<T>, Moment)> {
+        let slot = self.fifo.pop_front()?;
+        self.backlog -= slot.packet.len;
+        let m = self.moment(now);
+        self.last_delay = now.since(slot.packet.arrived);
+        Some((slot, m))
+    }
+
+    fn note_if_empty(&mut self, now: Time) {
+        if self.fifo.is_empty() {
+            self.last_delay = Duration::ZERO;
+            self.aqm.on_empty(now);
+        }
+    }
+}
+
+impl<A: Aqm, T> Discipline<T> for Single<A, T> {
+    fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
+        self.wake(now);
+        let Arrival { len, flow, ecn } = arrival;
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
+        self.sequence += 1;
+        self.counters.arrived += 1;
+        self.counters.arrived_bytes += len.get();
+        let m = self.moment(now);
+        if !self.fits(len) {
+            self.counters.overflowed += 1;
+            self.aqm.on_overflow(&m, &packet);
+            out.discarded(&packet, item, Cause::Overflow);
+        } else {
+            match self.aqm.on_enqueue(&m, &packet) {
+                Verdict::Forward => self.store(packet, false, item),
+                Verdict::Mark(_) => self.store(packet, true, item),
+                Verdict::Drop(cause) => {
+                    match cause {
+                        Cause::Overflow => self.counters.overflowed += 1,
+                        _ => self.counters.dropped_in += 1,
+                    }
+                    out.discarded(&packet, item, cause);
+                }
+            }
+        }
+        debug_assert!(self.counters.is_conserved(self.packets()));
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
+        self.wake(now);
+        let mut drops = 0;
+        let departure = loop {
+            let Some((mut slot, m)) = self.take_head(now) else { break None };
+            let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
+                self.aqm.on_dequeue(&m, &slot.packet)
+            } else {
+                Verdict::Forward
+            };
+            match verdict {
+                Verdict::Drop(cause) => {
+                    drops += 1;
+                    self.counters.dropped_out += 1;
+                    out.discarded(&slot.packet, slot.item, cause);
+                    continue;
+                }
+                Verdict::Mark(_) => {
+                    let ecn = slot.packet.ecn;
+                    assert!(ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+                    self.counters.marked += u64::from(!slot.marked);
+                    slot.marked = true;
+                }
+                Verdict::Forward => {}
+            }
+            self.counters.dequeued += 1;
+            self.counters.dequeued_bytes += slot.packet.len.get();
+            let Slot { packet, marked, item } = slot;
+            break Some(Departure { packet, item, marked, sojourn: self.last_delay });
+        };
+        if departure.is_some() || drops > 0 {
+            self.note_if_empty(now);
+        }
+        debug_assert!(self.counters.is_conserved(self.packets()));
+        departure
+    }
+
+    fn head_arrived(&self) -> Option<Time> {
+        self.fifo.front().map(|slot| slot.packet.arrived)
+    }
+
+    fn backlog(&self) -> Bytes {
+        self.backlog
+    }
+
+    fn packets(&self) -> u32 {
+        self.fifo.len() as u32
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_aqm::Algorithm;
+    use weir_aqm::algorithms::{codel, gsp, tail_drop};
+
+    const ARRIVAL: Arrival = Arrival { len: Bytes::new(1500), flow: 0, ecn: Ecn::NotEct };
+
+    fn limits(packets: u32) -> Limits {
+        Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets }
+    }
+
+    fn queue<A: Algorithm>(params: &A::Params, packets: u32) -> Single<A, u32> {
+        Single::new(A::new(params, Time::ZERO), limits(packets), Rate::from_mbps(100), 1)
+    }
+
+    #[test]
+    fn what_does_not_fit_comes_back() {
+        let mut q = queue::<gsp::Gsp>(&gsp::Params::default(), 3);
+        let mut back = Vec::new();
+        for n in 0..5 {
+            q.enqueue(Time::ZERO, ARRIVAL, n, &mut |_: &Packet, item, cause| back.push((item, cause)));
+        }
+        assert_eq!(back, [(3, Cause::Overflow), (4, Cause::Overflow)]);
+        let mut none = |_: &Packet, _, _| panic!("nothing is discarded here");
+        let order: Vec<u32> =
+            std::iter::from_fn(|| q.dequeue(Time::from_nanos(9), &mut none).map(|d| d.item)).collect();
+        assert_eq!(order, [0, 1, 2]);
+        assert_eq!((q.backlog(), q.packets()), (Bytes::ZERO, 0));
+        assert_eq!(q.counters().overflowed, 2);
+    }
+
+    #[test]
+    fn the_delay_in_view_is_that_of_the_last_departure_and_zero_when_empty() {
+        let mut q = queue::<tail_drop::TailDrop>(&tail_drop::Params::default(), 10);
+        let mut none = |_: &Packet, _, _| panic!("nothing is discarded here");
+        q.enqueue(Time::ZERO, ARRIVAL, 0, &mut none);
+        q.enqueue(Time::ZERO, ARRIVAL, 1, &mut none);
+        let later = Time::from_nanos(5_000_000);
+        assert_eq!(q.dequeue(later, &mut none).unwrap().sojourn, Duration::from_millis(5));
+        assert_eq!(q.moment(later).queue.delay, Duration::from_millis(5));
+        let _ = q.dequeue(later, &mut none);
+        assert_eq!(q.moment(later).queue.delay, Duration::ZERO);
+    }
+
+    #[test]
+    fn drops_in_one_dequeue_are_limited() {
+        // With an interval of 10 us CoDel wants every stale packet at once.
+        let params = codel::Params {
+            interval: Duration::from_micros(10),
+            target: Duration::from_micros(1),
+            ..codel::Params::default()
+        };
+        let mut q = queue::<codel::CoDel>(&params, 2000);
+        let mut drops = 0;
+        let mut count = |_: &Packet, _, _| drops += 1;
+        for n in 0..2000 {
+            q.enqueue(Time::ZERO, ARRIVAL, n, &mut count);
+        }
+        let hours = Time::ZERO + Duration::from_secs(7200);
+        for second in 0..3 {
+            let _ = q.dequeue(hours + Duration::from_secs(second), &mut count);
+        }
+        assert_eq!(drops, DROPS_PER_DEQUEUE_MAX + 1);
+    }
+}
