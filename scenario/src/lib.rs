@@ -1,4 +1,31 @@
 //! What an experiment is (a TOML file) and what it yields (results), the same for every arm.
+//!
+//! [`Scenario`] is an experiment on a link made for it; [`RunConfig`] is a link between two real ports.
+//! Both are read through a [`Document`], which keeps the line of every key, so that each problem names its
+//! place and its remedy and all problems of a file are told at once ([`Errors`]).
+//!
+//! Every key is declared once, in the struct it belongs to (see `schema.rs`): reading, hints for unknown
+//! keys, canonical printing and the reference documentation come from that declaration.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod schema;
+mod document;
+mod errors;
+mod experiment;
+mod link;
+mod near;
 pub mod result;
+mod run_config;
+mod settings;
+mod sweep;
+
+pub use document::{Document, MAX_FILE_BYTES, MAX_NESTING};
+pub use errors::{Error, Errors, MAX_PROBLEMS};
+pub use experiment::{
+    Direction, FlowGroup, IpVersion, MAX_DURATION, MAX_FLOWS, MAX_SAMPLES, Path, Run, Scenario, Traffic,
+};
+pub use link::{Accounting, Buffer, Channel, LinkConfig};
+pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
+pub use settings::{AqmConfig, PolicyConfig};
+pub use sweep::{Axis, MAX_POINT_GROUPS, MAX_POINTS, Point, Sweep};

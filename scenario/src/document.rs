@@ -1,0 +1,371 @@
+//! A TOML file as a tree in which every key and value knows its line.
+
+use crate::errors::{Errors, Problems, Wrong, quoted};
+use crate::schema::quote;
+use std::io::Read;
+use std::sync::Arc;
+use toml::de::{DeTable, DeValue};
+
+/// Largest file that is read.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// Deepest nesting of tables and lists that is read. The TOML parser limits brackets and dots in a key each
+/// for itself; their product would exhaust the stack.
+pub const MAX_NESTING: usize = 32;
+
+/// Where something was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// The file as a whole.
+    File,
+    /// A line, from 1.
+    Line(u32),
+    /// A `key=value` given beside the file.
+    Setting(Arc<str>),
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub node: Node,
+    pub place: Place,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Text(String),
+    /// Saturated to the range of the type; no key takes a number that large.
+    Int(i128),
+    Float(f64),
+    Flag(bool),
+    Date(String),
+    List(Vec<Item>),
+    Table(Table),
+}
+
+impl Node {
+    /// A single value as it was written, for messages; never longer than a line.
+    pub fn shown(&self) -> String {
+        match self {
+            Node::Text(text) => quoted(text),
+            Node::List(_) => "a list".to_string(),
+            Node::Table(_) => "a table".to_string(),
+            other => other.literal(),
+        }
+    }
+
+    /// What this is, for messages about a wrong type.
+    pub fn what(&self) -> String {
+        match self {
+            Node::Text(text) => format!("the text {}", quoted(text)),
+            Node::Int(n) => format!("the number {n}"),
+            Node::Float(x) => format!("the number {x:?}"),
+            Node::Flag(flag) => format!("{flag}"),
+            Node::Date(date) => format!("the date {date}"),
+            Node::List(_) => "a list".to_string(),
+            Node::Table(_) => "a table".to_string(),
+        }
+    }
+
+    /// The value as TOML on one line.
+    pub fn literal(&self) -> String {
+        match self {
+            Node::Text(text) => quote(text),
+            Node::Int(n) => n.to_string(),
+            Node::Float(x) => format!("{x:?}").replace("NaN", "nan"),
+            Node::Flag(flag) => flag.to_string(),
+            Node::Date(date) => date.clone(),
+            Node::List(items) => {
+                let items: Vec<String> = items.iter().map(|i| i.node.literal()).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Node::Table(table) => {
+                let entry = |e: &Entry| format!("{} = {}", quote(&e.key), e.item.node.literal());
+                let entries: Vec<String> = table.entries.iter().map(entry).collect();
+                format!("{{ {} }}", entries.join(", "))
+            }
+        }
+    }
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub key: String,
+    pub place: Place,
+    pub item: Item,
+}
+
+/// A table, in the order of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub entries: Vec<Entry>,
+    pub place: Place,
+}
+
+impl Table {
+    /// A table that was not written; problems of what is missing in it are told at `place`.
+    pub fn absent(place: Place) -> Table {
+        Table { entries: Vec::new(), place }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Where the deepest part of a dotted path was written that is there at all.
+    pub fn place_of(&self, path: &str) -> Place {
+        let mut place = self.place.clone();
+        let mut node: Option<&Node> = None;
+        for part in path.split('.') {
+            let entry = match node {
+                None => self.get(part).map(|e| (&e.place, &e.item.node)),
+                Some(Node::Table(table)) => table.get(part).map(|e| (&e.place, &e.item.node)),
+                Some(Node::List(items)) => {
+                    part.parse().ok().and_then(|i: usize| items.get(i)).map(|i| (&i.place, &i.node))
+                }
+                Some(_) => None,
+            };
+            let Some((at, next)) = entry else { break };
+            place = at.clone();
+            node = Some(next);
+        }
+        place
+    }
+
+    /// Puts `item` at the path, over what is there.
+    pub fn put(&mut self, path: &[&str], item: Item) -> Result<(), Wrong> {
+        let (first, rest) = path.split_first().ok_or_else(|| Wrong::new("is empty", "name a key"))?;
+        if !self.has(first) {
+            let empty =
+                Item { node: Node::Table(Table::absent(item.place.clone())), place: item.place.clone() };
+            self.entries.push(Entry { key: first.to_string(), place: item.place.clone(), item: empty });
+        }
+        let entry = self.entries.iter_mut().find(|e| e.key == *first).expect("it was just put there");
+        if rest.is_empty() {
+            entry.place = item.place.clone();
+        }
+        put(&mut entry.item, first, rest, item)
+    }
+}
+
+fn put(slot: &mut Item, name: &str, path: &[&str], item: Item) -> Result<(), Wrong> {
+    let Some((first, rest)) = path.split_first() else {
+        *slot = item;
+        return Ok(());
+    };
+    match &mut slot.node {
+        Node::Table(table) => table.put(path, item),
+        Node::List(items) => {
+            let count = items.len();
+            let chosen = first.parse().ok().and_then(|i: usize| items.get_mut(i));
+            let chosen = chosen.ok_or_else(|| {
+                let problem = format!("`{name}` is a list of {count}");
+                Wrong::new(problem, format!("name one of them by its number from 0, such as `{name}.0`"))
+            })?;
+            put(chosen, first, rest, item)
+        }
+        other => {
+            let problem = format!("`{name}` is {}, not a table", other.what());
+            Err(Wrong::new(problem, "name a key that exists"))
+        }
+    }
+}
+
+/// A TOML file that was read but not yet checked, so that values can still be set over it.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub(crate) file: String,
+    pub(crate) root: Table,
+}
+
+impl Document {
+    /// Reads a file.
+    pub fn load(path: impl AsRef<std::path::Path>) -> Result<Document, Errors> {
+        let name = path.as_ref().display().to_string();
+        let mut bytes = Vec::new();
+        // One byte more than is allowed tells a file that is too large from one that just fits.
+        let read = std::fs::File::open(path.as_ref())
+            .and_then(|f| f.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
+        if let Err(e) = read {
+            return Err(refused(&name, Place::File, format!("cannot be read: {e}"), "check the path"));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Document::parse(&name, &text),
+            Err(e) => {
+                let place = Lines::new(e.as_bytes()).place(e.utf8_error().valid_up_to());
+                Err(refused(&name, place, "is not UTF-8 text".into(), "save the file as UTF-8"))
+            }
+        }
+    }
+
+    /// Reads a text; `file` is the name in messages.
+    pub fn parse(file: &str, text: &str) -> Result<Document, Errors> {
+        if text.len() > MAX_FILE_BYTES {
+            let problem = format!("has more than {MAX_FILE_BYTES} bytes");
+            return Err(refused(file, Place::File, problem, "split it, or repeat flows with `count`"));
+        }
+        let lines = Lines::new(text.as_bytes());
+        check_nesting(text).map_err(|at| too_deep(file, lines.place(at)))?;
+        let (table, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            let mut problems = Problems::new(file);
+            for e in errors {
+                let place = e.span().map_or(Place::File, |s| lines.place(s.start));
+                let problem = format!("is not TOML here: {}", e.message().replace('\n', ", "));
+                let remedy = "mend the syntax (keys are checked once it can be read)";
+                problems.add_form(&place, Wrong::new(problem, remedy));
+            }
+            return Err(problems.into_errors());
+        }
+        let at = |span: std::ops::Range<usize>| lines.place(span.start);
+        Ok(Document { file: file.to_string(), root: table_from(table.get_ref(), Place::Line(1), &at) })
+    }
+
+    /// Sets a value over what the file says: `set("run.duration", "5s")`. The value is TOML, or a text that
+    /// needs no quotes. Elements of lists have their number in the key, from 0: `flows.0.count`.
+    ///
+    /// A key that is set is no longer swept.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), Errors> {
+        let place = Place::Setting(format!("{key}={value}").into());
+        let path: Vec<&str> = key.split('.').collect();
+        let mut problems = Problems::new(&self.file);
+        if path.len() > MAX_NESTING || path.iter().any(|part| part.trim() != *part || part.is_empty()) {
+            let wrong = Wrong::new("is no key", "write it like `run.duration=5s`");
+            problems.add(&place, key, wrong);
+            return Err(problems.into_errors());
+        }
+        let item = setting(value, &place);
+        if let Err(wrong) = self.root.put(&path, item) {
+            problems.add(&place, key, wrong);
+            return Err(problems.into_errors());
+        }
+        crate::sweep::forget_axis(&mut self.root, key);
+        Ok(())
+    }
+
+    /// [`set`](Document::set) from one text, `run.duration=5s`.
+    pub fn set_from(&mut self, assignment: &str) -> Result<(), Errors> {
+        match assignment.split_once('=') {
+            Some((key, value)) => self.set(key.trim(), value.trim()),
+            None => {
+                let mut problems = Problems::new(&self.file);
+                let wrong = Wrong::new("has no `=`", "write it like `run.duration=5s`");
+                problems.add_form(&Place::Setting(assignment.into()), wrong);
+                Err(problems.into_errors())
+            }
+        }
+    }
+}
+
+fn refused(file: &str, place: Place, problem: String, remedy: &str) -> Errors {
+    let mut problems = Problems::new(file);
+    problems.add_form(&place, Wrong::new(problem, remedy));
+    problems.into_errors()
+}
+
+fn too_deep(file: &str, place: Place) -> Errors {
+    refused(file, place, format!("is nested deeper than {MAX_NESTING}"), "no key lies that deep: flatten it")
+}
+
+/// The value of a setting: TOML where it is, else the text as it stands.
+fn setting(text: &str, place: &Place) -> Item {
+    let text = text.trim();
+    if check_nesting(text).is_ok() {
+        if let Ok(value) = DeValue::parse(text) {
+            let at = |_: std::ops::Range<usize>| place.clone();
+            return item_from(value.get_ref(), place.clone(), &at);
+        }
+    }
+    Item { node: Node::Text(text.to_string()), place: place.clone() }
+}
+
+/// Finds the line of a byte. A line ends with its line feed, so that CR LF counts once.
+struct Lines {
+    feeds: Vec<usize>,
+}
+
+impl Lines {
+    fn new(text: &[u8]) -> Lines {
+        let feeds = text.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i);
+        Lines { feeds: feeds.collect() }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let before = self.feeds.partition_point(|feed| *feed < offset);
+        Place::Line(before as u32 + 1)
+    }
+}
+
+/// Refuses nesting that would exhaust the stack of whoever walks the tree; says where.
+fn check_nesting(text: &str) -> Result<(), usize> {
+    use toml_parser::lexer::TokenKind;
+    // For every open bracket the dots of the key before it; the last entry counts the key being read.
+    let mut dots = vec![0usize];
+    let mut depth = 0;
+    for token in toml_parser::Source::new(text).lex() {
+        match token.kind() {
+            TokenKind::Dot => {
+                *dots.last_mut().expect("never empty") += 1;
+                depth += 1;
+            }
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => {
+                dots.push(0);
+                depth += 1;
+            }
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket if dots.len() > 1 => {
+                depth -= 1 + dots.pop().expect("never empty");
+            }
+            TokenKind::Comma => depth -= std::mem::take(dots.last_mut().expect("never empty")),
+            TokenKind::Newline if dots.len() == 1 => depth -= std::mem::take(&mut dots[0]),
+            _ => {}
+        }
+        if depth > MAX_NESTING {
+            return Err(token.span().start());
+        }
+    }
+    Ok(())
+}
+
+type At<'a> = &'a dyn Fn(std::ops::Range<usize>) -> Place;
+
+fn table_from(table: &DeTable<'_>, place: Place, at: At) -> Table {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+        let key_place = at(key.span());
+        let key: &std::borrow::Cow<'_, str> = key.get_ref();
+        Entry {
+            key: key.to_string(),
+            item: item_from(value.get_ref(), at(value.span()), at),
+            place: key_place,
+        }
+    };
+    Table { entries: entries.into_iter().map(entry).collect(), place }
+}
+
+fn item_from(value: &DeValue<'_>, place: Place, at: At) -> Item {
+    let node = match value {
+        DeValue::String(text) => Node::Text(text.to_string()),
+        DeValue::Integer(n) => Node::Int(integer(n.as_str(), n.radix())),
+        // The parser has checked the form; what is too large becomes infinite and fails the range.
+        DeValue::Float(x) => Node::Float(x.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Node::Flag(*flag),
+        DeValue::Datetime(date) => Node::Date(date.to_string()),
+        DeValue::Array(items) => {
+            Node::List(items.iter().map(|i| item_from(i.get_ref(), at(i.span()), at)).collect())
+        }
+        DeValue::Table(table) => Node::Table(table_from(table, place.clone(), at)),
+    };
+    Item { node, place }
+}
+
+fn integer(digits: &str, radix: u32) -> i128 {
+    let saturated = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
+    i128::from_str_radix(digits, radix).unwrap_or(saturated)
+}

@@ -1,0 +1,172 @@
+//! What a link is: rate, room for waiting packets, byte accounting; and a managed direction of it.
+
+use crate::document::{Node, Place};
+use crate::errors::{Problems, Wrong};
+use crate::schema::{Check, Flat, Here, OptionalTable, Range, Scalar, absent, or, quote, such, within};
+use crate::settings::{AqmConfig, PolicyConfig};
+use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
+
+choices! {
+    /// Which bytes of a packet count for rates and utilization.
+    pub enum Accounting {
+        /// All the time a packet takes on an Ethernet line: IP packet + 38 bytes (header, checksum, preamble,
+        /// gap).
+        Line = "line",
+        /// The Ethernet frame as a host sees it: IP packet + 14 bytes.
+        Frame = "frame",
+        /// The IP packet alone.
+        Ip = "ip",
+    }
+}
+
+impl Accounting {
+    /// Bytes that count in addition to the IP packet.
+    pub fn overhead(self) -> Bytes {
+        Bytes::new(match self {
+            Accounting::Line => 38,
+            Accounting::Frame => 14,
+            Accounting::Ip => 0,
+        })
+    }
+}
+
+/// Room for waiting packets.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub enum Buffer {
+    /// As much as the link sends in that time.
+    Time(Duration),
+    /// That many bytes, by the link's accounting.
+    Bytes(Bytes),
+}
+
+impl Buffer {
+    /// The room in bytes on a link of that rate.
+    pub fn bytes(self, rate: Rate) -> Bytes {
+        match self {
+            Buffer::Time(time) => rate.bytes_in(time),
+            Buffer::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn allowed(&self) -> bool {
+        match self {
+            Buffer::Time(t) => (Duration::from_micros(1)..=Duration::from_secs(60)).contains(t),
+            Buffer::Bytes(b) => (Bytes::new(64)..=Bytes::new(100_000_000_000)).contains(b),
+        }
+    }
+}
+
+impl Scalar for Buffer {
+    fn kind() -> String {
+        "a duration such as \"100ms\" or an amount of data such as \"12.5MB\"".to_string()
+    }
+    fn read(node: &Node) -> Result<Self, Wrong> {
+        let Node::Text(text) = node else { return Err(crate::schema::wrong_type::<Self>(node)) };
+        let time = parse_duration(text).map(Buffer::Time).ok();
+        let buffer = time.or_else(|| parse_bytes(text).map(Buffer::Bytes).ok());
+        buffer.ok_or_else(|| {
+            let problem =
+                format!("{} is neither a duration nor an amount of data", crate::errors::quoted(text));
+            Wrong::new(problem, format!("write {}", Self::kind()))
+        })
+    }
+    fn show(&self) -> String {
+        match self {
+            Buffer::Time(time) => time.to_string(),
+            Buffer::Bytes(bytes) => bytes.to_string(),
+        }
+    }
+    fn literal(&self) -> String {
+        quote(&self.show())
+    }
+}
+
+const SLOWEST: Rate = Rate::from_bps(1_000);
+const FASTEST: Rate = Rate::from_bps(1_000_000_000_000);
+
+section! {
+    /// A link: how fast it is, how much can wait for it, which bytes count.
+    pub struct LinkConfig {
+        /// Rate of the link. A scenario needs one; a direction between real ports is not shaped without.
+        rate: Option<Rate> = absent("not shaped", within(SLOWEST, FASTEST));
+        /// Room for waiting packets, as the time they take at the link's rate or in bytes.
+        buffer: Buffer = or(
+            Buffer::Time(Duration::from_millis(100)),
+            such("1us .. 60s or 64B .. 100GB", Buffer::allowed),
+        );
+        /// Which bytes of a packet count for rates and utilization: "line" adds 38 bytes to the IP packet (all
+        /// that takes time on an Ethernet line), "frame" adds 14, "ip" none.
+        accounting: Accounting = or(Accounting::Line, Range::Any);
+    }
+}
+
+impl Check for LinkConfig {}
+
+impl LinkConfig {
+    /// The room for waiting packets in bytes; `None` when the link is not shaped and has no queue.
+    pub fn buffer_bytes(&self) -> Option<Bytes> {
+        self.rate.map(|rate| self.buffer.bytes(rate))
+    }
+
+    /// Tells a buffer that cannot hold one packet of `mtu` bytes.
+    pub(crate) fn check_room(&self, mtu: u32, path: &str, here: &Here, p: &mut Problems) {
+        let packet = Bytes::new(u64::from(mtu)) + self.accounting.overhead();
+        if let Some(room) = self.buffer_bytes().filter(|room| *room < packet) {
+            let problem = format!("{} holds {} bytes, less than one packet", self.buffer.show(), room.get());
+            let remedy = format!("give at least \"{}B\"", packet.get());
+            here.wrong(p, &format!("{path}buffer"), problem, remedy);
+        }
+    }
+}
+
+section! {
+    /// One direction of a link between two ports: delay line, shaper, algorithm and policy.
+    pub struct Channel {
+        /// The link.
+        link: LinkConfig = Flat;
+        /// Delay that every packet gets in addition, behind the queue.
+        delay: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
+        /// Transmission time, lost while the host did not run, that the shaper makes up for. More keeps the rate
+        /// exact on a disturbed host, less keeps bursts short.
+        catch_up: Duration = or(Duration::from_millis(5), within(Duration::ZERO, Duration::from_secs(1)));
+        /// The algorithm; needed where a rate is given.
+        aqm: Option<AqmConfig> = OptionalTable;
+        /// The policy; its presence turns steering on.
+        policy: Option<PolicyConfig> = OptionalTable;
+    }
+}
+
+/// Ports have no known packet size before they run; this one fits every Ethernet link.
+const PORT_MTU: u32 = 1500;
+
+impl Check for Channel {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        self.link.check_room(PORT_MTU, "", here, p);
+        match (&self.aqm, &self.policy, self.link.rate) {
+            (None, _, Some(_)) => {
+                let remedy = format!("name one of {}", weir_aqm::names().join(", "));
+                here.wrong(p, "aqm.name", "is missing: a shaped direction needs an algorithm", remedy);
+            }
+            (Some(_), _, None) => {
+                let problem = "is missing, so that nothing waits here and the algorithm would never act";
+                here.wrong(p, "rate", problem, "give a rate, or remove the `aqm` table");
+            }
+            (None, Some(_), None) => {
+                let problem = "has nothing to steer without a rate and an algorithm";
+                here.wrong(p, "policy", problem, "give both, or remove the `policy` table");
+            }
+            (Some(aqm), Some(policy), Some(_)) => policy.check_with(aqm, "", here, p),
+            _ => {}
+        }
+    }
+}
+
+impl Channel {
+    /// A direction that is neither shaped nor delayed.
+    pub fn unshaped() -> Channel {
+        let table = crate::document::Table::absent(Place::File);
+        let here = Here { table: &table, path: String::new() };
+        let read = <Channel as crate::schema::Section>::read_fields(&here, &mut Problems::new(""));
+        read.expect("every key of a direction has a default")
+    }
+}

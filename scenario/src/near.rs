@@ -1,0 +1,49 @@
+//! Which name was meant: the nearest one by edit distance.
+
+/// Longer words are not compared: no key is that long, and the comparison is quadratic.
+const MAX_WORD: usize = 40;
+
+/// The nearest of `names`, if it is near enough to be what was meant.
+pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > MAX_WORD {
+        return None;
+    }
+    let close = names.into_iter().map(|name| (distance(word, name), name)).min_by_key(|(d, _)| *d)?;
+    // One slip in a short word, one per three letters in a longer one.
+    let allowed = (word.chars().count().max(close.1.chars().count()) / 3).max(1);
+    (close.0 <= allowed).then_some(close.1)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut older = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(older[j - 2] + 1);
+            }
+        }
+        older = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised_and_other_words_are_not() {
+        assert_eq!(nearest("tarket", ["limit", "target", "interval"]), Some("target"));
+        assert_eq!(nearest("taregt", ["target"]), Some("target"));
+        assert_eq!(nearest("rate", ["buffer", "accounting"]), None);
+        assert_eq!(nearest("", ["ip"]), None);
+        assert_eq!(nearest(&"x".repeat(1 << 20), ["target"]), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

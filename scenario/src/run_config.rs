@@ -1,0 +1,173 @@
+//! A configuration of `weir run`: a link between two real ports.
+
+use crate::document::Document;
+use crate::errors::{Errors, Problems};
+use crate::experiment::{MAX_DURATION, check_sample};
+use crate::link::Channel;
+use crate::schema::{
+    Check, Here, OneTable, Printer, Range, Section, absent, or, reference, required, such, within,
+};
+use weir_units::Duration;
+
+section! {
+    /// A link between two real ports.
+    pub struct RunConfig {
+        /// The two ports.
+        ports: Ports = OneTable;
+        /// What enters at a and leaves at b.
+        a_to_b: Channel = OneTable;
+        /// What enters at b and leaves at a.
+        b_to_a: Channel = OneTable;
+        /// How the packet loop uses this machine.
+        host: Host = OneTable;
+        /// What is measured, and for how long.
+        run: RunOptions = OneTable;
+        /// What happens when the packet loop is stuck.
+        fail_open: FailOpen = OneTable;
+    }
+}
+
+impl Check for RunConfig {}
+
+choices! {
+    /// How packets get from and to a port.
+    pub enum PortMode {
+        /// The fastest of the others that works.
+        Auto = "auto",
+        /// AF_XDP in the driver.
+        XdpNative = "xdp-native",
+        /// AF_XDP behind the driver.
+        XdpGeneric = "xdp-generic",
+        /// AF_PACKET rings.
+        AfPacket = "af_packet",
+    }
+}
+
+section! {
+    /// The two ports.
+    pub struct Ports {
+        /// Name of the first network interface.
+        a: String = required(such(INTERFACE, |t| interface(t)));
+        /// Name of the second network interface.
+        b: String = required(such(INTERFACE, |t| interface(t)));
+        /// How packets get from and to the ports; "auto" takes the fastest way that works.
+        mode: PortMode = or(PortMode::Auto, Range::Any);
+    }
+}
+
+const INTERFACE: &str = "the name of an interface: at most 15 bytes, no blanks, no `/`";
+
+/// The kernel's own rule for names of interfaces (`dev_valid_name`).
+fn interface(name: &str) -> bool {
+    let forbidden = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    (1..=15).contains(&name.len()) && name != "." && name != ".." && !name.contains(forbidden)
+}
+
+impl Check for Ports {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.a == self.b {
+            here.wrong(p, "b", "is the same port as `a`", "name two different interfaces");
+        }
+    }
+}
+
+choices! {
+    /// What the packet loop does when there is nothing to do.
+    pub enum Poll {
+        /// It looks again at once: the most exact timing, and a core fully used.
+        Busy = "busy",
+        /// It sleeps until something happens.
+        Sleep = "sleep",
+    }
+}
+
+section! {
+    /// How the packet loop uses this machine.
+    pub struct Host {
+        /// Core that the packet loop keeps to.
+        core: Option<u32> = absent("any core", within(0, 1023));
+        /// Whether the packet loop asks for a real-time scheduling class.
+        realtime: bool = or(true, Range::Any);
+        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
+        /// the price of a core; "sleep" waits.
+        poll: Poll = or(Poll::Busy, Range::Any);
+    }
+}
+
+impl Check for Host {}
+
+section! {
+    /// What is measured, and for how long.
+    pub struct RunOptions {
+        /// Sampling period of the tables.
+        sample: Duration =
+            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_secs(3600)));
+        /// How long to run.
+        duration: Option<Duration> =
+            absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+        /// Directory for the results.
+        out: Option<String> = absent("no results are written", such("a path", |t| path(t)));
+    }
+}
+
+fn path(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 4096 && !text.contains('\0')
+}
+
+impl Check for RunOptions {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if let Some(duration) = self.duration {
+            check_sample(self.sample, duration, here, p);
+        }
+    }
+}
+
+section! {
+    /// What happens when the packet loop is stuck.
+    pub struct FailOpen {
+        /// Time after which packets pass unmanaged.
+        after: Duration =
+            or(Duration::from_millis(200), within(Duration::from_millis(20), Duration::from_millis(900)));
+    }
+}
+
+impl Check for FailOpen {}
+
+impl RunConfig {
+    /// Reads a file.
+    pub fn load(path: impl AsRef<std::path::Path>) -> Result<RunConfig, Errors> {
+        Document::load(path)?.run_config()
+    }
+
+    /// Reads a text; `file_name` is the name in messages.
+    pub fn parse(file_name: &str, text: &str) -> Result<RunConfig, Errors> {
+        Document::parse(file_name, text)?.run_config()
+    }
+
+    /// The configuration in canonical form: every key with its value, its meaning and its range.
+    pub fn to_toml(&self) -> String {
+        let mut out = Printer::new(Vec::new());
+        self.print_values(&mut out);
+        self.print_tables(&mut out);
+        out.into_text()
+    }
+
+    /// All keys with type, default, range and meaning, as Markdown.
+    pub fn reference() -> String {
+        reference::<RunConfig>("Configuration of `weir run`", INTRO)
+    }
+}
+
+const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
+each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \
+`\"1Gbit/s\"`,\n`\"64MB\"`, `\"99%\"`. `--set key=value` sets a key over the file.\n\nThis page is generated from the \
+declarations of the keys.";
+
+impl Document {
+    /// Checks the document as a configuration of `weir run`.
+    pub fn run_config(&self) -> Result<RunConfig, Errors> {
+        let mut p = Problems::new(&self.file);
+        let config = RunConfig::read(&Here { table: &self.root, path: String::new() }, &mut p);
+        p.finish(config)
+    }
+}

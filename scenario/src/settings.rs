@@ -1,0 +1,420 @@
+//! Tables whose keys are declared elsewhere: the parameters of an algorithm, and the policy.
+//!
+//! The declarations are [`ParamInfo`] tables that `params!` makes where the algorithm or the law is written.
+
+use crate::document::{Entry, Node};
+use crate::errors::{Problems, Wrong, quoted};
+use crate::near::nearest;
+use crate::schema::{
+    Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
+};
+use weir_aqm::{Algorithm, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
+use weir_units::{Bytes, Duration, Rate};
+
+/// The parameters of the policy, as the steering law declares them.
+pub(crate) type PolicyParams = policy::Params;
+
+mod policy {
+    use weir_aqm::Share;
+    use weir_units::Duration;
+
+    weir_aqm::params! {
+        /// What the user wants: how much delay may be traded for throughput.
+        pub struct Params {
+            /// Utilization below which the set point is raised.
+            utilization_low: Share = Share(0.99), Share(0.0) => Share(1.0);
+            /// Largest set point.
+            target_max: Duration = Duration::from_millis(30), Duration::from_micros(1) => Duration::from_secs(10);
+            /// Utilization that is aimed at; below 100 % a virtual queue keeps the real one empty.
+            utilization_target: Share = Share(1.0), Share(0.01) => Share(1.0);
+        }
+    }
+}
+
+/// An algorithm with its parameters.
+///
+/// Equal are two that do the same, whether a value was written or is a default.
+#[derive(Clone, Debug)]
+pub struct AqmConfig {
+    /// The name in the list of algorithms.
+    pub name: String,
+    /// Every parameter with its value, in the order of the declarations.
+    pub settings: Vec<(&'static str, Value)>,
+    /// The parameters that were written; the others have their defaults.
+    pub given: Vec<&'static str>,
+}
+
+impl PartialEq for AqmConfig {
+    fn eq(&self, other: &AqmConfig) -> bool {
+        self.name == other.name && self.settings == other.settings
+    }
+}
+
+impl AqmConfig {
+    /// An algorithm with its defaults; `None` if there is none of that name.
+    pub fn new(name: &str) -> Option<AqmConfig> {
+        let about = about(name)?;
+        let settings = about.info.iter().map(|i| (i.name, i.default)).collect();
+        Some(AqmConfig { name: name.to_string(), settings, given: Vec::new() })
+    }
+
+    /// Sets a parameter, or says why not and changes nothing.
+    pub fn set(&mut self, parameter: &str, value: Value) -> Result<(), ParamError> {
+        let unknown = ParamError { problem: Problem::Unknown };
+        let about = about(&self.name).ok_or(unknown)?;
+        (about.check)(parameter, value)?;
+        let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter).ok_or(unknown)?;
+        slot.1 = value;
+        self.given.push(slot.0);
+        Ok(())
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, parameter: &str) -> Option<Value> {
+        self.settings.iter().find(|(name, _)| *name == parameter).map(|(_, value)| *value)
+    }
+
+    /// The parameters as the algorithm takes them; `P` is `A::Params` of the algorithm of this name.
+    pub fn params<P: Params>(&self) -> P {
+        params_from(&self.name, &self.settings)
+    }
+
+    /// The delay at which the algorithm starts, if it has a set point.
+    pub fn setpoint(&self) -> Option<Duration> {
+        match self.get(about(&self.name)?.setpoint?)? {
+            Value::Duration(delay) => Some(delay),
+            _ => None,
+        }
+    }
+}
+
+/// The policy of steering.
+///
+/// Equal are two that do the same, whether a value was written or is a default.
+#[derive(Clone, Debug)]
+pub struct PolicyConfig {
+    /// Every parameter with its value, in the order of the declarations.
+    pub settings: Vec<(&'static str, Value)>,
+    /// The parameters that were written; the others have their defaults.
+    pub given: Vec<&'static str>,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> PolicyConfig {
+        let settings = PolicyParams::INFO.iter().map(|i| (i.name, i.default)).collect();
+        PolicyConfig { settings, given: Vec::new() }
+    }
+}
+
+impl PartialEq for PolicyConfig {
+    fn eq(&self, other: &PolicyConfig) -> bool {
+        self.settings == other.settings
+    }
+}
+
+impl PolicyConfig {
+    /// The value of a parameter.
+    pub fn get(&self, parameter: &str) -> Option<Value> {
+        self.settings.iter().find(|(name, _)| *name == parameter).map(|(_, value)| *value)
+    }
+
+    /// The parameters as the steering law takes them.
+    pub fn params<P: Params>(&self) -> P {
+        params_from("policy", &self.settings)
+    }
+
+    fn share(&self, parameter: &str) -> Option<f64> {
+        match self.get(parameter)? {
+            Value::Share(share) => Some(share.0),
+            _ => None,
+        }
+    }
+
+    /// The largest set point the policy allows.
+    pub fn target_max(&self) -> Option<Duration> {
+        match self.get("target_max")? {
+            Value::Duration(delay) => Some(delay),
+            _ => None,
+        }
+    }
+
+    /// Tells what does not go together in the policy itself and with the algorithm; `path` leads to both.
+    pub(crate) fn check_with(&self, aqm: &AqmConfig, path: &str, here: &Here, p: &mut Problems) {
+        if let Some(wrong) = about(&aqm.name).and_then(|about| cannot_steer(&aqm.name, about.setpoint)) {
+            p.add(&here.table.place_of("policy"), &here.key(&format!("{path}policy")), wrong);
+        }
+    }
+
+    /// Tells a lower utilization limit above the utilization that is aimed at.
+    fn check_utilization(&self, here: &Here, p: &mut Problems) {
+        let (low, aim) = (self.share("utilization_low"), self.share("utilization_target"));
+        if let (Some(low), Some(aim)) = (low, aim) {
+            if low > aim {
+                let [low, aim] = [low, aim].map(|s| Share(s).show());
+                let problem = format!("{low} lies above `utilization_target`, {aim}");
+                let remedy = "lower it: the set point would be raised for ever";
+                here.wrong(p, "utilization_low", problem, remedy);
+            }
+        }
+    }
+}
+
+/// Why an algorithm cannot be steered, if it cannot.
+fn cannot_steer(name: &str, setpoint: Option<&str>) -> Option<Wrong> {
+    let problem = format!("cannot steer {name}, which has no set point");
+    setpoint.is_none().then(|| Wrong::new(problem, "remove this table, or choose another algorithm"))
+}
+
+/// Builds parameters from settings that were checked when they were made.
+fn params_from<P: Params>(owner: &str, settings: &[(&'static str, Value)]) -> P {
+    let mut params = P::default();
+    for (name, value) in settings {
+        let set = params.set(name, *value);
+        assert!(set.is_ok(), "parameter {name} = {value} of {owner} was checked before: {set:?}");
+    }
+    params
+}
+
+/// What must be known of an algorithm to read its table.
+struct About {
+    info: &'static [ParamInfo],
+    setpoint: Option<&'static str>,
+    summary: &'static str,
+    source: &'static str,
+    check: fn(&str, Value) -> Result<(), ParamError>,
+}
+
+fn check_with<P: Params>(name: &str, value: Value) -> Result<(), ParamError> {
+    P::default().set(name, value)
+}
+
+fn about(name: &str) -> Option<About> {
+    struct Ask;
+    impl Visitor for Ask {
+        type Output = About;
+        fn visit<A: Algorithm>(self) -> About {
+            About {
+                info: A::Params::INFO,
+                setpoint: A::SETPOINT,
+                summary: A::SUMMARY,
+                source: A::SOURCE,
+                check: check_with::<A::Params>,
+            }
+        }
+    }
+    weir_aqm::visit(name, Ask)
+}
+
+/// Reads a value of the kind of `like`.
+fn value_like(like: &Value, node: &Node) -> Result<Value, Wrong> {
+    Ok(match like {
+        Value::Duration(_) => Value::Duration(Duration::read(node)?),
+        Value::Bytes(_) => Value::Bytes(Bytes::read(node)?),
+        Value::Rate(_) => Value::Rate(Rate::read(node)?),
+        Value::Share(_) => Value::Share(Share::read(node)?),
+        Value::Number(_) => Value::Number(f64::read(node)?),
+        Value::Count(_) => Value::Count(u32::read(node)?),
+        Value::Flag(_) => Value::Flag(bool::read(node)?),
+    })
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Duration(v) => v.literal(),
+        Value::Bytes(v) => v.literal(),
+        Value::Rate(v) => v.literal(),
+        Value::Share(v) => v.literal(),
+        Value::Number(v) => v.literal(),
+        Value::Count(v) => v.literal(),
+        Value::Flag(v) => v.literal(),
+    }
+}
+
+type Settings = Vec<(&'static str, Value)>;
+
+/// Reads all parameters of `info` from a table; `own` are the keys that are no parameters.
+fn read_settings(
+    info: &'static [ParamInfo],
+    own: &[&'static str],
+    check: fn(&str, Value) -> Result<(), ParamError>,
+    here: &Here,
+    p: &mut Problems,
+) -> Option<(Settings, Vec<&'static str>)> {
+    let names: Vec<&'static str> = own.iter().copied().chain(info.iter().map(|i| i.name)).collect();
+    here.refuse_unknown(p, &names);
+    let mut settings = Some(Vec::new());
+    let mut given = Vec::new();
+    for info in info {
+        let value = match here.table.get(info.name) {
+            Some(entry) => {
+                given.push(info.name);
+                read_setting(info, entry, check)
+                    .map_err(|w| p.add(&entry.place, &here.key(info.name), w))
+                    .ok()
+            }
+            None => Some(info.default),
+        };
+        // One wrong value spoils the table, but the others are still looked at.
+        settings = settings.zip(value).map(|(mut list, value)| {
+            list.push((info.name, value));
+            list
+        });
+    }
+    settings.map(|list| (list, given))
+}
+
+fn read_setting(
+    info: &ParamInfo,
+    entry: &Entry,
+    check: fn(&str, Value) -> Result<(), ParamError>,
+) -> Result<Value, Wrong> {
+    let node = &entry.item.node;
+    let value = value_like(&info.default, node)?;
+    match check(info.name, value) {
+        Ok(()) => Ok(value),
+        Err(ParamError { problem: Problem::Range { min, max } }) => {
+            let problem = format!("{} is out of range", node.shown());
+            Err(Wrong::new(problem, format!("give a value in {min} .. {max}")))
+        }
+        Err(other) => Err(Wrong::new(format!("cannot be {}", node.what()), format!("it {other}"))),
+    }
+}
+
+fn row(info: &ParamInfo) -> Row {
+    let flag = matches!(info.default, Value::Flag(_));
+    let range = if flag { String::new() } else { format!("{} .. {}", info.min, info.max) };
+    let kind = info.default.kind().to_string();
+    Row { name: info.name.to_string(), kind, default: literal(&info.default), range, doc: tidy(info.doc) }
+}
+
+fn print_settings(
+    info: &'static [ParamInfo],
+    settings: &[(&'static str, Value)],
+    given: &[&'static str],
+    out: &mut Printer,
+) {
+    for (name, value) in settings {
+        let Some(info) = info.iter().find(|i| i.name == *name) else { continue };
+        // Where points of a sweep have other algorithms, a default of this one could be unknown to them.
+        if out.in_sweep() && !given.contains(name) {
+            out.comment(&row(info), &literal(value));
+        } else {
+            out.value(&row(info), &literal(value));
+        }
+    }
+}
+
+const NAME: Key = Key { name: "name", doc: "The algorithm; its parameters are keys of the same table." };
+
+impl Section for AqmConfig {
+    fn names() -> Vec<&'static str> {
+        vec![NAME.name]
+    }
+
+    fn read_fields(here: &Here, p: &mut Problems) -> Option<Self> {
+        let any = crate::schema::Range::Any;
+        let names = weir_aqm::names();
+        let Some(entry) = here.table.get(NAME.name) else {
+            here.wrong(p, NAME.name, "is missing", format!("name one of {}", names.join(", ")));
+            return None;
+        };
+        let name: String = required(any).read(&NAME, here, p)?;
+        let Some(about) = about(&name) else {
+            let hint = nearest(&name, names.iter().copied());
+            let hint = hint.map(|n| format!("did you mean \"{n}\"? ")).unwrap_or_default();
+            let problem = format!("there is no algorithm {}", quoted(&name));
+            let wrong = Wrong::new(problem, format!("{hint}the algorithms are {}", names.join(", ")));
+            p.add(&entry.place, &here.key(NAME.name), wrong);
+            return None;
+        };
+        let (settings, given) = read_settings(about.info, &[NAME.name], about.check, here, p)?;
+        Some(AqmConfig { name, settings, given })
+    }
+
+    fn read(here: &Here, p: &mut Problems) -> Option<Self> {
+        // Which keys are known depends on the name, so that reading the fields looks at all keys.
+        Self::read_fields(here, p)
+    }
+
+    fn print_values(&self, out: &mut Printer) {
+        let Some(about) = about(&self.name) else { return };
+        out.note(about.summary);
+        out.line(&format!("name = {}", self.name.literal()));
+        print_settings(about.info, &self.settings, &self.given, out);
+    }
+
+    fn describe(at: usize, tables: &mut Vec<TableDoc>) {
+        let any = crate::schema::Range::<String>::Any;
+        required(any).describe(&NAME, at, tables);
+        for name in weir_aqm::names() {
+            let Some(about) = about(name) else { continue };
+            // What stands in no paper is there for tests and not for users.
+            if about.source == "none" {
+                continue;
+            }
+            let rows: Vec<Row> = about.info.iter().map(row).collect();
+            let setpoint = about.setpoint.map(|s| format!(" Steering moves `{s}`.")).unwrap_or_default();
+            tables[at].after.push_str(&format!(
+                "\n### `name = \"{name}\"`\n\n{} From {}.{setpoint}\n\n{}",
+                about.summary,
+                about.source,
+                markdown_rows(&rows)
+            ));
+        }
+    }
+}
+
+impl Section for PolicyConfig {
+    fn names() -> Vec<&'static str> {
+        PolicyParams::INFO.iter().map(|i| i.name).collect()
+    }
+
+    fn read_fields(here: &Here, p: &mut Problems) -> Option<Self> {
+        let check = check_with::<PolicyParams>;
+        let (settings, given) = read_settings(PolicyParams::INFO, &[], check, here, p)?;
+        let policy = PolicyConfig { settings, given };
+        policy.check_utilization(here, p);
+        Some(policy)
+    }
+
+    fn read(here: &Here, p: &mut Problems) -> Option<Self> {
+        Self::read_fields(here, p)
+    }
+
+    fn print_values(&self, out: &mut Printer) {
+        print_settings(PolicyParams::INFO, &self.settings, &self.given, out);
+    }
+
+    fn describe(at: usize, tables: &mut Vec<TableDoc>) {
+        tables[at].rows.extend(PolicyParams::INFO.iter().map(row));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_algorithm_without_a_set_point_is_not_steered() {
+        assert!(cannot_steer("gsp", Some("target")).is_none());
+        let wrong = cannot_steer("red", None).unwrap();
+        assert_eq!(wrong.problem, "cannot steer red, which has no set point");
+    }
+
+    #[test]
+    fn settings_made_in_code_are_checked_like_those_of_a_file() {
+        for name in weir_aqm::names() {
+            let mut aqm = AqmConfig::new(name).unwrap();
+            assert!(aqm.set("no_such_parameter", Value::Count(1)).is_err());
+            struct Build(AqmConfig);
+            impl Visitor for Build {
+                type Output = ();
+                fn visit<A: Algorithm>(self) {
+                    let _: A::Params = self.0.params();
+                }
+            }
+            weir_aqm::visit(name, Build(aqm)).unwrap();
+        }
+        assert!(AqmConfig::new("no_such_algorithm").is_none());
+    }
+}

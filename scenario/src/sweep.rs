@@ -1,0 +1,210 @@
+//! Sweeps: one scenario file, many points.
+
+use crate::document::{Document, Entry, Item, MAX_NESTING, Node, Place, Table};
+use crate::errors::{Problems, Wrong};
+use crate::experiment::Scenario;
+use crate::schema::{Here, Key, Printer, Rule, Section, TableDoc, quote, shown_key, tidy};
+
+/// Most points of a sweep.
+pub const MAX_POINTS: usize = 100_000;
+
+/// Most `[[flows]]` tables over all points of a sweep: what is kept of a point grows with them.
+pub const MAX_POINT_GROUPS: usize = 1_000_000;
+
+/// The axes of a sweep and the points they span; both empty in a file without one.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sweep {
+    /// The axes, in the order of the file.
+    pub axes: Vec<Axis>,
+    /// Every combination of the axes' values; the last axis varies fastest.
+    pub points: Vec<Point>,
+}
+
+/// A key and the values it takes one after the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Axis {
+    /// The key, such as `aqm.name` or `flows.0.count`.
+    pub key: String,
+    /// The values, as TOML.
+    pub values: Vec<String>,
+}
+
+/// One combination of the values of a sweep.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// Keys and values that are set here, in the order of the axes; texts without their quotes.
+    pub settings: Vec<(String, String)>,
+    /// The scenario with these values. It has no sweep itself.
+    pub scenario: Scenario,
+}
+
+impl Point {
+    /// The settings in one text, such as `aqm.name=gsp, flows.0.count=9`.
+    pub fn label(&self) -> String {
+        label(&self.settings)
+    }
+}
+
+fn label(settings: &[(String, String)]) -> String {
+    let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    settings.join(", ")
+}
+
+/// An axis with its values as they were read.
+struct Values<'a> {
+    key: String,
+    place: &'a Place,
+    items: &'a [Item],
+}
+
+/// Finds the axes: quoted keys (`"aqm.name"`), or dotted ones, which TOML makes tables of.
+fn collect<'a>(table: &'a Table, prefix: &str, axes: &mut Vec<Values<'a>>, p: &mut Problems) {
+    for Entry { key, place, item } in &table.entries {
+        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        let path = format!("sweep.{}", shown_key(&key));
+        match &item.node {
+            Node::Table(inner) => collect(inner, &key, axes, p),
+            Node::List(items) if !items.is_empty() => axes.push(Values { key, place, items }),
+            other => {
+                let what = if matches!(other, Node::List(_)) { "an empty list".into() } else { other.what() };
+                let remedy = "write a list of the values it takes, such as [\"1ms\", \"5ms\"]";
+                p.add(place, &path, Wrong::new(format!("cannot be {what}"), remedy));
+            }
+        }
+    }
+}
+
+/// Tells axes that cannot be set or that would undo each other.
+fn check_keys(axes: &[Values], p: &mut Problems) {
+    for (i, axis) in axes.iter().enumerate() {
+        let parts: Vec<&str> = axis.key.split('.').collect();
+        let path = format!("sweep.{}", shown_key(&axis.key));
+        if parts.len() > MAX_NESTING || parts[0] == "sweep" || parts.iter().any(|part| part.is_empty()) {
+            let wrong = Wrong::new("is no key that can be swept", "write it like `\"aqm.target\"`");
+            p.add(axis.place, &path, wrong);
+        }
+        if let Some(other) = axes[..i].iter().find(|o| covers(&o.key, &axis.key) || covers(&axis.key, &o.key))
+        {
+            let problem = format!("sets what `{}` sets too", shown_key(&other.key));
+            p.add(
+                axis.place,
+                &path,
+                Wrong::new(problem, "sweep one of them, with tables as values if need be"),
+            );
+        }
+    }
+}
+
+/// Whether setting `outer` sets `inner` too.
+fn covers(outer: &str, inner: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Reads and prints the `[sweep]` table. Its points are made afterwards, from the whole document.
+pub(crate) struct SweepTable;
+
+const EXAMPLE: &str = "Each key is a key of this file in quotes, its value the list of values it takes: \
+    `\"aqm.name\" = [\"gsp\", \"codel\"]`, `\"flows.0.count\" = [2, 9, 36]`, or whole tables: \
+    `\"aqm\" = [{ name = \"gsp\", target = \"5ms\" }, { name = \"codel\" }]`. \
+    All combinations are run. The file must be a valid scenario without this table.";
+
+impl Rule<Sweep> for SweepTable {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Sweep> {
+        let Some(entry) = here.table.get(key.name) else { return Some(Sweep::default()) };
+        let Node::Table(table) = &entry.item.node else {
+            let problem = format!("cannot be {}", entry.item.node.what());
+            p.add(&entry.place, key.name, Wrong::new(problem, "write a table, `[sweep]`"));
+            return None;
+        };
+        let mut axes = Vec::new();
+        collect(table, "", &mut axes, p);
+        check_keys(&axes, p);
+        let axis =
+            |v: Values| Axis { key: v.key, values: v.items.iter().map(|i| i.node.literal()).collect() };
+        Some(Sweep { axes: axes.into_iter().map(axis).collect(), points: Vec::new() })
+    }
+
+    fn print_tables(&self, _key: &Key, value: &Sweep, out: &mut Printer) {
+        if value.axes.is_empty() {
+            return;
+        }
+        out.line("\n[sweep]");
+        for axis in &value.axes {
+            out.line(&format!("{} = [{}]", quote(&axis.key), axis.values.join(", ")));
+        }
+    }
+
+    fn describe(&self, key: &Key, _at: usize, tables: &mut Vec<TableDoc>) {
+        let note = format!("{} (optional). {EXAMPLE}", tidy(key.doc).trim_end_matches('.'));
+        tables.push(TableDoc { path: key.name.to_string(), note, rows: Vec::new(), after: String::new() });
+    }
+}
+
+/// Makes every point of the sweep in a document and checks it.
+pub(crate) fn points(doc: &Document, groups: usize, p: &mut Problems) -> Vec<Point> {
+    let Some(Entry { item: Item { node: Node::Table(table), .. }, place, .. }) = doc.root.get("sweep") else {
+        return Vec::new();
+    };
+    let mut axes = Vec::new();
+    collect(table, "", &mut axes, p);
+    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.items.len()));
+    let count = count.unwrap_or(usize::MAX);
+    if count > MAX_POINTS || count.saturating_mul(groups) > MAX_POINT_GROUPS {
+        let problem =
+            format!("has more than {MAX_POINTS} points, or {MAX_POINT_GROUPS} with all their flows");
+        p.add(place, "sweep", Wrong::new(problem, "sweep fewer values, or split the file"));
+        return Vec::new();
+    }
+    let mut base = doc.root.clone();
+    base.entries.retain(|e| e.key != "sweep");
+    (0..if axes.is_empty() { 0 } else { count }).filter_map(|i| point(&base, &axes, i, doc, p)).collect()
+}
+
+/// Point number `index`, if it is a valid scenario.
+fn point(base: &Table, axes: &[Values], index: usize, doc: &Document, p: &mut Problems) -> Option<Point> {
+    let mut root = base.clone();
+    let mut rest = index;
+    let mut settings = Vec::new();
+    let mut own = Problems::new(&doc.file);
+    for axis in axes.iter().rev() {
+        let item = &axis.items[rest % axis.items.len()];
+        rest /= axis.items.len();
+        let path: Vec<&str> = axis.key.split('.').collect();
+        if let Err(wrong) = root.put(&path, item.clone()) {
+            own.add(axis.place, &format!("sweep.{}", shown_key(&axis.key)), wrong);
+        }
+        settings.push((axis.key.clone(), plain(&item.node)));
+    }
+    settings.reverse();
+    let scenario = Scenario::read(&Here { table: &root, path: String::new() }, &mut own);
+    if !own.is_empty() {
+        p.adopt(&label(&settings), own);
+        return None;
+    }
+    scenario.map(|scenario| Point { settings, scenario })
+}
+
+fn plain(node: &Node) -> String {
+    match node {
+        Node::Text(text) => text.clone(),
+        other => other.literal(),
+    }
+}
+
+/// Removes the axes that a setting from outside replaces.
+pub(crate) fn forget_axis(root: &mut Table, key: &str) {
+    let sweep = root.entries.iter_mut().find(|e| e.key == "sweep");
+    if let Some(Entry { item: Item { node: Node::Table(table), .. }, .. }) = sweep {
+        forget(table, "", key);
+    }
+}
+
+fn forget(table: &mut Table, prefix: &str, key: &str) {
+    table.entries.retain_mut(|entry| {
+        let path = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
+        if let Node::Table(inner) = &mut entry.item.node {
+            forget(inner, &path, key);
+        }
+        !covers(key, &path)
+    });
+}
