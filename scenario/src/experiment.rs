@@ -27,7 +27,7 @@ section! {
     /// An experiment.
     pub struct Scenario {
         /// What the experiment shows, in a line.
-        title: String = required(such("a text with something in it, at most 200 bytes", |t| title_allowed(t)));
+        title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
         /// The bottleneck.
         link: LinkConfig = OneTable;
         /// The way between the hosts, besides the bottleneck's queue.
@@ -145,7 +145,7 @@ section! {
         count: u32 = or(1, within(1, MAX_FLOWS));
         /// Congestion control, by its name in the kernel, such as "cubic", "reno" or "bbr"; "none" with
         /// `udp_rate`.
-        congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t| word(t)));
+        congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t: &String| word(t)));
         /// Whether the flows use ECN.
         ecn: bool = or(false, Range::Any);
         /// When they start, after the start of the run.

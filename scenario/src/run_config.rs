@@ -47,9 +47,9 @@ section! {
     /// The two ports.
     pub struct Ports {
         /// Name of the first network interface.
-        a: String = required(such(INTERFACE, |t| interface(t)));
+        a: String = required(such(INTERFACE, |t: &String| interface(t)));
         /// Name of the second network interface.
-        b: String = required(such(INTERFACE, |t| interface(t)));
+        b: String = required(such(INTERFACE, |t: &String| interface(t)));
         /// How packets get from and to the ports; "auto" takes the fastest way that works.
         mode: PortMode = or(PortMode::Auto, Range::Any);
     }
@@ -106,7 +106,7 @@ section! {
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
         /// Directory for the results.
-        out: Option<String> = absent("no results are written", such("a path", |t| path(t)));
+        out: Option<String> = absent("no results are written", such("a path", |t: &String| path(t)));
     }
 }
 
