@@ -1,1 +1,146 @@
-//! dataplane
+//! A bump in the wire between two Linux interfaces.
+//!
+//! Frames that come in at one port go out at the other, through a queue with any algorithm of the list, a
+//! shaper and a delay line for each direction. Ports are AF_XDP sockets (native where the driver has it,
+//! generic otherwise) or AF_PACKET rings. When the packet loop dies or hangs, the kernel forwards.
+//!
+//! This crate alone knows rings. The packet path allocates nothing and locks nothing.
+
+mod assemble;
+mod engine;
+mod frames;
+mod guard;
+mod headers;
+mod interface;
+mod meter;
+mod packet_ring;
+mod pipe;
+mod port;
+mod processor;
+mod xsk;
+
+pub use assemble::DirectionSetup;
+pub use engine::{Handle, Loop, Outcome, Setup};
+pub use headers::{Headers, Kind, complete_checksum, mark, read};
+pub use interface::{Interface, JOURNALS, list as interfaces, restore_stale};
+pub use meter::Distribution;
+
+use frames::Frame;
+use serde::{Deserialize, Serialize};
+use weir_units::{Bytes, Time};
+
+/// Most receive queues of a port.
+pub const QUEUES_MAX: u32 = 64;
+
+/// Why the dataplane cannot start or go on. Each names the thing and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused something.
+    #[error("{what}: {error}{remedy}", remedy = remedy(error))]
+    Os {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// There is no such interface.
+    #[error("there is no interface `{name}` here. Remedy: name one of: {known}")]
+    NoInterface {
+        /// The name.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// Something stands against it.
+    #[error("{0}")]
+    Refused(String),
+    /// An interface vanished while the loop was running.
+    #[error("interface `{0}` vanished while running; everything else was put back")]
+    PortGone(String),
+}
+
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => ". Remedy: run as root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)",
+        Some(libc::ENOMEM) => ". Remedy: smaller buffers and delays, or more memory",
+        _ => "",
+    }
+}
+
+impl Error {
+    /// The last error of the operating system.
+    fn os(what: impl Into<String>) -> Error {
+        Error::Os { what: what.into(), error: std::io::Error::last_os_error() }
+    }
+
+    fn io(what: impl Into<String>, error: std::io::Error) -> Error {
+        Error::Os { what: what.into(), error }
+    }
+}
+
+/// A frame that came in, with the time at which the kernel received it.
+#[derive(Clone, Copy, Debug)]
+struct Received {
+    frame: Frame,
+    arrived: Time,
+}
+
+/// How frames come in and go out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// AF_XDP with the program in the driver.
+    XdpNative,
+    /// AF_XDP with the program in the kernel's general receive path.
+    XdpGeneric,
+    /// AF_PACKET rings.
+    AfPacket,
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mode::XdpNative => "AF_XDP, native",
+            Mode::XdpGeneric => "AF_XDP, generic",
+            Mode::AfPacket => "AF_PACKET",
+        })
+    }
+}
+
+/// How the bytes of a packet are counted against the rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Accounting {
+    /// Time on an Ethernet wire: frame, frame check sequence, preamble and gap, at least 84 bytes.
+    #[default]
+    Line,
+    /// The frame from the destination address on, without the frame check sequence.
+    Frame,
+    /// The network packet without its link-layer header.
+    Ip,
+}
+
+impl Accounting {
+    /// Smallest frame on the wire, without the frame check sequence (IEEE 802.3 section 3.2.8).
+    const FRAME_MIN: u64 = 60;
+    /// Frame check sequence 4, preamble and start delimiter 8, interpacket gap 12.
+    const WIRE_OVERHEAD: u64 = 24;
+
+    /// Size of a frame of `len` bytes whose network header starts at `network`.
+    pub fn charge(self, len: u32, network: u16) -> Bytes {
+        let len = u64::from(len);
+        Bytes::new(match self {
+            Accounting::Line => len.max(Self::FRAME_MIN) + Self::WIRE_OVERHEAD,
+            Accounting::Frame => len,
+            Accounting::Ip => len.saturating_sub(u64::from(network)),
+        })
+    }
+
+    /// The word for it in configurations and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accounting::Line => "line",
+            Accounting::Frame => "frame",
+            Accounting::Ip => "ip",
+        }
+    }
+}

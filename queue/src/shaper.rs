@@ -53,6 +53,11 @@ impl Shaper {
         self.free_at = self.free_at.max(now - self.catch_up);
     }
 
+    /// What follows the link could not take a packet until `now`.
+    pub fn blocked(&mut self, now: Time) {
+        self.free_at = self.free_at.max(now);
+    }
+
     /// A packet of `len` left at `at`; the link is busy with it.
     pub fn sent(&mut self, at: Time, len: Bytes) {
         let cost = len.get().saturating_mul(self.cost).saturating_add(self.fraction);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause)
+//
+// What a port does with a frame before, during and after the life of the packet loop.
+//
+// While the loop's heartbeat is fresh, frames go to it: through AF_XDP (program `port_xdp`), or as copies
+// through AF_PACKET, in which case `port_tc` discards the originals. Once the heartbeat is stale (the loop
+// hangs, was stopped or killed) `port_tc` sends every frame out of the peer port: the wire fails open.
+//
+// The few helpers and context fields used are declared here, so that no kernel or libbpf headers are needed.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define __uint(name, val) int (*name)[val]
+#define __type(name, val) typeof(val) *name
+
+enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_XSKMAP = 17 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
+enum { XDP_DROP = 1, XDP_PASS = 2 };
+enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2 };
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
+static long (*const bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
+static long (*const bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
+static long (*const bpf_xdp_adjust_meta)(void *ctx, int delta) = (void *)54;
+
+struct xdp_md {
+	u32 data;
+	u32 data_end;
+	u32 data_meta;
+	u32 ingress_ifindex;
+	u32 rx_queue_index;
+	u32 egress_ifindex;
+};
+
+// Shared with the packet loop, which maps it into its memory. The layout is that of `Control` in guard.rs.
+struct control {
+	u64 beat_ns;  // CLOCK_MONOTONIC of the loop's last turn
+	u64 after_ns; // age at which the heartbeat is stale
+	u64 bypassed; // frames sent past the loop
+	u32 peer;     // ifindex of the other port
+	u32 copied;   // the loop gets copies (AF_PACKET), so originals are discarded
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, u32);
+} sockets SEC(".maps");
+
+// Arrival time, put in front of the frame. The layout is that of `Stamp` in xsk.rs.
+struct stamp {
+	u64 magic;
+	u64 arrived_ns;
+};
+
+#define STAMP_MAGIC 0x5765697253746d70ULL
+
+static int is_fresh(const struct control *c, u64 now)
+{
+	// The beat may be a little ahead: it was read on another processor.
+	return (long long)(now - c->beat_ns) < (long long)c->after_ns;
+}
+
+SEC("xdp")
+int port_xdp(struct xdp_md *ctx)
+{
+	u32 key = 0;
+	struct control *c = bpf_map_lookup_elem(&control, &key);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!c || !is_fresh(c, now))
+		return XDP_PASS;
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(struct stamp)) == 0) {
+		struct stamp *s = (void *)(unsigned long)ctx->data_meta;
+
+		if ((void *)(s + 1) <= (void *)(unsigned long)ctx->data) {
+			s->magic = STAMP_MAGIC;
+			s->arrived_ns = now;
+		}
+	}
+	// Without a socket for this queue the frame goes up the stack, where port_tc forwards it.
+	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+}
+
+SEC("tc")
+int port_tc(void *skb)
+{
+	u32 key = 0;
+	struct control *c = bpf_map_lookup_elem(&control, &key);
+
+	if (!c)
+		return TC_ACT_OK;
+	if (c->copied && is_fresh(c, bpf_ktime_get_ns()))
+		return TC_ACT_SHOT;
+	__sync_fetch_and_add(&c->bypassed, 1);
+	return bpf_redirect(c->peer, 0);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

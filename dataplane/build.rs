@@ -1,0 +1,23 @@
+//! Compiles the BPF object with clang.
+
+use std::path::Path;
+use std::process::Command;
+
+const SOURCE: &str = "bpf/port.bpf.c";
+
+fn main() {
+    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    let object = Path::new(&out).join("port.bpf.o");
+    let status = Command::new(&clang)
+        .args(["-O2", "-g", "-target", "bpf", "-Wall", "-Werror", "-c", SOURCE, "-o"])
+        .arg(&object)
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("{clang} could not compile {SOURCE}: {status}"),
+        Err(error) => panic!("{clang}: {error}. Remedy: install clang (Debian: apt-get install clang)"),
+    }
+}

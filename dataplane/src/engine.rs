@@ -1,0 +1,419 @@
+//! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
+
+use crate::assemble::{Assemble, DirectionSetup};
+use crate::frames::Arena;
+use crate::guard::{self, Guard};
+use crate::interface::{Interface, Journal};
+use crate::meter::{Distribution, Meter};
+use crate::pipe::Pipe;
+use crate::port::Port;
+use crate::processor::Claim;
+use crate::xsk::{HEADROOM, RING, Xsk};
+use crate::{Error, Mode, Received};
+use rtrb::{Consumer, RingBuffer};
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_scenario::result::{HostJitter, LinkSample, LinkSummary};
+use weir_units::{Duration, Time};
+
+/// Frames taken from a port in one turn.
+const BATCH: usize = 256;
+/// Samples kept for a reader that is late.
+const SAMPLES: usize = 4096;
+/// Ethernet header, two VLAN tags.
+const LINK_OVERHEAD: u32 = 22;
+/// How often the loop looks whether its interfaces are still there.
+const PRESENCE: Duration = Duration::from_millis(200);
+/// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
+const SLEEP_MAX: Duration = Duration::from_millis(10);
+/// A gap between turns above this counts as a stall of the host.
+const STALL: Duration = Duration::from_millis(1);
+
+/// What the loop is to be.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Names of the two interfaces.
+    pub ports: [String; 2],
+    /// How frames come in and go out; `None` chooses the best that works.
+    pub mode: Option<Mode>,
+    /// From the first port to the second, and back.
+    pub directions: [DirectionSetup; 2],
+    /// Age of the heartbeat at which the kernel forwards.
+    pub fail_open_after: Duration,
+    /// Processor to run on.
+    pub core: Option<usize>,
+    /// Whether to ask for a real-time scheduling class.
+    pub realtime: bool,
+    /// Whether to turn all the time instead of sleeping until something happens.
+    pub busy: bool,
+    /// Whether changes to interfaces are journalled on disk, for a start after a crash.
+    pub journal: bool,
+    /// Length of a sampling period.
+    pub sample: Duration,
+    /// Part at the beginning that totals leave out.
+    pub warmup: Duration,
+}
+
+/// What another thread sees of a running loop.
+pub struct Handle {
+    /// Samples of each direction.
+    pub samples: [Consumer<LinkSample>; 2],
+    /// The loop's clock when it was built: zero of all times in samples.
+    pub origin: Time,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Summary of each direction.
+    pub links: [LinkSummary; 2],
+    /// How disturbed the loop was.
+    pub host: HostJitter,
+    /// How late frames left the delay line, in milliseconds, for each direction.
+    pub lateness_ms: [weir_scenario::result::Spread; 2],
+    /// Things to know.
+    pub warnings: Vec<String>,
+}
+
+/// A packet loop, ready to run.
+pub struct Loop {
+    setup: Setup,
+    ports: [Port; 2],
+    pipes: [Box<dyn Pipe>; 2],
+    guards: [Guard; 2],
+    arena: Arena,
+    journal: Journal,
+    origin: Time,
+    said: Vec<String>,
+    gaps: Distribution,
+    stalled: Duration,
+    claim: Claim,
+}
+
+/// The clock that link times are on; BPF's `bpf_ktime_get_ns` reads the same.
+fn clock() -> Time {
+    // SAFETY: all-zero is a valid value of this plain struct, which the call fills.
+    let t = unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t);
+        t
+    };
+    Time::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+impl Loop {
+    /// Opens both ports in the network namespace of this thread. Frames flow past the loop, in the kernel,
+    /// until [`Loop::run`] turns.
+    pub fn open(setup: Setup) -> Result<(Loop, Handle), Error> {
+        let [a, b] = [Interface::find(&setup.ports[0])?, Interface::find(&setup.ports[1])?];
+        if a == b {
+            return Err(Error::Refused(format!(
+                "both ports are `{}`. Remedy: a bump in the wire needs two interfaces",
+                a.name
+            )));
+        }
+        let mut journal = Journal::open(setup.journal)?;
+        let mut said = Vec::new();
+        for port in [&a, &b] {
+            if let Some(id) = guard::xdp_program(port.index) {
+                return Err(Error::Refused(format!(
+                    "{}: XDP program {id} is attached already. Remedy: end the program that owns it, or \
+                     `ip link set {} xdp off`",
+                    port.name, port.name
+                )));
+            }
+            said.extend(journal.prepare(port)?);
+        }
+        let mtus = [a.mtu()?, b.mtu()?];
+        let frame_max = mtus.map(|mtu| mtu + LINK_OVERHEAD);
+        let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
+        said.push(format!("{} and {}: {mode}", setup.ports[0], setup.ports[1]));
+        let origin = clock();
+        let (pipes, samples) = build_pipes(&setup, frame_max, origin)?;
+        let handle = Handle { samples, origin };
+        let gaps = Distribution::default();
+        let looping = Loop {
+            setup,
+            ports,
+            pipes,
+            guards,
+            arena,
+            journal,
+            origin,
+            said,
+            gaps,
+            stalled: Duration::ZERO,
+            claim: Claim::default(),
+        };
+        Ok((looping, handle))
+    }
+
+    /// What was changed and chosen, in words.
+    pub fn said(&self) -> &[String] {
+        &self.said
+    }
+
+    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
+        self.claim = Claim::make(self.setup.core, self.setup.realtime);
+        let result = self.turns(stop);
+        let outcome = self.outcome();
+        drop(self.ports);
+        self.journal.restore();
+        result.map(|()| outcome)
+    }
+
+    fn turns(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
+        let mut last = clock();
+        let mut sample_due = last + self.setup.sample;
+        let mut presence_due = last + PRESENCE;
+        let measure_from = self.origin + self.setup.warmup;
+        while !stop.load(Ordering::Relaxed) {
+            let now = clock();
+            if now >= measure_from {
+                self.note_gap(now.since(last));
+            }
+            last = now;
+            for guard in &self.guards {
+                guard.beat(now);
+            }
+            let worked = self.turn(now, &mut batch)?;
+            if now >= sample_due {
+                sample_due = now.max(sample_due) + self.setup.sample;
+                self.pipes.iter_mut().for_each(|pipe| pipe.sample(now));
+            }
+            if now >= presence_due {
+                presence_due = now + PRESENCE;
+                if let Some(gone) = self.ports.iter().find(|p| !p.interface.exists()) {
+                    return Err(Error::PortGone(gone.interface.name.clone()));
+                }
+            }
+            if !worked {
+                self.rest(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, now: Time, batch: &mut Vec<Received>) -> Result<bool, Error> {
+        let mut worked = false;
+        for from in 0..2 {
+            let to = 1 - from;
+            batch.clear();
+            self.ports[from].receive(&mut self.arena, now, batch);
+            worked |= self.pipes[from].turn(now, batch, &mut self.arena, &mut self.ports[to]);
+        }
+        for port in &mut self.ports {
+            if let Err(error) = port.flush(&mut self.arena) {
+                return Err(match error.raw_os_error() {
+                    Some(libc::ENETDOWN) => continue,
+                    Some(libc::ENXIO | libc::ENODEV) => Error::PortGone(port.interface.name.clone()),
+                    _ => Error::io(format!("cannot send on `{}`", port.interface.name), error),
+                });
+            }
+        }
+        Ok(worked)
+    }
+
+    fn note_gap(&mut self, gap: Duration) {
+        self.gaps.record(gap);
+        if gap > STALL {
+            self.stalled += gap;
+        }
+    }
+
+    /// Nothing to do: spins, or sleeps until a frame comes or a packet is due.
+    fn rest(&mut self, now: Time) {
+        if self.setup.busy {
+            return self.claim.idle(now);
+        }
+        let due = self.pipes.iter().filter_map(|p| p.next_event()).min();
+        let sleep = due.map_or(SLEEP_MAX, |due| due.since(now).min(SLEEP_MAX));
+        let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 8];
+        let mut count = 0;
+        for fd in self.ports.iter().flat_map(Port::fds).take(fds.len()) {
+            fds[count].fd = fd;
+            count += 1;
+        }
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: sleep.as_nanos() as libc::c_long };
+        // SAFETY: the array holds `count` descriptors; no signal mask is passed.
+        unsafe { libc::ppoll(fds.as_mut_ptr(), count as libc::nfds_t, &timeout, std::ptr::null()) };
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let end = clock();
+        let measured = end.since(self.origin + self.setup.warmup);
+        let bypassed: u64 = self.guards.iter().map(Guard::bypassed).sum();
+        let mut warnings = Vec::new();
+        if bypassed > 0 {
+            warnings.push(format!("{bypassed} frames were forwarded by the kernel past the queues"));
+        }
+        let lost = [self.ports[0].lost(), self.ports[1].lost()];
+        let links = [0, 1].map(|i| self.link_summary(i, end, measured, lost[i]));
+        let lateness_ms = [0, 1].map(|i| self.pipes[i].meter().lateness.spread_ms());
+        let host = HostJitter {
+            gap_ms: self.gaps.spread_ms(),
+            stalled_share: self.stalled.as_secs_f64() / measured.as_secs_f64().max(1e-9),
+            realtime: self.claim.realtime,
+            own_core: self.claim.core,
+        };
+        Outcome { links, host, lateness_ms, warnings }
+    }
+
+    fn link_summary(&mut self, index: usize, end: Time, measured: Duration, lost: u64) -> LinkSummary {
+        self.pipes[index].sample(end);
+        let counters = self.pipes[index].counters();
+        let setup = &self.setup.directions[index];
+        let meter = self.pipes[index].meter();
+        let (drops, overflows, marks) = meter.signals(&counters);
+        let rate_bps = setup.rate.map_or(0.0, |r| r.as_bps_f64());
+        let (packets, bytes) = meter.delivered;
+        let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
+        let faults = [
+            ("runt", meter.faults.runt),
+            ("malformed", meter.faults.malformed),
+            ("too_long", meter.faults.too_long),
+            ("delay_line_full", meter.faults.delay_line_full),
+            ("lost_before_queue", lost),
+            ("samples_lost", meter.samples_lost),
+        ];
+        LinkSummary {
+            name: setup.name.clone(),
+            aqm: setup.aqm.clone(),
+            rate_bps,
+            accounting: setup.accounting.name().into(),
+            packets,
+            bytes,
+            utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
+            delay_ms: meter.sojourn.spread_ms(),
+            drops,
+            overflows,
+            marks,
+            setpoint_ms: meter.setpoint_ms(),
+            faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
+        }
+    }
+}
+
+type Opened = (Mode, Arena, [Guard; 2], [Port; 2]);
+
+/// Opens both ports in the mode wanted, or in the best that works.
+fn open_ports(
+    setup: &Setup,
+    interfaces: [Interface; 2],
+    frame_max: [u32; 2],
+    journal: &mut Journal,
+    said: &mut Vec<String>,
+) -> Result<Opened, Error> {
+    let modes = match &setup.mode {
+        Some(mode) => std::slice::from_ref(mode),
+        None => &[Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket][..],
+    };
+    let mut refusal = None;
+    for mode in modes {
+        match open_in_mode(setup, &interfaces, frame_max, *mode, journal) {
+            Ok((arena, guards, ports)) => return Ok((*mode, arena, guards, ports)),
+            Err(error) => {
+                said.push(format!("{mode} is not to be had: {error}"));
+                for interface in &interfaces {
+                    guard::detach(interface.index, *mode, false);
+                }
+                refusal = Some(error);
+            }
+        }
+    }
+    Err(refusal.expect("at least one mode was tried"))
+}
+
+fn open_in_mode(
+    setup: &Setup,
+    interfaces: &[Interface; 2],
+    frame_max: [u32; 2],
+    mode: Mode,
+    journal: &mut Journal,
+) -> Result<(Arena, [Guard; 2], [Port; 2]), Error> {
+    let longest = frame_max[0].max(frame_max[1]);
+    let chunk = match mode {
+        Mode::AfPacket => (longest + 64).next_power_of_two().max(2048),
+        _ if longest <= 2048 - HEADROOM => 2048,
+        _ if longest <= 4096 - HEADROOM => 4096,
+        _ => {
+            return Err(Error::Refused(format!(
+                "frames of {longest} bytes do not fit in a page, which AF_XDP needs. Remedy: an MTU of at \
+                 most {}, or mode = \"af_packet\"",
+                4096 - HEADROOM - LINK_OVERHEAD
+            )));
+        }
+    };
+    // What the rings can hold, twice for what waits in between, and what queues and delay lines hold.
+    let count = 8 * RING + setup.directions.iter().map(DirectionSetup::frames).sum::<u32>();
+    let arena = Arena::new(chunk, count)?;
+    let [a, b] = interfaces;
+    let guards = [
+        open_guard(a, b, mode, setup.fail_open_after, journal)?,
+        open_guard(b, a, mode, setup.fail_open_after, journal)?,
+    ];
+    let ports = if mode == Mode::AfPacket {
+        [Port::packet(a.clone(), chunk as usize)?, Port::packet(b.clone(), chunk as usize)?]
+    } else {
+        let first = sockets(&arena, a, &guards[0], None)?;
+        let shared = first[0].fd();
+        let second = sockets(&arena, b, &guards[1], Some(shared))?;
+        for guard in &guards {
+            guard.attach_xdp().map_err(|e| Error::Refused(format!("cannot attach the XDP program: {e}")))?;
+        }
+        [Port::xdp(a.clone(), first)?, Port::xdp(b.clone(), second)?]
+    };
+    Ok((arena, guards, ports))
+}
+
+fn open_guard(
+    port: &Interface,
+    peer: &Interface,
+    mode: Mode,
+    after: Duration,
+    journal: &mut Journal,
+) -> Result<Guard, Error> {
+    journal.programs(port, mode)?;
+    let (guard, created) = Guard::attach(port.index, peer.index, mode, after)?;
+    if created {
+        journal.created_clsact(port, mode)?;
+    }
+    Ok(guard)
+}
+
+fn sockets(
+    arena: &Arena,
+    interface: &Interface,
+    guard: &Guard,
+    mut first: Option<i32>,
+) -> Result<Vec<Xsk>, Error> {
+    let mut sockets = Vec::new();
+    for queue in 0..interface.receive_queues() {
+        let socket = Xsk::bind(arena, interface.index, queue, false, first)
+            .map_err(|e| Error::io(format!("AF_XDP refused on `{}` queue {queue}", interface.name), e))?;
+        guard.add_socket(queue, socket.fd())?;
+        first = first.or(Some(socket.fd()));
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+type Pipes = ([Box<dyn Pipe>; 2], [Consumer<LinkSample>; 2]);
+
+fn build_pipes(setup: &Setup, frame_max: [u32; 2], origin: Time) -> Result<Pipes, Error> {
+    let build = |index: usize| {
+        let (producer, consumer) = RingBuffer::new(SAMPLES);
+        let assemble = Assemble {
+            setup: &setup.directions[index],
+            // A frame goes out at the other port.
+            frame_max: frame_max[1 - index],
+            meter: Meter::new(origin, origin + setup.warmup, producer),
+            now: origin,
+            seed: index as u64,
+        };
+        assemble.run().map(|pipe| (pipe, consumer))
+    };
+    let ((ab, ab_samples), (ba, ba_samples)) = (build(0)?, build(1)?);
+    Ok(([ab, ba], [ab_samples, ba_samples]))
+}

@@ -1,0 +1,84 @@
+//! The memory that frames live in: one region of equal chunks, shared by both ports.
+
+use crate::Error;
+use std::ptr::NonNull;
+
+/// A frame in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// Offset of its first byte in the arena.
+    pub addr: u64,
+    /// Its length in bytes, without the frame check sequence.
+    pub len: u32,
+}
+
+/// Frame memory and the list of free chunks. Allocated once, locked by AF_XDP.
+pub struct Arena {
+    base: NonNull<u8>,
+    chunk: u32,
+    count: u32,
+    free: Vec<u32>,
+}
+
+// SAFETY: the region belongs to this value alone; the kernel writes only to chunks lent to it.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// Room for `count` frames of at most `chunk` bytes (a power of two) with their headroom.
+    pub fn new(chunk: u32, count: u32) -> Result<Arena, Error> {
+        assert!(chunk.is_power_of_two(), "chunks are powers of two");
+        let size = chunk as usize * count as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(Error::os(format!("cannot allocate {} MiB for frames", size >> 20)));
+        }
+        let base = NonNull::new(base.cast()).expect("a successful mmap is not null");
+        Ok(Arena { base, chunk, count, free: (0..count).rev().collect() })
+    }
+
+    /// Address of the region in this process.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Size of a chunk in bytes.
+    pub fn chunk(&self) -> u32 {
+        self.chunk
+    }
+
+    /// Size of the region in bytes.
+    pub fn size(&self) -> usize {
+        self.chunk as usize * self.count as usize
+    }
+
+    /// Takes a free chunk; its offset in the arena.
+    pub fn take(&mut self) -> Option<u64> {
+        self.free.pop().map(|index| u64::from(index) * u64::from(self.chunk))
+    }
+
+    /// Gives back the chunk that `addr` lies in.
+    pub fn give(&mut self, addr: u64) {
+        let index = (addr / u64::from(self.chunk)) as u32;
+        debug_assert!(index < self.count && self.free.len() < self.count as usize);
+        self.free.push(index);
+    }
+
+    /// The bytes of a frame. A descriptor that leaves the arena is a broken invariant and panics.
+    pub fn bytes(&mut self, frame: Frame) -> &mut [u8] {
+        let (start, len) = (frame.addr as usize, frame.len as usize);
+        assert!(start + len <= self.size(), "a frame lies outside of the arena");
+        // SAFETY: in bounds by the check above; `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(start), len) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the region was mapped in `new` with this size and nothing refers to it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.size()) };
+    }
+}

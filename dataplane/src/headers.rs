@@ -1,0 +1,330 @@
+//! What the packet path reads from and writes to frames: the ECN field, the flow, the IP length.
+//!
+//! Reading never fails: whatever is not understood is forwarded untouched, as a wire would. Frames whose
+//! headers contradict themselves are forwarded and counted.
+
+use weir_aqm::Ecn;
+
+const ETHERNET: usize = 14;
+const VLAN_TAGS_MAX: usize = 2;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
+const IPV4_MIN: usize = 20;
+const IPV6_LEN: usize = 40;
+
+/// What kind of packet a frame carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// IPv4 with a sane header.
+    Ipv4,
+    /// IPv6 with a sane header.
+    Ipv6,
+    /// Anything else.
+    Other,
+    /// IP by its type field, but its header contradicts itself or the frame's length.
+    Malformed,
+    /// Shorter than an Ethernet header.
+    Runt,
+}
+
+/// What was read from a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// What the frame carries.
+    pub kind: Kind,
+    /// Offset of the network header.
+    pub network: u16,
+    /// The ECN field; not capable where there is none.
+    pub ecn: Ecn,
+    /// Hash of addresses, protocol and ports; the same on every machine.
+    pub flow: u32,
+}
+
+impl Headers {
+    const fn nothing(kind: Kind, network: usize) -> Headers {
+        Headers { kind, network: network as u16, ecn: Ecn::NotEct, flow: 0 }
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Reads the headers of an Ethernet frame.
+pub fn read(frame: &[u8]) -> Headers {
+    if frame.len() < ETHERNET {
+        return Headers::nothing(Kind::Runt, 0);
+    }
+    let mut network = ETHERNET;
+    let mut ethertype = be16(frame, 12);
+    for _ in 0..VLAN_TAGS_MAX {
+        if !matches!(ethertype, ETHERTYPE_VLAN | ETHERTYPE_SERVICE_VLAN) {
+            break;
+        }
+        if frame.len() < network + 4 {
+            return Headers::nothing(Kind::Malformed, network);
+        }
+        ethertype = be16(frame, network + 2);
+        network += 4;
+    }
+    match ethertype {
+        ETHERTYPE_IPV4 => read_ipv4(&frame[network..], network),
+        ETHERTYPE_IPV6 => read_ipv6(&frame[network..], network),
+        _ => Headers::nothing(Kind::Other, network),
+    }
+}
+
+fn read_ipv4(ip: &[u8], network: usize) -> Headers {
+    let malformed = Headers::nothing(Kind::Malformed, network);
+    if ip.len() < IPV4_MIN || ip[0] >> 4 != 4 {
+        return malformed;
+    }
+    let header = usize::from(ip[0] & 15) * 4;
+    let total = usize::from(be16(ip, 2));
+    if header < IPV4_MIN || total < header || total > ip.len() {
+        return malformed;
+    }
+    // Only first fragments have ports, so fragments are told apart by addresses and protocol alone.
+    let is_fragment = be16(ip, 6) & 0x3fff != 0;
+    let ports = if is_fragment { 0 } else { ports(ip[9], &ip[header..total]) };
+    let flow = mix(mix(word(ip, 12), word(ip, 16)) ^ u64::from(ip[9]), ports);
+    Headers { kind: Kind::Ipv4, network: network as u16, ecn: Ecn::from_bits(ip[1]), flow: fold(flow) }
+}
+
+fn read_ipv6(ip: &[u8], network: usize) -> Headers {
+    let malformed = Headers::nothing(Kind::Malformed, network);
+    if ip.len() < IPV6_LEN || ip[0] >> 4 != 6 {
+        return malformed;
+    }
+    let payload = usize::from(be16(ip, 4));
+    if IPV6_LEN + payload > ip.len() {
+        return malformed;
+    }
+    let ports = ports(ip[6], &ip[IPV6_LEN..IPV6_LEN + payload]);
+    let mut flow = u64::from(ip[6]);
+    for at in (8..40).step_by(4) {
+        flow = mix(flow, word(ip, at));
+    }
+    let flow = fold(mix(flow, ports));
+    Headers { kind: Kind::Ipv6, network: network as u16, ecn: Ecn::from_bits(ip[1] >> 4), flow }
+}
+
+/// Source and destination port of the protocols that have them in their first four bytes.
+fn ports(protocol: u8, transport: &[u8]) -> u64 {
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    const SCTP: u8 = 132;
+    if matches!(protocol, TCP | UDP | SCTP) && transport.len() >= 4 { word(transport, 0) } else { 0 }
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+}
+
+/// Mixes a word into a hash. Odd constant of the golden ratio; multiplication carries upwards, the shift
+/// brings the high bits back down.
+fn mix(hash: u64, word: u64) -> u64 {
+    let h = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    h ^ (h >> 32)
+}
+
+fn fold(hash: u64) -> u32 {
+    (hash ^ (hash >> 32)) as u32
+}
+
+/// Sets CE in a frame whose headers were read as `kind` at offset `network`.
+///
+/// The IPv4 header checksum is updated incrementally (RFC 1624 section 3, equation 3); IPv6 has none, and
+/// neither TCP's nor UDP's pseudo header covers the field.
+pub fn mark(frame: &mut [u8], kind: Kind, network: u16) {
+    let ip = &mut frame[usize::from(network)..];
+    match kind {
+        Kind::Ipv4 => {
+            let old = be16(ip, 0);
+            ip[1] |= 3;
+            let new = be16(ip, 0);
+            let mut sum = u32::from(!be16(ip, 10)) + u32::from(!old) + u32::from(new);
+            sum = (sum & 0xffff) + (sum >> 16);
+            sum = (sum & 0xffff) + (sum >> 16);
+            ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        }
+        Kind::Ipv6 => ip[1] |= 0x30,
+        Kind::Other | Kind::Malformed | Kind::Runt => {}
+    }
+}
+
+/// Computes the TCP or UDP checksum of a packet that its sender left to hardware that is not there.
+/// Returns whether it could.
+pub fn complete_checksum(frame: &mut [u8]) -> bool {
+    let headers = read(frame);
+    let ip = &mut frame[usize::from(headers.network)..];
+    let (protocol, addresses, start, end) = match headers.kind {
+        Kind::Ipv4 => (ip[9], 12..20, usize::from(ip[0] & 15) * 4, usize::from(be16(ip, 2))),
+        Kind::Ipv6 => (ip[6], 8..40, IPV6_LEN, IPV6_LEN + usize::from(be16(ip, 4))),
+        _ => return false,
+    };
+    let field = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => return false,
+    };
+    if end < start + field + 2 || end > ip.len() {
+        return false;
+    }
+    ip[start + field..start + field + 2].fill(0);
+    let pseudo = sum(&ip[addresses]) + u64::from(protocol) + (end - start) as u64;
+    let checksum = match finish(pseudo + sum(&ip[start..end])) {
+        // Zero would say that a UDP datagram has no checksum (RFC 768).
+        0 => 0xffff,
+        other => other,
+    };
+    ip[start + field..start + field + 2].copy_from_slice(&checksum.to_be_bytes());
+    true
+}
+
+/// Sum of big-endian 16-bit words (RFC 1071); an odd last byte is the high one.
+fn sum(bytes: &[u8]) -> u64 {
+    let pairs = bytes.chunks_exact(2);
+    let last = pairs.remainder().first().map_or(0, |b| u64::from(*b) << 8);
+    pairs.map(|p| u64::from(u16::from_be_bytes([p[0], p[1]]))).sum::<u64>() + last
+}
+
+fn finish(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn tcp4(payload: &[u8], tos: u8) -> Vec<u8> {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([1; 6], [2; 6])
+            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .tcp(1000, 80, 7, 65000)
+            .write(&mut frame, payload)
+            .unwrap();
+        frame[15] = tos;
+        let sum = {
+            frame[24..26].fill(0);
+            finish(super::sum(&frame[14..34]))
+        };
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn marking_keeps_every_ipv4_checksum_right() {
+        for tos in 0..=255u8 {
+            for id in [0u16, 1, 0xffff, 0x1234, 0xfffe] {
+                let mut frame = tcp4(b"x", tos);
+                frame[18..20].copy_from_slice(&id.to_be_bytes());
+                frame[24..26].fill(0);
+                let right = finish(sum(&frame[14..34]));
+                frame[24..26].copy_from_slice(&right.to_be_bytes());
+                let headers = read(&frame);
+                assert_eq!(headers.ecn, Ecn::from_bits(tos));
+                mark(&mut frame, headers.kind, headers.network);
+                assert_eq!(read(&frame).ecn, Ecn::Ce);
+                assert_eq!(finish(sum(&frame[14..34])), 0, "tos {tos} id {id}");
+                assert_eq!(frame[15] >> 2, tos >> 2, "the DSCP is not touched");
+            }
+        }
+    }
+
+    #[test]
+    fn marking_ipv6_sets_two_bits_and_nothing_else() {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([1; 6], [2; 6])
+            .ipv6([1; 16], [2; 16], 64)
+            .udp(5000, 443)
+            .write(&mut frame, b"hello")
+            .unwrap();
+        frame[15] = 0x2a;
+        let before = frame.clone();
+        let headers = read(&frame);
+        assert_eq!((headers.kind, headers.ecn), (Kind::Ipv6, Ecn::Ect0));
+        mark(&mut frame, headers.kind, headers.network);
+        assert_eq!(frame[15], 0x3a);
+        frame[15] = 0x2a;
+        assert_eq!(frame, before);
+    }
+
+    #[test]
+    fn vlan_tags_are_looked_through() {
+        let plain = tcp4(b"payload", 2);
+        for tags in [vec![0x8100u16], vec![0x88a8, 0x8100]] {
+            let mut frame = plain[..12].to_vec();
+            for tag in &tags {
+                frame.extend_from_slice(&tag.to_be_bytes());
+                frame.extend_from_slice(&[0, 5]);
+            }
+            frame.extend_from_slice(&plain[12..]);
+            let headers = read(&frame);
+            assert_eq!(headers.kind, Kind::Ipv4);
+            assert_eq!(usize::from(headers.network), 14 + 4 * tags.len());
+            assert_eq!(headers.flow, read(&plain).flow);
+        }
+    }
+
+    #[test]
+    fn flows_are_told_apart() {
+        let mut seen = std::collections::HashSet::new();
+        for port in 0..2000u16 {
+            let mut frame = tcp4(b"", 0);
+            frame[34..36].copy_from_slice(&port.to_be_bytes());
+            seen.insert(read(&frame).flow % 65_536);
+        }
+        assert!(seen.len() > 1900, "{} buckets for 2000 flows", seen.len());
+    }
+
+    #[test]
+    fn contradictory_headers_are_malformed_and_never_panic() {
+        let good = tcp4(b"some payload", 0);
+        for len in 0..good.len() {
+            let kind = read(&good[..len]).kind;
+            assert!(matches!(kind, Kind::Runt | Kind::Malformed), "cut to {len} bytes: {kind:?}");
+        }
+        let mut short_ihl = good.clone();
+        short_ihl[14] = 0x44;
+        assert_eq!(read(&short_ihl).kind, Kind::Malformed);
+        let mut version = good.clone();
+        version[14] = 0x65;
+        assert_eq!(read(&version).kind, Kind::Malformed);
+        // Every single byte set to every value: reading and marking hold on.
+        for at in 0..good.len() {
+            for value in 0..=255 {
+                let mut frame = good.clone();
+                frame[at] = value;
+                let headers = read(&frame);
+                mark(&mut frame, headers.kind, headers.network);
+                complete_checksum(&mut frame);
+            }
+        }
+    }
+
+    #[test]
+    fn missing_checksums_are_completed_like_etherparse_computes_them() {
+        for payload in [&b""[..], b"x", b"xy", b"a longer payload, odd"] {
+            let mut v6 = Vec::new();
+            PacketBuilder::ethernet2([1; 6], [2; 6])
+                .ipv6([1; 16], [2; 16], 64)
+                .udp(5000, 443)
+                .write(&mut v6, payload)
+                .unwrap();
+            for right in [tcp4(payload, 0), v6] {
+                let at = if right[12] == 8 { 50 } else { 60 };
+                let mut frame = right.clone();
+                frame[at..at + 2].copy_from_slice(&[0xaa, 0x55]);
+                assert!(complete_checksum(&mut frame));
+                assert_eq!(frame, right);
+            }
+        }
+    }
+}

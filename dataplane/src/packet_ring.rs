@@ -1,0 +1,226 @@
+//! AF_PACKET rings (`TPACKET_V2`): the way in and out where AF_XDP is not to be had, and for frames too
+//! long for it. Each frame is copied between the kernel's ring and the arena.
+
+use crate::frames::{Arena, Frame};
+use crate::{Error, Received, headers};
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use weir_units::Time;
+
+/// Frames in each direction's ring.
+const SLOTS: u32 = 4096;
+const VLAN_TAG: usize = 4;
+/// Where a transmit slot's data starts: the aligned header without the address (packet_mmap.rst).
+const TX_DATA: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
+
+/// A receive and a transmit ring on one interface.
+pub struct PacketRing {
+    fd: OwnedFd,
+    map: *mut u8,
+    map_len: usize,
+    slot: usize,
+    rx_at: u32,
+    tx_at: u32,
+    /// Frames that did not fit in a chunk of the arena or in a slot.
+    pub oversized: u64,
+}
+
+// SAFETY: the rings are used by one thread at a time; slots change hands through their status word.
+unsafe impl Send for PacketRing {}
+
+fn set_option<T>(fd: RawFd, name: libc::c_int, value: &T) -> Result<(), Error> {
+    // SAFETY: the pointer and length describe `value`.
+    let code = unsafe {
+        let pointer: *const T = value;
+        libc::setsockopt(fd, libc::SOL_PACKET, name, pointer.cast(), size_of::<T>() as libc::socklen_t)
+    };
+    if code == 0 { Ok(()) } else { Err(Error::os("cannot set up the AF_PACKET ring")) }
+}
+
+/// Opens a packet socket that hears nothing yet.
+fn open() -> Result<OwnedFd, Error> {
+    // SAFETY: no pointers are involved.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(Error::os("cannot open a packet socket"));
+    }
+    // SAFETY: the descriptor was just opened and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Holds an interface in promiscuous mode; the kernel ends it with the descriptor, also after a crash.
+pub fn promiscuous(ifindex: u32) -> Result<OwnedFd, Error> {
+    let fd = open()?;
+    let request = libc::packet_mreq {
+        mr_ifindex: ifindex as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(fd.as_raw_fd(), libc::PACKET_ADD_MEMBERSHIP, &request)?;
+    Ok(fd)
+}
+
+impl PacketRing {
+    /// Opens both rings on an interface, for frames of at most `frame_max` bytes.
+    pub fn open(ifindex: u32, frame_max: usize) -> Result<PacketRing, Error> {
+        let fd = open()?;
+        let raw = fd.as_raw_fd();
+        set_option(raw, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        set_option(raw, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        set_option(raw, libc::PACKET_QDISC_BYPASS, &1i32)?;
+        // A frame the driver refuses is counted and skipped instead of stopping the ring.
+        set_option(raw, libc::PACKET_LOSS, &1i32)?;
+        let slot = (frame_max + 128).next_power_of_two().max(2048);
+        let block = slot.max(65_536);
+        let request = libc::tpacket_req {
+            tp_block_size: block as u32,
+            tp_block_nr: (slot as u64 * u64::from(SLOTS) / block as u64) as u32,
+            tp_frame_size: slot as u32,
+            tp_frame_nr: SLOTS,
+        };
+        set_option(raw, libc::PACKET_RX_RING, &request)?;
+        set_option(raw, libc::PACKET_TX_RING, &request)?;
+        let map_len = 2 * slot * SLOTS as usize;
+        // SAFETY: the kernel checks the length against the rings made above.
+        let map = unsafe {
+            let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+            libc::mmap(std::ptr::null_mut(), map_len, libc::PROT_READ | libc::PROT_WRITE, flags, raw, 0)
+        };
+        if map == libc::MAP_FAILED {
+            return Err(Error::os("cannot map the AF_PACKET rings"));
+        }
+        let ring = PacketRing { fd, map: map.cast(), map_len, slot, rx_at: 0, tx_at: 0, oversized: 0 };
+        ring.bind(ifindex)?;
+        Ok(ring)
+    }
+
+    fn bind(&self, ifindex: u32) -> Result<(), Error> {
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = ifindex as i32;
+        // SAFETY: the pointer and length describe `address`.
+        let code = unsafe {
+            let pointer: *const libc::sockaddr_ll = &address;
+            libc::bind(self.fd.as_raw_fd(), pointer.cast(), size_of_val(&address) as libc::socklen_t)
+        };
+        if code == 0 { Ok(()) } else { Err(Error::os("cannot bind the packet socket")) }
+    }
+
+    fn slot_at(&self, index: u32) -> *mut libc::tpacket2_hdr {
+        // SAFETY: indices are below 2 * SLOTS, the size of the mapping.
+        unsafe { self.map.add(index as usize * self.slot).cast() }
+    }
+
+    fn status(&self, index: u32) -> &AtomicU32 {
+        // SAFETY: the status word is the first field of each slot in the live mapping.
+        unsafe { &*self.slot_at(index).cast::<AtomicU32>() }
+    }
+
+    /// Takes received frames, at most as many as `out` has room for.
+    pub fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
+        while out.len() < out.capacity() {
+            let status = self.status(self.rx_at).load(Ordering::Acquire);
+            if status & libc::TP_STATUS_USER == 0 {
+                break;
+            }
+            if let Some(frame) = self.copy_in(arena, status) {
+                out.push(Received { frame, arrived: now });
+            }
+            self.status(self.rx_at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.rx_at = (self.rx_at + 1) % SLOTS;
+        }
+    }
+
+    /// Copies the current receive slot to the arena. The kernel moves the outer VLAN tag of what it
+    /// receives to the slot's header and leaves checksums of local senders open: both are put right.
+    fn copy_in(&mut self, arena: &mut Arena, status: u32) -> Option<Frame> {
+        // SAFETY: the slot belongs to us while TP_STATUS_USER is set.
+        let header = unsafe { &*self.slot_at(self.rx_at) };
+        let tag = if status & libc::TP_STATUS_VLAN_VALID != 0 { VLAN_TAG } else { 0 };
+        let len = header.tp_snaplen as usize;
+        let start = header.tp_mac as usize;
+        let is_whole = header.tp_len == header.tp_snaplen && start + len <= self.slot;
+        if !is_whole || len + tag > arena.chunk() as usize || (tag > 0 && len < 14) {
+            self.oversized += 1;
+            return None;
+        }
+        let addr = arena.take()?;
+        let frame = Frame { addr, len: (len + tag) as u32 };
+        // SAFETY: checked above to lie inside of the slot.
+        let data =
+            unsafe { std::slice::from_raw_parts(self.slot_at(self.rx_at).cast::<u8>().add(start), len) };
+        let bytes = arena.bytes(frame);
+        if tag > 0 {
+            let tpid = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+            bytes[..12].copy_from_slice(&data[..12]);
+            bytes[12..14].copy_from_slice(&tpid.to_be_bytes());
+            bytes[14..16].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+            bytes[16..].copy_from_slice(&data[12..]);
+        } else {
+            bytes.copy_from_slice(data);
+        }
+        if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            headers::complete_checksum(bytes);
+        }
+        Some(frame)
+    }
+
+    /// Copies frames to the transmit ring, taking from the front, and frees them; those left over have no
+    /// room in the ring.
+    pub fn send(&mut self, arena: &mut Arena, frames: &mut VecDeque<Frame>) {
+        while let Some(frame) = frames.front().copied() {
+            let index = SLOTS + self.tx_at;
+            if self.status(index).load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
+                break;
+            }
+            frames.pop_front();
+            arena.give(frame.addr);
+            let len = frame.len as usize;
+            if TX_DATA + len > self.slot {
+                self.oversized += 1;
+                continue;
+            }
+            let bytes = arena.bytes(frame);
+            // SAFETY: the slot is ours while it is available, and the length was checked.
+            unsafe {
+                let slot = self.slot_at(index);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), slot.cast::<u8>().add(TX_DATA), len);
+                (*slot).tp_len = frame.len;
+                (*slot).tp_snaplen = frame.len;
+            }
+            fence(Ordering::Release);
+            self.status(index).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+            self.tx_at = (self.tx_at + 1) % SLOTS;
+        }
+    }
+
+    /// Makes the kernel send what is queued.
+    pub fn kick(&mut self) -> Result<(), std::io::Error> {
+        // SAFETY: no buffers are passed.
+        let code = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+        if code >= 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR | libc::EINVAL) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// The socket's descriptor, to wait for frames.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Drop for PacketRing {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `open` with this length; no reference into it outlives the ring.
+        unsafe { libc::munmap(self.map.cast(), self.map_len) };
+    }
+}

@@ -1,0 +1,186 @@
+//! One direction: queue, shaper and delay line, in link time.
+//!
+//! Frames carry the time at which the kernel received them. Departures are computed at the time at which
+//! the emulated link would have sent, between the arrivals that came before and after, so that a late turn
+//! of the loop changes neither rates nor sojourn times. A late turn does delay the frame itself, unless a
+//! delay line follows that is longer than the lateness.
+
+use crate::frames::{Arena, Frame};
+use crate::headers::{self, Headers, Kind};
+use crate::meter::{Meter, Status};
+use crate::port::Port;
+use crate::{Accounting, Received};
+use std::collections::VecDeque;
+use weir_aqm::{Cause, Packet};
+use weir_queue::{Arrival, Counters, Discipline, Shaper};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// What the queue stores.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    frame: Frame,
+    kind: Kind,
+    network: u16,
+}
+
+/// A direction, whichever algorithm is on it: the loop makes one call per batch.
+pub trait Pipe: Send {
+    /// Takes received frames, lets packets depart, and hands those whose time has come to the port.
+    /// Returns whether there was anything to do.
+    fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool;
+    /// When the next packet departs or leaves the delay line.
+    fn next_event(&self) -> Option<Time>;
+    /// The counts and distributions of this direction.
+    fn meter(&mut self) -> &mut Meter;
+    /// What happened to packets so far.
+    fn counters(&self) -> Counters;
+    /// Closes a sampling period.
+    fn sample(&mut self, now: Time);
+}
+
+/// What a direction is made of, apart from its queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Rate of the emulated link; zero for unshaped.
+    pub rate: Rate,
+    /// How bytes are counted.
+    pub accounting: Accounting,
+    /// Lost time that the shaper makes up for.
+    pub catch_up: Duration,
+    /// Propagation delay added after the queue.
+    pub delay: Duration,
+    /// Most frames in the delay line.
+    pub line_max: usize,
+    /// Longest frame the other port can send.
+    pub frame_max: u32,
+}
+
+/// A direction with a queue of type `D`.
+pub struct Direction<D> {
+    queue: D,
+    status: fn(&mut D) -> Status,
+    shape: Shape,
+    shaper: Shaper,
+    line: VecDeque<(Time, Frame)>,
+    last: Time,
+    meter: Meter,
+}
+
+impl<D: Discipline<Held>> Direction<D> {
+    /// An empty direction.
+    pub fn new(queue: D, status: fn(&mut D) -> Status, shape: Shape, meter: Meter, now: Time) -> Self {
+        let shaper = Shaper::new(shape.rate, shape.catch_up);
+        let line = VecDeque::with_capacity(shape.line_max);
+        Direction { queue, status, shape, shaper, line, last: now, meter }
+    }
+
+    fn arrive(&mut self, at: Time, frame: Frame, arena: &mut Arena) {
+        let bytes = arena.bytes(frame);
+        let Headers { kind, network, ecn, flow } = headers::read(bytes);
+        match kind {
+            Kind::Runt => {
+                self.meter.faults.runt += 1;
+                return arena.give(frame.addr);
+            }
+            Kind::Malformed => self.meter.faults.malformed += 1,
+            _ => {}
+        }
+        if frame.len > self.shape.frame_max {
+            self.meter.faults.too_long += 1;
+            return arena.give(frame.addr);
+        }
+        let len = self.shape.accounting.charge(frame.len, network);
+        let held = Held { frame, kind, network };
+        let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+        self.queue.enqueue(at, Arrival { len, flow, ecn }, held, &mut free);
+    }
+
+    /// Lets packets leave the queue up to link time `until`.
+    fn depart(&mut self, until: Time, arena: &mut Arena, out: &mut Port) {
+        while let Some(arrived) = self.queue.head_arrived() {
+            let at = if self.shape.rate == Rate::ZERO { until } else { self.shaper.departure(arrived) };
+            if at > until {
+                return;
+            }
+            if self.shape.delay == Duration::ZERO && out.room() == 0 {
+                // The port is the bottleneck now: time it costs is queueing delay.
+                self.shaper.blocked(until);
+                return;
+            }
+            let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+            let Some(departure) = self.queue.dequeue(at, &mut free) else { return };
+            let Held { frame, kind, network } = departure.item;
+            self.shaper.sent(at, departure.packet.len);
+            self.meter.departed(at, departure.packet.len, departure.sojourn, self.queue.counters());
+            if departure.marked {
+                headers::mark(arena.bytes(frame), kind, network);
+            }
+            if self.shape.delay == Duration::ZERO {
+                out.push(frame);
+            } else if self.line.len() < self.shape.line_max {
+                self.line.push_back((at + self.shape.delay, frame));
+            } else {
+                self.meter.faults.delay_line_full += 1;
+                arena.give(frame.addr);
+            }
+        }
+    }
+
+    fn release(&mut self, now: Time, out: &mut Port) -> bool {
+        let mut any = false;
+        while let Some(&(due, frame)) = self.line.front() {
+            if due > now || out.room() == 0 {
+                break;
+            }
+            self.line.pop_front();
+            self.meter.released(due, now);
+            out.push(frame);
+            any = true;
+        }
+        any
+    }
+}
+
+impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
+    fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool {
+        self.shaper.looked(now);
+        for r in received {
+            // Stamps come from other processors and several queues; link time only moves forward.
+            let at = r.arrived.clamp(self.last, now.max(self.last));
+            if self.shape.rate != Rate::ZERO {
+                self.depart(at, arena, out);
+            }
+            self.arrive(at, r.frame, arena);
+            self.last = at;
+        }
+        let before = self.queue.packets();
+        self.depart(now.max(self.last), arena, out);
+        let departed = self.queue.packets() != before;
+        let released = self.release(now, out);
+        self.last = self.last.max(now);
+        departed || released || !received.is_empty()
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let departure = self.queue.head_arrived().map(|arrived| self.shaper.departure(arrived));
+        let release = self.line.front().map(|(due, _)| *due);
+        match (departure, release) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    fn counters(&self) -> Counters {
+        *self.queue.counters()
+    }
+
+    fn sample(&mut self, now: Time) {
+        let status = (self.status)(&mut self.queue);
+        let backlog: Bytes = self.queue.backlog();
+        self.meter.sample(now, backlog, status, self.queue.counters());
+    }
+}
