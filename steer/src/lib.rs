@@ -1,1 +1,34 @@
-//! steer
+//! AQM Steering: moves the set point of an AQM so that a policy holds.
+//!
+//! The user says how much delay may be traded for how much throughput ([`Policy`]); the law looks at what
+//! happened between two congestion signals ([`Epoch`]) and moves the set point ([`Law`], [`SteeringLaw`]).
+//! [`Steered`] puts both around any [`Aqm`](weir_aqm::Aqm) with a set point and is an AQM again.
+//!
+//! ```text
+//!  packet > Steered > Aqm > verdict        per packet: a sum, a minimum, two flags
+//!              |  ^
+//!        Epoch v  | set point              per signal: the law, in floating point
+//!             Law(policy)
+//! ```
+//!
+//! The law is that of the paper "Policy-oriented AQM Steering", cited below as "AQM Steering"; its
+//! smoothing is that of Menth and Hauser, ICPE 2017. Where the paper leaves something open,
+//! `docs/steering.md` says what was chosen and why.
+//!
+//! Deliberately absent: clocks, random sources, allocation, I/O, logging.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod law;
+mod policy;
+pub mod smooth;
+mod steered;
+mod virtual_queue;
+
+pub use law::{Assessment, Epoch, Law, Move, Observer, Rule, SteeringLaw, TableState};
+pub use policy::{Policy, PolicyError};
+pub use steered::{SteerError, Steered};
+pub use virtual_queue::VirtualQueue;

@@ -1,0 +1,471 @@
+//! The steering law: when the set point moves, and how far.
+
+use crate::policy::{Policy, PolicyError};
+use crate::smooth::{TdrmUtemaCpa, UtemaVariance};
+use weir_aqm::Value;
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// What was seen of a queue since its last congestion signal.
+///
+/// It can be made from single packets, as [`Steered`](crate::Steered) does, or from polled counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Epoch {
+    /// When the last signal was given, or the start.
+    pub start: Time,
+    /// The end of what was seen.
+    pub now: Time,
+    /// Bytes that arrived after `start`, discarded ones included.
+    pub arrived: Bytes,
+    /// Smallest queueing delay: zero if the queue ran empty, `None` if nothing was seen.
+    pub delay_min: Option<Duration>,
+    /// Whether the queue that the AQM controls, real or virtual, ran empty.
+    pub ran_empty: bool,
+    /// Rate of the link. Zero if it is not known: then nothing is moved.
+    pub link: Rate,
+}
+
+impl Epoch {
+    /// Arrival rate in bit/s; `None` if no time passed.
+    pub fn rate(&self) -> Option<f64> {
+        let span = self.length();
+        (span > Duration::ZERO).then(|| self.arrived.get() as f64 * 8.0 / span.as_secs_f64())
+    }
+
+    /// How long it lasted.
+    pub fn length(&self) -> Duration {
+        self.now.since(self.start)
+    }
+}
+
+/// State of the queue relative to its set point (AQM Steering, Table I).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableState {
+    /// 1: persistently below. The link is no bottleneck and the AQM silent; moving is not necessary.
+    Below = 1,
+    /// 2: persistently above. The sources have not responded yet; moving is not useful.
+    Above = 2,
+    /// 3: fluctuating around it. The AQM is in control; the set point can be assessed and moved.
+    Fluctuating = 3,
+}
+
+/// Which rule of the law moved something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// The set point was lowered by the standing delay (Algorithm 1).
+    Lower,
+    /// The set point was raised, because the link was not used well (Algorithm 2).
+    Raise,
+    /// The set point fell by a fixed factor on the way to the virtual queue (Algorithm 3).
+    ToVirtual,
+    /// The virtual queue took over (Algorithm 3).
+    VirtualOn,
+    /// The real queue took over again (Algorithm 4).
+    VirtualOff,
+    /// The rate of the virtual queue was lowered (Algorithm 3).
+    RateDown,
+    /// The rate of the virtual queue was raised (Algorithm 4).
+    RateUp,
+}
+
+impl Rule {
+    /// A name for traces and displays.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Lower => "lower",
+            Rule::Raise => "raise",
+            Rule::ToVirtual => "to virtual",
+            Rule::VirtualOn => "virtual on",
+            Rule::VirtualOff => "virtual off",
+            Rule::RateDown => "rate down",
+            Rule::RateUp => "rate up",
+        }
+    }
+}
+
+/// What the law knew when it judged an epoch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Assessment {
+    /// When.
+    pub time: Time,
+    /// Arrival rate since the last signal (rate_bd).
+    pub rate: Rate,
+    /// Its average over the last epochs (rate_bd_avg).
+    pub rate_avg: Rate,
+    /// Below this rate the link is not used well (rate_target_min).
+    pub rate_low: Rate,
+    /// The rate that is aimed at (rate_target).
+    pub rate_target: Rate,
+    /// Rate of the link (rate_max).
+    pub link: Rate,
+    /// How far the delay dipped below the set point since the last signal, if it did.
+    pub depth: Option<Duration>,
+    /// Average of the depths.
+    pub depth_avg: Duration,
+    /// Variance of the depths, in seconds squared.
+    pub depth_variance: f64,
+    /// Number of depths seen.
+    pub samples: u32,
+    /// State of the queue relative to its set point.
+    pub state: TableState,
+}
+
+/// Something that the law moved.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Move {
+    /// Which rule.
+    pub rule: Rule,
+    /// What it was before: a set point, or a rate of the virtual queue. The virtual queue is switched on
+    /// and off at the rate of the link.
+    pub from: Value,
+    /// What it is now.
+    pub to: Value,
+    /// What the law knew.
+    pub why: Assessment,
+}
+
+/// Learns of what the law does, for traces and displays.
+pub trait Observer {
+    /// The law moved something.
+    fn moved(&mut self, m: &Move);
+
+    /// The law judged an epoch that ended with a signal, whether or not it will move something.
+    fn assessed(&mut self, a: &Assessment) {
+        let _ = a;
+    }
+}
+
+/// Nobody looks.
+impl Observer for () {
+    fn moved(&mut self, _m: &Move) {}
+}
+
+impl<O: Observer + ?Sized> Observer for &mut O {
+    fn moved(&mut self, m: &Move) {
+        (**self).moved(m);
+    }
+
+    fn assessed(&mut self, a: &Assessment) {
+        (**self).assessed(a);
+    }
+}
+
+/// Decides where the set point belongs.
+///
+/// Who applies it, be it [`Steered`](crate::Steered) or somebody who polls the counters of a kernel queue,
+/// does this when the AQM wants to signal:
+///
+/// 1. If [`Law::raise`] says yes, [`Law::setpoint`] has moved up and the signal is withheld where that is
+///    still possible.
+/// 2. Otherwise the signal is given, and [`Law::signalled`] told. Where signals can only be counted
+///    afterwards, that is at the next poll.
+/// 3. [`Law::setpoint`] and [`Law::virtual_rate`] say what is in force now.
+pub trait Law {
+    /// The set point in force, of whichever queue is controlled.
+    fn setpoint(&self) -> Duration;
+
+    /// Rate of the virtual queue while the AQM shall control that one; `None` while it is the real one.
+    fn virtual_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// Delay of the real queue above which a packet is signalled while the virtual queue is controlled.
+    fn virtual_guard(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether [`Law::raise`] could say yes if the queue ran empty. Cheap: asked for single packets.
+    fn may_raise(&self, link: Rate) -> bool;
+
+    /// The AQM wants to signal: raises instead, if the queue ran empty and the link was not used well.
+    fn raise(&mut self, seen: &Epoch, observer: &mut dyn Observer) -> bool;
+
+    /// The AQM signalled; the epoch ends.
+    fn signalled(&mut self, seen: &Epoch, observer: &mut dyn Observer);
+
+    /// The rate of the link is this now.
+    fn follow_link(&mut self, link: Rate);
+
+    /// State of the queue, given what was seen since the last signal.
+    fn state(&self, seen: &Epoch) -> TableState;
+
+    /// Shows inner variables by name, for traces and displays.
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        let _ = plot;
+    }
+}
+
+/// The law of AQM Steering, Algorithms 1 to 4.
+///
+/// ```text
+/// signal wanted, and the queue ran empty, rate < u_low, average rate < u_low:
+///     set point <- min(max(2 * set point, 2.5 ms), target_max)        raise, searched for
+///     or, with the virtual queue:  rate <- rate + gain * (u_target - average rate)
+/// otherwise, at the signal:
+///     depth     <- set point - smallest delay                         if positive
+///     standing  <- set point - (mean depth + margin * deviation)      lower, computed
+///     set point <- max(set point - whole steps of standing, target_min)   if average rate > u_low
+///     and, if average rate > u_target < 100 %:
+///     set point <- max(0.75 * set point, virtual target), then on to the virtual queue
+///     virtual rate <- max(u_target, rate + gain * (u_target - average rate))
+/// ```
+#[derive(Clone, Debug)]
+pub struct SteeringLaw {
+    policy: Policy,
+    setpoint: Duration,
+    /// Depth of the dips below the set point, in seconds.
+    depth: UtemaVariance,
+    /// In bit/s.
+    rate_avg: TdrmUtemaCpa,
+    /// In bit/s, not rounded, so that small steps add up.
+    virtual_rate: Option<f64>,
+    link: Rate,
+    /// A signal was given since the last raise, or since the start.
+    signalled: bool,
+    last_signal: Option<Time>,
+    /// The delay did not fall below the set point in the last complete epoch.
+    stayed_above: bool,
+}
+
+impl SteeringLaw {
+    /// The law with its set point at `target_min_up`, as far as the policy allows.
+    pub fn new(policy: &Policy) -> Result<Self, PolicyError> {
+        policy.validate()?;
+        Ok(SteeringLaw {
+            setpoint: policy.target_min_up.clamp(policy.target_min, policy.target_max),
+            depth: UtemaVariance::new(policy.memory_depth),
+            rate_avg: TdrmUtemaCpa::new(policy.memory_rate, policy.unbiased_rate),
+            virtual_rate: None,
+            link: Rate::ZERO,
+            signalled: false,
+            last_signal: None,
+            stayed_above: false,
+            policy: policy.clone(),
+        })
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The average arrival rate (rate_bd_avg); `None` before the first signal.
+    pub fn rate_avg(&self) -> Option<Rate> {
+        self.rate_avg.rate().map(Rate::from_bps_f64)
+    }
+
+    /// The average depth of the dips below the set point; `None` before the first.
+    pub fn depth_avg(&self) -> Option<Duration> {
+        self.depth.mean().map(Duration::from_secs_f64)
+    }
+
+    /// The variance of the depths, in seconds squared (V_avg).
+    pub fn depth_variance(&self) -> f64 {
+        if self.policy.unbiased_variance { self.depth.variance_unbiased() } else { self.depth.variance() }
+    }
+
+    /// The rate below which a link is not used well (rate_target_min), in bit/s.
+    fn rate_low(&self, link: Rate) -> f64 {
+        self.policy.utilization_low.0 * link.as_bps_f64()
+    }
+
+    /// The rate that is aimed at (rate_target), in bit/s.
+    fn rate_target(&self, link: Rate) -> f64 {
+        self.policy.utilization_target.0 * link.as_bps_f64()
+    }
+
+    fn assess(&self, seen: &Epoch, rate: f64, depth: Option<Duration>, state: TableState) -> Assessment {
+        Assessment {
+            time: seen.now,
+            rate: Rate::from_bps_f64(rate),
+            rate_avg: Rate::from_bps_f64(self.rate_avg.rate().unwrap_or(rate)),
+            rate_low: Rate::from_bps_f64(self.rate_low(seen.link)),
+            rate_target: Rate::from_bps_f64(self.rate_target(seen.link)),
+            link: seen.link,
+            depth,
+            depth_avg: self.depth_avg().unwrap_or(Duration::ZERO),
+            depth_variance: self.depth_variance(),
+            samples: self.depth.count(),
+            state,
+        }
+    }
+
+    /// Depth of the dip below the set point, if there was one: the AQM is in control (state 3).
+    fn dip(&self, seen: &Epoch) -> Option<Duration> {
+        seen.delay_min.filter(|low| *low < self.setpoint).map(|low| self.setpoint - low)
+    }
+
+    fn move_setpoint(&mut self, rule: Rule, to: Duration, why: &Assessment, observer: &mut dyn Observer) {
+        let from = core::mem::replace(&mut self.setpoint, to);
+        if from != to {
+            observer.moved(&Move { rule, from: Value::Duration(from), to: Value::Duration(to), why: *why });
+        }
+    }
+
+    fn move_rate(&mut self, rule: Rule, to: f64, why: &Assessment, observer: &mut dyn Observer) {
+        let from = self.virtual_rate.replace(to);
+        let [from, to] = [from.unwrap_or(to), to].map(|r| Value::Rate(Rate::from_bps_f64(r)));
+        if from != to || rule == Rule::VirtualOn {
+            observer.moved(&Move { rule, from, to, why: *why });
+        }
+    }
+
+    /// Algorithm 2: the amount that is missing cannot be measured, so it is searched for.
+    fn raise_setpoint(&mut self, why: &Assessment, observer: &mut dyn Observer) {
+        let policy = &self.policy;
+        let raised = self.setpoint.mul_f64(policy.raise_factor).max(policy.target_min_up);
+        self.move_setpoint(Rule::Raise, raised.min(policy.target_max), why, observer);
+    }
+
+    /// Algorithm 4: up to the rate of the link, and then back to the real queue.
+    fn raise_rate(&mut self, now: f64, rate_avg: f64, why: &Assessment, observer: &mut dyn Observer) {
+        let link = why.link.as_bps_f64();
+        let gain = self.policy.virtual_gain;
+        let to = (now + gain * (self.rate_target(why.link) - rate_avg)).min(link);
+        self.move_rate(Rule::RateUp, to, why, observer);
+        if to >= link {
+            self.virtual_rate = None;
+            let link = Value::Rate(why.link);
+            observer.moved(&Move { rule: Rule::VirtualOff, from: link, to: link, why: *why });
+        }
+    }
+
+    /// Algorithm 1: what stands below the dips delays packets and serves nothing.
+    fn lower(&mut self, why: &Assessment, observer: &mut dyn Observer) {
+        let policy = &self.policy;
+        let deep = self.depth.mean().unwrap_or(0.0) + policy.margin * libm::sqrt(self.depth_variance());
+        let standing = self.setpoint.as_secs_f64() - deep;
+        // A standing delay of exactly n steps must not become n - 1 by rounding.
+        let steps = libm::floor(standing / policy.step_min.as_secs_f64() + 1e-9);
+        let used_well = self.rate_avg.rate().is_some_and(|avg| avg > self.rate_low(why.link));
+        if why.samples < policy.samples_min || steps < 1.0 || !used_well {
+            return;
+        }
+        let down = policy.step_min.saturating_mul(steps as u64);
+        let most = if policy.cap_step { self.setpoint.mul_f64(0.5) } else { self.setpoint };
+        let to = (self.setpoint - down.min(most)).max(policy.target_min);
+        self.move_setpoint(Rule::Lower, to, why, observer);
+    }
+
+    /// Algorithm 3: towards the virtual queue, and the adaptation of its rate.
+    fn toward_virtual(&mut self, rate: f64, why: &Assessment, observer: &mut dyn Observer) {
+        let target = self.rate_target(why.link);
+        let rate_avg = self.rate_avg.rate().unwrap_or(rate);
+        if !self.policy.uses_virtual_queue() || rate_avg <= target {
+            return;
+        }
+        if self.virtual_rate.is_none() && rate > target {
+            let goal = self.policy.virtual_target;
+            let to = self.setpoint.mul_f64(self.policy.virtual_step).max(self.policy.target_min).max(goal);
+            self.move_setpoint(Rule::ToVirtual, to, why, observer);
+            if to <= goal {
+                self.move_rate(Rule::VirtualOn, why.link.as_bps_f64(), why, observer);
+            }
+        }
+        // Also in the round that switched.
+        if let Some(now) = self.virtual_rate {
+            let to = (now + self.policy.virtual_gain * (target - rate_avg)).max(target);
+            self.move_rate(Rule::RateDown, to, why, observer);
+        }
+    }
+}
+
+impl Law for SteeringLaw {
+    fn setpoint(&self) -> Duration {
+        self.setpoint
+    }
+
+    fn virtual_rate(&self) -> Option<Rate> {
+        self.virtual_rate.map(Rate::from_bps_f64)
+    }
+
+    fn virtual_guard(&self) -> Option<Duration> {
+        self.policy.virtual_guard.then_some(self.policy.target_max)
+    }
+
+    fn may_raise(&self, link: Rate) -> bool {
+        self.signalled && self.rate_avg.rate().is_some_and(|avg| avg < self.rate_low(link))
+    }
+
+    fn raise(&mut self, seen: &Epoch, observer: &mut dyn Observer) -> bool {
+        self.follow_link(seen.link);
+        let (Some(rate), Some(avg)) = (seen.rate(), self.rate_avg.rate()) else { return false };
+        let low = self.rate_low(seen.link);
+        // The short-term rate alone would trigger too early, the average alone once too often.
+        if !self.signalled || !seen.ran_empty || rate >= low || avg >= low {
+            return false;
+        }
+        // One raise per signal: an idle phase after a raise must not cause another.
+        self.signalled = false;
+        let why = self.assess(seen, rate, self.dip(seen), TableState::Fluctuating);
+        match self.virtual_rate {
+            None => self.raise_setpoint(&why, observer),
+            Some(now) => self.raise_rate(now, avg, &why, observer),
+        }
+        true
+    }
+
+    fn signalled(&mut self, seen: &Epoch, observer: &mut dyn Observer) {
+        self.follow_link(seen.link);
+        self.signalled = true;
+        self.last_signal = Some(seen.now);
+        // A second signal at the same instant belongs to the same event and tells nothing new.
+        let Some(rate) = seen.rate() else { return };
+        let _ = self.rate_avg.sample(seen.length(), rate);
+        let depth = self.dip(seen);
+        self.stayed_above = depth.is_none();
+        let state = if self.stayed_above { TableState::Above } else { TableState::Fluctuating };
+        let real = self.virtual_rate.is_none();
+        // The real queue's dips say nothing about a set point of the virtual queue.
+        if let Some(depth) = depth.filter(|_| real) {
+            self.depth.sample(seen.now, depth.as_secs_f64());
+        }
+        let why = self.assess(seen, rate, depth, state);
+        observer.assessed(&why);
+        if seen.link == Rate::ZERO {
+            return;
+        }
+        if real && depth.is_some() {
+            self.lower(&why, observer);
+        }
+        self.toward_virtual(rate, &why, observer);
+    }
+
+    /// Utilization is what counts, so the past is restated as the same shares of the new rate.
+    fn follow_link(&mut self, link: Rate) {
+        if link == self.link || link == Rate::ZERO {
+            return;
+        }
+        if self.link != Rate::ZERO {
+            let factor = link.as_bps_f64() / self.link.as_bps_f64();
+            self.rate_avg.scale(factor);
+            let (least, most) = (self.rate_target(link), link.as_bps_f64());
+            self.virtual_rate = self.virtual_rate.map(|rate| (rate * factor).clamp(least, most));
+        }
+        self.link = link;
+    }
+
+    fn state(&self, seen: &Epoch) -> TableState {
+        let dipped = self.dip(seen).is_some();
+        let silent = self.last_signal.is_none_or(|t| seen.now.since(t) > self.policy.silence);
+        if silent && (dipped || seen.delay_min.is_none()) {
+            TableState::Below
+        } else if !dipped && (silent || self.stayed_above) {
+            TableState::Above
+        } else {
+            TableState::Fluctuating
+        }
+    }
+
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        if let Some(rate) = self.rate_avg.rate() {
+            plot("rate_avg_mbps", rate / 1e6);
+        }
+        if let Some(depth) = self.depth.mean() {
+            plot("depth_avg_ms", depth * 1e3);
+        }
+        plot("depth_variance_ms2", self.depth_variance() * 1e6);
+        if let Some(rate) = self.virtual_rate {
+            plot("virtual_rate_mbps", rate / 1e6);
+        }
+    }
+}
