@@ -68,6 +68,15 @@ impl Node {
         }
     }
 
+    /// The number of values in it.
+    pub fn size(&self) -> usize {
+        match self {
+            Node::List(items) => 1 + items.iter().map(|i| i.node.size()).sum::<usize>(),
+            Node::Table(table) => table.size(),
+            _ => 1,
+        }
+    }
+
     /// The value as TOML on one line.
     pub fn literal(&self) -> String {
         match self {
@@ -112,6 +121,11 @@ impl Table {
 
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
+    }
+
+    /// The number of values in it.
+    pub fn size(&self) -> usize {
+        1 + self.entries.iter().map(|e| e.item.node.size()).sum::<usize>()
     }
 
     pub fn has(&self, key: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Problems of a file: all of them, each with its place and its remedy.
 
 use crate::document::Place;
+use crate::schema::TableDoc;
 use std::fmt;
 
 /// Problems told of one file; what is beyond is counted only.
@@ -93,11 +94,36 @@ pub(crate) struct Problems {
     file: String,
     list: Vec<Error>,
     untold: usize,
+    forms: &'static [Form],
 }
+
+/// A form of file that a key could belong to, for hints: its name, and its tables.
+pub(crate) type Form = (&'static str, fn() -> Vec<TableDoc>);
 
 impl Problems {
     pub fn new(file: &str) -> Problems {
-        Problems { file: file.to_string(), list: Vec::new(), untold: 0 }
+        Problems::knowing(file, &[])
+    }
+
+    /// With the forms of files to look for keys that stand in the wrong place.
+    pub fn knowing(file: &str, forms: &'static [Form]) -> Problems {
+        Problems { file: file.to_string(), list: Vec::new(), untold: 0, forms }
+    }
+
+    /// Whether no more problems will be told.
+    pub fn is_full(&self) -> bool {
+        self.list.len() >= MAX_PROBLEMS
+    }
+
+    /// Where a key belongs that is unknown where it stands.
+    pub fn home_of(&self, key: &str) -> Option<String> {
+        // Nobody reads hints beyond the problems that are told.
+        if self.is_full() {
+            return None;
+        }
+        self.forms
+            .iter()
+            .find_map(|(of, tables)| home_in(&tables(), key).map(|home| format!("{home} of {of}")))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -125,7 +151,7 @@ impl Problems {
     }
 
     fn keep(&mut self, error: Error) {
-        if self.list.len() < MAX_PROBLEMS {
+        if !self.is_full() {
             self.list.push(error);
         } else {
             self.untold += 1;
@@ -159,6 +185,22 @@ impl Problems {
             _ => Err(self.into_errors()),
         }
     }
+}
+
+fn home_in(tables: &[TableDoc], key: &str) -> Option<String> {
+    for table in tables {
+        let at = |path: &str| if path.is_empty() { "at the top".into() } else { format!("in `[{path}]`") };
+        if table.rows.iter().any(|row| row.name == key) {
+            return Some(at(&table.path));
+        }
+        let name = table.path.trim_matches(['[', ']']);
+        match name.rsplit_once('.') {
+            Some((outer, inner)) if inner == key => return Some(at(outer)),
+            None if name == key && !key.is_empty() => return Some(at("")),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Text from a file for a message: quoted, with control characters escaped, and not longer than a line.

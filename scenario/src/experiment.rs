@@ -1,11 +1,12 @@
 //! A scenario: link, path, algorithm, policy, traffic and run of one experiment.
 
-use crate::document::Document;
-use crate::errors::{Errors, Problems};
+use crate::document::{Document, Node};
+use crate::errors::{Errors, Form, Problems};
 use crate::link::{Channel, LinkConfig};
+use crate::run_config::RunConfig;
 use crate::schema::{
-    Check, Here, OneTable, OptionalTable, Printer, Range, Section, Tables, absent, or, reference, required,
-    such, within,
+    Check, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, TableDoc, Tables,
+    absent, or, reference, required, such, tables_of, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::sweep::{Point, Sweep, SweepTable, points};
@@ -29,7 +30,7 @@ section! {
         /// What the experiment shows, in a line.
         title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
         /// The bottleneck.
-        link: LinkConfig = OneTable;
+        link: LinkConfig = Bottleneck;
         /// The way between the hosts, besides the bottleneck's queue.
         path: Path = OneTable;
         /// The algorithm at the bottleneck and its parameters.
@@ -47,6 +48,32 @@ section! {
 
 fn title_allowed(title: &str) -> bool {
     !title.trim().is_empty() && title.len() <= 200
+}
+
+/// The table of a link that needs a rate: between real ports it may be absent, in an experiment not.
+struct Bottleneck;
+
+impl Rule<LinkConfig> for Bottleneck {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<LinkConfig> {
+        let shaped = match here.table.get(key.name).map(|e| &e.item.node) {
+            Some(Node::Table(table)) => table.has("rate"),
+            // What is no table is told as that.
+            Some(_) => true,
+            None => false,
+        };
+        if !shaped {
+            here.wrong(p, "link.rate", "is missing", format!("add it, {}", Rate::kind()));
+        }
+        OneTable.read(key, here, p)
+    }
+    fn print_tables(&self, key: &Key, value: &LinkConfig, out: &mut Printer) {
+        OneTable.print_tables(key, value, out);
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        Rule::<LinkConfig>::describe(&OneTable, key, at, tables);
+        let rows = tables.iter_mut().flat_map(|t| &mut t.rows);
+        rows.filter(|row| row.name == "rate").for_each(|row| row.default = "required".to_string());
+    }
 }
 
 section! {
@@ -254,12 +281,9 @@ pub(crate) fn check_sample(sample: Duration, duration: Duration, here: &Here, p:
 
 impl Check for Scenario {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        if self.link.rate.is_none() {
-            here.wrong(p, "link.rate", "is missing", "add it, a rate such as \"1Gbit/s\"");
-        }
         self.link.check_room(self.path.mtu, "link.", here, p);
         if let Some(policy) = &self.policy {
-            policy.check_with(&self.aqm, "", here, p);
+            policy.check_with(&self.aqm, here, p);
         }
         self.check_flows(here, p);
     }
@@ -332,13 +356,7 @@ impl Scenario {
                 warnings.push(format!("flows.{i} would stop only after the end of the run"));
             }
         }
-        let start = self.aqm.setpoint();
-        let most = self.policy.as_ref().and_then(PolicyConfig::target_max);
-        if let (Some(start), Some(most)) = (start, most) {
-            if start > most {
-                warnings.push(format!("the set point starts at {start}, above policy.target_max, {most}"));
-            }
-        }
+        warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
         warnings
     }
 
@@ -361,14 +379,18 @@ keys may\nstand in any order. Quantities are written with their unit: `\"2.5ms\"
 `\"99%\"`.\n`--set key=value` sets a key over the file; elements of lists have their number in the key, from 0:\n\
 `--set flows.0.count=9`.\n\nThis page is generated from the declarations of the keys.";
 
+/// Where keys of scenarios, and keys written into one by mistake, belong.
+const FORMS: &[Form] =
+    &[("the file", tables_of::<Scenario>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
+
 impl Document {
     /// Checks the document as a scenario.
     pub fn scenario(&self) -> Result<Scenario, Errors> {
-        let mut p = Problems::new(&self.file);
+        let mut p = Problems::knowing(&self.file, FORMS);
         let here = Here { table: &self.root, path: String::new() };
         let mut scenario = Scenario::read(&here, &mut p);
         if let Some(scenario) = scenario.as_mut().filter(|_| p.is_empty()) {
-            scenario.sweep.points = points(self, scenario.flows.len(), &mut p);
+            scenario.sweep.points = points(self, &mut p);
         }
 
         p.finish(scenario)

@@ -28,4 +28,4 @@ pub use experiment::{
 pub use link::{Accounting, Buffer, Channel, LinkConfig};
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
 pub use settings::{AqmConfig, PolicyConfig};
-pub use sweep::{Axis, MAX_POINT_GROUPS, MAX_POINTS, Point, Sweep};
+pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};

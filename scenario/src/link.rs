@@ -87,7 +87,7 @@ const FASTEST: Rate = Rate::from_bps(1_000_000_000_000);
 section! {
     /// A link: how fast it is, how much can wait for it, which bytes count.
     pub struct LinkConfig {
-        /// Rate of the link. A scenario needs one; a direction between real ports is not shaped without.
+        /// Rate of the link.
         rate: Option<Rate> = absent("not shaped", within(SLOWEST, FASTEST));
         /// Room for waiting packets, as the time they take at the link's rate or in bytes.
         buffer: Buffer = or(
@@ -155,7 +155,7 @@ impl Check for Channel {
                 let problem = "has nothing to steer without a rate and an algorithm";
                 here.wrong(p, "policy", problem, "give both, or remove the `policy` table");
             }
-            (Some(aqm), Some(policy), Some(_)) => policy.check_with(aqm, "", here, p),
+            (Some(aqm), Some(policy), Some(_)) => policy.check_with(aqm, here, p),
             _ => {}
         }
     }

@@ -8,10 +8,10 @@ pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
     if word.len() > MAX_WORD {
         return None;
     }
-    let close = names.into_iter().map(|name| (distance(word, name), name)).min_by_key(|(d, _)| *d)?;
-    // One slip in a short word, one per three letters in a longer one.
-    let allowed = (word.chars().count().max(close.1.chars().count()) / 3).max(1);
-    (close.0 <= allowed).then_some(close.1)
+    let (slips, name) = names.into_iter().map(|name| (distance(word, name), name)).min_by_key(|(d, _)| *d)?;
+    // One slip in a short word, one per three letters in a longer one; nothing is like a single letter.
+    let longest = word.chars().count().max(name.chars().count());
+    (slips <= (longest / 3).max(1) && slips < longest).then_some(name)
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
@@ -43,6 +43,7 @@ mod tests {
         assert_eq!(nearest("taregt", ["target"]), Some("target"));
         assert_eq!(nearest("rate", ["buffer", "accounting"]), None);
         assert_eq!(nearest("", ["ip"]), None);
+        assert_eq!(nearest("5", ["4", "6"]), None);
         assert_eq!(nearest(&"x".repeat(1 << 20), ["target"]), None);
         assert_eq!(distance("kitten", "sitting"), 3);
     }

@@ -1,11 +1,11 @@
 //! A configuration of `weir run`: a link between two real ports.
 
 use crate::document::Document;
-use crate::errors::{Errors, Problems};
-use crate::experiment::{MAX_DURATION, check_sample};
+use crate::errors::{Errors, Form, Problems};
+use crate::experiment::{MAX_DURATION, Scenario, check_sample};
 use crate::link::Channel;
 use crate::schema::{
-    Check, Here, OneTable, Printer, Range, Section, absent, or, reference, required, such, within,
+    Check, Here, OneTable, Printer, Range, Section, absent, or, reference, required, such, tables_of, within,
 };
 use weir_units::Duration;
 
@@ -144,6 +144,15 @@ impl RunConfig {
         Document::parse(file_name, text)?.run_config()
     }
 
+    /// What is allowed but may not be what was meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let of = |name: &str, channel: &Channel| {
+            let warning = channel.policy.as_ref()?.unused_setpoint(channel.aqm.as_ref()?)?;
+            Some(format!("{name}: {warning}"))
+        };
+        of("a_to_b", &self.a_to_b).into_iter().chain(of("b_to_a", &self.b_to_a)).collect()
+    }
+
     /// The configuration in canonical form: every key with its value, its meaning and its range.
     pub fn to_toml(&self) -> String {
         let mut out = Printer::new(Vec::new());
@@ -163,10 +172,13 @@ each direction.\nIt is TOML; keys may stand in any order. Quantities are written
 `\"1Gbit/s\"`,\n`\"64MB\"`, `\"99%\"`. `--set key=value` sets a key over the file.\n\nThis page is generated from the \
 declarations of the keys.";
 
+/// Where keys of configurations, and keys written into one by mistake, belong.
+const FORMS: &[Form] = &[("the file", tables_of::<RunConfig>), ("a scenario", tables_of::<Scenario>)];
+
 impl Document {
     /// Checks the document as a configuration of `weir run`.
     pub fn run_config(&self) -> Result<RunConfig, Errors> {
-        let mut p = Problems::new(&self.file);
+        let mut p = Problems::knowing(&self.file, FORMS);
         let config = RunConfig::read(&Here { table: &self.root, path: String::new() }, &mut p);
         p.finish(config)
     }

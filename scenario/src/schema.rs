@@ -31,8 +31,10 @@ impl Here<'_> {
         for entry in self.table.entries.iter().filter(|e| !names.contains(&e.key.as_str())) {
             let remedy = match nearest(&entry.key, names.iter().copied()) {
                 Some(name) => format!("did you mean `{name}`?"),
-                None if names.is_empty() => "there are none here".to_string(),
-                None => format!("the keys here are {}", names.join(", ")),
+                None => match p.home_of(&entry.key) {
+                    Some(home) => format!("it belongs {home}"),
+                    None => format!("the keys here are {}", names.join(", ")),
+                },
             };
             p.add(&entry.place, &self.key(&shown_key(&entry.key)), Wrong::new("is unknown", remedy));
         }
@@ -748,20 +750,30 @@ fn describe_table<S: Section>(key: &Key, at: usize, mark: &str, tables: &mut Vec
     S::describe(tables.len() - 1, tables);
 }
 
-/// The reference of a file form as Markdown.
-pub(crate) fn reference<S: Section>(title: &str, intro: &str) -> String {
+/// All tables of a file form, with the keys at its top first.
+pub(crate) fn tables_of<S: Section>() -> Vec<TableDoc> {
     let top = TableDoc { path: String::new(), note: String::new(), rows: Vec::new(), after: String::new() };
     let mut tables = vec![top];
     S::describe(0, &mut tables);
+    tables
+}
+
+/// The reference of a file form as Markdown.
+pub(crate) fn reference<S: Section>(title: &str, intro: &str) -> String {
+    let tables = tables_of::<S>();
     let mut text = format!("# {title}\n\n{intro}\n");
-    for table in tables.iter().filter(|t| !(t.rows.is_empty() && t.note.is_empty())) {
+    for (i, table) in tables.iter().enumerate().filter(|(_, t)| !(t.rows.is_empty() && t.note.is_empty())) {
         let heading = if table.path.is_empty() { "Top".into() } else { format!("`[{}]`", table.path) };
         text.push_str(&format!("\n## {heading}\n\n"));
         if !table.note.is_empty() {
             text.push_str(&format!("{}\n\n", table.note));
         }
         text.push_str(&markdown_rows(&table.rows));
-        text.push_str(&table.after);
+        // What two tables have in common is written once.
+        match tables[..i].iter().find(|t| !t.after.is_empty() && t.after == table.after) {
+            Some(same) => text.push_str(&format!("\nAll else as in `[{}]`.\n", same.path)),
+            None => text.push_str(&table.after),
+        }
     }
     text
 }

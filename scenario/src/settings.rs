@@ -9,27 +9,8 @@ use crate::schema::{
     Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
 };
 use weir_aqm::{Algorithm, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
-use weir_units::{Bytes, Duration, Rate};
-
-/// The parameters of the policy, as the steering law declares them.
-pub(crate) type PolicyParams = policy::Params;
-
-mod policy {
-    use weir_aqm::Share;
-    use weir_units::Duration;
-
-    weir_aqm::params! {
-        /// What the user wants: how much delay may be traded for throughput.
-        pub struct Params {
-            /// Utilization below which the set point is raised.
-            utilization_low: Share = Share(0.99), Share(0.0) => Share(1.0);
-            /// Largest set point.
-            target_max: Duration = Duration::from_millis(30), Duration::from_micros(1) => Duration::from_secs(10);
-            /// Utilization that is aimed at; below 100 % a virtual queue keeps the real one empty.
-            utilization_target: Share = Share(1.0), Share(0.01) => Share(1.0);
-        }
-    }
-}
+use weir_steer::{Policy, SteerError, Steered};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// An algorithm with its parameters.
 ///
@@ -65,7 +46,9 @@ impl AqmConfig {
         (about.check)(parameter, value)?;
         let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter).ok_or(unknown)?;
         slot.1 = value;
-        self.given.push(slot.0);
+        if !self.given.contains(&slot.0) {
+            self.given.push(slot.0);
+        }
         Ok(())
     }
 
@@ -101,7 +84,7 @@ pub struct PolicyConfig {
 
 impl Default for PolicyConfig {
     fn default() -> PolicyConfig {
-        let settings = PolicyParams::INFO.iter().map(|i| (i.name, i.default)).collect();
+        let settings = Policy::INFO.iter().map(|i| (i.name, i.default)).collect();
         PolicyConfig { settings, given: Vec::new() }
     }
 }
@@ -123,46 +106,70 @@ impl PolicyConfig {
         params_from("policy", &self.settings)
     }
 
-    fn share(&self, parameter: &str) -> Option<f64> {
-        match self.get(parameter)? {
-            Value::Share(share) => Some(share.0),
-            _ => None,
-        }
+    /// The policy that is in force.
+    pub fn policy(&self) -> Policy {
+        self.params()
     }
 
-    /// The largest set point the policy allows.
-    pub fn target_max(&self) -> Option<Duration> {
-        match self.get("target_max")? {
-            Value::Duration(delay) => Some(delay),
-            _ => None,
-        }
-    }
-
-    /// Tells what does not go together in the policy itself and with the algorithm; `path` leads to both.
-    pub(crate) fn check_with(&self, aqm: &AqmConfig, path: &str, here: &Here, p: &mut Problems) {
-        if let Some(wrong) = about(&aqm.name).and_then(|about| cannot_steer(&aqm.name, about.setpoint)) {
-            p.add(&here.table.place_of("policy"), &here.key(&format!("{path}policy")), wrong);
-        }
-    }
-
-    /// Tells a lower utilization limit above the utilization that is aimed at.
-    fn check_utilization(&self, here: &Here, p: &mut Problems) {
-        let (low, aim) = (self.share("utilization_low"), self.share("utilization_target"));
-        if let (Some(low), Some(aim)) = (low, aim) {
-            if low > aim {
-                let [low, aim] = [low, aim].map(|s| Share(s).show());
-                let problem = format!("{low} lies above `utilization_target`, {aim}");
-                let remedy = "lower it: the set point would be raised for ever";
-                here.wrong(p, "utilization_low", problem, remedy);
+    /// Tells an algorithm that this policy cannot steer; both tables stand at the place of reading.
+    pub(crate) fn check_with(&self, aqm: &AqmConfig, here: &Here, p: &mut Problems) {
+        if let Some(Err(error)) = weir_aqm::visit(&aqm.name, Trial { aqm, policy: self }) {
+            if let Some(wrong) = cannot_steer(&aqm.name, &error) {
+                p.add(&here.table.place_of("policy"), &here.key("policy"), wrong);
             }
         }
     }
+
+    /// Warns of a set point that was written and is not used, because steering starts with its own.
+    pub(crate) fn unused_setpoint(&self, aqm: &AqmConfig) -> Option<String> {
+        let (name, written) = (about(&aqm.name)?.setpoint?, aqm.setpoint()?);
+        let policy = self.policy();
+        let start = policy.target_min_up.clamp(policy.target_min, policy.target_max);
+        (aqm.given.contains(&name) && written != start).then(|| {
+            format!("steering starts at {start} (policy.target_min_up), not at aqm.{name}, {written}")
+        })
+    }
+
+    /// Tells values that do not go together.
+    fn check_values(&self, here: &Here, p: &mut Problems) {
+        let Err(error) = self.policy().validate() else { return };
+        // The line of a value that was written helps more than that of a default.
+        let written = [error.small.0, error.large.0].into_iter().find(|name| self.given.contains(name));
+        let told = error.to_string();
+        let (problem, remedy) = told.split_once(": ").unwrap_or((&told, "change one of the two"));
+        here.wrong(p, written.unwrap_or(error.small.0), problem, remedy);
+    }
 }
 
-/// Why an algorithm cannot be steered, if it cannot.
-fn cannot_steer(name: &str, setpoint: Option<&str>) -> Option<Wrong> {
-    let problem = format!("cannot steer {name}, which has no set point");
-    setpoint.is_none().then(|| Wrong::new(problem, "remove this table, or choose another algorithm"))
+/// Steers an algorithm on trial, so that what is accepted here does not fail when it runs.
+struct Trial<'a> {
+    aqm: &'a AqmConfig,
+    policy: &'a PolicyConfig,
+}
+
+impl Visitor for Trial<'_> {
+    type Output = Result<(), SteerError>;
+    fn visit<A: Algorithm>(self) -> Self::Output {
+        let aqm = A::new(&self.aqm.params::<A::Params>(), Time::ZERO);
+        Steered::new(aqm, &self.policy.policy(), Time::ZERO, ()).map(|_| ())
+    }
+}
+
+/// What to say of an algorithm that cannot be steered; nothing where the policy's own values are the reason,
+/// which are told when it is read.
+fn cannot_steer(name: &str, error: &SteerError) -> Option<Wrong> {
+    match error {
+        SteerError::Policy(_) => None,
+        SteerError::NoSetpoint => {
+            let problem = format!("cannot steer {name}, which has no set point");
+            Some(Wrong::new(problem, "remove this table, or choose another algorithm"))
+        }
+        other => {
+            let told = other.to_string();
+            let (problem, remedy) = told.split_once(": ").unwrap_or((&told, "choose another algorithm"));
+            Some(Wrong::new(format!("cannot steer {name}, {problem}"), remedy))
+        }
+    }
 }
 
 /// Builds parameters from settings that were checked when they were made.
@@ -321,9 +328,9 @@ impl Section for AqmConfig {
         let name: String = required(any).read(&NAME, here, p)?;
         let Some(about) = about(&name) else {
             let hint = nearest(&name, names.iter().copied());
-            let hint = hint.map(|n| format!("did you mean \"{n}\"? ")).unwrap_or_default();
+            let hint = hint.map(|n| format!("did you mean \"{n}\"? The")).unwrap_or("the".into());
             let problem = format!("there is no algorithm {}", quoted(&name));
-            let wrong = Wrong::new(problem, format!("{hint}the algorithms are {}", names.join(", ")));
+            let wrong = Wrong::new(problem, format!("{hint} algorithms are {}", names.join(", ")));
             p.add(&entry.place, &here.key(NAME.name), wrong);
             return None;
         };
@@ -366,14 +373,14 @@ impl Section for AqmConfig {
 
 impl Section for PolicyConfig {
     fn names() -> Vec<&'static str> {
-        PolicyParams::INFO.iter().map(|i| i.name).collect()
+        Policy::INFO.iter().map(|i| i.name).collect()
     }
 
     fn read_fields(here: &Here, p: &mut Problems) -> Option<Self> {
-        let check = check_with::<PolicyParams>;
-        let (settings, given) = read_settings(PolicyParams::INFO, &[], check, here, p)?;
+        let check = check_with::<Policy>;
+        let (settings, given) = read_settings(Policy::INFO, &[], check, here, p)?;
         let policy = PolicyConfig { settings, given };
-        policy.check_utilization(here, p);
+        policy.check_values(here, p);
         Some(policy)
     }
 
@@ -382,11 +389,11 @@ impl Section for PolicyConfig {
     }
 
     fn print_values(&self, out: &mut Printer) {
-        print_settings(PolicyParams::INFO, &self.settings, &self.given, out);
+        print_settings(Policy::INFO, &self.settings, &self.given, out);
     }
 
     fn describe(at: usize, tables: &mut Vec<TableDoc>) {
-        tables[at].rows.extend(PolicyParams::INFO.iter().map(row));
+        tables[at].rows.extend(Policy::INFO.iter().map(row));
     }
 }
 
@@ -396,9 +403,10 @@ mod tests {
 
     #[test]
     fn an_algorithm_without_a_set_point_is_not_steered() {
-        assert!(cannot_steer("gsp", Some("target")).is_none());
-        let wrong = cannot_steer("red", None).unwrap();
+        let wrong = cannot_steer("red", &SteerError::NoSetpoint).unwrap();
         assert_eq!(wrong.problem, "cannot steer red, which has no set point");
+        let (wanted, got) = (Duration::from_secs(20), Duration::from_secs(10));
+        assert!(cannot_steer("red", &SteerError::OutOfReach { wanted, got }).is_some());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::schema::{Here, Key, Printer, Rule, Section, TableDoc, quote, shown_ke
 /// Most points of a sweep.
 pub const MAX_POINTS: usize = 100_000;
 
-/// Most `[[flows]]` tables over all points of a sweep: what is kept of a point grows with them.
-pub const MAX_POINT_GROUPS: usize = 1_000_000;
+/// Most values over all points of a sweep: time and memory to keep the points grow with them.
+pub const MAX_POINT_VALUES: usize = 5_000_000;
 
 /// The axes of a sweep and the points they span; both empty in a file without one.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -141,23 +141,40 @@ impl Rule<Sweep> for SweepTable {
 }
 
 /// Makes every point of the sweep in a document and checks it.
-pub(crate) fn points(doc: &Document, groups: usize, p: &mut Problems) -> Vec<Point> {
+pub(crate) fn points(doc: &Document, p: &mut Problems) -> Vec<Point> {
     let Some(Entry { item: Item { node: Node::Table(table), .. }, place, .. }) = doc.root.get("sweep") else {
         return Vec::new();
     };
     let mut axes = Vec::new();
     collect(table, "", &mut axes, p);
-    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.items.len()));
-    let count = count.unwrap_or(usize::MAX);
-    if count > MAX_POINTS || count.saturating_mul(groups) > MAX_POINT_GROUPS {
-        let problem =
-            format!("has more than {MAX_POINTS} points, or {MAX_POINT_GROUPS} with all their flows");
-        p.add(place, "sweep", Wrong::new(problem, "sweep fewer values, or split the file"));
+    if axes.is_empty() {
         return Vec::new();
     }
     let mut base = doc.root.clone();
     base.entries.retain(|e| e.key != "sweep");
-    (0..if axes.is_empty() { 0 } else { count }).filter_map(|i| point(&base, &axes, i, doc, p)).collect()
+    let Some(count) = affordable(&base, &axes) else {
+        let problem =
+            format!("has more than {MAX_POINTS} points, or {MAX_POINT_VALUES} values in all of them");
+        p.add(place, "sweep", Wrong::new(problem, "sweep fewer values, or split the file"));
+        return Vec::new();
+    };
+    let mut points = Vec::new();
+    for index in 0..count {
+        // Points that are wrong are mostly wrong alike; a full list of problems needs no more of them.
+        if p.is_full() {
+            break;
+        }
+        points.extend(point(&base, &axes, index, doc, p));
+    }
+    points
+}
+
+/// The number of points, if they are within the limits.
+fn affordable(base: &Table, axes: &[Values]) -> Option<usize> {
+    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.items.len()))?;
+    let largest = |axis: &Values| axis.items.iter().map(|i| i.node.size()).max().unwrap_or(0);
+    let size = base.size() + axes.iter().map(largest).sum::<usize>();
+    (count <= MAX_POINTS && count.checked_mul(size)? <= MAX_POINT_VALUES).then_some(count)
 }
 
 /// Point number `index`, if it is a valid scenario.
