@@ -469,3 +469,285 @@ impl Law for SteeringLaw {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+    use weir_aqm::Share;
+
+    const LINK: Rate = Rate::from_mbps(10_000);
+    const ORIGIN: Time = Time::from_nanos(1_000_000_000_000);
+
+    #[derive(Default)]
+    struct Diary {
+        moves: Vec<Move>,
+        assessments: Vec<Assessment>,
+    }
+
+    impl Observer for Diary {
+        fn moved(&mut self, m: &Move) {
+            self.moves.push(*m);
+        }
+
+        fn assessed(&mut self, a: &Assessment) {
+            self.assessments.push(*a);
+        }
+    }
+
+    impl Diary {
+        fn rules(&self) -> Vec<Rule> {
+            self.moves.iter().map(|m| m.rule).collect()
+        }
+    }
+
+    fn ms(v: f64) -> Duration {
+        Duration::from_secs_f64(v / 1e3)
+    }
+
+    fn gbps(v: f64) -> f64 {
+        v * 1e9
+    }
+
+    fn law_at(policy: &Policy, setpoint_ms: f64) -> SteeringLaw {
+        SteeringLaw { setpoint: ms(setpoint_ms), ..SteeringLaw::new(policy).unwrap() }
+    }
+
+    /// An epoch of one second that ends `t` seconds after the origin.
+    fn epoch(t: f64, delay_min_ms: Option<f64>, rate: f64) -> Epoch {
+        let now = ORIGIN + Duration::from_secs_f64(t);
+        Epoch {
+            start: now - Duration::from_secs(1),
+            now,
+            arrived: Bytes::new((rate / 8.0) as u64),
+            delay_min: delay_min_ms.map(ms),
+            ran_empty: delay_min_ms == Some(0.0),
+            link: LINK,
+        }
+    }
+
+    fn under_utilizing() -> Policy {
+        Policy {
+            utilization_low: Share(0.94),
+            utilization_target: Share(0.95),
+            virtual_gain: 2.0,
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn lowering_from_the_first_dip_on() {
+        let policy = Policy { samples_min: 1, ..Policy::default() };
+        let mut law = law_at(&policy, 5.0);
+        let mut diary = Diary::default();
+        // t, smallest delay, mean depth, variance, set point afterwards; milliseconds.
+        let rows = [
+            (0.0, 3.9, 1.1, 0.0, 1.2),
+            (1.0, 1.2, 1.1, 0.0, 1.2),
+            (2.0, 4.0, 1.1, 0.0, 1.2),
+            (3.0, 1.1, 0.52556, 0.244458, 1.2),
+            (3.5, 0.9, 0.44063, 0.164359, 1.2),
+            (4.0, 0.8, 0.42911, 0.118086, 1.0),
+            (4.5, 0.4, 0.46835, 0.096134, 1.0),
+            (5.0, 0.1, 0.55230, 0.106626, 1.0),
+        ];
+        for (t, low, mean, variance, setpoint) in rows {
+            law.signalled(&epoch(t, Some(low), gbps(10.0)), &mut diary);
+            let a = diary.assessments.last().unwrap();
+            assert!((law.depth.mean().unwrap() * 1e3 - mean).abs() < 6e-6, "mean at {t}");
+            assert!((a.depth_variance * 1e6 - variance).abs() < 6e-7, "variance at {t}");
+            assert_eq!(law.setpoint(), ms(setpoint), "set point at {t}");
+        }
+        let states: Vec<u8> = diary.assessments.iter().map(|a| a.state as u8).collect();
+        assert_eq!(states, [3, 2, 2, 3, 3, 3, 3, 3]);
+        assert_eq!(diary.rules(), [Rule::Lower, Rule::Lower]);
+        assert_eq!(diary.moves[1].from, Value::Duration(ms(1.2)));
+        assert_eq!(diary.moves[1].to, Value::Duration(ms(1.0)));
+        assert_eq!(diary.moves[1].why.depth, Some(ms(0.4)));
+    }
+
+    #[test]
+    fn a_standing_delay_of_whole_steps_is_not_rounded_down() {
+        let policy = Policy { samples_min: 1, ..Policy::default() };
+        let mut law = law_at(&policy, 1.0);
+        // 0.6 / 0.2 is 2.9999999999999996 in binary floating point.
+        law.signalled(&epoch(0.0, Some(0.6), gbps(10.0)), &mut ());
+        assert_eq!(law.setpoint(), ms(0.4));
+    }
+
+    #[test]
+    fn lowering_needs_samples_a_well_used_link_and_a_known_rate() {
+        let policy = Policy::default();
+        let mut law = law_at(&policy, 5.0);
+        let mut setpoints = Vec::new();
+        for n in 0..5 {
+            law.signalled(&epoch(f64::from(n), Some(3.9), gbps(10.0)), &mut ());
+            setpoints.push(law.setpoint());
+        }
+        assert_eq!(setpoints, [5.0, 5.0, 5.0, 5.0, 1.2].map(ms));
+
+        let mut idle = law_at(&Policy { samples_min: 1, ..policy.clone() }, 5.0);
+        idle.signalled(&epoch(0.0, Some(3.9), gbps(9.9)), &mut ());
+        assert_eq!(idle.setpoint(), ms(5.0));
+
+        let mut blind = law_at(&Policy { samples_min: 1, ..policy }, 5.0);
+        blind.signalled(&Epoch { link: Rate::ZERO, ..epoch(0.0, Some(3.9), gbps(10.0)) }, &mut ());
+        assert!(!blind.raise(&Epoch { link: Rate::ZERO, ..epoch(1.0, Some(0.0), 0.0) }, &mut ()));
+        assert_eq!(blind.setpoint(), ms(5.0));
+    }
+
+    #[test]
+    fn one_step_can_be_capped_at_half() {
+        let policy = Policy { samples_min: 1, cap_step: true, ..Policy::default() };
+        let mut law = law_at(&policy, 5.0);
+        law.signalled(&epoch(0.0, Some(3.9), gbps(10.0)), &mut ());
+        assert_eq!(law.setpoint(), ms(2.5));
+    }
+
+    #[test]
+    fn raising_jumps_to_the_default_and_doubles_up_to_the_policy() {
+        let mut law = law_at(&Policy::default(), 0.4);
+        let mut diary = Diary::default();
+        let mut setpoints = Vec::new();
+        for n in 0..6 {
+            let t = 10.0 * f64::from(n);
+            law.signalled(&epoch(t, Some(0.0), gbps(5.0)), &mut diary);
+            let seen = epoch(t + 1.0, Some(0.0), gbps(5.0));
+            assert!(law.may_raise(LINK) && law.raise(&seen, &mut diary));
+            setpoints.push(law.setpoint());
+            // Not twice without a signal between.
+            assert!(!law.may_raise(LINK) && !law.raise(&seen, &mut diary));
+        }
+        assert_eq!(setpoints, [2.5, 5.0, 10.0, 20.0, 30.0, 30.0].map(ms));
+        assert_eq!(diary.rules(), [Rule::Raise; 5]);
+    }
+
+    #[test]
+    fn raising_needs_an_empty_queue_and_both_rates_low() {
+        let policy = Policy::default();
+        let fresh = law_at(&policy, 2.5);
+        let with_avg = |rate| {
+            let mut law = fresh.clone();
+            law.signalled(&epoch(0.0, None, rate), &mut ());
+            law
+        };
+        let raises = |law: &SteeringLaw, seen: Epoch| law.clone().raise(&seen, &mut ());
+        let low = epoch(1.0, Some(0.0), gbps(5.0));
+        assert!(raises(&with_avg(gbps(5.0)), low));
+        assert!(!raises(&fresh, low), "before the first signal");
+        assert!(!raises(&with_avg(gbps(10.0)), low), "the average is high");
+        assert!(!raises(&with_avg(gbps(5.0)), epoch(1.0, Some(0.0), gbps(9.95))), "the last epoch was good");
+        assert!(!raises(&with_avg(gbps(5.0)), Epoch { ran_empty: false, ..low }), "never empty");
+        assert!(!raises(&with_avg(gbps(5.0)), Epoch { start: low.now, ..low }), "no time passed");
+    }
+
+    /// Signals at 9.9 Gbit/s until the virtual queue is on; the set points on the way.
+    fn way_to_virtual(from_ms: f64) -> (SteeringLaw, Diary, Vec<f64>) {
+        let mut law = law_at(&under_utilizing(), from_ms);
+        let mut diary = Diary::default();
+        let mut setpoints = Vec::new();
+        while law.virtual_rate().is_none() {
+            law.signalled(&epoch(setpoints.len() as f64, None, gbps(9.9)), &mut diary);
+            setpoints.push(law.setpoint().as_millis_f64());
+        }
+        (law, diary, setpoints)
+    }
+
+    #[test]
+    fn nine_signals_lead_from_the_default_to_the_virtual_queue() {
+        let (law, diary, setpoints) = way_to_virtual(2.5);
+        let want = [1.875, 1.40625, 1.0546875, 0.7910, 0.5933, 0.4449, 0.3337, 0.2503, 0.2];
+        assert_eq!(setpoints.len(), want.len());
+        for (got, want) in setpoints.iter().zip(want) {
+            assert!((got - want).abs() < 6e-5, "{got} for {want}");
+        }
+        let mut rules = std::vec![Rule::ToVirtual; 9];
+        rules.extend([Rule::VirtualOn, Rule::RateDown]);
+        assert_eq!(diary.rules(), rules);
+        assert_eq!(diary.moves[9].to, Value::Rate(LINK));
+        // 10 + 2 * (9.5 - 9.9), but not below the target.
+        assert_eq!(law.virtual_rate(), Some(Rate::from_mbps(9_500)));
+    }
+
+    #[test]
+    fn eighteen_signals_lead_from_the_largest_set_point_to_the_virtual_queue() {
+        assert_eq!(way_to_virtual(30.0).2.len(), 18);
+    }
+
+    #[test]
+    fn with_full_utilization_as_the_aim_the_virtual_queue_is_never_used() {
+        let mut law = law_at(&Policy::default(), 0.2);
+        for n in 0..100 {
+            law.signalled(&epoch(f64::from(n), None, gbps(12.0)), &mut ());
+            assert_eq!((law.virtual_rate(), law.setpoint()), (None, ms(0.2)));
+        }
+    }
+
+    fn virtual_law(rate: f64) -> SteeringLaw {
+        SteeringLaw { virtual_rate: Some(rate), link: LINK, ..law_at(&under_utilizing(), 0.2) }
+    }
+
+    #[test]
+    fn the_virtual_rate_falls_while_too_much_is_carried() {
+        // The first sample of an average is the average.
+        for (avg, want) in [(9.8, 9_500), (9.6, 9_800), (9.5, 10_000), (9.45, 10_000)] {
+            let mut law = virtual_law(gbps(10.0));
+            law.signalled(&epoch(0.0, Some(0.0), gbps(avg)), &mut ());
+            assert_eq!(law.virtual_rate(), Some(Rate::from_mbps(want)), "average {avg}");
+            assert_eq!(law.setpoint(), ms(0.2));
+            assert_eq!(law.depth.count(), 0);
+        }
+    }
+
+    #[test]
+    fn the_virtual_rate_rises_and_hands_back_to_the_real_queue() {
+        for (avg, want) in [(9.3, Some(Rate::from_mbps(9_900))), (9.2, None)] {
+            let mut law = virtual_law(gbps(9.5));
+            let mut diary = Diary::default();
+            law.signalled(&epoch(0.0, Some(0.0), gbps(avg)), &mut ());
+            let mut seen = epoch(1.0, Some(0.0), gbps(avg));
+            seen.link = LINK;
+            assert!(law.raise(&seen, &mut diary));
+            assert_eq!(law.virtual_rate(), want, "average {avg}");
+            assert_eq!(law.setpoint(), ms(0.2));
+            let back = want.is_none();
+            assert_eq!(diary.rules().len(), 1 + usize::from(back));
+            assert_eq!(diary.rules().contains(&Rule::VirtualOff), back);
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_link_keeps_the_shares() {
+        let mut law = virtual_law(gbps(9.6));
+        law.signalled(&epoch(0.0, None, gbps(9.45)), &mut ());
+        law.follow_link(Rate::from_mbps(1_000));
+        assert_eq!(law.virtual_rate(), Some(Rate::from_mbps(960)));
+        assert_eq!(law.rate_avg(), Some(Rate::from_mbps(945)));
+        law.follow_link(Rate::ZERO);
+        assert_eq!(law.virtual_rate(), Some(Rate::from_mbps(960)));
+    }
+
+    #[test]
+    fn two_signals_at_one_instant_are_one_event() {
+        let mut law = law_at(&under_utilizing(), 2.5);
+        let mut diary = Diary::default();
+        let seen = epoch(0.0, Some(0.1), gbps(9.9));
+        law.signalled(&seen, &mut diary);
+        law.signalled(&Epoch { start: seen.now, ..seen }, &mut diary);
+        assert_eq!(diary.assessments.len(), 1);
+    }
+
+    #[test]
+    fn the_states_of_table_one() {
+        let mut law = law_at(&Policy::default(), 2.5);
+        let state = |law: &SteeringLaw, t, low| law.state(&epoch(t, low, 0.0));
+        assert_eq!(state(&law, 0.0, None), TableState::Below);
+        law.signalled(&epoch(0.0, Some(1.0), gbps(10.0)), &mut ());
+        assert_eq!(state(&law, 1.0, None), TableState::Fluctuating);
+        law.signalled(&epoch(2.0, Some(2.6), gbps(10.0)), &mut ());
+        assert_eq!(state(&law, 3.0, Some(9.0)), TableState::Above);
+        assert_eq!(state(&law, 3.0, Some(2.0)), TableState::Fluctuating);
+        assert_eq!(state(&law, 60.0, Some(2.0)), TableState::Below);
+        assert_eq!(state(&law, 60.0, Some(9.0)), TableState::Above);
+    }
+}

@@ -98,7 +98,7 @@ mod tests {
         // Back-to-back packets of 1500 bytes at 10 Gbit/s, one each 1.2 us, and 9.5 Gbit/s of service.
         let mut queue = VirtualQueue::new(Time::ZERO, Bytes::ZERO, Rate::from_mbps(9_500));
         let mut now = Time::ZERO;
-        let mut sizes = [0; 5];
+        let mut sizes = std::vec::Vec::new();
         let mut reached = 0;
         for n in 0..4000 {
             queue.drain(now);
@@ -107,12 +107,10 @@ mod tests {
                 reached = n;
             }
             queue.add(Bytes::new(1500));
-            if n < 5 {
-                sizes[n] = queue.backlog().get();
-            }
+            sizes.push(queue.backlog().get());
             now += Duration::from_nanos(1200);
         }
-        assert_eq!(sizes, [1500, 1575, 1650, 1725, 1800]);
+        assert_eq!(sizes[..5], [1500, 1575, 1650, 1725, 1800]);
         // 75 bytes per packet: 237.5 kB after 3.8 ms.
         assert_eq!(reached, 3167);
         assert_eq!(queue.view(0).packets, 1);
