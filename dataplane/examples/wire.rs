@@ -9,15 +9,19 @@ fn main() {
     let rate: u64 = arg[3].parse().unwrap();
     let rate = (rate > 0).then(|| Rate::from_mbps(rate));
     let delay = Duration::from_millis(arg[4].parse().unwrap());
+    let config = |rate: Option<Rate>, delay: Duration, aqm: &str| {
+        let rate = rate.map_or(String::new(), |r| format!("rate = \"{r}\"\n"));
+        let policy = if aqm == "steered" { "[a_to_b.policy]\n" } else { "" };
+        let name = if aqm == "steered" { "gsp" } else { aqm };
+        let text = format!(
+            "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\n{rate}delay = \"{delay}\"\ncatch_up = \"20ms\"\n{}{policy}",
+            if rate.is_empty() { String::new() } else { format!("[a_to_b.aqm]\nname = \"{name}\"\n") },
+        );
+        weir_scenario::RunConfig::parse("arguments", &text).unwrap().a_to_b
+    };
     let direction = |name: &str, aqm: &str| DirectionSetup {
         name: name.into(),
-        rate,
-        accounting: Accounting::Line,
-        buffer: rate.unwrap_or(Rate::from_mbps(1000)).bytes_in(Duration::from_millis(100)),
-        delay,
-        catch_up: Duration::from_millis(20),
-        aqm: aqm.into(),
-        settings: vec![],
+        channel: config(rate, delay, aqm),
     };
     let mode = match arg.get(7).map(String::as_str) {
         Some("native") => Some(Mode::XdpNative),
@@ -37,7 +41,7 @@ fn main() {
         sample: Duration::from_millis(100),
         warmup: Duration::from_secs(2),
     };
-    let (wire, _handle) = Loop::open(setup).unwrap();
+    let (wire, mut handle) = Loop::open(setup).unwrap();
     for line in wire.said() {
         eprintln!("{line}");
     }
@@ -50,4 +54,7 @@ fn main() {
     });
     let outcome = wire.run(&stop).unwrap();
     println!("{outcome:#?}");
+    for e in handle.events() {
+        println!("{:.3} {} {:.2} -> {:.2} {:?}", e.t_s, e.rule, e.from_ms, e.to_ms, e.measured);
+    }
 }

@@ -2,9 +2,12 @@
 
 use crate::meter::{Meter, Status};
 use crate::pipe::{Direction, Held, Pipe, Shape};
-use crate::{Accounting, Error};
-use weir_aqm::{Algorithm, Aqm, Params, Value, Visitor};
+use crate::Error;
+use rtrb::Producer;
+use weir_aqm::{Algorithm, Aqm, Visitor};
 use weir_queue::{Limits, Single};
+use weir_scenario::{AqmConfig, Channel};
+use weir_steer::{Move, Observer, Policy, Steered, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Smallest packet that a byte limit is turned into a packet limit with; smaller ones hit the latter first.
@@ -15,45 +18,45 @@ const PACKETS_MAX: u64 = 131_072;
 const WIRE_MIN: u64 = 84;
 /// Frames in the delay line of an unshaped direction, and the most in any.
 const LINE_MAX: u64 = 131_072;
+/// Queue of an unshaped direction, which waits for the port alone.
+const UNSHAPED_BUFFER: Bytes = Bytes::new(4 << 20);
+/// What a direction without an algorithm gets.
+const UNMANAGED: &str = "tail_drop";
 
 /// What a direction is to be.
 #[derive(Clone, Debug)]
 pub struct DirectionSetup {
     /// Name in results, such as `a_to_b`.
     pub name: String,
-    /// Rate of the link; `None` for unshaped.
-    pub rate: Option<Rate>,
-    /// How bytes are counted.
-    pub accounting: Accounting,
-    /// Most bytes in the queue.
-    pub buffer: Bytes,
-    /// Propagation delay added after the queue.
-    pub delay: Duration,
-    /// Lost time that the shaper makes up for after a stall of the host.
-    pub catch_up: Duration,
-    /// Name of the algorithm in the list.
-    pub aqm: String,
-    /// Its parameters, where they differ from the defaults.
-    pub settings: Vec<(&'static str, Value)>,
+    /// Link, delay line, algorithm and policy.
+    pub channel: Channel,
 }
 
 impl DirectionSetup {
+    /// The algorithm; a plain queue where none is configured.
+    pub(crate) fn aqm(&self) -> AqmConfig {
+        let plain = || AqmConfig::new(UNMANAGED).expect("the list has a plain queue");
+        self.channel.aqm.clone().unwrap_or_else(plain)
+    }
+
     pub(crate) fn limits(&self) -> Limits {
-        let packets = (self.buffer.get() / PACKET_MEAN_MIN).clamp(PACKETS_MIN, PACKETS_MAX);
-        Limits { bytes: self.buffer, packets: packets as u32 }
+        let bytes = self.channel.link.buffer_bytes().unwrap_or(UNSHAPED_BUFFER);
+        let packets = (bytes.get() / PACKET_MEAN_MIN).clamp(PACKETS_MIN, PACKETS_MAX);
+        Limits { bytes, packets: packets as u32 }
     }
 
     pub(crate) fn shape(&self, frame_max: u32) -> Shape {
-        let line = match self.rate {
-            _ if self.delay == Duration::ZERO => 0,
-            Some(rate) => (rate.bytes_in(self.delay).get() / WIRE_MIN + 64).min(LINE_MAX),
+        let Channel { link, delay, catch_up, .. } = &self.channel;
+        let line = match link.rate {
+            _ if *delay == Duration::ZERO => 0,
+            Some(rate) => (rate.bytes_in(*delay).get() / WIRE_MIN + 64).min(LINE_MAX),
             None => LINE_MAX,
         };
         Shape {
-            rate: self.rate.unwrap_or(Rate::ZERO),
-            accounting: self.accounting,
-            catch_up: self.catch_up,
-            delay: self.delay,
+            rate: link.rate.unwrap_or(Rate::ZERO),
+            accounting: link.accounting,
+            catch_up: *catch_up,
+            delay: *delay,
             line_max: line as usize,
             frame_max,
         }
@@ -61,10 +64,10 @@ impl DirectionSetup {
 
     /// Frames to have memory for: the queue, and a delay line of middling packets.
     pub(crate) fn frames(&self) -> u32 {
-        let in_line = match self.rate {
-            Some(rate) => rate.bytes_in(self.delay).get() / PACKET_MEAN_MIN,
-            None if self.delay == Duration::ZERO => 0,
-            None => 32_768,
+        let in_line = match self.channel.link.rate {
+            Some(rate) => rate.bytes_in(self.channel.delay).get() / PACKET_MEAN_MIN,
+            None if self.channel.delay == Duration::ZERO => 0,
+            None => LINE_MAX / 4,
         };
         self.limits().packets + in_line.min(LINE_MAX) as u32
     }
@@ -75,43 +78,70 @@ pub(crate) struct Assemble<'a> {
     pub setup: &'a DirectionSetup,
     pub frame_max: u32,
     pub meter: Meter,
+    pub moves: Option<Moves>,
     pub now: Time,
     pub seed: u64,
 }
 
 impl Assemble<'_> {
     pub(crate) fn run(self) -> Result<Box<dyn Pipe>, Error> {
-        let name = self.setup.aqm.clone();
+        let name = self.setup.aqm().name;
         weir_aqm::visit(&name, self).unwrap_or_else(|| {
             let known = weir_aqm::names().join(", ");
             Err(Error::Refused(format!("there is no algorithm `{name}`. Remedy: choose one of: {known}")))
         })
     }
 
-    fn pipe<A: Aqm + Send + 'static>(
-        self,
-        aqm: A,
-        status: fn(&mut Single<A, Held>) -> Status,
-    ) -> Box<dyn Pipe> {
+    fn pipe<A: Aqm + Send + 'static>(self, aqm: A, status: StatusOf<A>) -> Box<dyn Pipe> {
         let shape = self.setup.shape(self.frame_max);
         let queue = Single::new(aqm, self.setup.limits(), shape.rate, self.seed);
         Box::new(Direction::new(queue, status, shape, self.meter, self.now))
     }
 }
 
+type StatusOf<A> = fn(&mut Single<A, Held>, Time) -> Status;
+
 impl Visitor for Assemble<'_> {
     type Output = Result<Box<dyn Pipe>, Error>;
 
-    fn visit<A: Algorithm>(self) -> Self::Output {
-        let mut params = A::Params::default();
-        for (key, value) in &self.setup.settings {
-            let refused = |e| Error::Refused(format!("parameter `{key}` of {}: {e}", A::NAME));
-            params.set(key, *value).map_err(refused)?;
-        }
-        let aqm = A::new(&params, self.now);
-        Ok(self.pipe(aqm, |queue| Status {
-            setpoint: queue.aqm_mut().setpoint().map(|s| s.get()),
-            ..Status::default()
-        }))
+    fn visit<A: Algorithm>(mut self) -> Self::Output {
+        let aqm = A::new(&self.setup.aqm().params(), self.now);
+        let Some(policy) = &self.setup.channel.policy else {
+            return Ok(self.pipe(aqm, plain_status));
+        };
+        let (policy, start) = (policy.params::<Policy>(), self.now);
+        let observer = self.moves.take().expect("set by whoever assembles");
+        let steered = Steered::new(aqm, &policy, start, observer)
+            .map_err(|e| Error::Refused(format!("{}: {}: {e}", self.setup.name, A::NAME)))?;
+        Ok(self.pipe(steered, steered_status))
+    }
+}
+
+fn plain_status<A: Aqm>(queue: &mut Single<A, Held>, _now: Time) -> Status {
+    Status { setpoint: queue.aqm_mut().setpoint().map(|s| s.get()), ..Status::default() }
+}
+
+fn steered_status<A: Aqm + Clone>(
+    queue: &mut Single<Steered<A, SteeringLaw, Moves>, Held>,
+    now: Time,
+) -> Status {
+    let steered = queue.aqm();
+    Status {
+        setpoint: Some(steered.setpoint_now()),
+        table_state: steered.table_state(now) as u8,
+        virtual_queue: steered.virtual_queue(),
+        moves_lost: steered.observer().lost,
+    }
+}
+
+/// Passes the moves of the set point on to whoever reads them.
+pub(crate) struct Moves {
+    pub ring: Producer<Move>,
+    pub lost: u64,
+}
+
+impl Observer for Moves {
+    fn moved(&mut self, m: &Move) {
+        self.lost += u64::from(self.ring.push(*m).is_err());
     }
 }

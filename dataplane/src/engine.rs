@@ -1,6 +1,6 @@
 //! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
 
-use crate::assemble::{Assemble, DirectionSetup};
+use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::{Interface, Journal};
@@ -12,13 +12,17 @@ use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_scenario::result::{HostJitter, LinkSample, LinkSummary};
+use weir_aqm::Value;
+use weir_scenario::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
+use weir_steer::Move;
 use weir_units::{Duration, Time};
 
 /// Frames taken from a port in one turn.
 const BATCH: usize = 256;
 /// Samples kept for a reader that is late.
 const SAMPLES: usize = 4096;
+/// Moves of a set point kept for a reader that is late.
+const MOVES: usize = 4096;
 /// Ethernet header, two VLAN tags.
 const LINK_OVERHEAD: u32 = 22;
 /// How often the loop looks whether its interfaces are still there.
@@ -55,10 +59,63 @@ pub struct Setup {
 
 /// What another thread sees of a running loop.
 pub struct Handle {
-    /// Samples of each direction.
-    pub samples: [Consumer<LinkSample>; 2],
-    /// The loop's clock when it was built: zero of all times in samples.
-    pub origin: Time,
+    samples: [Consumer<LinkSample>; 2],
+    moves: [Consumer<Move>; 2],
+    names: [String; 2],
+    origin: Time,
+}
+
+impl Handle {
+    /// The loop's clock when it was built: zero of all times in samples and events.
+    pub fn origin(&self) -> Time {
+        self.origin
+    }
+
+    /// Samples of a direction (0 or 1) since the last call, oldest first.
+    pub fn samples(&mut self, direction: usize) -> Vec<LinkSample> {
+        let ring = &mut self.samples[direction];
+        std::iter::from_fn(|| ring.pop().ok()).collect()
+    }
+
+    /// Moves of the set points since the last call, oldest first within a direction.
+    pub fn events(&mut self) -> Vec<SteeringEvent> {
+        let mut events = Vec::new();
+        for (ring, name) in self.moves.iter_mut().zip(&self.names) {
+            while let Ok(m) = ring.pop() {
+                events.push(event(&m, name, self.origin));
+            }
+        }
+        events
+    }
+}
+
+/// A move in the words and units of results.
+fn event(m: &Move, link: &str, origin: Time) -> SteeringEvent {
+    let number = |value: Value| match value {
+        Value::Duration(d) => d.as_millis_f64(),
+        Value::Rate(r) => r.as_bps_f64(),
+        _ => f64::NAN,
+    };
+    let why = &m.why;
+    let measured = [
+        ("rate_bps", why.rate.as_bps_f64()),
+        ("rate_avg_bps", why.rate_avg.as_bps_f64()),
+        ("rate_low_bps", why.rate_low.as_bps_f64()),
+        ("rate_target_bps", why.rate_target.as_bps_f64()),
+        ("depth_ms", why.depth.map_or(f64::NAN, Duration::as_millis_f64)),
+        ("depth_avg_ms", why.depth_avg.as_millis_f64()),
+        ("depth_deviation_ms", why.depth_variance.max(0.0).sqrt() * 1e3),
+        ("depth_samples", f64::from(why.samples)),
+        ("table_state", f64::from(why.state as u8)),
+    ];
+    SteeringEvent {
+        t_s: why.time.since(origin).as_secs_f64(),
+        link: link.into(),
+        rule: m.rule.name().into(),
+        from_ms: number(m.from),
+        to_ms: number(m.to),
+        measured: measured.iter().filter(|(_, v)| v.is_finite()).map(|(k, v)| (k.to_string(), *v)).collect(),
+    }
 }
 
 /// What came of a run.
@@ -128,8 +185,7 @@ impl Loop {
         let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
         said.push(format!("{} and {}: {mode}", setup.ports[0], setup.ports[1]));
         let origin = clock();
-        let (pipes, samples) = build_pipes(&setup, frame_max, origin)?;
-        let handle = Handle { samples, origin };
+        let (pipes, handle) = build_pipes(&setup, frame_max, origin)?;
         let gaps = Distribution::default();
         let looping = Loop {
             setup,
@@ -266,8 +322,9 @@ impl Loop {
         let setup = &self.setup.directions[index];
         let meter = self.pipes[index].meter();
         let (drops, overflows, marks) = meter.signals(&counters);
-        let rate_bps = setup.rate.map_or(0.0, |r| r.as_bps_f64());
+        let rate_bps = setup.channel.link.rate.map_or(0.0, |r| r.as_bps_f64());
         let (packets, bytes) = meter.delivered;
+        let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
         let faults = [
             ("runt", meter.faults.runt),
@@ -275,13 +332,14 @@ impl Loop {
             ("too_long", meter.faults.too_long),
             ("delay_line_full", meter.faults.delay_line_full),
             ("lost_before_queue", lost),
-            ("samples_lost", meter.samples_lost),
+            ("samples_lost", samples_lost),
+            ("moves_lost", moves_lost),
         ];
         LinkSummary {
             name: setup.name.clone(),
-            aqm: setup.aqm.clone(),
+            aqm: setup.aqm().name,
             rate_bps,
-            accounting: setup.accounting.name().into(),
+            accounting: setup.channel.link.accounting.to_string(),
             packets,
             bytes,
             utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
@@ -399,21 +457,29 @@ fn sockets(
     Ok(sockets)
 }
 
-type Pipes = ([Box<dyn Pipe>; 2], [Consumer<LinkSample>; 2]);
+type Pipes = ([Box<dyn Pipe>; 2], Handle);
 
 fn build_pipes(setup: &Setup, frame_max: [u32; 2], origin: Time) -> Result<Pipes, Error> {
     let build = |index: usize| {
-        let (producer, consumer) = RingBuffer::new(SAMPLES);
+        let (sample_ring, samples) = RingBuffer::new(SAMPLES);
+        let (move_ring, moves) = RingBuffer::new(MOVES);
         let assemble = Assemble {
             setup: &setup.directions[index],
             // A frame goes out at the other port.
             frame_max: frame_max[1 - index],
-            meter: Meter::new(origin, origin + setup.warmup, producer),
+            meter: Meter::new(origin, origin + setup.warmup, sample_ring),
+            moves: Some(Moves { ring: move_ring, lost: 0 }),
             now: origin,
             seed: index as u64,
         };
-        assemble.run().map(|pipe| (pipe, consumer))
+        assemble.run().map(|pipe| (pipe, samples, moves))
     };
-    let ((ab, ab_samples), (ba, ba_samples)) = (build(0)?, build(1)?);
-    Ok(([ab, ba], [ab_samples, ba_samples]))
+    let ((ab, ab_samples, ab_moves), (ba, ba_samples, ba_moves)) = (build(0)?, build(1)?);
+    let handle = Handle {
+        samples: [ab_samples, ba_samples],
+        moves: [ab_moves, ba_moves],
+        names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
+        origin,
+    };
+    Ok(([ab, ba], handle))
 }

@@ -27,6 +27,7 @@ pub use meter::Distribution;
 
 use frames::Frame;
 use serde::{Deserialize, Serialize};
+use weir_scenario::Accounting;
 use weir_units::{Bytes, Time};
 
 /// Most receive queues of a port.
@@ -107,40 +108,30 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// How the bytes of a packet are counted against the rate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Accounting {
-    /// Time on an Ethernet wire: frame, frame check sequence, preamble and gap, at least 84 bytes.
-    #[default]
-    Line,
-    /// The frame from the destination address on, without the frame check sequence.
-    Frame,
-    /// The network packet without its link-layer header.
-    Ip,
+/// Smallest frame on the wire, without the frame check sequence (IEEE 802.3 section 3.2.8).
+const FRAME_MIN: u64 = 60;
+/// Frame check sequence 4, preamble and start delimiter 8, interpacket gap 12.
+const WIRE_OVERHEAD: u64 = 24;
+
+/// Size by the link's accounting of a frame of `len` bytes whose network header starts at `network`.
+fn charge(accounting: Accounting, len: u32, network: u16) -> Bytes {
+    let len = u64::from(len);
+    Bytes::new(match accounting {
+        Accounting::Line => len.max(FRAME_MIN) + WIRE_OVERHEAD,
+        Accounting::Frame => len,
+        Accounting::Ip => len.saturating_sub(u64::from(network)),
+    })
 }
 
-impl Accounting {
-    /// Smallest frame on the wire, without the frame check sequence (IEEE 802.3 section 3.2.8).
-    const FRAME_MIN: u64 = 60;
-    /// Frame check sequence 4, preamble and start delimiter 8, interpacket gap 12.
-    const WIRE_OVERHEAD: u64 = 24;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Size of a frame of `len` bytes whose network header starts at `network`.
-    pub fn charge(self, len: u32, network: u16) -> Bytes {
-        let len = u64::from(len);
-        Bytes::new(match self {
-            Accounting::Line => len.max(Self::FRAME_MIN) + Self::WIRE_OVERHEAD,
-            Accounting::Frame => len,
-            Accounting::Ip => len.saturating_sub(u64::from(network)),
-        })
-    }
-
-    /// The word for it in configurations and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Accounting::Line => "line",
-            Accounting::Frame => "frame",
-            Accounting::Ip => "ip",
-        }
+    #[test]
+    fn a_full_frame_counts_1538_1514_or_1500_bytes() {
+        let sizes =
+            [Accounting::Line, Accounting::Frame, Accounting::Ip].map(|a| charge(a, 1514, 14).get());
+        assert_eq!(sizes, [1538, 1514, 1500]);
+        assert_eq!(charge(Accounting::Line, 42, 14).get(), 84, "short frames are padded on the wire");
     }
 }

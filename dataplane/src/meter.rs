@@ -53,6 +53,8 @@ pub struct Status {
     pub table_state: u8,
     /// Backlog and rate of the virtual queue while it is in charge.
     pub virtual_queue: Option<(Bytes, weir_units::Rate)>,
+    /// Moves of the set point that nobody fetched in time.
+    pub moves_lost: u64,
 }
 
 /// Frames that were not forwarded as they should, by reason.
@@ -84,11 +86,10 @@ pub struct Meter {
     pub faults: Faults,
     last_counters: Counters,
     last_sample: Time,
-    setpoint: Option<Duration>,
+    status: Status,
     period: Period,
     samples: Producer<LinkSample>,
-    /// Samples that nobody fetched in time.
-    pub samples_lost: u64,
+    samples_lost: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -111,7 +112,7 @@ impl Meter {
             faults: Faults::default(),
             last_counters: Counters::default(),
             last_sample: origin,
-            setpoint: None,
+            status: Status::default(),
             period: Period::default(),
             samples,
             samples_lost: 0,
@@ -148,7 +149,12 @@ impl Meter {
 
     /// Set point at the last sample, in milliseconds.
     pub fn setpoint_ms(&self) -> Option<f64> {
-        self.setpoint.map(Duration::as_millis_f64)
+        self.status.setpoint.map(Duration::as_millis_f64)
+    }
+
+    /// Rows and moves that nobody fetched in time.
+    pub fn lost(&self) -> (u64, u64) {
+        (self.samples_lost, self.status.moves_lost)
     }
 
     /// Closes a period.
@@ -175,7 +181,7 @@ impl Meter {
         if self.samples.push(row).is_err() {
             self.samples_lost += 1;
         }
-        self.setpoint = status.setpoint;
+        self.status = status;
         self.period = Period::default();
         self.last_counters = *counters;
         self.last_sample = now;

@@ -9,7 +9,8 @@ use crate::frames::{Arena, Frame};
 use crate::headers::{self, Headers, Kind};
 use crate::meter::{Meter, Status};
 use crate::port::Port;
-use crate::{Accounting, Received};
+use crate::{Received, charge};
+use weir_scenario::Accounting;
 use std::collections::VecDeque;
 use weir_aqm::{Cause, Packet};
 use weir_queue::{Arrival, Counters, Discipline, Shaper};
@@ -58,7 +59,7 @@ pub struct Shape {
 /// A direction with a queue of type `D`.
 pub struct Direction<D> {
     queue: D,
-    status: fn(&mut D) -> Status,
+    status: fn(&mut D, Time) -> Status,
     shape: Shape,
     shaper: Shaper,
     line: VecDeque<(Time, Frame)>,
@@ -68,7 +69,7 @@ pub struct Direction<D> {
 
 impl<D: Discipline<Held>> Direction<D> {
     /// An empty direction.
-    pub fn new(queue: D, status: fn(&mut D) -> Status, shape: Shape, meter: Meter, now: Time) -> Self {
+    pub fn new(queue: D, status: fn(&mut D, Time) -> Status, shape: Shape, meter: Meter, now: Time) -> Self {
         let shaper = Shaper::new(shape.rate, shape.catch_up);
         let line = VecDeque::with_capacity(shape.line_max);
         Direction { queue, status, shape, shaper, line, last: now, meter }
@@ -89,7 +90,7 @@ impl<D: Discipline<Held>> Direction<D> {
             self.meter.faults.too_long += 1;
             return arena.give(frame.addr);
         }
-        let len = self.shape.accounting.charge(frame.len, network);
+        let len = charge(self.shape.accounting, frame.len, network);
         let held = Held { frame, kind, network };
         let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
         self.queue.enqueue(at, Arrival { len, flow, ecn }, held, &mut free);
@@ -179,7 +180,7 @@ impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
     }
 
     fn sample(&mut self, now: Time) {
-        let status = (self.status)(&mut self.queue);
+        let status = (self.status)(&mut self.queue, now);
         let backlog: Bytes = self.queue.backlog();
         self.meter.sample(now, backlog, status, self.queue.counters());
     }
