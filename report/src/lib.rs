@@ -1,1 +1,23 @@
-//! report
+//! What a reader sees of a run: tables for the terminal, CSV files, SVG charts and one HTML page.
+//!
+//! Everything is drawn from a [`Recording`](weir_scenario::result::Recording), which every arm fills in the
+//! same way. All output is deterministic (the same input gives the same bytes), needs no network, and
+//! treats names and titles as foreign text that is escaped for wherever it lands. Data with holes (NaN,
+//! infinities, empty recordings) is drawn as holes.
+#![forbid(unsafe_code)]
+
+mod axis;
+pub mod chart;
+pub mod csv;
+mod downsample;
+mod escape;
+mod files;
+pub mod html;
+mod number;
+mod panels;
+mod svg;
+pub mod table;
+
+pub use downsample::keep_extremes;
+pub use files::{WriteError, write_atomic};
+pub use panels::Policy;

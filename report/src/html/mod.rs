@@ -1,0 +1,316 @@
+//! One HTML page that shows runs: tables, claims and charts that can be hovered and zoomed.
+//!
+//! The page is one file that needs no network and forbids itself any: its content security policy allows
+//! its own inline style and script only.
+
+mod data;
+
+use std::fmt::Write;
+
+use weir_scenario::result::{Claim, FlowSummary, HostJitter, LinkSummary, Recording, SteeringEvent};
+
+use crate::escape::{json_in_script, xml};
+use crate::number::{fixed, significant};
+use crate::panels::{LinkView, Policy, rate_text};
+
+/// What a page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Page<'a> {
+    /// Title of the page.
+    pub title: &'a str,
+    /// The runs, in the order in which they are shown.
+    pub runs: Vec<PageRun<'a>>,
+    /// Claims and what became of them.
+    pub claims: &'a [Claim],
+    /// What a reader should know, one paragraph each.
+    pub notes: &'a [String],
+}
+
+/// One run of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageRun<'a> {
+    /// Its name on the page; the title of the recording where this is empty.
+    pub label: &'a str,
+    /// The run.
+    pub recording: &'a Recording,
+    /// The policy of the run, drawn as dashed lines.
+    pub policy: Policy,
+}
+
+/// Rows of steering events that a run shows; a page with more is slow to open, and the CSV has them all.
+pub const MAX_EVENT_ROWS: usize = 500;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// The whole page as HTML text.
+pub fn page(page: &Page) -> String {
+    let mut out = String::new();
+    let title = xml(page.title);
+    push(&mut out, format_args!("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"));
+    push(&mut out, format_args!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">"));
+    push(&mut out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+    push(&mut out, format_args!("<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>"));
+    push(&mut out, format_args!("<h1>{title}</h1>"));
+    push_notes(&mut out, page);
+    push_results(&mut out, &page.runs);
+    push_claims(&mut out, page.claims);
+    push_charts(&mut out, page);
+    push(&mut out, "</main>");
+    let json = json_in_script(&data::of_page(page));
+    push(&mut out, format_args!("<script type=\"application/json\" id=\"data\">{json}</script>"));
+    push(&mut out, format_args!("<script>\n{SCRIPT}</script>\n</body>\n</html>"));
+    out
+}
+
+impl<'a> PageRun<'a> {
+    fn name(&self) -> &'a str {
+        if self.label.is_empty() { &self.recording.summary.title } else { self.label }
+    }
+
+    /// One view for each link that has a summary or samples.
+    fn links(&self) -> impl Iterator<Item = LinkView<'a>> + use<'a> {
+        let (recording, policy) = (self.recording, self.policy);
+        let count = recording.summary.links.len().max(recording.link_samples.len());
+        (0..count).map(move |link| LinkView::new(recording, link, policy))
+    }
+}
+
+/// Writing to a string cannot fail.
+fn push(out: &mut String, text: impl std::fmt::Display) {
+    let _ = writeln!(out, "{text}");
+}
+
+fn push_notes(out: &mut String, page: &Page) {
+    for note in page.notes {
+        push(out, format_args!("<p class=\"note\">{}</p>", xml(note)));
+    }
+    for run in &page.runs {
+        for warning in &run.recording.summary.warnings {
+            push(out, format_args!("<p class=\"warning\"><b>{}</b> {}</p>", xml(run.name()), xml(warning)));
+        }
+    }
+}
+
+/// A column of a table: its name, and whether it holds numbers, which are aligned to the right.
+type Column = (&'static str, bool);
+
+fn open_table(out: &mut String, columns: &[Column]) {
+    out.push_str("<div class=\"wide\"><table><thead><tr>");
+    for (name, number) in columns {
+        let class = if *number { " class=\"n\"" } else { "" };
+        let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", xml(name));
+    }
+    out.push_str("</tr></thead><tbody>\n");
+}
+
+/// A row; the cells are markup.
+fn push_row(out: &mut String, columns: &[Column], cells: &[String]) {
+    out.push_str("<tr>");
+    for ((_, number), cell) in columns.iter().zip(cells) {
+        let class = if *number { " class=\"n\"" } else { "" };
+        let _ = write!(out, "<td{class}>{cell}</td>");
+    }
+    out.push_str("</tr>\n");
+}
+
+fn close_table(out: &mut String) {
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn push_results(out: &mut String, runs: &[PageRun]) {
+    const COLUMNS: [Column; 14] = [
+        ("Run", false),
+        ("Link", false),
+        ("AQM", false),
+        ("Rate", true),
+        ("Flows", true),
+        ("Utilization %", true),
+        ("Mean ms", true),
+        ("p95 ms", true),
+        ("p99 ms", true),
+        ("Max ms", true),
+        ("Drops", true),
+        ("Overflows", true),
+        ("Marks", true),
+        ("Set point ms", true),
+    ];
+    push(out, "<h2>Results</h2>");
+    open_table(out, &COLUMNS);
+    let mut chart = 0;
+    for run in runs {
+        for view in run.links() {
+            if let Some(link) = view.summary {
+                push_row(out, &COLUMNS, &result_cells(run, link, chart));
+            }
+            chart += 1;
+        }
+    }
+    close_table(out);
+}
+
+fn result_cells(run: &PageRun, link: &LinkSummary, chart: usize) -> Vec<String> {
+    let flows = run.recording.summary.flows.len();
+    let used = if link.rate_bps > 0.0 { fixed(link.utilization * 100.0, 2) } else { "–".to_string() };
+    let delay = link.delay_ms;
+    vec![
+        format!("<a href=\"#chart{chart}\">{}</a>", xml(run.name())),
+        xml(&link.name),
+        xml(&link.aqm),
+        rate_text(link.rate_bps),
+        if flows == 0 { "–".to_string() } else { flows.to_string() },
+        used,
+        fixed(delay.mean, 2),
+        format!("<b>{}</b>", fixed(delay.p95, 2)),
+        fixed(delay.p99, 2),
+        fixed(delay.max, 2),
+        link.drops.to_string(),
+        link.overflows.to_string(),
+        link.marks.to_string(),
+        link.setpoint_ms.map_or("–".to_string(), |v| fixed(v, 2)),
+    ]
+}
+
+fn push_claims(out: &mut String, claims: &[Claim]) {
+    const COLUMNS: [Column; 5] = [
+        ("Claim", false),
+        ("Outcome", false),
+        ("What it says", false),
+        ("Expected", true),
+        ("Measured", true),
+    ];
+    if claims.is_empty() {
+        return;
+    }
+    let held = claims.iter().filter(|c| c.held).count();
+    push(out, format_args!("<h2>Claims <small>{held} of {} held</small></h2>", claims.len()));
+    open_table(out, &COLUMNS);
+    for claim in claims {
+        let (class, word) = if claim.held { ("held", "✓ held") } else { ("missed", "✗ missed") };
+        let cells = [
+            format!("<b>{}</b>", xml(&claim.id)),
+            format!("<span class=\"{class}\">{word}</span>"),
+            xml(&claim.text),
+            xml(&claim.expected),
+            xml(&claim.measured),
+        ];
+        push_row(out, &COLUMNS, &cells);
+    }
+    close_table(out);
+}
+
+fn push_charts(out: &mut String, page: &Page) {
+    push(out, "<h2>Over time</h2>");
+    push(out, "<noscript><p class=\"warning\">The charts need JavaScript; the tables do not.</p></noscript>");
+    push(
+        out,
+        "<p class=\"controls\"><label><input type=\"checkbox\" id=\"linked\" checked> same time range in all charts\
+         </label><label><input type=\"checkbox\" id=\"zero\" checked> scales start at zero</label>\
+         <span>Drag to zoom, double click to reset; with the keyboard ← → + − and Esc. \
+         Click a name to hide its line.</span></p>",
+    );
+    let mut chart = 0;
+    for run in &page.runs {
+        for view in run.links() {
+            push(out, format_args!("<section id=\"chart{chart}\"><h3>{}</h3>", xml(run.name())));
+            push(out, format_args!("<p class=\"sub\">{}</p>", xml(&view.subtitle())));
+            push(out, format_args!("<div class=\"chart\" data-chart=\"{chart}\"></div>"));
+            push_events(out, &view, chart);
+            push(out, "</section>");
+            chart += 1;
+        }
+        push_run_details(out, run);
+    }
+}
+
+fn push_events(out: &mut String, view: &LinkView, chart: usize) {
+    const COLUMNS: [Column; 5] =
+        [("Time s", true), ("Rule", false), ("From ms", true), ("To ms", true), ("Measured", false)];
+    let events: Vec<&SteeringEvent> = view.events().collect();
+    if events.is_empty() {
+        return;
+    }
+    let shown = events.len().min(MAX_EVENT_ROWS);
+    let count = match events.len() {
+        n if n == shown => format!("{n}"),
+        n => format!("the first {shown} of {n}"),
+    };
+    push(out, format_args!("<details><summary>Moves of the set point ({count})</summary>"));
+    open_table(out, &COLUMNS);
+    for event in &events[..shown] {
+        push_row(out, &COLUMNS, &event_cells(event, chart));
+    }
+    close_table(out);
+    push(out, "</details>");
+}
+
+fn event_cells(event: &SteeringEvent, chart: usize) -> [String; 5] {
+    let measured = |(name, value): &(String, f64)| {
+        format!("<span class=\"m\">{} <b>{}</b></span>", xml(name), significant(*value, 5))
+    };
+    let t = fixed(event.t_s, 3);
+    [
+        format!("<a href=\"#chart{chart}\" data-chart=\"{chart}\" data-time=\"{t}\">{t}</a>"),
+        xml(&event.rule),
+        significant(event.from_ms, 4),
+        significant(event.to_ms, 4),
+        event.measured.iter().map(measured).collect::<Vec<_>>().join(" "),
+    ]
+}
+
+fn push_run_details(out: &mut String, run: &PageRun) {
+    push_flows(out, &run.recording.summary.flows);
+    if let Some(host) = &run.recording.summary.host {
+        push_host(out, host);
+    }
+    let faults = run.recording.summary.links.iter().flat_map(|l| l.faults.iter().map(|f| (&l.name, f)));
+    for (link, (reason, count)) in faults.filter(|(_, f)| f.1 > 0) {
+        push(out, format_args!("<p class=\"sub\">{}: {count} × {}</p>", xml(link), xml(reason)));
+    }
+}
+
+fn push_flows(out: &mut String, flows: &[FlowSummary]) {
+    const COLUMNS: [Column; 6] = [
+        ("Flow", true),
+        ("Group", true),
+        ("Congestion control", false),
+        ("Goodput", true),
+        ("Retransmits", true),
+        ("RTT ms", true),
+    ];
+    if flows.is_empty() {
+        return;
+    }
+    push(out, format_args!("<details><summary>Flows ({})</summary>", flows.len()));
+    open_table(out, &COLUMNS);
+    for flow in flows {
+        let goodput = if flow.goodput_bps > 0.0 { rate_text(flow.goodput_bps) } else { "0".to_string() };
+        let cells = [
+            flow.id.to_string(),
+            flow.group.to_string(),
+            xml(&flow.congestion),
+            goodput,
+            flow.retransmits.to_string(),
+            fixed(flow.rtt_ms, 2),
+        ];
+        push_row(out, &COLUMNS, &cells);
+    }
+    close_table(out);
+    push(out, "</details>");
+}
+
+fn push_host(out: &mut String, host: &HostJitter) {
+    let class = if host.realtime { "real-time scheduling" } else { "no real-time scheduling" };
+    let core = if host.own_core { "own core" } else { "shared core" };
+    push(
+        out,
+        format_args!(
+            "<p class=\"sub\">Packet loop of the host: gaps p99 {} ms, largest {} ms; {} % of the time in gaps above \
+             1 ms; {class}, {core}.</p>",
+            significant(host.gap_ms.p99, 3),
+            significant(host.gap_ms.max, 3),
+            significant(host.stalled_share * 100.0, 3),
+        ),
+    );
+}

@@ -1,0 +1,195 @@
+//! Plain-text tables for the terminal.
+
+use std::fmt::Write;
+
+use weir_scenario::result::{Claim, LinkSummary, Summary};
+
+use crate::escape::terminal;
+use crate::number::fixed;
+
+/// Whether a table may use colours. Only the caller knows whether a terminal reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paint {
+    /// Plain text.
+    #[default]
+    Plain,
+    /// ANSI colours.
+    Ansi,
+}
+
+/// On which side the text of a column is aligned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+/// The colour of a cell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hue {
+    None,
+    Bold,
+    Good,
+    Bad,
+}
+
+struct Cell {
+    text: String,
+    hue: Hue,
+}
+
+impl Cell {
+    fn new(text: &str) -> Cell {
+        Cell { text: terminal(text), hue: Hue::None }
+    }
+}
+
+/// One row for each managed link of each run: algorithm, number of flows, utilization, delay, signals and
+/// the set point at the end. Warnings follow below the table.
+pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) -> String {
+    const COLUMNS: [(&str, Align); 13] = [
+        ("run", Align::Left),
+        ("link", Align::Left),
+        ("AQM", Align::Left),
+        ("N", Align::Right),
+        ("util %", Align::Right),
+        ("mean ms", Align::Right),
+        ("p95 ms", Align::Right),
+        ("p99 ms", Align::Right),
+        ("max ms", Align::Right),
+        ("drops", Align::Right),
+        ("overfl.", Align::Right),
+        ("marks", Align::Right),
+        ("set pt ms", Align::Right),
+    ];
+    let mut rows = Vec::new();
+    let mut notes = String::new();
+    for run in runs {
+        rows.extend(run.links.iter().map(|link| result_row(run, link)));
+        for warning in &run.warnings {
+            let _ = writeln!(notes, "! {}: {}", terminal(&run.title), terminal(warning));
+        }
+    }
+    render(&COLUMNS, &rows, paint) + &notes
+}
+
+fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
+    let flows = if run.flows.is_empty() { "–".to_string() } else { run.flows.len().to_string() };
+    let used = if link.rate_bps > 0.0 { fixed(link.utilization * 100.0, 2) } else { "–".to_string() };
+    let delay = link.delay_ms;
+    let setpoint = link.setpoint_ms.map_or("–".to_string(), |v| fixed(v, 2));
+    let numbers = [
+        flows,
+        used,
+        fixed(delay.mean, 2),
+        fixed(delay.p95, 2),
+        fixed(delay.p99, 2),
+        fixed(delay.max, 2),
+        link.drops.to_string(),
+        link.overflows.to_string(),
+        link.marks.to_string(),
+        setpoint,
+    ];
+    let names = [run.title.as_str(), &link.name, &link.aqm];
+    names.into_iter().chain(numbers.iter().map(String::as_str)).map(Cell::new).collect()
+}
+
+/// One row for each claim, with HELD or MISSED and the numbers; the count follows below.
+pub fn claims(claims: &[Claim], paint: Paint) -> String {
+    const COLUMNS: [(&str, Align); 5] = [
+        ("claim", Align::Left),
+        ("outcome", Align::Left),
+        ("expected", Align::Right),
+        ("measured", Align::Right),
+        ("what it says", Align::Left),
+    ];
+    let row = |c: &Claim| {
+        let (word, hue) = if c.held { ("HELD", Hue::Good) } else { ("MISSED", Hue::Bad) };
+        let outcome = Cell { text: word.to_string(), hue };
+        vec![Cell::new(&c.id), outcome, Cell::new(&c.expected), Cell::new(&c.measured), Cell::new(&c.text)]
+    };
+    let rows: Vec<Vec<Cell>> = claims.iter().map(row).collect();
+    let held = claims.iter().filter(|c| c.held).count();
+    render(&COLUMNS, &rows, paint) + &format!("{held} of {} claims held\n", claims.len())
+}
+
+fn render(columns: &[(&str, Align)], rows: &[Vec<Cell>], paint: Paint) -> String {
+    let width_of = |i: usize, name: &str| {
+        let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| width(&c.text));
+        cells.chain([width(name)]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = columns.iter().enumerate().map(|(i, c)| width_of(i, c.0)).collect();
+    let header: Vec<Cell> = columns.iter().map(|c| Cell { text: c.0.to_string(), hue: Hue::Bold }).collect();
+    let mut out = String::new();
+    push_row(&mut out, &header, columns, &widths, paint);
+    let rule: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
+    let _ = writeln!(out, "{}", rule.join("  "));
+    for row in rows {
+        push_row(&mut out, row, columns, &widths, paint);
+    }
+    out
+}
+
+fn push_row(out: &mut String, row: &[Cell], columns: &[(&str, Align)], widths: &[usize], paint: Paint) {
+    let mut line = String::new();
+    for (i, ((cell, column), full)) in row.iter().zip(columns).zip(widths).enumerate() {
+        let space = " ".repeat(full.saturating_sub(width(&cell.text)));
+        let text = painted(&cell.text, cell.hue, paint);
+        let gap = if i == 0 { "" } else { "  " };
+        match column.1 {
+            Align::Left => line.extend([gap, &text, &space]),
+            Align::Right => line.extend([gap, &space, &text]),
+        }
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+fn painted(text: &str, hue: Hue, paint: Paint) -> String {
+    let code = match hue {
+        Hue::None => return text.to_string(),
+        Hue::Bold => "1",
+        Hue::Good => "32",
+        Hue::Bad => "1;31",
+    };
+    if paint == Paint::Ansi { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+}
+
+/// Columns that a text takes in a terminal: near enough, without the tables of Unicode.
+fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+fn char_width(c: char) -> usize {
+    match c {
+        // Combining marks, joiners and variation selectors stand on the character before them.
+        '\u{300}'..='\u{36f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{20d0}'..='\u{20ff}'
+        | '\u{fe00}'..='\u{fe0f}' => 0,
+        // East Asian scripts, full-width forms and pictographs.
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}'
+        | '\u{1f900}'..='\u{1f9ff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_and_combining_characters_are_measured() {
+        assert_eq!(width("GSP"), 3);
+        assert_eq!(width("表"), 2);
+        assert_eq!(width("e\u{301}"), 1);
+    }
+}
