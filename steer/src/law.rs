@@ -14,7 +14,7 @@ pub struct Epoch {
     pub start: Time,
     /// The end of what was seen.
     pub now: Time,
-    /// Bytes that arrived after `start`, discarded ones included.
+    /// Bytes that arrived after `start`; discarded ones if [`Law::counts_discarded`].
     pub arrived: Bytes,
     /// Smallest queueing delay: zero if the queue ran empty, `None` if nothing was seen.
     pub delay_min: Option<Duration>,
@@ -171,6 +171,11 @@ pub trait Law {
     /// Delay of the real queue above which a packet is signalled while the virtual queue is controlled.
     fn virtual_guard(&self) -> Option<Duration> {
         None
+    }
+
+    /// Whether bytes of discarded packets belong into [`Epoch::arrived`].
+    fn counts_discarded(&self) -> bool {
+        true
     }
 
     /// Whether [`Law::raise`] could say yes if the queue ran empty. Cheap: asked for single packets.
@@ -380,6 +385,10 @@ impl Law for SteeringLaw {
 
     fn virtual_guard(&self) -> Option<Duration> {
         self.policy.virtual_guard.then_some(self.policy.target_max)
+    }
+
+    fn counts_discarded(&self) -> bool {
+        self.policy.count_discarded
     }
 
     fn may_raise(&self, link: Rate) -> bool {

@@ -44,6 +44,10 @@ weir_aqm::params! {
         /// Whether the average rate forgets the first epoch's extra weight; the published form keeps it for
         /// a few memories.
         unbiased_rate: bool = false, false => true;
+        /// Whether discarded packets count into the measured rate. The paper counts every arrival; without
+        /// the discarded ones the utilization is that of the link. It makes a difference where few packets
+        /// pass between two signals.
+        count_discarded: bool = false, false => true;
         /// Factor by which the set point falls on the way to the virtual queue (AQM Steering, Algorithm 3).
         virtual_step: f64 = 0.75, 0.1 => 0.99;
         /// Set point of the virtual queue (thresh_vq of AQM Steering, Algorithm 3).

@@ -169,19 +169,19 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
 
     /// Asks; on a signal that the law turns into a raise, asks again as if not asked before.
     #[inline]
-    fn decide(&mut self, m: &Moment, ask: impl Fn(&mut Self) -> Verdict) -> Verdict {
+    fn decide(&mut self, m: &Moment, p: &Packet, ask: impl Fn(&mut Self) -> Verdict) -> Verdict {
         if self.seen.ran_empty && self.law.may_raise(m.queue.rate) {
-            return self.decide_or_raise(m, ask);
+            return self.decide_or_raise(m, p, ask);
         }
         let verdict = ask(self);
         if verdict != Verdict::Forward {
-            self.signalled(m);
+            self.signalled(m, p, verdict);
         }
         verdict
     }
 
     #[cold]
-    fn decide_or_raise(&mut self, m: &Moment, ask: impl Fn(&mut Self) -> Verdict) -> Verdict {
+    fn decide_or_raise(&mut self, m: &Moment, p: &Packet, ask: impl Fn(&mut Self) -> Verdict) -> Verdict {
         let before = self.aqm.clone();
         let mut verdict = ask(self);
         if verdict != Verdict::Forward {
@@ -193,18 +193,26 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
             }
         }
         if verdict != Verdict::Forward {
-            self.signalled(m);
+            self.signalled(m, p, verdict);
         }
         verdict
     }
 
     /// A signal was given: the epoch ends. Signals at the same instant end one epoch, not several.
     #[cold]
-    fn signalled(&mut self, m: &Moment) {
+    fn signalled(&mut self, m: &Moment, p: &Packet, verdict: Verdict) {
+        if matches!(verdict, Verdict::Drop(_)) && !self.law.counts_discarded() {
+            self.seen.arrived -= p.len;
+        }
         let seen = self.seen.until(m.now, m.queue.rate);
         self.law.signalled(&seen, &mut self.observer);
         if seen.length() > Duration::ZERO {
             self.seen = Seen::since(m.now);
+            // Nothing will be said of a queue that is empty already.
+            if m.queue.packets == 0 {
+                self.seen.delay_min = Duration::ZERO;
+                self.seen.ran_empty = !self.virtual_active;
+            }
         }
         self.apply(m);
     }
@@ -268,7 +276,7 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
     #[cold]
     fn enqueue_virtual(&mut self, m: &Moment, p: &Packet) -> Verdict {
         self.drain_virtual(m);
-        let verdict = self.decide(m, |steered| steered.ask_on_arrival(m, p));
+        let verdict = self.decide(m, p, |steered| steered.ask_on_arrival(m, p));
         if !matches!(verdict, Verdict::Drop(_)) {
             self.virtual_queue.add(p.len);
         }
@@ -299,7 +307,12 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
             return self.enqueue_virtual(m, p);
         }
         self.link = m.queue.rate;
-        self.decide(m, |steered| steered.aqm.on_enqueue(m, p))
+        let verdict = self.decide(m, p, |steered| steered.aqm.on_enqueue(m, p));
+        // The mark that switched to the virtual queue is on a packet that is not in its backlog yet.
+        if matches!(verdict, Verdict::Mark(_)) && self.virtual_active {
+            self.virtual_queue.add(p.len);
+        }
+        verdict
     }
 
     #[inline]
@@ -311,7 +324,7 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
         if self.virtual_active {
             return Verdict::Forward;
         }
-        self.decide(m, |steered| steered.aqm.on_dequeue(m, p))
+        self.decide(m, p, |steered| steered.aqm.on_dequeue(m, p))
     }
 
     fn on_empty(&mut self, now: Time) {
@@ -325,6 +338,9 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
 
     fn on_overflow(&mut self, m: &Moment, p: &Packet) {
         self.note_arrival(m, p);
+        if !self.law.counts_discarded() {
+            self.seen.arrived -= p.len;
+        }
         if self.virtual_active {
             self.drain_virtual(m);
         }
