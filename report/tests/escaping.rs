@@ -158,7 +158,10 @@ fn long_series_are_thinned_out_but_keep_their_peaks() {
         sample
     });
     recording.link_samples[0] = long.collect();
-    let data = embedded(&page_of(&recording, ""));
+    assert!(!page_of(&tiny(), "").contains("thinned out"));
+    let page = page_of(&recording, "");
+    assert!(page.contains("thinned out"), "the reader is told");
+    let data = embedded(&page);
     let delay = &data["charts"][0]["panels"][1];
     let mean = &delay["series"][1];
     let values = mean["v"].as_array().expect("values");

@@ -37,7 +37,7 @@ pub struct Comparison<'a> {
 
 const MAX_COLUMNS: usize = 3;
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 118.0;
+const RIGHT: f64 = 126.0;
 const TOP: f64 = 98.0;
 const CELL_WIDTH: f64 = 290.0;
 const CELL_GAP: f64 = 16.0;
@@ -110,7 +110,7 @@ impl Scales {
         if self.log_delays.is_empty() {
             value_axis(place, self.delay)
         } else {
-            log_axis(place, self.log_delays.iter())
+            log_axis(place, self.log_delays.iter().chain([&self.delay]))
         }
     }
 }

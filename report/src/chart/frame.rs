@@ -2,7 +2,7 @@
 
 use crate::axis::Axis;
 use crate::downsample::keep_extremes;
-use crate::number::drawable;
+use crate::number::{drawable, extent};
 use crate::panels::{Kind, Limit, Panel, Series};
 use crate::svg::{Svg, text_width};
 
@@ -68,10 +68,10 @@ pub(super) fn rate_axis(place: Place, lowest: f64, highest: f64) -> Axis {
 
 /// A logarithmic vertical axis around the positive ones of `values`.
 pub(super) fn log_axis<'a>(place: Place, values: impl Iterator<Item = &'a f64>) -> Axis {
-    // A millionth of a millisecond is below what any host can measure.
-    const FLOOR: f64 = 1e-6;
-    let (lo, hi) = crate::number::extent(values.filter(|v| **v > FLOOR)).unwrap_or((1.0, 10.0));
-    Axis::log(lo, hi, place.upwards())
+    // Queues that run empty have delays near zero, and all their decades would leave the rest no room.
+    const DECADES: i32 = 4;
+    let (lo, hi) = extent(values.filter(|v| **v > 0.0)).unwrap_or((1.0, 10.0));
+    Axis::log(lo.max(hi * 10f64.powi(-DECADES)), hi, place.upwards())
 }
 
 /// Grid lines and labels of a vertical axis.
@@ -135,7 +135,7 @@ pub(super) fn highest_of(panel: &Panel) -> f64 {
 /// The largest of the values and of those limits that are near them: limits far above all data would
 /// flatten the data.
 pub(super) fn highest_limited<'a>(values: impl IntoIterator<Item = &'a f64>, limits: &[Limit]) -> f64 {
-    let data = crate::number::extent(values).map_or(0.0, |(_, hi)| hi.max(0.0));
+    let data = extent(values).map_or(0.0, |(_, hi)| hi.max(0.0));
     let near = limits.iter().map(|l| l.value).filter(|v| data <= 0.0 || *v <= 2.0 * data);
     near.fold(data, f64::max)
 }

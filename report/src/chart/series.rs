@@ -23,9 +23,9 @@ pub struct TimeSeriesOptions {
     pub utilization_floor: f64,
 }
 
-const WIDTH: f64 = 986.0;
+const WIDTH: f64 = 994.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 118.0;
+const RIGHT: f64 = 126.0;
 const TOP: f64 = 84.0;
 const GAP: f64 = 34.0;
 /// More markers than this would be a solid bar.
@@ -104,7 +104,7 @@ fn draw_panel(
 fn vertical_axis(place: Place, panel: &Panel, top: f64, options: &TimeSeriesOptions) -> Axis {
     match panel.kind {
         Kind::Delay if options.log_delay => {
-            log_axis(place, panel.series.iter().flat_map(|s| &s.v).filter(|v| **v <= top))
+            log_axis(place, panel.series.iter().flat_map(|s| &s.v).chain([&top]))
         }
         Kind::Throughput => {
             let rate = panel.limits.first().map_or(0.0, |l| l.value);

@@ -8,7 +8,7 @@ use crate::number::{drawable, rounded};
 use crate::panels::{LinkView, Panel, Series};
 
 /// Points of a series beyond which it is thinned out: more than any screen is wide.
-const MAX_POINTS: usize = 4000;
+pub(super) const MAX_POINTS: usize = 4000;
 
 #[derive(Serialize)]
 struct Data {

@@ -177,8 +177,8 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
         ("Claim", false),
         ("Outcome", false),
         ("What it says", false),
-        ("Expected", true),
-        ("Measured", true),
+        ("Expected", false),
+        ("Measured", false),
     ];
     if claims.is_empty() {
         return;
@@ -210,6 +210,16 @@ fn push_charts(out: &mut String, page: &Page) {
          <span>Drag to zoom, double click to reset; with the keyboard ← → + − and Esc. \
          Click a name to hide its line.</span></p>",
     );
+    if page.runs.iter().flat_map(PageRun::links).any(|view| view.samples.len() > data::MAX_POINTS) {
+        push(
+            out,
+            format_args!(
+                "<p class=\"sub\">Series longer than {} points are thinned out here; their smallest and largest \
+                 values stay. The CSV tables have every sample.</p>",
+                data::MAX_POINTS
+            ),
+        );
+    }
     let mut chart = 0;
     for run in &page.runs {
         for view in run.links() {

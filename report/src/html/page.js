@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const LEFT = 58, RIGHT = 118, AXIS = 22;
+  const LEFT = 58, RIGHT = 128, AXIS = 22;
   const HEIGHTS = { throughput: 150, delay: 170, discards: 90, virtual: 90, flows: 70 };
   const charts = JSON.parse(document.getElementById("data").textContent).charts;
   const linked = document.getElementById("linked"), zero = document.getElementById("zero");
@@ -120,7 +120,7 @@
     g.textAlign = "left";
     let last = -Infinity;
     for (const l of [...panel.limits].sort((p, q) => q.v - p.v)) {
-      const inside = l.v <= hi * 1.000001 && y(l.v) <= panel.height + 0.5, at = Math.min(Math.max(y(l.v), 0), panel.height);
+      const at = Math.min(Math.max(y(l.v), 0), panel.height), inside = Math.abs(at - y(l.v)) < 0.5;
       const shown = Math.max(at, last + 12);
       last = shown;
       g.strokeStyle = colour("limit");
@@ -254,10 +254,16 @@
 
   function keys(chart, event) {
     const length = chart.b - chart.a, middle = (chart.a + chart.b) / 2;
-    const move = (d) => { const by = Math.min(Math.max(d, chart.from - chart.a), chart.to - chart.b); zoom(chart, chart.a + by, chart.b + by); };
+    const move = (distance) => {
+      const by = Math.min(Math.max(distance, chart.from - chart.a), chart.to - chart.b);
+      zoom(chart, chart.a + by, chart.b + by);
+    };
     const actions = {
-      ArrowLeft: () => move(-length / 5), ArrowRight: () => move(length / 5), Escape: () => reset(chart),
-      "+": () => zoom(chart, middle - length / 4, middle + length / 4), "-": () => zoom(chart, middle - length, middle + length),
+      ArrowLeft: () => move(-length / 5),
+      ArrowRight: () => move(length / 5),
+      "+": () => zoom(chart, middle - length / 4, middle + length / 4),
+      "-": () => zoom(chart, middle - length, middle + length),
+      Escape: () => reset(chart),
     };
     if (event.target !== chart.element || event.ctrlKey || event.metaKey || !actions[event.key]) return;
     event.preventDefault();
@@ -291,12 +297,17 @@
         });
       }
       const plot = make("div", element, "plot");
-      plot.style.height = panel.height + 8 + (panel.last ? AXIS : 0) + "px";
+      plot.style.height = panel.height + 10 + (panel.last ? AXIS : 0) + "px";
       panel.canvas = make("canvas", plot);
       panel.overlay = make("canvas", plot);
       listen(chart, panel);
     });
-    new ResizeObserver(() => draw(chart)).observe(element);
+    // Values that appear in a legend may change the height, and that must not draw the chart anew.
+    new ResizeObserver(() => {
+      if (element.clientWidth === chart.width) return;
+      chart.width = element.clientWidth;
+      draw(chart);
+    }).observe(element);
   }
 
   for (const element of document.querySelectorAll(".chart")) {
