@@ -263,6 +263,11 @@ impl Document {
         Ok(())
     }
 
+    /// Whether the file has a table of that name at its top: `ports` tells a configuration from a scenario.
+    pub fn has_table(&self, name: &str) -> bool {
+        self.root.has(name)
+    }
+
     /// [`set`](Document::set) from one text, `run.duration=5s`.
     pub fn set_from(&mut self, assignment: &str) -> Result<(), Errors> {
         match assignment.split_once('=') {

@@ -129,7 +129,7 @@ section! {
         /// Transmission time, lost while the host did not run, that the shaper makes up for. More keeps the rate
         /// exact on a disturbed host, less keeps bursts short.
         catch_up: Duration = or(Duration::from_millis(5), within(Duration::ZERO, Duration::from_secs(1)));
-        /// The algorithm; needed where a rate is given.
+        /// The algorithm; needed where a rate is given. Without a rate it manages what waits for the port.
         aqm: Option<AqmConfig> = OptionalTable;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
@@ -147,10 +147,12 @@ impl Check for Channel {
                 let remedy = format!("name one of {}", weir_aqm::names().join(", "));
                 here.wrong(p, "aqm.name", "is missing: a shaped direction needs an algorithm", remedy);
             }
-            (Some(_), _, None) => {
-                let problem = "is missing, so that nothing waits here and the algorithm would never act";
-                here.wrong(p, "rate", problem, "give a rate, or remove the `aqm` table");
+            (Some(_), Some(_), None) => {
+                let problem = "is missing: utilization is a share of it, so a policy needs one";
+                here.wrong(p, "rate", problem, "give a rate, or remove the `policy` table");
             }
+            // Without a rate the port is the bottleneck, and its queue is managed.
+            (Some(_), None, None) => {}
             (None, Some(_), None) => {
                 let problem = "has nothing to steer without a rate and an algorithm";
                 here.wrong(p, "policy", problem, "give both, or remove the `policy` table");

@@ -1,0 +1,97 @@
+//! How the program speaks: text for people, one JSON object for programs, errors on standard error.
+
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Exit status of a run that was interrupted, as shells give it.
+pub const INTERRUPTED: u8 = 130;
+
+/// Why a verb ended without doing what it was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// The arguments or the input are wrong: exit status 2.
+    Input(String),
+    /// Something could not be done: exit status 1.
+    Failed(String),
+}
+
+impl Failure {
+    /// The input is wrong.
+    pub fn input(e: impl Display) -> Failure {
+        Failure::Input(e.to_string())
+    }
+}
+
+impl<E: Display> From<E> for Failure {
+    fn from(e: E) -> Failure {
+        Failure::Failed(format!("{e:#}"))
+    }
+}
+
+/// What a verb returns.
+pub type Done = Result<ExitCode, Failure>;
+
+/// Where to print.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// Whether standard output carries one JSON object.
+    pub json: bool,
+}
+
+impl Output {
+    /// Output for people, or for programs.
+    pub fn new(json: bool) -> Output {
+        Output { json }
+    }
+
+    /// Whether people may see colours there.
+    pub fn colour(&self) -> bool {
+        !self.json && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    }
+
+    /// Whether tables may use colours.
+    pub fn paint(&self) -> weir_report::table::Paint {
+        if self.colour() { weir_report::table::Paint::Ansi } else { weir_report::table::Paint::Plain }
+    }
+
+    /// Whether a live view can be drawn.
+    pub fn live(&self) -> bool {
+        !self.json && std::io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|t| t != "dumb")
+    }
+
+    /// Says something on the way: for people, never mixed with results for programs.
+    pub fn say(&self, text: impl Display) {
+        if self.json { eprintln!("{text}") } else { self.print(text) }
+    }
+
+    /// Prints text for people on standard output.
+    pub fn print(&self, text: impl Display) {
+        // Whoever reads us may have gone, as in `weir list | head -1`.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+
+    /// Gives the result: as the JSON object, or as text.
+    pub fn result(&self, json: &impl Serialize, text: impl FnOnce() -> String) {
+        if self.json {
+            let json = serde_json::to_string_pretty(json).expect("results are plain data");
+            self.print(json);
+        } else {
+            self.print(text().trim_end());
+        }
+    }
+
+    /// Says why it failed and gives the exit status.
+    pub fn failed(&self, failure: &Failure) -> ExitCode {
+        let (text, status) = match failure {
+            Failure::Input(text) => (text, 2),
+            Failure::Failed(text) => (text, 1),
+        };
+        eprintln!("weir: {}", text.trim_end());
+        if self.json {
+            self.print(serde_json::json!({ "error": text.trim_end() }));
+        }
+        ExitCode::from(status)
+    }
+}

@@ -1,0 +1,58 @@
+//! `weir check`: is a file a valid scenario or configuration, and what is in force.
+
+use crate::output::{Done, Failure, Output};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weir_scenario::{Document, RunConfig, Scenario};
+
+/// Validate a scenario (for `weir lab`) or a configuration (for `weir run`). All problems are told at once,
+/// each with its line and remedy.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The file.
+    file: PathBuf,
+    /// Change a key before checking, such as `run.duration=5s`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the file with every parameter that is in force, its meaning and range.
+    #[arg(long)]
+    print: bool,
+}
+
+enum Checked {
+    Scenario(Box<Scenario>),
+    Config(Box<RunConfig>),
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let mut document = Document::load(&arguments.file).map_err(Failure::input)?;
+    for text in &arguments.set {
+        document.set_from(text).map_err(Failure::input)?;
+    }
+    // Only a configuration has ports.
+    let checked = if document.has_table("ports") {
+        Checked::Config(Box::new(document.run_config().map_err(Failure::input)?))
+    } else {
+        Checked::Scenario(Box::new(document.scenario().map_err(Failure::input)?))
+    };
+    let (kind, text, warnings, points) = match &checked {
+        Checked::Scenario(s) => ("scenario", s.to_toml(), s.warnings(), s.expand().len()),
+        Checked::Config(c) => ("configuration", c.to_toml(), Vec::new(), 1),
+    };
+    let file = arguments.file.display().to_string();
+    let json = serde_json::json!({
+        "file": file, "kind": kind, "valid": true, "points": points, "warnings": warnings, "in_force": text,
+    });
+    output.result(&json, || {
+        let mut said = if arguments.print {
+            text.clone()
+        } else {
+            let sweep = if points > 1 { format!(", {points} points") } else { String::new() };
+            format!("{file}: a valid {kind}{sweep}\n")
+        };
+        warnings.iter().for_each(|w| said.push_str(&format!("warning: {w}\n")));
+        said
+    });
+    Ok(ExitCode::SUCCESS)
+}

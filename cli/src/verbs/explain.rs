@@ -1,0 +1,165 @@
+//! `weir explain`: one algorithm, or the policy, from its declaration.
+
+use crate::output::{Done, Failure, Output};
+use serde::Serialize;
+use std::process::ExitCode;
+use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
+
+/// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
+/// steered. `weir explain policy` explains the policy of steering, and `weir explain steering` how the set
+/// point moves and what each rule in a trace means.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Name of an algorithm as in `weir list`, or `policy`, or `steering`.
+    name: String,
+}
+
+const POLICY: &str = "policy";
+const STEERING: &str = "steering";
+
+#[derive(Serialize)]
+struct Parameter {
+    name: &'static str,
+    meaning: String,
+    default: String,
+    min: String,
+    max: String,
+}
+
+#[derive(Serialize)]
+struct Explanation {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    setpoint: Option<&'static str>,
+    parameters: Vec<Parameter>,
+}
+
+struct Explain;
+
+impl Visitor for Explain {
+    type Output = Explanation;
+    fn visit<A: Algorithm>(self) -> Explanation {
+        Explanation {
+            name: A::NAME,
+            summary: A::SUMMARY,
+            source: A::SOURCE,
+            setpoint: A::SETPOINT,
+            parameters: parameters(A::Params::INFO),
+        }
+    }
+}
+
+fn parameters(info: &'static [ParamInfo]) -> Vec<Parameter> {
+    let parameter = |i: &ParamInfo| Parameter {
+        name: i.name,
+        meaning: i.doc.trim().to_string(),
+        default: i.default.to_string(),
+        min: i.min.to_string(),
+        max: i.max.to_string(),
+    };
+    info.iter().map(parameter).collect()
+}
+
+fn policy() -> Explanation {
+    Explanation {
+        name: POLICY,
+        summary: "How much delay may be traded for how much throughput; turns AQM Steering on.",
+        source: "AQM Steering (Bless et al., 2018); Menth and Hauser, ICPE 2017, for the smoothing",
+        setpoint: None,
+        parameters: parameters(weir_steer::Policy::INFO),
+    }
+}
+
+/// The rules of the steering law, as their names stand in events and traces, with what makes them act.
+const RULES: [(&str, &str); 7] = [
+    ("lower", "the delay did not dip as deep as the set point is high: the standing part is taken off (Alg. 1)"),
+    ("raise", "the queue ran empty after a signal and both rates lie below utilization_low: the set point is \
+               doubled, and the signal that was due is withheld (Alg. 2)"),
+    ("to virtual", "both rates lie above utilization_target: the set point falls by a factor (Alg. 3)"),
+    ("virtual on", "the set point reached virtual_target: the virtual queue takes over (Alg. 3)"),
+    ("rate down", "the average rate lies above utilization_target: the virtual queue is served slower (Alg. 3)"),
+    ("rate up", "the virtual queue ran empty and the rates lie below utilization_low: it is served faster (Alg. 4)"),
+    ("virtual off", "the virtual queue is as fast as the link again: the real queue takes over (Alg. 4)"),
+];
+
+const STATES: [(&str, &str); 3] = [
+    ("1", "persistently below the set point: no bottleneck, nothing to move"),
+    ("2", "persistently above: the senders have not responded yet, moving would not help"),
+    ("3", "fluctuating around: the AQM is in control, the set point can be assessed and moved"),
+];
+
+fn steering(output: &Output) -> Done {
+    let json = serde_json::json!({
+        "name": STEERING,
+        "rules": RULES.map(|(rule, when)| serde_json::json!({ "rule": rule, "when": when })),
+        "states": STATES.map(|(state, meaning)| serde_json::json!({ "state": state, "meaning": meaning })),
+    });
+    output.result(&json, || {
+        let mut text = String::from(
+            "AQM Steering: an outer loop that moves the set point of an AQM so that the policy holds.\n\n\
+             It looks at each congestion signal at what happened since the last one. Rules, by their names in\n\
+             events and traces:\n\n",
+        );
+        RULES.iter().for_each(|(rule, when)| text.push_str(&entry(rule, when)));
+        text.push_str("\nStates of the queue (Table I of the paper):\n\n");
+        STATES.iter().for_each(|(state, meaning)| text.push_str(&entry(state, meaning)));
+        text.push_str("\nThe parameters are those of `weir explain policy`.");
+        text
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn entry(name: &str, text: &str) -> String {
+    format!("  {name:12} {}\n", wrap(text, 80, "               "))
+}
+
+/// Breaks a text into lines of at most `width`, continued with `indent`.
+fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("never empty");
+        if !line.is_empty() && line.len() + 1 + word.len() > width {
+            lines.push(word.into());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join(&format!("\n{indent}"))
+}
+
+fn show(e: &Explanation) -> String {
+    let mut text = format!("{}\n\n  {}\n\n  source     {}\n", e.name, wrap(e.summary, 90, "  "), e.source);
+    if let Some(setpoint) = e.setpoint {
+        text.push_str(&format!("  set point  {setpoint}: a [policy] can steer it\n"));
+    }
+    text.push_str("\nParameters\n");
+    for p in &e.parameters {
+        text.push_str(&format!(
+            "\n  {} = {}   ({} .. {})\n      {}\n",
+            p.name,
+            p.default,
+            p.min,
+            p.max,
+            wrap(&p.meaning, 90, "      ")
+        ));
+    }
+    text
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let explanation = match arguments.name.as_str() {
+        STEERING => return steering(output),
+        POLICY => policy(),
+        name => weir_aqm::visit(name, Explain).ok_or_else(|| {
+            let known = weir_aqm::names().join(", ");
+            Failure::input(format!("there is no algorithm `{name}`: name one of {known}, {POLICY}, {STEERING}"))
+        })?,
+    };
+    output.result(&explanation, || show(&explanation));
+    Ok(ExitCode::SUCCESS)
+}

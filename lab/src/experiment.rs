@@ -1,0 +1,301 @@
+//! One run of a scenario: namespaces, packet loop, traffic and samplers, from start to recording.
+
+use crate::error::{Error, Result};
+use crate::host;
+use crate::netns::{self, Testbed, TestbedConfig, in_netns};
+use crate::process::{SpawnOptions, set_affinity};
+use crate::tcpinfo::{Sampler, SamplerConfig};
+use crate::traffic::{TrafficOptions, TrafficReport, TrafficRun, lead_time};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use weir_dataplane::{DirectionSetup, Handle, Loop, Outcome, Setup};
+use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
+use weir_scenario::{Channel, Scenario};
+
+/// How often somebody who watches is told.
+const WATCH: Duration = Duration::from_millis(100);
+/// Time for the namespaces' first packets before flows start.
+const SETTLE: Duration = Duration::from_millis(200);
+/// The delay line hides stalls of the host up to its length, so the shaper makes up for as much.
+const CATCH_UP: weir_units::Duration = weir_units::Duration::from_millis(50);
+/// Name of the managed direction in results.
+pub const FORWARD: &str = "a_to_b";
+/// Name of the way back, which is delayed and not managed.
+pub const REVERSE: &str = "b_to_a";
+/// A flow whose buffers limit it for more than this share of its busy time did not measure the bottleneck.
+const BUFFER_LIMITED: f64 = 0.02;
+
+/// What somebody who watches a run is told.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// Seconds since the start of the run; negative before it.
+    pub t_s: f64,
+    /// Length of the run in seconds.
+    pub length_s: f64,
+    /// New samples of the managed direction.
+    pub samples: &'a [LinkSample],
+    /// New moves of its set point.
+    pub events: &'a [SteeringEvent],
+}
+
+/// Runs a scenario once. `watch` is called about ten times a second and can end the run early; what was
+/// measured until then is returned with a warning.
+pub fn run(
+    scenario: &Scenario,
+    mode: Option<weir_dataplane::Mode>,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Recording> {
+    let removed = netns::clean_stale()?;
+    let cores = Cores::choose();
+    // The sampler and this thread are not to disturb the loop.
+    let mut warnings = cores.warnings();
+    warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
+    let _ = set_affinity(&cores.others);
+    let result = run_on(scenario, mode, &cores, watch);
+    let _ = set_affinity(&cores.all);
+    let mut recording = result?;
+    recording.summary.warnings.splice(0..0, warnings);
+    Ok(recording)
+}
+
+fn run_on(
+    scenario: &Scenario,
+    mode: Option<weir_dataplane::Mode>,
+    cores: &Cores,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Recording> {
+    let mask = cores.others.iter().fold(0u64, |mask, cpu| if *cpu < 64 { mask | 1 << cpu } else { mask });
+    let config = TestbedConfig {
+        mtu: scenario.path.mtu,
+        rps_sender: mask,
+        rps_receiver: mask,
+        ..TestbedConfig::default()
+    };
+    let testbed = Testbed::new(config)?;
+    for group in scenario.flows.iter().filter(|g| g.udp_rate.is_none()) {
+        testbed.require_congestion(&group.congestion)?;
+    }
+    let rtt = Duration::from_nanos(scenario.path.rtt.as_nanos());
+    let lead = lead_time(&scenario.flows, rtt) + SETTLE;
+    let looping = Looping::start(&testbed, setup(scenario, mode, cores, lead))?;
+    let epoch = Instant::now() + looping.handle.starts_in();
+    let options = TrafficOptions {
+        epoch,
+        duration: Duration::from_nanos(scenario.run.duration.as_nanos()),
+        rtt,
+        interval: Duration::from_millis(500),
+        sender: SpawnOptions { cpus: cores.others.clone(), nice: 0 },
+        receiver: SpawnOptions { cpus: cores.others.clone(), nice: 0 },
+    };
+    let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
+    let period = Duration::from_nanos(scenario.run.sample.as_nanos());
+    let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { epoch, period })?;
+    let run = Run { scenario, epoch, looping, traffic, sampler };
+    let recording = run.watch_and_finish(watch);
+    testbed.close()?;
+    recording
+}
+
+/// Which processors do what.
+struct Cores {
+    all: Vec<usize>,
+    /// For the packet loop; `None` where there is only one.
+    own: Option<usize>,
+    others: Vec<usize>,
+}
+
+impl Cores {
+    fn choose() -> Cores {
+        let all = host::cpus().allowed;
+        match all.split_last() {
+            Some((own, others)) if !others.is_empty() => {
+                Cores { own: Some(*own), others: others.to_vec(), all: all.clone() }
+            }
+            _ => Cores { own: None, others: all.clone(), all },
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        match self.own {
+            Some(_) => Vec::new(),
+            None => vec!["one processor does everything: delays contain the host's scheduling".into()],
+        }
+    }
+}
+
+fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores, lead: Duration) -> Setup {
+    let forward = Channel { catch_up: CATCH_UP, ..scenario.forward() };
+    let reverse = Channel { delay: scenario.path.reverse_delay(), ..Channel::unshaped() };
+    Setup {
+        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
+        mode,
+        directions: [
+            DirectionSetup { name: FORWARD.into(), channel: forward },
+            DirectionSetup { name: REVERSE.into(), channel: reverse },
+        ],
+        fail_open_after: weir_units::Duration::from_millis(500),
+        core: cores.own,
+        realtime: cores.own.is_some(),
+        busy: cores.own.is_some(),
+        // The namespace goes away with everything in it.
+        journal: false,
+        sample: scenario.run.sample,
+        lead: weir_units::Duration::from_nanos(lead.as_nanos() as u64),
+        warmup: scenario.run.warmup,
+        duration: Some(scenario.run.duration),
+    }
+}
+
+fn from_dataplane(error: weir_dataplane::Error) -> Error {
+    Error::Dataplane(error.to_string())
+}
+
+/// The packet loop on a thread of its own in the bottleneck's namespace. Dropping it ends it.
+struct Looping {
+    handle: Handle,
+    said: Vec<String>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Outcome>>>,
+}
+
+impl Looping {
+    fn start(testbed: &Testbed, setup: Setup) -> Result<Looping> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (namespace, stopped) = (testbed.bottleneck().to_string(), stop.clone());
+        let (opened, opening) = mpsc::channel();
+        let body = move || {
+            in_netns(&namespace, || {
+                let (looping, handle) = Loop::open(setup).map_err(from_dataplane)?;
+                let said = looping.said().to_vec();
+                // If nobody waits any more, the loop is not wanted either.
+                if opened.send((handle, said)).is_err() {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                looping.run(&stopped).map_err(from_dataplane)
+            })?
+        };
+        let thread = std::thread::Builder::new()
+            .name("weir-loop".into())
+            .spawn(body)
+            .map_err(|e| Error::system("start the packet loop's thread", e))?;
+        match opening.recv() {
+            Ok((handle, said)) => Ok(Looping { handle, said, stop, thread: Some(thread) }),
+            Err(_) => Err(join(thread).err().unwrap_or_else(ended_early)),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn finish(&mut self) -> Result<Outcome> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map_or_else(|| Err(ended_early()), join)
+    }
+}
+
+impl Drop for Looping {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+fn ended_early() -> Error {
+    Error::Dataplane("the packet loop ended before it began".into())
+}
+
+fn join(thread: JoinHandle<Result<Outcome>>) -> Result<Outcome> {
+    thread.join().unwrap_or_else(|_| Err(Error::Dataplane("the packet loop panicked".into())))
+}
+
+/// Everything that is under way.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    epoch: Instant,
+    looping: Looping,
+    traffic: TrafficRun,
+    sampler: Sampler,
+}
+
+impl Run<'_> {
+    fn watch_and_finish(
+        mut self,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Recording> {
+        let mut recording = Recording { link_samples: vec![Vec::new(); 2], ..Recording::default() };
+        let length_s = self.scenario.run.duration.as_secs_f64();
+        let end = self.epoch + Duration::from_secs_f64(length_s);
+        let mut interrupted = None;
+        while Instant::now() < end && !self.looping.has_ended() {
+            std::thread::sleep(WATCH);
+            let (first, first_event) = (recording.link_samples[0].len(), recording.events.len());
+            self.collect(&mut recording);
+            let now = Instant::now();
+            let t_s = now.saturating_duration_since(self.epoch).as_secs_f64()
+                - self.epoch.saturating_duration_since(now).as_secs_f64();
+            let samples = &recording.link_samples[0][first..];
+            let events = &recording.events[first_event..];
+            if watch(Progress { t_s, length_s, samples, events }).is_break() {
+                interrupted = Some(t_s);
+                break;
+            }
+        }
+        if interrupted.is_some() || self.looping.has_ended() {
+            self.traffic.abort();
+        }
+        self.finish(recording, interrupted)
+    }
+
+    fn collect(&mut self, recording: &mut Recording) {
+        for (direction, rows) in recording.link_samples.iter_mut().enumerate() {
+            rows.extend(self.looping.handle.samples(direction));
+        }
+        recording.events.extend(self.looping.handle.events());
+    }
+
+    fn finish(mut self, mut recording: Recording, interrupted: Option<f64>) -> Result<Recording> {
+        let run = &self.scenario.run;
+        let (warmup_s, length_s) = (run.warmup.as_secs_f64(), run.duration.as_secs_f64());
+        let end_s = interrupted.unwrap_or(length_s);
+        // The loop goes on while iperf3 says goodbye through it.
+        let flows: TrafficReport = self.traffic.finish();
+        let samples = self.sampler.stop()?;
+        let outcome = self.looping.finish()?;
+        let mut rest = Recording { link_samples: vec![Vec::new(); 2], ..Recording::default() };
+        rest.link_samples[0] = self.looping.handle.samples(0);
+        rest.link_samples[1] = self.looping.handle.samples(1);
+        rest.events = self.looping.handle.events();
+        for (rows, more) in recording.link_samples.iter_mut().zip(rest.link_samples) {
+            rows.extend(more);
+            rows.retain(|row| row.t_s <= end_s + 1e-3);
+        }
+        recording.events.extend(rest.events);
+        recording.events.retain(|e| e.t_s <= end_s);
+        let mut warnings = self.looping.said.clone();
+        warnings.extend(outcome.warnings);
+        warnings.extend(flows.warnings.iter().cloned());
+        if let Some(t_s) = interrupted {
+            warnings.push(format!("interrupted at {t_s:.1} s of {length_s:.1} s"));
+        }
+        let limited = samples.buffer_limited(BUFFER_LIMITED);
+        if !limited.is_empty() {
+            warnings.push(format!("flows {limited:?} waited for socket buffers, not for the bottleneck"));
+        }
+        recording.summary = Summary {
+            title: self.scenario.title.clone(),
+            arm: "lab".into(),
+            duration_s: (end_s - warmup_s).max(0.0),
+            warmup_s,
+            links: outcome.links.into(),
+            flows: flows.summaries(warmup_s, end_s, &samples.samples),
+            host: Some(outcome.host),
+            warnings,
+        };
+        recording.flow_samples = samples.samples;
+        Ok(recording)
+    }
+}
