@@ -1,1 +1,29 @@
-//! lab
+//! Network namespaces and real kernel TCP on this machine.
+//!
+//! A [`Testbed`] is three network namespaces in a row: a sender, a bottleneck and a receiver. Whoever
+//! forwards packets between the two ports of the bottleneck decides what the end hosts' TCP experiences.
+//! [`TrafficRun`] lets flows run through it, [`Sampler`] watches them in the sender's kernel, and
+//! [`host`] tells how far this machine can be trusted with such measurements.
+//!
+//! Namespaces carry the process id and the start time of their owner in their names, so that
+//! [`clean_stale`] can tell what a killed program left behind; processes started in them die with the
+//! program that started them.
+
+mod command;
+mod error;
+pub mod experiment;
+pub mod host;
+pub mod netns;
+mod offload;
+mod owner;
+mod process;
+mod sock_diag;
+pub mod tcpinfo;
+pub mod traffic;
+
+pub use error::Error;
+pub use experiment::{Progress, run};
+pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
+pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
+pub use tcpinfo::{FlowTable, Sampler, SamplerConfig, Side};
+pub use traffic::{TrafficOptions, TrafficReport, TrafficRun};
