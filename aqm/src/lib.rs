@@ -181,7 +181,8 @@ pub trait Aqm {
         let _ = (m, p);
     }
 
-    /// When the algorithm wants [`Aqm::on_wakeup`] next.
+    /// When the algorithm wants [`Aqm::on_wakeup`] next. After a wakeup at some time, later than that time,
+    /// however late the wakeup was.
     fn next_wakeup(&self) -> Option<Time> {
         None
     }

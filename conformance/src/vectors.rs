@@ -1,0 +1,227 @@
+//! Golden steps: what an algorithm was asked and what it answered, one JSON object per line.
+//!
+//! The first line names the algorithm and its parameters, each further one is a call. A twin of the
+//! algorithm, in a kernel or in another language, is right if it answers the same. Times are in
+//! nanoseconds, sizes in bytes, rates in bit/s; `dice` is hexadecimal because JSON has no 64-bit integers.
+
+use crate::script::Dice;
+use serde_json::{Value as Json, json};
+use std::collections::VecDeque;
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Value, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Calls in a script.
+pub const STEPS: usize = 300;
+
+const RATE: Rate = Rate::from_mbps(1);
+
+/// The golden steps of algorithm `A` with default parameters.
+pub fn record<A: Algorithm>() -> String {
+    let params = A::Params::default();
+    let values: serde_json::Map<String, Json> = A::Params::INFO
+        .iter()
+        .filter_map(|info| Some((info.name.to_string(), number(params.get(info.name)?))))
+        .collect();
+    let head = json!({ "algorithm": A::NAME, "start_ns": 0, "params": values });
+    let mut text = format!("{head}\n");
+    let mut recorder = Recorder::new(A::new(&params, Time::ZERO));
+    for line in recorder.run() {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+fn number(value: Value) -> Json {
+    match value {
+        Value::Duration(v) => json!(v.as_nanos()),
+        Value::Bytes(v) => json!(v.get()),
+        Value::Rate(v) => json!(v.as_bps()),
+        Value::Share(v) => json!(v.0),
+        Value::Number(v) => json!(v),
+        Value::Count(v) => json!(v),
+        Value::Flag(v) => json!(v),
+    }
+}
+
+fn answer(verdict: Verdict) -> String {
+    let (what, cause) = match verdict {
+        Verdict::Forward => return "forward".to_string(),
+        Verdict::Mark(cause) => ("mark", cause),
+        Verdict::Drop(cause) => ("drop", cause),
+    };
+    let cause = match cause {
+        Cause::Overflow => "overflow",
+        Cause::SetPoint => "set point",
+        Cause::Chance => "chance",
+    };
+    format!("{what}: {cause}")
+}
+
+/// A small queue at 1 Mbit/s: overload for 0.7 s, a pause until it is empty, and overload again.
+struct Recorder<A> {
+    aqm: A,
+    fifo: VecDeque<Packet>,
+    backlog: Bytes,
+    delay: Duration,
+    free_at: Time,
+    dice: Dice,
+    sequence: u64,
+    lines: Vec<String>,
+}
+
+impl<A: Aqm> Recorder<A> {
+    fn new(aqm: A) -> Self {
+        Recorder {
+            aqm,
+            fifo: VecDeque::new(),
+            backlog: Bytes::ZERO,
+            delay: Duration::ZERO,
+            free_at: Time::ZERO,
+            dice: Dice(42),
+            sequence: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Vec<String> {
+        let mut next = Time::ZERO;
+        while self.lines.len() < STEPS {
+            let rest = self.sequence == 120;
+            next += Duration::from_micros(4000 + self.dice.below(4000));
+            if rest {
+                next += Duration::from_secs(2);
+            }
+            self.serve(next);
+            self.arrive(next);
+        }
+        self.lines.truncate(STEPS);
+        std::mem::take(&mut self.lines)
+    }
+
+    fn moment(&mut self, now: Time) -> Moment {
+        let packets = self.fifo.len() as u32;
+        let queue = View { backlog: self.backlog, packets, delay: self.delay, rate: RATE };
+        Moment { now, queue, dice: if A::ROLLS { self.dice.roll() } else { 0 } }
+    }
+
+    /// Written by hand, so that the fields come in an order that a person can read.
+    fn line(&mut self, call: &str, m: &Moment, p: Option<&Packet>, verdict: Option<Verdict>) {
+        let View { backlog, packets, delay, rate } = m.queue;
+        let (now, backlog, delay) = (m.now.as_nanos(), backlog.get(), delay.as_nanos());
+        let mut line = format!(r#"{{"call":"{call}","now_ns":{now}"#);
+        if let Some(Packet { arrived, len, seq, flow, ecn }) = p {
+            let (arrived, len, ecn) = (arrived.as_nanos(), len.get(), *ecn as u8);
+            line += &format!(r#","seq":{seq},"arrived_ns":{arrived},"len":{len},"flow":{flow},"ecn":{ecn}"#);
+        }
+        line += &format!(r#","backlog":{backlog},"packets":{packets},"delay_ns":{delay}"#);
+        line += &format!(r#","rate_bps":{},"dice":"{:016x}""#, rate.as_bps(), m.dice);
+        if let Some(verdict) = verdict {
+            line += &format!(r#","verdict":"{}""#, answer(verdict));
+        }
+        line.push('}');
+        self.lines.push(line);
+    }
+
+    fn wake(&mut self, now: Time) {
+        if let Some(due) = self.aqm.next_wakeup().filter(|due| *due <= now) {
+            let m = self.moment(due);
+            self.aqm.on_wakeup(&m);
+            self.line("wakeup", &m, None, None);
+        }
+    }
+
+    fn arrive(&mut self, now: Time) {
+        self.wake(now);
+        let len = Bytes::new(if self.dice.below(4) == 0 { 300 } else { 1500 });
+        // One packet of three is ECN-capable, with all its code points in turn.
+        let ecn =
+            if self.sequence % 3 == 0 { Ecn::from_bits((self.sequence / 3 % 4) as u8) } else { Ecn::NotEct };
+        let p = Packet { arrived: now, len, seq: self.sequence, flow: (self.sequence % 5) as u32, ecn };
+        self.sequence += 1;
+        let m = self.moment(now);
+        let verdict = self.aqm.on_enqueue(&m, &p);
+        self.line("enqueue", &m, Some(&p), Some(verdict));
+        if !matches!(verdict, Verdict::Drop(_)) {
+            self.free_at = if self.fifo.is_empty() { self.free_at.max(now) } else { self.free_at };
+            self.backlog += len;
+            self.fifo.push_back(p);
+        }
+    }
+
+    fn serve(&mut self, until: Time) {
+        while self.free_at < until {
+            let now = self.free_at;
+            self.wake(now);
+            let Some(p) = self.fifo.pop_front() else { return };
+            self.backlog -= p.len;
+            let m = self.moment(now);
+            self.delay = now.since(p.arrived);
+            let verdict = self.aqm.on_dequeue(&m, &p);
+            self.line("dequeue", &m, Some(&p), Some(verdict));
+            if !matches!(verdict, Verdict::Drop(_)) {
+                self.free_at += RATE.time_for(p.len);
+            }
+            if self.fifo.is_empty() {
+                self.delay = Duration::ZERO;
+                self.aqm.on_empty(now);
+                let m = self.moment(now);
+                self.line("empty", &m, None, None);
+            }
+        }
+    }
+}
+
+/// Asks a fresh instance what a recording asks, as a twin would, and compares the answers.
+pub fn replay<A: Algorithm>(recording: &str) -> Result<usize, String> {
+    let mut aqm = A::new(&A::Params::default(), Time::ZERO);
+    let mut lines = recording.lines();
+    let head: Json = parse(lines.next().unwrap_or_default())?;
+    if head["algorithm"] != A::NAME {
+        return Err(format!("this is a recording of {}", head["algorithm"]));
+    }
+    let mut steps = 0;
+    for line in lines {
+        let line = parse(line)?;
+        let said = ask(&mut aqm, &line)?.map(answer);
+        if said.as_deref() != line["verdict"].as_str() {
+            return Err(format!("said {said:?} to {line}"));
+        }
+        steps += 1;
+    }
+    Ok(steps)
+}
+
+fn parse(line: &str) -> Result<Json, String> {
+    serde_json::from_str(line).map_err(|e| format!("{e} in {line}"))
+}
+
+fn ask(aqm: &mut impl Aqm, line: &Json) -> Result<Option<Verdict>, String> {
+    let field = |name: &str| line[name].as_u64().ok_or(format!("no {name} in {line}"));
+    let now = Time::from_nanos(field("now_ns")?);
+    let queue = View {
+        backlog: Bytes::new(field("backlog")?),
+        packets: field("packets")? as u32,
+        delay: Duration::from_nanos(field("delay_ns")?),
+        rate: Rate::from_bps(field("rate_bps")?),
+    };
+    let dice = line["dice"].as_str().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let m = Moment { now, queue, dice: dice.ok_or(format!("no dice in {line}"))? };
+    let packet = || -> Result<Packet, String> {
+        Ok(Packet {
+            arrived: Time::from_nanos(field("arrived_ns")?),
+            len: Bytes::new(field("len")?),
+            seq: field("seq")?,
+            flow: field("flow")? as u32,
+            ecn: Ecn::from_bits(field("ecn")? as u8),
+        })
+    };
+    match line["call"].as_str() {
+        Some("enqueue") => return Ok(Some(aqm.on_enqueue(&m, &packet()?))),
+        Some("dequeue") => return Ok(Some(aqm.on_dequeue(&m, &packet()?))),
+        Some("empty") => aqm.on_empty(now),
+        Some("wakeup") => aqm.on_wakeup(&m),
+        other => return Err(format!("no call {other:?}")),
+    }
+    Ok(None)
+}
