@@ -80,6 +80,27 @@ pub struct Testbed {
     open: bool,
 }
 
+/// Packets lost between an end host and a port of the bottleneck since the testbed was built. No queue that
+/// is managed lost them: the machine was too slow to take them (`netdev_max_backlog`, or a full ring).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireLosses {
+    /// From the sender to port `a`.
+    pub sender_to_a: u64,
+    /// From port `b` to the receiver.
+    pub b_to_receiver: u64,
+    /// From the receiver to port `b`.
+    pub receiver_to_b: u64,
+    /// From port `a` to the sender.
+    pub a_to_sender: u64,
+}
+
+impl WireLosses {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.sender_to_a + self.b_to_receiver + self.receiver_to_b + self.a_to_sender
+    }
+}
+
 /// Addresses of one end host. Connections to the `ecn` addresses ask for ECN, those to the others do not:
 /// the routes say so, which lets flows with and without ECN share a testbed.
 struct EndHost {
@@ -174,6 +195,17 @@ impl Testbed {
         in_netns(&self.sender, || require_congestion(name))?
     }
 
+    /// Packets that the machine lost outside of the bottleneck. A run in which there are some did not measure
+    /// the bottleneck alone.
+    pub fn wire_losses(&self) -> Result<WireLosses> {
+        Ok(WireLosses {
+            sender_to_a: transmit_drops(&self.sender, SENDER_INTERFACE)?,
+            b_to_receiver: transmit_drops(&self.bottleneck, PORT_B)?,
+            receiver_to_b: transmit_drops(&self.receiver, RECEIVER_INTERFACE)?,
+            a_to_sender: transmit_drops(&self.bottleneck, PORT_A)?,
+        })
+    }
+
     /// Removes the namespaces and everything in them, and ends the processes inside.
     pub fn close(mut self) -> Result<()> {
         self.remove()
@@ -238,6 +270,20 @@ impl Drop for Testbed {
         // Whoever wants to know calls `close`; a later start removes what is left.
         let _ = self.remove();
     }
+}
+
+/// Packets that an interface could not hand to its peer: a veth counts them where they were sent.
+fn transmit_drops(namespace: &str, interface: &str) -> Result<u64> {
+    let text = in_netns(namespace, || fs::read_to_string("/proc/thread-self/net/dev"))?
+        .map_err(|e| Error::system(format!("read the counters of `{interface}`"), e))?;
+    transmit_drops_in(&text, interface)
+        .ok_or_else(|| Error::invalid(format!("`{interface}` has no counters"), "keep it in the testbed"))
+}
+
+/// Finds the counter in the text of `/proc/net/dev`: eight receive columns, then bytes, packets, errors, drops.
+fn transmit_drops_in(text: &str, interface: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().nth(11)?.parse().ok()
 }
 
 fn next_number() -> u32 {
@@ -535,5 +581,28 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = remove_namespace(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_read_from_their_column() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop\n    lo:   1 2 3 4 5 6 7 8 9 10 11 12\n\
+                    ab: 1 2 3 4 5 6 7 8 9 10 11 99 13\n     a:100 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
+        assert_eq!(transmit_drops_in(text, "a"), Some(42));
+        assert_eq!(transmit_drops_in(text, "b"), None);
+        assert_eq!(transmit_drops_in("a: 1 2 3", "a"), None);
+    }
+
+    #[test]
+    fn impossible_settings_are_refused_with_a_remedy() {
+        let config = |mtu, max_buffer| TestbedConfig { mtu, max_buffer, ..TestbedConfig::default() };
+        assert!(check_config(&config(1279, 64 << 20)).unwrap_err().to_string().contains("from 1280"));
+        assert!(check_config(&config(9001, 64 << 20)).is_err());
+        assert!(check_config(&config(1500, 1000)).unwrap_err().to_string().contains("1 MiB"));
+        assert!(check_config(&config(9000, 64 << 20)).is_ok());
     }
 }

@@ -130,6 +130,8 @@ fn bulk_flows_share_a_link_and_leave_nothing_behind() {
     // The reverse flow has its own time.
     let reverse = &r.report.flows[2];
     assert!(reverse.intervals[0].from_s > 0.4 && reverse.intervals.last().unwrap().to_s < 2.7, "{reverse:?}");
+    // At a tenth of what the machine can do it must not lose anything by itself.
+    assert_eq!(testbed.wire_losses().unwrap().total(), 0);
     testbed.close().unwrap();
     assert_gone(&names);
 }

@@ -1,18 +1,50 @@
 //! What iperf3 tells about a test (`--json`).
 
 use crate::error::{Error, Result};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
+use std::fmt;
 
 /// Output of a client or a server.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub struct Output {
     start: Start,
     intervals: Vec<IntervalEntry>,
     end: End,
     /// Why the test failed or was cut short, in iperf3's words.
     pub error: Option<String>,
+}
+
+/// By hand, because iperf3 writes `error` twice when two things fail.
+impl<'de> Deserialize<'de> for Output {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Output, D::Error> {
+        deserializer.deserialize_map(OutputVisitor)
+    }
+}
+
+struct OutputVisitor;
+
+impl<'de> Visitor<'de> for OutputVisitor {
+    type Value = Output;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Output, A::Error> {
+        let mut output = Output::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "start" => output.start = map.next_value()?,
+                "intervals" => output.intervals = map.next_value()?,
+                "end" => output.end = map.next_value()?,
+                "error" => output.add_error(map.next_value()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(output)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -125,6 +157,13 @@ impl Output {
             Some(Err(e)) => Err(Error::Iperf { reason: format!("{e} ({} bytes)", text.len()) }),
             None => Err(Error::Iperf { reason: "it holds no value".into() }),
         }
+    }
+
+    fn add_error(&mut self, words: String) {
+        self.error = Some(match self.error.take() {
+            Some(before) => format!("{before}; {words}"),
+            None => words,
+        });
     }
 
     /// The streams, in the order in which they were connected.
@@ -267,6 +306,15 @@ mod tests {
         let output = Output::parse(REFUSED).unwrap();
         assert_eq!(output.error.as_deref(), Some("unable to connect to server: Connection refused"));
         assert!(output.streams().is_empty());
+    }
+
+    #[test]
+    fn two_errors_are_both_told() {
+        let text = br#"{"start":{},"error":"the client has terminated","error":"no results"}"#;
+        assert_eq!(
+            Output::parse(text).unwrap().error.as_deref(),
+            Some("the client has terminated; no results")
+        );
     }
 
     #[test]
