@@ -39,7 +39,9 @@ fn main() {
         busy: true,
         journal: false,
         sample: Duration::from_millis(100),
+        lead: Duration::ZERO,
         warmup: Duration::from_secs(2),
+        duration: None,
     };
     let (wire, mut handle) = Loop::open(setup).unwrap();
     for line in wire.said() {
@@ -55,6 +57,6 @@ fn main() {
     let outcome = wire.run(&stop).unwrap();
     println!("{outcome:#?}");
     for e in handle.events() {
-        println!("{:.3} {} {:.2} -> {:.2} {:?}", e.t_s, e.rule, e.from_ms, e.to_ms, e.measured);
+        println!("{:.3} {} {:.2} -> {:.2} {:?}", e.t_s, e.rule, e.from, e.to, e.measured);
     }
 }

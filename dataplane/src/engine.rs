@@ -4,7 +4,7 @@ use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::{Interface, Journal};
-use crate::meter::{Distribution, Meter};
+use crate::meter::{Distribution, Meter, Window};
 use crate::pipe::Pipe;
 use crate::port::Port;
 use crate::processor::Claim;
@@ -53,8 +53,19 @@ pub struct Setup {
     pub journal: bool,
     /// Length of a sampling period.
     pub sample: Duration,
-    /// Part at the beginning that totals leave out.
+    /// Time from opening the ports to zero of the run's clock.
+    pub lead: Duration,
+    /// Part at the beginning of the run that totals leave out.
     pub warmup: Duration,
+    /// Length of the run, for the totals; without one they go on until the loop stops.
+    pub duration: Option<Duration>,
+}
+
+impl Setup {
+    fn window(&self, origin: Time) -> Window {
+        let until = origin + self.duration.unwrap_or(Duration::MAX);
+        Window { from: origin + self.warmup, until }
+    }
 }
 
 /// What another thread sees of a running loop.
@@ -66,9 +77,9 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The loop's clock when it was built: zero of all times in samples and events.
-    pub fn origin(&self) -> Time {
-        self.origin
+    /// Time until zero of the run's clock, which all times in samples and events count from.
+    pub fn starts_in(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.origin.since(clock()).as_nanos())
     }
 
     /// Samples of a direction (0 or 1) since the last call, oldest first.
@@ -93,9 +104,10 @@ impl Handle {
 fn event(m: &Move, link: &str, origin: Time) -> SteeringEvent {
     let number = |value: Value| match value {
         Value::Duration(d) => d.as_millis_f64(),
-        Value::Rate(r) => r.as_bps_f64(),
+        Value::Rate(r) => r.as_bps_f64() / 1e6,
         _ => f64::NAN,
     };
+    let unit = if matches!(m.to, Value::Rate(_)) { "Mbit/s" } else { "ms" };
     let why = &m.why;
     let measured = [
         ("rate_bps", why.rate.as_bps_f64()),
@@ -112,8 +124,9 @@ fn event(m: &Move, link: &str, origin: Time) -> SteeringEvent {
         t_s: why.time.since(origin).as_secs_f64(),
         link: link.into(),
         rule: m.rule.name().into(),
-        from_ms: number(m.from),
-        to_ms: number(m.to),
+        from: number(m.from),
+        to: number(m.to),
+        unit: unit.into(),
         measured: measured.iter().filter(|(_, v)| v.is_finite()).map(|(k, v)| (k.to_string(), *v)).collect(),
     }
 }
@@ -123,10 +136,10 @@ fn event(m: &Move, link: &str, origin: Time) -> SteeringEvent {
 pub struct Outcome {
     /// Summary of each direction.
     pub links: [LinkSummary; 2],
+    /// How frames came in and went out.
+    pub mode: Mode,
     /// How disturbed the loop was.
     pub host: HostJitter,
-    /// How late frames left the delay line, in milliseconds, for each direction.
-    pub lateness_ms: [weir_scenario::result::Spread; 2],
     /// Things to know.
     pub warnings: Vec<String>,
 }
@@ -139,6 +152,7 @@ pub struct Loop {
     guards: [Guard; 2],
     arena: Arena,
     journal: Journal,
+    mode: Mode,
     origin: Time,
     said: Vec<String>,
     gaps: Distribution,
@@ -183,8 +197,7 @@ impl Loop {
         let mtus = [a.mtu()?, b.mtu()?];
         let frame_max = mtus.map(|mtu| mtu + LINK_OVERHEAD);
         let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
-        said.push(format!("{} and {}: {mode}", setup.ports[0], setup.ports[1]));
-        let origin = clock();
+        let origin = clock() + setup.lead;
         let (pipes, handle) = build_pipes(&setup, frame_max, origin)?;
         let gaps = Distribution::default();
         let looping = Loop {
@@ -194,6 +207,7 @@ impl Loop {
             guards,
             arena,
             journal,
+            mode,
             origin,
             said,
             gaps,
@@ -206,6 +220,11 @@ impl Loop {
     /// What was changed and chosen, in words.
     pub fn said(&self) -> &[String] {
         &self.said
+    }
+
+    /// How frames come in and go out.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
@@ -221,12 +240,12 @@ impl Loop {
     fn turns(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut last = clock();
-        let mut sample_due = last + self.setup.sample;
+        let mut sample_due = self.origin + self.setup.sample;
         let mut presence_due = last + PRESENCE;
-        let measure_from = self.origin + self.setup.warmup;
+        let measured = self.setup.window(self.origin);
         while !stop.load(Ordering::Relaxed) {
             let now = clock();
-            if now >= measure_from {
+            if measured.contains(now) {
                 self.note_gap(now.since(last));
             }
             last = now;
@@ -298,7 +317,8 @@ impl Loop {
 
     fn outcome(&mut self) -> Outcome {
         let end = clock();
-        let measured = end.since(self.origin + self.setup.warmup);
+        let window = self.setup.window(self.origin);
+        let measured = window.until.min(end).since(window.from);
         let bypassed: u64 = self.guards.iter().map(Guard::bypassed).sum();
         let mut warnings = Vec::new();
         if bypassed > 0 {
@@ -312,8 +332,9 @@ impl Loop {
             stalled_share: self.stalled.as_secs_f64() / measured.as_secs_f64().max(1e-9),
             realtime: self.claim.realtime,
             own_core: self.claim.core,
+            late_ms: lateness_ms[0],
         };
-        Outcome { links, host, lateness_ms, warnings }
+        Outcome { links, host, mode: self.mode, warnings }
     }
 
     fn link_summary(&mut self, index: usize, end: Time, measured: Duration, lost: u64) -> LinkSummary {
@@ -467,7 +488,7 @@ fn build_pipes(setup: &Setup, frame_max: [u32; 2], origin: Time) -> Result<Pipes
             setup: &setup.directions[index],
             // A frame goes out at the other port.
             frame_max: frame_max[1 - index],
-            meter: Meter::new(origin, origin + setup.warmup, sample_ring),
+            meter: Meter::new(origin, setup.window(origin), sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
             now: origin,
             seed: index as u64,

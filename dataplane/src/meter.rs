@@ -70,12 +70,28 @@ pub struct Faults {
     pub delay_line_full: u64,
 }
 
+/// The measured part of a run, in link time.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Its beginning.
+    pub from: Time,
+    /// Its end, if that is known.
+    pub until: Time,
+}
+
+impl Window {
+    /// Whether `at` lies in it.
+    pub fn contains(&self, at: Time) -> bool {
+        self.from <= at && at < self.until
+    }
+}
+
 /// Measures one direction. Times given are link times.
 pub struct Meter {
     origin: Time,
-    measure_from: Time,
-    /// Counters when the measured part began; `None` before.
-    baseline: Option<Counters>,
+    measured: Window,
+    /// Counters when the measured part began and ended; `None` before.
+    edges: [Option<Counters>; 2],
     /// Delivered in the measured part.
     pub delivered: (u64, u64),
     /// Sojourn times in the measured part.
@@ -100,12 +116,12 @@ struct Period {
 }
 
 impl Meter {
-    /// A meter that counts totals from `measure_from` on.
-    pub fn new(origin: Time, measure_from: Time, samples: Producer<LinkSample>) -> Meter {
+    /// A meter that counts totals in the measured part of a run.
+    pub fn new(origin: Time, measured: Window, samples: Producer<LinkSample>) -> Meter {
         Meter {
             origin,
-            measure_from,
-            baseline: None,
+            measured,
+            edges: [None; 2],
             delivered: (0, 0),
             sojourn: Distribution::default(),
             lateness: Distribution::default(),
@@ -124,27 +140,28 @@ impl Meter {
         self.period.packets += 1;
         self.period.delay_sum += sojourn.as_nanos();
         self.period.delay_max = self.period.delay_max.max(sojourn.as_nanos());
-        if at >= self.measure_from {
-            if self.baseline.is_none() {
-                self.baseline = Some(*counters);
-            }
+        if self.measured.contains(at) {
+            self.edges[0].get_or_insert(*counters);
             self.delivered.0 += 1;
             self.delivered.1 += len.get();
             self.sojourn.record(sojourn);
+        } else if at >= self.measured.until {
+            self.edges[1].get_or_insert(*counters);
         }
     }
 
     /// A frame left the delay line.
     pub fn released(&mut self, due: Time, now: Time) {
-        if now >= self.measure_from {
+        if self.measured.contains(now) {
             self.lateness.record(now.since(due));
         }
     }
 
     /// Drops, overflows and marks of the measured part.
     pub fn signals(&self, now: &Counters) -> (u64, u64, u64) {
-        let Some(base) = self.baseline else { return (0, 0, 0) };
-        (now.drops() - base.drops(), now.overflowed - base.overflowed, now.marked - base.marked)
+        let Some(first) = self.edges[0] else { return (0, 0, 0) };
+        let last = self.edges[1].as_ref().unwrap_or(now);
+        (last.drops() - first.drops(), last.overflowed - first.overflowed, last.marked - first.marked)
     }
 
     /// Set point at the last sample, in milliseconds.

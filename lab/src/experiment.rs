@@ -275,8 +275,9 @@ impl Run<'_> {
         }
         recording.events.extend(rest.events);
         recording.events.retain(|e| e.t_s <= end_s);
-        let mut warnings = self.looping.said.clone();
-        warnings.extend(outcome.warnings);
+        let mut warnings = outcome.warnings;
+        // What was switched off dies with the namespace; what was refused explains the numbers.
+        warnings.extend(self.looping.said.iter().filter(|line| line.contains("not to be had")).cloned());
         warnings.extend(flows.warnings.iter().cloned());
         if let Some(t_s) = interrupted {
             warnings.push(format!("interrupted at {t_s:.1} s of {length_s:.1} s"));
@@ -288,6 +289,7 @@ impl Run<'_> {
         recording.summary = Summary {
             title: self.scenario.title.clone(),
             arm: "lab".into(),
+            ports: outcome.mode.to_string(),
             duration_s: (end_s - warmup_s).max(0.0),
             warmup_s,
             links: outcome.links.into(),

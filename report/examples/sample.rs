@@ -97,8 +97,9 @@ fn steer(recording: &mut Recording, t: f64, from: f64, flows: f64) -> f64 {
             t_s: t,
             link: "a_to_b".to_string(),
             rule: if to < from { "lower" } else { "raise" }.to_string(),
-            from_ms: from,
-            to_ms: to,
+            from,
+            to,
+            unit: "ms".to_string(),
             measured: vec![("utilization".to_string(), 0.987), ("variance".to_string(), 0.0123 * flows)],
         });
     }
@@ -151,6 +152,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
         rtt_ms: 57.3,
     };
     Summary {
+        ports: String::new(),
         title: title.to_string(),
         arm: "sim".to_string(),
         duration_s: SECONDS - WARMUP,

@@ -15,6 +15,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// Start of the measured part, in seconds after the start of the run.
     pub warmup_s: f64,
+    /// How frames entered and left, such as `AF_XDP, native`; empty in the simulator.
+    pub ports: String,
     /// One entry for each link and direction that was managed.
     pub links: Vec<LinkSummary>,
     /// One entry for each flow, where the arm knows flows.
@@ -101,6 +103,8 @@ pub struct HostJitter {
     pub realtime: bool,
     /// Whether the loop had a core of its own.
     pub own_core: bool,
+    /// How late frames left the delay line of the first direction, in milliseconds.
+    pub late_ms: Spread,
 }
 
 /// One row of the link's sample table.
@@ -118,7 +122,8 @@ pub struct LinkSample {
     pub delay_max_ms: f64,
     /// Backlog at the end of the period, in bytes.
     pub backlog_bytes: u64,
-    /// Set point at the end of the period, in ms; NaN where there is none.
+    /// Set point at the end of the period, in ms; NaN (in JSON null) where there is none.
+    #[serde(with = "nan_as_null")]
     pub setpoint_ms: f64,
     /// Packets discarded by the algorithm in the period.
     pub drops: u64,
@@ -166,10 +171,12 @@ pub struct SteeringEvent {
     pub link: String,
     /// The rule that moved it, such as `lower` or `raise`.
     pub rule: String,
-    /// Set point before, in ms.
-    pub from_ms: f64,
-    /// Set point after, in ms.
-    pub to_ms: f64,
+    /// What was moved before: a set point, or the rate of the virtual queue.
+    pub from: f64,
+    /// What it is now.
+    pub to: f64,
+    /// Unit of both: `ms` for a set point, `Mbit/s` for a rate.
+    pub unit: String,
     /// What was measured, by name: rates, depth, variance, state of Table I.
     pub measured: Vec<(String, f64)>,
 }
@@ -200,4 +207,17 @@ pub struct Claim {
     pub measured: String,
     /// Whether it held.
     pub held: bool,
+}
+
+/// JSON has no NaN: a missing number is null there.
+mod nan_as_null {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        value.is_finite().then_some(*value).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+    }
 }

@@ -169,12 +169,7 @@ pub fn write(recording: &Recording, scenario: &Scenario, folder: &Path) -> Resul
 fn report(recordings: &[Recording], out: &Path, output: &Output) {
     let paint = output.paint();
     let text = || {
-        let mut text = table::results(recordings.iter().map(|r| &r.summary), paint);
-        for recording in recordings {
-            for warning in &recording.summary.warnings {
-                text.push_str(&format!("\nnote: {warning}"));
-            }
-        }
+        let text = table::results(recordings.iter().map(|r| &r.summary), paint);
         format!("{text}\n\nResults: {}", out.display())
     };
     let folder = out.display().to_string();

@@ -1,7 +1,191 @@
-//! Being written.
-use crate::output::{Done, Output};
-/// Being written.
+//! `weir run`: a bump in the wire between two interfaces, under a configuration.
+
+use crate::live::{About, View, interrupted};
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_dataplane::{DirectionSetup, Handle, Loop, Mode, Outcome, Setup};
+use weir_report::{csv, table, write_atomic};
+use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
+use weir_scenario::{Channel, Document, Poll, PortMode, RunConfig};
+
+/// Forward between two interfaces under a configuration, until stopped.
+///
+/// Offloads that would break forwarding are switched off, and told; everything is put back at the end, and
+/// after a crash at the next start or by `weir doctor --clean`. If the program dies or hangs, the kernel
+/// forwards. Needs root.
 #[derive(clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// The configuration, a TOML file.
+    config: PathBuf,
+    /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// How often the view is fed.
+const WATCH: Duration = Duration::from_millis(100);
+/// Rows kept of a run without end: a day at ten a second, then the oldest go.
+const ROWS_MAX: usize = 864_000;
+
 /// Runs the verb.
-pub fn main(_: Arguments, _: &Output) -> Done { Err("not yet".into()) }
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let mut document = Document::load(&arguments.config).map_err(Failure::input)?;
+    for text in &arguments.set {
+        document.set_from(text).map_err(Failure::input)?;
+    }
+    let config = document.run_config().map_err(Failure::input)?;
+    for line in weir_dataplane::restore_stale() {
+        output.say(format!("after a killed run: {line}"));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let (looping, handle) = Loop::open(setup(&config))?;
+    looping.said().iter().for_each(|line| output.say(line));
+    output.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
+    let flag = stop.clone();
+    let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
+    let has_ended = || thread.is_finished();
+    let mut recording = watch(&config, handle, &has_ended, &stop, output);
+    let outcome = thread.join().map_err(|_| "the packet loop panicked; the kernel forwards")??;
+    finish(&mut recording, &config, outcome);
+    if let Some(out) = &config.run.out {
+        write(&recording, Path::new(out))?;
+    }
+    output.result(&recording.summary, || {
+        let text = table::results([&recording.summary], output.paint());
+        match &config.run.out {
+            Some(out) => format!("{text}\nResults: {out}"),
+            None => text,
+        }
+    });
+    // Ctrl-C is how a run without end ends.
+    let cut_short = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
+    Ok(if cut_short { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn setup(config: &RunConfig) -> Setup {
+    let mode = match config.ports.mode {
+        PortMode::Auto => None,
+        PortMode::XdpNative => Some(Mode::XdpNative),
+        PortMode::XdpGeneric => Some(Mode::XdpGeneric),
+        PortMode::AfPacket => Some(Mode::AfPacket),
+    };
+    let direction =
+        |name: &str, channel: &Channel| DirectionSetup { name: name.into(), channel: channel.clone() };
+    Setup {
+        ports: [config.ports.a.clone(), config.ports.b.clone()],
+        mode,
+        directions: [direction("a_to_b", &config.a_to_b), direction("b_to_a", &config.b_to_a)],
+        fail_open_after: config.fail_open.after,
+        core: config.host.core.map(|core| core as usize),
+        realtime: config.host.realtime && config.host.core.is_some(),
+        busy: config.host.poll == Poll::Busy,
+        journal: true,
+        sample: config.run.sample,
+        lead: weir_units::Duration::ZERO,
+        warmup: weir_units::Duration::ZERO,
+        duration: config.run.duration,
+    }
+}
+
+/// The direction that the view shows: the one with a policy, else the one that is shaped.
+fn shown(config: &RunConfig) -> usize {
+    let rank = |c: &Channel| u8::from(c.policy.is_some()) * 2 + u8::from(c.link.rate.is_some());
+    usize::from(rank(&config.b_to_a) > rank(&config.a_to_b))
+}
+
+/// Follows the loop until it ends, or until it is to end.
+fn watch(
+    config: &RunConfig,
+    mut handle: Handle,
+    has_ended: &dyn Fn() -> bool,
+    stop: &AtomicBool,
+    output: &Output,
+) -> Recording {
+    let shown = shown(config);
+    let channel = [&config.a_to_b, &config.b_to_a][shown];
+    let mut view = View::new(about(config, channel), output);
+    let mut recording = Recording { link_samples: vec![Vec::new(); 2], ..Recording::default() };
+    let (flag, start) = (interrupted(), Instant::now());
+    let length_s = config.run.duration.map(|d| d.as_secs_f64());
+    loop {
+        std::thread::sleep(WATCH);
+        let t_s = start.elapsed().as_secs_f64();
+        let is_over = flag.load(Ordering::Relaxed) || length_s.is_some_and(|l| t_s >= l) || has_ended();
+        let (samples, events) = collect(&mut handle, &mut recording, shown);
+        view.update(t_s, length_s, &samples, &events);
+        if is_over {
+            stop.store(true, Ordering::Relaxed);
+            break;
+        }
+    }
+    while !has_ended() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    collect(&mut handle, &mut recording, shown);
+    recording
+}
+
+fn collect(
+    handle: &mut Handle,
+    recording: &mut Recording,
+    shown: usize,
+) -> (Vec<LinkSample>, Vec<SteeringEvent>) {
+    let mut of_shown = Vec::new();
+    for (direction, rows) in recording.link_samples.iter_mut().enumerate() {
+        let new = handle.samples(direction);
+        if direction == shown {
+            of_shown.clone_from(&new);
+        }
+        rows.extend(new);
+        rows.drain(..rows.len().saturating_sub(ROWS_MAX));
+    }
+    let events = handle.events();
+    recording.events.extend(events.iter().cloned());
+    recording.events.drain(..recording.events.len().saturating_sub(ROWS_MAX));
+    (of_shown, events)
+}
+
+fn about(config: &RunConfig, channel: &Channel) -> About {
+    let policy = channel.policy.as_ref().map(|p| p.policy());
+    let steered = if policy.is_some() { ", steered" } else { "" };
+    About {
+        title: title(config),
+        aqm: channel.aqm.as_ref().map_or("unmanaged".into(), |a| format!("{}{steered}", a.name)),
+        rate_bps: channel.link.rate.map_or(0.0, |r| r.as_bps_f64()),
+        utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
+        target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),
+    }
+}
+
+fn title(config: &RunConfig) -> String {
+    format!("{} <-> {}", config.ports.a, config.ports.b)
+}
+
+fn finish(recording: &mut Recording, config: &RunConfig, outcome: Outcome) {
+    let last = recording.link_samples.iter().filter_map(|rows| rows.last()).map(|row| row.t_s);
+    recording.summary = Summary {
+        title: title(config),
+        arm: "run".into(),
+        ports: outcome.mode.to_string(),
+        duration_s: last.fold(0.0, f64::max),
+        links: outcome.links.into(),
+        host: Some(outcome.host),
+        warnings: outcome.warnings,
+        ..Summary::default()
+    };
+}
+
+fn write(recording: &Recording, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    let summary = serde_json::to_string_pretty(&recording.summary).expect("results are plain data");
+    write_atomic(folder.join("summary.json"), summary)?;
+    for (link, samples) in recording.summary.links.iter().zip(&recording.link_samples) {
+        write_atomic(folder.join(format!("samples_{}.csv", link.name)), csv::link_samples(samples))?;
+    }
+    write_atomic(folder.join("events.csv"), csv::steering_events(&recording.events))?;
+    Ok(())
+}

@@ -146,7 +146,7 @@ fn draw_events(svg: &mut Svg, place: Place, x: &Axis, view: &LinkView) {
     let events: Vec<_> = view.events().filter(|e| drawable(e.t_s)).collect();
     let stride = events.len().div_ceil(MAX_MARKERS).max(1);
     for event in events.into_iter().step_by(stride) {
-        let shape = if event.to_ms < event.from_ms { Shape::Down } else { Shape::Up };
+        let shape = if event.to < event.from { Shape::Down } else { Shape::Up };
         svg.shape((x.place(event.t_s), place.top + 7.0), shape, "mark c1");
     }
 }

@@ -55,6 +55,7 @@ struct LimitData {
 struct Event {
     t: f64,
     rule: String,
+    unit: String,
     from: Option<f64>,
     to: Option<f64>,
 }
@@ -109,8 +110,9 @@ fn events(view: &LinkView) -> Vec<Event> {
     let event = |e: &&weir_scenario::result::SteeringEvent| Event {
         t: microseconds(e.t_s),
         rule: e.rule.clone(),
-        from: rounded(e.from_ms),
-        to: rounded(e.to_ms),
+        unit: e.unit.clone(),
+        from: rounded(e.from),
+        to: rounded(e.to),
     };
     all.iter().step_by(stride).map(event).collect()
 }

@@ -263,8 +263,8 @@ fn event_cells(event: &SteeringEvent, chart: usize) -> [String; 5] {
     [
         format!("<a href=\"#chart{chart}\" data-chart=\"{chart}\" data-time=\"{t}\">{t}</a>"),
         xml(&event.rule),
-        significant(event.from_ms, 4),
-        significant(event.to_ms, 4),
+        format!("{} {}", significant(event.from, 4), xml(&event.unit)),
+        format!("{} {}", significant(event.to, 4), xml(&event.unit)),
         event.measured.iter().map(measured).collect::<Vec<_>>().join(" "),
     ]
 }

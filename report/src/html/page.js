@@ -200,7 +200,7 @@
   function describe(chart, t) {
     const near = 5 * (chart.b - chart.a) / Math.max(1, chart.panels[0].right - LEFT);
     const events = chart.events.filter((e) => Math.abs(e.t - t) <= near);
-    const told = events.slice(0, 2).map((e) => `${e.rule} ${number(e.from)} → ${number(e.to)} ms`);
+    const told = events.slice(0, 2).map((e) => `${e.rule} ${number(e.from)} → ${number(e.to)} ${e.unit}`);
     if (events.length > 2) told.push(`and ${events.length - 2} more`);
     return [`${t.toFixed(chart.b - chart.a < 5 ? 4 : 2)} s`, ...told].join("  ·  ");
   }

@@ -49,8 +49,9 @@ pub fn tiny() -> Recording {
             t_s: 5.5,
             link: "a_to_b".to_string(),
             rule: "lower".to_string(),
-            from_ms: 10.0,
-            to_ms: 8.0,
+            from: 10.0,
+            to: 8.0,
+            unit: "ms".to_string(),
             measured: vec![("utilization".to_string(), 0.98)],
         }],
     }
@@ -96,7 +97,7 @@ pub fn nasty() -> Recording {
     let event = &mut recording.events[0];
     event.link = NASTY.to_string();
     event.rule = NASTY.to_string();
-    event.to_ms = f64::NAN;
+    event.to = f64::NAN;
     event.measured = vec![(NASTY.to_string(), f64::INFINITY), (String::new(), f64::NAN)];
     let mut lost = event.clone();
     lost.t_s = f64::NAN;
