@@ -168,7 +168,7 @@ pub trait Law {
         None
     }
 
-    /// Delay of the real queue above which a packet is signalled while the virtual queue is controlled.
+    /// Delay above which the real queue is the one to look at, even while the virtual one is controlled.
     fn virtual_guard(&self) -> Option<Duration> {
         None
     }
@@ -246,6 +246,23 @@ impl SteeringLaw {
             stayed_above: false,
             policy: policy.clone(),
         })
+    }
+
+    /// Changes the policy of a queue in operation. What was measured so far is kept, the set point is moved
+    /// into the new bounds, and a virtual queue that is not wanted any more is left.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<(), PolicyError> {
+        policy.validate()?;
+        self.policy = policy.clone();
+        self.setpoint = self.setpoint.clamp(policy.target_min, policy.target_max);
+        self.depth.set_memory(policy.memory_depth);
+        self.rate_avg.set_memory(policy.memory_rate);
+        let (least, most) = (self.rate_target(self.link), self.link.as_bps_f64());
+        self.virtual_rate = self.virtual_rate.filter(|_| policy.uses_virtual_queue());
+        if let Some(rate) = &mut self.virtual_rate {
+            *rate = rate.clamp(least, most);
+            self.setpoint = policy.virtual_target;
+        }
+        Ok(())
     }
 
     /// The policy in force.
@@ -723,6 +740,36 @@ mod tests {
             assert_eq!(diary.rules().len(), 1 + usize::from(back));
             assert_eq!(diary.rules().contains(&Rule::VirtualOff), back);
         }
+    }
+
+    #[test]
+    fn the_set_point_of_the_virtual_queue_stays() {
+        let policy = Policy { samples_min: 1, virtual_target: ms(5.0), ..under_utilizing() };
+        let real = SteeringLaw { link: LINK, ..law_at(&policy, 5.0) };
+        for (virtual_rate, want) in [(None, 5.0 - 3.8), (Some(gbps(9.6)), 5.0)] {
+            let mut law = SteeringLaw { virtual_rate, ..real.clone() };
+            law.depth.sample(ORIGIN, 0.0011);
+            law.signalled(&epoch(0.0, Some(3.9), gbps(9.45)), &mut ());
+            assert_eq!(law.setpoint(), ms(want));
+        }
+    }
+
+    #[test]
+    fn a_new_policy_takes_effect_at_once() {
+        let mut law = law_at(&Policy::default(), 20.0);
+        law.signalled(&epoch(0.0, Some(3.9), gbps(9.9)), &mut ());
+        let samples = law.depth.count();
+        law.set_policy(&Policy { target_max: ms(10.0), ..Policy::default() }).unwrap();
+        assert_eq!((law.setpoint(), law.depth.count()), (ms(10.0), samples));
+        assert!(law.set_policy(&Policy { target_max: ms(0.1), ..Policy::default() }).is_err());
+        assert_eq!(law.setpoint(), ms(10.0));
+
+        let mut law = virtual_law(gbps(9.6));
+        let higher = Policy { utilization_target: Share(0.98), ..under_utilizing() };
+        law.set_policy(&higher).unwrap();
+        assert_eq!(law.virtual_rate(), Some(Rate::from_mbps(9_800)));
+        law.set_policy(&Policy::default()).unwrap();
+        assert_eq!(law.virtual_rate(), None);
     }
 
     #[test]

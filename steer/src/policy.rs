@@ -55,8 +55,8 @@ weir_aqm::params! {
         /// Share of the difference between aimed and measured rate by which the rate of the virtual queue
         /// moves (alpha of AQM Steering, Algorithms 3 and 4, where it is 2).
         virtual_gain: f64 = 0.5, 0.01 => 10.0;
-        /// Whether a real delay above target_max is signalled also while the virtual queue decides. It
-        /// matters only if the link is slower than its rate says.
+        /// Whether the real queue is looked at again while its delay lies above target_max, though the
+        /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;
         /// Without a signal for this long the queue counts as persistently below the set point (state 1 of
         /// AQM Steering, Table I). For displays only.

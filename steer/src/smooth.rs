@@ -114,6 +114,11 @@ impl UtemaVariance {
         if self.count < 2 || freedom < 1e-9 { 0.0 } else { self.spread / freedom }
     }
 
+    /// Changes the memory from the last sample on.
+    pub fn set_memory(&mut self, memory: Duration) {
+        self.memory_s = memory.as_secs_f64();
+    }
+
     /// How many samples were taken.
     pub fn count(&self) -> u32 {
         self.count
@@ -202,6 +207,11 @@ impl TdrmUtemaCpa {
     /// The average; `None` before the first sample.
     pub fn rate(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+
+    /// Changes the memory from the last sample on.
+    pub fn set_memory(&mut self, memory: Duration) {
+        self.memory_s = memory.as_secs_f64();
     }
 
     /// Restates the past for a unit that is `factor` times as large, as when the link's rate changed.

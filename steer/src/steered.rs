@@ -104,15 +104,38 @@ impl<A: Aqm + Clone, O: Observer> Steered<A, SteeringLaw, O> {
     pub fn new(aqm: A, policy: &Policy, start: Time, observer: O) -> Result<Self, SteerError> {
         let law = SteeringLaw::new(policy)?;
         let mut aqm = aqm;
-        let setpoint = aqm.setpoint().ok_or(SteerError::NoSetpoint)?;
-        for wanted in [policy.target_min, policy.target_max] {
-            let got = setpoint.set(wanted);
-            if got != wanted {
-                return Err(SteerError::OutOfReach { wanted, got });
-            }
-        }
+        within_reach(&mut aqm, policy)?;
         Self::with_law(aqm, law, start, observer)
     }
+
+    /// Changes the policy of a queue in operation; an error changes nothing. It takes effect with the next
+    /// arrival.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<(), SteerError> {
+        policy.validate()?;
+        within_reach(&mut self.aqm, policy)?;
+        self.law.set_policy(policy)?;
+        // As if the rate of the link had changed: the virtual queue learns of its new rate.
+        self.link = Rate::ZERO;
+        self.put_setpoint();
+        if self.law.virtual_rate().is_none() {
+            self.virtual_active = false;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the algorithm takes the set points that the policy allows; leaves the set point as it was.
+fn within_reach(aqm: &mut impl Aqm, policy: &Policy) -> Result<(), SteerError> {
+    let setpoint = aqm.setpoint().ok_or(SteerError::NoSetpoint)?;
+    let before = setpoint.get();
+    for wanted in [policy.target_min, policy.target_max] {
+        let got = setpoint.set(wanted);
+        setpoint.set(before);
+        if got != wanted {
+            return Err(SteerError::OutOfReach { wanted, got });
+        }
+    }
+    Ok(())
 }
 
 impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
@@ -219,9 +242,7 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
 
     /// Puts into force what the law decided.
     fn apply(&mut self, m: &Moment) {
-        if let Some(setpoint) = self.aqm.setpoint() {
-            setpoint.set(self.law.setpoint());
-        }
+        self.put_setpoint();
         match self.law.virtual_rate() {
             Some(rate) if self.virtual_active => self.virtual_queue.set_rate(rate),
             // The virtual queue starts as the real one stands, so that nothing jumps.
@@ -229,6 +250,12 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
             None => {}
         }
         self.virtual_active = self.law.virtual_rate().is_some();
+    }
+
+    fn put_setpoint(&mut self) {
+        if let Some(setpoint) = self.aqm.setpoint() {
+            setpoint.set(self.law.setpoint());
+        }
     }
 
     /// Brings the virtual queue to the present; what it finds empty is an empty queue.
@@ -250,12 +277,11 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
 
     /// The moment as the inner algorithm sees it while it controls the virtual queue.
     fn virtual_moment(&self, m: &Moment) -> Moment {
-        let mut queue = self.virtual_queue.view(m.queue.packets);
         // A link slower than its rate says would leave the virtual queue empty and the real one to grow.
         if self.law.virtual_guard().is_some_and(|most| m.queue.delay > most) {
-            queue.delay = queue.delay.max(m.queue.delay);
+            return *m;
         }
-        Moment { queue, ..*m }
+        Moment { queue: self.virtual_queue.view(m.queue.packets), ..*m }
     }
 
     /// Asks about an arrival at whichever queue is controlled.

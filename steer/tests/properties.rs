@@ -303,6 +303,97 @@ fn a_dequeue_time_algorithm_works_on_the_virtual_queue_too() {
     assert!((0.9..0.97).contains(&used), "{used}");
 }
 
+/// A link that delivers half of what it says: the virtual queue is empty, the real one grows.
+fn slow_link(virtual_guard: bool) -> (Vec<Rule>, u32) {
+    let policy = Policy { virtual_guard, ..under_utilizing() };
+    let rate = Rate::from_mbps(100);
+    let steered = Steered::new(gsp(), &policy, Time::ZERO, Diary::default()).unwrap();
+    let mut fifo = Fifo::new(steered, rate, Bytes::new(1_000_000));
+    let mut sources = Sources::new(20, Duration::from_millis(10), rate, 1000, 2);
+    sources.run(&mut fifo, Duration::from_secs(20));
+    assert!(fifo.aqm.virtual_queue().is_some());
+    let moves = fifo.aqm.observer().0.len();
+    let mut aqm = fifo.aqm;
+    let mut signals = 0;
+    for n in 0..10_000 {
+        let now = sources.now + Duration::from_micros(160 * (n + 1));
+        let delay = Duration::from_millis(80);
+        let m =
+            Moment { now, queue: View { backlog: Bytes::new(500_000), packets: 500, delay, rate }, dice: 0 };
+        let p = Packet { arrived: now, len: Bytes::new(1000), seq: n, flow: 0, ecn: Ecn::NotEct };
+        signals += u32::from(aqm.on_enqueue(&m, &p) != Verdict::Forward);
+        let _ = aqm.on_dequeue(&m, &Packet { arrived: now - delay, ..p });
+    }
+    (aqm.observer().0[moves..].iter().map(|m| m.rule).collect(), signals)
+}
+
+#[test]
+fn a_link_slower_than_its_rate_is_guarded_by_the_real_queue() {
+    let (rules, signals) = slow_link(true);
+    assert!(signals > 10, "{signals}");
+    assert!(rules.contains(&Rule::VirtualOff), "{rules:?}");
+    // Unguarded, only what was left in the virtual queue is signalled.
+    let (rules, signals) = slow_link(false);
+    assert!(rules.is_empty() && signals <= 1, "{rules:?} {signals}");
+}
+
+#[test]
+fn the_policy_can_be_changed_in_operation() {
+    let rate = Rate::from_mbps(100);
+    let steered = Steered::new(gsp(), &under_utilizing(), Time::ZERO, ()).unwrap();
+    let mut fifo = Fifo::new(steered, rate, Bytes::new(1_000_000));
+    let mut sources = Sources::new(20, Duration::from_millis(10), rate, 1000, 2);
+    let mut used = |fifo: &mut Fifo<Steered<Gsp>>| {
+        sources.run(fifo, Duration::from_secs(20));
+        let served = fifo.served;
+        sources.run(fifo, Duration::from_secs(20));
+        (fifo.served - served) as f64 / rate.bytes_in(Duration::from_secs(20)).get() as f64
+    };
+    let before = used(&mut fifo);
+    let lower = Policy { utilization_low: Share(0.79), utilization_target: Share(0.8), ..Policy::default() };
+    fifo.aqm.set_policy(&lower).unwrap();
+    let after = used(&mut fifo);
+    assert!((0.92..0.97).contains(&before) && (0.77..0.82).contains(&after), "{before} {after}");
+    fifo.aqm.set_policy(&Policy::default()).unwrap();
+    assert!(used(&mut fifo) > 0.97 && fifo.aqm.virtual_queue().is_none());
+    assert!(fifo.aqm.set_policy(&Policy { target_max: Duration::from_micros(1), ..lower }).is_err());
+    assert_eq!(fifo.aqm.law().policy(), &Policy::default());
+}
+
+#[test]
+fn an_epoch_that_begins_with_an_empty_queue_says_so() {
+    #[derive(Clone)]
+    struct DropsAll(Duration);
+    impl Aqm for DropsAll {
+        fn on_enqueue(&mut self, _m: &Moment, _p: &Packet) -> Verdict {
+            Verdict::Drop(weir_aqm::Cause::Chance)
+        }
+        fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
+            Some(self)
+        }
+    }
+    impl Setpoint for DropsAll {
+        fn get(&self) -> Duration {
+            self.0
+        }
+        fn set(&mut self, to: Duration) -> Duration {
+            self.0 = to;
+            to
+        }
+    }
+    let mut aqm = Steered::new(DropsAll(Duration::ZERO), &Policy::default(), Time::ZERO, ()).unwrap();
+    let mut arrive = |packets, ms| {
+        let now = Time::ZERO + Duration::from_millis(ms);
+        let queue = View { backlog: Bytes::ZERO, packets, delay: Duration::ZERO, rate: Rate::from_mbps(100) };
+        let p = Packet { arrived: now, len: Bytes::new(1000), seq: 0, flow: 0, ecn: Ecn::NotEct };
+        let _ = aqm.on_enqueue(&Moment { now, queue, dice: 0 }, &p);
+        let epoch = aqm.epoch(now);
+        (epoch.delay_min, epoch.ran_empty)
+    };
+    assert_eq!(arrive(0, 1), (Some(Duration::ZERO), true));
+    assert_eq!(arrive(5, 2), (None, false));
+}
+
 #[test]
 fn gauges_show_what_steering_does() {
     let rate = Rate::from_mbps(100);

@@ -92,28 +92,33 @@ impl Reference {
         (INTERVAL_NS / (1.0 + self.gsp.cum_time / TAU_NS)).round()
     }
 
-    /// Delay of the queue that is controlled.
-    fn ctrl_delay(&self, m: &Moment) -> f64 {
-        let real = m.queue.delay.as_nanos() as f64;
-        if !self.vq_active {
-            return real;
-        }
-        let virt = (self.vq_size * 8e9 / self.rate_vq).round();
+    /// Whether GSP looks at the virtual queue: not while the real delay breaks the policy.
+    fn looks_at_virtual(&self, m: &Moment) -> bool {
         let guard = self.policy.virtual_guard && m.queue.delay > self.policy.target_max;
-        if guard { virt.max(real) } else { virt }
+        self.vq_active && !guard
     }
 
     fn ctrl_above(&self, m: &Moment) -> bool {
-        self.ctrl_delay(m) > self.thresh_curr
+        let delay = if self.looks_at_virtual(m) {
+            (self.vq_size * 8e9 / self.rate_vq).round()
+        } else {
+            m.queue.delay.as_nanos() as f64
+        };
+        delay > self.thresh_curr
     }
 
+    fn gsp_empty(&self, m: &Moment) -> bool {
+        if self.looks_at_virtual(m) { self.vq_size == 0.0 } else { m.queue.packets == 0 }
+    }
+
+    /// The emptiness that Algorithms 2 and 4 ask for.
     fn ctrl_empty(&self, m: &Moment) -> bool {
         if self.vq_active { self.vq_size == 0.0 } else { m.queue.packets == 0 }
     }
 
     /// Adaptation of the timeout and burst rule; whether the queue is above its threshold.
     fn gsp_parts_1_and_2(&mut self, m: &Moment, over: bool) -> bool {
-        let (above, empty, now) = (self.ctrl_above(m), self.ctrl_empty(m), ns(m.now));
+        let (above, empty, now) = (self.ctrl_above(m), self.gsp_empty(m), ns(m.now));
         if over {
             self.gsp.state = State::Overflow;
         }
