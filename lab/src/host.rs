@@ -68,6 +68,11 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Where a program is: as the shell would find it, or in the administrators' directories.
+pub fn binary(name: &str) -> Option<std::path::PathBuf> {
+    command::find(name).ok()
+}
+
 /// Whether a program is installed.
 pub fn has_binary(name: &str) -> bool {
     command::find(name).is_ok()
@@ -140,10 +145,10 @@ fn check_namespace() -> Vec<Check> {
     let mut checks = vec![Check::new("network namespaces", true, "can be made", "")];
     let veth = ["-n", name, "link", "add", "a", "type", "veth", "peer", "name", "b"];
     checks.push(attempt("veth", run("ip", &veth), "use a kernel with VETH, or load the module `veth`"));
-    let fq = ["netns", "exec", name, "tc", "qdisc", "replace", "dev", "lo", "root", "fq"];
+    let fq = ["-n", name, "qdisc", "replace", "dev", "lo", "root", "fq"];
     // Not a fault: without it TCP paces by itself.
     let found =
-        if run("ip", &fq).is_ok() { "can be used" } else { "absent: TCP paces (bbr) with timers of its own" };
+        if run("tc", &fq).is_ok() { "can be used" } else { "absent: TCP paces (bbr) with timers of its own" };
     checks.push(Check::new("qdisc fq", true, found, ""));
     let available = in_netns(name, available_congestion).unwrap_or_default();
     let cubic = available.split_whitespace().any(|n| n == "cubic");

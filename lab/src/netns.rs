@@ -245,10 +245,7 @@ impl Testbed {
             offload::disable(host.interface, config.gro)
         })??;
         ip_batch(namespace, &end_host_lines(host, peer, config.static_neighbours))?;
-        run(
-            "ip",
-            &["netns", "exec", namespace, "tc", "qdisc", "replace", "dev", host.interface, "root", "pfifo"],
-        )?;
+        run("tc", &["-n", namespace, "qdisc", "replace", "dev", host.interface, "root", "pfifo"])?;
         if rps != 0 { set_rps(namespace, host.interface, rps) } else { Ok(()) }
     }
 

@@ -34,8 +34,12 @@ fn skipped(programs: &[&str]) -> bool {
 }
 
 fn ip(args: &[&str]) {
-    let output = Command::new("ip").args(args).output().unwrap();
+    let output = program("ip").args(args).output().unwrap();
     assert!(output.status.success(), "ip {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn program(name: &str) -> Command {
+    Command::new(host::binary(name).unwrap())
 }
 
 /// Joins the ports of the bottleneck.
@@ -54,8 +58,9 @@ fn shaped_bridge(testbed: &Testbed, rate: &str) {
     bridge(testbed);
     for port in ["a", "b"] {
         let bot = testbed.bottleneck();
-        let tbf = ["netns", "exec", bot, "tc", "qdisc", "replace", "dev", port, "root", "tbf", "rate", rate];
-        ip(&[&tbf[..], &["burst", "32kb", "limit", "400kb"]].concat());
+        let tbf = ["-n", bot, "qdisc", "replace", "dev", port, "root", "tbf", "rate", rate];
+        let status = program("tc").args(tbf).args(["burst", "32kb", "limit", "400kb"]).status();
+        assert!(status.unwrap().success());
     }
 }
 
@@ -243,25 +248,24 @@ fn the_end_hosts_are_set_up_as_promised() {
     assert!(read("/proc/sys/net/ipv4/tcp_rmem").unwrap().trim().ends_with("134217728"));
     assert_eq!(read("/proc/sys/net/ipv4/tcp_no_metrics_save").unwrap().trim(), "1");
     set_rps(testbed.receiver(), "rcv0", 0b10).unwrap();
-    let sys = ["netns", "exec", testbed.receiver(), "cat", "/sys/class/net/rcv0/queues/rx-0/rps_cpus"];
-    let rps = Command::new("ip").args(sys).output().unwrap().stdout;
+    let sys = ["netns", "exec", testbed.receiver(), "/bin/cat", "/sys/class/net/rcv0/queues/rx-0/rps_cpus"];
+    let rps = program("ip").args(sys).output().unwrap().stdout;
     assert_eq!(String::from_utf8(rps).unwrap().trim(), "2");
-    let link =
-        Command::new("ip").args(["-n", testbed.bottleneck(), "addr", "show", "dev", "a"]).output().unwrap();
+    let link = program("ip").args(["-n", testbed.bottleneck(), "addr", "show", "dev", "a"]).output().unwrap();
     let link = String::from_utf8(link.stdout).unwrap();
     assert!(link.contains("mtu 9000") && link.contains("state UP") && !link.contains("inet"), "{link}");
     testbed.require_congestion("reno").unwrap();
     let e = testbed.require_congestion("no_such_cc").unwrap_err().to_string();
     assert!(e.contains("no_such_cc") && e.contains("reno"), "{e}");
     assert!(in_netns("weir-none", || ()).unwrap_err().to_string().contains("weir-none"));
-    if host::has_binary("ethtool") {
-        assert_offloads_off(&testbed);
+    if let Some(ethtool) = host::binary("ethtool") {
+        assert_offloads_off(&testbed, &ethtool);
     }
 }
 
-fn assert_offloads_off(testbed: &Testbed) {
-    let args = ["netns", "exec", testbed.sender(), "ethtool", "-k", "snd0"];
-    let text = String::from_utf8(Command::new("ip").args(args).output().unwrap().stdout).unwrap();
+fn assert_offloads_off(testbed: &Testbed, ethtool: &std::path::Path) {
+    let args = ["netns", "exec", testbed.sender(), ethtool.to_str().unwrap(), "-k", "snd0"];
+    let text = String::from_utf8(program("ip").args(args).output().unwrap().stdout).unwrap();
     let features = [
         "rx-checksumming",
         "tx-checksumming",
@@ -297,14 +301,10 @@ fn hold_a_testbed() {
     sleep.arg("300").stdin(Stdio::null());
     let child = spawn_in(testbed.receiver(), sleep, &SpawnOptions::default()).unwrap();
     // Detached from its parent: nothing but the cleaning ends it.
-    let orphan = ["netns", "exec", testbed.sender(), "setsid", "-f", "sleep", "300"];
+    let orphan = ["netns", "exec", testbed.sender(), "/bin/sh", "-c", "setsid -f sleep 300"];
     // Without pipes of ours: it would keep them open.
-    let orphan = Command::new("ip")
-        .args(orphan)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let orphan =
+        program("ip").args(orphan).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(orphan.unwrap().success());
     println!("\nHOLDING {} {}", testbed.sender(), child.pid());
     std::thread::sleep(Duration::from_secs(60));
