@@ -230,8 +230,10 @@ impl Loop {
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
+        // Until now frames were meant to pass in the kernel.
+        let bypassed_before = self.bypassed();
         let result = self.turns(stop);
-        let outcome = self.outcome();
+        let outcome = self.outcome(bypassed_before);
         drop(self.ports);
         self.journal.restore();
         result.map(|()| outcome)
@@ -315,11 +317,15 @@ impl Loop {
         unsafe { libc::ppoll(fds.as_mut_ptr(), count as libc::nfds_t, &timeout, std::ptr::null()) };
     }
 
-    fn outcome(&mut self) -> Outcome {
+    fn bypassed(&self) -> u64 {
+        self.guards.iter().map(Guard::bypassed).sum()
+    }
+
+    fn outcome(&mut self, bypassed_before: u64) -> Outcome {
         let end = clock();
         let window = self.setup.window(self.origin);
         let measured = window.until.min(end).since(window.from);
-        let bypassed: u64 = self.guards.iter().map(Guard::bypassed).sum();
+        let bypassed = self.bypassed() - bypassed_before;
         let mut warnings = Vec::new();
         if bypassed > 0 {
             warnings.push(format!("{bypassed} frames were forwarded by the kernel past the queues"));

@@ -22,6 +22,8 @@ const WATCH: Duration = Duration::from_millis(100);
 const SETTLE: Duration = Duration::from_millis(200);
 /// The delay line hides stalls of the host up to its length, so the shaper makes up for as much.
 const CATCH_UP: weir_units::Duration = weir_units::Duration::from_millis(50);
+/// The end hosts stand for machines of their own: they come before whatever else runs here.
+const END_HOST_NICE: i32 = -15;
 /// Name of the managed direction in results.
 pub const FORWARD: &str = "a_to_b";
 /// Name of the way back, which is delayed and not managed.
@@ -88,8 +90,8 @@ fn run_on(
         duration: Duration::from_nanos(scenario.run.duration.as_nanos()),
         rtt,
         interval: Duration::from_millis(500),
-        sender: SpawnOptions { cpus: cores.others.clone(), nice: 0 },
-        receiver: SpawnOptions { cpus: cores.others.clone(), nice: 0 },
+        sender: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
+        receiver: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
     };
     let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());

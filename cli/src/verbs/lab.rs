@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_dataplane::Mode;
-use weir_report::chart::TimeSeriesOptions;
+use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
 use weir_report::{csv, html, table, write_atomic};
 use weir_scenario::result::Recording;
 use weir_scenario::{Document, Scenario};
@@ -19,8 +19,9 @@ use weir_scenario::{Document, Scenario};
 /// behind: what a killed run left is removed by the next one, or by `weir doctor --clean`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The scenario, a TOML file.
-    scenario: PathBuf,
+    /// The scenarios, TOML files. Several are run one after the other and compared in one report.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
     /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -57,37 +58,85 @@ impl ModeChoice {
     }
 }
 
+/// One run of one point of one scenario.
+struct Planned {
+    scenario: Scenario,
+    folder: PathBuf,
+}
+
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let scenario = load(&arguments.scenario, &arguments.set)?;
-    for warning in scenario.warnings() {
-        eprintln!("weir: {warning}");
+    let plan = plan(&arguments)?;
+    let mut runs = Vec::new();
+    for (number, planned) in plan.iter().enumerate() {
+        if plan.len() > 1 {
+            output.say(format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
+        }
+        let recording = record(&planned.scenario, arguments.mode.mode(), output)?;
+        write(&recording, &planned.scenario, &planned.folder)?;
+        runs.push((recording, &planned.scenario));
+        if interrupted().load(Ordering::Relaxed) {
+            break;
+        }
     }
-    let points = scenario.expand();
-    let many = points.len() > 1 || scenario.run.seeds > 1;
-    let mut recordings = Vec::new();
-    for point in &points {
-        for seed in 0..scenario.run.seeds {
-            let mut scenario = point.scenario.clone();
-            if many {
-                scenario.title = format!("{} [{} #{seed}]", scenario.title, point.label());
-            }
-            let recording = record(&scenario, arguments.mode.mode(), output)?;
-            let folder = if many {
-                arguments.out.join(format!("{}-{seed}", file_name(&point.label())))
-            } else {
-                arguments.out.clone()
-            };
-            write(&recording, &scenario, &folder)?;
-            recordings.push(recording);
-            if interrupted().load(Ordering::Relaxed) {
-                break;
+    if runs.len() > 1 {
+        write_comparison(&runs, &arguments.out)?;
+    }
+    report(&runs, &arguments.out, output);
+    let was_interrupted = interrupted().load(Ordering::Relaxed);
+    Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Every run that the arguments ask for, checked before the first one starts.
+fn plan(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
+    let mut plan = Vec::new();
+    for path in &arguments.scenarios {
+        let scenario = load(path, &arguments.set)?;
+        for warning in scenario.warnings() {
+            eprintln!("weir: {}: {warning}", path.display());
+        }
+        let stem = path.file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
+        for point in scenario.expand() {
+            for seed in 0..point.scenario.run.seeds {
+                let mut scenario = point.scenario.clone();
+                let mut name = file_name(&stem);
+                if !point.settings.is_empty() {
+                    scenario.title = format!("{} [{}]", scenario.title, point.label());
+                    name = format!("{name}-{}", file_name(&point.label()));
+                }
+                if scenario.run.seeds > 1 {
+                    scenario.title = format!("{} #{}", scenario.title, seed + 1);
+                    name = format!("{name}-{}", seed + 1);
+                }
+                plan.push(Planned { scenario, folder: arguments.out.join(name) });
             }
         }
     }
-    report(&recordings, &arguments.out, output);
-    let was_interrupted = interrupted().load(Ordering::Relaxed);
-    Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    if let [only] = plan.as_mut_slice() {
+        only.folder.clone_from(&arguments.out);
+    }
+    Ok(plan)
+}
+
+/// One page and one picture with all runs.
+fn write_comparison(runs: &[(Recording, &Scenario)], out: &Path) -> Result<(), Failure> {
+    let title = "Runs side by side";
+    let runs_of_page = runs.iter().map(|(recording, scenario)| html::PageRun {
+        label: "",
+        recording,
+        policy: policy_of(scenario),
+    });
+    let page = html::Page { title, runs: runs_of_page.collect(), ..html::Page::default() };
+    write_atomic(out.join("report.html"), html::page(&page))?;
+    let compared = runs.iter().map(|(recording, scenario)| Compared {
+        label: &recording.summary.title,
+        recording,
+        link: 0,
+        policy: policy_of(scenario),
+    });
+    let comparison = Comparison { title, runs: compared.collect(), log_delay: false };
+    write_atomic(out.join("comparison.svg"), weir_report::chart::comparison(&comparison))?;
+    Ok(())
 }
 
 /// Reads a scenario with overrides.
@@ -166,22 +215,19 @@ pub fn write(recording: &Recording, scenario: &Scenario, folder: &Path) -> Resul
     Ok(())
 }
 
-fn report(recordings: &[Recording], out: &Path, output: &Output) {
-    let paint = output.paint();
+fn report(runs: &[(Recording, &Scenario)], out: &Path, output: &Output) {
+    let summaries: Vec<_> = runs.iter().map(|(recording, _)| &recording.summary).collect();
     let text = || {
-        let text = table::results(recordings.iter().map(|r| &r.summary), paint);
-        format!("{text}\n\nResults: {}", out.display())
+        let table = table::results(summaries.iter().copied(), output.paint());
+        format!("{table}\nReport: {}", out.join("report.html").display())
     };
     let folder = out.display().to_string();
-    match recordings {
+    match summaries.as_slice() {
         [one] => {
-            let mut json = serde_json::to_value(&one.summary).expect("results are plain data");
+            let mut json = serde_json::to_value(one).expect("results are plain data");
             json["out"] = folder.into();
             output.result(&json, text);
         }
-        many => {
-            let runs: Vec<_> = many.iter().map(|r| &r.summary).collect();
-            output.result(&serde_json::json!({ "runs": runs, "out": folder }), text);
-        }
+        many => output.result(&serde_json::json!({ "runs": many, "out": folder }), text),
     }
 }
