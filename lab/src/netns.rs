@@ -47,6 +47,10 @@ pub struct TestbedConfig {
     pub rps_sender: u64,
     /// As `rps_sender`, for the receiver.
     pub rps_receiver: u64,
+    /// As `rps_sender`, for both ports of the bottleneck. A veth leaves packets on the CPU of whoever sent
+    /// them, and a sender that moves between CPUs thereby reorders its packets; a port that is read by
+    /// native XDP has a queue of its own and needs nothing.
+    pub rps_ports: u64,
 }
 
 impl Default for TestbedConfig {
@@ -59,6 +63,7 @@ impl Default for TestbedConfig {
             txqueuelen: 1000,
             rps_sender: 0,
             rps_receiver: 0,
+            rps_ports: 0,
         }
     }
 }
@@ -95,6 +100,21 @@ pub struct WireLosses {
 }
 
 impl WireLosses {
+    /// What to tell a reader of the measurements; `None` if nothing was lost.
+    pub fn warning(&self) -> Option<String> {
+        (self.total() > 0).then(|| {
+            format!(
+                "the machine lost {} packets outside of the bottleneck ({} to port a, {} from port b, {} on the \
+                 way back): use a lower rate or fewer flows, keep other programs away, or raise \
+                 net.core.netdev_max_backlog",
+                self.total(),
+                self.sender_to_a,
+                self.b_to_receiver,
+                self.receiver_to_b + self.a_to_sender
+            )
+        })
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.sender_to_a + self.b_to_receiver + self.receiver_to_b + self.a_to_sender
@@ -219,6 +239,9 @@ impl Testbed {
         self.link(&RECEIVER, PORT_B)?;
         in_netns(&self.bottleneck, prepare_bottleneck)??;
         ip_batch(&self.bottleneck, &ports_up())?;
+        for port in [PORT_A, PORT_B] {
+            set_rps_unless_zero(&self.bottleneck, port, self.config.rps_ports)?;
+        }
         self.prepare_end_host(Side::Sender, &SENDER, &RECEIVER)?;
         self.prepare_end_host(Side::Receiver, &RECEIVER, &SENDER)
     }
@@ -246,7 +269,7 @@ impl Testbed {
         })??;
         ip_batch(namespace, &end_host_lines(host, peer, config.static_neighbours))?;
         run("tc", &["-n", namespace, "qdisc", "replace", "dev", host.interface, "root", "pfifo"])?;
-        if rps != 0 { set_rps(namespace, host.interface, rps) } else { Ok(()) }
+        set_rps_unless_zero(namespace, host.interface, rps)
     }
 
     fn remove(&mut self) -> Result<()> {
@@ -408,6 +431,10 @@ pub fn set_rps(namespace: &str, interface: &str, mask: u64) -> Result<()> {
     })?
 }
 
+fn set_rps_unless_zero(namespace: &str, interface: &str, mask: u64) -> Result<()> {
+    if mask != 0 { set_rps(namespace, interface, mask) } else { Ok(()) }
+}
+
 /// Gives the calling thread a mount namespace with a sysfs of its network namespace.
 fn mount_own_sysfs() -> Result<()> {
     // SAFETY: a plain integer. Only this thread leaves the mount namespace.
@@ -476,8 +503,7 @@ pub struct Removed {
 /// Owners are looked up among the processes seen from here: programs in other PID namespaces that share
 /// `/run/netns` would seem dead.
 pub fn clean_stale() -> Result<Vec<Removed>> {
-    let stale = |name: &String| Name::parse(name).is_some_and(|n| !n.owner.is_alive());
-    let names: Vec<String> = namespaces()?.into_iter().filter(stale).collect();
+    let names = stale_namespaces()?;
     if !names.is_empty() {
         require_root("removing network namespaces of an earlier run")?;
     }
@@ -485,6 +511,12 @@ pub fn clean_stale() -> Result<Vec<Removed>> {
         .into_iter()
         .map(|name| remove_namespace(&name).map(|processes| Removed { name, processes }))
         .collect()
+}
+
+/// Names of the namespaces that [`clean_stale`] would remove.
+pub fn stale_namespaces() -> Result<Vec<String>> {
+    let stale = |name: &String| Name::parse(name).is_some_and(|n| !n.owner.is_alive());
+    Ok(namespaces()?.into_iter().filter(stale).collect())
 }
 
 /// Names of all network namespaces of this machine.
@@ -592,6 +624,13 @@ mod tests {
         assert_eq!(transmit_drops_in(text, "a"), Some(42));
         assert_eq!(transmit_drops_in(text, "b"), None);
         assert_eq!(transmit_drops_in("a: 1 2 3", "a"), None);
+    }
+
+    #[test]
+    fn losses_are_told_only_if_there_are_any() {
+        assert_eq!(WireLosses::default().warning(), None);
+        let losses = WireLosses { b_to_receiver: 3, a_to_sender: 4, ..WireLosses::default() };
+        assert!(losses.warning().unwrap().contains("lost 7 packets"), "{losses:?}");
     }
 
     #[test]

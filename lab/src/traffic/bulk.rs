@@ -101,7 +101,7 @@ pub(super) fn await_listening(testbed: &Testbed, batches: &mut [Batch]) -> Resul
 struct Times {
     /// Zero of the receiver's intervals.
     zero: Instant,
-    /// When no more data was sent.
+    /// When the receiver counted no more.
     stop: Instant,
 }
 
@@ -209,12 +209,10 @@ impl Batch {
             let words = client.as_ref().ok().and_then(|o| o.error.clone()).unwrap_or_default();
             findings.warn(format!("{}: iperf3 ended before its time: {words}", self.describe()));
         }
-        // The news of the end takes half a round trip to the receiver.
         let half = self.options.rtt / 2;
         let times = match self.group.source() {
-            Side::Sender => {
-                Times { zero: began.checked_sub(half).unwrap_or(began), stop: exited.min(stopped + half) }
-            }
+            // The news of the end waits in the bottleneck's queue, and the receiver counts until it comes.
+            Side::Sender => Times { zero: began.checked_sub(half).unwrap_or(began), stop: exited },
             Side::Receiver => Times { zero: began + half, stop: stopped },
         };
         self.report(client?, server?, times, findings);
