@@ -143,7 +143,8 @@ fn check_namespace() -> Vec<Check> {
     };
     let name = scratch.name();
     let mut checks = vec![Check::new("network namespaces", true, "can be made", "")];
-    let veth = ["-n", name, "link", "add", "a", "type", "veth", "peer", "name", "b"];
+    // Without the word `name`, iproute2 takes `a` for `address`.
+    let veth = ["-n", name, "link", "add", "name", "a", "type", "veth", "peer", "name", "b"];
     checks.push(attempt("veth", run("ip", &veth), "use a kernel with VETH, or load the module `veth`"));
     let fq = ["-n", name, "qdisc", "replace", "dev", "lo", "root", "fq"];
     // Not a fault: without it TCP paces by itself.

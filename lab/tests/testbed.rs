@@ -264,6 +264,12 @@ fn the_end_hosts_are_set_up_as_promised() {
     let e = testbed.require_congestion("no_such_cc").unwrap_err().to_string();
     assert!(e.contains("no_such_cc") && e.contains("reno"), "{e}");
     assert!(in_netns("weir-none", || ()).unwrap_err().to_string().contains("weir-none"));
+    // What was just used must pass its check.
+    for check in
+        host::checks().iter().filter(|c| ["network namespaces", "veth", "sock_diag"].contains(&&*c.name))
+    {
+        assert!(check.ok, "{check:?}");
+    }
     if let Some(ethtool) = host::binary("ethtool") {
         assert_offloads_off(&testbed, &ethtool);
     }
