@@ -1,6 +1,6 @@
 //! What the live view knows of a run: the last minute in small steps, totals, and the last moves.
 
-use super::About;
+use super::{About, words};
 use std::collections::VecDeque;
 use weir_scenario::result::{LinkSample, SteeringEvent};
 
@@ -89,11 +89,18 @@ pub struct Board {
 impl Board {
     /// The state before anything was seen.
     pub fn new(about: About) -> Board {
-        Board { about, ..Board::default() }
+        let (title, aqm) = (words::plain(&about.title), words::plain(&about.aqm));
+        Board { about: About { title, aqm, ..about }, ..Board::default() }
     }
 
     /// Takes in what is new.
-    pub fn take(&mut self, t_s: f64, length_s: Option<f64>, samples: &[LinkSample], events: &[SteeringEvent]) {
+    pub fn take(
+        &mut self,
+        t_s: f64,
+        length_s: Option<f64>,
+        samples: &[LinkSample],
+        events: &[SteeringEvent],
+    ) {
         self.t_s = t_s;
         self.length_s = length_s;
         samples.iter().for_each(|row| self.take_sample(row));

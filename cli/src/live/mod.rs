@@ -61,7 +61,13 @@ impl View {
 
     /// Shows what is new. `length_s` is `None` for a run without end. Never waits for the terminal while it
     /// shows a live view.
-    pub fn update(&mut self, t_s: f64, length_s: Option<f64>, samples: &[LinkSample], events: &[SteeringEvent]) {
+    pub fn update(
+        &mut self,
+        t_s: f64,
+        length_s: Option<f64>,
+        samples: &[LinkSample],
+        events: &[SteeringEvent],
+    ) {
         lock(&self.board).take(t_s, length_s, samples, events);
         if matches!(self.shown, Shown::Undecided) {
             self.shown = self.decide();

@@ -130,8 +130,8 @@ pub fn restore() {
     }
     wait_for_pen();
     let mut stdout = io::stdout();
-    if let Ok(file) = stdout.as_fd().try_clone_to_owned() {
-        let _ = execute!(File::from(file), LeaveAlternateScreen, Show);
+    if let Ok(mut file) = stdout.as_fd().try_clone_to_owned().map(File::from) {
+        let _ = execute!(file, LeaveAlternateScreen, Show);
     }
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {

@@ -63,7 +63,8 @@ pub fn movement(event: &SteeringEvent) -> String {
 
 /// The rates that a move was decided by.
 pub fn rates(event: &SteeringEvent) -> String {
-    let measured = |name: &str| event.measured.iter().find(|(key, _)| key == name).map(|(_, value)| value / 1e6);
+    let measured =
+        |name: &str| event.measured.iter().find(|(key, _)| key == name).map(|(_, value)| value / 1e6);
     match (measured("rate_bps"), measured("rate_avg_bps")) {
         (Some(now), Some(average)) => format!("rate {now:.1}, average {average:.1} Mbit/s"),
         (Some(now), None) => format!("rate {now:.1} Mbit/s"),
@@ -87,17 +88,16 @@ pub fn period_line(
     rate_bps: f64,
 ) -> String {
     let of = length_s.map_or(String::new(), |l| format!(" of {l:.0}"));
-    let share =
-        if rate_bps > 0.0 { format!(" ({:5.1} %)", period.delivered_bps() / rate_bps * 100.0) } else { "".into() };
+    let share = share(period.delivered_bps(), rate_bps);
+    let width = if share.is_empty() { 0 } else { " (100.0 %)".len() };
     let setpoint = if last.setpoint_ms.is_finite() {
         format!("  set point {:6.2} ms", last.setpoint_ms)
     } else {
         String::new()
     };
-    let state =
-        if last.table_state > 0 { format!("  state {}", last.table_state) } else { String::new() };
+    let state = if last.table_state > 0 { format!("  state {}", last.table_state) } else { String::new() };
     format!(
-        "{t_s:6.1}{of} s  {:>13}{share}  delay {:>6}, max {:.2} ms{setpoint}  drops {}, overflows {}, marks {}{state}",
+        "{t_s:6.1}{of} s  {:>13}{share:width$}  delay {:>6}, max {:.2} ms{setpoint}  drops {}, overflows {}, marks {}{state}",
         rate(period.delivered_bps()),
         ms(period.delay_mean_ms()),
         period.delay_max_ms,
@@ -110,6 +110,22 @@ pub fn period_line(
 /// The line that stays when a live view is gone; none if nothing was measured.
 pub fn last_line(board: &Board) -> Option<String> {
     let last = board.last.as_ref()?;
-    let (length_s, rate_bps) = (board.length_s, board.about.rate_bps);
-    Some(period_line(last.t_s, length_s, &board.total, last, rate_bps).trim_start().into())
+    let Sum { delay_max_ms, drops, overflows, marks, .. } = board.total;
+    let (progress, bps) = (progress(last.t_s, board.length_s), board.total.delivered_bps());
+    let (share, delay) = (share(bps, board.about.rate_bps), ms(board.total.delay_mean_ms()));
+    Some(format!(
+        "{progress}: {}{share}, delay mean {delay} ms, max {delay_max_ms:.2} ms, drops {drops}, overflows \
+         {overflows}, marks {marks}",
+        rate(bps),
+    ))
+}
+
+/// A rate as a share of the link's in parentheses; nothing for a link without a rate.
+fn share(bps: f64, rate_bps: f64) -> String {
+    if rate_bps > 0.0 { format!(" ({:.1} %)", bps / rate_bps * 100.0) } else { String::new() }
+}
+
+/// Text without control characters, which could move the cursor or change colours.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,7 +1,476 @@
-//! Being written.
+//! `weir doctor`: what this machine can do, what is missing and how to get it.
+//!
+//! Whatever can be tried is tried: the packet loop is opened for a moment in each mode, on veth pairs in
+//! namespaces that are removed again.
+
 use crate::output::{Done, Output};
-/// Being written.
+use serde::Serialize;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, Setup};
+use weir_lab::host::{self, Check};
+use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
+use weir_report::table::Paint;
+use weir_scenario::{Buffer, Channel, LinkConfig};
+use weir_units::{Bytes, Rate};
+
+/// Say what this machine can do, what is missing and how to get it.
+///
+/// Looks at the kernel, the tools, and tries namespaces, BPF and each way of taking frames, in namespaces
+/// that are removed again. Exit status 0 if `weir lab` and `weir run` will work, else 1.
 #[derive(clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// First remove what killed runs left: namespaces, and changes to interfaces.
+    #[arg(long)]
+    clean: bool,
+}
+
+/// Length of the measurement of wakeups.
+const JITTER_LENGTH: Duration = Duration::from_millis(300);
+/// Wakeups later than that, in milliseconds, show in delays.
+const JITTER_MAX_MS: f64 = 1.0;
+/// The first kernel with AF_XDP memory that two interfaces share.
+const KERNEL_MIN: (u32, u32) = (5, 10);
+/// Programs that are not needed, with what they are good for.
+const TOOLS: [(&str, &str); 5] = [
+    ("clang", "to build Weir"),
+    ("valgrind", "for tests of the packet path"),
+    ("dpdk-testpmd", "to compare with DPDK"),
+    ("qemu-system-x86_64", "to test other kernels"),
+    ("ethtool", "to look at interfaces; Weir itself does without"),
+];
+
+/// Which verbs a check decides about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    /// `weir lab` and `weir run`.
+    Both,
+    Lab,
+    Run,
+    /// None; things are better with it.
+    Optional,
+}
+
+/// One line of the diagnosis.
+#[derive(Debug, Serialize)]
+struct Finding {
+    name: String,
+    ok: bool,
+    optional: bool,
+    detail: String,
+    remedy: String,
+    #[serde(skip)]
+    need: Need,
+}
+
+impl Finding {
+    fn new(need: Need, name: &str, ok: bool, detail: impl Into<String>, remedy: &str) -> Finding {
+        let remedy = if ok { "" } else { remedy };
+        Finding {
+            name: name.into(),
+            ok,
+            optional: need == Need::Optional,
+            detail: detail.into(),
+            remedy: remedy.into(),
+            need,
+        }
+    }
+
+    fn from_lab(check: Check) -> Finding {
+        let need = match check.name.as_str() {
+            "root" => Need::Both,
+            // The lab works without, only less well.
+            "cpus" | "qdisc fq" | "memory for TCP" => Need::Optional,
+            _ => Need::Lab,
+        };
+        Finding::new(need, &check.name, check.ok, check.detail, &check.remedy)
+    }
+
+    fn word(&self) -> &'static str {
+        match (self.ok, self.optional) {
+            (true, _) => "ok",
+            (false, true) => "optional",
+            (false, false) => "MISSING",
+        }
+    }
+
+    /// Whether it stands against `weir lab` or `weir run`.
+    fn forbids(&self, verb: Need) -> bool {
+        !self.ok && (self.need == verb || self.need == Need::Both)
+    }
+}
+
+/// Which verbs will work here.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Can {
+    lab: bool,
+    run: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    checks: Vec<Finding>,
+    can: Can,
+    cleaned: Vec<String>,
+}
+
 /// Runs the verb.
-pub fn main(_: Arguments, _: &Output) -> Done { Err("not yet".into()) }
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let cleaned = if arguments.clean { clean() } else { Vec::new() };
+    let checks = examine();
+    let can = |verb| !checks.iter().any(|finding| finding.forbids(verb));
+    let can = Can { lab: can(Need::Lab), run: can(Need::Run) };
+    let diagnosis = Diagnosis { checks, can, cleaned };
+    output.result(&diagnosis, || show(&diagnosis, arguments.clean, output.paint()));
+    Ok(if can.lab && can.run { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn examine() -> Vec<Finding> {
+    let mut findings = vec![kernel()];
+    findings.extend(host::checks().into_iter().map(Finding::from_lab));
+    findings.extend(packet_paths());
+    findings.push(journals());
+    findings.extend(scheduling());
+    findings.push(leftovers());
+    findings.extend(TOOLS.iter().map(|(name, good_for)| tool(name, good_for)));
+    findings
+}
+
+fn kernel() -> Finding {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    let remedy = "use Linux 5.10 or later; an older one may do AF_PACKET alone";
+    Finding::new(Need::Optional, "Linux", version(release) >= KERNEL_MIN, release, remedy)
+}
+
+/// The first two numbers of a kernel's release, such as 6.1 of `6.1.0-18-amd64`.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn tool(name: &str, good_for: &str) -> Finding {
+    let installed = host::has_binary(name);
+    let detail = if installed { good_for.into() } else { format!("not installed; {good_for}") };
+    Finding::new(Need::Optional, name, installed, detail, "none needed to use Weir")
+}
+
+/// How far opening the packet loop got. Its steps come in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Reached {
+    Nothing,
+    /// The BPF programs were loaded.
+    Loaded,
+    /// The filter that fails open is in place.
+    Filtered,
+    /// Sockets were made.
+    Sockets,
+    /// Frames can flow.
+    Open,
+}
+
+/// An attempt to open the packet loop in a mode.
+#[derive(Debug)]
+struct Attempt {
+    mode: Mode,
+    reached: Reached,
+    detail: String,
+}
+
+impl Attempt {
+    fn new(mode: Mode, result: Result<(), String>) -> Attempt {
+        match result {
+            Ok(()) => Attempt { mode, reached: Reached::Open, detail: "works on veth".into() },
+            Err(detail) => Attempt { mode, reached: reached(&detail), detail },
+        }
+    }
+}
+
+/// What was reached when this error ended it.
+fn reached(error: &str) -> Reached {
+    const STEPS: [(&str, Reached); 4] = [
+        ("clsact", Reached::Loaded),
+        ("filter that fails open", Reached::Loaded),
+        ("AF_XDP", Reached::Filtered),
+        ("attach the XDP program", Reached::Sockets),
+    ];
+    STEPS.iter().find(|(words, _)| error.contains(words)).map_or(Reached::Nothing, |(_, reached)| *reached)
+}
+
+/// What BPF, AF_XDP and AF_PACKET can do here, by opening the packet loop in each mode.
+fn packet_paths() -> Vec<Finding> {
+    match Testbed::new(TestbedConfig::default()) {
+        Ok(testbed) => {
+            let modes = [Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket];
+            judge(&modes.map(|mode| Attempt::new(mode, open(mode, &testbed))))
+        }
+        Err(e) => {
+            let detail = format!("not tried: {e}");
+            vec![Finding::new(
+                Need::Both,
+                "packet loop",
+                false,
+                detail,
+                "see above: it is tried in namespaces",
+            )]
+        }
+    }
+}
+
+fn judge(attempts: &[Attempt]) -> Vec<Finding> {
+    let xdp = || attempts.iter().filter(|a| a.mode != Mode::AfPacket);
+    let mut findings = vec![
+        step(attempts.iter(), Reached::Loaded, Need::Both, "BPF", "use a kernel with BPF_SYSCALL, as root"),
+        step(
+            attempts.iter(),
+            Reached::Filtered,
+            Need::Both,
+            "qdisc clsact",
+            "use a kernel with NET_SCH_INGRESS and NET_CLS_BPF: the kernel forwards with it if Weir dies",
+        ),
+        step(xdp(), Reached::Sockets, Need::Optional, "AF_XDP sockets", "use a kernel with XDP_SOCKETS"),
+    ];
+    // One way of taking frames is enough.
+    let is_open = attempts.iter().any(|a| a.reached == Reached::Open);
+    let need = if is_open { Need::Optional } else { Need::Both };
+    for Attempt { mode, reached, detail } in attempts {
+        let remedy = if is_open { "none needed: another mode works, with more CPU" } else { "see above" };
+        findings.push(Finding::new(need, &mode.to_string(), *reached == Reached::Open, detail, remedy));
+    }
+    findings
+}
+
+/// Whether any attempt reached a step; else the error of the one that got furthest.
+fn step<'a>(
+    attempts: impl Iterator<Item = &'a Attempt>,
+    wanted: Reached,
+    need: Need,
+    name: &str,
+    remedy: &str,
+) -> Finding {
+    match attempts.max_by_key(|attempt| attempt.reached) {
+        Some(best) if best.reached >= wanted => Finding::new(need, name, true, "can be used", ""),
+        best => Finding::new(need, name, false, best.map_or("", |a| &a.detail), remedy),
+    }
+}
+
+/// Opens the packet loop in a mode for a moment. Dropping it takes everything off again.
+fn open(mode: Mode, testbed: &Testbed) -> Result<(), String> {
+    let attempt = || Loop::open(setup(mode)).map(drop).map_err(|e| e.to_string());
+    in_netns(testbed.bottleneck(), attempt).map_err(|e| e.to_string())?
+}
+
+fn setup(mode: Mode) -> Setup {
+    // Shaped, with little room: without a rate, room for a fast link would be taken.
+    let link = LinkConfig {
+        rate: Some(Rate::from_bps(10_000_000)),
+        buffer: Buffer::Bytes(Bytes::new(65_536)),
+        ..Channel::unshaped().link
+    };
+    let direction = |name: &str| DirectionSetup {
+        name: name.into(),
+        channel: Channel { link: link.clone(), ..Channel::unshaped() },
+    };
+    Setup {
+        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
+        mode: Some(mode),
+        directions: [direction("a_to_b"), direction("b_to_a")],
+        fail_open_after: weir_units::Duration::from_millis(500),
+        core: None,
+        realtime: false,
+        busy: false,
+        // The namespace goes away with everything in it.
+        journal: false,
+        sample: weir_units::Duration::from_millis(100),
+        lead: weir_units::Duration::ZERO,
+        warmup: weir_units::Duration::ZERO,
+        duration: None,
+    }
+}
+
+/// Whether changes to interfaces can be journalled.
+fn journals() -> Finding {
+    let existed = Path::new(JOURNALS).exists();
+    let file = Path::new(JOURNALS).join(format!("doctor-{}", std::process::id()));
+    let result = std::fs::create_dir_all(JOURNALS).and_then(|()| std::fs::write(&file, ""));
+    let _ = std::fs::remove_file(&file);
+    if !existed {
+        // Fails if another run has begun to use it, which is as well.
+        let _ = std::fs::remove_dir(JOURNALS);
+    }
+    let detail =
+        result.as_ref().map_or_else(|e| format!("cannot be written: {e}"), |()| "can be written".into());
+    Finding::new(Need::Run, JOURNALS, result.is_ok(), detail, "run as root, with a writable /run")
+}
+
+/// Whether threads may have a real-time class, and how late they wake.
+fn scheduling() -> Vec<Finding> {
+    // The packet loop of the lab runs there, too.
+    let core = host::cpus().allowed.last().copied();
+    match host::probe_jitter(JITTER_LENGTH, true, core) {
+        Ok(jitter) => vec![realtime(jitter.realtime), wakeups(&jitter)],
+        Err(e) => vec![Finding::new(Need::Optional, "wakeups", false, e.to_string(), "none known")],
+    }
+}
+
+fn realtime(granted: bool) -> Finding {
+    let detail = if granted { "SCHED_FIFO is granted" } else { "SCHED_FIFO is refused" };
+    let remedy = "run as root (CAP_SYS_NICE), where no cgroup forbids it: ordinary threads disturb the loop";
+    Finding::new(Need::Optional, "real-time class", granted, detail, remedy)
+}
+
+fn wakeups(jitter: &host::Jitter) -> Finding {
+    let late = &jitter.late_ms;
+    let detail = format!("median {:.2}, 99 % {:.2}, max {:.2} ms late", late.p50, late.p99, late.max);
+    let remedy = "stop other work on this machine; delays below that cannot be trusted";
+    Finding::new(Need::Optional, "wakeups", late.p99 <= JITTER_MAX_MS, detail, remedy)
+}
+
+/// What killed runs left behind.
+fn leftovers() -> Finding {
+    let mut left: Vec<String> = match netns::stale_namespaces() {
+        Ok(names) => names.iter().map(|name| format!("namespace {name}")).collect(),
+        Err(e) => vec![e.to_string()],
+    };
+    left.extend(weir_dataplane::stale_journals().iter().map(|path| format!("journal {}", path.display())));
+    let detail = if left.is_empty() { "none".into() } else { left.join(", ") };
+    let remedy = "`weir doctor --clean` as root";
+    Finding::new(Need::Optional, "left by killed runs", left.is_empty(), detail, remedy)
+}
+
+/// Removes what killed runs left; says in words what it did.
+fn clean() -> Vec<String> {
+    let mut said = weir_dataplane::restore_stale();
+    match weir_lab::clean_stale() {
+        Ok(removed) => said.extend(removed.iter().map(|r| {
+            let ended = if r.processes.is_empty() {
+                String::new()
+            } else {
+                format!(", ended its processes {:?}", r.processes)
+            };
+            format!("removed namespace {}{ended}", r.name)
+        })),
+        Err(e) => said.push(format!("NOT cleaned: {e}")),
+    }
+    said
+}
+
+fn show(diagnosis: &Diagnosis, cleaned: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    diagnosis.cleaned.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    match (cleaned, diagnosis.cleaned.is_empty()) {
+        (true, true) => text.push_str("Nothing was left by killed runs.\n\n"),
+        (true, false) => text.push('\n'),
+        _ => {}
+    }
+    let width = diagnosis.checks.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    diagnosis.checks.iter().for_each(|finding| text.push_str(&line(finding, width, paint)));
+    text + "\n" + &verdict(diagnosis)
+}
+
+fn line(finding: &Finding, width: usize, paint: Paint) -> String {
+    let Finding { name, detail, remedy, .. } = finding;
+    let word = hue(&format!("{:8}", finding.word()), finding, paint);
+    let mut line = format!("{word}  {name:width$}  {detail}");
+    line.truncate(line.trim_end().len());
+    line.push('\n');
+    if !remedy.is_empty() {
+        line.push_str(&format!("{:8}  {:width$}  -> {remedy}\n", "", ""));
+    }
+    line
+}
+
+/// Colours the verdict on a line.
+fn hue(text: &str, finding: &Finding, paint: Paint) -> String {
+    let code = match (finding.ok, finding.optional) {
+        _ if paint == Paint::Plain => return text.into(),
+        (true, _) => 32,
+        (false, true) => 33,
+        (false, false) => 31,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+/// Which verbs will work, in a sentence or two.
+fn verdict(diagnosis: &Diagnosis) -> String {
+    let Can { lab, run } = diagnosis.can;
+    if lab && run {
+        return "All verbs will work here.\n".into();
+    }
+    let mut text = "Will work here: list, explain, check".to_string();
+    text.push_str(if lab { ", lab, reproduce.\n" } else { "" });
+    text.push_str(if run { ", run.\n" } else { "" });
+    text.push_str(if lab || run { "" } else { ".\n" });
+    for (verbs, need) in [("lab, reproduce", Need::Lab), ("run", Need::Run)] {
+        let lacking = diagnosis.checks.iter().filter(|f| f.forbids(need)).map(|f| f.name.as_str());
+        let lacking: Vec<_> = lacking.collect();
+        if !lacking.is_empty() {
+            text.push_str(&format!("Will not work: {verbs}. What is missing: {}.\n", lacking.join("; ")));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts(results: [Result<(), &str>; 3]) -> Vec<Attempt> {
+        let modes = [Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket];
+        modes.into_iter().zip(results).map(|(m, r)| Attempt::new(m, r.map_err(String::from))).collect()
+    }
+
+    fn missing(findings: &[Finding]) -> Vec<&str> {
+        findings.iter().filter(|f| !f.ok && !f.optional).map(|f| f.name.as_str()).collect()
+    }
+
+    #[test]
+    fn one_mode_is_enough() {
+        let refused = "AF_XDP refused on `a` queue 0: Operation not supported (os error 95)";
+        let findings = judge(&attempts([Err(refused), Err(refused), Ok(())]));
+        assert!(missing(&findings).is_empty(), "{findings:?}");
+        let sockets = findings.iter().find(|f| f.name == "AF_XDP sockets").unwrap();
+        assert!(!sockets.ok && sockets.detail == refused, "{sockets:?}");
+    }
+
+    #[test]
+    fn the_step_that_failed_is_named() {
+        let clsact = "cannot create the clsact qdisc that fails open: No such file or directory";
+        let findings = judge(&attempts([Err(clsact), Err(clsact), Err(clsact)]));
+        let names = ["qdisc clsact", "AF_XDP, native", "AF_XDP, generic", "AF_PACKET"];
+        assert_eq!(missing(&findings), names);
+        let load = "cannot load the BPF programs: Operation not permitted";
+        assert_eq!(missing(&judge(&attempts([Err(load), Err(load), Err(load)])))[0], "BPF");
+    }
+
+    #[test]
+    fn native_that_is_refused_by_the_driver_leaves_sockets_usable() {
+        let refused = "cannot attach the XDP program: Operation not supported";
+        let findings = judge(&attempts([Err(refused), Ok(()), Ok(())]));
+        let bad: Vec<_> = findings.iter().filter(|f| !f.ok).map(|f| f.name.as_str()).collect();
+        assert_eq!(bad, ["AF_XDP, native"]);
+    }
+
+    #[test]
+    fn releases_of_kernels_are_compared_as_numbers() {
+        assert!(version("6.1.0-18-amd64") >= KERNEL_MIN && version("5.10") >= KERNEL_MIN);
+        assert!(version("5.4.0") < KERNEL_MIN && version("") < KERNEL_MIN);
+    }
+
+    #[test]
+    fn the_verdict_names_what_is_missing() {
+        let checks = vec![
+            Finding::new(Need::Lab, "iperf3", false, "not installed", "install it"),
+            Finding::new(Need::Optional, "valgrind", false, "not installed", "none needed"),
+        ];
+        let diagnosis = Diagnosis { checks, can: Can { lab: false, run: true }, cleaned: Vec::new() };
+        let text = show(&diagnosis, false, Paint::Plain);
+        assert_eq!(
+            text,
+            "MISSING   iperf3    not installed\n                    -> install it\n\
+             optional  valgrind  not installed\n                    -> none needed\n\n\
+             Will work here: list, explain, check, run.\nWill not work: lab, reproduce. What is missing: iperf3.\n"
+        );
+    }
+}

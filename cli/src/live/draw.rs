@@ -1,0 +1,323 @@
+//! Draws the live view: from a state to a picture, nothing else.
+
+use super::board::{Board, MOVES_MAX, REACH_S, Step};
+use super::words;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Stylize};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
+use weir_scenario::result::SteeringEvent;
+
+/// Smallest terminal that the view is drawn on.
+const SMALLEST: (u16, u16) = (60, 15);
+/// Width of the names before lines without a chart.
+const NAME_WIDTH: usize = 12;
+/// Width of the numbers beside charts, so that both charts have the same scale of time.
+const LABEL_WIDTH: usize = 6;
+/// Pictures of the wheel that turns while a run has no end.
+const WHEEL: [&str; 4] = ["|", "/", "-", "\\"];
+
+const MEASURED: Color = Color::Cyan;
+const LARGEST: Color = Color::DarkGray;
+const AIM: Color = Color::Green;
+const BOUND: Color = Color::Yellow;
+
+/// Whether the view fits a terminal.
+pub fn fits(columns: u16, rows: u16) -> bool {
+    columns >= SMALLEST.0 && rows >= SMALLEST.1
+}
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// What charts are made of.
+    pub marker: Marker,
+}
+
+impl Look {
+    /// The fonts of the console have no Braille.
+    pub fn of_terminal() -> Look {
+        let console = std::env::var("TERM").is_ok_and(|term| term == "linux" || term.starts_with("vt"));
+        Look { marker: if console { Marker::HalfBlock } else { Marker::Braille } }
+    }
+}
+
+/// Draws the state of a run. `ending` says that Ctrl-C was pressed.
+pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
+    let area = frame.area();
+    if !fits(area.width, area.height) {
+        return draw_small(frame, board, ending);
+    }
+    let virtual_rows = u16::from(is_virtual(board));
+    let moves_rows = moves_rows(board, area.height);
+    let rows: [Rect; 8] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Length(2),
+        Constraint::Length(virtual_rows),
+        Constraint::Length(moves_rows),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(title(board, area.width), rows[0]);
+    frame.render_widget(progress(board, area.width), rows[1]);
+    draw_throughput(frame, board, look, rows[2]);
+    draw_delay(frame, board, look, rows[3]);
+    frame.render_widget(Paragraph::new(vec![discards(board), state(board)]), rows[4]);
+    frame.render_widget(virtual_queue(board), rows[5]);
+    draw_moves(frame, board, rows[6]);
+    frame.render_widget(hint(ending), rows[7]);
+}
+
+/// A terminal that was made small meanwhile: the numbers, as far as they fit.
+fn draw_small(frame: &mut Frame, board: &Board, ending: bool) {
+    let lines = vec![
+        Line::from(words::progress(board.t_s, board.length_s)),
+        throughput(board),
+        delay(board),
+        discards(board),
+        state(board),
+        hint(ending),
+    ];
+    frame.render_widget(Paragraph::new(lines), frame.area());
+}
+
+/// Rows for the moves and the line above them: more of a high terminal.
+fn moves_rows(board: &Board, height: u16) -> u16 {
+    match height {
+        _ if !board.is_steered() => 0,
+        0..=19 => 3,
+        20..=29 => 5,
+        _ => 1 + MOVES_MAX as u16,
+    }
+}
+
+fn title(board: &Board, width: u16) -> Line<'_> {
+    let (title, aqm) = (&board.about.title, &board.about.aqm);
+    let room = usize::from(width).saturating_sub(aqm.chars().count() + 2);
+    let shown: String = title.chars().take(room).collect();
+    Line::from(vec![format!("{shown:room$}  ").bold(), aqm.as_str().fg(MEASURED)])
+}
+
+fn progress(board: &Board, width: u16) -> Line<'static> {
+    let text = words::progress(board.t_s, board.length_s);
+    let Some(length_s) = board.length_s.filter(|l| *l > 0.0) else {
+        let turn = (board.t_s.max(0.0) * 5.0) as usize % WHEEL.len();
+        return Line::from(format!("{} {text}", WHEEL[turn]));
+    };
+    let room = usize::from(width).saturating_sub(text.chars().count() + 1);
+    let done = ((board.t_s / length_s).clamp(0.0, 1.0) * room as f64).round() as usize;
+    Line::from(vec![
+        "█".repeat(done).fg(MEASURED),
+        "░".repeat(room - done).fg(Color::DarkGray),
+        format!(" {text}").into(),
+    ])
+}
+
+/// A name in bold before a line.
+fn name(text: &str) -> Span<'static> {
+    format!("{text:NAME_WIDTH$}").bold()
+}
+
+fn throughput(board: &Board) -> Line<'static> {
+    let (bps, rate_bps) = (board.now().delivered_bps(), board.about.rate_bps);
+    let mut spans = vec![name("Throughput"), words::rate(bps).fg(MEASURED)];
+    if rate_bps > 0.0 {
+        let share = bps / rate_bps * 100.0;
+        spans.push(format!(" of {} ({share:.1} %)", words::rate(rate_bps)).into());
+    }
+    if let Some((low, target)) = board.about.utilization {
+        spans.push("  policy ".into());
+        spans.push(words::percent(low).fg(BOUND));
+        spans.push(if target < 1.0 { " to ".into() } else { " or more".into() });
+        if target < 1.0 {
+            spans.push(words::percent(target).fg(AIM));
+        }
+    }
+    Line::from(spans)
+}
+
+fn delay(board: &Board) -> Line<'static> {
+    let now = board.now();
+    let mut spans = vec![
+        name("Delay"),
+        format!("mean {} ms", words::ms(now.delay_mean_ms())).fg(MEASURED),
+        format!("  max {:.2} ms", now.delay_max_ms).fg(LARGEST),
+    ];
+    if let Some(setpoint_ms) = setpoint_ms(board) {
+        spans.push(format!("  set point {setpoint_ms:.2} ms").fg(AIM));
+    }
+    if let Some(max_ms) = board.about.target_max_ms {
+        spans.push(format!("  at most {max_ms:.1} ms").fg(BOUND));
+    }
+    Line::from(spans)
+}
+
+fn setpoint_ms(board: &Board) -> Option<f64> {
+    board.last.map(|row| row.setpoint_ms).filter(|ms| ms.is_finite())
+}
+
+fn discards(board: &Board) -> Line<'static> {
+    let (now, total, seconds) = (board.now(), &board.total, board.now_s());
+    let entry = |what: &str, now: u64, total: u64| {
+        let text = format!("{what} {:.0}/s ({total})   ", now as f64 / seconds);
+        if now > 0 { text.fg(BOUND) } else { Span::from(text) }
+    };
+    Line::from(vec![
+        name("Discards"),
+        entry("drops", now.drops, total.drops),
+        entry("overflows", now.overflows, total.overflows),
+        entry("marks", now.marks, total.marks),
+        "(total)".into(),
+    ])
+}
+
+fn state(board: &Board) -> Line<'static> {
+    let state = board.last.map_or(0, |row| row.table_state);
+    Line::from(vec![name("State"), words::state(state, board.is_steered()).into()])
+}
+
+fn is_virtual(board: &Board) -> bool {
+    board.last.is_some_and(|row| row.virtual_rate_bps > 0.0)
+}
+
+fn virtual_queue(board: &Board) -> Line<'static> {
+    let row = board.last.unwrap_or_default();
+    let (backlog, rate) = (words::bytes(row.virtual_backlog_bytes), words::rate(row.virtual_rate_bps));
+    Line::from(vec![name("Virtual"), format!("backlog {backlog}, served at {rate}").into()])
+}
+
+fn draw_moves(frame: &mut Frame, board: &Board, area: Rect) {
+    let mut lines = vec![Line::from("Last moves of the set point".bold())];
+    if board.moves.is_empty() {
+        lines.push(Line::from("  none yet".fg(Color::DarkGray)));
+    }
+    lines.extend(board.moves.iter().map(movement));
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn movement(event: &SteeringEvent) -> Line<'static> {
+    Line::from(vec![
+        format!(" {:7.1} s  ", event.t_s).into(),
+        format!("{:12}", event.rule).fg(AIM),
+        format!("{:24}", words::movement(event)).into(),
+        words::rates(event).fg(Color::DarkGray),
+    ])
+}
+
+fn hint(ending: bool) -> Line<'static> {
+    if ending {
+        Line::from("Ending and putting everything back; Ctrl-C once more ends at once".fg(BOUND))
+    } else {
+        Line::from("Ctrl-C ends".fg(Color::DarkGray))
+    }
+}
+
+type Points = Vec<(f64, f64)>;
+
+/// Points of a chart: seconds before now, and a value.
+fn points(board: &Board, value: impl Fn(&Step) -> Option<f64>) -> Points {
+    let now_s = board.last.map_or(0.0, |row| row.t_s);
+    let point = |step: &Step| value(step).filter(|v| v.is_finite()).map(|v| (step.t_s - now_s, v));
+    board.steps.iter().filter_map(point).collect()
+}
+
+/// A level over the whole chart.
+fn level(value: f64) -> Points {
+    vec![(-REACH_S, value), (0.0, value)]
+}
+
+fn draw_throughput(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
+    let delivered = points(board, |step| Some(step.sum.delivered_bps() / 1e6));
+    let rate = board.about.rate_bps / 1e6;
+    let mut series = Vec::new();
+    if let Some((low, target)) = board.about.utilization.filter(|_| rate > 0.0) {
+        series.push((BOUND, level(low * rate)));
+        if target < 1.0 {
+            series.push((AIM, level(target * rate)));
+        }
+    }
+    let top = highest(&delivered).max(rate);
+    series.push((MEASURED, delivered));
+    let lowest = series.iter().flat_map(|s| &s.1).map(|p| p.1).fold(top, f64::min);
+    let panel = Panel { header: throughput(board), unit: "Mbit/s", bounds: zoomed(lowest, round_up(top)) };
+    panel.draw(frame, &series, look, area);
+}
+
+fn draw_delay(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
+    let largest = points(board, |step| Some(step.sum.delay_max_ms));
+    let mean = points(board, |step| step.sum.delay_mean_ms());
+    let setpoint = points(board, |step| Some(step.setpoint_ms));
+    let bound = board.about.target_max_ms;
+    let top = [highest(&largest), highest(&setpoint), bound.unwrap_or(0.0)].into_iter().fold(0.0, f64::max);
+    // Where points share a cell, the last series gives the colour.
+    let mut series = vec![(LARGEST, largest)];
+    series.extend(bound.map(|ms| (BOUND, level(ms))));
+    series.push((AIM, setpoint));
+    series.push((MEASURED, mean));
+    let panel = Panel { header: delay(board), unit: "ms", bounds: [0.0, round_up(top)] };
+    panel.draw(frame, &series, look, area);
+}
+
+fn highest(points: &Points) -> f64 {
+    points.iter().map(|p| p.1).fold(0.0, f64::max)
+}
+
+/// A line of numbers and, where there is room, a chart below it.
+struct Panel<'a> {
+    header: Line<'a>,
+    unit: &'a str,
+    bounds: [f64; 2],
+}
+
+impl Panel<'_> {
+    fn draw(self, frame: &mut Frame, series: &[(Color, Points)], look: &Look, area: Rect) {
+        let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+        frame.render_widget(self.header, head);
+        if body.height < 2 {
+            return;
+        }
+        let dataset = |(color, points)| {
+            Dataset::default().marker(look.marker).graph_type(GraphType::Line).style(color).data(points)
+        };
+        let datasets = series.iter().map(|(color, points)| dataset((*color, points)));
+        let unit = if body.height < 5 { "" } else { self.unit };
+        let labels = [label(self.bounds[0]), format!("{unit:>LABEL_WIDTH$}"), label(self.bounds[1])];
+        let y_axis = Axis::default().style(Color::DarkGray).bounds(self.bounds).labels(labels);
+        let chart = Chart::new(datasets.collect())
+            .legend_position(None)
+            .x_axis(Axis::default().bounds([-REACH_S, 0.0]))
+            .y_axis(y_axis);
+        frame.render_widget(chart, body);
+    }
+}
+
+/// Bounds that show what happens near the top, if nothing happens below.
+fn zoomed(lowest: f64, top: f64) -> [f64; 2] {
+    const FLOORS: [f64; 3] = [0.9, 0.8, 0.5];
+    let floor = FLOORS.into_iter().find(|floor| lowest > floor * top).unwrap_or(0.0);
+    [floor * top, top]
+}
+
+/// A number beside a chart.
+fn label(value: f64) -> String {
+    // Products such as 0.9 * 1.2 are not round.
+    let round = (value * 1e4).round() / 1e4;
+    let number = if round >= 100_000.0 { format!("{:.0}k", round / 1e3) } else { format!("{round}") };
+    format!("{number:>LABEL_WIDTH$}")
+}
+
+/// The next round number, so that the scale stands still while values move.
+fn round_up(value: f64) -> f64 {
+    const ROUND: [f64; 8] = [1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0];
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    let factor = ROUND.into_iter().find(|factor| factor * power >= value * 0.999_999).unwrap_or(10.0);
+    factor * power
+}

@@ -1,0 +1,186 @@
+//! Pictures of the live view, and its use on a real terminal.
+
+use super::board::{Board, MOVES_MAX, Sum};
+use super::draw::{Look, draw};
+use super::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::symbols::Marker;
+use std::time::Duration;
+
+fn about() -> About {
+    About {
+        title: "Two flows share 100 Mbit/s".into(),
+        aqm: "gsp, steered".into(),
+        rate_bps: 100e6,
+        utilization: Some((0.9, 0.95)),
+        target_max_ms: Some(20.0),
+    }
+}
+
+/// A made-up row: the rate sways, the delay is a sawtooth, the set point falls.
+fn row(number: u32) -> LinkSample {
+    let t_s = f64::from(number + 1) * 0.1;
+    LinkSample {
+        t_s,
+        arrived_bps: 96e6,
+        delivered_bps: 92e6 + 4e6 * (t_s / 3.0).sin(),
+        delay_mean_ms: 2.0 + t_s % 5.0,
+        delay_max_ms: 4.0 + 2.0 * (t_s % 5.0),
+        backlog_bytes: 50_000,
+        setpoint_ms: 10.0 - t_s / 10.0,
+        drops: u64::from(number % 10 == 0),
+        marks: u64::from(number % 5 == 0),
+        table_state: 3,
+        ..LinkSample::default()
+    }
+}
+
+fn event(number: u32) -> SteeringEvent {
+    let from = 10.0 - f64::from(number) / 10.0;
+    SteeringEvent {
+        t_s: f64::from(number),
+        link: "a_to_b".into(),
+        rule: if number % 4 == 0 { "to virtual" } else { "lower" }.into(),
+        from,
+        to: from - 0.1,
+        unit: "ms".into(),
+        measured: vec![("rate_bps".into(), 94.3e6), ("rate_avg_bps".into(), 93.9e6)],
+    }
+}
+
+fn board(about: About, rows: u32, length_s: Option<f64>) -> Board {
+    let mut board = Board::new(about);
+    let samples: Vec<_> = (0..rows).map(row).collect();
+    let events: Vec<_> = (1..=rows / 10).map(event).collect();
+    board.take(f64::from(rows) * 0.1, length_s, &samples, &events);
+    board
+}
+
+fn picture(board: &Board, width: u16, height: u16) -> String {
+    let look = Look { marker: Marker::Braille };
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, board, &look, false)).unwrap();
+    let cells = terminal.backend().buffer().content();
+    let line = |row: &[ratatui::buffer::Cell]| row.iter().map(|c| c.symbol()).collect::<String>();
+    cells.chunks(usize::from(width)).map(|row| line(row).trim_end().to_string() + "\n").collect()
+}
+
+/// Compares with a picture in `golden/`; `WEIR_GOLDEN=write` writes it anew.
+fn check(name: &str, picture: &str) {
+    let path = format!("{}/src/live/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("WEIR_GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::write(&path, picture).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(golden == picture, "{path} shows\n{golden}\nbut the view is now\n{picture}");
+}
+
+#[test]
+fn a_steered_run_on_80_by_24() {
+    check("steered_80x24", &picture(&board(about(), 450, Some(60.0)), 80, 24));
+}
+
+#[test]
+fn a_steered_run_on_120_by_40() {
+    check("steered_120x40", &picture(&board(about(), 450, Some(60.0)), 120, 40));
+}
+
+#[test]
+fn a_run_with_the_virtual_queue_in_charge() {
+    let mut board = board(about(), 800, Some(120.0));
+    let virtual_row = LinkSample { virtual_backlog_bytes: 12_345, virtual_rate_bps: 93e6, ..row(800) };
+    board.take(80.1, Some(120.0), &[virtual_row], &[]);
+    let picture = picture(&board, 80, 24);
+    assert!(picture.contains("Virtual     backlog 12.3 kB, served at 93.0 Mbit/s"), "{picture}");
+}
+
+#[test]
+fn an_unshaped_run_without_end_or_policy() {
+    let about = About { title: "eth0 <-> eth1".into(), aqm: "tail_drop".into(), ..About::default() };
+    let mut board = Board::new(about);
+    let plain = |n| LinkSample { setpoint_ms: f64::NAN, table_state: 0, ..row(n) };
+    board.take(3723.4, None, &(0..30).map(plain).collect::<Vec<_>>(), &[]);
+    check("unsteered_80x24", &picture(&board, 80, 24));
+}
+
+#[test]
+fn before_the_first_sample() {
+    let mut board = Board::new(about());
+    board.take(-0.4, Some(30.0), &[], &[]);
+    let picture = picture(&board, 80, 24);
+    assert!(picture.contains("starts in 0.4 s") && picture.contains("none yet"), "{picture}");
+}
+
+#[test]
+fn every_size_of_terminal_can_be_drawn_on() {
+    let board = board(about(), 100, Some(60.0));
+    for (width, height) in [(1, 1), (10, 3), (59, 24), (60, 15), (80, 14), (81, 25), (300, 100)] {
+        picture(&board, width, height);
+    }
+    assert!(picture(&board, 40, 6).contains("Ctrl-C ends"));
+}
+
+#[test]
+fn control_characters_in_a_title_do_not_reach_the_terminal() {
+    let about = About { title: "a\u{1b}[31mb\nc".into(), ..about() };
+    let picture = picture(&board(about, 10, None), 80, 24);
+    assert!(!picture.contains('\u{1b}') && picture.lines().count() == 24, "{picture}");
+}
+
+#[test]
+fn a_board_keeps_a_minute_and_the_last_moves() {
+    let board = board(about(), 3000, None);
+    assert!(board.steps.len() <= 242, "{}", board.steps.len());
+    assert_eq!(board.moves.len(), MOVES_MAX);
+    assert_eq!(board.moves[0].t_s, 300.0, "newest first");
+    assert_eq!((board.total.drops, board.now().drops), (300, 1));
+    assert!((board.now_s() - 1.0).abs() < 0.01, "{}", board.now_s());
+}
+
+#[test]
+fn a_mean_delay_counts_packets_and_not_periods() {
+    let mut sum = Sum::default();
+    assert_eq!(sum.delay_mean_ms(), None);
+    for (delivered_bps, delay_mean_ms) in [(3e6, 1.0), (0.0, 0.0), (1e6, 5.0)] {
+        sum.add(&LinkSample { delivered_bps, delay_mean_ms, ..LinkSample::default() });
+    }
+    assert_eq!(sum.delay_mean_ms(), Some(2.0));
+}
+
+#[test]
+fn lines_say_what_they_know() {
+    let mut sum = Sum::default();
+    sum.add(&row(0));
+    let line = words::period_line(2.0, Some(30.0), &sum, &row(0), 100e6);
+    assert_eq!(
+        line,
+        "   2.0 of 30 s    92.1 Mbit/s (92.1 %)   delay   2.10, max 4.20 ms  set point   9.99 ms  \
+         drops 1, overflows 0, marks 1  state 3"
+    );
+    assert_eq!(
+        words::event_line(&event(4)),
+        "    4.00 s  a_to_b  to virtual: 9.600 -> 9.500 ms  rate 94.3, average 93.9 Mbit/s"
+    );
+}
+
+/// Feeds a view as a run does, for whoever wants to see it on a terminal:
+/// `WEIR_VIEW_S=20 cargo test -p weir-cli --bin weir -- --ignored --nocapture live_view`.
+#[test]
+#[ignore = "for the eye"]
+fn live_view() {
+    let length_s: f64 = std::env::var("WEIR_VIEW_S").ok().and_then(|s| s.parse().ok()).unwrap_or(10.0);
+    let panics = std::env::var_os("WEIR_VIEW_PANIC").is_some();
+    let mut view = View::new(about(), &Output::new(false));
+    let stop = interrupted();
+    for number in 0..(length_s * 10.0) as u32 {
+        std::thread::sleep(Duration::from_millis(100));
+        let events = if number % 20 == 19 { vec![event(number / 10)] } else { Vec::new() };
+        view.update(f64::from(number) * 0.1, Some(length_s), &[row(number)], &events);
+        assert!(!panics || number < 20, "a panic, as asked for");
+        // An end that takes its time, so that a second Ctrl-C finds it.
+        if stop.load(Ordering::Relaxed) && number % 30 == 29 {
+            break;
+        }
+    }
+}
