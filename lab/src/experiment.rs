@@ -97,9 +97,10 @@ fn run_on(
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());
     let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { epoch, period })?;
     let run = Run { scenario, epoch, looping, traffic, sampler };
-    let recording = run.watch_and_finish(watch);
+    let mut recording = run.watch_and_finish(watch)?;
+    recording.summary.warnings.extend(testbed.wire_losses()?.warning());
     testbed.close()?;
-    recording
+    Ok(recording)
 }
 
 /// Which processors do what.

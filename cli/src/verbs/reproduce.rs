@@ -79,6 +79,8 @@ const FIGURE_8: [(&str, &str); 1] =
 const QUICK: [(&str, &str); 3] =
     [("link.rate", "200Mbit/s"), ("run.duration", "24s"), ("run.warmup", "9s")];
 const QUICK_FLOWS: [u32; 2] = [2, 36];
+/// In a short run steering must not remember its start for ten seconds.
+const QUICK_STEERED: [(&str, &str); 2] = [("policy.memory_rate", "2s"), ("policy.memory_depth", "2s")];
 
 /// One point of a figure.
 #[derive(Serialize)]
@@ -136,7 +138,8 @@ fn scenarios(arguments: &Arguments) -> Result<Vec<Scenario>, Failure> {
     for (name, text) in files {
         let mut document = Document::parse(name, text).map_err(Failure::input)?;
         if arguments.quick {
-            for (key, value) in QUICK {
+            let steered = QUICK_STEERED.iter().filter(|_| document.has_table("policy"));
+            for (key, value) in QUICK.iter().chain(steered).copied().collect::<Vec<_>>() {
                 document.set(key, value).map_err(Failure::input)?;
             }
         }
