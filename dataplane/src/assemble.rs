@@ -1,8 +1,8 @@
 //! Builds a direction for the algorithm that the configuration names.
 
+use crate::Error;
 use crate::meter::{Meter, Status};
 use crate::pipe::{Direction, Held, Pipe, Shape};
-use crate::Error;
 use rtrb::Producer;
 use weir_aqm::{Algorithm, Aqm, Visitor};
 use weir_queue::{Limits, Single};

@@ -6,8 +6,8 @@
 
 use crate::{Error, Mode};
 use libbpf_rs::{
-    ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, TC_INGRESS, TcHook, TcHookBuilder,
-    Xdp, XdpFlags,
+    ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, TC_INGRESS, TcHook, TcHookBuilder, Xdp,
+    XdpFlags,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;

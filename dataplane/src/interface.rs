@@ -206,12 +206,8 @@ impl Journal {
     /// An empty journal. Kept in memory only if `persistent` is false, as in namespaces that die anyway.
     pub fn open(persistent: bool) -> Result<Journal, Error> {
         let pid = std::process::id();
-        let content = Content {
-            pid,
-            started: start_time(pid).unwrap_or(0),
-            netns: this_netns(),
-            records: Vec::new(),
-        };
+        let content =
+            Content { pid, started: start_time(pid).unwrap_or(0), netns: this_netns(), records: Vec::new() };
         let path = if persistent {
             fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
             Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
@@ -284,6 +280,11 @@ impl Drop for Journal {
 }
 
 impl Content {
+    /// Whether its run was killed, and its interfaces are in this network namespace.
+    fn is_stale(&self) -> bool {
+        start_time(self.pid) != Some(self.started) && self.netns == this_netns()
+    }
+
     fn restore(&self) -> Vec<String> {
         let present = |r: &&Record| r.interface.exists();
         self.records.iter().rev().filter(present).map(restore_one).collect()
@@ -320,14 +321,21 @@ pub fn restore_stale() -> Vec<String> {
             said.push(format!("{}: not a journal; left alone", path.display()));
             continue;
         };
-        let is_alive = start_time(content.pid) == Some(content.started);
-        if is_alive || content.netns != this_netns() {
+        if !content.is_stale() {
             continue;
         }
         said.extend(content.restore());
         let _ = fs::remove_file(&path);
     }
     said
+}
+
+/// Journals that [`restore_stale`] would undo and remove.
+pub fn stale_journals() -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(JOURNALS) else { return Vec::new() };
+    let content = |path: &PathBuf| serde_json::from_slice::<Content>(&fs::read(path).ok()?).ok();
+    let stale = |path: &PathBuf| content(path).is_some_and(|c| c.is_stale());
+    entries.flatten().map(|e| e.path()).filter(stale).collect()
 }
 
 /// When a process started, in clock ticks since boot; tells a process from a later one of the same id.

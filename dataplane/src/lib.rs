@@ -22,7 +22,7 @@ mod xsk;
 pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup};
 pub use headers::{Headers, Kind, complete_checksum, mark, read};
-pub use interface::{Interface, JOURNALS, list as interfaces, restore_stale};
+pub use interface::{Interface, JOURNALS, list as interfaces, restore_stale, stale_journals};
 pub use meter::Distribution;
 
 use frames::Frame;
@@ -129,8 +129,7 @@ mod tests {
 
     #[test]
     fn a_full_frame_counts_1538_1514_or_1500_bytes() {
-        let sizes =
-            [Accounting::Line, Accounting::Frame, Accounting::Ip].map(|a| charge(a, 1514, 14).get());
+        let sizes = [Accounting::Line, Accounting::Frame, Accounting::Ip].map(|a| charge(a, 1514, 14).get());
         assert_eq!(sizes, [1538, 1514, 1500]);
         assert_eq!(charge(Accounting::Line, 42, 14).get(), 84, "short frames are padded on the wire");
     }

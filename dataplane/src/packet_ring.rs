@@ -155,7 +155,8 @@ impl PacketRing {
             unsafe { std::slice::from_raw_parts(self.slot_at(self.rx_at).cast::<u8>().add(start), len) };
         let bytes = arena.bytes(frame);
         if tag > 0 {
-            let tpid = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+            let tpid =
+                if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
             bytes[..12].copy_from_slice(&data[..12]);
             bytes[12..14].copy_from_slice(&tpid.to_be_bytes());
             bytes[14..16].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());

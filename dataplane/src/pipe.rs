@@ -10,10 +10,10 @@ use crate::headers::{self, Headers, Kind};
 use crate::meter::{Meter, Status};
 use crate::port::Port;
 use crate::{Received, charge};
-use weir_scenario::Accounting;
 use std::collections::VecDeque;
 use weir_aqm::{Cause, Packet};
 use weir_queue::{Arrival, Counters, Discipline, Shaper};
+use weir_scenario::Accounting;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// What the queue stores.

@@ -93,6 +93,13 @@ impl Port {
         }
     }
 
+    /// Whether this thread polls the driver for frames; see [`Xsk::poll_driver`].
+    pub fn poll_driver(&mut self, on: bool) {
+        if let Rings::Xdp(sockets) = &mut self.rings {
+            sockets.iter_mut().for_each(|socket| socket.poll_driver(on));
+        }
+    }
+
     /// Frames the kernel or the ring lost before the loop saw them.
     pub fn lost(&self) -> u64 {
         match &self.rings {

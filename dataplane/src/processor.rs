@@ -28,8 +28,7 @@ impl Claim {
         let core = core.is_some_and(stay_on);
         let parameters = libc::sched_param { sched_priority: FIFO_PRIORITY };
         // SAFETY: the pointer is to a valid parameter block.
-        let realtime =
-            realtime && unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0 };
+        let realtime = realtime && unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0 };
         Claim { realtime, core, nap_due: Time::ZERO }
     }
 

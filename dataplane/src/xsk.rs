@@ -22,6 +22,11 @@ const KICKS_MAX: u32 = 16;
 /// `XDP_MAX_TX_SKB_BUDGET` of Linux 6.17: frames sent in one call in copy mode.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
+/// Frames the driver hands over in one poll that the loop makes itself.
+const POLL_BUDGET: libc::c_int = 64;
+/// Any value but zero: calls never wait, so the time is not used.
+const POLL_US: libc::c_int = 20;
+
 /// One ring: indices shared with the kernel and an array of `T`.
 struct Ring<T> {
     producer: *const AtomicU32,
@@ -118,16 +123,27 @@ pub struct Xsk {
     fill: Ring<u64>,
     completion: Ring<u64>,
     fd: OwnedFd,
+    /// Whether calls poll the driver.
+    polls: bool,
 }
 
 // SAFETY: the rings are used by one thread at a time; the kernel's side is synchronised by the indices.
 unsafe impl Send for Xsk {}
 
 fn set_option<T>(fd: RawFd, name: libc::c_int, value: &T) -> Result<(), std::io::Error> {
+    set_option_of(libc::SOL_XDP, fd, name, value)
+}
+
+fn set_option_of<T>(
+    level: libc::c_int,
+    fd: RawFd,
+    name: libc::c_int,
+    value: &T,
+) -> Result<(), std::io::Error> {
     // SAFETY: the pointer and length describe `value`.
     let code = unsafe {
         let pointer: *const T = value;
-        libc::setsockopt(fd, libc::SOL_XDP, name, pointer.cast(), size_of::<T>() as libc::socklen_t)
+        libc::setsockopt(fd, level, name, pointer.cast(), size_of::<T>() as libc::socklen_t)
     };
     if code == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
@@ -177,13 +193,7 @@ impl Xsk {
         // SAFETY: the pointers describe `offsets`, which the kernel fills up to `len`.
         let code = unsafe {
             let pointer: *mut libc::xdp_mmap_offsets = &mut offsets;
-            libc::getsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_XDP,
-                libc::XDP_MMAP_OFFSETS,
-                pointer.cast(),
-                &mut len,
-            )
+            libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, pointer.cast(), &mut len)
         };
         if code != 0 {
             return Err(std::io::Error::last_os_error());
@@ -193,10 +203,10 @@ impl Xsk {
         Ok(Xsk {
             rx: Ring::map(raw, &offsets.rx, libc::XDP_PGOFF_RX_RING as u64).map_err(io)?,
             tx: Ring::map(raw, &offsets.tx, libc::XDP_PGOFF_TX_RING as u64).map_err(io)?,
-            fill: Ring::map(raw, &offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as u64).map_err(io)?,
-            completion: Ring::map(raw, &offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as u64)
-                .map_err(io)?,
+            fill: Ring::map(raw, &offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING).map_err(io)?,
+            completion: Ring::map(raw, &offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING).map_err(io)?,
             fd,
+            polls: false,
         })
     }
 
@@ -232,8 +242,22 @@ impl Xsk {
         self.fd.as_raw_fd()
     }
 
+    /// Whether this thread polls the driver itself while it takes frames. That saves the processors on which
+    /// frames arrive the work, and does it here.
+    pub fn poll_driver(&mut self, on: bool) {
+        let set = |name, value: libc::c_int| set_option_of(libc::SOL_SOCKET, self.fd(), name, &value).is_ok();
+        // Kernels before 5.11 do not know these; frames then come as they always do.
+        self.polls = set(libc::SO_PREFER_BUSY_POLL, libc::c_int::from(on))
+            && set(libc::SO_BUSY_POLL_BUDGET, POLL_BUDGET)
+            && set(libc::SO_BUSY_POLL, if on { POLL_US } else { 0 })
+            && on;
+    }
+
     /// Takes received frames, at most as many as `out` has room for.
     pub fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
+        if self.polls && self.rx.available() == 0 {
+            self.enter_kernel();
+        }
         let room = (out.capacity() - out.len()) as u32;
         let n = self.rx.available().min(room);
         for i in 0..n {
@@ -262,11 +286,16 @@ impl Xsk {
             self.fill.publish();
         }
         if self.fill.needs_wakeup() {
-            // SAFETY: no buffers are passed.
-            unsafe {
-                let null = std::ptr::null_mut();
-                libc::recvfrom(self.fd(), null, 0, libc::MSG_DONTWAIT, null.cast(), null.cast());
-            }
+            self.enter_kernel();
+        }
+    }
+
+    /// Wakes the driver, or polls it.
+    fn enter_kernel(&self) {
+        // SAFETY: no buffers are passed.
+        unsafe {
+            let null = std::ptr::null_mut();
+            libc::recvfrom(self.fd(), null, 0, libc::MSG_DONTWAIT, null.cast(), null.cast());
         }
     }
 

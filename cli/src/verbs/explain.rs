@@ -73,13 +73,25 @@ fn policy() -> Explanation {
 
 /// The rules of the steering law, as their names stand in events and traces, with what makes them act.
 const RULES: [(&str, &str); 7] = [
-    ("lower", "the delay did not dip as deep as the set point is high: the standing part is taken off (Alg. 1)"),
-    ("raise", "the queue ran empty after a signal and both rates lie below utilization_low: the set point is \
-               doubled, and the signal that was due is withheld (Alg. 2)"),
+    (
+        "lower",
+        "the delay did not dip as deep as the set point is high: the standing part is taken off (Alg. 1)",
+    ),
+    (
+        "raise",
+        "the queue ran empty after a signal and both rates lie below utilization_low: the set point is \
+               doubled, and the signal that was due is withheld (Alg. 2)",
+    ),
     ("to virtual", "both rates lie above utilization_target: the set point falls by a factor (Alg. 3)"),
     ("virtual on", "the set point reached virtual_target: the virtual queue takes over (Alg. 3)"),
-    ("rate down", "the average rate lies above utilization_target: the virtual queue is served slower (Alg. 3)"),
-    ("rate up", "the virtual queue ran empty and the rates lie below utilization_low: it is served faster (Alg. 4)"),
+    (
+        "rate down",
+        "the average rate lies above utilization_target: the virtual queue is served slower (Alg. 3)",
+    ),
+    (
+        "rate up",
+        "the virtual queue ran empty and the rates lie below utilization_low: it is served faster (Alg. 4)",
+    ),
     ("virtual off", "the virtual queue is as fast as the link again: the real queue takes over (Alg. 4)"),
 ];
 
@@ -157,7 +169,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         POLICY => policy(),
         name => weir_aqm::visit(name, Explain).ok_or_else(|| {
             let known = weir_aqm::names().join(", ");
-            Failure::input(format!("there is no algorithm `{name}`: name one of {known}, {POLICY}, {STEERING}"))
+            Failure::input(format!(
+                "there is no algorithm `{name}`: name one of {known}, {POLICY}, {STEERING}"
+            ))
         })?,
     };
     output.result(&explanation, || show(&explanation));

@@ -76,8 +76,7 @@ const FIGURE_8: [(&str, &str); 1] =
 
 /// What the short form changes: the host has no part in the result at this rate, CUBIC's epochs are short,
 /// and both ends of the range of flows are kept.
-const QUICK: [(&str, &str); 3] =
-    [("link.rate", "200Mbit/s"), ("run.duration", "24s"), ("run.warmup", "9s")];
+const QUICK: [(&str, &str); 3] = [("link.rate", "200Mbit/s"), ("run.duration", "24s"), ("run.warmup", "9s")];
 const QUICK_FLOWS: [u32; 2] = [2, 36];
 /// In a short run steering must not remember its start for ten seconds.
 const QUICK_STEERED: [(&str, &str); 2] = [("policy.memory_rate", "2s"), ("policy.memory_depth", "2s")];
@@ -371,7 +370,10 @@ impl Results<'_> {
             let values = self.values(series, flows, of);
             let (min, max) =
                 values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-            FigurePoint { value: self.mean(series, flows, of), range: (values.len() > 1).then_some((min, max)) }
+            FigurePoint {
+                value: self.mean(series, flows, of),
+                range: (values.len() > 1).then_some((min, max)),
+            }
         };
         let curve = |name: &String| FigureSeries {
             name: name.clone(),
@@ -433,7 +435,8 @@ fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Pa
     };
     let labels: Vec<_> = results.points.iter().map(run).collect();
     let runs = results.points.iter().zip(&labels);
-    let runs = runs.map(|(p, (label, policy))| html::PageRun { label, recording: &p.recording, policy: *policy });
+    let runs =
+        runs.map(|(p, (label, policy))| html::PageRun { label, recording: &p.recording, policy: *policy });
     let page = html::Page { title: &title, runs: runs.collect(), claims, notes: &notes };
     write_atomic(folder.join("report.html"), html::page(&page))?;
     for point in &results.points {
