@@ -227,8 +227,13 @@ fn points(board: &Board, value: impl Fn(&Step) -> Option<f64>) -> Points {
 }
 
 /// A level over the whole chart.
-fn level(value: f64) -> Points {
-    vec![(-REACH_S, value), (0.0, value)]
+fn level(board: &Board, value: f64) -> Points {
+    vec![(-reach_s(board), value), (0.0, value)]
+}
+
+/// How far back the charts of a run reach: a short one fills them.
+fn reach_s(board: &Board) -> f64 {
+    board.length_s.unwrap_or(REACH_S).clamp(1.0, REACH_S)
 }
 
 fn draw_throughput(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
@@ -236,15 +241,20 @@ fn draw_throughput(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
     let rate = board.about.rate_bps / 1e6;
     let mut series = Vec::new();
     if let Some((low, target)) = board.about.utilization.filter(|_| rate > 0.0) {
-        series.push((BOUND, level(low * rate)));
+        series.push((BOUND, level(board, low * rate)));
         if target < 1.0 {
-            series.push((AIM, level(target * rate)));
+            series.push((AIM, level(board, target * rate)));
         }
     }
     let top = highest(&delivered).max(rate);
     series.push((MEASURED, delivered));
     let lowest = series.iter().flat_map(|s| &s.1).map(|p| p.1).fold(top, f64::min);
-    let panel = Panel { header: throughput(board), unit: "Mbit/s", bounds: zoomed(lowest, round_up(top)) };
+    let panel = Panel {
+        header: throughput(board),
+        unit: "Mbit/s",
+        bounds: zoomed(lowest, round_up(top)),
+        reach_s: reach_s(board),
+    };
     panel.draw(frame, &series, look, area);
 }
 
@@ -256,10 +266,11 @@ fn draw_delay(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
     let top = [highest(&largest), highest(&setpoint), bound.unwrap_or(0.0)].into_iter().fold(0.0, f64::max);
     // Where points share a cell, the last series gives the colour.
     let mut series = vec![(LARGEST, largest)];
-    series.extend(bound.map(|ms| (BOUND, level(ms))));
+    series.extend(bound.map(|ms| (BOUND, level(board, ms))));
     series.push((AIM, setpoint));
     series.push((MEASURED, mean));
-    let panel = Panel { header: delay(board), unit: "ms", bounds: [0.0, round_up(top)] };
+    let panel =
+        Panel { header: delay(board), unit: "ms", bounds: [0.0, round_up(top)], reach_s: reach_s(board) };
     panel.draw(frame, &series, look, area);
 }
 
@@ -272,6 +283,7 @@ struct Panel<'a> {
     header: Line<'a>,
     unit: &'a str,
     bounds: [f64; 2],
+    reach_s: f64,
 }
 
 impl Panel<'_> {
@@ -290,7 +302,7 @@ impl Panel<'_> {
         let y_axis = Axis::default().style(Color::DarkGray).bounds(self.bounds).labels(labels);
         let chart = Chart::new(datasets.collect())
             .legend_position(None)
-            .x_axis(Axis::default().bounds([-REACH_S, 0.0]))
+            .x_axis(Axis::default().bounds([-self.reach_s, 0.0]))
             .y_axis(y_axis);
         frame.render_widget(chart, body);
     }

@@ -9,7 +9,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
 use rustix::process::getpgrp;
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
@@ -131,7 +131,8 @@ pub fn restore() {
     wait_for_pen();
     let mut stdout = io::stdout();
     if let Ok(mut file) = stdout.as_fd().try_clone_to_owned().map(File::from) {
-        let _ = execute!(file, LeaveAlternateScreen, Show);
+        // Some terminals, resized meanwhile, mix what is left on one screen into the other.
+        let _ = execute!(file, Clear(ClearType::All), LeaveAlternateScreen, Show);
     }
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {

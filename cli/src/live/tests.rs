@@ -105,6 +105,11 @@ fn an_unshaped_run_without_end_or_policy() {
 }
 
 #[test]
+fn a_short_run_fills_the_charts() {
+    check("short_80x24", &picture(&board(about(), 100, Some(12.0)), 80, 24));
+}
+
+#[test]
 fn before_the_first_sample() {
     let mut board = Board::new(about());
     board.take(-0.4, Some(30.0), &[], &[]);
