@@ -32,42 +32,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(10);
 /// A gap between turns above this counts as a stall of the host.
 const STALL: Duration = Duration::from_millis(1);
 
-/// How often it is decided who polls the drivers.
-const POLLING_PERIOD: Duration = Duration::from_millis(10);
-/// Share of idle time above which a busy loop polls the drivers itself, and below which it leaves that to
-/// the processors on which frames arrive.
-const POLLING_IDLE: [f64; 2] = [0.5, 0.2];
-
-/// Decides who polls the drivers: this thread as long as it has time to spare, else the kernel.
-#[derive(Default)]
-struct Polling {
-    on: bool,
-    idle: Duration,
-    since: Time,
-}
-
-impl Polling {
-    /// A turn from `last` to `now`, and whether there was anything to do; says what is to change.
-    fn note(&mut self, last: Time, now: Time, worked: bool) -> Option<bool> {
-        if !worked {
-            self.idle += now.since(last);
-        }
-        let span = now.since(self.since);
-        if span < POLLING_PERIOD {
-            return None;
-        }
-        let share = self.idle.as_secs_f64() / span.as_secs_f64();
-        (self.idle, self.since) = (Duration::ZERO, now);
-        let wanted = if self.on { share > POLLING_IDLE[1] } else { share > POLLING_IDLE[0] };
-        let changes = wanted != self.on;
-        self.on = wanted;
-        if std::env::var_os("WB_DEBUG").is_some() {
-            eprintln!("idle {share:.3} on {}", self.on);
-        }
-        changes.then_some(wanted)
-    }
-}
-
 /// What the loop is to be.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -281,27 +245,17 @@ impl Loop {
         let mut sample_due = self.origin + self.setup.sample;
         let mut presence_due = last + PRESENCE;
         let measured = self.setup.window(self.origin);
-        let mut polling = Polling { since: last, ..Polling::default() };
-        let mut worked = true;
-        let force = std::env::var("WB_POLL").ok();
-        if force.as_deref() == Some("always") {
-            self.ports.iter_mut().for_each(|port| port.poll_driver(true));
-        }
+        self.ports.iter_mut().for_each(Port::poll_driver_if_deferred);
         while !stop.load(Ordering::Relaxed) {
             let now = clock();
             if measured.contains(now) {
                 self.note_gap(now.since(last));
             }
-            if self.setup.busy && force.is_none() {
-                if let Some(on) = polling.note(last, now, worked) {
-                    self.ports.iter_mut().for_each(|port| port.poll_driver(on));
-                }
-            }
             last = now;
             for guard in &self.guards {
                 guard.beat(now);
             }
-            worked = self.turn(now, &mut batch)?;
+            let worked = self.turn(now, &mut batch)?;
             if now >= sample_due {
                 sample_due = now.max(sample_due) + self.setup.sample;
                 self.pipes.iter_mut().for_each(|pipe| pipe.sample(now));
@@ -543,7 +497,8 @@ fn build_pipes(setup: &Setup, frame_max: [u32; 2], origin: Time) -> Result<Pipes
             frame_max: frame_max[1 - index],
             meter: Meter::new(origin, setup.window(origin), sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
-            now: origin,
+            // The run may begin later than the link: packets pass from now on.
+            now: clock(),
             seed: index as u64,
         };
         assemble.run().map(|pipe| (pipe, samples, moves))

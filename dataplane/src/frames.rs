@@ -36,6 +36,9 @@ impl Arena {
         if base == libc::MAP_FAILED {
             return Err(Error::os(format!("cannot allocate {} MiB for frames", size >> 20)));
         }
+        // A fork copies pages that the kernel has pinned at once, all of them: children are not to have it.
+        // SAFETY: the region was just mapped with this size.
+        unsafe { libc::madvise(base, size, libc::MADV_DONTFORK) };
         let base = NonNull::new(base.cast()).expect("a successful mmap is not null");
         Ok(Arena { base, chunk, count, free: (0..count).rev().collect() })
     }

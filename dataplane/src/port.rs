@@ -29,6 +29,14 @@ pub struct Port {
 /// Frames that may wait for the ring; when so many wait the queues are held back.
 const WAITING_MAX: usize = RING as usize;
 
+/// Whether the kernel leaves it to a busy program to take an interface's frames, for some time.
+fn defers_interrupts(name: &str) -> bool {
+    ["napi_defer_hard_irqs", "gro_flush_timeout"].iter().all(|setting| {
+        let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{setting}"));
+        text.is_ok_and(|t| t.trim().parse::<u64>().is_ok_and(|n| n > 0))
+    })
+}
+
 impl Port {
     /// Opens AF_XDP sockets on all queues.
     pub fn xdp(interface: Interface, sockets: Vec<Xsk>) -> Result<Port, Error> {
@@ -93,10 +101,13 @@ impl Port {
         }
     }
 
-    /// Whether this thread polls the driver for frames; see [`Xsk::poll_driver`].
-    pub fn poll_driver(&mut self, on: bool) {
+    /// Polls the driver while taking frames if somebody set the interface to wait for that
+    /// (`napi_defer_hard_irqs` and `gro_flush_timeout`): otherwise each frame would wait for the timeout.
+    pub fn poll_driver_if_deferred(&mut self) {
         if let Rings::Xdp(sockets) = &mut self.rings {
-            sockets.iter_mut().for_each(|socket| socket.poll_driver(on));
+            if defers_interrupts(&self.interface.name) {
+                sockets.iter_mut().for_each(Xsk::poll_driver);
+            }
         }
     }
 

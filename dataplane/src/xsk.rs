@@ -7,7 +7,7 @@ use crate::frames::{Arena, Frame};
 use crate::{Error, Received};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 /// Entries of each ring.
 pub const RING: u32 = 4096;
@@ -23,7 +23,9 @@ const KICKS_MAX: u32 = 16;
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Frames the driver hands over in one poll that the loop makes itself.
-const POLL_BUDGET: libc::c_int = 64;
+const POLL_BUDGET: libc::c_int = 256;
+/// A driver that had nothing is left alone for so long: a call costs as much as several frames.
+const POLL_PAUSE: Duration = Duration::from_micros(10);
 /// Any value but zero: calls never wait, so the time is not used.
 const POLL_US: libc::c_int = 20;
 
@@ -123,8 +125,10 @@ pub struct Xsk {
     fill: Ring<u64>,
     completion: Ring<u64>,
     fd: OwnedFd,
-    /// Whether calls poll the driver.
+    /// Whether calls of the kernel poll the driver.
     polls: bool,
+    /// When the driver is polled next, unless it has something before.
+    poll_due: Time,
 }
 
 // SAFETY: the rings are used by one thread at a time; the kernel's side is synchronised by the indices.
@@ -207,6 +211,7 @@ impl Xsk {
             completion: Ring::map(raw, &offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING).map_err(io)?,
             fd,
             polls: false,
+            poll_due: Time::ZERO,
         })
     }
 
@@ -242,21 +247,23 @@ impl Xsk {
         self.fd.as_raw_fd()
     }
 
-    /// Whether this thread polls the driver itself while it takes frames. That saves the processors on which
-    /// frames arrive the work, and does it here.
-    pub fn poll_driver(&mut self, on: bool) {
+    /// From now on this thread polls the driver itself while it takes frames. That saves the processors on
+    /// which frames arrive the work, and does it here.
+    pub fn poll_driver(&mut self) {
         let set = |name, value: libc::c_int| set_option_of(libc::SOL_SOCKET, self.fd(), name, &value).is_ok();
         // Kernels before 5.11 do not know these; frames then come as they always do.
-        self.polls = set(libc::SO_PREFER_BUSY_POLL, libc::c_int::from(on))
+        self.polls = set(libc::SO_PREFER_BUSY_POLL, 1)
             && set(libc::SO_BUSY_POLL_BUDGET, POLL_BUDGET)
-            && set(libc::SO_BUSY_POLL, if on { POLL_US } else { 0 })
-            && on;
+            && set(libc::SO_BUSY_POLL, POLL_US);
     }
 
     /// Takes received frames, at most as many as `out` has room for.
     pub fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
-        if self.polls && self.rx.available() == 0 {
+        if self.polls && now >= self.poll_due && self.rx.available() == 0 {
             self.enter_kernel();
+            if self.rx.available() == 0 {
+                self.poll_due = now + POLL_PAUSE;
+            }
         }
         let room = (out.capacity() - out.len()) as u32;
         let n = self.rx.available().min(room);
