@@ -1,6 +1,7 @@
 //! One run of a scenario: namespaces, packet loop, traffic and samplers, from start to recording.
 
 use crate::error::{Error, Result};
+use crate::exclusive::exclusive;
 use crate::host;
 use crate::netns::{self, Testbed, TestbedConfig, in_netns};
 use crate::process::{SpawnOptions, set_affinity};
@@ -51,6 +52,7 @@ pub fn run(
     mode: Option<weir_dataplane::Mode>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
+    let _alone = exclusive(|| eprintln!("weir: waiting for another run on this machine to end"))?;
     let removed = netns::clean_stale()?;
     let cores = Cores::choose();
     // The sampler and this thread are not to disturb the loop.

@@ -11,6 +11,7 @@
 
 mod command;
 mod error;
+mod exclusive;
 pub mod experiment;
 pub mod host;
 pub mod netns;
@@ -22,6 +23,7 @@ pub mod tcpinfo;
 pub mod traffic;
 
 pub use error::Error;
+pub use exclusive::{Exclusive, exclusive};
 pub use experiment::{Progress, run};
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
