@@ -267,7 +267,8 @@ impl Loop {
                 }
             }
             if !worked {
-                self.rest(now);
+                // Time slept on purpose is no lateness.
+                last = now + self.rest(now);
             }
         }
         Ok(())
@@ -300,10 +301,12 @@ impl Loop {
         }
     }
 
-    /// Nothing to do: spins, or sleeps until a frame comes or a packet is due.
-    fn rest(&mut self, now: Time) {
+    /// Nothing to do: spins, or sleeps until a frame comes or a packet is due. Returns how long it slept on
+    /// purpose at most.
+    fn rest(&mut self, now: Time) -> Duration {
         if self.setup.busy {
-            return self.claim.idle(now);
+            self.claim.idle(now);
+            return Duration::ZERO;
         }
         let due = self.pipes.iter().filter_map(|p| p.next_event()).min();
         let sleep = due.map_or(SLEEP_MAX, |due| due.since(now).min(SLEEP_MAX));
@@ -316,6 +319,7 @@ impl Loop {
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: sleep.as_nanos() as libc::c_long };
         // SAFETY: the array holds `count` descriptors; no signal mask is passed.
         unsafe { libc::ppoll(fds.as_mut_ptr(), count as libc::nfds_t, &timeout, std::ptr::null()) };
+        sleep
     }
 
     fn bypassed(&self) -> u64 {
