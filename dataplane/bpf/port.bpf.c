@@ -3,7 +3,7 @@
 // What a port does with a frame before, during and after the life of the packet loop.
 //
 // While the loop's heartbeat is fresh, frames go to it: through AF_XDP (program `port_xdp`), or as copies
-// through AF_PACKET, in which case `port_tc` discards the originals. Once the heartbeat is stale (the loop
+// through AF_PACKET, in which case `port_tc` discards the originals and `port_copy` lets the copies through. Once the heartbeat is stale (the loop
 // hangs, was stopped or killed) `port_tc` sends every frame out of the peer port: the wire fails open.
 //
 // The few helpers and context fields used are declared here, so that no kernel or libbpf headers are needed.
@@ -106,6 +106,17 @@ int port_tc(void *skb)
 		return TC_ACT_SHOT;
 	__sync_fetch_and_add(&c->bypassed, 1);
 	return bpf_redirect(c->peer, 0);
+}
+
+// On the AF_PACKET socket. Frames that port_tc forwards must not wait there as copies, to be sent once more
+// when the loop takes over again.
+SEC("socket")
+int port_copy(void *skb)
+{
+	u32 key = 0;
+	struct control *c = bpf_map_lookup_elem(&control, &key);
+
+	return c && is_fresh(c, bpf_ktime_get_ns()) ? -1 : 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,7 +6,7 @@ use crate::guard::{self, Guard};
 use crate::interface::{Interface, Journal};
 use crate::meter::{Distribution, Meter, Window};
 use crate::pipe::Pipe;
-use crate::port::Port;
+use crate::port::{Port, WAITING_MAX};
 use crate::processor::Claim;
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
@@ -192,6 +192,15 @@ impl Loop {
                     port.name, port.name
                 )));
             }
+            if guard::is_guarded(port.index) {
+                return Err(Error::Refused(format!(
+                    "{}: the filter of another run is attached already. Remedy: end that run; if it was \
+                     killed, `weir doctor --clean`",
+                    port.name
+                )));
+            }
+        }
+        for port in [&a, &b] {
             said.extend(journal.prepare(port)?);
         }
         let mtus = [a.mtu()?, b.mtu()?];
@@ -234,6 +243,8 @@ impl Loop {
         let bypassed_before = self.bypassed();
         let result = self.turns(stop);
         let outcome = self.outcome(bypassed_before);
+        // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two ways.
+        self.guards.iter().for_each(Guard::retire);
         drop(self.ports);
         self.journal.restore();
         result.map(|()| outcome)
@@ -319,6 +330,9 @@ impl Loop {
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: sleep.as_nanos() as libc::c_long };
         // SAFETY: the array holds `count` descriptors; no signal mask is passed.
         unsafe { libc::ppoll(fds.as_mut_ptr(), count as libc::nfds_t, &timeout, std::ptr::null()) };
+        // An interface that went down leaves an error, which would end every further wait at once.
+        let failed = fds[..count].iter().filter(|fd| fd.revents & libc::POLLERR != 0);
+        failed.for_each(|fd| crate::packet_ring::clear_error(fd.fd));
         sleep
     }
 
@@ -435,8 +449,13 @@ fn open_in_mode(
             )));
         }
     };
-    // What the rings can hold, twice for what waits in between, and what queues and delay lines hold.
-    let count = 8 * RING + setup.directions.iter().map(DirectionSetup::frames).sum::<u32>();
+    let count = match mode {
+        // Frames in rings are not in the arena: what waits for the ports, twice for rounding.
+        Mode::AfPacket => 4 * WAITING_MAX as u32,
+        // What the rings can hold, twice for what waits in between.
+        _ => 8 * RING,
+    };
+    let count = count + setup.directions.iter().map(DirectionSetup::frames).sum::<u32>();
     let arena = Arena::new(chunk, count)?;
     let [a, b] = interfaces;
     let guards = [
@@ -444,7 +463,10 @@ fn open_in_mode(
         open_guard(b, a, mode, setup.fail_open_after, journal)?,
     ];
     let ports = if mode == Mode::AfPacket {
-        [Port::packet(a.clone(), chunk as usize)?, Port::packet(b.clone(), chunk as usize)?]
+        let port = |interface: &Interface, guard: &Guard| {
+            Port::packet(interface.clone(), longest as usize, guard.copy_filter())
+        };
+        [port(a, &guards[0])?, port(b, &guards[1])?]
     } else {
         let first = sockets(&arena, a, &guards[0], None)?;
         let shared = first[0].fd();

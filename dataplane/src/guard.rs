@@ -17,6 +17,8 @@ use weir_units::{Duration, Time};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 /// Handle and priority of the filter, so that a later start finds it.
 const FILTER: u32 = 0x5765;
+/// Name of the XDP program, which the kernel keeps with it.
+const XDP_NAME: &str = "port_xdp";
 /// Size of the mapping that holds one `Control`.
 const PAGE: usize = 4096;
 
@@ -47,6 +49,26 @@ fn bpf_error(what: &str, error: &libbpf_rs::Error) -> Error {
         _ => "",
     };
     Error::Refused(format!("{what}: {error}{remedy}"))
+}
+
+/// Creates the qdisc that holds the filter; says whether it was not there before. The library's own call
+/// does not tell, and a qdisc that others brought must stay with their filters.
+fn create_clsact(ifindex: u32) -> Result<bool, Error> {
+    let mut hook = libbpf_rs::libbpf_sys::bpf_tc_hook {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_tc_hook>() as _,
+        ifindex: ifindex as i32,
+        attach_point: TC_INGRESS,
+        ..Default::default()
+    };
+    // SAFETY: the pointer is to a whole, initialised struct whose size it states.
+    match unsafe { libbpf_rs::libbpf_sys::bpf_tc_hook_create(&mut hook) } {
+        0 => Ok(true),
+        code if code == -libc::EEXIST => Ok(false),
+        code => {
+            let error = libbpf_rs::Error::from_raw_os_error(-code);
+            Err(bpf_error("cannot create the clsact qdisc that fails open", &error))
+        }
+    }
 }
 
 /// A hook that names our filter on the ingress of an interface.
@@ -91,12 +113,8 @@ impl Guard {
     }
 
     fn attach_filter(&self) -> Result<bool, Error> {
+        let created = create_clsact(self.ifindex)?;
         let mut hook = hook(self.program("port_tc"), self.ifindex);
-        let created = match hook.create() {
-            Ok(_) => true,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
-            Err(e) => return Err(bpf_error("cannot create the clsact qdisc that fails open", &e)),
-        };
         hook.attach().map_err(|e| bpf_error("cannot attach the filter that fails open", &e))?;
         Ok(created)
     }
@@ -107,7 +125,7 @@ impl Guard {
             Mode::XdpNative => XdpFlags::DRV_MODE,
             _ => XdpFlags::SKB_MODE,
         };
-        Xdp::new(self.program("port_xdp")).attach(self.ifindex as i32, flags | XdpFlags::UPDATE_IF_NOEXIST)
+        Xdp::new(self.program(XDP_NAME)).attach(self.ifindex as i32, flags | XdpFlags::UPDATE_IF_NOEXIST)
     }
 
     /// Enters a socket for a receive queue.
@@ -115,6 +133,16 @@ impl Guard {
         let map = self.object.maps().find(|m| m.name() == "sockets").expect("the object has this map");
         map.update(&queue.to_ne_bytes(), &(socket as u32).to_ne_bytes(), MapFlags::ANY)
             .map_err(|e| bpf_error("cannot enter the AF_XDP socket", &e))
+    }
+
+    /// Descriptor of the program that decides which copies an AF_PACKET socket gets.
+    pub fn copy_filter(&self) -> RawFd {
+        self.program("port_copy").as_raw_fd()
+    }
+
+    /// The loop ends: from now on the kernel forwards.
+    pub fn retire(&self) {
+        self.control().beat_ns.store(0, Ordering::Relaxed);
     }
 
     /// The loop lives.
@@ -156,11 +184,32 @@ pub fn xdp_program(ifindex: u32) -> Option<u32> {
     (id != 0).then_some(id)
 }
 
-/// Takes our programs off an interface; `clsact` too if we had brought it. Safe to call twice.
+/// Whether our filter is on an interface: another loop forwards there, or was killed.
+pub fn is_guarded(ifindex: u32) -> bool {
+    // SAFETY: the query names no program, so the descriptor is only carried along.
+    let none = unsafe { BorrowedFd::borrow_raw(0) };
+    hook(none, ifindex).query().is_ok()
+}
+
+/// Whether the XDP program on an interface is ours, by its name.
+fn is_ours(ifindex: u32) -> bool {
+    let Some(fd) = xdp_program(ifindex).and_then(|id| libbpf_rs::Program::fd_from_id(id).ok()) else {
+        return false;
+    };
+    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the pointers describe `info`, which the kernel fills up to `len`.
+    let code = unsafe { libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) };
+    let name = info.name.iter().map(|c| *c as u8).take_while(|c| *c != 0);
+    code == 0 && name.eq(XDP_NAME.bytes())
+}
+
+/// Takes our programs off an interface; `clsact` too if we had brought it. Safe to call twice, and leaves
+/// an XDP program alone that somebody put in place of ours.
 pub fn detach(ifindex: u32, mode: Mode, created_clsact: bool) {
     // SAFETY: detaching names no program, so the descriptor is only carried along.
     let none = unsafe { BorrowedFd::borrow_raw(0) };
-    if mode != Mode::AfPacket {
+    if mode != Mode::AfPacket && is_ours(ifindex) {
         let flags = if mode == Mode::XdpNative { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
         let _ = Xdp::new(none).detach(ifindex as i32, flags);
     }

@@ -130,8 +130,10 @@ fn mix(hash: u64, word: u64) -> u64 {
     h ^ (h >> 32)
 }
 
+/// The high half of one more mixing: low bits of a product depend on low bits alone, and its users take
+/// the low bits.
 fn fold(hash: u64) -> u32 {
-    (hash ^ (hash >> 32)) as u32
+    (mix(hash, 0) >> 32) as u32
 }
 
 /// Sets CE in a frame whose headers were read as `kind` at offset `network`.

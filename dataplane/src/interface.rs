@@ -187,7 +187,7 @@ struct Record {
     change: Change,
 }
 
-/// The changes of one run, undone on drop.
+/// The changes of one run, undone on drop unless the run panicked.
 #[derive(Debug)]
 pub struct Journal {
     path: Option<PathBuf>,
@@ -275,7 +275,11 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.restore();
+        // After a panic of the loop the kernel goes on forwarding, as after a kill; the next start or
+        // `weir doctor --clean` puts everything back then.
+        if !std::thread::panicking() {
+            self.restore();
+        }
     }
 }
 
@@ -342,7 +346,12 @@ pub fn stale_journals() -> Vec<PathBuf> {
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may contain spaces and parentheses; fields are counted after its last parenthesis.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    // A process that was killed but not yet waited for is dead.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 fn this_netns() -> u64 {

@@ -24,6 +24,10 @@ pub struct PacketRing {
     tx_at: u32,
     /// Frames that did not fit in a chunk of the arena or in a slot.
     pub oversized: u64,
+    /// Frames for which the arena had no free chunk.
+    pub no_memory: u64,
+    /// Whether the kernel may not have sent all that was queued.
+    unsent: bool,
 }
 
 // SAFETY: the rings are used by one thread at a time; slots change hands through their status word.
@@ -36,6 +40,17 @@ fn set_option<T>(fd: RawFd, name: libc::c_int, value: &T) -> Result<(), Error> {
         libc::setsockopt(fd, libc::SOL_PACKET, name, pointer.cast(), size_of::<T>() as libc::socklen_t)
     };
     if code == 0 { Ok(()) } else { Err(Error::os("cannot set up the AF_PACKET ring")) }
+}
+
+/// Lets a BPF program choose what a socket gets.
+fn attach_filter(fd: RawFd, program: RawFd) -> Result<(), Error> {
+    // SAFETY: the pointer and length describe `program`.
+    let code = unsafe {
+        let pointer: *const RawFd = &program;
+        let len = size_of::<RawFd>() as libc::socklen_t;
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, pointer.cast(), len)
+    };
+    if code == 0 { Ok(()) } else { Err(Error::os("cannot attach the filter of the AF_PACKET ring")) }
 }
 
 /// Opens a packet socket that hears nothing yet.
@@ -62,9 +77,22 @@ pub fn promiscuous(ifindex: u32) -> Result<OwnedFd, Error> {
     Ok(fd)
 }
 
+/// Takes the error that waits on a socket, and forgets it: whether the interface is still there is looked
+/// after elsewhere.
+pub fn clear_error(fd: RawFd) {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of_val(&error) as libc::socklen_t;
+    // SAFETY: the pointers describe `error`.
+    unsafe {
+        let pointer: *mut libc::c_int = &mut error;
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, pointer.cast(), &mut len);
+    }
+}
+
 impl PacketRing {
-    /// Opens both rings on an interface, for frames of at most `frame_max` bytes.
-    pub fn open(ifindex: u32, frame_max: usize) -> Result<PacketRing, Error> {
+    /// Opens both rings on an interface, for frames of at most `frame_max` bytes. `filter` is a BPF program
+    /// that says which frames are copied.
+    pub fn open(ifindex: u32, frame_max: usize, filter: RawFd) -> Result<PacketRing, Error> {
         let fd = open()?;
         let raw = fd.as_raw_fd();
         set_option(raw, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
@@ -72,6 +100,7 @@ impl PacketRing {
         set_option(raw, libc::PACKET_QDISC_BYPASS, &1i32)?;
         // A frame the driver refuses is counted and skipped instead of stopping the ring.
         set_option(raw, libc::PACKET_LOSS, &1i32)?;
+        attach_filter(raw, filter)?;
         let slot = (frame_max + 128).next_power_of_two().max(2048);
         let block = slot.max(65_536);
         let request = libc::tpacket_req {
@@ -91,7 +120,17 @@ impl PacketRing {
         if map == libc::MAP_FAILED {
             return Err(Error::os("cannot map the AF_PACKET rings"));
         }
-        let ring = PacketRing { fd, map: map.cast(), map_len, slot, rx_at: 0, tx_at: 0, oversized: 0 };
+        let ring = PacketRing {
+            fd,
+            map: map.cast(),
+            map_len,
+            slot,
+            rx_at: 0,
+            tx_at: 0,
+            oversized: 0,
+            no_memory: 0,
+            unsent: false,
+        };
         ring.bind(ifindex)?;
         Ok(ring)
     }
@@ -148,7 +187,10 @@ impl PacketRing {
             self.oversized += 1;
             return None;
         }
-        let addr = arena.take()?;
+        let Some(addr) = arena.take() else {
+            self.no_memory += 1;
+            return None;
+        };
         let frame = Frame { addr, len: (len + tag) as u32 };
         // SAFETY: checked above to lie inside of the slot.
         let data =
@@ -196,14 +238,20 @@ impl PacketRing {
             fence(Ordering::Release);
             self.status(index).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
             self.tx_at = (self.tx_at + 1) % SLOTS;
+            self.unsent = true;
         }
     }
 
-    /// Makes the kernel send what is queued.
+    /// Makes the kernel send what is queued. What it cannot send now, as while the interface is down, is
+    /// left to the next call.
     pub fn kick(&mut self) -> Result<(), std::io::Error> {
+        if !self.unsent {
+            return Ok(());
+        }
         // SAFETY: no buffers are passed.
         let code = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
         if code >= 0 {
+            self.unsent = false;
             return Ok(());
         }
         let error = std::io::Error::last_os_error();
@@ -211,6 +259,20 @@ impl PacketRing {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR | libc::EINVAL) => Ok(()),
             _ => Err(error),
         }
+    }
+
+    /// Frames the kernel had no room for in the ring. Reading it resets it.
+    pub fn kernel_drops(&self) -> u64 {
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };
+        let mut len = size_of_val(&stats) as libc::socklen_t;
+        // SAFETY: the pointers describe `stats`, which the kernel fills up to `len`.
+        let code = unsafe {
+            let pointer: *mut libc::tpacket_stats = &mut stats;
+            let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+            libc::getsockopt(self.fd.as_raw_fd(), level, name, pointer.cast(), &mut len)
+        };
+        if code == 0 { u64::from(stats.tp_drops) } else { 0 }
     }
 
     /// The socket's descriptor, to wait for frames.

@@ -27,7 +27,7 @@ pub struct Port {
 }
 
 /// Frames that may wait for the ring; when so many wait the queues are held back.
-const WAITING_MAX: usize = RING as usize;
+pub const WAITING_MAX: usize = RING as usize;
 
 /// Whether the kernel leaves it to a busy program to take an interface's frames, for some time.
 fn defers_interrupts(name: &str) -> bool {
@@ -43,9 +43,9 @@ impl Port {
         Port::new(interface, Rings::Xdp(sockets))
     }
 
-    /// Opens AF_PACKET rings.
-    pub fn packet(interface: Interface, frame_max: usize) -> Result<Port, Error> {
-        let ring = PacketRing::open(interface.index, frame_max)?;
+    /// Opens AF_PACKET rings; `filter` says which frames are copied to them.
+    pub fn packet(interface: Interface, frame_max: usize, filter: RawFd) -> Result<Port, Error> {
+        let ring = PacketRing::open(interface.index, frame_max, filter)?;
         Port::new(interface, Rings::Packet(ring))
     }
 
@@ -92,9 +92,6 @@ impl Port {
                 Ok(())
             }
             Rings::Packet(ring) => {
-                if self.waiting.is_empty() {
-                    return Ok(());
-                }
                 ring.send(arena, &mut self.waiting);
                 ring.kick()
             }
@@ -111,11 +108,11 @@ impl Port {
         }
     }
 
-    /// Frames the kernel or the ring lost before the loop saw them.
+    /// Frames the kernel or the ring lost before the loop saw them. To be read once.
     pub fn lost(&self) -> u64 {
         match &self.rings {
             Rings::Xdp(sockets) => sockets.iter().map(Xsk::kernel_drops).sum(),
-            Rings::Packet(ring) => ring.oversized,
+            Rings::Packet(ring) => ring.oversized + ring.no_memory + ring.kernel_drops(),
         }
     }
 

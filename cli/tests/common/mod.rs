@@ -1,0 +1,320 @@
+//! What the live tests share: the program under test, raw frames, and what the kernel says of interfaces.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir_lab::{
+    Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, exclusive, host, in_netns, spawn_in,
+};
+
+/// Longest wait for anything that should happen at once.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Live tests take turns: they measure, and share the machine's processors.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The right to measure, among these tests and on this machine.
+pub struct Turn {
+    _machine: Exclusive,
+    _tests: MutexGuard<'static, ()>,
+}
+
+/// Waits for the other tests; `None`, said loudly, where live tests cannot run.
+pub fn turn() -> Option<Turn> {
+    let missing = ["ip", "tc", "ethtool"].into_iter().find(|p| !host::has_binary(p));
+    let reason = match missing {
+        _ if !host::is_root() => "not root".to_string(),
+        Some(program) => format!("`{program}` is not installed"),
+        None => {
+            let _tests = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+            let _machine =
+                exclusive(|| say("waiting for another run that measures on this machine")).unwrap();
+            return Some(Turn { _machine, _tests });
+        }
+    };
+    say(format!("SKIPPED: {reason}"));
+    None
+}
+
+/// Past the test harness, which would hide it.
+pub fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+pub fn testbed() -> Testbed {
+    testbed_of(1500)
+}
+
+pub fn testbed_of(mtu: u32) -> Testbed {
+    Testbed::new(TestbedConfig { mtu, ..TestbedConfig::default() }).unwrap()
+}
+
+/// Runs a program inside of a namespace; its standard output.
+pub fn exec(namespace: &str, program: &str, arguments: &[&str]) -> String {
+    let (ok, text) = try_exec(namespace, program, arguments);
+    assert!(ok, "{program} {arguments:?}: {text}");
+    text
+}
+
+/// As [`exec`]: whether it could, and what it printed.
+pub fn try_exec(namespace: &str, program: &str, arguments: &[&str]) -> (bool, String) {
+    let all = [&["netns", "exec", namespace, program], arguments].concat();
+    let output = Command::new(host::binary("ip").unwrap()).args(all).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// A folder that goes with the test.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-run-test-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running `weir run --json`; killed when dropped.
+pub struct Weir {
+    pub child: NsChild,
+    folder: Folder,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The one JSON object on standard output.
+    pub fn json(&self) -> serde_json::Value {
+        let value: serde_json::Value = serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("not one JSON value: {e}\n{}\n{}", self.stdout, self.stderr));
+        assert!(value.is_object(), "{value}");
+        value
+    }
+
+    /// A counter of a link's `faults`.
+    pub fn fault(&self, link: usize, name: &str) -> u64 {
+        let json = self.json();
+        let faults = json["links"][link]["faults"].as_array().unwrap().clone();
+        faults.iter().find(|f| f[0] == name).map_or(0, |f| f[1].as_u64().unwrap())
+    }
+}
+
+/// The ports of every configuration here.
+pub fn ports(mode: &str) -> String {
+    format!("[ports]\na = \"a\"\nb = \"b\"\nmode = \"{mode}\"\n[host]\npoll = \"sleep\"\n")
+}
+
+impl Weir {
+    /// Starts the program without waiting for anything.
+    pub fn spawn(namespace: &str, config: &str, before: &[&str]) -> Weir {
+        let folder = Folder::new();
+        let file = folder.path().join("config.toml");
+        fs::write(&file, config).unwrap();
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let all: Vec<&str> = before.iter().copied().chain([weir, "--json", "run"]).collect();
+        let mut command = Command::new(all[0]);
+        let create = |name: &str| fs::File::create(folder.path().join(name)).unwrap();
+        command.args(&all[1..]).arg(&file).stdin(Stdio::null()).stdout(create("out")).stderr(create("err"));
+        let child = spawn_in(namespace, command, &SpawnOptions::default()).unwrap();
+        Weir { child, folder }
+    }
+
+    /// Starts the program and waits until frames go through its loop.
+    pub fn start(namespace: &str, config: &str) -> Weir {
+        let mut weir = Weir::spawn(namespace, config, &[]);
+        let deadline = Instant::now() + PATIENCE;
+        while !weir.text("err").contains("a <-> b: AF_") {
+            let ended = weir.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < deadline, "no start: {}", weir.text("err"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The loop's thread starts right after the line.
+        std::thread::sleep(Duration::from_millis(100));
+        weir
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    pub fn signal(&mut self, signal: i32) {
+        self.child.signal(signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Ended {
+        let status = self.child.wait_until(Instant::now() + PATIENCE).unwrap();
+        let status = status.unwrap_or_else(|| panic!("still running: {}", self.text("err")));
+        Ended { code: status.code(), stdout: self.text("out"), stderr: self.text("err") }
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub fn interrupt(mut self) -> Ended {
+        self.signal(libc::SIGINT);
+        self.wait()
+    }
+}
+
+/// All that a run may change of an interface, as the kernel's own tools tell it.
+pub fn state(namespace: &str, port: &str) -> String {
+    let link = exec(namespace, "ip", &["-d", "link", "show", "dev", port]);
+    // Neither the carrier nor the queue's statistics are settings.
+    let is_setting =
+        |word: &&str| word.starts_with("prog") || word.contains("xdp") || word.starts_with("promiscuity");
+    let words: Vec<&str> = link.split_whitespace().collect();
+    let up = link.contains(",UP") || link.contains("<UP");
+    let told: Vec<String> = words
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| is_setting(word))
+        .map(|(i, word)| format!("{word} {}", words.get(i + 1).unwrap_or(&"")))
+        .collect();
+    let offloads = exec(namespace, "ethtool", &["-k", port]);
+    let qdisc = exec(namespace, "tc", &["qdisc", "show", "dev", port]);
+    let filters = exec(namespace, "tc", &["filter", "show", "dev", port, "ingress"]);
+    format!("up {up}\n{told:?}\n{offloads}\n{qdisc}\n{filters}")
+}
+
+/// Journals on disk of a namespace.
+pub fn journals(namespace: &str) -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let inode = in_netns(namespace, || fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();
+    let Ok(entries) = fs::read_dir(weir_dataplane::JOURNALS) else { return Vec::new() };
+    let is_of = |p: &PathBuf| p.to_string_lossy().contains(&format!("-{inode}."));
+    entries.flatten().map(|e| e.path()).filter(is_of).collect()
+}
+
+/// A packet socket on an interface: frames as they are.
+pub struct Raw(OwnedFd);
+
+const VLAN_VALID: u32 = 1 << 4;
+const TPID_VALID: u32 = 1 << 6;
+
+fn option(fd: i32, level: i32, name: i32, value: i32) {
+    // SAFETY: the pointer and length describe `value`.
+    let code = unsafe {
+        let pointer: *const i32 = &value;
+        libc::setsockopt(fd, level, name, pointer.cast(), size_of::<i32>() as libc::socklen_t)
+    };
+    assert_eq!(code, 0, "option {level} {name}: {}", io::Error::last_os_error());
+}
+
+impl Raw {
+    /// Opens one that hears what arrives, and nothing that is sent here.
+    pub fn open(namespace: &str, interface: &str) -> Raw {
+        in_netns(namespace, || Raw::open_here(interface)).unwrap()
+    }
+
+    fn open_here(interface: &str) -> Raw {
+        let name = std::ffi::CString::new(interface).unwrap();
+        // SAFETY: plain integers and a terminated string; results are checked.
+        unsafe {
+            let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+            assert!(raw >= 0, "{}", io::Error::last_os_error());
+            let fd = OwnedFd::from_raw_fd(raw);
+            option(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
+            option(raw, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1);
+            option(raw, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 32 << 20);
+            option(raw, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 32 << 20);
+            let mut address: libc::sockaddr_ll = std::mem::zeroed();
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+            address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+            let pointer: *const libc::sockaddr_ll = &address;
+            let code = libc::bind(raw, pointer.cast(), size_of_val(&address) as libc::socklen_t);
+            assert_eq!(code, 0, "{}", io::Error::last_os_error());
+            // Frames to anybody, as the tests send them.
+            let promiscuous = libc::packet_mreq {
+                mr_ifindex: address.sll_ifindex,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            let pointer: *const libc::packet_mreq = &promiscuous;
+            let len = size_of_val(&promiscuous) as libc::socklen_t;
+            libc::setsockopt(raw, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, pointer.cast(), len);
+            Raw(fd)
+        }
+    }
+
+    pub fn send(&self, frame: &[u8]) {
+        // SAFETY: the pointer and length describe `frame`.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        let error = io::Error::last_os_error();
+        assert_eq!(sent, frame.len() as isize, "{} bytes {:02x?}: {error}", frame.len(), &frame[..14]);
+    }
+
+    /// The next frame as it was on the wire: an outer VLAN tag that the kernel took off is put back.
+    pub fn receive(&self, wait: Duration) -> Option<Vec<u8>> {
+        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut bytes = vec![0u8; 16 << 10];
+        let mut control = [0u64; 16];
+        // SAFETY: all pointers are to buffers that outlive the calls, with their lengths.
+        unsafe {
+            if libc::poll(&mut poll, 1, wait.as_millis() as i32) <= 0 {
+                return None;
+            }
+            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = &mut part;
+            message.msg_iovlen = 1;
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = size_of_val(&control) as _;
+            let len = libc::recvmsg(self.0.as_raw_fd(), &mut message, libc::MSG_DONTWAIT);
+            if len < 0 {
+                return None;
+            }
+            bytes.truncate(len as usize);
+            let header = libc::CMSG_FIRSTHDR(&message);
+            if !header.is_null() && (*header).cmsg_type == libc::PACKET_AUXDATA {
+                let aux = libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned();
+                if aux.tp_status & VLAN_VALID != 0 {
+                    let is_told = aux.tp_status & TPID_VALID != 0;
+                    let tpid = if is_told { aux.tp_vlan_tpid } else { 0x8100 };
+                    let tag = [tpid.to_be_bytes(), aux.tp_vlan_tci.to_be_bytes()].concat();
+                    bytes.splice(12..12, tag);
+                }
+            }
+        }
+        Some(bytes)
+    }
+
+    /// All frames of a sender until none came for `wait`.
+    pub fn drain(&self, wait: Duration) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.receive(wait) {
+            if frame.get(6..12) == Some(&SOURCE) {
+                frames.push(frame);
+            }
+        }
+        frames
+    }
+}
+
+/// Addresses of the frames that tests make; no host has them.
+pub const SOURCE: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
+pub const DESTINATION: [u8; 6] = [2, 0xbb, 0, 0, 0, 1];
