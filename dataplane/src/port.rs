@@ -101,10 +101,11 @@ impl Port {
     /// Polls the driver while taking frames if somebody set the interface to wait for that
     /// (`napi_defer_hard_irqs` and `gro_flush_timeout`): otherwise each frame would wait for the timeout.
     pub fn poll_driver_if_deferred(&mut self) {
-        if let Rings::Xdp(sockets) = &mut self.rings {
-            if defers_interrupts(&self.interface.name) {
+        match &mut self.rings {
+            Rings::Xdp(sockets) if defers_interrupts(&self.interface.name) => {
                 sockets.iter_mut().for_each(Xsk::poll_driver);
             }
+            _ => {}
         }
     }
 

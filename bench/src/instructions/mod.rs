@@ -1,0 +1,289 @@
+//! Instructions and nanoseconds of one packet, for every algorithm of the list and for RED and PIE of DPDK.
+//!
+//! Instructions are counted by valgrind in two runs of different length; what both have in common, from
+//! start-up to the end, cancels in the difference. The loop without an algorithm is measured in the same way
+//! and subtracted.
+
+pub mod workload;
+
+use crate::error::{Error, Result};
+use crate::rows::{Row, short};
+use crate::tools;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use workload::{FORMS, Form, NOTHING, PERIOD, REGIONS, Region, Run};
+
+const PART: &str = "instructions";
+/// Rounds of nanoseconds; the best counts.
+const ROUNDS: u32 = 5;
+/// Packets of one measurement of nanoseconds.
+const TIMED_PACKETS: u64 = 8 * PERIOD;
+
+/// Most instructions of one packet.
+struct Ceiling {
+    form: Form,
+    /// Name of an algorithm; empty for all others.
+    algorithm: &'static str,
+    /// In a release build.
+    release: f64,
+    /// In a development build, for tests.
+    dev: f64,
+}
+
+/// The one table of ceilings; the first line that fits counts.
+const CEILINGS: [Ceiling; 6] = [
+    Ceiling { form: Form::Plain, algorithm: "gsp", release: 160.0, dev: 400.0 },
+    Ceiling { form: Form::Plain, algorithm: "codel", release: 200.0, dev: 400.0 },
+    Ceiling { form: Form::Steered, algorithm: "gsp", release: 220.0, dev: 700.0 },
+    Ceiling { form: Form::Plain, algorithm: "", release: 400.0, dev: 1000.0 },
+    Ceiling { form: Form::Steered, algorithm: "", release: 500.0, dev: 1400.0 },
+    Ceiling { form: Form::Fifo, algorithm: "", release: 700.0, dev: 2000.0 },
+];
+
+/// The ceiling of an algorithm in a form, for builds such as this one.
+fn ceiling(form: Form, algorithm: &str) -> f64 {
+    let fits = |c: &&Ceiling| c.form == form && (c.algorithm == algorithm || c.algorithm.is_empty());
+    let found = CEILINGS.iter().find(fits).expect("each form has a line for all others");
+    if cfg!(debug_assertions) { found.dev } else { found.release }
+}
+
+/// Whose packets are counted.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Subject {
+    Weir { algorithm: String, form: &'static str, region: &'static str },
+    Peer { algorithm: &'static str, mode: &'static str },
+}
+
+impl Subject {
+    fn weir(algorithm: &str, form: Form, region: Region) -> Subject {
+        Subject::Weir { algorithm: algorithm.into(), form: form.name(), region: region.name() }
+    }
+
+    /// The same loop without an algorithm.
+    fn empty(&self) -> Subject {
+        match self {
+            Subject::Weir { form, region, .. } => Subject::Weir { algorithm: NOTHING.into(), form, region },
+            Subject::Peer { mode, .. } => Subject::Peer { algorithm: "none", mode },
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Subject::Weir { algorithm, form, region } => format!("{algorithm}, {form}, {region}"),
+            Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
+        }
+    }
+}
+
+/// Programs to run: this one, and the peer where it is to be had.
+struct Programs {
+    this: PathBuf,
+    valgrind: Option<PathBuf>,
+    rte_aqm: Option<PathBuf>,
+    /// Instructions of loops without an algorithm that were counted already.
+    empty: RefCell<BTreeMap<Subject, f64>>,
+}
+
+impl Programs {
+    fn command(&self, subject: &Subject, packets: u64) -> Vec<String> {
+        let path = |p: &Path| p.display().to_string();
+        match subject {
+            Subject::Weir { algorithm, form, region } => {
+                let this = path(&self.this);
+                vec![
+                    this,
+                    "packets".into(),
+                    (*form).into(),
+                    algorithm.clone(),
+                    (*region).into(),
+                    packets.to_string(),
+                ]
+            }
+            Subject::Peer { algorithm, mode } => {
+                let peer = self.rte_aqm.as_deref().map(path).unwrap_or_default();
+                vec![peer, (*algorithm).into(), packets.to_string(), (*mode).into()]
+            }
+        }
+    }
+
+    /// Instructions of one packet, without those of the loop.
+    fn instructions(&self, subject: &Subject, packets: u64) -> Result<f64> {
+        let empty = subject.empty();
+        let known = self.empty.borrow().get(&empty).copied();
+        let loop_alone = match known {
+            Some(known) => known,
+            None => self.with_loop(&empty, packets)?,
+        };
+        self.empty.borrow_mut().insert(empty, loop_alone);
+        Ok(self.with_loop(subject, packets)? - loop_alone)
+    }
+
+    fn with_loop(&self, subject: &Subject, packets: u64) -> Result<f64> {
+        let [first, second] = [packets, 2 * packets].map(|n| self.total(subject, n));
+        Ok((second? as f64 - first? as f64) / packets as f64)
+    }
+
+    fn total(&self, subject: &Subject, packets: u64) -> Result<u64> {
+        let valgrind = self.valgrind.as_ref().ok_or_else(|| Error::new("valgrind is missing"))?;
+        let mut command = Command::new(valgrind);
+        command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
+        command.args(self.command(subject, packets));
+        let (_, said) = tools::output(&mut command)?;
+        references(&said).ok_or_else(|| Error::new(format!("valgrind did not count: {said}")))
+    }
+
+    /// Nanoseconds of one packet, with those of the loop.
+    fn nanoseconds(&self, subject: &Subject) -> Result<f64> {
+        let line = self.command(subject, TIMED_PACKETS);
+        let (text, _) = tools::output(Command::new(&line[0]).args(&line[1..]))?;
+        let json: serde_json::Value = serde_json::from_str(&text)?;
+        json["ns_per_packet"].as_f64().ok_or_else(|| Error::new(format!("no time in: {text}")))
+    }
+}
+
+/// Reads "==123== I   refs:      1,234,567" (or "I refs:" of later versions).
+fn references(said: &str) -> Option<u64> {
+    let line = said.lines().find(|l| l.contains(" refs:") && l.contains("== I"))?;
+    line.rsplit(':').next()?.trim().replace(',', "").parse().ok()
+}
+
+/// What `packets` prints: one run in this process. Called by this program itself.
+pub fn packets(arguments: &[String]) -> Result<String> {
+    let usage = || Error::new("packets <plain|steered|fifo> <algorithm> <working|below> <packets>");
+    let [form, algorithm, region, packets] = arguments else { return Err(usage()) };
+    let form = FORMS.into_iter().find(|f| f.name() == form).ok_or_else(usage)?;
+    let region = REGIONS.into_iter().find(|r| r.name() == region).ok_or_else(usage)?;
+    let packets: u64 = packets.parse()?;
+    let outcome = Run { form, region, packets }.with(algorithm);
+    let outcome = outcome.ok_or_else(|| Error::new("there is no such algorithm in this form"))?;
+    let ns = outcome.ns as f64 / packets.max(1) as f64;
+    Ok(format!("{{\"signals\": {}, \"ns_per_packet\": {ns:.3}}}", outcome.signals))
+}
+
+/// Every algorithm in every form that it has, without a packet.
+fn subjects() -> Vec<(Subject, Option<f64>)> {
+    let mut subjects = Vec::new();
+    for algorithm in weir_aqm::names() {
+        for form in FORMS {
+            for region in REGIONS {
+                if (Run { form, region, packets: 0 }).with(algorithm).is_some() {
+                    subjects.push((Subject::weir(algorithm, form, region), Some(ceiling(form, algorithm))));
+                }
+            }
+        }
+    }
+    subjects
+}
+
+fn peers() -> Vec<Subject> {
+    let modes = ["marking", "below"];
+    let of = |algorithm| modes.map(|mode| Subject::Peer { algorithm, mode });
+    [of("red"), of("pie")].concat()
+}
+
+/// Checks the ceilings in the working region, without peers and without times.
+pub fn ceilings() -> Vec<Row> {
+    let programs = match (std::env::current_exe(), tools::program("valgrind")) {
+        (Ok(this), Ok(valgrind)) => {
+            Programs { this, valgrind: Some(valgrind), rte_aqm: None, empty: RefCell::default() }
+        }
+        (Err(error), _) => return vec![Row::skipped(PART, "everything", error.to_string())],
+        (_, Err(error)) => return vec![Row::skipped(PART, "everything", error.to_string())],
+    };
+    let working =
+        |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region == Region::Working.name());
+    let subjects = subjects().into_iter().filter(|(s, _)| working(s));
+    subjects.map(|(subject, most)| count(&programs, &subject, most, PERIOD)).collect()
+}
+
+/// Measures everything. `packets` is the length of the shorter of two counted runs.
+pub fn run(packets: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let this = match std::env::current_exe() {
+        Ok(this) => this,
+        Err(error) => return vec![Row::skipped(PART, "everything", error.to_string())],
+    };
+    let mut found = |what: &str, result: Result<PathBuf>| match result {
+        Ok(path) => Some(path),
+        Err(error) => {
+            eprintln!("instructions: NO {what}: {error}");
+            rows.push(Row::skipped(PART, what, error.to_string()));
+            None
+        }
+    };
+    let valgrind = found("valgrind", tools::program("valgrind"));
+    let rte_aqm = found("DPDK's RED and PIE", tools::peer("rte_aqm"));
+    let programs = Programs { this, valgrind, rte_aqm, empty: RefCell::default() };
+    let mut all = subjects();
+    if programs.rte_aqm.is_some() {
+        all.extend(peers().into_iter().map(|peer| (peer, None)));
+    }
+    if programs.valgrind.is_some() {
+        rows.extend(all.iter().map(|(subject, most)| count(&programs, subject, *most, packets)));
+    }
+    rows.extend(time(&programs, &all));
+    rows
+}
+
+fn count(programs: &Programs, subject: &Subject, most: Option<f64>, packets: u64) -> Row {
+    let what = format!("{}: instructions", subject.name());
+    eprintln!("{what}");
+    let peer = if programs.rte_aqm.is_some() { "rte_red, rte_pie" } else { "" };
+    match programs.instructions(subject, packets) {
+        Ok(value) => {
+            let row = Row::told(PART, what, value, "per packet").times(2).beside(peer);
+            most.map_or(row.clone(), |most| row.at_most(most))
+        }
+        Err(error) => Row::failed(PART, what, error.to_string()),
+    }
+}
+
+/// The best of interleaved rounds, without the loop, beside rte_pie in the same mode.
+fn time(programs: &Programs, all: &[(Subject, Option<f64>)]) -> Vec<Row> {
+    let mut subjects: Vec<Subject> = all.iter().flat_map(|(s, _)| [s.clone(), s.empty()]).collect();
+    subjects.sort();
+    subjects.dedup();
+    let mut best: BTreeMap<Subject, f64> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        eprintln!("instructions: nanoseconds, round {round}");
+        for subject in &subjects {
+            if let Ok(ns) = programs.nanoseconds(subject) {
+                let best = best.entry(subject.clone()).or_insert(f64::INFINITY);
+                *best = best.min(ns);
+            }
+        }
+    }
+    let net = |subject: &Subject| Some(best.get(subject)? - best.get(&subject.empty())?);
+    let pie = Subject::Peer { algorithm: "pie", mode: "marking" };
+    let pie = net(&pie);
+    all.iter()
+        .map(|(subject, _)| {
+            let what = format!("{}: time", subject.name());
+            let Some(ns) = net(subject) else { return Row::failed(PART, what, "it did not run") };
+            let row = Row::told(PART, what, ns, "ns per packet").times(ROUNDS);
+            match pie {
+                Some(pie) => row.beside("rte_pie, marking").note(format!("{} of rte_pie", short(ns / pie))),
+                None => row,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valgrinds_counts_are_read() {
+        assert_eq!(references("==1== \n==1== I   refs:      1,234,567\n"), Some(1_234_567));
+        assert_eq!(references("==1== I refs:        42\n"), Some(42));
+        assert_eq!(references("nothing"), None);
+    }
+
+    #[test]
+    fn every_algorithm_has_a_ceiling() {
+        assert!(subjects().iter().all(|(_, most)| most.is_some_and(|m| m > 0.0)));
+    }
+}

@@ -1,0 +1,129 @@
+//! Measures Weir beside other people's programs on the same machine; see the README of this crate.
+
+mod delay;
+mod error;
+mod forwarding;
+mod instructions;
+mod rows;
+mod shaper;
+mod tools;
+mod traffic;
+mod wire;
+
+use instructions::workload::PERIOD;
+use rows::{Machine, Row, Verdict};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+weir-bench <part> [--json] [--quick]
+
+parts:
+  all            everything below
+  instructions   instructions and nanoseconds of a packet, beside DPDK's RED and PIE
+  ceilings       instructions where signals happen, alone: what the tests check
+  forwarding     unshaped forwarding beside DPDK's testpmd (root)
+  shaper         delivered rate of the shaper (root)
+  delay          error of the delay line (root)
+
+options:
+  --json         results as JSON
+  --quick        short and few runs, to see whether it works
+
+The result is 1 if something that is required was missed.";
+
+/// What was asked for.
+struct Options {
+    json: bool,
+    quick: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|a| a == "packets") {
+        return packets(&arguments[1..]);
+    }
+    let (flags, parts): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|a| a.starts_with("--"));
+    let known = flags.iter().all(|f| ["--json", "--quick"].contains(f));
+    let options = Options { json: flags.contains(&"--json"), quick: flags.contains(&"--quick") };
+    match parts[..] {
+        [part] if known => measure(part, &options),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn packets(arguments: &[String]) -> ExitCode {
+    match instructions::packets(arguments) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("weir-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(part: &str, options: &Options) -> ExitCode {
+    let machine = Machine::this();
+    let live = ["all", "forwarding", "shaper", "delay"].contains(&part);
+    let rows = match part {
+        _ if live && !weir_lab::host::is_root() && part != "all" => {
+            vec![Row::skipped("all", part, "network namespaces need root: run it with sudo")]
+        }
+        "all" => all(options),
+        "instructions" => instructions(options),
+        "ceilings" => instructions::ceilings(),
+        "forwarding" => forwarding(options),
+        "shaper" => shaper::run(seconds(options)),
+        "delay" => delay::run(seconds(options)),
+        _ => return usage(),
+    };
+    tell(&machine, &rows, options);
+    let missed = |r: &Row| matches!(r.verdict, Verdict::Missed | Verdict::Failed);
+    if rows.iter().any(missed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn all(options: &Options) -> Vec<Row> {
+    let mut rows = instructions(options);
+    if weir_lab::host::is_root() {
+        rows.extend(forwarding(options));
+        rows.extend(shaper::run(seconds(options)));
+        rows.extend(delay::run(seconds(options)));
+    } else {
+        for part in ["forwarding", "shaper", "delay"] {
+            rows.push(Row::skipped(part, "everything", "network namespaces need root: run it with sudo"));
+        }
+    }
+    rows
+}
+
+fn instructions(options: &Options) -> Vec<Row> {
+    instructions::run(if options.quick { PERIOD } else { 4 * PERIOD })
+}
+
+fn forwarding(options: &Options) -> Vec<Row> {
+    let (rounds, seconds) = if options.quick { (1, 1) } else { (5, 4) };
+    forwarding::run(forwarding::Options { rounds, seconds })
+}
+
+fn seconds(options: &Options) -> u32 {
+    if options.quick { 2 } else { 10 }
+}
+
+fn tell(machine: &Machine, rows: &[Row], options: &Options) {
+    if options.json {
+        println!("{}", serde_json::json!({ "machine": machine, "rows": rows }));
+    } else {
+        println!("{}", rows::table(machine, rows));
+    }
+    for row in rows.iter().filter(|r| r.verdict == Verdict::Skipped) {
+        eprintln!("SKIPPED {}: {}: {}", row.part, row.what, row.note);
+    }
+}

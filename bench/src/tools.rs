@@ -1,0 +1,63 @@
+//! Other people's programs: where they are, and the package that is missing.
+
+use crate::error::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program by its name; an error names the Debian package to install.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let package = match name {
+        "dpdk-testpmd" => "dpdk-dev",
+        "ip" | "tc" => "iproute2",
+        "cc" => "gcc",
+        other => other,
+    };
+    let missing = || Error::new(format!("`{name}` is missing: install the Debian package `{package}`"));
+    weir_lab::host::binary(name).ok_or_else(missing)
+}
+
+/// Sources of the peers.
+pub fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
+}
+
+/// Builds a peer with its Makefile, beside this program; its path.
+pub fn peer(name: &str) -> Result<PathBuf> {
+    for tool in ["make", "cc"] {
+        program(tool)?;
+    }
+    if name == "rte_aqm" && !has_dpdk()? {
+        return Err(Error::new("DPDK is missing: install the Debian package `libdpdk-dev`"));
+    }
+    let here = std::env::current_exe()?;
+    let out = here.parent().unwrap_or(Path::new(".")).join("peers");
+    let target = out.join(name);
+    let made = Command::new("make")
+        .arg("-C")
+        .arg(peers())
+        .arg(format!("OUT={}", out.display()))
+        .arg(&target)
+        .output()?;
+    if !made.status.success() {
+        let said = String::from_utf8_lossy(&made.stderr);
+        return Err(Error::new(format!("cannot build {name}: {}", said.trim())));
+    }
+    Ok(target)
+}
+
+fn has_dpdk() -> Result<bool> {
+    program("pkg-config")?;
+    Ok(Command::new("pkg-config").args(["--exists", "libdpdk"]).status()?.success())
+}
+
+/// Runs a program to its end; what it printed.
+pub fn output(command: &mut Command) -> Result<(String, String)> {
+    let what = format!("{command:?}");
+    let output = command.output().map_err(|e| Error::new(format!("{what}: {e}")))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    if output.status.success() {
+        return Ok((out, err));
+    }
+    Err(Error::new(format!("{what} failed ({}): {}", output.status, err.trim())))
+}
