@@ -333,6 +333,8 @@ fn whatever_goes_in_comes_out_bit_identical_and_in_order() {
         killed.wait();
         sleep(ms(300));
         assert_same(&through(&sender, &receiver, &frames), &frames, &format!("{mode}, killed"));
+        exec_weir(testbed.bottleneck(), &["doctor", "--clean"]);
+        assert!(journals(testbed.bottleneck()).is_empty());
     }
 }
 

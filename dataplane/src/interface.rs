@@ -199,6 +199,10 @@ struct Content {
     pid: u32,
     started: u64,
     netns: u64,
+    /// The kernel's name for the namespace. The number above is given again to a later one, which must not
+    /// be changed by the journal of an earlier one.
+    #[serde(default)]
+    netns_cookie: Option<u64>,
     records: Vec<Record>,
 }
 
@@ -206,8 +210,13 @@ impl Journal {
     /// An empty journal. Kept in memory only if `persistent` is false, as in namespaces that die anyway.
     pub fn open(persistent: bool) -> Result<Journal, Error> {
         let pid = std::process::id();
-        let content =
-            Content { pid, started: start_time(pid).unwrap_or(0), netns: this_netns(), records: Vec::new() };
+        let content = Content {
+            pid,
+            started: start_time(pid).unwrap_or(0),
+            netns: this_netns(),
+            netns_cookie: netns_cookie(),
+            records: Vec::new(),
+        };
         let path = if persistent {
             fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
             Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
@@ -286,7 +295,9 @@ impl Drop for Journal {
 impl Content {
     /// Whether its run was killed, and its interfaces are in this network namespace.
     fn is_stale(&self) -> bool {
-        start_time(self.pid) != Some(self.started) && self.netns == this_netns()
+        start_time(self.pid) != Some(self.started)
+            && self.netns == this_netns()
+            && self.netns_cookie == netns_cookie()
     }
 
     fn restore(&self) -> Vec<String> {
@@ -352,6 +363,20 @@ fn start_time(pid: u32) -> Option<u64> {
         return None;
     }
     fields.nth(18)?.parse().ok()
+}
+
+/// A number of this network namespace that no other ever has; Linux 5.14 and later tell it.
+fn netns_cookie() -> Option<u64> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    let mut cookie = 0u64;
+    let mut len = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: the pointers describe `cookie`.
+    let code = unsafe {
+        let pointer: *mut u64 = &mut cookie;
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, pointer.cast(), &mut len)
+    };
+    (code == 0).then_some(cookie)
 }
 
 fn this_netns() -> u64 {

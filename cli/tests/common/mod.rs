@@ -201,11 +201,28 @@ pub fn state(namespace: &str, port: &str) -> String {
 
 /// Journals on disk of a namespace.
 pub fn journals(namespace: &str) -> Vec<PathBuf> {
-    use std::os::unix::fs::MetadataExt;
-    let inode = in_netns(namespace, || fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();
+    // The number in a journal's name may have been that of an earlier namespace.
+    let cookie = in_netns(namespace, netns_cookie).unwrap();
     let Ok(entries) = fs::read_dir(weir_dataplane::JOURNALS) else { return Vec::new() };
-    let is_of = |p: &PathBuf| p.to_string_lossy().contains(&format!("-{inode}."));
+    let is_of = |p: &PathBuf| {
+        let content = fs::read(p).ok().and_then(|t| serde_json::from_slice::<serde_json::Value>(&t).ok());
+        content.is_some_and(|c| c["netns_cookie"] == cookie)
+    };
     entries.flatten().map(|e| e.path()).filter(is_of).collect()
+}
+
+fn netns_cookie() -> u64 {
+    const SO_NETNS_COOKIE: i32 = 71;
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let mut cookie = 0u64;
+    let mut len = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: the pointers describe `cookie`.
+    let code = unsafe {
+        let pointer: *mut u64 = &mut cookie;
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, pointer.cast(), &mut len)
+    };
+    assert_eq!(code, 0, "{}", io::Error::last_os_error());
+    cookie
 }
 
 /// A packet socket on an interface: frames as they are.
