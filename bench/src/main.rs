@@ -105,7 +105,7 @@ fn all(options: &Options) -> Vec<Row> {
 }
 
 fn instructions(options: &Options) -> Vec<Row> {
-    instructions::run(if options.quick { PERIOD } else { 4 * PERIOD })
+    instructions::run(if options.quick { PERIOD } else { 2 * PERIOD })
 }
 
 fn forwarding(options: &Options) -> Vec<Row> {

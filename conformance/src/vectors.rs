@@ -135,8 +135,11 @@ impl<A: Aqm> Recorder<A> {
         self.wake(now);
         let len = Bytes::new(if self.dice.below(4) == 0 { 300 } else { 1500 });
         // One packet of three is ECN-capable, with all its code points in turn.
-        let ecn =
-            if self.sequence % 3 == 0 { Ecn::from_bits((self.sequence / 3 % 4) as u8) } else { Ecn::NotEct };
+        let ecn = if self.sequence.is_multiple_of(3) {
+            Ecn::from_bits((self.sequence / 3 % 4) as u8)
+        } else {
+            Ecn::NotEct
+        };
         let p = Packet { arrived: now, len, seq: self.sequence, flow: (self.sequence % 5) as u32, ecn };
         self.sequence += 1;
         let m = self.moment(now);

@@ -75,7 +75,7 @@ fn a_copy_that_forgets() {
     impl Aqm for Amnesiac {
         fn on_enqueue(&mut self, _m: &Moment, _p: &Packet) -> Verdict {
             self.0 += 1;
-            if self.0 % 997 == 0 { Verdict::Drop(Cause::Chance) } else { Verdict::Forward }
+            if self.0.is_multiple_of(997) { Verdict::Drop(Cause::Chance) } else { Verdict::Forward }
         }
     }
     rejects(behaviour::determinism, Amnesiac(0), "a copy behaves differently");
@@ -106,7 +106,7 @@ fn a_delay_that_is_remembered_for_ever() {
         }
         fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
             let above = self.0 > Duration::from_millis(20);
-            if above && m.now.as_nanos() % 7 == 0 {
+            if above && m.now.as_nanos().is_multiple_of(7) {
                 Verdict::signal(p, true, Cause::SetPoint)
             } else {
                 Verdict::Forward
@@ -178,7 +178,7 @@ impl<D: Discipline<u32>> Discipline<u32> for Leaky<D> {
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<u32>) -> Option<Departure<u32>> {
         self.calls += 1;
         let departure = self.queue.dequeue(now, out);
-        if self.calls % self.every == 0 { None } else { departure }
+        if self.calls.is_multiple_of(self.every) { None } else { departure }
     }
     fn head_arrived(&self) -> Option<Time> {
         self.queue.head_arrived()

@@ -295,11 +295,11 @@ fn too_deep(file: &str, place: Place) -> Errors {
 /// The value of a setting: TOML where it is, else the text as it stands.
 fn setting(text: &str, place: &Place) -> Item {
     let text = text.trim();
-    if check_nesting(text).is_ok() {
-        if let Ok(value) = DeValue::parse(text) {
-            let at = |_: std::ops::Range<usize>| place.clone();
-            return item_from(value.get_ref(), place.clone(), &at);
-        }
+    if check_nesting(text).is_ok()
+        && let Ok(value) = DeValue::parse(text)
+    {
+        let at = |_: std::ops::Range<usize>| place.clone();
+        return item_from(value.get_ref(), place.clone(), &at);
     }
     Item { node: Node::Text(text.to_string()), place: place.clone() }
 }

@@ -113,10 +113,10 @@ impl PolicyConfig {
 
     /// Tells an algorithm that this policy cannot steer; both tables stand at the place of reading.
     pub(crate) fn check_with(&self, aqm: &AqmConfig, here: &Here, p: &mut Problems) {
-        if let Some(Err(error)) = weir_aqm::visit(&aqm.name, Trial { aqm, policy: self }) {
-            if let Some(wrong) = cannot_steer(&aqm.name, &error) {
-                p.add(&here.table.place_of("policy"), &here.key("policy"), wrong);
-            }
+        if let Some(Err(error)) = weir_aqm::visit(&aqm.name, Trial { aqm, policy: self })
+            && let Some(wrong) = cannot_steer(&aqm.name, &error)
+        {
+            p.add(&here.table.place_of("policy"), &here.key("policy"), wrong);
         }
     }
 

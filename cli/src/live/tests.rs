@@ -29,8 +29,8 @@ fn row(number: u32) -> LinkSample {
         delay_max_ms: 4.0 + 2.0 * (t_s % 5.0),
         backlog_bytes: 50_000,
         setpoint_ms: 10.0 - t_s / 10.0,
-        drops: u64::from(number % 10 == 0),
-        marks: u64::from(number % 5 == 0),
+        drops: u64::from(number.is_multiple_of(10)),
+        marks: u64::from(number.is_multiple_of(5)),
         table_state: 3,
         ..LinkSample::default()
     }
@@ -41,7 +41,7 @@ fn event(number: u32) -> SteeringEvent {
     SteeringEvent {
         t_s: f64::from(number),
         link: "a_to_b".into(),
-        rule: if number % 4 == 0 { "to virtual" } else { "lower" }.into(),
+        rule: if number.is_multiple_of(4) { "to virtual" } else { "lower" }.into(),
         from,
         to: from - 0.1,
         unit: "ms".into(),

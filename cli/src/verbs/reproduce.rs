@@ -76,8 +76,7 @@ const FIGURE_8: [(&str, &str); 1] =
 
 /// What the short form changes: the host has no part in the result at this rate, CUBIC's epochs are short,
 /// and both ends of the range of flows are kept.
-const QUICK: [(&str, &str); 3] =
-    [("link.rate", "200Mbit/s"), ("run.duration", "14s"), ("run.warmup", "6s")];
+const QUICK: [(&str, &str); 3] = [("link.rate", "200Mbit/s"), ("run.duration", "14s"), ("run.warmup", "6s")];
 const QUICK_FLOWS: [u32; 2] = [2, 36];
 /// Steering converges while static set points are just there, and in a short run it must not remember its
 /// start for ten seconds.

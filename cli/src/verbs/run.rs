@@ -41,6 +41,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     for line in weir_dataplane::restore_stale() {
         output.say(format!("after a killed run: {line}"));
     }
+    // From here on Ctrl-C ends the run in order, also while the ports are being opened.
+    let _ = interrupted();
     let stop = Arc::new(AtomicBool::new(false));
     let (looping, handle) = Loop::open(setup(&config))?;
     looping.said().iter().for_each(|line| output.say(line));
