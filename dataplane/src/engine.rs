@@ -293,9 +293,8 @@ impl Loop {
             self.ports[from].receive(&mut self.arena, now, batch);
             worked |= self.pipes[from].turn(now, batch, &mut self.arena, &mut self.ports[to]);
         }
-        let patient = self.setup.busy && std::env::var_os("WB_PATIENT").is_some();
         for port in &mut self.ports {
-            if let Err(error) = port.flush(&mut self.arena, now, patient) {
+            if let Err(error) = port.flush(&mut self.arena) {
                 return Err(match error.raw_os_error() {
                     Some(libc::ENETDOWN) => continue,
                     Some(libc::ENXIO | libc::ENODEV) => Error::PortGone(port.interface.name.clone()),

@@ -78,12 +78,12 @@ impl Port {
     }
 
     /// Sends what waits and takes back the memory of what was sent.
-    pub fn flush(&mut self, arena: &mut Arena, now: Time, patient: bool) -> Result<(), std::io::Error> {
+    pub fn flush(&mut self, arena: &mut Arena) -> Result<(), std::io::Error> {
         match &mut self.rings {
             Rings::Xdp(sockets) => {
                 if let Some(first) = sockets.first_mut() {
                     first.send(&mut self.waiting);
-                    first.kick(now, patient)?;
+                    first.kick()?;
                 }
                 for socket in sockets {
                     socket.reclaim(arena);

@@ -22,10 +22,6 @@ const KICKS_MAX: u32 = 16;
 /// `XDP_MAX_TX_SKB_BUDGET` of Linux 6.17: frames sent in one call in copy mode.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// So many frames are worth a system call of their own.
-const TOGETHER: u32 = 16;
-/// Fewer wait for others, for so long at most.
-const TOGETHER_WAIT: Duration = Duration::from_micros(20);
 /// Frames the driver hands over in one poll that the loop makes itself.
 const POLL_BUDGET: libc::c_int = 256;
 /// A driver that had nothing is left alone for so long: a call costs as much as several frames.
@@ -133,8 +129,6 @@ pub struct Xsk {
     polls: bool,
     /// When the driver is polled next, unless it has something before.
     poll_due: Time,
-    /// Since when frames wait to be sent together.
-    waits_since: Option<Time>,
 }
 
 // SAFETY: the rings are used by one thread at a time; the kernel's side is synchronised by the indices.
@@ -218,7 +212,6 @@ impl Xsk {
             fd,
             polls: false,
             poll_due: Time::ZERO,
-            waits_since: None,
         })
     }
 
@@ -323,27 +316,9 @@ impl Xsk {
         self.tx.publish();
     }
 
-    /// Whether so little is to be sent, for so short a time, that it may wait for more.
-    fn holds_back(&mut self, now: Time) -> bool {
-        let pending = self.tx.pending();
-        if pending == 0 {
-            self.waits_since = None;
-            return true;
-        }
-        let since = *self.waits_since.get_or_insert(now);
-        let waits = pending < TOGETHER && now.since(since) < TOGETHER_WAIT;
-        if !waits {
-            self.waits_since = None;
-        }
-        waits
-    }
-
     /// Makes the kernel send what is queued. Errors that pass by themselves are left to the next turn;
     /// the others say that the port is gone.
-    pub fn kick(&mut self, now: Time, patient: bool) -> Result<(), std::io::Error> {
-        if patient && self.holds_back(now) {
-            return Ok(());
-        }
+    pub fn kick(&mut self) -> Result<(), std::io::Error> {
         for _ in 0..KICKS_MAX {
             let before = self.tx.pending();
             if before == 0 || !self.tx.needs_wakeup() {
