@@ -297,7 +297,8 @@ impl Content {
     fn is_stale(&self) -> bool {
         start_time(self.pid) != Some(self.started)
             && self.netns == this_netns()
-            && self.netns_cookie == netns_cookie()
+            // Where the kernel has no name for the namespace, the number has to do.
+            && self.netns_cookie.is_none_or(|cookie| netns_cookie() == Some(cookie))
     }
 
     fn restore(&self) -> Vec<String> {

@@ -128,8 +128,10 @@ fn write_comparison(runs: &[(Recording, &Scenario)], out: &Path) -> Result<(), F
     });
     let page = html::Page { title, runs: runs_of_page.collect(), ..html::Page::default() };
     write_atomic(out.join("report.html"), html::page(&page))?;
-    let compared = runs.iter().map(|(recording, scenario)| Compared {
-        label: &recording.summary.title,
+    // Panels side by side have room for a few words only.
+    let labels: Vec<String> = runs.iter().map(|(_, scenario)| describe(scenario)).collect();
+    let compared = runs.iter().zip(&labels).map(|((recording, scenario), label)| Compared {
+        label,
         recording,
         link: 0,
         policy: policy_of(scenario),
