@@ -31,6 +31,8 @@ fn under_utilizing() -> Policy {
 struct Checked {
     aqm: Steered<Gsp, weir_steer::SteeringLaw, Diary>,
     policy: Policy,
+    /// Rate of the link at the last arrival.
+    link: Rate,
     silent_until: Time,
     signals: u32,
 }
@@ -38,7 +40,7 @@ struct Checked {
 impl Checked {
     fn new(policy: &Policy) -> Self {
         let aqm = Steered::new(gsp(), policy, Time::ZERO, Diary::default()).unwrap();
-        Checked { aqm, policy: policy.clone(), silent_until: Time::ZERO, signals: 0 }
+        Checked { aqm, policy: policy.clone(), link: Rate::ZERO, silent_until: Time::ZERO, signals: 0 }
     }
 
     fn check(&self, link: Rate) {
@@ -74,7 +76,9 @@ impl Aqm for Checked {
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         let setpoint = self.aqm.setpoint_now();
         let virtual_rate = self.aqm.virtual_queue().map(|(_, rate)| rate);
-        let same_link = virtual_rate.is_none_or(|rate| rate <= m.queue.rate);
+        // The virtual rate follows the link within the call: what was seen before it does not judge that one.
+        let same_link = virtual_rate.is_none() || self.link == m.queue.rate;
+        self.link = m.queue.rate;
         let verdict = self.aqm.on_enqueue(m, p);
         if verdict != Verdict::Forward && same_link {
             self.check_signal(m, setpoint, virtual_rate);
