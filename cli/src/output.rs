@@ -63,7 +63,7 @@ impl Output {
 
     /// Says something on the way: for people, never mixed with results for programs.
     pub fn say(&self, text: impl Display) {
-        if self.json { eprintln!("{text}") } else { self.print(text) }
+        if self.json { warn(text) } else { self.print(text) }
     }
 
     /// Prints text for people on standard output.
@@ -88,10 +88,15 @@ impl Output {
             Failure::Input(text) => (text, 2),
             Failure::Failed(text) => (text, 1),
         };
-        eprintln!("weir: {}", text.trim_end());
+        warn(format_args!("weir: {}", text.trim_end()));
         if self.json {
             self.print(serde_json::json!({ "error": text.trim_end() }));
         }
         ExitCode::from(status)
     }
+}
+
+/// Says something on standard error. Whoever reads it may have gone.
+pub fn warn(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

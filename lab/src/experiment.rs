@@ -45,14 +45,19 @@ pub struct Progress<'a> {
     pub events: &'a [SteeringEvent],
 }
 
-/// Runs a scenario once. `watch` is called about ten times a second and can end the run early; what was
+/// Runs a scenario once. One run measures at a time on a machine: `waiting` is called if this one has to wait
+/// for another. `watch` is called about ten times a second and can end the run early; what was
 /// measured until then is returned with a warning.
 pub fn run(
     scenario: &Scenario,
     mode: Option<weir_dataplane::Mode>,
+    waiting: impl FnOnce(),
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
-    let _alone = exclusive(|| eprintln!("weir: waiting for another run on this machine to end"))?;
+    if !host::is_root() {
+        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
+    }
+    let _alone = exclusive(waiting)?;
     let removed = netns::clean_stale()?;
     let cores = Cores::choose();
     // The sampler and this thread are not to disturb the loop.

@@ -1,7 +1,7 @@
 //! `weir lab`: a scenario with real TCP in network namespaces.
 
 use crate::live::{About, View, interrupted};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
     for path in &arguments.scenarios {
         let scenario = load(path, &arguments.set)?;
         for warning in scenario.warnings() {
-            eprintln!("weir: {}: {warning}", path.display());
+            warn(format_args!("weir: {}: {warning}", path.display()));
         }
         let stem = path.file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
         for point in scenario.expand() {
@@ -154,7 +154,8 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Scenario, Failure> {
 pub fn record(scenario: &Scenario, mode: Option<Mode>, output: &Output) -> Result<Recording, Failure> {
     let mut view = View::new(about(scenario), output);
     let flag = interrupted();
-    let recording = weir_lab::run(scenario, mode, &mut |progress| {
+    let waiting = || output.say("waiting for another run on this machine to end");
+    let recording = weir_lab::run(scenario, mode, waiting, &mut |progress| {
         view.update(progress.t_s, Some(progress.length_s), progress.samples, progress.events);
         if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
