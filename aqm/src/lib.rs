@@ -29,39 +29,8 @@ pub use algorithms::{AnyAqm, Visitor, names, visit, visit_all};
 pub use params::checked as __checked;
 pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
 
+pub use weir_units::Ecn;
 use weir_units::{Bytes, Duration, Rate, Time};
-
-/// The ECN field of the IP header (RFC 3168 section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-#[repr(u8)]
-pub enum Ecn {
-    /// Not ECN-capable: such a packet can only be dropped.
-    #[default]
-    NotEct = 0,
-    /// ECN-capable, and the identifier of L4S (RFC 9331).
-    Ect1 = 1,
-    /// ECN-capable.
-    Ect0 = 2,
-    /// Congestion experienced.
-    Ce = 3,
-}
-
-impl Ecn {
-    /// The ECN field from the two low bits of a traffic class octet.
-    pub const fn from_bits(bits: u8) -> Ecn {
-        match bits & 3 {
-            0 => Ecn::NotEct,
-            1 => Ecn::Ect1,
-            2 => Ecn::Ect0,
-            _ => Ecn::Ce,
-        }
-    }
-
-    /// Whether a signal may be a mark. A packet that is CE already counts as marked when signalled again.
-    pub const fn is_capable(self) -> bool {
-        !matches!(self, Ecn::NotEct)
-    }
-}
 
 /// What an algorithm may know about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

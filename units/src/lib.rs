@@ -1,4 +1,4 @@
-//! Time, durations, bytes, rates and shares as types.
+//! Time, durations, bytes, rates, shares and the ECN field as types.
 //!
 //! Everything is a whole number underneath (nanoseconds, bytes, bits per second), so that the same inputs
 //! give the same bits on every machine. Text forms (`"2.5ms"`, `"1Gbit/s"`, `"99%"`) are parsed and printed
@@ -252,6 +252,38 @@ impl Rate {
     /// How many whole bytes pass in `d` at this rate.
     pub fn bytes_in(self, d: Duration) -> Bytes {
         Bytes((d.0 as f64 * self.0 as f64 / (8.0 * NANOS_PER_SEC as f64)) as u64)
+    }
+}
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable: such a packet can only be dropped.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, and the identifier of L4S (RFC 9331).
+    Ect1 = 1,
+    /// ECN-capable.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The ECN field from the two low bits of a traffic class octet.
+    pub const fn from_bits(bits: u8) -> Ecn {
+        match bits & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// Whether a signal may be a mark. A packet that is CE already counts as marked when signalled again.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
     }
 }
 
