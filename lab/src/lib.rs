@@ -19,6 +19,7 @@ mod offload;
 mod owner;
 mod process;
 mod sock_diag;
+mod supported;
 pub mod tcpinfo;
 pub mod traffic;
 

@@ -3,6 +3,7 @@
 use crate::errors::{Errors, Problems, Wrong, quoted};
 use crate::schema::quote;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
@@ -195,12 +196,14 @@ fn put(slot: &mut Item, name: &str, path: &[&str], item: Item) -> Result<(), Wro
 #[derive(Clone, Debug)]
 pub struct Document {
     pub(crate) file: String,
+    /// Where relative paths in it start.
+    pub(crate) folder: PathBuf,
     pub(crate) root: Table,
 }
 
 impl Document {
     /// Reads a file.
-    pub fn load(path: impl AsRef<std::path::Path>) -> Result<Document, Errors> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Document, Errors> {
         let name = path.as_ref().display().to_string();
         let mut bytes = Vec::new();
         // One byte more than is allowed tells a file that is too large from one that just fits.
@@ -210,7 +213,7 @@ impl Document {
             return Err(refused(&name, Place::File, format!("cannot be read: {e}"), "check the path"));
         }
         match String::from_utf8(bytes) {
-            Ok(text) => Document::parse(&name, &text),
+            Ok(text) => Document::parse_in(folder_of(path.as_ref()), &name, &text),
             Err(e) => {
                 let place = Lines::new(e.as_bytes()).place(e.utf8_error().valid_up_to());
                 Err(refused(&name, place, "is not UTF-8 text".into(), "save the file as UTF-8"))
@@ -218,8 +221,12 @@ impl Document {
         }
     }
 
-    /// Reads a text; `file` is the name in messages.
+    /// Reads a text; `file` is the name in messages, and paths in the text start at its folder.
     pub fn parse(file: &str, text: &str) -> Result<Document, Errors> {
+        Document::parse_in(folder_of(Path::new(file)), file, text)
+    }
+
+    fn parse_in(folder: PathBuf, file: &str, text: &str) -> Result<Document, Errors> {
         if text.len() > MAX_FILE_BYTES {
             let problem = format!("has more than {MAX_FILE_BYTES} bytes");
             return Err(refused(file, Place::File, problem, "split it, or repeat flows with `count`"));
@@ -238,7 +245,8 @@ impl Document {
             return Err(problems.into_errors());
         }
         let at = |span: std::ops::Range<usize>| lines.place(span.start);
-        Ok(Document { file: file.to_string(), root: table_from(table.get_ref(), Place::Line(1), &at) })
+        let root = table_from(table.get_ref(), Place::Line(1), &at);
+        Ok(Document { file: file.to_string(), folder, root })
     }
 
     /// Sets a value over what the file says: `set("run.duration", "5s")`. The value is TOML, or a text that
@@ -280,6 +288,10 @@ impl Document {
             }
         }
     }
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    file.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 fn refused(file: &str, place: Place, problem: String, remedy: &str) -> Errors {

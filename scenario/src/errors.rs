@@ -2,6 +2,7 @@
 
 use crate::document::Place;
 use crate::schema::TableDoc;
+use crate::variation::Library;
 use std::fmt;
 
 /// Problems told of one file; what is beyond is counted only.
@@ -95,6 +96,8 @@ pub(crate) struct Problems {
     list: Vec<Error>,
     untold: usize,
     forms: &'static [Form],
+    /// The trace files that are read along with the file.
+    pub library: Library,
 }
 
 /// A form of file that a key could belong to, for hints: its name, and its tables.
@@ -107,7 +110,13 @@ impl Problems {
 
     /// With the forms of files to look for keys that stand in the wrong place.
     pub fn knowing(file: &str, forms: &'static [Form]) -> Problems {
-        Problems { file: file.to_string(), list: Vec::new(), untold: 0, forms }
+        let library = Library::default();
+        Problems { file: file.to_string(), list: Vec::new(), untold: 0, forms, library }
+    }
+
+    /// An empty list for a part of the same file.
+    pub fn beside(&self) -> Problems {
+        Problems { library: self.library.clone(), ..Problems::new(&self.file) }
     }
 
     /// Whether no more problems will be told.

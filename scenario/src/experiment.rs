@@ -1,15 +1,21 @@
 //! A scenario: link, path, algorithm, policy, traffic and run of one experiment.
 
-use crate::document::{Document, Node};
-use crate::errors::{Errors, Form, Problems};
-use crate::link::{Channel, LinkConfig};
+use crate::document::Document;
+use crate::errors::{Errors, Form, Problems, quoted};
+use crate::flows::{Direction, FlowGroup, IpVersion};
+use crate::link::{Bottleneck, Channel};
+use crate::network::BOTTLENECK;
+use crate::record::Record;
 use crate::run_config::RunConfig;
 use crate::schema::{
-    Check, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, TableDoc, Tables,
+    Check, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES, TableDoc,
     absent, or, reference, required, such, tables_of, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::sweep::{Point, Sweep, SweepTable, points};
+use crate::topology::{Link, MAX_LINKS};
+use crate::variation::{Library, Variation};
+use std::collections::BTreeMap;
 use weir_units::{Bytes, Duration, Rate};
 
 /// Most flows of a scenario, over all its `[[flows]]` tables.
@@ -26,21 +32,28 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 section! {
     /// An experiment.
+    ///
+    /// Files have one of two forms, and [`Scenario::network`] is the same view of both. With `[[links]]` the
+    /// fields `link`, `aqm` and `policy` are those of the first of them, for displays, and `path` is empty.
     pub struct Scenario {
         /// What the experiment shows, in a line.
         title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
-        /// The bottleneck.
-        link: LinkConfig = Bottleneck;
+        /// The bottleneck. A file has this table, `[path]` and `[aqm]`, or `[[links]]`.
+        link: Bottleneck = OneLink(OneTable, no_link);
         /// The way between the hosts, besides the bottleneck's queue.
-        path: Path = OneTable;
+        path: Path = OneLink(OneTable, no_path);
         /// The algorithm at the bottleneck and its parameters.
-        aqm: AqmConfig = OneTable;
+        aqm: AqmConfig = OneLink(OneTable, AqmConfig::fifo);
         /// The policy: how much delay may be traded for throughput. The presence of this table turns steering on.
-        policy: Option<PolicyConfig> = OptionalTable;
+        policy: Option<PolicyConfig> = OneLink(OptionalTable, || None);
+        /// Links between named nodes, each in one direction. Flows then go from node to node. For the simulator.
+        links: Vec<Link> = OPTIONAL_TABLES;
         /// Flows that are alike. Flows are numbered over all these tables from 0.
-        flows: Vec<FlowGroup> = Tables;
+        flows: Vec<FlowGroup> = TABLES;
         /// How long, how often, what is measured.
         run: Run = OneTable;
+        /// What the simulator writes down beyond summaries and samples.
+        record: Option<Record> = OptionalTable;
         /// Variations of this file.
         sweep: Sweep = SweepTable;
     }
@@ -50,31 +63,42 @@ fn title_allowed(title: &str) -> bool {
     !title.trim().is_empty() && title.len() <= 200
 }
 
-/// The table of a link that needs a rate: between real ports it may be absent, in an experiment not.
-struct Bottleneck;
+/// Tables of the form with one link; with `[[links]]` they are refused.
+const ONE_LINK: &[&str] = &["link", "path", "aqm", "policy"];
 
-impl Rule<LinkConfig> for Bottleneck {
-    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<LinkConfig> {
-        let shaped = match here.table.get(key.name).map(|e| &e.item.node) {
-            Some(Node::Table(table)) => table.has("rate"),
-            // What is no table is told as that.
-            Some(_) => true,
-            None => false,
-        };
-        if !shaped {
-            here.wrong(p, "link.rate", "is missing", format!("add it, {}", Rate::kind()));
+/// A table that does not go with `[[links]]`, and what takes its place there.
+struct OneLink<R, T>(R, fn() -> T);
+
+impl<T, R: Rule<T>> Rule<T> for OneLink<R, T> {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<T> {
+        if !here.table.has("links") {
+            return self.0.read(key, here, p);
         }
-        OneTable.read(key, here, p)
+        if here.table.has(key.name) {
+            let remedy = "remove one of the two: each of the `[[links]]` has its own keys";
+            here.wrong(p, key.name, "does not go with `[[links]]`", remedy);
+        }
+        Some((self.1)())
     }
-    fn print_tables(&self, key: &Key, value: &LinkConfig, out: &mut Printer) {
-        OneTable.print_tables(key, value, out);
+    fn print_tables(&self, key: &Key, value: &T, out: &mut Printer) {
+        self.0.print_tables(key, value, out);
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
-        Rule::<LinkConfig>::describe(&OneTable, key, at, tables);
-        let rows = tables.iter_mut().flat_map(|t| &mut t.rows);
-        rows.filter(|row| row.name == "rate").for_each(|row| row.default = "required".to_string());
+        self.0.describe(key, at, tables);
     }
 }
+
+/// Stands in `link` until the first of the `[[links]]` is known.
+fn no_link() -> Bottleneck {
+    let (link, variation) = (Channel::unshaped().link, Variation::default());
+    Bottleneck { shape: link, variation }
+}
+
+fn no_path() -> Path {
+    Path { rtt: Duration::ZERO, delay_ab: None, delay_ba: None, mtu: USUAL_MTU }
+}
+
+const USUAL_MTU: u32 = 1500;
 
 section! {
     /// The way between the hosts.
@@ -86,7 +110,7 @@ section! {
         /// Delay from b to a, if it is not half the round-trip time; the other direction has the rest.
         delay_ba: Option<Duration> = absent("the rest of rtt", within(Duration::ZERO, Duration::from_secs(10)));
         /// Largest IP packet.
-        mtu: u32 = or(1500, within(576, 9000));
+        mtu: u32 = or(USUAL_MTU, within(576, 9000));
     }
 }
 
@@ -122,124 +146,6 @@ impl Path {
     /// Delay from b to a.
     pub fn reverse_delay(&self) -> Duration {
         self.rtt - self.forward_delay()
-    }
-}
-
-choices! {
-    /// Version of the Internet protocol.
-    pub enum IpVersion {
-        /// IPv4.
-        V4 = "4",
-        /// IPv6.
-        V6 = "6",
-    }
-}
-
-choices! {
-    /// Which way the data of a flow goes.
-    pub enum Direction {
-        /// From a to b, through the managed queue.
-        Forward = "forward",
-        /// From b to a, so that the managed queue sees the acknowledgements.
-        Reverse = "reverse",
-    }
-}
-
-/// What a flow sends.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Traffic {
-    /// As much as TCP can, from start to stop.
-    Bulk,
-    /// That many bytes over TCP, once or again and again.
-    Transfers {
-        /// Size of one transfer.
-        size: Bytes,
-        /// Time from the start of one to the start of the next; `None` for a single transfer.
-        every: Option<Duration>,
-    },
-    /// Datagrams at that rate, whatever happens to them.
-    Unresponsive(Rate),
-}
-
-/// The congestion control of flows that have none.
-const NO_CONGESTION: &str = "none";
-const DEFAULT_CONGESTION: &str = "cubic";
-
-section! {
-    /// Flows that are alike.
-    pub struct FlowGroup {
-        /// How many.
-        count: u32 = or(1, within(1, MAX_FLOWS));
-        /// Congestion control, by its name in the kernel, such as "cubic", "reno" or "bbr"; "none" with
-        /// `udp_rate`.
-        congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t: &String| word(t)));
-        /// Whether the flows use ECN.
-        ecn: bool = or(false, Range::Any);
-        /// When they start, after the start of the run.
-        start: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
-        /// When they stop, after the start of the run.
-        stop: Option<Duration> = absent("end of the run", within(Duration::ZERO, MAX_DURATION));
-        /// Size of a transfer; without it, flows send as much as they can.
-        transfer: Option<Bytes> = absent("no end", within(Bytes::new(1), Bytes::new(1_000_000_000_000)));
-        /// A new transfer starts each time this has passed; needs `transfer`.
-        every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION));
-        /// Version of IP.
-        ip: IpVersion = or(IpVersion::V4, Range::Any);
-        /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse".
-        direction: Direction = or(Direction::Forward, Range::Any);
-        /// Rate of datagrams that are sent whatever happens, instead of TCP.
-        udp_rate: Option<Rate> = absent("TCP", within(Rate::from_bps(1_000), Rate::from_bps(1_000_000_000_000)));
-    }
-}
-
-const WORD: &str = "a word of at most 15 letters, digits, `_` or `-`";
-
-/// Names of congestion controls in Linux have at most 15 bytes (`TCP_CA_NAME_MAX`).
-fn word(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (1..=15).contains(&text.len()) && text.chars().all(plain)
-}
-
-impl Check for FlowGroup {
-    fn check(&mut self, here: &Here, p: &mut Problems) {
-        if let Some(stop) = self.stop.filter(|stop| *stop <= self.start) {
-            let problem = format!("{stop} is not after `start`, {}", self.start);
-            here.wrong(p, "stop", problem, "stop later, or start earlier");
-        }
-        if self.every.is_some() && self.transfer.is_none() {
-            here.wrong(p, "every", "repeats nothing", "give the size of a `transfer` too, such as \"64MB\"");
-        }
-        if self.udp_rate.is_some() {
-            self.check_unresponsive(here, p);
-        } else if self.congestion == NO_CONGESTION {
-            let remedy = "name one, such as \"cubic\", or give an `udp_rate`";
-            here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);
-        }
-    }
-}
-
-impl FlowGroup {
-    fn check_unresponsive(&mut self, here: &Here, p: &mut Problems) {
-        if !here.table.has("congestion") {
-            self.congestion = NO_CONGESTION.to_string();
-        }
-        if self.congestion != NO_CONGESTION {
-            let remedy = "remove one of the two: datagrams have no congestion control";
-            here.wrong(p, "udp_rate", "does not go with `congestion`", remedy);
-        }
-        if self.transfer.is_some() {
-            let remedy = "remove one of the two, and say with `stop` when it ends";
-            here.wrong(p, "udp_rate", "does not go with `transfer`", remedy);
-        }
-    }
-
-    /// What these flows send.
-    pub fn traffic(&self) -> Traffic {
-        match (self.udp_rate, self.transfer) {
-            (Some(rate), _) => Traffic::Unresponsive(rate),
-            (None, Some(size)) => Traffic::Transfers { size, every: self.every },
-            (None, None) => Traffic::Bulk,
-        }
     }
 }
 
@@ -281,15 +187,71 @@ pub(crate) fn check_sample(sample: Duration, duration: Duration, here: &Here, p:
 
 impl Check for Scenario {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        self.link.check_room(self.path.mtu, "link.", here, p);
-        if let Some(policy) = &self.policy {
-            policy.check_with(&self.aqm, here, p);
+        if self.links.is_empty() {
+            self.check_link(here, p);
+        } else {
+            self.check_links(here, p);
         }
         self.check_flows(here, p);
+        self.check_record(here, p);
     }
 }
 
 impl Scenario {
+    fn check_link(&self, here: &Here, p: &mut Problems) {
+        let mtu = self.flows.iter().map(|f| self.mtu(f)).max().unwrap_or(self.path.mtu);
+        self.link.shape.check_room(self.link.shape.rate_with(&self.link.variation), mtu, "link.", here, p);
+        if let Some(policy) = &self.policy {
+            policy.check_with(&self.aqm, here, p);
+        }
+        for (i, flows) in self.flows.iter().enumerate() {
+            let keys =
+                [("from", flows.from.is_some()), ("to", flows.to.is_some()), ("via", !flows.via.is_empty())];
+            for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+                let remedy = "remove it, or describe the links under `[[links]]`";
+                here.wrong(p, &format!("flows.{i}.{key}"), "does not go with `[link]`", remedy);
+            }
+        }
+    }
+
+    /// Checks several links and takes the first of them for the one that is shown.
+    fn check_links(&mut self, here: &Here, p: &mut Problems) {
+        if self.links.len() > MAX_LINKS {
+            let problem = format!("are {} links", self.links.len());
+            return here.wrong(p, "links", problem, format!("give at most {MAX_LINKS}"));
+        }
+        let mut named = BTreeMap::new();
+        for (i, link) in self.links.iter().enumerate() {
+            let first = *named.entry(link.name.as_str()).or_insert(i);
+            if first != i {
+                let problem = format!("{} is the name of `links.{first}` too", quoted(&link.name));
+                here.wrong(p, &format!("links.{i}.name"), problem, "give each link a name of its own");
+            }
+        }
+        for (i, flows) in self.flows.iter().enumerate() {
+            for (key, _) in
+                [("from", &flows.from), ("to", &flows.to)].into_iter().filter(|(_, n)| n.is_none())
+            {
+                let key = format!("flows.{i}.{key}");
+                here.wrong(
+                    p,
+                    &key,
+                    "is missing",
+                    "with `[[links]]` flows go `from` one node `to` another: add it",
+                );
+            }
+            if flows.direction == Direction::Reverse {
+                let remedy = "exchange `from` and `to`, and remove it";
+                here.wrong(p, &format!("flows.{i}.direction"), "does not go with `[[links]]`", remedy);
+            }
+        }
+        self.check_routes(here, p);
+        let first = &self.links[0];
+        self.link = Bottleneck { shape: first.shape.clone(), variation: first.variation.clone() };
+        self.aqm = first.aqm.clone().unwrap_or_else(AqmConfig::fifo);
+        self.policy = first.policy.clone();
+    }
+
     fn check_flows(&self, here: &Here, p: &mut Problems) {
         if self.flow_count() > u64::from(MAX_FLOWS) {
             let problem = format!("are {} flows together", self.flow_count());
@@ -299,12 +261,39 @@ impl Scenario {
             let problem = format!("start only after the end of the run, {}", self.run.duration);
             here.wrong(p, "flows", problem, "run longer, or start earlier");
         }
-        for (i, _) in self.flows.iter().enumerate().filter(|(_, f)| f.ip == IpVersion::V6) {
-            if self.path.mtu < 1280 {
-                let problem =
-                    format!("needs packets of 1280 bytes for IPv6, and `path.mtu` is {}", self.path.mtu);
-                here.wrong(p, &format!("flows.{i}.ip"), problem, "raise `path.mtu`, or use IPv4");
+        for (i, flows) in self.flows.iter().enumerate() {
+            let (mtu, key) = (self.mtu(flows), if flows.mtu.is_some() { "mtu" } else { "path.mtu" });
+            if flows.ip == IpVersion::V6 && mtu < 1280 {
+                let problem = format!("needs packets of 1280 bytes for IPv6, and `{key}` is {mtu}");
+                let remedy = format!("raise `{key}`, or use IPv4");
+                here.wrong(p, &format!("flows.{i}.ip"), problem, remedy);
             }
+            let room = Bytes::new(u64::from(mtu - flows.ip.udp_headers()));
+            if let Some(packet) = flows.packet.filter(|packet| *packet > room) {
+                let problem = format!("{packet} and the headers are more than `{key}`, {mtu}");
+                here.wrong(
+                    p,
+                    &format!("flows.{i}.packet"),
+                    problem,
+                    format!("give at most \"{}B\"", room.get()),
+                );
+            }
+        }
+    }
+
+    fn check_record(&self, here: &Here, p: &mut Problems) {
+        let Some(record) = &self.record else { return };
+        let known = |name: &String| match self.links.is_empty() {
+            true => name == BOTTLENECK,
+            false => self.links.iter().any(|link| link.name == *name),
+        };
+        for (i, name) in record.links.iter().enumerate().filter(|(_, name)| !known(name)) {
+            let remedy = "name a link of `[[links]]`, or \"bottleneck\" for that of `[link]`";
+            here.wrong(p, &format!("record.links.{i}"), format!("there is no link {}", quoted(name)), remedy);
+        }
+        if record.from >= self.run.duration {
+            let problem = format!("{} is after the end of the run, {}", record.from, self.run.duration);
+            here.wrong(p, "record.from", problem, "start earlier, or run longer");
         }
     }
 
@@ -323,15 +312,22 @@ impl Scenario {
         self.flows.iter().map(|f| u64::from(f.count)).sum()
     }
 
-    /// The rate of the bottleneck.
+    /// The largest IP packet of flows.
+    pub fn mtu(&self, flows: &FlowGroup) -> u32 {
+        flows.mtu.unwrap_or(self.path.mtu)
+    }
+
+    /// The rate of the bottleneck; the average of its trace, if it follows one. With `[[links]]` that of the
+    /// first of them.
     pub fn rate(&self) -> Rate {
-        self.link.rate.expect("a scenario without a rate is refused when it is read")
+        let rate = self.link.shape.rate_with(&self.link.variation);
+        rate.expect("a scenario with neither rate nor trace is refused when it is read")
     }
 
     /// The managed direction, from a to b, as a direction between ports.
     pub fn forward(&self) -> Channel {
         let mut channel = Channel::unshaped();
-        channel.link = self.link.clone();
+        channel.link = self.link.shape.clone();
         channel.delay = self.path.forward_delay();
         channel.aqm = Some(self.aqm.clone());
         channel.policy = self.policy.clone();
@@ -356,13 +352,23 @@ impl Scenario {
                 warnings.push(format!("flows.{i} would stop only after the end of the run"));
             }
         }
-        warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
+        if self.links.is_empty() {
+            warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
+        }
+        for link in &self.links {
+            let pair = link.policy.as_ref().zip(link.aqm.as_ref());
+            let unused = pair.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
+            warnings.extend(unused.map(|warning| format!("link {}: {warning}", link.name)));
+        }
         warnings
     }
 
-    /// The scenario in canonical form: every key with its value, its meaning and its range.
+    /// The scenario in canonical form: every key with its value, its meaning and its range. Of tables that are
+    /// alike only the first has the meanings. Paths stay as they were written, so that they start at the same
+    /// folder.
     pub fn to_toml(&self) -> String {
-        let mut out = Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect());
+        let omitted = if self.links.is_empty() { &[] } else { ONE_LINK };
+        let mut out = Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect(), omitted);
         self.print_values(&mut out);
         self.print_tables(&mut out);
         out.into_text()
@@ -377,7 +383,10 @@ impl Scenario {
 const INTRO: &str = "A scenario file says link, path, algorithm, policy, traffic and run of an experiment. It is TOML; \
 keys may\nstand in any order. Quantities are written with their unit: `\"2.5ms\"`, `\"1Gbit/s\"`, `\"64MB\"`, \
 `\"99%\"`.\n`--set key=value` sets a key over the file; elements of lists have their number in the key, from 0:\n\
-`--set flows.0.count=9`.\n\nThis page is generated from the declarations of the keys.";
+`--set flows.0.count=9`.\n\nThe same file is for the lab (`weir lab`, real TCP) and for the simulator. \
+Some keys only the simulator knows:\n`[[links]]`, `[record]`, changes of a link's rate, jitter and loss, \
+and what goes beyond bulk flows, transfers and constant\ndatagrams. The lab names all such keys of a file \
+and refuses it.\n\nThis page is generated from the declarations of the keys.";
 
 /// Where keys of scenarios, and keys written into one by mistake, belong.
 const FORMS: &[Form] =
@@ -387,6 +396,7 @@ impl Document {
     /// Checks the document as a scenario.
     pub fn scenario(&self) -> Result<Scenario, Errors> {
         let mut p = Problems::knowing(&self.file, FORMS);
+        p.library = Library::of(self.folder.clone());
         let here = Here { table: &self.root, path: String::new() };
         let mut scenario = Scenario::read(&here, &mut p);
         if let Some(scenario) = scenario.as_mut().filter(|_| p.is_empty()) {

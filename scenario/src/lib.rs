@@ -11,21 +11,36 @@
 #[macro_use]
 mod schema;
 mod document;
+mod end_host;
 mod errors;
 mod experiment;
+mod flows;
 mod link;
+mod moves;
 mod near;
+mod network;
+mod record;
 pub mod result;
 mod run_config;
 mod settings;
 mod sweep;
+mod topology;
+pub mod trace;
+mod traffic;
+mod variation;
 
 pub use document::{Document, MAX_FILE_BYTES, MAX_NESTING};
+pub use end_host::{EndHost, Pacing, Recovery};
 pub use errors::{Error, Errors, MAX_PROBLEMS};
-pub use experiment::{
-    Direction, FlowGroup, IpVersion, MAX_DURATION, MAX_FLOWS, MAX_SAMPLES, Path, Run, Scenario, Traffic,
-};
-pub use link::{Accounting, Buffer, Channel, LinkConfig};
+pub use experiment::{MAX_DURATION, MAX_FLOWS, MAX_SAMPLES, Path, Run, Scenario};
+pub use flows::{Direction, FlowGroup, IpVersion, Protocol, Rtt};
+pub use link::{Accounting, Bottleneck, Buffer, Channel, LinkConfig};
+pub use network::{BOTTLENECK, ExtraDelay, Network, NetworkLink, Route};
+pub use record::Record;
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
 pub use settings::{AqmConfig, PolicyConfig};
 pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
+pub use topology::{Link, MAX_LINKS};
+pub use trace::Trace;
+pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
+pub use variation::{MAX_STEPS, MAX_TRACES, Step, TraceFile, Variation};

@@ -2,8 +2,13 @@
 
 use crate::document::{Node, Place};
 use crate::errors::{Problems, Wrong};
-use crate::schema::{Check, Flat, Here, OptionalTable, Range, Scalar, absent, or, quote, such, within};
+use crate::schema::{
+    Check, Flat, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, or, quote, such,
+    within,
+};
 use crate::settings::{AqmConfig, PolicyConfig};
+use crate::trace::Trace;
+use crate::variation::Variation;
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
 
 choices! {
@@ -81,8 +86,8 @@ impl Scalar for Buffer {
     }
 }
 
-const SLOWEST: Rate = Rate::from_bps(1_000);
-const FASTEST: Rate = Rate::from_bps(1_000_000_000_000);
+pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000);
+pub(crate) const FASTEST: Rate = Rate::from_bps(1_000_000_000_000);
 
 section! {
     /// A link: how fast it is, how much can wait for it, which bytes count.
@@ -108,16 +113,62 @@ impl LinkConfig {
         self.rate.map(|rate| self.buffer.bytes(rate))
     }
 
-    /// Tells a buffer that cannot hold one packet of `mtu` bytes.
-    pub(crate) fn check_room(&self, mtu: u32, path: &str, here: &Here, p: &mut Problems) {
+    /// The rate, or that of the trace on average.
+    pub(crate) fn rate_with(&self, variation: &Variation) -> Option<Rate> {
+        self.rate.or_else(|| variation.trace().map(Trace::average_rate))
+    }
+
+    /// Tells a buffer that cannot hold one packet of `mtu` bytes at a rate.
+    pub(crate) fn check_room(&self, rate: Option<Rate>, mtu: u32, path: &str, here: &Here, p: &mut Problems) {
         let packet = Bytes::new(u64::from(mtu)) + self.accounting.overhead();
-        if let Some(room) = self.buffer_bytes().filter(|room| *room < packet) {
+        if let Some(room) = rate.map(|rate| self.buffer.bytes(rate)).filter(|room| *room < packet) {
             let problem = format!("{} holds {} bytes, less than one packet", self.buffer.show(), room.get());
             let remedy = format!("give at least \"{}B\"", packet.get());
             here.wrong(p, &format!("{path}buffer"), problem, remedy);
         }
     }
 }
+
+/// The shape of a link that must have one: between real ports the rate may be absent, in an experiment not.
+pub(crate) struct Shaped;
+
+impl Rule<LinkConfig> for Shaped {
+    fn names(&self, key: &Key) -> Vec<&'static str> {
+        Rule::<LinkConfig>::names(&Flat, key)
+    }
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<LinkConfig> {
+        match (here.table.has("rate"), here.table.has("trace")) {
+            (false, false) => here.wrong(p, "rate", "is missing", format!("add it, {}", Rate::kind())),
+            (true, true) => {
+                let remedy = "remove one of the two: a trace says itself how fast the link is";
+                here.wrong(p, "trace", "does not go with `rate`", remedy);
+            }
+            _ => {}
+        }
+        Flat.read(key, here, p)
+    }
+    fn print_value(&self, key: &Key, value: &LinkConfig, out: &mut Printer) {
+        Flat.print_value(key, value, out);
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        Rule::<LinkConfig>::describe(&Flat, key, at, tables);
+        let rows = tables[at].rows.iter_mut();
+        rows.filter(|row| row.name == "rate")
+            .for_each(|row| row.default = "required without `trace`".to_string());
+    }
+}
+
+section! {
+    /// The link of a file with one.
+    pub struct Bottleneck {
+        /// Rate, room and byte accounting.
+        shape: LinkConfig = Shaped;
+        /// How it differs from a link of constant rate that loses nothing.
+        variation: Variation = Flat;
+    }
+}
+
+impl Check for Bottleneck {}
 
 section! {
     /// One direction of a link between two ports: delay line, shaper, algorithm and policy.
@@ -141,7 +192,7 @@ const PORT_MTU: u32 = 1500;
 
 impl Check for Channel {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        self.link.check_room(PORT_MTU, "", here, p);
+        self.link.check_room(self.link.rate, PORT_MTU, "", here, p);
         match (&self.aqm, &self.policy, self.link.rate) {
             (None, _, Some(_)) => {
                 let remedy = format!("name one of {}", weir_aqm::names().join(", "));

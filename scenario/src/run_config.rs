@@ -155,7 +155,7 @@ impl RunConfig {
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.
     pub fn to_toml(&self) -> String {
-        let mut out = Printer::new(Vec::new());
+        let mut out = Printer::new(Vec::new(), &[]);
         self.print_values(&mut out);
         self.print_tables(&mut out);
         out.into_text()

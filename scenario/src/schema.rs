@@ -3,9 +3,10 @@
 //! `section!` declares a struct whose fields are keys. From the declaration come reading with checks, hints
 //! for unknown keys, canonical printing and the reference documentation.
 
-use crate::document::{Entry, Node, Place, Table};
+use crate::document::{Entry, Item, Node, Place, Table};
 use crate::errors::{Problems, Wrong, quoted};
 use crate::near::nearest;
+use std::collections::BTreeSet;
 use weir_aqm::{Share, Value};
 use weir_units::{Bytes, Duration, ParseError, Rate, parse_bytes, parse_duration, parse_rate, parse_share};
 
@@ -294,15 +295,20 @@ impl<T: Scalar> Range<T> {
         }
     }
 
-    /// `shown` is the value as it was written.
-    fn check(&self, value: &T, shown: &Node) -> Result<(), Wrong> {
+    /// `node` is the value as it was written.
+    pub fn check(&self, value: &T, node: &Node) -> Result<(), Wrong> {
+        let shown = || match node {
+            // Values that are written as several have a form for messages.
+            Node::List(_) | Node::Table(_) => value.literal(),
+            _ => node.shown(),
+        };
         match self {
             Range::Within(min, max) if !(min <= value && value <= max) => {
-                let problem = format!("{} is out of range", shown.shown());
+                let problem = format!("{} is out of range", shown());
                 Err(Wrong::new(problem, format!("give a value in {}", self.words())))
             }
             Range::Such(_, accepts) if !accepts(value) => {
-                Err(Wrong::new(format!("{} is not allowed", shown.shown()), format!("give {}", self.words())))
+                Err(Wrong::new(format!("{} is not allowed", shown()), format!("give {}", self.words())))
             }
             _ => Ok(()),
         }
@@ -420,6 +426,68 @@ impl<T: Scalar> Rule<Option<T>> for Absent<T> {
     }
 }
 
+/// A list of values on one line; without it, the list is empty, and the text says what holds then.
+pub(crate) struct List<T> {
+    meaning: &'static str,
+    most: usize,
+    range: Range<T>,
+}
+
+pub(crate) fn list<T: Scalar>(meaning: &'static str, most: usize, range: Range<T>) -> List<T> {
+    List { meaning, most, range }
+}
+
+impl<T: Scalar> List<T> {
+    fn row(&self, key: &Key) -> Row {
+        let element = row(key, self.meaning.to_string(), &self.range);
+        let most = format!("at most {}", self.most);
+        let range = if element.range.is_empty() { most } else { format!("{}, {most}", element.range) };
+        Row { kind: format!("a list, each {}", element.kind), range, ..element }
+    }
+
+    fn items<'a>(&self, entry: &'a Entry) -> Result<&'a [Item], Wrong> {
+        match &entry.item.node {
+            Node::List(items) if items.is_empty() => {
+                Err(Wrong::new("is empty", format!("leave it out ({}), or fill it", self.meaning)))
+            }
+            Node::List(items) if items.len() > self.most => Err(Wrong::new(
+                format!("has {} elements", items.len()),
+                format!("give at most {}", self.most),
+            )),
+            Node::List(items) => Ok(items),
+            other => {
+                let problem = format!("cannot be {}", other.what());
+                Err(Wrong::new(problem, format!("write a list in brackets, each {}", T::kind())))
+            }
+        }
+    }
+}
+
+impl<T: Scalar> Rule<Vec<T>> for List<T> {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Vec<T>> {
+        let Some(entry) = here.table.get(key.name) else { return Some(Vec::new()) };
+        let path = here.key(key.name);
+        let items = self.items(entry).map_err(|wrong| p.add(&entry.place, &path, wrong)).ok()?;
+        // Collect after reading all of them: one wrong value must not hide the problems of the next.
+        let mut read = |(i, item): (usize, &Item)| {
+            let value = T::read(&item.node).and_then(|v| self.range.check(&v, &item.node).map(|()| v));
+            value.map_err(|wrong| p.add(&item.place, &format!("{path}.{i}"), wrong)).ok()
+        };
+        let values: Vec<Option<T>> = items.iter().enumerate().map(&mut read).collect();
+        values.into_iter().collect()
+    }
+    fn print_value(&self, key: &Key, value: &Vec<T>, out: &mut Printer) {
+        if value.is_empty() {
+            return out.comment(&self.row(key), &format!("({})", self.meaning));
+        }
+        let values: Vec<String> = value.iter().map(Scalar::literal).collect();
+        out.value(&self.row(key), &format!("[{}]", values.join(", ")));
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        tables[at].rows.push(self.row(key));
+    }
+}
+
 /// A table of keys.
 pub(crate) trait Section: Sized {
     /// The keys it takes, where they do not depend on its values.
@@ -511,14 +579,24 @@ impl<S: Section> Rule<Option<S>> for OptionalTable {
     }
 }
 
-/// A list of tables with at least one in it.
-pub(crate) struct Tables;
+/// A list of tables; if it is written, at least one is in it.
+pub(crate) struct Tables {
+    needed: bool,
+}
+
+/// A list of tables that must be there.
+pub(crate) const TABLES: Tables = Tables { needed: true };
+/// A list of tables whose absence means something.
+pub(crate) const OPTIONAL_TABLES: Tables = Tables { needed: false };
 
 impl<S: Section> Rule<Vec<S>> for Tables {
     fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Vec<S>> {
         let path = here.key(key.name);
         let example = format!("a list of tables, each under `[[{path}]]`");
         let Some(entry) = here.table.get(key.name) else {
+            if !self.needed {
+                return Some(Vec::new());
+            }
             here.wrong(p, key.name, "is missing", format!("add {example}"));
             return None;
         };
@@ -532,7 +610,7 @@ impl<S: Section> Rule<Vec<S>> for Tables {
             return None;
         }
         // Collect after reading all of them: one wrong table must not hide the problems of the next.
-        let read = |(i, item): (usize, &crate::document::Item)| {
+        let read = |(i, item): (usize, &Item)| {
             read_table(&item.node, format!("{path}.{i}"), &item.place, &example, p)
         };
         let tables: Vec<Option<S>> = items.iter().enumerate().map(read).collect();
@@ -544,9 +622,10 @@ impl<S: Section> Rule<Vec<S>> for Tables {
         }
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
-        describe_table::<S>(key, at, " (once or more)", tables);
-        let doc = tables.iter_mut().rev().find(|t| t.path.ends_with(key.name)).expect("it was just added");
-        doc.path = format!("[{}]", doc.path);
+        let mark = if self.needed { " (once or more)" } else { " (optional, once or more)" };
+        let table = tables.len();
+        describe_table::<S>(key, at, mark, tables);
+        tables[table].path = format!("[{}]", tables[table].path);
     }
 }
 
@@ -642,12 +721,16 @@ pub(crate) struct Printer {
     text: String,
     path: String,
     swept: Vec<String>,
+    omitted: &'static [&'static str],
+    /// Remarks with the header they stand under: tables that are alike need them once.
+    told: BTreeSet<String>,
 }
 
 impl Printer {
-    /// `swept` are the keys that a sweep of the same file sets.
-    pub fn new(swept: Vec<String>) -> Printer {
-        Printer { text: String::new(), path: String::new(), swept }
+    /// `swept` are the keys that a sweep of the same file sets; `omitted` are tables at the top that do not go
+    /// with others of the file.
+    pub fn new(swept: Vec<String>, omitted: &'static [&'static str]) -> Printer {
+        Printer { text: String::new(), path: String::new(), swept, omitted, told: BTreeSet::new() }
     }
 
     pub fn into_text(self) -> String {
@@ -666,20 +749,26 @@ impl Printer {
         self.text.push_str(&format!("{} = {literal}\n", row.name));
     }
 
-    /// A key that is not set.
+    /// A key that is not set; where that was remarked before, it needs no further line.
     pub fn comment(&mut self, row: &Row, instead: &str) {
-        self.remark(row);
-        self.text.push_str(&format!("# {} = {instead}\n", row.name));
+        if self.remark(row) {
+            self.text.push_str(&format!("# {} = {instead}\n", row.name));
+        }
     }
 
-    fn remark(&mut self, row: &Row) {
+    /// Whether the remark is there for the first time.
+    fn remark(&mut self, row: &Row) -> bool {
         let range = if row.range.is_empty() { String::new() } else { format!(" Range: {}.", row.range) };
-        self.note(&format!("{}{range}", row.doc));
+        self.note(&format!("{}{range}", row.doc))
     }
 
-    /// A comment, in lines of readable length.
-    pub fn note(&mut self, text: &str) {
+    /// A comment, in lines of readable length, unless it stands in a table like this one already; whether it
+    /// is new.
+    pub fn note(&mut self, text: &str) -> bool {
         const WIDTH: usize = 100;
+        if !self.told.insert(format!("{}: {text}", self.header())) {
+            return false;
+        }
         let mut line = String::from("#");
         for word in text.split_whitespace() {
             if line.len() + 1 + word.len() > WIDTH {
@@ -692,6 +781,7 @@ impl Printer {
         }
         self.text.push_str(&line);
         self.text.push('\n');
+        true
     }
 
     /// A line as it is.
@@ -701,19 +791,28 @@ impl Printer {
     }
 
     fn table<S: Section>(&mut self, key: &Key, value: &S) {
+        if self.path.is_empty() && self.omitted.contains(&key.name) {
+            return;
+        }
         self.inside(key.name, |out| {
-            let header = format!("\n[{}]", out.path);
-            out.line(&header);
+            out.line(&format!("\n[{}]", out.header()));
             value.print_values(out);
             value.print_tables(out);
         });
     }
 
     fn element<S: Section>(&mut self, key: &Key, index: usize, value: &S) {
-        let header =
-            if self.path.is_empty() { key.name.into() } else { format!("{}.{}", self.path, key.name) };
-        self.line(&format!("\n[[{header}]]"));
-        self.inside(&format!("{}.{index}", key.name), |out| value.print_values(out));
+        self.inside(&format!("{}.{index}", key.name), |out| {
+            out.line(&format!("\n[[{}]]", out.header()));
+            value.print_values(out);
+            value.print_tables(out);
+        });
+    }
+
+    /// The path as headers have it: there the last element of a list is meant, which needs no number.
+    fn header(&self) -> String {
+        let named = |part: &&str| part.parse::<usize>().is_err();
+        self.path.split('.').filter(named).collect::<Vec<_>>().join(".")
     }
 
     fn inside(&mut self, name: &str, print: impl FnOnce(&mut Printer)) {

@@ -39,6 +39,14 @@ impl AqmConfig {
         Some(AqmConfig { name: name.to_string(), settings, given: Vec::new() })
     }
 
+    /// No management at all: packets are discarded when the buffer is full.
+    pub fn fifo() -> AqmConfig {
+        let mut fifo = AqmConfig::new("tail_drop").expect("tail_drop is in the list");
+        // The limit of the algorithm must not be reached before the buffer is full.
+        fifo.set("limit", Value::Duration(Duration::from_secs(60))).expect("its longest limit is allowed");
+        fifo
+    }
+
     /// Sets a parameter, or says why not and changes nothing.
     pub fn set(&mut self, parameter: &str, value: Value) -> Result<(), ParamError> {
         let unknown = ParamError { problem: Problem::Unknown };

@@ -164,7 +164,7 @@ pub(crate) fn points(doc: &Document, p: &mut Problems) -> Vec<Point> {
         if p.is_full() {
             break;
         }
-        points.extend(point(&base, &axes, index, doc, p));
+        points.extend(point(&base, &axes, index, p));
     }
     points
 }
@@ -178,11 +178,11 @@ fn affordable(base: &Table, axes: &[Values]) -> Option<usize> {
 }
 
 /// Point number `index`, if it is a valid scenario.
-fn point(base: &Table, axes: &[Values], index: usize, doc: &Document, p: &mut Problems) -> Option<Point> {
+fn point(base: &Table, axes: &[Values], index: usize, p: &mut Problems) -> Option<Point> {
     let mut root = base.clone();
     let mut rest = index;
     let mut settings = Vec::new();
-    let mut own = Problems::new(&doc.file);
+    let mut own = p.beside();
     for axis in axes.iter().rev() {
         let item = &axis.items[rest % axis.items.len()];
         rest /= axis.items.len();

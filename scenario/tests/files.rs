@@ -45,7 +45,7 @@ fn errors_of(path: &Path) -> Errors {
 #[test]
 fn bad_files_are_refused_with_all_their_problems() {
     let files = toml_files("tests/bad");
-    assert!(files.len() >= 20);
+    assert!(files.len() >= 30);
     for path in files {
         // A new algorithm must not change the expected texts.
         let told = errors_of(&path).to_string().replace(&weir_aqm::names().join(", "), "{algorithms}");
@@ -56,16 +56,19 @@ fn bad_files_are_refused_with_all_their_problems() {
 #[test]
 fn the_files_of_the_project_are_good_and_print_as_themselves() {
     let files = toml_files("../scenarios");
-    assert!(files.len() >= 6);
+    assert!(files.len() >= 9);
     for path in files {
         let scenario = Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(scenario.warnings(), Vec::<String>::new(), "{}", path.display());
+        // Paths of traces start at the folder of the file.
+        let beside = path.with_file_name("printed");
+        let beside = beside.to_str().unwrap();
         for point in scenario.expand() {
             let printed = point.scenario.to_toml();
-            let again = Scenario::parse("printed", &printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+            let again = Scenario::parse(beside, &printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
             assert_eq!(again, point.scenario);
         }
-        let again = Scenario::parse("printed", &scenario.to_toml()).unwrap();
+        let again = Scenario::parse(beside, &scenario.to_toml()).unwrap();
         assert_eq!(again, scenario);
         assert_eq!(again.to_toml(), scenario.to_toml());
     }

@@ -2,8 +2,8 @@
 
 use weir_aqm::{Algorithm, Value, Visitor};
 use weir_scenario::{
-    Accounting, Buffer, Document, IpVersion, MAX_FLOWS, MAX_POINTS, Poll, PortMode, RunConfig, Scenario,
-    Traffic,
+    Accounting, Buffer, Datagrams, Document, IpVersion, MAX_FLOWS, MAX_POINTS, Poll, PortMode, RunConfig,
+    Scenario, Timing, Traffic,
 };
 use weir_units::{Bytes, Duration, Rate};
 
@@ -28,9 +28,9 @@ fn refusal(more: &str) -> String {
 fn what_is_not_said_has_its_default() {
     let s = small("");
     assert_eq!(s.rate(), Rate::from_mbps(100));
-    assert_eq!(s.link.buffer, Buffer::Time(Duration::from_millis(100)));
-    assert_eq!(s.link.buffer_bytes(), Some(Bytes::new(1_250_000)));
-    assert_eq!(s.link.accounting, Accounting::Line);
+    assert_eq!(s.link.shape.buffer, Buffer::Time(Duration::from_millis(100)));
+    assert_eq!(s.link.shape.buffer_bytes(), Some(Bytes::new(1_250_000)));
+    assert_eq!(s.link.shape.accounting, Accounting::Line);
     assert_eq!((s.path.forward_delay(), s.path.mtu), (Duration::from_millis(10), 1500));
     assert_eq!((s.flows[0].count, s.flows[0].congestion.as_str()), (1, "cubic"));
     assert_eq!((s.flows[0].ip, s.flows[0].stop), (IpVersion::V4, None));
@@ -65,11 +65,12 @@ fn flows_send_what_their_keys_say() {
         r#"[{}, { transfer = "64MB", every = "2s" }, { transfer = "1MB", ip = 6 }, { udp_rate = "10Mbit/s" }]"#,
     );
     let s = Scenario::parse("x", &text).unwrap();
+    let ten = Datagrams { rate: Rate::from_mbps(10), payload: None, timing: Timing::Cbr };
     let (size, every) = (Bytes::new(64_000_000), Some(Duration::from_secs(2)));
     assert_eq!(s.flows[0].traffic(), Traffic::Bulk);
     assert_eq!(s.flows[1].traffic(), Traffic::Transfers { size, every });
     assert_eq!(s.flows[2].traffic(), Traffic::Transfers { size: Bytes::new(1_000_000), every: None });
-    assert_eq!(s.flows[3].traffic(), Traffic::Unresponsive(Rate::from_mbps(10)));
+    assert_eq!(s.flows[3].traffic(), Traffic::Unresponsive(ten));
     assert_eq!(s.flows[3].congestion, "none");
     assert_eq!(Scenario::parse("x", &s.to_toml()).unwrap(), s);
 }

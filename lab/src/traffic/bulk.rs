@@ -240,9 +240,9 @@ impl Batch {
             }
         }
         match flows.traffic() {
-            Traffic::Unresponsive(rate) => {
+            Traffic::Unresponsive(datagrams) => {
                 args.push("--udp".into());
-                args.push(format!("--bitrate={}", rate.as_bps()));
+                args.push(format!("--bitrate={}", datagrams.rate.as_bps()));
                 if flows.ecn {
                     // ECT(0).
                     args.push("--tos=2".into());

@@ -13,6 +13,7 @@ use crate::command;
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, address};
 use crate::process::SpawnOptions;
+use crate::supported;
 use crate::tcpinfo::{FlowTable, Side};
 use bulk::Batch;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -307,6 +308,7 @@ impl TrafficRun {
                 Traffic::Bulk | Traffic::Unresponsive(_) => {
                     batches.extend(bulk::split(testbed, &group, &options, batches.len())?);
                 }
+                Traffic::Limited(_) | Traffic::Web(_) => unreachable!("refused by the check above"),
             }
         }
         // On failure `run` and `batches` are dropped here, which ends what was started.
@@ -396,6 +398,7 @@ fn numbered(groups: &[FlowGroup]) -> Vec<Numbered> {
 /// Everything that can be known to be wrong before anything is started.
 fn check(testbed: &Testbed, groups: &[FlowGroup], options: &TrafficOptions) -> Result<()> {
     let mut processes = 0;
+    supported::check_flows(groups)?;
     for group in groups {
         match group.traffic() {
             Traffic::Transfers { .. } => testbed.require_congestion(&group.congestion)?,
@@ -404,6 +407,7 @@ fn check(testbed: &Testbed, groups: &[FlowGroup], options: &TrafficOptions) -> R
                 processes += group.count.div_ceil(STREAMS_PER_PROCESS) as usize;
             }
             Traffic::Unresponsive(_) => processes += group.count.div_ceil(STREAMS_PER_PROCESS) as usize,
+            Traffic::Limited(_) | Traffic::Web(_) => unreachable!("refused by the check above"),
         }
     }
     if processes > 0 {

@@ -1,0 +1,114 @@
+//! What a scenario may ask of a live lab: one bottleneck at a constant rate, and what iperf3 and the kernel do.
+
+use crate::error::{Error, Result};
+use weir_scenario::{FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
+use weir_units::Duration;
+
+/// Refuses a scenario that needs the simulator, and names all keys for which it does.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    let mut keys = Vec::new();
+    if !scenario.links.is_empty() {
+        keys.push("links".to_string());
+    }
+    let link = &scenario.link.variation;
+    if scenario.links.is_empty() {
+        keys.extend(link.changed().iter().map(|key| format!("link.{key}")));
+    }
+    if scenario.record.is_some() {
+        keys.push("record".to_string());
+    }
+    for (i, flows) in scenario.flows.iter().enumerate() {
+        let other_rtt = flows.rtt.is_some_and(|rtt| rtt != Rtt::Constant(scenario.path.rtt));
+        let other_mtu = flows.mtu.is_some_and(|mtu| mtu != scenario.path.mtu);
+        let paths = [("rtt", other_rtt), ("mtu", other_mtu)];
+        let paths = paths.into_iter().filter(|(_, other)| *other).map(|(key, _)| key);
+        keys.extend(paths.chain(keys_of(flows)).map(|key| format!("flows.{i}.{key}")));
+    }
+    refuse(&keys)
+}
+
+/// Refuses flows that iperf3 and the kernel cannot make.
+pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
+    let keys = |(i, flows): (usize, &FlowGroup)| {
+        keys_of(flows).into_iter().map(move |key| format!("flows.{i}.{key}"))
+    };
+    let keys: Vec<String> = groups.iter().enumerate().flat_map(keys).collect();
+    refuse(&keys)
+}
+
+/// Keys of flows that only the simulator knows.
+fn keys_of(flows: &FlowGroup) -> Vec<&'static str> {
+    let pattern = flows.udp_pattern.is_some_and(|pattern| pattern != UdpPattern::Cbr);
+    let keys = [
+        ("protocol", flows.protocol == Protocol::Quic),
+        ("start_spread", flows.start_spread > Duration::ZERO),
+        ("app_rate", flows.app_rate.is_some()),
+        ("web", flows.web.is_some()),
+        ("udp_pattern", pattern),
+        ("packet", flows.packet.is_some()),
+    ];
+    let given = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
+    given.chain(flows.host.changed()).collect()
+}
+
+fn refuse(keys: &[String]) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    let what = format!("only the simulator knows {}", keys.join(", "));
+    Err(Error::invalid(what, "use `weir sim`, or remove these keys for the lab"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(link: &str, flows: &str, more: &str) -> Scenario {
+        let text = format!(
+            "title = \"x\"\nlink = {{ rate = \"10Mbit/s\"{link} }}\npath.rtt = \"20ms\"\naqm.name = \"gsp\"\n\
+            flows = [{{ {flows} }}]\nrun.duration = \"5s\"\n{more}"
+        );
+        Scenario::parse("x", &text).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn what_only_the_simulator_knows_is_told_at_once() {
+        let text = scenario(
+            ", jitter = \"1ms\", loss = \"1%\", steps = [{ at = \"1s\", rate = \"5Mbit/s\" }]",
+            "rtt = [\"20ms\", \"20ms\"], mtu = 1400, app_rate = \"1Mbit/s\", protocol = \"quic\", \
+            start_spread = \"1s\", hystart = false, pacing = \"on\", burst = \"64kB\", ack_every = 1, \
+            window = \"1MB\", recovery = \"newreno\"",
+            "record = {}",
+        );
+        let told = check(&text).unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "only the simulator knows `link.steps`, `link.jitter`, `link.loss`, `record`, `flows.0.rtt`, \
+            `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
+            `flows.0.pacing`, `flows.0.burst`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`: \
+            use `weir sim`, or remove these keys for the lab"
+        );
+        let told = |flows: &str| check_flows(&scenario("", flows, "").flows).unwrap_err().to_string();
+        assert!(told("web = {}").starts_with("only the simulator knows `flows.0.web`: use"));
+        let datagrams = "udp_rate = \"1Mbit/s\", udp_pattern = \"poisson\", packet = \"100B\"";
+        assert!(
+            told(datagrams).starts_with("only the simulator knows `flows.0.udp_pattern`, `flows.0.packet`: ")
+        );
+    }
+
+    #[test]
+    fn several_links_are_told_as_such() {
+        let text = "title = \"x\"\nlinks = [{ name = \"l\", from = \"a\", to = \"b\", rate = \"1Mbit/s\" }]\n\
+            flows = [{ from = \"a\", to = \"b\" }]\nrun.duration = \"5s\"\n";
+        let told = check(&Scenario::parse("x", text).unwrap()).unwrap_err().to_string();
+        assert!(told.starts_with("only the simulator knows `links`: use `weir sim`"), "{told}");
+    }
+
+    #[test]
+    fn what_says_no_more_than_the_default_is_run() {
+        let flows = "rtt = \"20ms\", mtu = 1500, pacing = \"default\", protocol = \"tcp\"";
+        check(&scenario(", loss = \"0%\"", flows, "")).unwrap();
+        check(&scenario("", "udp_rate = \"1Mbit/s\", udp_pattern = \"cbr\"", "")).unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! What can be switched in the end hosts of flows.
+
+use crate::document::{Place, Table};
+use crate::errors::Problems;
+use crate::schema::{Check, Here, Range, Section, absent, or, within};
+use weir_units::Bytes;
+
+choices! {
+    /// Whether a sender spreads its segments over the round-trip time.
+    pub enum Pacing {
+        /// As the congestion control wants it: BBR paces, Reno and CUBIC do not.
+        Default = "default",
+        /// Always.
+        On = "on",
+        /// Never.
+        Off = "off",
+    }
+}
+
+choices! {
+    /// How a sender finds out what was lost.
+    pub enum Recovery {
+        /// By time: RACK and tail loss probes (RFC 8985).
+        Rack = "rack",
+        /// By duplicate acknowledgements: NewReno (RFC 6582).
+        NewReno = "newreno",
+    }
+}
+
+section! {
+    /// Switches of the end hosts. The defaults are those of Linux.
+    pub struct EndHost {
+        /// Whether slow start ends early when the delay rises (HyStart), where the congestion control has it.
+        hystart: bool = or(true, Range::Any);
+        /// Whether segments are spread over the round-trip time: "default" as the congestion control wants it,
+        /// "on" or "off".
+        pacing: Pacing = or(Pacing::Default, Range::Any);
+        /// Data that leaves the sender back to back at once, as with segmentation in the network card.
+        burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000)));
+        /// An acknowledgement is sent for so many segments, or when the delayed-acknowledgement time is over.
+        ack_every: u32 = or(2, within(1, 64));
+        /// Receive window: most data on its way.
+        window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000)));
+        /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC 6582).
+        recovery: Recovery = or(Recovery::Rack, Range::Any);
+    }
+}
+
+impl Check for EndHost {}
+
+impl Default for EndHost {
+    fn default() -> EndHost {
+        let table = Table::absent(Place::File);
+        let here = Here { table: &table, path: String::new() };
+        EndHost::read_fields(&here, &mut Problems::new("")).expect("every switch has a default")
+    }
+}
+
+impl EndHost {
+    /// The keys that were given another value than their default.
+    pub fn changed(&self) -> Vec<&'static str> {
+        let usual = EndHost::default();
+        let keys = [
+            ("hystart", self.hystart != usual.hystart),
+            ("pacing", self.pacing != usual.pacing),
+            ("burst", self.burst != usual.burst),
+            ("ack_every", self.ack_every != usual.ack_every),
+            ("window", self.window != usual.window),
+            ("recovery", self.recovery != usual.recovery),
+        ];
+        keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    }
+}

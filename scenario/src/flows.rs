@@ -1,0 +1,296 @@
+//! Flows that are alike: what they send, when, and from where to where.
+
+use crate::document::Node;
+use crate::end_host::EndHost;
+use crate::errors::{Problems, Wrong};
+use crate::experiment::{MAX_DURATION, MAX_FLOWS};
+use crate::schema::{
+    Check, Flat, Here, OptionalTable, Range, Scalar, absent, list, or, such, within, wrong_type,
+};
+use crate::topology::{MAX_LINKS, NAME, name_allowed, word};
+use crate::traffic::{Datagrams, Timing, Traffic, UdpPattern, Web};
+use weir_units::{Bytes, Duration, Rate};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const LONGEST_RTT: Duration = Duration::from_secs(10);
+const SLOW: Rate = Rate::from_bps(1_000);
+const FAST: Rate = Rate::from_bps(1_000_000_000_000);
+
+choices! {
+    /// Version of the Internet protocol.
+    pub enum IpVersion {
+        /// IPv4.
+        V4 = "4",
+        /// IPv6.
+        V6 = "6",
+    }
+}
+
+impl IpVersion {
+    /// Bytes of the IP header without options and of the UDP header.
+    pub fn udp_headers(self) -> u32 {
+        match self {
+            IpVersion::V4 => 28,
+            IpVersion::V6 => 48,
+        }
+    }
+}
+
+choices! {
+    /// Which way the data of a flow goes.
+    pub enum Direction {
+        /// From a to b, through the managed queue.
+        Forward = "forward",
+        /// From b to a, so that the managed queue sees the acknowledgements.
+        Reverse = "reverse",
+    }
+}
+
+choices! {
+    /// The transport protocol of flows that react to congestion.
+    pub enum Protocol {
+        /// TCP.
+        Tcp = "tcp",
+        /// QUIC-like: encrypted, so that the network sees no sequence numbers, but the spin bit (RFC 9000
+        /// section 17.4).
+        Quic = "quic",
+    }
+}
+
+/// Round-trip time of flows without any queue.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub enum Rtt {
+    /// The same for all.
+    Constant(Duration),
+    /// Drawn for each flow, uniformly between the two.
+    Uniform(Duration, Duration),
+}
+
+impl Rtt {
+    /// The shortest there can be.
+    pub fn shortest(self) -> Duration {
+        match self {
+            Rtt::Constant(rtt) | Rtt::Uniform(rtt, _) => rtt,
+        }
+    }
+
+    /// The longest there can be.
+    pub fn longest(self) -> Duration {
+        match self {
+            Rtt::Constant(rtt) | Rtt::Uniform(_, rtt) => rtt,
+        }
+    }
+
+    fn allowed(&self) -> bool {
+        self.shortest() <= self.longest() && self.longest() <= LONGEST_RTT
+    }
+}
+
+impl Scalar for Rtt {
+    fn kind() -> String {
+        "a duration such as \"20ms\" or two, such as [\"20ms\", \"100ms\"]".to_string()
+    }
+    fn read(node: &Node) -> Result<Self, Wrong> {
+        match node {
+            Node::Text(_) => Duration::read(node).map(Rtt::Constant),
+            Node::List(items) => match items.as_slice() {
+                [from, to] => Ok(Rtt::Uniform(Duration::read(&from.node)?, Duration::read(&to.node)?)),
+                _ => Err(wrong_type::<Self>(node)),
+            },
+            _ => Err(wrong_type::<Self>(node)),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Rtt::Constant(rtt) => rtt.to_string(),
+            Rtt::Uniform(from, to) => format!("{from} .. {to}"),
+        }
+    }
+    fn literal(&self) -> String {
+        match self {
+            Rtt::Constant(rtt) => rtt.literal(),
+            Rtt::Uniform(from, to) => format!("[{}, {}]", from.literal(), to.literal()),
+        }
+    }
+}
+
+/// The congestion control of flows that have none.
+const NO_CONGESTION: &str = "none";
+const DEFAULT_CONGESTION: &str = "cubic";
+
+section! {
+    /// Flows that are alike.
+    pub struct FlowGroup {
+        /// How many.
+        count: u32 = or(1, within(1, MAX_FLOWS));
+        /// Congestion control, by its name in the kernel, such as "cubic", "reno" or "bbr"; "none" with
+        /// `udp_rate`.
+        congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t: &String| word(t, 15)));
+        /// Transport protocol: "tcp", or "quic" for one that shows the network nothing but a spin bit.
+        protocol: Protocol = or(Protocol::Tcp, Range::Any);
+        /// Whether the flows use ECN.
+        ecn: bool = or(false, Range::Any);
+        /// When they start, after the start of the run.
+        start: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
+        /// The flows of this table start at random within this time after `start`, uniformly distributed.
+        start_spread: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
+        /// When they stop, after the start of the run.
+        stop: Option<Duration> = absent("end of the run", within(Duration::ZERO, MAX_DURATION));
+        /// Size of a transfer; without it, flows send as much as they can.
+        transfer: Option<Bytes> = absent("no end", within(Bytes::new(1), Bytes::new(1_000_000_000_000)));
+        /// A new transfer starts each time this has passed; needs `transfer`.
+        every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION));
+        /// Rate at which the application makes data, where that limits it.
+        app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST));
+        /// Version of IP.
+        ip: IpVersion = or(IpVersion::V4, Range::Any);
+        /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse". With `[[links]]`
+        /// `from` and `to` say it.
+        direction: Direction = or(Direction::Forward, Range::Any);
+        /// With `[[links]]`: the node that sends.
+        from: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
+        /// With `[[links]]`: the node that receives.
+        to: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
+        /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route has as few
+        /// links as possible; of several such, the one whose links come first in the file.
+        via: Vec<String> = list("fewest links", MAX_LINKS, such(NAME, |t: &String| name_allowed(t)));
+        /// Round-trip time without any queue: one for all, or two between which that of each flow is drawn,
+        /// uniformly. It is split between the directions as that of `[path]`. With `[[links]]` it is at least
+        /// the delay of the links there and back, and the way back takes what is left. Where it is not given,
+        /// it is the delay of the links there and back, or twice that there if no links lead back.
+        rtt: Option<Rtt> = absent("`path.rtt`, or that of the links", such("0ns .. 10s, the shorter first", Rtt::allowed));
+        /// Largest IP packet of these flows.
+        mtu: Option<u32> = absent("`path.mtu`; 1500 with `[[links]]`", within(576, 9000));
+        /// Rate of datagrams that are sent whatever happens, instead of TCP.
+        udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST));
+        /// When the datagrams are sent: "cbr" at equal distances, "poisson" at exponentially distributed ones,
+        /// "onoff" at equal distances for a time and then not at all for another; needs `udp_rate`.
+        udp_pattern: Option<UdpPattern> = absent("\"cbr\"", Range::Any);
+        /// With "onoff", the mean time of sending, exponentially distributed. The rate then is `udp_rate`.
+        on: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR));
+        /// With "onoff", the mean time of silence, exponentially distributed.
+        off: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR));
+        /// Payload of a datagram; needs `udp_rate`.
+        packet: Option<Bytes> = absent("what fits", within(Bytes::new(16), Bytes::new(8972)));
+        /// Switches of the end hosts.
+        host: EndHost = Flat;
+        /// Pages of several objects instead of endless data.
+        web: Option<Web> = OptionalTable;
+    }
+}
+
+/// Names of congestion controls in Linux have at most 15 bytes (`TCP_CA_NAME_MAX`).
+const WORD: &str = "a word of at most 15 letters, digits, `_` or `-`";
+
+impl Check for FlowGroup {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if let Some(stop) = self.stop.filter(|stop| *stop <= self.start) {
+            let problem = format!("{stop} is not after `start`, {}", self.start);
+            here.wrong(p, "stop", problem, "stop later, or start earlier");
+        } else if let Some(stop) = self.stop.filter(|stop| *stop <= self.start + self.start_spread) {
+            let problem = format!("{} lets flows start only after `stop`, {stop}", self.start_spread);
+            here.wrong(p, "start_spread", problem, "stop later, or spread less");
+        }
+        if self.every.is_some() && self.transfer.is_none() {
+            here.wrong(p, "every", "repeats nothing", "give the size of a `transfer` too, such as \"64MB\"");
+        }
+        self.check_one_kind(here, p);
+        if self.udp_rate.is_some() {
+            self.check_unresponsive(here, p);
+        } else {
+            self.check_responsive(here, p);
+        }
+    }
+}
+
+impl FlowGroup {
+    /// Tells flows that are to send two things at once.
+    fn check_one_kind(&self, here: &Here, p: &mut Problems) {
+        let kinds = [
+            ("transfer", self.transfer.is_some()),
+            ("app_rate", self.app_rate.is_some()),
+            ("web", self.web.is_some()),
+        ];
+        let given: Vec<&str> = kinds.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
+        for pair in given.windows(2) {
+            let remedy = "remove one of the two, or make two `[[flows]]` tables";
+            here.wrong(p, pair[1], format!("does not go with `{}`", pair[0]), remedy);
+        }
+        if self.udp_rate.is_some() {
+            for key in given.iter().filter(|key| **key != "transfer") {
+                here.wrong(p, key, "does not go with `udp_rate`", "remove one of the two");
+            }
+        }
+    }
+
+    fn check_responsive(&self, here: &Here, p: &mut Problems) {
+        if self.congestion == NO_CONGESTION {
+            let remedy = "name one, such as \"cubic\", or give an `udp_rate`";
+            here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);
+        }
+        let keys = [
+            ("udp_pattern", self.udp_pattern.is_some()),
+            ("on", self.on.is_some()),
+            ("off", self.off.is_some()),
+            ("packet", self.packet.is_some()),
+        ];
+        for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+            here.wrong(p, key, "is about datagrams, and there are none", "give an `udp_rate`, or remove it");
+        }
+    }
+
+    fn check_unresponsive(&mut self, here: &Here, p: &mut Problems) {
+        if !here.table.has("congestion") {
+            self.congestion = NO_CONGESTION.to_string();
+        }
+        if self.congestion != NO_CONGESTION {
+            let remedy = "remove one of the two: datagrams have no congestion control";
+            here.wrong(p, "udp_rate", "does not go with `congestion`", remedy);
+        }
+        if self.transfer.is_some() {
+            let remedy = "remove one of the two, and say with `stop` when it ends";
+            here.wrong(p, "udp_rate", "does not go with `transfer`", remedy);
+        }
+        let quic = (self.protocol == Protocol::Quic).then_some("protocol");
+        for key in self.host.changed().into_iter().chain(quic) {
+            here.wrong(p, key, "says nothing about datagrams", "remove it, or `udp_rate`");
+        }
+        self.check_on_off(here, p);
+    }
+
+    fn check_on_off(&self, here: &Here, p: &mut Problems) {
+        let on_off = self.udp_pattern == Some(UdpPattern::OnOff);
+        for (key, given) in [("on", self.on.is_some()), ("off", self.off.is_some())] {
+            if on_off && !given {
+                let remedy = "add it, a duration such as \"500ms\"";
+                here.wrong(p, key, "is missing for `udp_pattern = \"onoff\"`", remedy);
+            }
+            if given && !on_off {
+                let remedy = "write `udp_pattern = \"onoff\"`, or remove it";
+                here.wrong(p, key, "needs a pattern of sending and silence", remedy);
+            }
+        }
+    }
+
+    /// What these flows send.
+    pub fn traffic(&self) -> Traffic {
+        if let Some(rate) = self.udp_rate {
+            return Traffic::Unresponsive(Datagrams { rate, payload: self.packet, timing: self.timing() });
+        }
+        match (self.transfer, self.app_rate, self.web) {
+            (Some(size), _, _) => Traffic::Transfers { size, every: self.every },
+            (None, Some(rate), _) => Traffic::Limited(rate),
+            (None, None, Some(web)) => Traffic::Web(web),
+            (None, None, None) => Traffic::Bulk,
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        match (self.udp_pattern, self.on, self.off) {
+            (Some(UdpPattern::Poisson), _, _) => Timing::Poisson,
+            (Some(UdpPattern::OnOff), Some(on), Some(off)) => Timing::OnOff { on, off },
+            _ => Timing::Cbr,
+        }
+    }
+}

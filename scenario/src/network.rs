@@ -1,0 +1,211 @@
+//! Links and routes of a scenario as the simulator uses them, whichever form the file has.
+
+use crate::errors::{Problems, Wrong};
+use crate::experiment::Scenario;
+use crate::flows::{Direction, FlowGroup, Rtt};
+use crate::link::Accounting;
+use crate::schema::Here;
+use crate::settings::{AqmConfig, PolicyConfig};
+use crate::topology::Map;
+use crate::variation::Variation;
+use weir_units::{Bytes, Duration, Rate};
+
+/// Name of the link of a file with `[link]`.
+pub const BOTTLENECK: &str = "bottleneck";
+
+/// Links, and the way of each group of flows over them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Network {
+    /// The links, in the order of the file.
+    pub links: Vec<NetworkLink>,
+    /// The way of each `[[flows]]` table, in the order of the file.
+    pub routes: Vec<Route>,
+}
+
+/// A link in one direction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkLink {
+    /// Its name.
+    pub name: String,
+    /// The node where it begins.
+    pub from: String,
+    /// The node where it ends.
+    pub to: String,
+    /// Its rate; the average of the trace, if it follows one.
+    pub rate: Rate,
+    /// Room for waiting packets, by the link's accounting.
+    pub buffer: Bytes,
+    /// Which bytes of a packet count.
+    pub accounting: Accounting,
+    /// Changes of the rate, trace, jitter and loss.
+    pub variation: Variation,
+    /// Time from its beginning to its end, behind the queue.
+    pub delay: Duration,
+    /// The algorithm at its beginning.
+    pub aqm: AqmConfig,
+    /// The policy, where it is steered.
+    pub policy: Option<PolicyConfig>,
+}
+
+/// The way of flows that are alike.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Route {
+    /// Indices of the links that data passes, in order; empty where it meets nothing but a delay.
+    pub forward: Vec<usize>,
+    /// Indices of the links that acknowledgements pass, in order; empty where they meet nothing but a delay.
+    pub back: Vec<usize>,
+    /// Round-trip time of the flows without any queue, drawn for each of them where it is a range.
+    pub rtt: Rtt,
+    /// Delay of the links in both directions together.
+    pub link_delay: Duration,
+    /// The share of what is left of the round-trip time that delays the data.
+    split: Split,
+}
+
+/// A share as two numbers, so that halves and the delays of a file come out exactly.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Split {
+    part: Duration,
+    whole: Duration,
+}
+
+/// Delays that a flow has beside those of its links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtraDelay {
+    /// Between the last link and the receiver.
+    pub forward: Duration,
+    /// Between the last link of the way back and the sender.
+    pub back: Duration,
+}
+
+impl Route {
+    /// The delays beside the links that give a flow this round-trip time, which is one of [`Route::rtt`].
+    pub fn extra_delay(&self, rtt: Duration) -> ExtraDelay {
+        let spare = rtt - self.link_delay;
+        let (part, whole) = (self.split.part.as_nanos(), self.split.whole.as_nanos());
+        let product = u128::from(spare.as_nanos()) * u128::from(part);
+        // A part is at most the whole, so that the share fits.
+        let forward = product.checked_div(u128::from(whole)).unwrap_or(0) as u64;
+        let forward = Duration::from_nanos(forward);
+        ExtraDelay { forward, back: spare - forward }
+    }
+}
+
+impl Scenario {
+    /// Links and routes, the same for a file with `[link]` and for one with `[[links]]`.
+    ///
+    /// # Panics
+    ///
+    /// When the scenario was changed after it was read, so that a flow has no route any more.
+    pub fn network(&self) -> Network {
+        if self.links.is_empty() {
+            return self.dumbbell();
+        }
+        let map = Map::new(&self.links);
+        let route = |flows: &FlowGroup| {
+            let (from, to) =
+                flows.from.as_deref().zip(flows.to.as_deref()).expect("checked when it was read");
+            self.route(&map, flows, from, to).expect("checked when it was read")
+        };
+        Network { links: self.network_links(), routes: self.flows.iter().map(route).collect() }
+    }
+
+    fn network_links(&self) -> Vec<NetworkLink> {
+        let link = |link: &crate::topology::Link| NetworkLink {
+            name: link.name.clone(),
+            from: link.from.clone(),
+            to: link.to.clone(),
+            rate: link.rate(),
+            buffer: link.shape.buffer.bytes(link.rate()),
+            accounting: link.shape.accounting,
+            variation: link.variation.clone(),
+            delay: link.delay,
+            aqm: link.aqm.clone().unwrap_or_else(AqmConfig::fifo),
+            policy: link.policy.clone(),
+        };
+        self.links.iter().map(link).collect()
+    }
+
+    /// One link from a to b. Its delay lies behind it, as every flow may have its own.
+    fn dumbbell(&self) -> Network {
+        let link = NetworkLink {
+            name: BOTTLENECK.to_string(),
+            from: "a".to_string(),
+            to: "b".to_string(),
+            rate: self.rate(),
+            buffer: self.link.shape.buffer.bytes(self.rate()),
+            accounting: self.link.shape.accounting,
+            variation: self.link.variation.clone(),
+            delay: Duration::ZERO,
+            aqm: self.aqm.clone(),
+            policy: self.policy.clone(),
+        };
+        let route = |flows: &FlowGroup| {
+            let rtt = flows.rtt.unwrap_or(Rtt::Constant(self.path.rtt));
+            let (there, here) = (vec![0], Vec::new());
+            let (forward, back, part) = match flows.direction {
+                Direction::Forward => (there, here, self.path.forward_delay()),
+                Direction::Reverse => (here, there, self.path.reverse_delay()),
+            };
+            let split = match self.path.rtt {
+                // Nothing can be split as nothing: halves.
+                Duration::ZERO => Split { part: Duration::from_nanos(1), whole: Duration::from_nanos(2) },
+                whole => Split { part, whole },
+            };
+            Route { forward, back, rtt, link_delay: Duration::ZERO, split }
+        };
+        Network { links: vec![link], routes: self.flows.iter().map(route).collect() }
+    }
+
+    /// The way of flows over links; a problem comes with the key of the flows it is about.
+    fn route(&self, map: &Map, flows: &FlowGroup, from: &str, to: &str) -> Result<Route, (String, Wrong)> {
+        map.check_node(from).map_err(|wrong| ("from".to_string(), wrong))?;
+        map.check_node(to).map_err(|wrong| ("to".to_string(), wrong))?;
+        if from == to {
+            let wrong = Wrong::new("is where the flows begin", "name another node");
+            return Err(("to".to_string(), wrong));
+        }
+        let forward = if flows.via.is_empty() {
+            let none =
+                || Wrong::new(format!("no links lead there from {from}"), "add links, or name another node");
+            map.shortest(from, to).ok_or_else(|| ("to".to_string(), none()))?
+        } else {
+            map.along(&flows.via, from, to).map_err(|(i, wrong)| (format!("via.{i}"), wrong))?
+        };
+        let back = map.shortest(to, from).unwrap_or_default();
+        let delay =
+            |route: &[usize]| route.iter().fold(Duration::ZERO, |sum, link| sum + self.links[*link].delay);
+        let link_delay = delay(&forward) + delay(&back);
+        let least = if back.is_empty() { link_delay.saturating_mul(2) } else { link_delay };
+        let rtt = flows.rtt.unwrap_or(Rtt::Constant(least));
+        if rtt.shortest() < link_delay {
+            let problem = format!("{} is less than the delay of the links, {link_delay}", rtt.shortest());
+            return Err(("rtt".to_string(), Wrong::new(problem, "raise it, or shorten the links")));
+        }
+        // What is left delays the way back, where it disturbs no queue.
+        let split = Split { part: Duration::ZERO, whole: link_delay };
+        Ok(Route { forward, back, rtt, link_delay, split })
+    }
+
+    /// Tells flows that cannot reach where they go, and links that cannot hold their packets.
+    pub(crate) fn check_routes(&self, here: &Here, p: &mut Problems) {
+        let map = Map::new(&self.links);
+        let mut largest = vec![0; self.links.len()];
+        for (i, flows) in self.flows.iter().enumerate() {
+            let (Some(from), Some(to)) = (&flows.from, &flows.to) else { continue };
+            match self.route(&map, flows, from, to) {
+                Ok(route) => {
+                    for link in route.forward {
+                        largest[link] = self.mtu(flows).max(largest[link]);
+                    }
+                }
+                Err((key, wrong)) => {
+                    here.wrong(p, &format!("flows.{i}.{key}"), wrong.problem, wrong.remedy);
+                }
+            }
+        }
+        for (i, (link, mtu)) in self.links.iter().zip(largest).enumerate() {
+            link.shape.check_room(link.known_rate(), mtu, &format!("links.{i}."), here, p);
+        }
+    }
+}

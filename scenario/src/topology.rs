@@ -1,0 +1,176 @@
+//! Several links between named nodes, and the ways that flows take over them.
+
+use crate::errors::{Problems, Wrong, quoted};
+use crate::link::{LinkConfig, Shaped};
+use crate::near::nearest;
+use crate::schema::{Check, Flat, Here, OptionalTable, or, required, such, within};
+use crate::settings::{AqmConfig, PolicyConfig};
+use crate::variation::Variation;
+use std::collections::{BTreeMap, VecDeque};
+use weir_units::{Duration, Rate};
+
+/// Most links of a scenario.
+pub const MAX_LINKS: usize = 1000;
+
+/// Longest name of a link or a node.
+const MAX_NAME: usize = 32;
+pub(crate) const NAME: &str = "a word of at most 32 letters, digits, `_` or `-`";
+
+pub(crate) fn name_allowed(name: &str) -> bool {
+    word(name, MAX_NAME)
+}
+
+/// Whether a text is a plain word of at most so many bytes.
+pub(crate) fn word(text: &str, most: usize) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=most).contains(&text.len()) && text.chars().all(plain)
+}
+
+section! {
+    /// A link in one direction between two nodes.
+    pub struct Link {
+        /// Name of the link, by which results, `via` and `[record]` call it.
+        name: String = required(such(NAME, |t: &String| name_allowed(t)));
+        /// The node where it begins.
+        from: String = required(such(NAME, |t: &String| name_allowed(t)));
+        /// The node where it ends.
+        to: String = required(such(NAME, |t: &String| name_allowed(t)));
+        /// Rate, room and byte accounting.
+        shape: LinkConfig = Shaped;
+        /// Time from its beginning to its end, behind the queue.
+        delay: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
+        /// How it differs from a link of constant rate that loses nothing.
+        variation: Variation = Flat;
+        /// The algorithm at the beginning of the link. Without it, packets are discarded when `buffer` is full.
+        aqm: Option<AqmConfig> = OptionalTable;
+        /// The policy; its presence turns steering on.
+        policy: Option<PolicyConfig> = OptionalTable;
+    }
+}
+
+impl Check for Link {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.from == self.to {
+            let problem = format!("is {}, where the link begins", quoted(&self.to));
+            here.wrong(p, "to", problem, "a link leads from one node to another: name another one");
+        }
+        match (&self.aqm, &self.policy) {
+            (None, Some(_)) => {
+                let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
+                here.wrong(p, "policy", "has nothing to steer without an algorithm", remedy);
+            }
+            (Some(aqm), Some(policy)) => policy.check_with(aqm, here, p),
+            _ => {}
+        }
+    }
+}
+
+impl Link {
+    /// The rate, or that of the trace on average.
+    pub fn rate(&self) -> Rate {
+        self.known_rate().expect("a link with neither rate nor trace is refused when it is read")
+    }
+
+    pub(crate) fn known_rate(&self) -> Option<Rate> {
+        self.shape.rate_with(&self.variation)
+    }
+}
+
+/// The nodes and which links begin there. Links that are wrong in themselves were refused before.
+pub(crate) struct Map<'a> {
+    links: &'a [Link],
+    nodes: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Map<'a> {
+    pub fn new(links: &'a [Link]) -> Map<'a> {
+        let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (i, link) in links.iter().enumerate() {
+            nodes.entry(&link.from).or_default().push(i);
+            nodes.entry(&link.to).or_default();
+        }
+        Map { links, nodes }
+    }
+
+    /// Tells a name that is no node.
+    pub fn check_node(&self, name: &str) -> Result<(), Wrong> {
+        if self.nodes.contains_key(name) {
+            return Ok(());
+        }
+        Err(Wrong::new(format!("no link begins or ends at {}", quoted(name)), self.hint(name, &self.names())))
+    }
+
+    fn names(&self) -> Vec<&'a str> {
+        self.nodes.keys().copied().collect()
+    }
+
+    fn hint(&self, name: &str, names: &[&str]) -> String {
+        const MOST: usize = 10;
+        if let Some(near) = nearest(name, names.iter().copied()) {
+            return format!("did you mean {}?", quoted(near));
+        }
+        let more = if names.len() > MOST { ", …" } else { "" };
+        format!("there are {}{more}", names[..names.len().min(MOST)].join(", "))
+    }
+
+    /// The route of fewest links; of several such, the one whose links come first in the file.
+    pub fn shortest(&self, from: &str, to: &str) -> Option<Vec<usize>> {
+        let mut reached: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut waiting = VecDeque::from([from]);
+        // Nodes are left in the order in which they were reached, and links in the order of the file, so that
+        // the first way to a node is also the one that comes first among the ways of its length.
+        while let Some(node) = waiting.pop_front().filter(|node| *node != to) {
+            for i in self.nodes.get(node)? {
+                let next = self.links[*i].to.as_str();
+                if next != from && !reached.contains_key(next) {
+                    reached.insert(next, *i);
+                    waiting.push_back(next);
+                }
+            }
+        }
+        let mut route = Vec::new();
+        let mut node = to;
+        while node != from {
+            let link = *reached.get(node)?;
+            route.push(link);
+            node = &self.links[link].from;
+        }
+        route.reverse();
+        Some(route)
+    }
+
+    /// The route over named links; a problem comes with the number of the name it is about.
+    pub fn along(&self, via: &[String], from: &str, to: &str) -> Result<Vec<usize>, (usize, Wrong)> {
+        let by_name: BTreeMap<&str, usize> =
+            self.links.iter().enumerate().rev().map(|(i, link)| (link.name.as_str(), i)).collect();
+        let mut route: Vec<usize> = Vec::new();
+        let mut visited = vec![from];
+        for (i, name) in via.iter().enumerate() {
+            let wrong = |problem: String, remedy: String| Err((i, Wrong::new(problem, remedy)));
+            let Some(number) = by_name.get(name.as_str()) else {
+                let names: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).collect();
+                return wrong(format!("there is no link {}", quoted(name)), self.hint(name, &names));
+            };
+            let (link, here) = (&self.links[*number], *visited.last().expect("it starts with one"));
+            if link.from != here {
+                let problem = format!("link {name} begins at {}, not at {here}", link.from);
+                return wrong(
+                    problem,
+                    "name the links in their order, each beginning where the last one ends".into(),
+                );
+            }
+            if visited.contains(&link.to.as_str()) {
+                let problem = format!("link {name} leads back to {}", link.to);
+                return wrong(problem, "a route visits each node once: leave the loop out".into());
+            }
+            visited.push(&link.to);
+            route.push(*number);
+        }
+        let end = *visited.last().expect("it starts with one");
+        if end != to {
+            let problem = format!("the route ends at {end}, not at {to}");
+            return Err((via.len().saturating_sub(1), Wrong::new(problem, "add the links that are missing")));
+        }
+        Ok(route)
+    }
+}

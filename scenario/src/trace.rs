@@ -1,0 +1,246 @@
+//! Traces of links whose rate varies from moment to moment, in the format of Mahimahi.
+//!
+//! A trace is a text of whole numbers, one on a line: the milliseconds after the start at which the link may
+//! send [`OPPORTUNITY`] bytes (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC
+//! 2015, section 3.2). A number that stands twice means two opportunities. The trace repeats, and the last number
+//! is its period.
+
+use crate::document::Place;
+use crate::errors::{Errors, Problems, Wrong, quoted};
+use crate::link::{FASTEST, SLOWEST};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use weir_units::{Bytes, Duration, Rate};
+
+/// Largest trace file that is read.
+pub const MAX_TRACE_BYTES: usize = 32 << 20;
+
+/// Longest period of a trace, as long as the longest run.
+pub const MAX_TRACE_PERIOD: Duration = Duration::from_secs(24 * 3600);
+
+/// What a link may send at one opportunity, by its byte accounting.
+pub const OPPORTUNITY: Bytes = Bytes::new(1500);
+
+const MAX_MILLISECONDS: u64 = MAX_TRACE_PERIOD.as_nanos() / 1_000_000;
+const REMEDY: &str = "write on each line the milliseconds at which 1500 bytes may be sent, such as 12";
+
+/// When a link may send, over and over. Clones share the content.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trace {
+    /// The milliseconds at which there are opportunities, rising.
+    slots: Arc<[Slot]>,
+    total: u64,
+}
+
+/// The opportunities of one millisecond. Eight bytes, as large traces have millions of them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Slot {
+    millisecond: u32,
+    count: u32,
+}
+
+impl Trace {
+    /// Reads a file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Trace, Errors> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let refused = |e: std::io::Error| {
+            refusal(&name, Place::File, Wrong::new(format!("cannot be read: {e}"), "check the path"))
+        };
+        // Opening a pipe or a terminal would wait for somebody to write.
+        if !std::fs::metadata(path).map_err(refused)?.is_file() {
+            let wrong = Wrong::new("is not a file", "name a file of opportunities");
+            return Err(refusal(&name, Place::File, wrong));
+        }
+        let mut text = Vec::new();
+        // One byte more than is allowed tells a file that is too large from one that just fits.
+        let file = std::fs::File::open(path).map_err(refused)?;
+        file.take(MAX_TRACE_BYTES as u64 + 1).read_to_end(&mut text).map_err(refused)?;
+        Trace::parse(&name, &text)
+    }
+
+    /// Reads a text; `file` is the name in messages.
+    pub fn parse(file: &str, text: &[u8]) -> Result<Trace, Errors> {
+        if text.len() > MAX_TRACE_BYTES {
+            let problem = format!("has more than {MAX_TRACE_BYTES} bytes");
+            let wrong = Wrong::new(problem, "shorten it: a trace repeats by itself");
+            return Err(refusal(file, Place::File, wrong));
+        }
+        // A line ends with its line feed, so that the last one has nothing behind it.
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        if text.is_empty() {
+            return Err(refusal(file, Place::File, Wrong::new("is empty", REMEDY)));
+        }
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut last = 0;
+        for (line, number) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            let millisecond = next(number, last).map_err(|wrong| refusal(file, Place::Line(line), wrong))?;
+            match slots.last_mut().filter(|slot| slot.millisecond == millisecond) {
+                Some(slot) => slot.count += 1,
+                None => slots.push(Slot { millisecond, count: 1 }),
+            }
+            last = millisecond;
+        }
+        let total = slots.iter().map(|slot| u64::from(slot.count)).sum();
+        let trace = Trace { slots: slots.into(), total };
+        trace.check().map_err(|wrong| refusal(file, Place::File, wrong))?;
+        Ok(trace)
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        if self.period() == Duration::ZERO {
+            let remedy = "end it with the milliseconds after which it repeats, such as 1000";
+            return Err(Wrong::new("ends at 0 ms and so has no period", remedy));
+        }
+        let rate = self.average_rate();
+        if !(SLOWEST..=FASTEST).contains(&rate) {
+            let remedy = format!("a link has {SLOWEST} .. {FASTEST}: change the number of opportunities");
+            return Err(Wrong::new(format!("gives {rate} on average"), remedy));
+        }
+        Ok(())
+    }
+
+    /// After how long the trace repeats.
+    pub fn period(&self) -> Duration {
+        Duration::from_millis(self.slots.last().map_or(0, |slot| u64::from(slot.millisecond)))
+    }
+
+    /// How many opportunities there are in a period.
+    pub fn opportunities_in_period(&self) -> u64 {
+        self.total
+    }
+
+    /// The rate over whole periods, rounded down to a whole bit per second.
+    pub fn average_rate(&self) -> Rate {
+        // The file's size bounds the product: 16 million opportunities are less than 2^58 bit ms/s.
+        let bits = self.total * OPPORTUNITY.get() * 8 * 1000;
+        Rate::from_bps(bits / (self.period().as_nanos() / 1_000_000).max(1))
+    }
+
+    /// All opportunities from the start on: how long after it, and how many at once. It never ends.
+    pub fn opportunities(&self) -> Opportunities {
+        Opportunities { trace: self.clone(), next: 0, begin: Duration::ZERO }
+    }
+}
+
+/// The opportunities of a trace one after the other; see [`Trace::opportunities`].
+#[derive(Clone, Debug)]
+pub struct Opportunities {
+    trace: Trace,
+    next: usize,
+    /// Start of the period.
+    begin: Duration,
+}
+
+impl Iterator for Opportunities {
+    type Item = (Duration, u32);
+
+    fn next(&mut self) -> Option<(Duration, u32)> {
+        let slot = self.trace.slots[self.next];
+        let at = self.begin + Duration::from_millis(u64::from(slot.millisecond));
+        self.next += 1;
+        if self.next == self.trace.slots.len() {
+            self.next = 0;
+            self.begin += self.trace.period();
+        }
+        Some((at, slot.count))
+    }
+}
+
+/// The number on a line, which may not lie before that of the line above.
+fn next(line: &[u8], last: u32) -> Result<u32, Wrong> {
+    let line = line.trim_ascii();
+    let shown = || quoted(&String::from_utf8_lossy(&line[..line.len().min(200)]));
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    if line.strip_prefix(b"-").is_some_and(digits) {
+        return Err(Wrong::new(format!("{} lies before the start", shown()), REMEDY));
+    }
+    if !digits(line) {
+        return Err(Wrong::new(format!("{} is no whole number of milliseconds", shown()), REMEDY));
+    }
+    // What does not fit into the type is too late as well.
+    let number = line.iter().try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(u64::from(d - b'0')));
+    let number = number.filter(|n| *n <= MAX_MILLISECONDS).and_then(|n| u32::try_from(n).ok());
+    match number {
+        None => {
+            let problem = format!("{} is more than {MAX_MILLISECONDS}, a day", shown());
+            Err(Wrong::new(problem, "shorten the trace: it repeats by itself"))
+        }
+        Some(number) if number < last => {
+            let remedy = "sort the numbers: each line is as late as the one above, or later";
+            Err(Wrong::new(format!("{number} comes after {last}"), remedy))
+        }
+        Some(number) => Ok(number),
+    }
+}
+
+fn refusal(file: &str, place: Place, wrong: Wrong) -> Errors {
+    let mut problems = Problems::new(file);
+    problems.add_form(&place, wrong);
+    problems.into_errors()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &[u8]) -> String {
+        Trace::parse("t", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_trace_repeats_with_its_last_number_as_period() {
+        let trace = Trace::parse("t", b"0\n0\n3\r\n5\n5").unwrap();
+        assert_eq!((trace.period(), trace.opportunities_in_period()), (Duration::from_millis(5), 5));
+        // Five packets of 12 000 bits in 5 ms.
+        assert_eq!(trace.average_rate(), Rate::from_mbps(12));
+        let ms: Vec<(u64, u32)> =
+            trace.opportunities().take(7).map(|(at, n)| (at.as_nanos() / 1_000_000, n)).collect();
+        assert_eq!(ms, [(0, 2), (3, 1), (5, 2), (5, 2), (8, 1), (10, 2), (10, 2)]);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_told_with_its_line() {
+        assert_eq!(told(b""), format!("t: is empty; {REMEDY}"));
+        assert_eq!(told(b"\n"), format!("t: is empty; {REMEDY}"));
+        assert_eq!(
+            told(b"1\nx\xff\n"),
+            format!("t:2: \"x\u{fffd}\" is no whole number of milliseconds; {REMEDY}")
+        );
+        assert_eq!(told(b"1\n\n2\n"), format!("t:2: \"\" is no whole number of milliseconds; {REMEDY}"));
+        assert_eq!(told(b"+1\n"), format!("t:1: \"+1\" is no whole number of milliseconds; {REMEDY}"));
+        assert_eq!(told(b"1.5\n"), format!("t:1: \"1.5\" is no whole number of milliseconds; {REMEDY}"));
+        assert_eq!(told(b"1\n-2\n"), format!("t:2: \"-2\" lies before the start; {REMEDY}"));
+        assert_eq!(
+            told(b"7\n5\n"),
+            "t:2: 5 comes after 7; sort the numbers: each line is as late as the one above, or later"
+        );
+        for large in ["86400001", "4294967296", "99999999999999999999999"] {
+            assert_eq!(
+                told(large.as_bytes()),
+                format!(
+                    "t:1: \"{large}\" is more than 86400000, a day; shorten the trace: it repeats by itself"
+                )
+            );
+        }
+        assert_eq!(
+            told(b"0\n0\n"),
+            "t: ends at 0 ms and so has no period; end it with the milliseconds after which it repeats, such as 1000"
+        );
+        assert!(told(b"86400000\n").starts_with("t: gives 0bit/s on average; a link has 1kbit/s .. 1Tbit/s"));
+        assert!(Trace::parse("t", b"12000\n").is_ok());
+    }
+
+    #[test]
+    fn a_trace_is_bounded() {
+        let mut text = b"1\n".repeat(MAX_TRACE_BYTES / 2 - 6);
+        text.extend_from_slice(b"86400000\n");
+        text.resize(MAX_TRACE_BYTES, b'\n');
+        assert!(told(&text).contains("is no whole number"));
+        text.push(b'\n');
+        assert_eq!(told(&text), "t: has more than 33554432 bytes; shorten it: a trace repeats by itself");
+        assert!(Trace::load(std::env::temp_dir()).unwrap_err().to_string().contains("is not a file"));
+        assert!(Trace::load("/nonexistent").unwrap_err().to_string().contains("cannot be read"));
+    }
+}

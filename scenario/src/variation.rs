@@ -1,0 +1,206 @@
+//! How a link differs from one of constant rate that loses nothing.
+
+use crate::document::{Node, Table};
+use crate::errors::{Problems, Wrong};
+use crate::experiment::MAX_DURATION;
+use crate::link::{FASTEST, SLOWEST};
+use crate::schema::{
+    Check, Here, Key, Printer, Range, Row, Rule, Scalar, TableDoc, list, or, quote, such, tidy, within,
+    wrong_type,
+};
+use crate::trace::Trace;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use weir_aqm::Share;
+use weir_units::{Duration, Rate};
+
+/// Most changes of a link's rate.
+pub const MAX_STEPS: usize = 10_000;
+
+/// Most different trace files of a scenario.
+pub const MAX_TRACES: usize = 100;
+
+section! {
+    /// How a link differs from one of constant rate that loses nothing.
+    pub struct Variation {
+        /// Changes of the rate: from `at` on, after the start of the run, it is `rate`. Room given as a time, and
+        /// utilization, still refer to the `rate` of the link.
+        steps: Vec<Step> = list("constant rate", MAX_STEPS, such(STEP, |_: &Step| true));
+        /// A file that says when the link may send: on each line a whole number of milliseconds, never less than
+        /// on the line above, at which 1500 bytes may be sent, by the link's accounting. It repeats with the last
+        /// number as its period (the format of Mahimahi). The path starts at the folder of this file. It takes
+        /// the place of `rate`, which is then the average of the trace.
+        trace: Option<TraceFile> = FromFile;
+        /// Each packet is delayed by a random time up to this in addition, uniformly distributed. The order is
+        /// kept.
+        jitter: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
+        /// Share of the packets that is lost at random behind the queue.
+        loss: Share = or(Share(0.0), within(Share(0.0), Share(0.9)));
+    }
+}
+
+impl Check for Variation {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.trace.is_some() && !self.steps.is_empty() {
+            here.wrong(p, "steps", "does not go with `trace`", "remove one of the two");
+        }
+        for (i, pair) in self.steps.windows(2).enumerate().filter(|(_, pair)| pair[1].at <= pair[0].at) {
+            let problem = format!("comes at {}, not after the step before, {}", pair[1].at, pair[0].at);
+            here.wrong(p, &format!("steps.{}", i + 1), problem, "put the steps in the order of their time");
+        }
+    }
+}
+
+impl Default for Variation {
+    fn default() -> Variation {
+        Variation { steps: Vec::new(), trace: None, jitter: Duration::ZERO, loss: Share(0.0) }
+    }
+}
+
+impl Variation {
+    /// The trace, if the link follows one.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref().map(|file| &file.trace)
+    }
+
+    /// Whether the link has a constant rate, a constant delay and loses nothing.
+    pub fn is_none(&self) -> bool {
+        self.changed().is_empty()
+    }
+
+    /// The keys that were given another value than their default.
+    pub fn changed(&self) -> Vec<&'static str> {
+        let keys = [
+            ("steps", !self.steps.is_empty()),
+            ("trace", self.trace.is_some()),
+            ("jitter", self.jitter > Duration::ZERO),
+            ("loss", self.loss.0 > 0.0),
+        ];
+        keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    }
+}
+
+/// A change of a link's rate.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub struct Step {
+    /// When, after the start of the run.
+    pub at: Duration,
+    /// The rate from then on.
+    pub rate: Rate,
+}
+
+/// The ranges that a step is read with, for the reference.
+const STEP: &str = "times in 0ns .. 86400s and rates in 1kbit/s .. 1Tbit/s";
+
+impl Scalar for Step {
+    fn kind() -> String {
+        "a step such as { at = \"10s\", rate = \"50Mbit/s\" }".to_string()
+    }
+    fn read(node: &Node) -> Result<Self, Wrong> {
+        let Node::Table(table) = node else { return Err(wrong_type::<Self>(node)) };
+        if let Some(other) = table.entries.iter().find(|e| !["at", "rate"].contains(&e.key.as_str())) {
+            let problem = format!("has the unknown key {}", crate::schema::shown_key(&other.key));
+            return Err(Wrong::new(problem, format!("write {}", Self::kind())));
+        }
+        let at = part(table, "at", within(Duration::ZERO, MAX_DURATION))?;
+        Ok(Step { at, rate: part(table, "rate", within(SLOWEST, FASTEST))? })
+    }
+    fn show(&self) -> String {
+        format!("{{ at = {}, rate = {} }}", self.at.literal(), self.rate.literal())
+    }
+    fn literal(&self) -> String {
+        self.show()
+    }
+}
+
+/// A key of a table that stands for one value.
+fn part<T: Scalar>(table: &Table, key: &str, range: Range<T>) -> Result<T, Wrong> {
+    let Some(entry) = table.get(key) else {
+        return Err(Wrong::new(format!("has no `{key}`"), format!("add it, {}", T::kind())));
+    };
+    let node = &entry.item.node;
+    T::read(node).and_then(|value| range.check(&value, node).map(|()| value)).map_err(|wrong| {
+        // A problem is a verb with what follows, or begins with the value.
+        let verb = if wrong.problem.starts_with("cannot") { "" } else { " =" };
+        Wrong::new(format!("`{key}`{verb} {}", wrong.problem), wrong.remedy)
+    })
+}
+
+/// A trace and the file it came from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TraceFile {
+    /// The path as it was written, which starts at the folder of the scenario.
+    pub path: String,
+    /// Its content.
+    pub trace: Trace,
+}
+
+/// Trace files by their paths. Each is read once, however many points of a sweep use it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Library {
+    folder: PathBuf,
+    known: Rc<RefCell<BTreeMap<String, Result<Trace, Wrong>>>>,
+}
+
+impl Library {
+    /// Files whose relative paths start at `folder`.
+    pub fn of(folder: PathBuf) -> Library {
+        Library { folder, known: Rc::default() }
+    }
+
+    fn trace(&self, path: &str) -> Result<Trace, Wrong> {
+        let mut known = self.known.borrow_mut();
+        if let Some(trace) = known.get(path) {
+            return trace.clone();
+        }
+        if known.len() >= MAX_TRACES {
+            let problem = format!("is one more than {MAX_TRACES} different trace files");
+            return Err(Wrong::new(problem, "use fewer, or split the scenario"));
+        }
+        let trace = Trace::load(self.folder.join(path)).map_err(|errors| {
+            let error = errors.iter().next().expect("a refusal has a reason");
+            let line = error.line.map(|line| format!(":{line}")).unwrap_or_default();
+            Wrong::new(format!("{}{line}: {}", error.file, error.problem), error.remedy.clone())
+        });
+        known.insert(path.to_string(), trace.clone());
+        trace
+    }
+}
+
+/// The path of a trace file, whose content is read with it.
+struct FromFile;
+
+const NO_TRACE: &str = "constant rate";
+
+impl FromFile {
+    fn row(key: &Key, default: &str) -> Row {
+        let kind = "the path of a file in quotes".to_string();
+        Row {
+            name: key.name.to_string(),
+            kind,
+            default: default.to_string(),
+            range: String::new(),
+            doc: tidy(key.doc),
+        }
+    }
+}
+
+impl Rule<Option<TraceFile>> for FromFile {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Option<TraceFile>> {
+        let Some(entry) = here.table.get(key.name) else { return Some(None) };
+        let read = String::read(&entry.item.node)
+            .and_then(|path| p.library.trace(&path).map(|trace| TraceFile { path, trace }));
+        read.map_err(|wrong| p.add(&entry.place, &here.key(key.name), wrong)).ok().map(Some)
+    }
+    fn print_value(&self, key: &Key, value: &Option<TraceFile>, out: &mut Printer) {
+        match value {
+            Some(file) => out.value(&FromFile::row(key, ""), &quote(&file.path)),
+            None => out.comment(&FromFile::row(key, ""), &format!("({NO_TRACE})")),
+        }
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        tables[at].rows.push(FromFile::row(key, NO_TRACE));
+    }
+}
