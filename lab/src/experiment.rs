@@ -5,6 +5,7 @@ use crate::exclusive::exclusive;
 use crate::host;
 use crate::netns::{self, Testbed, TestbedConfig, in_netns};
 use crate::process::{SpawnOptions, set_affinity};
+use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
 use crate::traffic::{TrafficOptions, TrafficReport, TrafficRun, lead_time};
 use std::ops::ControlFlow;
@@ -54,6 +55,7 @@ pub fn run(
     waiting: impl FnOnce(),
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
+    supported::check(scenario)?;
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
@@ -80,7 +82,9 @@ fn run_on(
     let mask = cores.others.iter().fold(0u64, |mask, cpu| if *cpu < 64 { mask | 1 << cpu } else { mask });
     let config = TestbedConfig {
         mtu: scenario.path.mtu,
-        rps_sender: mask,
+        // The sender answers an acknowledgement on the core of the loop that delivers it, at once and not
+        // when the processor of the end hosts has time: that would gather its segments in bursts.
+        rps_sender: 0,
         rps_receiver: mask,
         ..TestbedConfig::default()
     };

@@ -27,6 +27,10 @@ pub const PORT_A: &str = "a";
 /// The bottleneck's port towards the receiver.
 pub const PORT_B: &str = "b";
 
+/// A connection's window is at most the largest buffer divided by this: bytes that wait to be read take
+/// buffer of about twice their size, and some room must be left so that waiting does not shrink the window.
+const WINDOW_SHARE: u64 = 4;
+
 /// Settings of a testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedConfig {
@@ -59,7 +63,7 @@ impl Default for TestbedConfig {
             mtu: 1500,
             gro: false,
             static_neighbours: true,
-            max_buffer: 128 << 20,
+            max_buffer: 256 << 20,
             txqueuelen: 1000,
             rps_sender: 0,
             rps_receiver: 0,
@@ -267,7 +271,7 @@ impl Testbed {
             set_end_host_sysctls(host.interface, &config)?;
             offload::disable(host.interface, config.gro)
         })??;
-        ip_batch(namespace, &end_host_lines(host, peer, config.static_neighbours))?;
+        ip_batch(namespace, &end_host_lines(host, peer, &config))?;
         run("tc", &["-n", namespace, "qdisc", "replace", "dev", host.interface, "root", "pfifo"])?;
         set_rps_unless_zero(namespace, host.interface, rps)
     }
@@ -337,8 +341,9 @@ fn ports_up() -> Vec<String> {
     lines
 }
 
-fn end_host_lines(host: &EndHost, peer: &EndHost, static_neighbours: bool) -> Vec<String> {
+fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec<String> {
     let dev = host.interface;
+    let window = config.max_buffer / WINDOW_SHARE;
     let mut lines = vec![
         "link set lo up".into(),
         // No link-local address: then no router solicitation crosses the bottleneck.
@@ -348,10 +353,12 @@ fn end_host_lines(host: &EndHost, peer: &EndHost, static_neighbours: bool) -> Ve
         format!("addr add {}/32 dev {dev}", host.v4_ecn),
         format!("addr add {}/64 dev {dev} nodad", host.v6),
         format!("addr add {}/128 dev {dev} nodad", host.v6_ecn),
-        format!("route add {}/32 dev {dev} src {} features ecn", peer.v4_ecn, host.v4),
-        format!("route add {}/128 dev {dev} src {} features ecn", peer.v6_ecn, host.v6),
+        format!("route add {}/32 dev {dev} src {} window {window}", peer.v4, host.v4),
+        format!("route add {}/128 dev {dev} src {} window {window}", peer.v6, host.v6),
+        format!("route add {}/32 dev {dev} src {} window {window} features ecn", peer.v4_ecn, host.v4),
+        format!("route add {}/128 dev {dev} src {} window {window} features ecn", peer.v6_ecn, host.v6),
     ];
-    if static_neighbours {
+    if config.static_neighbours {
         let neighbour = |a: &str| format!("neigh replace {a} lladdr {} nud permanent dev {dev}", peer.mac);
         lines.extend([peer.v4, peer.v4_ecn, peer.v6, peer.v6_ecn].map(neighbour));
     }
@@ -370,9 +377,11 @@ fn prepare_bottleneck() -> Result<()> {
 /// Runs inside an end host.
 fn set_end_host_sysctls(interface: &str, config: &TestbedConfig) -> Result<()> {
     let max = config.max_buffer;
-    // The defaults let a connection start with room for 4 MiB; from there the kernel's autotuning follows
-    // the window up to the maximum, well above 1 Gbit/s times 80 ms (10 MB).
-    set_sysctl("ipv4/tcp_rmem", &format!("4096 4194304 {max}"))?;
+    // A receiver whose window would shrink, because the program is late to read, puts off its
+    // acknowledgements, and the sender answers with a burst. So buffers start at their full size and the
+    // routes bound the window well below it.
+    set_sysctl("ipv4/tcp_rmem", &format!("4096 {max} {max}"))?;
+    // The default lets a connection start with room for 4 MiB; autotuning follows the window from there.
     set_sysctl("ipv4/tcp_wmem", &format!("4096 4194304 {max}"))?;
     // Runs must not learn from each other.
     set_sysctl("ipv4/tcp_no_metrics_save", "1")?;
