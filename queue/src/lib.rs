@@ -1,7 +1,7 @@
 //! Who holds packets: queue disciplines, their counters, and the shaper's arithmetic.
 //!
 //! This crate alone stores, frees, reorders and counts packets. Storage is allocated when a queue is made
-//! and never again. Packets are conserved ([`Counters::is_conserved`]), which is asserted in debug builds
+//! and never again, unless it is made to grow. Packets are conserved ([`Counters::is_conserved`]), which is asserted in debug builds
 //! after every step:
 //!
 //! ```text

@@ -13,7 +13,7 @@ use weir_units::{Bytes, Duration, Rate, Time};
 pub struct Limits {
     /// Most bytes.
     pub bytes: Bytes,
-    /// Most packets; memory for them is allocated at once.
+    /// Most packets; memory for them is allocated at once, except by [`Single::growing`].
     pub packets: u32,
 }
 
@@ -39,9 +39,19 @@ pub struct Single<A, T> {
 impl<A: Aqm, T> Single<A, T> {
     /// An empty queue. `rate` is what algorithms are told about the link; zero if it is unshaped.
     pub fn new(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
+        Self::with_fifo(VecDeque::with_capacity(limits.packets as usize), aqm, limits, rate, seed)
+    }
+
+    /// The same, with memory for as many packets as the queue has held so far: a short queue with large limits
+    /// stays in the cache. For hosts that may allocate while packets pass.
+    pub fn growing(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
+        Self::with_fifo(VecDeque::new(), aqm, limits, rate, seed)
+    }
+
+    fn with_fifo(fifo: VecDeque<Slot<T>>, aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
         Single {
             aqm,
-            fifo: VecDeque::with_capacity(limits.packets as usize),
+            fifo,
             limits,
             backlog: Bytes::ZERO,
             rate,
@@ -62,13 +72,18 @@ impl<A: Aqm, T> Single<A, T> {
         &mut self.aqm
     }
 
+    /// What the host stored with the packet that is next.
+    pub fn head(&self) -> Option<&T> {
+        self.fifo.front().map(|slot| &slot.item)
+    }
+
     fn moment(&mut self, now: Time) -> Moment {
-        let queue = View {
-            backlog: self.backlog,
-            packets: self.fifo.len() as u32,
-            delay: self.last_delay,
-            rate: self.rate,
-        };
+        self.moment_with(now, self.fifo.len() as u32)
+    }
+
+    /// The same with another number of packets.
+    fn moment_with(&mut self, now: Time, packets: u32) -> Moment {
+        let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
 
@@ -92,12 +107,14 @@ impl<A: Aqm, T> Single<A, T> {
         self.fifo.push_back(Slot { packet, marked, item });
     }
 
-    fn take_head(&mut self, now: Time) -> Option<(Slot<T>, Moment)> {
-        let slot = self.fifo.pop_front()?;
-        self.backlog -= slot.packet.len;
-        let m = self.moment(now);
-        self.last_delay = now.since(slot.packet.arrived);
-        Some((slot, m))
+    /// What the algorithm is asked about the head, which counts as taken out already. It stays in the FIFO until
+    /// the verdict is known, so that what the host stored is moved once.
+    fn look_at_head(&mut self, now: Time) -> Option<(Packet, Moment)> {
+        let packet = self.fifo.front()?.packet;
+        self.backlog -= packet.len;
+        let m = self.moment_with(now, self.fifo.len() as u32 - 1);
+        self.last_delay = now.since(packet.arrived);
+        Some((packet, m))
     }
 
     fn note_if_empty(&mut self, now: Time) {
@@ -141,31 +158,33 @@ impl<A: Aqm, T> Discipline<T> for Single<A, T> {
         self.wake(now);
         let mut drops = 0;
         let departure = loop {
-            let Some((mut slot, m)) = self.take_head(now) else { break None };
+            let Some((packet, m)) = self.look_at_head(now) else { break None };
             let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
-                self.aqm.on_dequeue(&m, &slot.packet)
+                self.aqm.on_dequeue(&m, &packet)
             } else {
                 Verdict::Forward
             };
-            match verdict {
+            let Slot { marked, item, .. } = self.fifo.pop_front().expect("its head was just looked at");
+            let marks = match verdict {
                 Verdict::Drop(cause) => {
                     drops += 1;
                     self.counters.dropped_out += 1;
-                    out.discarded(&slot.packet, slot.item, cause);
+                    out.discarded(&packet, item, cause);
                     continue;
                 }
                 Verdict::Mark(_) => {
-                    let ecn = slot.packet.ecn;
-                    assert!(ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
-                    self.counters.marked += u64::from(!slot.marked);
-                    slot.marked = true;
+                    assert!(
+                        packet.ecn != Ecn::NotEct,
+                        "an algorithm marked a packet that is not ECN-capable"
+                    );
+                    true
                 }
-                Verdict::Forward => {}
-            }
+                Verdict::Forward => false,
+            };
+            self.counters.marked += u64::from(marks && !marked);
             self.counters.dequeued += 1;
-            self.counters.dequeued_bytes += slot.packet.len.get();
-            let Slot { packet, marked, item } = slot;
-            break Some(Departure { packet, item, marked, sojourn: self.last_delay });
+            self.counters.dequeued_bytes += packet.len.get();
+            break Some(Departure { packet, item, marked: marked || marks, sojourn: self.last_delay });
         };
         if departure.is_some() || drops > 0 {
             self.note_if_empty(now);

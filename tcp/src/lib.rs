@@ -1,9 +1,39 @@
 //! Transport models: what end hosts do, without sockets, clocks or threads.
 //!
 //! A [`Sender`] and a [`Receiver`] are plain values. Their host (the simulator, a test) tells them the time,
-//! carries [`Segment`]s one way and [`Ack`]s the other, and calls them when a timer they named is due.
-//! They behave like Linux, whose constants they use; where an RFC differs, the documentation says so.
+//! carries [`Segment`]s one way and [`Ack`]s the other, and calls them when a timer they named is due:
+//!
+//! ```text
+//! sender.poll(now)        until None: segments to put on the link
+//! receiver.on_segment(..) for each that arrives; an ACK at once, or none
+//! sender.on_ack(..)       for each ACK that arrives; then poll again
+//! next_timeout()          of both, whenever one of the above was called; on_timeout when due; then poll again
+//! ```
+//!
+//! They behave like Linux, whose constants they use; `docs/tcp.md` says where they do not.
+//! The sources of [`sources`] are what runs on top of a sender, or sends without one.
 #![forbid(unsafe_code)]
+
+mod config;
+pub mod congestion;
+mod pacing;
+mod prr;
+mod ranges;
+mod rate;
+mod receiver;
+mod ring;
+mod rtt;
+mod scoreboard;
+mod sender;
+pub mod sources;
+
+pub use config::{EcnMode, Pacing, ReceiverConfig, Recovery, SenderConfig};
+pub use congestion::Congestion;
+pub use prr::Prr;
+pub use rate::RateSample;
+pub use receiver::Receiver;
+pub use rtt::RttEstimator;
+pub use sender::{Sender, SenderInfo, State};
 
 use weir_units::{Ecn, Time};
 
@@ -22,7 +52,7 @@ pub struct Segment {
     pub retransmission: bool,
     /// Congestion window reduced (RFC 3168 section 6.1.2).
     pub cwr: bool,
-    /// The spin bit (RFC 9000 section 17.4), for QUIC-like flows.
+    /// The spin bit (RFC 9000 section 17.4): the sender is the client and inverts what it last received.
     pub spin: bool,
 }
 
@@ -38,10 +68,25 @@ pub struct Ack {
     pub echo: Time,
     /// Segments that fit into the receiver beyond `next`.
     pub window: u32,
-    /// Segments that arrived with CE so far (accurate ECN feedback).
+    /// Segments that arrived with CE so far, modulo 2^32 (accurate ECN feedback).
     pub ce: u32,
-    /// ECN echo (RFC 3168).
+    /// The number of this ACK, modulo 2^32: tells a late one from the newest, as QUIC's packet number does.
+    pub number: u32,
+    /// ECN echo (RFC 3168; with [`EcnMode::Dctcp`] as in RFC 8257).
     pub ece: bool,
-    /// The spin bit as the receiver sends it.
+    /// The spin bit: the receiver is the server and reflects what it last received.
     pub spin: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_carried_and_what_idles_is_small() {
+        assert!(size_of::<Segment>() <= 40);
+        assert!(size_of::<Ack>() <= 80);
+        let idle = size_of::<Sender>() + size_of::<Receiver>();
+        assert!(idle <= 768, "{idle}");
+    }
 }

@@ -1,0 +1,96 @@
+//! What runs on top of a connection, or sends without one.
+
+use crate::dice::Dice;
+use weir_scenario::{Datagrams, OBJECT_SHAPE, Timing};
+use weir_tcp::Segment;
+use weir_tcp::sources::{Datagram, DatagramConfig, OnOff, Pareto, Periodic, Spacing, Web, WebConfig};
+use weir_units::{Bytes, Duration, Ecn, Rate, Time};
+
+/// An application that does not always have data.
+pub enum Application {
+    /// Loads pages.
+    Web(Reader),
+    /// Makes data at a rate.
+    Limited(Periodic),
+}
+
+/// A reader of pages with its dice.
+pub struct Reader {
+    web: Web,
+    dice: Dice,
+}
+
+/// Longest time between two writes of an application that makes data at a rate.
+const WRITE_MAX: Duration = Duration::from_millis(100);
+
+impl Application {
+    /// A reader that requests its first page at `start`.
+    pub fn web(pages: &weir_scenario::Web, start: Time, dice: Dice) -> Application {
+        let size = Pareto { alpha: OBJECT_SHAPE, min: pages.smallest_object(), max: pages.largest_object() };
+        let config = WebConfig { objects: pages.objects, size, think: pages.think };
+        Application::Web(Reader { web: Web::new(&config, start), dice })
+    }
+
+    /// Data at `rate`, written in full segments of `payload` bytes as long as they come often enough.
+    pub fn limited(rate: Rate, payload: u32, start: Time) -> Application {
+        let full = rate.time_for(Bytes::new(u64::from(payload)));
+        let period = full.min(WRITE_MAX);
+        let bytes = if full <= WRITE_MAX { u64::from(payload) } else { rate.bytes_in(period).get().max(1) };
+        Application::Limited(Periodic::new(bytes, period, start))
+    }
+
+    /// When it wants to act; `None` while it waits for its connection.
+    pub fn next(&self) -> Option<Time> {
+        match self {
+            Application::Web(reader) => reader.web.next_timeout(),
+            Application::Limited(writer) => Some(writer.next_timeout()),
+        }
+    }
+
+    /// The bytes that it writes now, if any.
+    pub fn act(&mut self, now: Time, sender_is_done: bool) -> Option<u64> {
+        match self {
+            Application::Web(reader) => {
+                let Reader { web, dice } = reader;
+                web.poll(now, sender_is_done, || dice.bits())
+            }
+            Application::Limited(writer) => writer.poll(now),
+        }
+    }
+}
+
+/// Sends datagrams whatever happens to them.
+pub struct DatagramSender {
+    source: Datagram,
+    dice: Dice,
+    payload: u32,
+    ecn: Ecn,
+}
+
+impl DatagramSender {
+    /// A sender that begins at `start`; `largest` is the payload where none is given.
+    pub fn new(datagrams: &Datagrams, largest: u32, ecn: Ecn, start: Time, mut dice: Dice) -> DatagramSender {
+        let payload = datagrams.payload.map_or(largest, |bytes| bytes.get() as u32);
+        let (spacing, on_off) = match datagrams.timing {
+            Timing::Cbr => (Spacing::Constant, OnOff::Always),
+            Timing::Poisson => (Spacing::Exponential, OnOff::Always),
+            Timing::OnOff { on, off } => (Spacing::Constant, OnOff::Exponential { on, off }),
+        };
+        let config = DatagramConfig { rate: datagrams.rate, size: payload, spacing, on_off };
+        let source = Datagram::new(&config, start, || dice.bits());
+        DatagramSender { source, dice, payload, ecn }
+    }
+
+    /// When the next one leaves.
+    pub fn next(&self) -> Time {
+        self.source.next()
+    }
+
+    /// The datagram that leaves now.
+    pub fn send(&mut self, now: Time) -> Segment {
+        let seq = self.source.sent();
+        self.source.advance(|| self.dice.bits());
+        let Self { payload, ecn, .. } = *self;
+        Segment { seq, sent: now, payload, ecn, retransmission: false, cwr: false, spin: false }
+    }
+}

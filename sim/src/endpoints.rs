@@ -1,0 +1,221 @@
+//! What hosts do: send, receive, acknowledge.
+
+use crate::application::Application;
+use crate::event::{Event, Side, Timer};
+use crate::host::{Sink, Transmitter};
+use crate::network::Simulation;
+use crate::packet::{Body, ConnectionId, Item, Kept, LightAck};
+use crate::tap::Tap;
+use weir_tcp::{Ack, Segment};
+use weir_units::Time;
+
+impl<T: Tap> Simulation<T> {
+    /// Data arrives behind the last link of its route.
+    #[inline]
+    pub(crate) fn deliver(&mut self, at: Time, item: &Item, segment: Segment) {
+        let side = &mut self.hosts.inbound[item.connection as usize];
+        let at = at + side.delay;
+        let receiver = match &mut side.sink {
+            Sink::Transport(receiver) if side.generation == item.generation => receiver,
+            Sink::Datagrams(bytes) if side.generation == item.generation => {
+                self.counts.delivered += 1;
+                let before = *bytes;
+                *bytes += u64::from(segment.payload);
+                return side.progress.note(&self.window, at, before, *bytes);
+            }
+            _ => {
+                self.counts.late += 1;
+                return;
+            }
+        };
+        self.counts.delivered += 1;
+        // A delayed acknowledgement that is due before this packet goes first.
+        let earlier = receiver.next_timeout().filter(|due| *due < at);
+        let first = earlier.and_then(|due| receiver.on_timeout(due).map(|ack| (due, ack)));
+        let before = receiver.received_bytes();
+        let ack = receiver.on_segment(at, &segment);
+        side.progress.note(&self.window, at, before, receiver.received_bytes());
+        if let Some((due, ack)) = first {
+            self.answer(item.connection, due, &ack);
+        }
+        match ack {
+            Some(ack) => self.answer(item.connection, at, &ack),
+            None => self.arm_receiver(item.connection),
+        }
+    }
+
+    #[inline]
+    fn arm_receiver(&mut self, id: ConnectionId) {
+        let side = &mut self.hosts.inbound[id as usize];
+        let Sink::Transport(receiver) = &side.sink else { return };
+        let Some(due) = receiver.next_timeout() else { return };
+        if let Some(hand) = side.alarm.want(self.now, due) {
+            let timer = Timer { connection: id, generation: side.generation, side: Side::Receiver, hand };
+            self.wheel.insert(due, Event::Timer(timer));
+        }
+    }
+
+    /// The receiving side sends an acknowledgement at `at`, which may lie ahead.
+    #[inline]
+    fn answer(&mut self, id: ConnectionId, at: Time, ack: &Ack) {
+        self.counts.sent += 1;
+        let ack = self.acks.close(ack);
+        let side = &mut self.hosts.inbound[id as usize];
+        let generation = side.generation;
+        match side.entrance {
+            None => {
+                let event = Event::Acknowledge { connection: id, generation, ack };
+                self.wheel.insert(side.back.arrival(at), event);
+            }
+            Some((_, links_left)) => {
+                let body = Body::Ack(self.acks.keep(ack));
+                self.wheel.insert(at, Event::Enter(Item { body, connection: id, generation, links_left }));
+            }
+        }
+    }
+
+    /// An acknowledgement left the last link of the way back.
+    pub(crate) fn send_back(&mut self, at: Time, item: &Item, kept: Kept) {
+        let Item { connection, generation, .. } = *item;
+        let event = Event::Acknowledge { connection, generation, ack: self.acks.fetch(kept) };
+        let side = &mut self.hosts.inbound[connection as usize];
+        self.wheel.insert(side.back.arrival(at), event);
+    }
+
+    /// An acknowledgement reaches the sending side.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, id: ConnectionId, generation: u16, ack: LightAck) {
+        let ack = self.acks.open(ack);
+        let side = &mut self.hosts.outbound[id as usize];
+        match &mut side.transmitter {
+            Transmitter::Transport(sender) if side.generation == generation => {
+                self.counts.delivered += 1;
+                sender.on_ack(self.now, &ack);
+            }
+            _ => {
+                self.counts.late += 1;
+                return;
+            }
+        }
+        self.pump(id);
+    }
+
+    /// Sends what may be sent, and sees to the timer.
+    #[inline]
+    pub(crate) fn pump(&mut self, id: ConnectionId) {
+        loop {
+            let side = &mut self.hosts.outbound[id as usize];
+            let Transmitter::Transport(sender) = &mut side.transmitter else { return };
+            let Some(segment) = sender.poll(self.now) else { break };
+            self.put(id, segment);
+        }
+        let side = &mut self.hosts.outbound[id as usize];
+        let Transmitter::Transport(sender) = &side.transmitter else { return };
+        if sender.is_done() {
+            return self.sent_all(id);
+        }
+        let Some(due) = sender.next_timeout() else { return };
+        let due = due.max(self.now);
+        if let Some(hand) = side.alarm.want(self.now, due) {
+            let timer = Timer { connection: id, generation: side.generation, side: Side::Sender, hand };
+            self.wheel.insert(due, Event::Timer(timer));
+        }
+    }
+
+    /// Everything was acknowledged: the application goes on, or the transfer is complete.
+    #[cold]
+    fn sent_all(&mut self, id: ConnectionId) {
+        match self.hosts.outbound[id as usize].application.as_deref() {
+            Some(Application::Web(_)) => self.run_application(id),
+            Some(Application::Limited(_)) => {}
+            None => self.completed(id),
+        }
+    }
+
+    /// The time of an application, or of a datagram, has come.
+    pub(crate) fn act(&mut self, id: ConnectionId, generation: u16) {
+        let side = &mut self.hosts.outbound[id as usize];
+        if side.generation != generation {
+            return;
+        }
+        match &mut side.transmitter {
+            Transmitter::Closed => {}
+            Transmitter::Transport(_) => self.run_application(id),
+            Transmitter::Datagrams(sender) => {
+                let segment = sender.send(self.now);
+                let next = sender.next().max(self.now);
+                self.put(id, segment);
+                self.wheel.insert(next, Event::Act { connection: id, generation });
+            }
+        }
+    }
+
+    /// Asks the application of a connection for data.
+    fn run_application(&mut self, id: ConnectionId) {
+        let side = &mut self.hosts.outbound[id as usize];
+        let Transmitter::Transport(sender) = &mut side.transmitter else { return };
+        let Some(application) = &mut side.application else { return };
+        let written = application.act(self.now, sender.is_done());
+        let event = Event::Act { connection: id, generation: side.generation };
+        if let Some(next) = application.next() {
+            self.wheel.insert(next.max(self.now), event);
+        }
+        if let Some(bytes) = written {
+            sender.write(bytes);
+            self.pump(id);
+        }
+    }
+
+    /// Puts a segment on the first link of its route.
+    #[inline(always)]
+    fn put(&mut self, id: ConnectionId, segment: Segment) {
+        self.counts.sent += 1;
+        let side = &self.hosts.outbound[id as usize];
+        let mut item =
+            Item { body: Body::Data(segment), connection: id, generation: side.generation, links_left: 0 };
+        match side.entrance {
+            Some((link, links_left)) => {
+                item.links_left = links_left;
+                let (ip, tuple) = (segment.payload + side.header, side.tuple);
+                self.enter(link, item, ip, tuple, segment.ecn);
+            }
+            None => self.deliver(self.now, &item, segment),
+        }
+    }
+
+    /// A timer's event came.
+    pub(crate) fn ring(&mut self, timer: Timer) {
+        match timer.side {
+            Side::Sender => self.ring_sender(timer),
+            Side::Receiver => self.ring_receiver(timer),
+        }
+    }
+
+    fn ring_sender(&mut self, timer: Timer) {
+        let Timer { connection, generation, hand, .. } = timer;
+        let side = &mut self.hosts.outbound[connection as usize];
+        if side.generation != generation || !side.alarm.rings(hand, self.now) {
+            return;
+        }
+        let Transmitter::Transport(sender) = &mut side.transmitter else { return };
+        if sender.next_timeout().is_some_and(|due| due <= self.now) {
+            sender.on_timeout(self.now);
+        }
+        self.pump(connection);
+    }
+
+    fn ring_receiver(&mut self, timer: Timer) {
+        let Timer { connection, generation, hand, .. } = timer;
+        let side = &mut self.hosts.inbound[connection as usize];
+        if side.generation != generation || !side.alarm.rings(hand, self.now) {
+            return;
+        }
+        let Sink::Transport(receiver) = &mut side.sink else { return };
+        if let Some(due) = receiver.next_timeout().filter(|due| *due <= self.now)
+            && let Some(ack) = receiver.on_timeout(due)
+        {
+            self.answer(connection, due, &ack);
+        }
+        self.arm_receiver(connection);
+    }
+}

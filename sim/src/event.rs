@@ -1,0 +1,71 @@
+//! What can happen, apart from a link becoming free.
+
+use crate::packet::{ConnectionId, Item, LightAck};
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// An acknowledgement reaches the sending side.
+    Acknowledge {
+        /// Of which connection.
+        connection: ConnectionId,
+        /// Tells those of an earlier connection of that number.
+        generation: u16,
+        /// What it says.
+        ack: LightAck,
+    },
+    /// A packet reaches the next link of its route.
+    Enter(Item),
+    /// A timer of a connection.
+    Timer(Timer),
+    /// The application of a connection acts, or a datagram leaves.
+    Act {
+        /// Of which connection.
+        connection: ConnectionId,
+        /// Tells events of an earlier connection of that number.
+        generation: u16,
+    },
+    /// A flow starts, or its next transfer.
+    Start(u32),
+    /// A flow stops.
+    Stop(u32),
+    /// A link's rate changes; the number counts the changes of all links.
+    Step(u32),
+    /// The measured part begins.
+    MeasureFrom,
+    /// The measured part ends.
+    MeasureUntil,
+    /// A sampling period ends.
+    Sample,
+}
+
+/// A timer of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    /// Whose.
+    pub connection: ConnectionId,
+    /// Tells timers of an earlier connection of that number.
+    pub generation: u16,
+    /// Which side's.
+    pub side: Side,
+    /// Which of the side's two.
+    pub hand: Hand,
+}
+
+/// A side of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The one that sends data.
+    Sender,
+    /// The one that receives it.
+    Receiver,
+}
+
+/// A hand of an alarm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hand {
+    /// For what comes soon, such as the next paced segment.
+    Near,
+    /// For what is mostly put off, such as a retransmission timeout.
+    Far,
+}

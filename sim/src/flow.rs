@@ -1,0 +1,142 @@
+//! Flows: what they are made of, and what came of them.
+
+use crate::meter::Window;
+use crate::packet::ConnectionId;
+use weir_scenario::{ExtraDelay, Traffic};
+use weir_tcp::{Ack, Congestion, ReceiverConfig, SenderConfig};
+use weir_units::{Duration, Time};
+
+/// What flows of one kind have in common.
+#[derive(Clone, Debug)]
+pub struct FlowKind {
+    /// Links that data passes, in order.
+    pub forward: Vec<u32>,
+    /// Links that acknowledgements pass, in order.
+    pub back: Vec<u32>,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// Congestion control; `None` for datagrams.
+    pub congestion: Option<Congestion>,
+    /// The sending hosts.
+    pub sender: SenderConfig,
+    /// The receiving hosts.
+    pub receiver: ReceiverConfig,
+    /// Sizes of headers.
+    pub headers: Headers,
+    /// Most random delay of an acknowledgement in the sending host.
+    pub host_jitter: Duration,
+    /// When the flows stop, if before the end.
+    pub stop: Option<Time>,
+}
+
+/// Bytes of an IP packet besides the payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// With data.
+    pub data: u32,
+    /// Of an acknowledgement without SACK blocks.
+    pub ack: u32,
+    /// Whether SACK blocks take room.
+    pub sacks: bool,
+}
+
+impl Headers {
+    /// TCP with timestamps over an IP header of that size.
+    pub const fn tcp(ip: u32) -> Headers {
+        Headers { data: ip + 32, ack: ip + 32, sacks: true }
+    }
+
+    /// UDP over an IP header of that size.
+    pub const fn udp(ip: u32) -> Headers {
+        Headers { data: ip + 8, ack: ip + 8, sacks: false }
+    }
+
+    /// QUIC with a connection identifier of 8 bytes, packet numbers of 2 and an authentication tag of 16
+    /// (RFC 9000 section 17.3.1, RFC 9001 section 5.3) and a frame header; acknowledgements with an ACK frame.
+    pub const fn quic(ip: u32) -> Headers {
+        Headers { data: ip + 8 + 27 + 8, ack: ip + 8 + 27 + 10, sacks: false }
+    }
+
+    /// Size of an acknowledgement with its SACK blocks (RFC 2018: 2 bytes, 8 for each, padded to 4).
+    pub fn ack_size(&self, ack: &Ack) -> u32 {
+        let blocks = ack.sacks.iter().filter(|(first, end)| first != end).count() as u32;
+        if self.sacks && blocks > 0 { self.ack + 4 + 8 * blocks } else { self.ack }
+    }
+}
+
+/// A flow: one connection, or one after the other.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Number of its [`FlowKind`].
+    pub kind: u32,
+    /// Delays beside those of the links.
+    pub extra: ExtraDelay,
+    /// The connection opened last, while it is open.
+    pub latest: Option<ConnectionId>,
+    /// Connections opened so far.
+    pub opened: u32,
+    /// Connections open now.
+    pub open: u32,
+    /// Transfers left out because too many were open.
+    pub skipped: u32,
+    /// What came of it.
+    pub stats: FlowStats,
+    active_since: Time,
+}
+
+/// What came of a flow.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct FlowStats {
+    /// Bytes received in the measured part.
+    pub bytes: u64,
+    /// Time with a connection open in the measured part.
+    pub active: Duration,
+    /// Segments sent again by connections that are closed.
+    pub retransmits: u64,
+    /// Transfers that were completed.
+    pub completed: u32,
+    /// Time that completed transfers took, from their start to the arrival of the last byte.
+    pub transfer_time: Duration,
+    /// Sum of the smoothed RTTs at the samples, in seconds.
+    pub rtt_sum: f64,
+    /// Samples with an RTT.
+    pub rtt_samples: u32,
+}
+
+impl Flow {
+    /// A flow that has not started.
+    pub fn new(kind: u32, extra: ExtraDelay) -> Flow {
+        Flow {
+            kind,
+            extra,
+            latest: None,
+            opened: 0,
+            open: 0,
+            skipped: 0,
+            stats: FlowStats::default(),
+            active_since: Time::ZERO,
+        }
+    }
+
+    /// A connection of it opens.
+    pub fn opens(&mut self, now: Time, connection: ConnectionId) {
+        if self.open == 0 {
+            self.active_since = now;
+        }
+        self.open += 1;
+        self.opened += 1;
+        self.latest = Some(connection);
+    }
+
+    /// A connection of it closes.
+    pub fn closes(&mut self, at: Time, connection: ConnectionId, window: Window) {
+        self.open -= 1;
+        if self.latest == Some(connection) {
+            self.latest = None;
+        }
+        if self.open == 0 {
+            let (from, until) = (self.active_since.max(window.from), at.min(window.until));
+            self.stats.active += until.since(from);
+        }
+    }
+}

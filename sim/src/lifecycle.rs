@@ -1,0 +1,202 @@
+//! Flows start, open connections and stop.
+
+use crate::alarm::Alarm;
+use crate::application::{Application, DatagramSender};
+use crate::dice::{Dice, seed_of};
+use crate::event::Event;
+use crate::flow::FlowKind;
+use crate::host::{BackDelay, Inbound, Outbound, Progress, Sink, Transmitter};
+use crate::meter::Window;
+use crate::network::Simulation;
+use crate::packet::ConnectionId;
+use crate::tap::Tap;
+use weir_scenario::Traffic;
+use weir_scenario::result::FlowSample;
+use weir_tcp::{EcnMode, Receiver, Sender};
+use weir_units::{Ecn, Time};
+
+/// Most transfers of one flow that are under way at once; further ones are left out and counted.
+pub const MAX_OPEN: u32 = 512;
+
+impl<T: Tap> Simulation<T> {
+    /// A flow starts, or its next transfer.
+    pub(crate) fn start(&mut self, flow: u32) {
+        let kind = &self.kinds[self.flows[flow as usize].kind as usize];
+        if kind.stop.is_some_and(|stop| stop <= self.now) {
+            return;
+        }
+        if let Traffic::Transfers { every: Some(every), .. } = kind.traffic {
+            self.wheel.insert(self.now + every, Event::Start(flow));
+        }
+        if self.flows[flow as usize].open >= MAX_OPEN {
+            self.flows[flow as usize].skipped += 1;
+            return;
+        }
+        let (id, generation) = self.open(flow);
+        let side = &self.hosts.outbound[id as usize];
+        match (&side.transmitter, &side.application) {
+            (Transmitter::Datagrams(_), _) | (_, Some(_)) => self.act(id, generation),
+            _ => self.pump(id),
+        }
+    }
+
+    fn open(&mut self, flow: u32) -> (ConnectionId, u16) {
+        let state = &self.flows[flow as usize];
+        let kind = &self.kinds[state.kind as usize];
+        let name = format!("flow {flow} connection {}", state.opened);
+        let seed = seed_of(self.seed, &name);
+        let wanted = match kind.traffic {
+            Traffic::Transfers { size, .. } => Some(size.get()),
+            _ => None,
+        };
+        let (transmitter, sink) = self.ends(kind, seed, &name);
+        let outbound = Outbound {
+            transmitter,
+            application: application(kind, self.now, Dice::of(self.seed, &format!("{name} application"))),
+            alarm: Alarm::default(),
+            flow,
+            tuple: (seed ^ (seed >> 32)) as u32,
+            header: kind.headers.data,
+            entrance: entrance(&kind.forward),
+            generation: 0,
+        };
+        let inbound = Inbound {
+            sink,
+            alarm: Alarm::default(),
+            flow,
+            generation: 0,
+            entrance: entrance(&kind.back),
+            delay: state.extra.forward,
+            back: BackDelay {
+                delay: state.extra.back,
+                jitter: kind.host_jitter,
+                dice: Dice::of(self.seed, &name),
+                last: Time::ZERO,
+            },
+            opened: self.now,
+            progress: Progress::new(self.window, wanted),
+        };
+        let (id, generation) = self.hosts.open(outbound, inbound);
+        self.flows[flow as usize].opens(self.now, id);
+        (id, generation)
+    }
+
+    /// What sends and what receives on a new connection.
+    fn ends(&self, kind: &FlowKind, seed: u64, name: &str) -> (Transmitter, Sink) {
+        if let Traffic::Unresponsive(datagrams) = &kind.traffic {
+            let ecn = if kind.sender.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 };
+            let dice = Dice::of(self.seed, &format!("{name} datagrams"));
+            let sender = DatagramSender::new(datagrams, kind.sender.mss_payload, ecn, self.now, dice);
+            return (Transmitter::Datagrams(Box::new(sender)), Sink::Datagrams(0));
+        }
+        let mut config = kind.sender.clone();
+        config.seed = seed;
+        let congestion = kind.congestion.expect("only datagrams go without");
+        let mut sender = Sender::new(&config, congestion, self.now);
+        match kind.traffic {
+            Traffic::Transfers { size, .. } => sender.write(size.get()),
+            Traffic::Bulk => sender.set_unlimited(true),
+            Traffic::Web(_) | Traffic::Limited(_) | Traffic::Unresponsive(_) => {}
+        }
+        (Transmitter::Transport(sender), Sink::Transport(Receiver::new(&kind.receiver, self.now)))
+    }
+
+    /// A transfer is complete, and the sending side knows it.
+    #[cold]
+    pub(crate) fn completed(&mut self, id: ConnectionId) {
+        let side = &self.hosts.inbound[id as usize];
+        let (flow, at) = (side.flow, side.progress.completed().unwrap_or(self.now));
+        let stats = &mut self.flows[flow as usize].stats;
+        stats.completed += 1;
+        stats.transfer_time += at.since(side.opened);
+        self.close(id, at);
+    }
+
+    /// A flow stops: its connections end at once, and what is on its way will find them closed.
+    pub(crate) fn stop(&mut self, flow: u32) {
+        for id in 0..self.hosts.outbound.len() as ConnectionId {
+            if self.hosts.outbound[id as usize].flow == flow && self.hosts.is_open(id) {
+                self.close(id, self.now);
+            }
+        }
+    }
+
+    fn close(&mut self, id: ConnectionId, at: Time) {
+        let progress = self.hosts.inbound[id as usize].progress;
+        let flow = self.hosts.inbound[id as usize].flow;
+        let (transmitter, sink) = self.hosts.close(id);
+        let state = &mut self.flows[flow as usize];
+        if let Transmitter::Transport(sender) = transmitter {
+            state.stats.retransmits += sender.info().retransmits;
+        }
+        state.stats.bytes += progress.measured(&self.window, sink.received());
+        state.closes(at, id, self.window);
+    }
+
+    /// Ends the run: closes what is open, completes the statistics and returns the part that was measured.
+    pub fn finish(&mut self) -> Window {
+        let whole = self.window;
+        self.links.iter_mut().for_each(|l| l.meter.completes(self.now, &mut *l.queue));
+        for id in 0..self.hosts.outbound.len() as ConnectionId {
+            if self.hosts.is_open(id) {
+                self.close(id, self.now);
+            }
+        }
+        Window { until: whole.until.min(self.now).max(whole.from), ..whole }
+    }
+
+    pub(crate) fn take_flow_samples(&mut self) {
+        for number in 0..self.flows.len() {
+            let Some(id) = self.flows[number].latest else { continue };
+            let Transmitter::Transport(sender) = &self.hosts.outbound[id as usize].transmitter else {
+                continue;
+            };
+            let mss = self.kinds[self.flows[number].kind as usize].sender.mss_payload;
+            let row = row(self.now, number as u32, sender, mss);
+            let stats = &mut self.flows[number].stats;
+            if row.rtt_us > 0 && self.window.contains(self.now) {
+                stats.rtt_sum += f64::from(row.rtt_us) / 1e6;
+                stats.rtt_samples += 1;
+            }
+            self.flow_samples.push(row);
+        }
+    }
+
+    /// Whether flows are sampled.
+    pub fn samples_flows(&self) -> bool {
+        self.sample_flows
+    }
+
+    /// Samples of the flows so far.
+    pub fn flow_samples(&self) -> &[FlowSample] {
+        &self.flow_samples
+    }
+}
+
+fn entrance(route: &[u32]) -> Option<(u32, u16)> {
+    route.first().map(|first| (*first, route.len() as u16 - 1))
+}
+
+fn application(kind: &FlowKind, now: Time, dice: Dice) -> Option<Box<Application>> {
+    Some(Box::new(match &kind.traffic {
+        Traffic::Web(pages) => Application::web(pages, now, dice),
+        Traffic::Limited(rate) => Application::limited(*rate, kind.sender.mss_payload, now),
+        Traffic::Bulk | Traffic::Transfers { .. } | Traffic::Unresponsive(_) => return None,
+    }))
+}
+
+fn row(now: Time, flow: u32, sender: &Sender, mss: u32) -> FlowSample {
+    let info = sender.info();
+    let micros = |d: weir_units::Duration| (d.as_nanos() / 1000) as u32;
+    FlowSample {
+        t_s: now.as_secs_f64(),
+        flow,
+        cwnd: info.cwnd,
+        ssthresh: info.ssthresh.unwrap_or(0),
+        rtt_us: info.srtt.map_or(0, micros),
+        rttvar_us: micros(info.rttvar),
+        retransmits: info.retransmits as u32,
+        bytes_acked: info.una * u64::from(mss),
+        delivery_bps: info.delivery_rate.map_or(0, |r| r.as_bps()),
+    }
+}

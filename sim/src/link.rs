@@ -1,0 +1,120 @@
+//! A link: queue, sending side, and what happens to packets behind it.
+
+use crate::dice::{Chance, Dice};
+use crate::discipline::{LinkQueue, QueueSetup};
+use crate::error::Error;
+use crate::meter::{Meter, Window};
+use crate::service::{Opportunities, Service};
+use weir_scenario::{NetworkLink, Trace};
+use weir_units::{Bytes, Duration, Time};
+
+/// A link in one direction.
+pub struct Link {
+    /// What it is called in results.
+    pub name: String,
+    /// Packets that wait.
+    pub queue: Box<dyn LinkQueue>,
+    /// How fast packets are sent.
+    pub service: Service,
+    /// Bytes that count in addition to the IP packet.
+    pub overhead: u64,
+    /// What is measured.
+    pub meter: Meter,
+    /// Packets lost behind the queue.
+    pub lost: u64,
+    delay: Duration,
+    jitter: Option<Jitter>,
+    loss: Option<Chance>,
+}
+
+/// Delays at random that keep the order.
+struct Jitter {
+    most: Duration,
+    dice: Dice,
+    last: Time,
+}
+
+impl Link {
+    /// Builds a link; `run` is the seed of the run.
+    pub fn new(setup: &NetworkLink, run: u64, window: Window, rows: usize) -> Result<Link, Error> {
+        let stream = |what: &str| format!("link {} {what}", setup.name);
+        let queue = QueueSetup {
+            aqm: &setup.aqm,
+            policy: setup.policy.as_ref(),
+            room: setup.buffer,
+            rate: setup.rate,
+            seed: crate::dice::seed_of(run, &stream("aqm")),
+        };
+        let variation = &setup.variation;
+        let jitter =
+            Jitter { most: variation.jitter, dice: Dice::of(run, &stream("jitter")), last: Time::ZERO };
+        let loss = variation.loss.0;
+        let service = variation.trace().and_then(opportunities).map(Service::Trace);
+        Ok(Link {
+            name: setup.name.clone(),
+            queue: queue.build()?,
+            service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
+            overhead: setup.accounting.overhead().get(),
+            meter: Meter::new(window, rows),
+            lost: 0,
+            delay: setup.delay,
+            jitter: (variation.jitter > Duration::ZERO).then_some(jitter),
+            loss: (loss > 0.0).then(|| Chance::new(loss, Dice::of(run, &stream("loss")))),
+        })
+    }
+
+    /// When a packet whose transmission ends at `sent` comes out at the other end; `None` if it is lost.
+    #[inline]
+    pub fn arrival(&mut self, sent: Time) -> Option<Time> {
+        if self.loss.as_mut().is_some_and(Chance::hits) {
+            self.lost += 1;
+            return None;
+        }
+        let at = sent + self.delay;
+        Some(match &mut self.jitter {
+            None => at,
+            Some(jitter) => jitter.delayed(at),
+        })
+    }
+
+    /// The size of an IP packet by this link's accounting.
+    #[inline]
+    pub fn counted(&self, ip: u32) -> Bytes {
+        Bytes::new(u64::from(ip) + self.overhead)
+    }
+}
+
+impl Jitter {
+    fn delayed(&mut self, at: Time) -> Time {
+        self.last = self.last.max(at + self.dice.up_to(self.most));
+        self.last
+    }
+}
+
+/// The opportunities of a trace in the order of time.
+fn opportunities(trace: &Trace) -> Option<Opportunities> {
+    let in_period = usize::try_from(trace.opportunities_in_period()).ok()?;
+    let each = trace.opportunities().flat_map(|(at, count)| std::iter::repeat_n(at, count as usize));
+    Opportunities::new(each.take(in_period).collect(), trace.period())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_bounded_and_keeps_the_order() {
+        let most = Duration::from_millis(1);
+        let mut jitter = Jitter { most, dice: Dice::of(1, "j"), last: Time::ZERO };
+        let (mut before, mut kept_back) = (Time::ZERO, 0);
+        for n in 0..10_000 {
+            // Ten packets in the span of the jitter, so that most pairs would change places.
+            let at = Time::ZERO + Duration::from_micros(100 * n);
+            let out = jitter.delayed(at);
+            assert!(before <= out && at <= out && out < at + most);
+            kept_back += u32::from(out == before);
+            before = out;
+        }
+        assert!(kept_back > 1000, "{kept_back}");
+    }
+}

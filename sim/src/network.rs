@@ -1,0 +1,255 @@
+//! The simulation: links, flows and the order in which things happen.
+//!
+//! A link has one pending event, the moment at which it may send again. Receivers act at the moment at which a
+//! packet leaves the last link, with its time of arrival: their state depends on nothing but their own
+//! arrivals, which come in order. So a delivered packet costs the event of the link and that of its
+//! acknowledgement. Between links, packets and acknowledgements travel as events.
+
+use crate::discipline::Discarded;
+use crate::error::Error;
+use crate::event::Event;
+use crate::flow::{Flow, FlowKind};
+use crate::hash::TraceHash;
+use crate::host::Hosts;
+use crate::link::Link;
+use crate::meter::Window;
+use crate::packet::AckStore;
+use crate::prefetch;
+use crate::service::NEVER;
+use crate::soonest::Soonest;
+use crate::tap::Tap;
+use crate::wheel::Wheel;
+use weir_scenario::result::FlowSample;
+use weir_scenario::{ExtraDelay, NetworkLink};
+use weir_units::{Duration, Rate, Time};
+
+/// Events between asking for an endpoint's memory and its use.
+const AHEAD: usize = 2;
+
+/// What a simulation is made of, apart from its flows.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// The links, by number.
+    pub links: &'a [NetworkLink],
+    /// Kinds of flows, by number.
+    pub kinds: Vec<FlowKind>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The measured part.
+    pub window: Window,
+    /// Length of a sampling period.
+    pub sample: Duration,
+    /// Whether flows are sampled, too.
+    pub sample_flows: bool,
+    /// Longest delay that is common, for which the event queue is laid out.
+    pub delay: Duration,
+}
+
+/// Packets by where they ended; every packet is in one of these, in a queue or on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Put into the network: data and acknowledgements.
+    pub sent: u64,
+    /// Arrived at the host they were for.
+    pub delivered: u64,
+    /// Arrived after their connection had closed.
+    pub late: u64,
+    /// Discarded by queues.
+    pub dropped: u64,
+    /// Lost behind queues.
+    pub lost: u64,
+    /// Departures from links, a packet counted once on each.
+    pub hops: u64,
+    /// Events taken from the event queue.
+    pub events: u64,
+}
+
+/// A network in virtual time.
+pub struct Simulation<T: Tap = ()> {
+    pub(crate) now: Time,
+    pub(crate) wheel: Wheel<Event>,
+    pub(crate) soonest: Soonest,
+    pub(crate) links: Vec<Link>,
+    pub(crate) kinds: Vec<FlowKind>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) hosts: Hosts,
+    pub(crate) acks: AckStore,
+    pub(crate) window: Window,
+    pub(crate) sample: Duration,
+    pub(crate) sample_flows: bool,
+    pub(crate) flow_samples: Vec<FlowSample>,
+    pub(crate) seed: u64,
+    pub(crate) counts: Counts,
+    pub(crate) hash: TraceHash,
+    pub(crate) steps: Vec<(u32, Rate)>,
+    pub(crate) discarded: Vec<Discarded>,
+    pub(crate) tap: T,
+}
+
+impl<T: Tap> Simulation<T> {
+    /// A network without flows, at time zero.
+    pub fn new(setup: Setup<'_>, tap: T) -> Result<Simulation<T>, Error> {
+        let rows = setup.window.until.as_nanos() / setup.sample.as_nanos().max(1) + 1;
+        let link = |link: &NetworkLink| Link::new(link, setup.seed, setup.window, rows.min(1 << 20) as usize);
+        let links = setup.links.iter().map(link).collect::<Result<Vec<_>, _>>()?;
+        let mut simulation = Simulation {
+            now: Time::ZERO,
+            wheel: Wheel::new(setup.delay),
+            soonest: Soonest::new(links.len().max(1)),
+            links,
+            kinds: setup.kinds,
+            flows: Vec::new(),
+            hosts: Hosts::default(),
+            acks: AckStore::default(),
+            window: setup.window,
+            sample: setup.sample,
+            sample_flows: setup.sample_flows,
+            flow_samples: Vec::new(),
+            seed: setup.seed,
+            counts: Counts::default(),
+            hash: TraceHash::default(),
+            steps: Vec::new(),
+            discarded: Vec::new(),
+            tap,
+        };
+        simulation.schedule_what_is_known(setup.links);
+        Ok(simulation)
+    }
+
+    fn schedule_what_is_known(&mut self, links: &[NetworkLink]) {
+        for (number, link) in links.iter().enumerate() {
+            for step in &link.variation.steps {
+                self.wheel.insert(Time::ZERO + step.at, Event::Step(self.steps.len() as u32));
+                self.steps.push((number as u32, step.rate));
+            }
+        }
+        self.wheel.insert(self.window.from, Event::MeasureFrom);
+        self.wheel.insert(self.window.until, Event::MeasureUntil);
+        if self.sample > Duration::ZERO {
+            self.wheel.insert(Time::ZERO + self.sample, Event::Sample);
+        }
+    }
+
+    /// Adds a flow that starts at `start`; returns its number.
+    pub fn add_flow(&mut self, kind: u32, extra: ExtraDelay, start: Time) -> u32 {
+        let flow = self.flows.len() as u32;
+        if let Some(stop) = self.kinds[kind as usize].stop {
+            self.wheel.insert(stop, Event::Stop(flow));
+        }
+        self.wheel.insert(start, Event::Start(flow));
+        self.flows.push(Flow::new(kind, extra));
+        flow
+    }
+
+    /// Lets everything happen up to `limit`, that moment included.
+    pub fn run_until(&mut self, limit: Time) {
+        loop {
+            let free_at = self.soonest.time();
+            match self.wheel.peek(free_at.min(limit)) {
+                // A link that is free at the moment of an arrival sends first, as the live link does.
+                Some(at) if at < free_at && at <= limit => {
+                    self.now = at;
+                    let event = self.wheel.pop().expect("there is one, as was just seen");
+                    self.counts.events += 1;
+                    self.expect_next();
+                    self.happen(event);
+                }
+                _ if free_at <= limit && free_at < NEVER => {
+                    self.now = free_at;
+                    self.serve(self.soonest.number());
+                }
+                _ => break,
+            }
+        }
+        self.now = self.now.max(limit);
+    }
+
+    /// Asks for the memory that the next events will need.
+    #[inline]
+    fn expect_next(&self) {
+        if self.hosts.are_many()
+            && let Some(Event::Acknowledge { connection, .. }) = self.wheel.ahead(AHEAD)
+        {
+            prefetch::soon(&self.hosts.outbound[*connection as usize]);
+        }
+    }
+
+    #[inline]
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Acknowledge { connection, generation, ack } => {
+                self.acknowledge(connection, generation, ack)
+            }
+            Event::Enter(item) => self.enter_next(item),
+            Event::Timer(timer) => self.ring(timer),
+            Event::Act { connection, generation } => self.act(connection, generation),
+            Event::Start(flow) => self.start(flow),
+            Event::Stop(flow) => self.stop(flow),
+            Event::Step(number) => self.change_rate(number),
+            Event::MeasureFrom => self.links.iter_mut().for_each(|l| l.meter.begins(l.queue.counters())),
+            Event::MeasureUntil => self.links.iter_mut().for_each(|l| l.meter.ends(l.queue.counters())),
+            Event::Sample => self.take_samples(),
+        }
+    }
+
+    fn take_samples(&mut self) {
+        for link in &mut self.links {
+            link.meter.sample(self.now, &mut *link.queue);
+        }
+        if self.sample_flows {
+            self.take_flow_samples();
+        }
+        self.wheel.insert(self.now + self.sample, Event::Sample);
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The links, by number.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The links, to take what they recorded.
+    pub fn links_mut(&mut self) -> &mut [Link] {
+        &mut self.links
+    }
+
+    /// The flows, by number.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// Packets by where they ended.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Fingerprint of every decision so far.
+    pub fn trace_hash(&self) -> u64 {
+        self.hash.value()
+    }
+
+    /// The tap.
+    pub fn tap(&self) -> &T {
+        &self.tap
+    }
+
+    /// Ends the simulation and gives the tap back.
+    pub fn into_tap(self) -> T {
+        self.tap
+    }
+
+    /// Whether no packet was lost or made up.
+    pub fn is_conserved(&self) -> bool {
+        let c = &self.counts;
+        let queued: u64 = self.links.iter().map(|l| u64::from(l.queue.packets())).sum();
+        let travelling = |e: &&Event| matches!(e, Event::Acknowledge { .. } | Event::Enter(_));
+        let on_the_way = self.wheel.iter().filter(travelling).count() as u64;
+        let each = |l: &Link| l.queue.counters().is_conserved(l.queue.packets());
+        self.links.iter().all(each)
+            && c.sent == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way
+    }
+}

@@ -1,0 +1,170 @@
+//! A tap that writes down what `[record]` of a scenario asks for: decisions, and packets as a capture.
+
+use crate::packet::Body;
+use crate::pcapng::{Capture, Look};
+use crate::tap::{Place, Seen, Tap};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use weir_aqm::Cause;
+use weir_scenario::{IpVersion, Protocol, Record, Scenario, Traffic};
+use weir_units::{Duration, Ecn, Time};
+
+/// One decision of an algorithm against a packet, with what it was made from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DecisionRow {
+    /// Seconds after the start of the run.
+    pub t_s: f64,
+    /// Number of the link.
+    pub link: u32,
+    /// Number of the flow.
+    pub flow: u32,
+    /// Number of the segment, or what is acknowledged.
+    pub seq: u64,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// How long the packet had waited, in ms.
+    pub waited_ms: f64,
+    /// Bytes that waited behind it.
+    pub backlog_bytes: u64,
+    /// Inner variables of the algorithm afterwards, by name.
+    pub gauges: Vec<(&'static str, f64)>,
+}
+
+/// What was decided against a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// CE was set.
+    Marked,
+    /// It was discarded.
+    Dropped(Cause),
+}
+
+impl Verdict {
+    /// A name for tables and comments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Marked => "marked",
+            Verdict::Dropped(Cause::Overflow) => "dropped: no room",
+            Verdict::Dropped(Cause::SetPoint) => "dropped: above the set point",
+            Verdict::Dropped(Cause::Chance) => "dropped: by chance",
+        }
+    }
+}
+
+/// Writes down what happens at some links for some time.
+pub struct Recorder<W: Write> {
+    from: Time,
+    to: Option<Time>,
+    links: Vec<bool>,
+    looks: Vec<Look>,
+    decisions: Option<Vec<DecisionRow>>,
+    capture: Option<Capture<W>>,
+    /// The first failure; nothing is written after it.
+    failure: Option<io::Error>,
+    comment: String,
+}
+
+impl<W: Write> Recorder<W> {
+    /// For a scenario, as `record` says. Packets go to `out`, where the scenario wants a capture.
+    pub fn new(scenario: &Scenario, record: &Record, out: Option<W>) -> io::Result<Recorder<W>> {
+        let network = scenario.network();
+        let names: Vec<&str> = network.links.iter().map(|l| l.name.as_str()).collect();
+        let chosen = |name: &&str| record.links.is_empty() || record.links.iter().any(|l| l == name);
+        let capture = out.map(|out| Capture::new(out, &names)).transpose()?;
+        Ok(Recorder {
+            from: Time::ZERO + record.from,
+            to: record.to.map(|to| Time::ZERO + to),
+            links: names.iter().map(chosen).collect(),
+            looks: looks(scenario),
+            decisions: record.decisions.then(Vec::new),
+            capture,
+            failure: None,
+            comment: String::new(),
+        })
+    }
+
+    /// The decisions, and the writer of the capture once everything is written.
+    pub fn finish(mut self) -> io::Result<(Vec<DecisionRow>, Option<W>)> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let out = self.capture.map(Capture::finish).transpose()?;
+        Ok((self.decisions.unwrap_or_default(), out))
+    }
+
+    fn wants(&self, at: &Place<'_>) -> bool {
+        self.links[at.link] && self.from <= at.now && self.to.is_none_or(|to| at.now < to)
+    }
+
+    fn decide(&mut self, at: &Place<'_>, seen: Seen<'_>, verdict: Verdict) {
+        let Some(rows) = &mut self.decisions else { return };
+        let mut gauges = Vec::new();
+        at.queue.gauges(&mut |name, value| gauges.push((name, value)));
+        rows.push(DecisionRow {
+            t_s: at.now.as_secs_f64(),
+            link: at.link as u32,
+            flow: seen.flow,
+            seq: seen.acks.seq(&seen.item.body),
+            verdict,
+            waited_ms: at.now.since(seen.packet.arrived).as_millis_f64(),
+            backlog_bytes: at.queue.backlog().get(),
+            gauges,
+        });
+    }
+
+    fn capture(&mut self, at: &Place<'_>, seen: Seen<'_>, what: &str, ce: bool) {
+        let Some(capture) = self.capture.as_mut().filter(|_| self.failure.is_none()) else { return };
+        let look = Look { connection: seen.item.connection, ..self.looks[seen.flow as usize] };
+        let (bytes, length) = match &seen.item.body {
+            Body::Data(segment) => look.data(segment, ce),
+            Body::Ack(kept) => look.ack(&seen.acks.look(*kept), at.now),
+        };
+        let comment = &mut self.comment;
+        comment.clear();
+        let waited = at.now.since(seen.packet.arrived);
+        let backlog = at.queue.backlog().get();
+        let _ = write!(comment, "{what}; flow {}; waited {waited}; backlog {backlog} B", seen.flow);
+        at.queue.gauges(&mut |name, value| {
+            let _ = write!(comment, "; {name} {value}");
+        });
+        let written = capture.packet(at.link as u32, at.now, &bytes, length, comment);
+        self.failure = written.err();
+    }
+}
+
+impl<W: Write> Tap for Recorder<W> {
+    fn on_drop(&mut self, at: &Place<'_>, seen: Seen<'_>, cause: Cause) {
+        if self.wants(at) {
+            let verdict = Verdict::Dropped(cause);
+            self.decide(at, seen, verdict);
+            self.capture(at, seen, verdict.name(), seen.packet.ecn == Ecn::Ce);
+        }
+    }
+
+    fn on_mark(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+        if self.wants(at) {
+            self.decide(at, seen, Verdict::Marked);
+        }
+    }
+
+    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, _sojourn: Duration, marked: bool) {
+        if self.wants(at) {
+            let what = if marked { Verdict::Marked.name() } else { "forwarded" };
+            self.capture(at, seen, what, marked || seen.packet.ecn == Ecn::Ce);
+        }
+    }
+}
+
+/// How each flow looks on the wire.
+fn looks(scenario: &Scenario) -> Vec<Look> {
+    let mut looks = Vec::new();
+    for group in &scenario.flows {
+        let datagrams = matches!(group.traffic(), Traffic::Unresponsive(_));
+        let (v6, udp) = (group.ip == IpVersion::V6, datagrams || group.protocol == Protocol::Quic);
+        let payload = scenario.mtu(group) - crate::scenario::headers(group).data;
+        for _ in 0..group.count {
+            looks.push(Look { flow: looks.len() as u32, connection: 0, v6, udp, payload });
+        }
+    }
+    looks
+}

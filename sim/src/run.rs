@@ -1,0 +1,193 @@
+//! A run of a scenario, from start to recording.
+
+use crate::error::Error;
+use crate::flow::Flow;
+use crate::link::Link;
+use crate::network::{Counts, Simulation};
+use crate::scenario::build;
+use crate::tap::Tap;
+use std::ops::ControlFlow;
+use weir_scenario::result::{FlowSummary, LinkSample, LinkSummary, Recording, SteeringEvent, Summary};
+use weir_scenario::{NetworkLink, Scenario};
+use weir_units::{Duration, Time};
+
+/// Somebody who watches is told about this often, in virtual time, but not more often than samples come.
+const WATCH: Duration = Duration::from_millis(100);
+
+/// What somebody who watches a run is told.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// Seconds of virtual time since the start of the run.
+    pub t_s: f64,
+    /// Length of the run in seconds.
+    pub length_s: f64,
+    /// New samples of the first link.
+    pub samples: &'a [LinkSample],
+    /// New moves of set points.
+    pub events: &'a [SteeringEvent],
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Summary, samples and events, as every arm makes them.
+    pub recording: Recording,
+    /// Fingerprint of every decision about every packet: equal for equal scenario and seed, everywhere.
+    pub trace_hash: u64,
+    /// Packets by where they ended.
+    pub counts: Counts,
+}
+
+/// Runs a scenario once. `watch` is called from time to time and can end the run early; what was measured until
+/// then is returned with a warning.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Outcome, Error> {
+    run_with(scenario, seed, (), watch).map(|(outcome, ())| outcome)
+}
+
+/// The same with a tap, which is given back.
+pub fn run_with<T: Tap>(
+    scenario: &Scenario,
+    seed: u64,
+    tap: T,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<(Outcome, T), Error> {
+    let mut simulation = build(scenario, seed, tap)?;
+    let mut events = Vec::new();
+    let interrupted = watch_until_end(scenario, &mut simulation, &mut events, watch);
+    let outcome = outcome(scenario, &mut simulation, events, interrupted);
+    assert!(simulation.is_conserved(), "a packet was lost or made up: {:?}", simulation.counts());
+    Ok((outcome, simulation.into_tap()))
+}
+
+/// Returns when the run was ended early, if it was.
+fn watch_until_end<T: Tap>(
+    scenario: &Scenario,
+    simulation: &mut Simulation<T>,
+    events: &mut Vec<SteeringEvent>,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Option<Time> {
+    let end = Time::ZERO + scenario.run.duration;
+    let step = scenario.run.sample.max(WATCH);
+    let (mut told, mut told_events) = (0, 0);
+    while simulation.now() < end {
+        simulation.run_until((simulation.now() + step).min(end));
+        collect(simulation, events);
+        let samples = simulation.links().first().map_or(&[][..], |l| l.meter.samples());
+        let progress = Progress {
+            t_s: simulation.now().as_secs_f64(),
+            length_s: scenario.run.duration.as_secs_f64(),
+            samples: &samples[told..],
+            events: &events[told_events..],
+        };
+        (told, told_events) = (samples.len(), events.len());
+        if watch(progress).is_break() && simulation.now() < end {
+            return Some(simulation.now());
+        }
+    }
+    None
+}
+
+/// Takes the moves of all set points, in order of time.
+fn collect<T: Tap>(simulation: &mut Simulation<T>, events: &mut Vec<SteeringEvent>) {
+    let first = events.len();
+    for link in simulation.links_mut() {
+        for m in link.queue.take_moves() {
+            events.push(SteeringEvent::of(&m, &link.name, Time::ZERO));
+        }
+    }
+    events[first..].sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+}
+
+fn outcome<T: Tap>(
+    scenario: &Scenario,
+    simulation: &mut Simulation<T>,
+    events: Vec<SteeringEvent>,
+    interrupted: Option<Time>,
+) -> Outcome {
+    let window = simulation.finish();
+    let network = scenario.network();
+    let length = window.length();
+    let names = network.links.iter().zip(simulation.links());
+    let summary = Summary {
+        title: scenario.title.clone(),
+        arm: "sim".into(),
+        duration_s: length.as_secs_f64(),
+        warmup_s: scenario.run.warmup.as_secs_f64(),
+        ports: String::new(),
+        links: names.map(|(setup, link)| link_summary(setup, link, length)).collect(),
+        flows: flow_summaries(scenario, simulation.flows()),
+        host: None,
+        warnings: warnings(scenario, simulation, interrupted),
+    };
+    let recording = Recording {
+        summary,
+        link_samples: simulation.links().iter().map(|l| l.meter.samples().to_vec()).collect(),
+        flow_samples: simulation.flow_samples().to_vec(),
+        events,
+    };
+    Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts() }
+}
+
+fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSummary {
+    let totals = link.meter.totals();
+    let rate_bps = setup.rate.as_bps_f64();
+    let delivered_bps = totals.bytes as f64 * 8.0 / length.as_secs_f64().max(1e-9);
+    let setpoint = link.meter.samples().last().map(|row| row.setpoint_ms);
+    LinkSummary {
+        name: setup.name.clone(),
+        aqm: setup.aqm.name.clone(),
+        rate_bps,
+        accounting: setup.accounting.to_string(),
+        packets: totals.packets,
+        bytes: totals.bytes,
+        utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
+        delay_ms: link.meter.sojourn().spread_ms(),
+        drops: totals.drops,
+        overflows: totals.overflows,
+        marks: totals.marks,
+        setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
+        faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
+    }
+}
+
+fn flow_summaries(scenario: &Scenario, flows: &[Flow]) -> Vec<FlowSummary> {
+    let summary = |(id, flow): (usize, &Flow)| {
+        let stats = &flow.stats;
+        let active = stats.active.as_secs_f64();
+        let samples = f64::from(stats.rtt_samples.max(1));
+        FlowSummary {
+            id: id as u32,
+            group: flow.kind,
+            congestion: scenario.flows[flow.kind as usize].congestion.clone(),
+            goodput_bps: if active > 0.0 { stats.bytes as f64 * 8.0 / active } else { 0.0 },
+            retransmits: stats.retransmits,
+            rtt_ms: stats.rtt_sum / samples * 1e3,
+        }
+    };
+    flows.iter().enumerate().map(summary).collect()
+}
+
+fn warnings<T: Tap>(
+    scenario: &Scenario,
+    simulation: &Simulation<T>,
+    interrupted: Option<Time>,
+) -> Vec<String> {
+    let mut warnings = scenario.warnings();
+    let skipped: u32 = simulation.flows().iter().map(|f| f.skipped).sum();
+    if skipped > 0 {
+        let most = crate::MAX_OPEN;
+        warnings.push(format!("{skipped} transfers were left out: {most} of their flow were under way"));
+    }
+    if !simulation.samples_flows() {
+        warnings.push("flows were not sampled: there would be too many rows".into());
+    }
+    if let Some(at) = interrupted {
+        let length_s = scenario.run.duration.as_secs_f64();
+        warnings.push(format!("interrupted at {:.1} s of {length_s:.1} s", at.as_secs_f64()));
+    }
+    warnings
+}

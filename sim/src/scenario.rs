@@ -1,0 +1,140 @@
+//! From a scenario to a simulation: kinds of flows, delays, starts.
+
+use crate::dice::Dice;
+use crate::error::Error;
+use crate::flow::{FlowKind, Headers};
+use crate::meter::Window;
+use crate::network::{Setup, Simulation};
+use crate::tap::Tap;
+use weir_scenario::{FlowGroup, IpVersion, Network, Protocol, Recovery, Route, Rtt, Scenario, Traffic};
+use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, SenderConfig};
+use weir_units::{Bytes, Duration, Time};
+
+/// Hosts never start at the same nanosecond: without a `start_spread`, flows start within this time.
+pub const START_SPREAD: Duration = Duration::from_millis(10);
+
+/// Most random delay of an acknowledgement in the host that receives it: interrupts and scheduling of a real
+/// host. Without it, flows of equal round-trip times would keep their phases for ever, and a queue that
+/// discards would always hit the same ones.
+pub const HOST_JITTER: Duration = Duration::from_micros(10);
+
+/// Receive window of flows whose data passes no link, so that nothing else would ever stop them: the largest
+/// receive buffer that Linux gives by itself (`tcp_rmem`).
+pub const UNHINDERED_WINDOW: Bytes = Bytes::new(6 << 20);
+
+/// Rows of flow samples that one run keeps; beyond them flows are not sampled.
+const FLOW_ROWS_MAX: u64 = 4_000_000;
+
+/// Builds the network of a scenario with all its flows.
+pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulation<T>, Error> {
+    let Network { links, routes } = scenario.network();
+    let kinds = scenario.flows.iter().zip(&routes).map(|(group, route)| kind(scenario, group, route));
+    let run = &scenario.run;
+    let rows = scenario.flow_count() * (run.duration.as_nanos() / run.sample.as_nanos().max(1));
+    let setup = Setup {
+        links: &links,
+        kinds: kinds.collect::<Result<Vec<_>, _>>()?,
+        seed,
+        window: Window { from: Time::ZERO + run.warmup, until: Time::ZERO + run.duration },
+        sample: run.sample,
+        sample_flows: rows <= FLOW_ROWS_MAX,
+        delay: routes.iter().map(|r| r.rtt.longest()).max().unwrap_or(Duration::ZERO),
+    };
+    let mut simulation = Simulation::new(setup, tap)?;
+    for (number, (group, route)) in scenario.flows.iter().zip(&routes).enumerate() {
+        let spread = if group.start_spread > Duration::ZERO { group.start_spread } else { START_SPREAD };
+        for flow in 0..group.count {
+            let mut dice = Dice::of(seed, &format!("flows {number} flow {flow}"));
+            let rtt = match route.rtt {
+                Rtt::Constant(rtt) => rtt,
+                Rtt::Uniform(from, to) => from + dice.up_to(to - from),
+            };
+            let start = Time::ZERO + group.start + dice.up_to(spread);
+            simulation.add_flow(number as u32, route.extra_delay(rtt), start);
+        }
+    }
+    Ok(simulation)
+}
+
+fn kind(scenario: &Scenario, group: &FlowGroup, route: &Route) -> Result<FlowKind, Error> {
+    let mtu = scenario.mtu(group);
+    let traffic = group.traffic();
+    let congestion = match traffic {
+        Traffic::Unresponsive(_) => None,
+        _ => Some(Congestion::by_name(&group.congestion).ok_or_else(|| unknown(&group.congestion))?),
+    };
+    let headers = headers(group);
+    let ecn = ecn(group, congestion);
+    let numbers = |links: &[usize]| links.iter().map(|l| *l as u32).collect();
+    Ok(FlowKind {
+        forward: numbers(&route.forward),
+        back: numbers(&route.back),
+        traffic,
+        congestion,
+        sender: sender(group, mtu - headers.data, ecn),
+        receiver: receiver(group, route, mtu - headers.data, ecn),
+        headers,
+        host_jitter: HOST_JITTER,
+        stop: group.stop.map(|stop| Time::ZERO + stop),
+    })
+}
+
+fn unknown(name: &str) -> Error {
+    Error::Congestion { name: name.into(), known: weir_tcp::congestion::names().join(", ") }
+}
+
+/// Sizes of the headers of these flows.
+pub(crate) fn headers(group: &FlowGroup) -> Headers {
+    let ip = match group.ip {
+        IpVersion::V4 => 20,
+        IpVersion::V6 => 40,
+    };
+    match (group.traffic(), group.protocol) {
+        (Traffic::Unresponsive(_), _) => Headers::udp(ip),
+        (_, Protocol::Tcp) => Headers::tcp(ip),
+        (_, Protocol::Quic) => Headers::quic(ip),
+    }
+}
+
+/// With ECN a congestion control gets the kind that it is made for; DCTCP and Prague are nothing without.
+fn ecn(group: &FlowGroup, congestion: Option<Congestion>) -> EcnMode {
+    match congestion.map_or(EcnMode::Off, Congestion::ecn) {
+        EcnMode::Off if group.ecn => EcnMode::Classic,
+        own => own,
+    }
+}
+
+fn segments(bytes: Bytes, payload: u32) -> u32 {
+    u32::try_from(bytes.get() / u64::from(payload)).unwrap_or(u32::MAX).max(1)
+}
+
+fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
+    let host = &group.host;
+    SenderConfig {
+        mss_payload: payload,
+        ecn,
+        hystart: host.hystart,
+        pacing: match host.pacing {
+            weir_scenario::Pacing::Default => Pacing::Default,
+            weir_scenario::Pacing::On => Pacing::On,
+            weir_scenario::Pacing::Off => Pacing::Off,
+        },
+        burst: host.burst.map_or(1, |burst| segments(burst, payload)),
+        recovery: match host.recovery {
+            Recovery::Rack => weir_tcp::Recovery::RackPrr,
+            Recovery::NewReno => weir_tcp::Recovery::NewReno,
+        },
+        ..SenderConfig::default()
+    }
+}
+
+fn receiver(group: &FlowGroup, route: &Route, payload: u32, ecn: EcnMode) -> ReceiverConfig {
+    let usual = ReceiverConfig::default();
+    let free = if route.forward.is_empty() { segments(UNHINDERED_WINDOW, payload) } else { usual.window };
+    ReceiverConfig {
+        ack_every: group.host.ack_every,
+        window: group.host.window.map_or(free, |window| segments(window, payload)),
+        ecn,
+        ..usual
+    }
+}

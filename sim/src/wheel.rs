@@ -1,0 +1,325 @@
+//! The event queue: a timing wheel for what comes soon, a heap for what comes late.
+//!
+//! Events come out in order of time, and those of equal time in order of insertion. An event that is due
+//! within the horizon goes to the list of its tick, in constant time. When a tick comes up, its list is sorted
+//! into the *batch*, from which events are taken; a bitmap finds the next tick that has any. Events beyond
+//! the horizon (retransmission timers, starts of flows) wait in a heap and join the batch of their tick.
+//!
+//! Nodes live in one array with a free list: after warm-up nothing is allocated, and a network with few
+//! events in flight touches little memory, however long the wheel is.
+
+use crate::prefetch;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
+use weir_units::{Duration, Time};
+
+/// Ticks on the wheel.
+const SLOTS: u64 = 1 << 14;
+const MASK: u64 = SLOTS - 1;
+const WORDS: usize = (SLOTS / 64) as usize;
+/// Shortest tick, 2^12 ns; longer ones are chosen for long delays.
+const SHIFT_MIN: u32 = 12;
+
+/// Position in the array of nodes; the first node is never used.
+type Index = Option<NonZeroU32>;
+
+#[derive(Clone)]
+struct Node<E> {
+    time: Time,
+    next: Index,
+    event: Option<E>,
+}
+
+/// An event of the batch: its time and its node.
+#[derive(Clone, Copy)]
+struct Due {
+    time: Time,
+    /// Rank of insertion among the events of this batch's tick, for a sort that needs no memory.
+    rank: u32,
+    node: NonZeroU32,
+}
+
+/// Events in order of time, then of insertion.
+pub struct Wheel<E> {
+    shift: u32,
+    nodes: Vec<Node<E>>,
+    free: Index,
+    heads: Vec<Index>,
+    occupied: [u64; WORDS],
+    /// Events before `batch_end`, sorted; those before `cursor` are gone.
+    batch: Vec<Due>,
+    cursor: usize,
+    /// A tick's beginning; every event before it is in the batch.
+    batch_end: u64,
+    /// The beginning of the first tick with an event that is not in the batch.
+    upcoming: Option<u64>,
+    /// A node of the first tick behind the batch whose memory has been asked for.
+    walker: Index,
+    far: BinaryHeap<Reverse<(Time, u64, NonZeroU32)>>,
+    far_rank: u64,
+}
+
+impl<E: Copy> Wheel<E> {
+    /// An empty wheel for delays up to about `delay`; longer ones cost a heap operation.
+    pub fn new(delay: Duration) -> Wheel<E> {
+        let mut shift = SHIFT_MIN;
+        while shift < 24 && SLOTS << shift < delay.as_nanos().saturating_add(delay.as_nanos() / 8) {
+            shift += 1;
+        }
+        Wheel {
+            shift,
+            nodes: vec![Node { time: Time::ZERO, next: None, event: None }],
+            free: None,
+            heads: vec![None; SLOTS as usize],
+            occupied: [0; WORDS],
+            batch: Vec::with_capacity(256),
+            cursor: 0,
+            batch_end: 0,
+            upcoming: None,
+            walker: None,
+            far: BinaryHeap::new(),
+            far_rank: 0,
+        }
+    }
+
+    /// Every event that waits, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &E> {
+        self.nodes.iter().filter_map(|node| node.event.as_ref())
+    }
+
+    /// Adds an event. Its time must not lie before that of the event taken last.
+    #[inline]
+    pub fn insert(&mut self, time: Time, event: E) {
+        let node = self.store(time, event);
+        let at = time.as_nanos();
+        if at < self.batch_end {
+            return self.insert_into_batch(time, node);
+        }
+        let tick = at >> self.shift;
+        if tick - (self.batch_end >> self.shift) < SLOTS {
+            let slot = (tick & MASK) as usize;
+            self.nodes[node.get() as usize].next = self.heads[slot];
+            self.heads[slot] = Some(node);
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        } else {
+            self.far.push(Reverse((time, self.far_rank, node)));
+            self.far_rank += 1;
+        }
+        let begin = tick << self.shift;
+        self.upcoming = Some(self.upcoming.map_or(begin, |first| first.min(begin)));
+    }
+
+    fn store(&mut self, time: Time, event: E) -> NonZeroU32 {
+        if let Some(index) = self.free {
+            let node = &mut self.nodes[index.get() as usize];
+            self.free = node.next;
+            *node = Node { time, next: None, event: Some(event) };
+            return index;
+        }
+        let index = u32::try_from(self.nodes.len()).ok().and_then(NonZeroU32::new);
+        self.nodes.push(Node { time, next: None, event: Some(event) });
+        index.expect("fewer than 2^32 events wait")
+    }
+
+    fn insert_into_batch(&mut self, time: Time, node: NonZeroU32) {
+        let mut at = self.batch.len();
+        while at > self.cursor && self.batch[at - 1].time > time {
+            at -= 1;
+        }
+        self.batch.insert(at, Due { time, rank: 0, node });
+    }
+
+    /// The time of the first event, if it may come at or before `limit`: a later one may be left out.
+    #[inline]
+    pub fn peek(&mut self, limit: Time) -> Option<Time> {
+        if let Some(due) = self.batch.get(self.cursor) {
+            return Some(due.time);
+        }
+        match self.upcoming {
+            Some(begin) if begin <= limit.as_nanos() => self.load(begin),
+            _ => None,
+        }
+    }
+
+    /// Takes the event that [`peek`](Wheel::peek) told of.
+    #[inline]
+    pub fn pop(&mut self) -> Option<E> {
+        let due = *self.batch.get(self.cursor)?;
+        self.cursor += 1;
+        self.walk();
+        let node = &mut self.nodes[due.node.get() as usize];
+        node.next = self.free;
+        self.free = Some(due.node);
+        node.event.take()
+    }
+
+    /// Asks for the memory of one more event of the tick to come. Its list is a chain of places all over the
+    /// array, each known only from the one before: followed at once it would cost a cache miss for each event.
+    #[inline]
+    fn walk(&mut self) {
+        let Some(node) = self.walker else { return };
+        self.walker = self.nodes[node.get() as usize].next;
+        if let Some(next) = self.walker {
+            prefetch::soon(&self.nodes[next.get() as usize]);
+        }
+    }
+
+    /// The event that comes `ahead` places after the next one, if it is in the batch already.
+    #[inline]
+    pub fn ahead(&self, ahead: usize) -> Option<&E> {
+        let due = self.batch.get(self.cursor + ahead)?;
+        self.nodes[due.node.get() as usize].event.as_ref()
+    }
+
+    /// Makes the batch of the tick that begins then.
+    fn load(&mut self, begin: u64) -> Option<Time> {
+        self.batch.clear();
+        self.cursor = 0;
+        self.batch_end = begin + (1 << self.shift);
+        // Those from the heap were inserted before any of the same time on the wheel.
+        while let Some(Reverse((time, _, node))) = self.far.peek().copied() {
+            if time.as_nanos() >= self.batch_end {
+                break;
+            }
+            self.far.pop();
+            self.batch.push(Due { time, rank: self.batch.len() as u32, node });
+        }
+        self.load_slot((begin >> self.shift) & MASK);
+        if self.batch.len() > 1 {
+            self.batch.sort_unstable_by_key(|due| (due.time, due.rank));
+        }
+        self.upcoming = self.first_after();
+        self.walker = self.upcoming.and_then(|begin| self.heads[((begin >> self.shift) & MASK) as usize]);
+        self.batch.first().map(|due| due.time)
+    }
+
+    fn load_slot(&mut self, slot: u64) {
+        let slot = slot as usize;
+        let mut rank = u32::MAX;
+        let mut next = self.heads[slot].take();
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        // The list has the newest first, so ranks count down.
+        while let Some(index) = next {
+            let node = &self.nodes[index.get() as usize];
+            self.batch.push(Due { time: node.time, rank, node: index });
+            rank -= 1;
+            next = node.next;
+        }
+    }
+
+    /// The beginning of the first tick behind the batch that has an event.
+    fn first_after(&self) -> Option<u64> {
+        let near = self.first_slot_after();
+        let far = self.far.peek().map(|Reverse((time, ..))| time.as_nanos() >> self.shift << self.shift);
+        match (near, far) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn first_slot_after(&self) -> Option<u64> {
+        let tick = self.batch_end >> self.shift;
+        let first = (tick & MASK) as usize;
+        // The word of the first slot is looked at twice: from it on, and, last, up to it.
+        for step in 0..=WORDS {
+            let word = (first / 64 + step) % WORDS;
+            let bits = match step {
+                0 => self.occupied[word] & (u64::MAX << (first % 64)),
+                WORDS => self.occupied[word] & !(u64::MAX << (first % 64)),
+                _ => self.occupied[word],
+            };
+            if bits != 0 {
+                let slot = (word * 64) as u64 + u64::from(bits.trailing_zeros());
+                let ticks = slot.wrapping_sub(tick) & MASK;
+                return Some((tick + ticks) << self.shift);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const ALWAYS: Time = Time::from_nanos(u64::MAX);
+
+    fn drain(wheel: &mut Wheel<u32>) -> Vec<(u64, u32)> {
+        let mut out = Vec::new();
+        while let Some(time) = wheel.peek(ALWAYS) {
+            out.push((time.as_nanos(), wheel.pop().expect("peeked")));
+        }
+        out
+    }
+
+    #[test]
+    fn equal_times_keep_the_order_of_insertion_on_every_way_through() {
+        let mut wheel = Wheel::new(Duration::ZERO);
+        let far = (SLOTS << SHIFT_MIN) + 77;
+        // Into the heap, then, after the wheel has turned, the same time onto the wheel, then into the batch.
+        wheel.insert(Time::from_nanos(far), 0);
+        wheel.insert(Time::from_nanos(far), 1);
+        wheel.insert(Time::from_nanos(5_000_000), 9);
+        assert_eq!(wheel.peek(ALWAYS), Some(Time::from_nanos(5_000_000)));
+        assert_eq!(wheel.pop(), Some(9));
+        wheel.insert(Time::from_nanos(far), 2);
+        wheel.insert(Time::from_nanos(far), 3);
+        assert_eq!(wheel.peek(ALWAYS), Some(Time::from_nanos(far)));
+        wheel.insert(Time::from_nanos(far), 4);
+        assert_eq!(drain(&mut wheel).iter().map(|(_, e)| *e).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn nothing_is_loaded_before_it_may_be_needed() {
+        let mut wheel = Wheel::new(Duration::ZERO);
+        wheel.insert(Time::from_nanos(1_000_000), 1);
+        assert_eq!(wheel.peek(Time::from_nanos(10_000)), None);
+        wheel.insert(Time::from_nanos(500_000), 2);
+        assert_eq!(drain(&mut wheel), [(500_000, 2), (1_000_000, 1)]);
+    }
+
+    #[test]
+    fn steady_use_allocates_nothing_more() {
+        let mut wheel = Wheel::new(Duration::from_millis(50));
+        for n in 0..1000 {
+            wheel.insert(Time::from_nanos(n * 10_000), n);
+        }
+        let nodes = wheel.nodes.capacity();
+        for _ in 0..100_000 {
+            let time = wheel.peek(ALWAYS).expect("never empty");
+            let n = wheel.pop().expect("peeked");
+            wheel.insert(time + Duration::from_micros(20_000 + n % 7), n);
+        }
+        assert_eq!((wheel.nodes.capacity(), wheel.iter().count()), (nodes, 1000));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_sorted_list(steps in proptest::collection::vec((0u64..200_000_000, 0u8..4), 1..400)) {
+            let mut wheel = Wheel::new(Duration::from_millis(20));
+            let mut model = BTreeMap::new();
+            let (mut now, mut n) = (0, 0u32);
+            for (ahead, pops) in steps {
+                // Small distances test the batch, large ones the heap.
+                let ahead = if ahead % 3 == 0 { ahead % 10_000 } else { ahead };
+                wheel.insert(Time::from_nanos(now + ahead), n);
+                model.insert((now + ahead, n), ());
+                n += 1;
+                for _ in 0..pops {
+                    // A look with a limit must never change what comes.
+                    let _ = wheel.peek(Time::from_nanos(now + ahead / 2));
+                    let want = model.pop_first().map(|(k, ())| k);
+                    let got = wheel.peek(ALWAYS).map(|t| (t.as_nanos(), wheel.pop().unwrap()));
+                    prop_assert_eq!(got, want);
+                    now = got.map_or(now, |(t, _)| t);
+                }
+            }
+            let rest: Vec<_> = model.into_keys().collect();
+            prop_assert_eq!(drain(&mut wheel), rest);
+            prop_assert_eq!(wheel.iter().count(), 0);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! THE LIST of congestion controls, their contract, and what is made from the list.
+//!
+//! Adding a congestion control is one file under `congestion/` and one line in the list below.
+//! The [`Sender`](crate::Sender) finds and repairs losses and moves the window through a reduction; a
+//! congestion control says how the window grows, where it falls to, and how fast segments may leave.
+
+use crate::{EcnMode, RateSample, State};
+use weir_units::{Duration, Time};
+
+/// The congestion window and what delimits slow start.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Segments that may be in flight.
+    pub cwnd: u32,
+    /// Where slow start ends; `None` before the first reduction.
+    pub ssthresh: Option<u32>,
+    /// Segments acknowledged towards the next growth by one.
+    count: u32,
+}
+
+impl Window {
+    /// The window at the start of a flow.
+    pub fn new(cwnd: u32) -> Window {
+        Window { cwnd: cwnd.max(1), ssthresh: None, count: 0 }
+    }
+
+    /// Whether the window is below the slow-start threshold.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.ssthresh.is_none_or(|s| self.cwnd < s)
+    }
+
+    /// Grows by one per acknowledged segment up to the threshold; returns the segments left over.
+    #[inline]
+    pub fn slow_start(&mut self, acked: u32) -> u32 {
+        let room = self.ssthresh.map_or(u32::MAX, |s| s.saturating_sub(self.cwnd));
+        let used = acked.min(room);
+        self.cwnd = self.cwnd.saturating_add(used);
+        acked - used
+    }
+
+    /// Grows by one per `per` acknowledged segments.
+    #[inline]
+    pub fn grow(&mut self, acked: u32, per: u32) {
+        let per = per.max(1);
+        // What was saved up towards a slower growth buys one segment, not a burst.
+        if self.count >= per {
+            self.count = 0;
+            self.cwnd = self.cwnd.saturating_add(1);
+        }
+        self.count += acked;
+        if self.count >= per {
+            self.cwnd = self.cwnd.saturating_add(self.count / per);
+            self.count %= per;
+        }
+    }
+
+    /// Forgets what was saved up towards growth.
+    pub fn restart_count(&mut self) {
+        self.count = 0;
+    }
+}
+
+/// What a congestion control is told about its flow at the start.
+#[derive(Clone, Debug)]
+pub struct Env {
+    /// When the flow starts.
+    pub now: Time,
+    /// Whether CUBIC may leave slow start before a loss.
+    pub hystart: bool,
+    /// Whether segments are paced.
+    pub paced: bool,
+    /// Window at the start.
+    pub initial_window: u32,
+    /// Start of its dice.
+    pub seed: u64,
+}
+
+/// What an ACK that delivered something tells.
+#[derive(Clone, Debug)]
+pub struct AckSample {
+    /// When it arrived.
+    pub now: Time,
+    /// Segments that it newly reports as delivered.
+    pub delivered: u32,
+    /// Of these, those that carried a congestion mark.
+    pub marked: u32,
+    /// Segments newly taken for lost.
+    pub lost: u32,
+    /// RTT of the last of them that was sent only once.
+    pub rtt: Option<Duration>,
+    /// Smoothed RTT.
+    pub srtt: Option<Duration>,
+    /// Smallest RTT.
+    pub min_rtt: Option<Duration>,
+    /// First segment not acknowledged.
+    pub una: u64,
+    /// Next new segment.
+    pub nxt: u64,
+    /// Segments in flight before this ACK.
+    pub prior_in_flight: u32,
+    /// Segments in flight now.
+    pub in_flight: u32,
+    /// Segments delivered since the start.
+    pub total_delivered: u64,
+    /// Whether the window, and not the application or the peer, limits the flow.
+    pub cwnd_limited: bool,
+    /// State of loss recovery.
+    pub state: State,
+    /// A measurement of the delivery rate, for those that ask with [`CongestionControl::WANTS_RATE`].
+    pub rate: Option<RateSample>,
+}
+
+/// Why the window falls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// A segment was lost and is repaired.
+    Loss,
+    /// The network marked.
+    Mark,
+    /// The retransmission timer expired.
+    Timeout,
+}
+
+/// A congestion control.
+pub trait CongestionControl {
+    /// Its name in scenario files.
+    const NAME: &'static str;
+    /// What it is, in a sentence.
+    const SUMMARY: &'static str;
+    /// Where it is defined.
+    const SOURCE: &'static str;
+    /// Whether it wants segments paced when nobody says otherwise.
+    const PACED: bool = false;
+    /// Whether it wants [`AckSample::rate`], which costs memory per segment in flight.
+    const WANTS_RATE: bool = false;
+    /// Whether it sets the window itself in every state, so that the sender reduces nothing.
+    const OWNS_WINDOW: bool = false;
+    /// Whether it answers marks itself in [`CongestionControl::on_sample`].
+    const OWNS_MARKS: bool = false;
+    /// How it wants the ECN field used when nobody says otherwise.
+    const ECN: EcnMode = EcnMode::Off;
+
+    /// A new flow.
+    fn new(env: &Env) -> Self;
+
+    /// Every ACK that delivered something, in every state.
+    fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
+
+    /// An ACK after which the window may grow.
+    fn grow(&mut self, window: &mut Window, sample: &AckSample);
+
+    /// The slow-start threshold after a reduction that starts now.
+    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32;
+
+    /// The flow sends again after nothing was in flight for `idle`.
+    fn on_idle(&mut self, _now: Time, _idle: Duration) {}
+
+    /// The reduction was in vain: what was taken for lost had only been late.
+    fn on_undo(&mut self) {}
+
+    /// Segments per second at which a paced flow may send.
+    ///
+    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after.
+    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
+        let srtt = srtt?.as_secs_f64();
+        let early = window.ssthresh.is_none_or(|s| window.cwnd < s / 2);
+        Some(if early { 2.0 } else { 1.2 } * f64::from(window.cwnd) / srtt)
+    }
+}
+
+/// The smallest window after a reduction.
+pub const CWND_MIN: u32 = 2;
+
+/// From lines `module => Type` this makes the modules, [`names`], [`Congestion`] and its dispatch.
+macro_rules! congestion_controls {
+    ($($module:ident => $ty:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// The names of all congestion controls, in the order of the list.
+        pub fn names() -> &'static [&'static str] {
+            &[$(<$module::$ty as CongestionControl>::NAME),*]
+        }
+
+        /// Name, summary and source of all congestion controls.
+        pub fn describe() -> &'static [(&'static str, &'static str, &'static str)] {
+            &[$((
+                <$module::$ty as CongestionControl>::NAME,
+                <$module::$ty as CongestionControl>::SUMMARY,
+                <$module::$ty as CongestionControl>::SOURCE,
+            )),*]
+        }
+
+        /// Which congestion control a flow uses.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)]
+        pub enum Congestion {
+            $($ty,)*
+        }
+
+        impl Congestion {
+            /// The one of that name; `None` if there is none.
+            pub fn by_name(name: &str) -> Option<Congestion> {
+                $(if name == <$module::$ty as CongestionControl>::NAME {
+                    return Some(Congestion::$ty);
+                })*
+                None
+            }
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Congestion::$ty => <$module::$ty as CongestionControl>::NAME,)* }
+            }
+
+            /// How it wants the ECN field used when nobody says otherwise.
+            pub fn ecn(self) -> EcnMode {
+                match self { $(Congestion::$ty => <$module::$ty as CongestionControl>::ECN,)* }
+            }
+
+            /// Whether it wants segments paced when nobody says otherwise.
+            pub fn is_paced(self) -> bool {
+                match self { $(Congestion::$ty => <$module::$ty as CongestionControl>::PACED,)* }
+            }
+        }
+
+        /// The state of any congestion control of the list.
+        #[derive(Clone, Debug)]
+        pub(crate) enum Control {
+            $($ty($module::$ty),)*
+        }
+
+        impl Control {
+            pub fn new(which: Congestion, env: &Env) -> Control {
+                match which {
+                    $(Congestion::$ty => Control::$ty(<$module::$ty as CongestionControl>::new(env)),)*
+                }
+            }
+            #[inline]
+            pub fn wants_rate(&self) -> bool {
+                match self { $(Control::$ty(_) => <$module::$ty as CongestionControl>::WANTS_RATE,)* }
+            }
+            #[inline]
+            pub fn owns_window(&self) -> bool {
+                match self { $(Control::$ty(_) => <$module::$ty as CongestionControl>::OWNS_WINDOW,)* }
+            }
+            #[inline]
+            pub fn owns_marks(&self) -> bool {
+                match self { $(Control::$ty(_) => <$module::$ty as CongestionControl>::OWNS_MARKS,)* }
+            }
+            #[inline]
+            pub fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
+                match self { $(Control::$ty(c) => c.on_sample(window, sample),)* }
+            }
+            #[inline]
+            pub fn grow(&mut self, window: &mut Window, sample: &AckSample) {
+                match self { $(Control::$ty(c) => c.grow(window, sample),)* }
+            }
+            pub fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+                match self { $(Control::$ty(c) => c.ssthresh(window, cause),)* }
+            }
+            pub fn on_idle(&mut self, now: Time, idle: Duration) {
+                match self { $(Control::$ty(c) => c.on_idle(now, idle),)* }
+            }
+            pub fn on_undo(&mut self) {
+                match self { $(Control::$ty(c) => c.on_undo(),)* }
+            }
+            pub fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
+                match self { $(Control::$ty(c) => c.pacing_rate(window, srtt),)* }
+            }
+        }
+    };
+}
+
+congestion_controls! {
+    reno => Reno,
+    cubic => Cubic,
+    dctcp => Dctcp,
+    bbr => Bbr,
+    prague => Prague,
+}
+
+mod hystart;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_leads_back_to_its_control() {
+        for name in names() {
+            assert_eq!(Congestion::by_name(name).unwrap().name(), *name);
+        }
+        assert!(Congestion::by_name("vegas").is_none());
+        assert_eq!(describe().len(), names().len());
+    }
+
+    #[test]
+    fn slow_start_stops_at_the_threshold() {
+        let mut w = Window::new(10);
+        assert_eq!(w.slow_start(10), 0);
+        w.ssthresh = Some(25);
+        assert_eq!(w.slow_start(10), 5);
+        assert_eq!(w.cwnd, 25);
+        assert!(!w.in_slow_start());
+    }
+
+    #[test]
+    fn linear_growth_counts_acknowledged_segments() {
+        let mut w = Window::new(10);
+        for _ in 0..5 {
+            w.grow(2, 10);
+        }
+        assert_eq!(w.cwnd, 11);
+        w.grow(25, 10);
+        assert_eq!(w.cwnd, 13);
+    }
+}

@@ -1,0 +1,291 @@
+//! The receiver: what arrived, and when to say so.
+
+use crate::config::{EcnMode, ReceiverConfig};
+use crate::ranges::{Range, RangeSet};
+use crate::{Ack, Segment};
+use std::collections::BTreeMap;
+use weir_units::{Duration, Ecn, Time};
+
+/// Duplicate ACKs that are sent at once before Linux begins to gather them.
+const DUP_THRESH: u32 = 3;
+/// Most segments out of order that one ACK is late for (`tcp_comp_sack_nr`).
+const GATHERED_MAX: u32 = 44;
+/// After a pause this long, the sender may be in slow start again: Linux takes its timeout.
+const QUICK_AFTER: Duration = Duration::from_millis(240);
+/// Segments acknowledged at once after a CE mark under classic ECN.
+const QUICK_AFTER_CE: u32 = 2;
+
+/// What arrived out of order.
+#[derive(Clone, Debug, Default)]
+struct Beyond {
+    ranges: RangeSet,
+    /// Payload of a segment that waits, and of those that differ.
+    unit: u32,
+    odd: BTreeMap<u64, u32>,
+    /// Ranges to report, the newest first.
+    recent: [Range; 3],
+}
+
+impl Beyond {
+    /// Payload of the segments from `next` up to `end`, which stop waiting.
+    fn take(&mut self, next: u64, end: u64) -> u64 {
+        let mut bytes = (end - next) * u64::from(self.unit);
+        while let Some(entry) = self.odd.first_entry().filter(|e| *e.key() < end) {
+            bytes = bytes + u64::from(entry.remove()) - u64::from(self.unit);
+        }
+        self.ranges.remove_below(end);
+        bytes
+    }
+
+    /// Moves a range to the front of those reported (RFC 2018 section 4).
+    fn remember(&mut self, range: Range, next: u64) {
+        let old = core::mem::take(&mut self.recent);
+        let others = old.into_iter().filter(|r| r.1 > next && (r.1 <= range.0 || range.1 <= r.0));
+        let front = (range.0 > next).then_some(range);
+        for (slot, r) in self.recent.iter_mut().zip(front.into_iter().chain(others)) {
+            *slot = r;
+        }
+    }
+}
+
+/// The receiving end of a flow.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// First segment that has not arrived.
+    next: u64,
+    bytes: u64,
+    /// What arrived out of order and waits; kept apart so that a flow in order is small.
+    beyond: Option<Box<Beyond>>,
+    window: u32,
+    ack_every: u32,
+    unacked: u32,
+    quick: u32,
+    quick_acks: u32,
+    duplicates: u32,
+    gathered: u32,
+    number: u32,
+    ce: u32,
+    delayed_ack: Duration,
+    sack_delay: Duration,
+    due: Option<Time>,
+    echo: Time,
+    last_arrival: Time,
+    newest: Time,
+    /// `next` of the last ACK.
+    acked: u64,
+    ecn: EcnMode,
+    ece: bool,
+    spin: bool,
+    repeated: u64,
+}
+
+impl Receiver {
+    /// A receiver at the start of a flow.
+    pub fn new(config: &ReceiverConfig, now: Time) -> Receiver {
+        Receiver {
+            next: 0,
+            bytes: 0,
+            beyond: None,
+            window: config.window.max(1),
+            ack_every: config.ack_every.max(1),
+            unacked: 0,
+            quick: config.quick_acks,
+            quick_acks: config.quick_acks,
+            duplicates: 0,
+            gathered: 0,
+            number: 0,
+            ce: 0,
+            delayed_ack: config.delayed_ack,
+            sack_delay: config.sack_delay,
+            due: None,
+            echo: now,
+            last_arrival: now,
+            newest: now,
+            acked: 0,
+            ecn: config.ecn,
+            ece: false,
+            spin: false,
+            repeated: 0,
+        }
+    }
+
+    /// A segment arrives. Returns the ACK if there is one at once; else [`Receiver::next_timeout`] may name
+    /// the time of a delayed one.
+    #[inline]
+    pub fn on_segment(&mut self, now: Time, s: &Segment) -> Option<Ack> {
+        let at_once = self.note_header(now, s);
+        // The timestamp of the first segment since the last ACK is echoed (RFC 7323 section 4.3).
+        if s.seq <= self.acked && s.sent >= self.echo {
+            self.echo = s.sent;
+        }
+        if s.seq != self.next || self.beyond.is_some() {
+            return self.on_disorder(now, s, at_once);
+        }
+        let early = if self.ecn == EcnMode::Dctcp { self.ack_before_change(s) } else { None };
+        self.next += 1;
+        self.bytes += u64::from(s.payload);
+        self.unacked += 1;
+        if early.is_some() {
+            self.due = Some(now + self.delayed_ack);
+            return early;
+        }
+        if self.unacked >= self.ack_every || self.quick > 0 || at_once {
+            return Some(self.ack());
+        }
+        if self.due.is_none() {
+            self.due = Some(now + self.delayed_ack);
+        }
+        None
+    }
+
+    /// Spin bit, idle time and ECN. Returns whether an ACK has to leave at once.
+    #[inline]
+    fn note_header(&mut self, now: Time, s: &Segment) -> bool {
+        if s.sent >= self.newest {
+            self.newest = s.sent;
+            self.spin = s.spin;
+        }
+        if now.since(self.last_arrival) > QUICK_AFTER {
+            self.quick = self.quick_acks;
+        }
+        self.last_arrival = now;
+        if self.ecn == EcnMode::Off {
+            return false;
+        }
+        self.note_ecn(s)
+    }
+
+    fn note_ecn(&mut self, s: &Segment) -> bool {
+        let marked = s.ecn == Ecn::Ce;
+        self.ce = self.ce.wrapping_add(u32::from(marked));
+        match self.ecn {
+            EcnMode::Off | EcnMode::Accurate | EcnMode::Dctcp => false,
+            EcnMode::Classic => {
+                let was = self.ece;
+                self.ece = marked || (was && !s.cwr);
+                if marked && !was {
+                    self.quick = self.quick.max(QUICK_AFTER_CE);
+                }
+                s.cwr
+            }
+        }
+    }
+
+    fn on_disorder(&mut self, now: Time, s: &Segment, at_once: bool) -> Option<Ack> {
+        let before = self.next;
+        let new = self.store(s);
+        if !new {
+            self.repeated += 1;
+        }
+        if self.ecn == EcnMode::Dctcp {
+            self.ece = s.ecn == Ecn::Ce;
+        }
+        if self.next > before {
+            self.duplicates = 0;
+            self.unacked += 1;
+        } else {
+            self.duplicates = self.duplicates.saturating_add(1);
+        }
+        // Whatever fills a hole or repeats is answered at once, and so are the first out of order.
+        let gathers = new
+            && self.next == before
+            && self.duplicates > DUP_THRESH
+            && self.sack_delay > Duration::ZERO
+            && self.gathered < GATHERED_MAX
+            && !at_once;
+        if !gathers {
+            return Some(self.ack());
+        }
+        self.gathered += 1;
+        let due = now + self.sack_delay;
+        self.due = Some(self.due.map_or(due, |d| d.min(due)));
+        None
+    }
+
+    /// DCTCP's echo is that of what is acknowledged: a change first sends the ACK that waits
+    /// (RFC 8257 section 3.2).
+    fn ack_before_change(&mut self, s: &Segment) -> Option<Ack> {
+        let marked = s.ecn == Ecn::Ce;
+        if marked == self.ece {
+            return None;
+        }
+        let early = (self.unacked > 0).then(|| self.ack());
+        self.ece = marked;
+        early
+    }
+
+    /// Puts a segment where it belongs; `false` if it was there.
+    fn store(&mut self, s: &Segment) -> bool {
+        if s.seq < self.next || s.seq - self.next >= u64::from(self.window) {
+            return false;
+        }
+        let beyond =
+            self.beyond.get_or_insert_with(|| Box::new(Beyond { unit: s.payload, ..Beyond::default() }));
+        let mut new = false;
+        let range = beyond.ranges.insert((s.seq, s.seq + 1), |_| new = true);
+        if new && s.payload != beyond.unit {
+            beyond.odd.insert(s.seq, s.payload);
+        }
+        if range.0 == self.next {
+            self.bytes += beyond.take(self.next, range.1);
+            self.next = range.1;
+        }
+        beyond.remember(range, self.next);
+        if beyond.ranges.is_empty() {
+            self.beyond = None;
+        }
+        new
+    }
+
+    /// When [`Receiver::on_timeout`] has to be called for a delayed ACK. Like the sender's, it moves.
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Sends the delayed ACK, if it is due.
+    pub fn on_timeout(&mut self, now: Time) -> Option<Ack> {
+        self.due.filter(|due| *due <= now)?;
+        Some(self.ack())
+    }
+
+    #[inline]
+    fn ack(&mut self) -> Ack {
+        self.due = None;
+        self.unacked = 0;
+        self.gathered = 0;
+        self.quick = self.quick.saturating_sub(1);
+        self.acked = self.next;
+        self.number = self.number.wrapping_add(1);
+        Ack {
+            next: self.next,
+            sacks: self.beyond.as_ref().map_or([(0, 0); 3], |b| b.recent),
+            echo: self.echo,
+            window: self.window,
+            ce: self.ce,
+            number: self.number,
+            ece: self.ece,
+            spin: self.spin,
+        }
+    }
+
+    /// Payload received in order: the goodput.
+    pub fn received_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Segments received in order.
+    pub fn received_segments(&self) -> u64 {
+        self.next
+    }
+
+    /// Segments that had arrived before.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Segments that arrived with a congestion mark, modulo 2^32; zero without ECN.
+    pub fn marked(&self) -> u32 {
+        self.ce
+    }
+}

@@ -1,0 +1,430 @@
+//! What became of each segment that was sent (RFC 2018, RFC 6675, RFC 8985).
+//!
+//! Every question is answered in amortised constant or logarithmic time, however large the window is:
+//! originals leave in order of their numbers, so the search for lost ones is a pointer that only moves
+//! forward; retransmissions wait in a queue in order of time; SACK blocks are compared with the ranges known.
+
+use crate::ranges::{Range, RangeSet};
+use crate::ring::Ring;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use weir_units::{Duration, Time};
+
+const SACKED: u8 = 1;
+/// Taken for lost.
+const LOST: u8 = 2;
+/// A retransmission is in flight.
+const RETRANS: u8 = 4;
+/// Was sent more than once.
+const EVER: u8 = 8;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    sent: Time,
+    payload: u32,
+    flags: u8,
+}
+
+/// What an ACK reported as delivered.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    /// Segments newly delivered.
+    pub count: u32,
+    /// Of these, by SACK.
+    pub sacked: u32,
+    /// Transmission of the first and of the last acknowledged segment that was sent only once.
+    pub first_sent: Option<Time>,
+    pub last_sent: Option<Time>,
+    /// Transmission of the first and last segment SACKed that was sent only once.
+    pub sack_first: Option<Time>,
+    pub sack_last: Option<Time>,
+    /// The segment delivered that was sent last, and its number.
+    pub newest: Option<(Time, u64)>,
+    /// Whether segments below `original_below` that were sent only once were delivered.
+    pub original: bool,
+    /// Lowest segment that arrived after later ones although it was sent only once.
+    pub reordered: Option<u64>,
+    original_below: u64,
+    /// Retransmissions sent later than this were too recent to be what was delivered.
+    retransmitted_before: Time,
+}
+
+impl Delivered {
+    /// Nothing yet. A retransmission younger than the smallest RTT cannot be what was acknowledged.
+    pub fn new(now: Time, min_rtt: Option<Duration>, original_below: u64) -> Delivered {
+        Delivered {
+            count: 0,
+            sacked: 0,
+            first_sent: None,
+            last_sent: None,
+            sack_first: None,
+            sack_last: None,
+            newest: None,
+            original: false,
+            reordered: None,
+            original_below,
+            retransmitted_before: now - min_rtt.unwrap_or(Duration::ZERO),
+        }
+    }
+
+    fn newer(&mut self, sent: Time, seq: u64) {
+        if self.newest.is_none_or(|n| (sent, seq) > n) {
+            self.newest = Some((sent, seq));
+        }
+    }
+
+    /// Accounts for one segment that was not known to be delivered.
+    fn add(&mut self, seq: u64, record: &Record, highest_sacked: u64) {
+        self.count += 1;
+        if record.flags & EVER == 0 {
+            self.newer(record.sent, seq);
+            self.original |= seq < self.original_below;
+            if seq < highest_sacked {
+                self.reordered = Some(self.reordered.map_or(seq, |r| r.min(seq)));
+            }
+        } else if record.sent <= self.retransmitted_before {
+            self.newer(record.sent, seq);
+        }
+    }
+}
+
+/// What the search for lost segments found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detection {
+    /// Whether a retransmission was lost too.
+    pub retransmission: bool,
+    /// Whether segments that were overtaken are still within the reordering window.
+    pub waiting: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scoreboard {
+    /// First segment not acknowledged.
+    pub una: u64,
+    /// Next new segment.
+    pub nxt: u64,
+    records: Ring<Record>,
+    /// Boxed, so that a flow without losses is small.
+    sacked: Option<Box<RangeSet>>,
+    pub sacked_out: u32,
+    pub lost_out: u32,
+    pub retrans_out: u32,
+    /// Lost and not yet sent again.
+    pub pending: u32,
+    /// Segments taken for lost since the start.
+    pub lost_total: u64,
+    /// Below this no segment that was sent once is neither delivered nor lost.
+    searched: u64,
+    /// Below this, what is pending is in `lost_again`.
+    resent: u64,
+    /// What only repairs need; kept apart so that a flow without losses is small.
+    repair: Option<Box<Repair>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Repair {
+    /// In order of time; entries of what has become of otherwise are skipped.
+    retransmissions: VecDeque<(u64, Time)>,
+    /// Pending segments below `resent`.
+    lost_again: BinaryHeap<Reverse<u64>>,
+}
+
+impl Scoreboard {
+    pub fn new() -> Scoreboard {
+        Scoreboard {
+            una: 0,
+            nxt: 0,
+            records: Ring::new(),
+            sacked: None,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            pending: 0,
+            lost_total: 0,
+            searched: 0,
+            resent: 0,
+            repair: None,
+        }
+    }
+
+    /// Segments sent and not acknowledged.
+    #[inline]
+    pub fn out(&self) -> u32 {
+        (self.nxt - self.una) as u32
+    }
+
+    /// Segments in the network, as far as is known.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.out() - self.sacked_out - self.lost_out + self.retrans_out
+    }
+
+    /// One past the highest segment SACKed.
+    pub fn highest_sacked(&self) -> u64 {
+        self.sacked.as_ref().and_then(|s| s.end()).unwrap_or(self.una)
+    }
+
+    /// When segment `seq`, which is not acknowledged, was last sent.
+    #[inline]
+    pub fn sent(&self, seq: u64) -> Time {
+        self.records.get(seq).sent
+    }
+
+    /// Payload of segment `seq`, which is not acknowledged.
+    pub fn payload(&self, seq: u64) -> u32 {
+        self.records.get(seq).payload
+    }
+
+    /// Whether segment `seq`, which is not acknowledged, was SACKed.
+    pub fn is_sacked(&self, seq: u64) -> bool {
+        self.records.get(seq).flags & SACKED != 0
+    }
+
+    /// Records a new segment and returns its number.
+    #[inline]
+    pub fn send_new(&mut self, now: Time, payload: u32) -> u64 {
+        let seq = self.nxt;
+        self.records.put(self.una, seq, Record { sent: now, payload, flags: 0 });
+        self.nxt = seq + 1;
+        seq
+    }
+
+    /// Records that segment `seq` is sent again.
+    pub fn send_again(&mut self, now: Time, seq: u64) {
+        let record = self.records.get_mut(seq);
+        if record.flags & LOST != 0 && record.flags & RETRANS == 0 {
+            self.pending -= 1;
+        }
+        if record.flags & RETRANS == 0 {
+            self.retrans_out += 1;
+        }
+        record.flags |= RETRANS | EVER;
+        record.sent = now;
+        let repair = self.repair.get_or_insert_default();
+        repair.retransmissions.push_back((seq, now));
+        if repair.lost_again.peek() == Some(&Reverse(seq)) {
+            repair.lost_again.pop();
+        } else if seq == self.resent {
+            self.resent += 1;
+        }
+    }
+
+    /// The lowest lost segment that was not sent again.
+    pub fn next_lost(&mut self) -> Option<u64> {
+        if self.pending == 0 {
+            return None;
+        }
+        while let Some(&Reverse(seq)) = self.repair.as_ref().and_then(|r| r.lost_again.peek()) {
+            if self.is_pending(seq) {
+                return Some(seq);
+            }
+            self.repair.as_mut().and_then(|r| r.lost_again.pop());
+        }
+        self.resent = self.resent.max(self.una);
+        while !self.is_pending(self.resent) {
+            self.resent += 1;
+            assert!(self.resent < self.nxt, "{} lost segments are not found", self.pending);
+        }
+        Some(self.resent)
+    }
+
+    fn is_pending(&self, seq: u64) -> bool {
+        seq >= self.una && self.records.get(seq).flags & (LOST | RETRANS) == LOST
+    }
+
+    /// Everything below `next` has arrived; tells `each` the segments that are new, and when they were sent.
+    #[inline]
+    pub fn acknowledge(&mut self, next: u64, d: &mut Delivered, each: impl FnMut(u64, Time)) {
+        if self.sacked_out | self.lost_out | self.retrans_out == 0 {
+            self.acknowledge_plain(next, d, each);
+        } else {
+            self.acknowledge_each(next, d, each);
+        }
+        self.una = next;
+    }
+
+    /// Without losses only the first and the last record matter.
+    #[inline]
+    fn acknowledge_plain(&mut self, next: u64, d: &mut Delivered, mut each: impl FnMut(u64, Time)) {
+        let last = self.records.get(next - 1);
+        d.count += (next - self.una) as u32;
+        d.original = self.una < d.original_below;
+        if last.flags & EVER == 0 {
+            d.first_sent = Some(self.records.get(self.una).sent);
+            d.last_sent = Some(last.sent);
+            d.newest = Some((last.sent, next - 1));
+        }
+        each(next - 1, last.sent);
+    }
+
+    fn acknowledge_each(&mut self, next: u64, d: &mut Delivered, mut each: impl FnMut(u64, Time)) {
+        let highest = self.highest_sacked();
+        for seq in self.una..next {
+            let record = *self.records.get(seq);
+            self.discount(record.flags);
+            if record.flags & SACKED != 0 {
+                self.sacked_out -= 1;
+                continue;
+            }
+            d.add(seq, &record, highest);
+            each(seq, record.sent);
+            if record.flags & EVER == 0 {
+                d.first_sent = d.first_sent.or(Some(record.sent));
+                d.last_sent = Some(record.sent);
+            }
+        }
+        if let Some(sacked) = &mut self.sacked {
+            sacked.remove_below(next);
+        }
+    }
+
+    /// Takes a segment out of the counts of lost and retransmitted ones.
+    fn discount(&mut self, flags: u8) {
+        if flags & LOST != 0 {
+            self.lost_out -= 1;
+            if flags & RETRANS == 0 {
+                self.pending -= 1;
+            }
+        }
+        if flags & RETRANS != 0 {
+            self.retrans_out -= 1;
+        }
+    }
+
+    /// A SACK block; tells `each` the segments that are new. Blocks that name what was never sent are cut.
+    pub fn sack(&mut self, block: Range, d: &mut Delivered, mut each: impl FnMut(u64, Time)) {
+        let block = (block.0.max(self.una), block.1.min(self.nxt));
+        if block.0 >= block.1 {
+            return;
+        }
+        let highest = self.highest_sacked();
+        // The ranges are taken out while the records they speak of are changed.
+        let mut ranges = self.sacked.take().unwrap_or_default();
+        ranges.insert(block, |(start, end)| {
+            for seq in start..end {
+                self.sack_one(seq, highest, d, &mut each);
+            }
+        });
+        self.sacked = Some(ranges);
+    }
+
+    fn sack_one(&mut self, seq: u64, highest: u64, d: &mut Delivered, each: &mut impl FnMut(u64, Time)) {
+        let record = *self.records.get(seq);
+        self.discount(record.flags);
+        d.add(seq, &record, highest);
+        d.sacked += 1;
+        each(seq, record.sent);
+        if record.flags & EVER == 0 {
+            d.sack_first = d.sack_first.or(Some(record.sent));
+            d.sack_last = Some(record.sent);
+        }
+        self.records.get_mut(seq).flags = SACKED | (record.flags & EVER);
+        self.sacked_out += 1;
+    }
+
+    /// Takes `seq` for lost, whether it was sent once or more often.
+    pub fn mark_lost(&mut self, seq: u64) {
+        let record = self.records.get_mut(seq);
+        let flags = record.flags;
+        if flags & SACKED != 0 || flags & (LOST | RETRANS) == LOST {
+            return;
+        }
+        record.flags = (flags | LOST) & !RETRANS;
+        self.lost_out += u32::from(flags & LOST == 0);
+        self.retrans_out -= u32::from(flags & RETRANS != 0);
+        self.pending += 1;
+        self.lost_total += 1;
+        if seq < self.resent {
+            self.repair.get_or_insert_default().lost_again.push(Reverse(seq));
+        }
+    }
+
+    /// Takes for lost what was sent before `newest` (the segment delivered that was sent last) and at least
+    /// `wait` ago (RFC 8985 section 6.2).
+    pub fn detect(&mut self, newest: (Time, u64), now: Time, wait: Duration) -> Detection {
+        let mut found = Detection { retransmission: false, waiting: false };
+        self.searched = self.searched.max(self.una);
+        while self.searched < self.nxt {
+            let record = self.records.get(self.searched);
+            if record.flags == 0 {
+                if (record.sent, self.searched) >= newest {
+                    break;
+                }
+                if record.sent + wait > now {
+                    found.waiting = true;
+                    break;
+                }
+                self.mark_lost(self.searched);
+            }
+            self.searched += 1;
+        }
+        self.detect_again(newest, now, wait, &mut found);
+        found
+    }
+
+    fn detect_again(&mut self, newest: (Time, u64), now: Time, wait: Duration, found: &mut Detection) {
+        while let Some(&(seq, sent)) = self.repair.as_ref().and_then(|r| r.retransmissions.front()) {
+            if self.is_retransmitted(seq, sent) {
+                if (sent, seq) >= newest {
+                    return;
+                }
+                if sent + wait > now {
+                    found.waiting = true;
+                    return;
+                }
+                self.mark_lost(seq);
+                found.retransmission = true;
+            }
+            self.repair.as_mut().and_then(|r| r.retransmissions.pop_front());
+        }
+    }
+
+    /// Whether the retransmission of `seq` at `sent` is still in flight.
+    fn is_retransmitted(&self, seq: u64, sent: Time) -> bool {
+        if seq < self.una {
+            return false;
+        }
+        let record = self.records.get(seq);
+        record.flags & RETRANS != 0 && record.sent == sent
+    }
+
+    /// A timeout: takes the head and everything sent at least `wait` ago for lost.
+    pub fn mark_all_lost(&mut self, now: Time, wait: Duration) {
+        if let Some(repair) = &mut self.repair {
+            repair.lost_again.clear();
+        }
+        self.resent = self.una;
+        let mut searched = None;
+        for seq in self.una..self.nxt {
+            let record = self.records.get(seq);
+            if seq == self.una || record.sent + wait <= now {
+                self.mark_lost(seq);
+            } else if record.flags == 0 {
+                searched = searched.or(Some(seq));
+            }
+        }
+        self.searched = searched.unwrap_or(self.nxt);
+    }
+
+    /// What was taken for lost is only late.
+    pub fn unmark_lost(&mut self) {
+        for seq in self.una..self.nxt {
+            self.records.get_mut(seq).flags &= !LOST;
+        }
+        self.lost_out = 0;
+        self.pending = 0;
+        if let Some(repair) = &mut self.repair {
+            repair.lost_again.clear();
+        }
+        self.searched = self.una;
+        self.resent = self.una;
+    }
+
+    /// Gives memory back; nothing may be outstanding.
+    pub fn release(&mut self) {
+        assert_eq!(self.una, self.nxt, "a scoreboard in use was released");
+        self.records.release();
+        self.sacked = None;
+        self.repair = None;
+    }
+}

@@ -1,0 +1,249 @@
+//! What an ACK means: the order of events is Linux's (`tcp_ack`).
+
+use super::{Sender, State};
+use crate::congestion::{AckSample, Cause};
+use crate::scoreboard::Delivered;
+use crate::{Ack, EcnMode};
+use weir_units::{Duration, Time};
+
+/// What an ACK is, besides what it delivers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    /// It moved the left edge.
+    pub advanced: bool,
+    /// It moved nothing at all and is no older than the left edge.
+    pub duplicate: bool,
+    /// It says that the network marked, and the sender is to answer.
+    pub echo: bool,
+    /// Transmission time of what it answers.
+    pub answers: Time,
+    /// Its number of the first missing segment.
+    pub next: u64,
+}
+
+/// What stood before.
+struct Before {
+    in_flight: u32,
+    lost: u64,
+}
+
+impl Sender {
+    /// Takes an ACK. To be followed by [`Sender::poll`]. One for data that was never sent is only counted.
+    pub fn on_ack(&mut self, now: Time, ack: &Ack) {
+        if ack.next > self.board.nxt {
+            self.totals.invalid_acks += 1;
+            return;
+        }
+        let before = Before { in_flight: self.board.in_flight(), lost: self.board.lost_total };
+        let advanced = ack.next > self.board.una;
+        let current = ack.next >= self.board.una;
+        self.note_newest(ack);
+        if current {
+            self.window_end = self.window_end.max(ack.next.saturating_add(u64::from(ack.window)));
+        }
+        let d = self.note_delivered(now, ack, advanced);
+        let rtt = self.note_rtt(now, ack, &d, advanced);
+        let marked = self.note_marks(ack, d.count);
+        let event = Event {
+            advanced,
+            duplicate: current && !advanced && d.sacked == 0 && self.board.out() > 0,
+            echo: self.is_echo(ack, marked),
+            answers: ack.echo,
+            next: ack.next,
+        };
+        let mut sample = self.sample(now, &d, marked, rtt, &before);
+        if d.count > 0 && !self.control.owns_window() {
+            self.control.on_sample(&mut self.window, &sample);
+        }
+        let mut waiting = false;
+        if self.probe.is_some() {
+            self.on_probe_answer(&event);
+        }
+        if !advanced || d.sacked > 0 || event.echo || self.state != State::Open {
+            waiting = self.alert(now, &event, &d);
+        }
+        if !waiting && (advanced || self.is_head_younger(&d)) {
+            self.arm_after_ack(now);
+        }
+        self.steer_window(now, &event, &d, &mut sample, &before);
+        if self.is_done() {
+            self.release();
+        }
+    }
+
+    /// Feedback that only the newest ACK gives: the spin bit (RFC 9000 section 17.4).
+    #[inline]
+    fn note_newest(&mut self, ack: &Ack) {
+        let newer = self.ack_number.is_none_or(|n| ack.number.wrapping_sub(n).cast_signed() > 0);
+        if newer {
+            self.ack_number = Some(ack.number);
+            self.spin = !ack.spin;
+        }
+    }
+
+    #[inline]
+    fn note_delivered(&mut self, now: Time, ack: &Ack, advanced: bool) -> Delivered {
+        let mut d = Delivered::new(now, self.rtt.min(), self.high_seq);
+        let Sender { board, rates, .. } = self;
+        let mut each = |seq, sent| {
+            if let Some(rates) = rates {
+                rates.on_delivered(seq, sent);
+            }
+        };
+        if advanced {
+            board.acknowledge(ack.next, &mut d, &mut each);
+            self.backoff = 0;
+        }
+        if self.sack && ack.sacks[0].0 < ack.sacks[0].1 {
+            for block in ack.sacks {
+                board.sack(block, &mut d, &mut each);
+            }
+        }
+        self.delivered += u64::from(d.count);
+        self.round.on_ack(now, self.board.una, self.board.nxt, self.delivered);
+        if let Some(newest) = d.newest {
+            self.rack.on_delivered(now, newest);
+        }
+        if let Some(low) = d.reordered {
+            self.rack.on_reordered(self.board.highest_sacked().max(self.board.una) - low);
+        }
+        d
+    }
+
+    /// Samples the RTT; returns that of the segment delivered last, for the congestion control.
+    #[inline]
+    fn note_rtt(&mut self, now: Time, ack: &Ack, d: &Delivered, advanced: bool) -> Option<Duration> {
+        let last = d.last_sent.or(d.sack_last).map(|t| now.since(t));
+        if let Some(rtt) = last {
+            self.rtt.sample_min(now, rtt);
+        }
+        // Karn's rule; the timestamp tells apart what was sent twice (RFC 7323 section 4).
+        let first = d.first_sent.or(d.sack_first).or(advanced.then_some(ack.echo));
+        if let Some(sent) = first {
+            self.rtt.sample(now.since(sent), self.board.una, self.board.nxt);
+        }
+        last
+    }
+
+    /// Segments that this ACK reports as marked.
+    #[inline]
+    fn note_marks(&mut self, ack: &Ack, delivered: u32) -> u32 {
+        let marked = match self.ecn {
+            EcnMode::Off => return 0,
+            EcnMode::Classic | EcnMode::Dctcp if ack.ece => delivered,
+            EcnMode::Classic | EcnMode::Dctcp => 0,
+            EcnMode::Accurate => {
+                let more = ack.ce.wrapping_sub(self.ce_seen);
+                // A late ACK counts less than was known.
+                if more.cast_signed() <= 0 {
+                    return 0;
+                }
+                self.ce_seen = ack.ce;
+                more
+            }
+        };
+        self.totals.marked += u64::from(marked);
+        marked
+    }
+
+    #[inline]
+    fn is_echo(&self, ack: &Ack, marked: u32) -> bool {
+        match self.ecn {
+            EcnMode::Off => false,
+            EcnMode::Classic | EcnMode::Dctcp => ack.ece,
+            EcnMode::Accurate => marked > 0 && !self.control.owns_marks(),
+        }
+    }
+
+    #[inline]
+    fn sample(
+        &self,
+        now: Time,
+        d: &Delivered,
+        marked: u32,
+        rtt: Option<Duration>,
+        before: &Before,
+    ) -> AckSample {
+        AckSample {
+            now,
+            delivered: d.count,
+            marked,
+            lost: 0,
+            rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min(),
+            una: self.board.una,
+            nxt: self.board.nxt,
+            prior_in_flight: before.in_flight,
+            in_flight: self.board.in_flight(),
+            total_delivered: self.delivered,
+            cwnd_limited: self.is_cwnd_limited(),
+            state: self.state,
+            rate: None,
+        }
+    }
+
+    /// SACKs move the timeout only if the head was sent again since: else it would never come.
+    fn is_head_younger(&self, d: &Delivered) -> bool {
+        self.board.out() > 0 && d.sack_last.is_some_and(|sent| sent < self.board.sent(self.board.una))
+    }
+
+    /// Moves the window: through a reduction, by the congestion control, or not at all.
+    #[inline]
+    fn steer_window(
+        &mut self,
+        now: Time,
+        event: &Event,
+        d: &Delivered,
+        sample: &mut AckSample,
+        before: &Before,
+    ) {
+        let lost = self.board.lost_total - before.lost;
+        if self.control.owns_window() {
+            let min_rtt = self.rtt.min();
+            sample.rate = self.rates.as_mut().and_then(|r| r.finish(now, d.count, min_rtt));
+            sample.lost = lost as u32;
+            sample.in_flight = self.board.in_flight();
+            sample.state = self.state;
+            if d.count > 0 || lost > 0 {
+                self.control.on_sample(&mut self.window, sample);
+            }
+        } else if self.is_reducing() {
+            if d.count > 0 {
+                let in_flight = self.board.in_flight();
+                self.window.cwnd = self.prr.on_delivered(d.count, in_flight, event.advanced && lost == 0);
+            }
+        } else if self.state != State::Recovery
+            && d.count > 0
+            && (event.advanced || self.rack.is_reordering_wide())
+        {
+            self.control.grow(&mut self.window, sample);
+        }
+        if self.pacer.is_on()
+            && let Some(rate) = self.control.pacing_rate(&self.window, self.rtt.srtt())
+        {
+            self.pacer.set_rate(rate);
+        }
+    }
+
+    /// Whether proportional rate reduction sets the window.
+    fn is_reducing(&self) -> bool {
+        self.state == State::Cwr || (self.sack && self.state == State::Recovery)
+    }
+
+    /// The network marked: one reduction per window.
+    pub(super) fn on_echo(&mut self) {
+        if self.state <= State::Disorder {
+            self.undo = None;
+            self.begin_reduction(Cause::Mark);
+            self.state = State::Cwr;
+        }
+    }
+
+    fn release(&mut self) {
+        self.board.release();
+        if let Some(rates) = &mut self.rates {
+            rates.release();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Fast retransmit and fast recovery without SACK (RFC 6582), for hosts that lack it.
+
+use super::ack::Event;
+use super::{Sender, State};
+use crate::congestion::Cause;
+use crate::scoreboard::Delivered;
+
+const DUP_THRESH: u32 = 3;
+/// New segments that the first duplicates release (RFC 3042).
+const LIMITED_TRANSMIT: u32 = 2;
+
+impl Sender {
+    pub(super) fn alert_without_sack(&mut self, event: &Event, d: &Delivered) {
+        match self.state {
+            State::Recovery if event.advanced => self.on_progress_in_recovery(d.count),
+            // Each duplicate says that a segment left the network.
+            State::Recovery if event.duplicate => self.window.cwnd += 1,
+            State::Recovery => {}
+            State::Loss => {
+                if self.board.una >= self.high_seq {
+                    self.reopen();
+                }
+            }
+            _ => self.on_ack_outside_recovery(event),
+        }
+    }
+
+    fn on_ack_outside_recovery(&mut self, event: &Event) {
+        if event.advanced {
+            self.dup_acks = 0;
+            self.limited_transmit = 0;
+            if self.state == State::Cwr && self.board.una > self.high_seq {
+                self.window.cwnd = self.window.ssthresh.unwrap_or(self.window.cwnd);
+                self.reopen();
+            }
+        }
+        if event.echo {
+            self.on_echo();
+        }
+        if !event.duplicate {
+            return;
+        }
+        self.dup_acks += 1;
+        self.limited_transmit = self.dup_acks.min(LIMITED_TRANSMIT);
+        // Duplicates of what was sent before the last recovery ended are no sign of a new loss (section 3.2).
+        let fresh = self.state == State::Cwr || self.board.una > self.high_seq || self.totals.reductions == 0;
+        if self.dup_acks >= DUP_THRESH && fresh {
+            self.fast_retransmit();
+        }
+    }
+
+    fn fast_retransmit(&mut self) {
+        if self.state != State::Cwr {
+            self.begin_reduction(Cause::Loss);
+        }
+        self.state = State::Recovery;
+        self.high_seq = self.board.nxt;
+        self.limited_transmit = 0;
+        let ssthresh = self.window.ssthresh.unwrap_or(self.window.cwnd);
+        self.window.cwnd = ssthresh + self.dup_acks;
+        self.resend_head();
+    }
+
+    fn resend_head(&mut self) {
+        self.board.mark_lost(self.board.una);
+        self.force_resend = true;
+    }
+
+    fn on_progress_in_recovery(&mut self, acked: u32) {
+        if self.board.una < self.high_seq {
+            // A partial ACK: the next hole (section 3.2 step 5).
+            self.window.cwnd = self.window.cwnd.saturating_sub(acked).max(1) + 1;
+            self.resend_head();
+            return;
+        }
+        let ssthresh = self.window.ssthresh.unwrap_or(self.window.cwnd);
+        // No burst if little is in flight (section 3.2 step 3, option 1).
+        self.window.cwnd = ssthresh.min(self.board.in_flight().max(1) + 1);
+        self.dup_acks = 0;
+        self.force_resend = false;
+        self.reopen();
+    }
+}

@@ -1,0 +1,272 @@
+//! Finding and repairing losses as Linux does: RACK-TLP (RFC 8985) and PRR (RFC 6937).
+
+use super::ack::Event;
+use super::timer::{Kind, Timer};
+use super::{Sender, State, Undo};
+use crate::congestion::Cause;
+use crate::scoreboard::Delivered;
+use weir_units::{Duration, Time};
+
+/// Segments by which reordering is assumed not to move one (RFC 5681's threshold).
+const DUP_THRESH: u32 = 3;
+/// Linux never assumes more than this (`tcp_max_reordering`).
+const DUP_THRESH_MAX: u64 = 300;
+/// Slack of the reordering timer: two ticks of Linux's clock at HZ = 250.
+const REORDER_SLACK: Duration = Duration::from_millis(8);
+
+/// The segment delivered that was sent last, against which others are measured.
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    newest: Option<(Time, u64)>,
+    rtt: Duration,
+    advanced: bool,
+    reordering_seen: bool,
+    threshold: u32,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            newest: None,
+            rtt: Duration::ZERO,
+            advanced: false,
+            reordering_seen: false,
+            threshold: DUP_THRESH,
+        }
+    }
+}
+
+impl Rack {
+    #[inline]
+    pub fn on_delivered(&mut self, now: Time, newest: (Time, u64)) {
+        self.advanced = true;
+        self.rtt = now.since(newest.0);
+        if self.newest.is_none_or(|n| newest > n) {
+            self.newest = Some(newest);
+        }
+    }
+
+    /// A segment arrived `distance` segments late.
+    pub fn on_reordered(&mut self, distance: u64) {
+        self.reordering_seen = true;
+        self.threshold = self.threshold.max(distance.min(DUP_THRESH_MAX) as u32);
+    }
+
+    /// Whether SACKs alone are a sign of progress.
+    #[inline]
+    pub fn is_reordering_wide(&self) -> bool {
+        self.threshold > DUP_THRESH
+    }
+}
+
+impl Sender {
+    /// An ACK that is not plain progress in the open state. Returns whether the reordering timer was armed.
+    pub(super) fn alert(&mut self, now: Time, event: &Event, d: &Delivered) -> bool {
+        if !self.sack {
+            self.alert_without_sack(event, d);
+            return false;
+        }
+        if event.echo {
+            // What was marked was congestion, whatever else turns out.
+            self.undo = None;
+        }
+        match self.state {
+            State::Cwr if self.board.una > self.high_seq => self.end_reduction(),
+            State::Recovery => self.on_ack_in_recovery(event),
+            State::Loss => self.on_ack_in_loss(event, d),
+            _ => {}
+        }
+        let found_again = self.rack.advanced && self.detect_losses(now);
+        self.rack.advanced = false;
+        let must_repair = match self.state {
+            State::Recovery => false,
+            State::Loss => found_again,
+            _ => self.board.lost_out > 0,
+        };
+        if must_repair {
+            self.enter_recovery(event.echo);
+        } else if self.state < State::Recovery {
+            if event.echo {
+                self.on_echo();
+            }
+            self.keep_open();
+        }
+        self.timer.is_some_and(|t| t.kind == Kind::Reorder && t.due > now)
+    }
+
+    /// Whether an ACK answers an original after a retransmission had left: that one was in vain (RFC 3522).
+    fn is_spurious(&self, event: &Event) -> bool {
+        event.advanced
+            && self.undo.as_ref().is_some_and(|u| u.retransmitted.is_some_and(|t| event.answers < t))
+    }
+
+    fn on_ack_in_recovery(&mut self, event: &Event) {
+        if self.is_spurious(event) {
+            self.undo_reduction();
+            self.reopen();
+        } else if self.board.una >= self.high_seq {
+            self.end_reduction();
+        }
+    }
+
+    fn on_ack_in_loss(&mut self, event: &Event, d: &Delivered) {
+        // A timeout was spurious if what it did not send again arrives (RFC 5682, simplified).
+        let spurious = self.check_timeout && d.original;
+        if self.undo.is_some() && (spurious || self.is_spurious(event)) {
+            self.undo_reduction();
+            return self.reopen();
+        }
+        if event.advanced {
+            self.check_timeout = false;
+        }
+        if self.board.una >= self.high_seq {
+            self.undo = None;
+            self.reopen();
+        }
+    }
+
+    /// How much later than a segment sent after it one may arrive and not be lost.
+    fn reordering_window(&self) -> Duration {
+        let eager = self.state >= State::Recovery || self.board.sacked_out >= self.rack.threshold;
+        if eager && !self.rack.reordering_seen {
+            return Duration::ZERO;
+        }
+        let quarter = Duration::from_nanos(self.rtt.min().unwrap_or(Duration::ZERO).as_nanos() / 4);
+        self.rtt.srtt().map_or(quarter, |srtt| quarter.min(srtt))
+    }
+
+    /// Looks for lost segments; returns whether a retransmission was among them.
+    pub(super) fn detect_losses(&mut self, now: Time) -> bool {
+        let Some(newest) = self.rack.newest else { return false };
+        let wait = self.rack.rtt + self.reordering_window();
+        let found = self.board.detect(newest, now, wait);
+        if found.waiting {
+            let due = (newest.0 + wait).max(now) + REORDER_SLACK;
+            self.timer = Some(Timer { kind: Kind::Reorder, due });
+        } else if self.timer.is_some_and(|t| t.kind == Kind::Reorder) {
+            self.arm_rto_from_head(now);
+        }
+        found.retransmission
+    }
+
+    /// Losses were found by the reordering timer, without an ACK.
+    pub(super) fn repair_after_detection(&mut self) {
+        if self.state != State::Recovery {
+            self.enter_recovery(false);
+        }
+        if !self.control.owns_window() {
+            // Room for one, as if an ACK had come.
+            self.window.cwnd = self.prr.on_delivered(1, self.board.in_flight(), false);
+        }
+    }
+
+    pub(super) fn enter_recovery(&mut self, marked: bool) {
+        if self.state != State::Cwr && self.state != State::Recovery {
+            self.undo = if marked { None } else { Some(Box::new(self.undo_point())) };
+            self.begin_reduction(Cause::Loss);
+        }
+        self.state = State::Recovery;
+    }
+
+    fn undo_point(&self) -> Undo {
+        let kept = self.window.cwnd / 4 * 3;
+        Undo {
+            cwnd: self.window.cwnd,
+            ssthresh: self.window.ssthresh.map(|s| s.max(kept)),
+            retransmitted: None,
+        }
+    }
+
+    pub(super) fn begin_reduction(&mut self, cause: Cause) {
+        self.high_seq = self.board.nxt;
+        self.probe = None;
+        self.reduce(cause);
+    }
+
+    /// The reduction is complete.
+    fn end_reduction(&mut self) {
+        if let Some(ssthresh) = self.window.ssthresh
+            && !self.control.owns_window()
+        {
+            self.window.cwnd = ssthresh;
+        }
+        self.undo = None;
+        self.reopen();
+    }
+
+    fn undo_reduction(&mut self) {
+        self.board.unmark_lost();
+        let Some(undo) = self.undo.take() else { return };
+        if !self.control.owns_window() {
+            self.window.cwnd = self.window.cwnd.max(undo.cwnd);
+            self.window.ssthresh = undo.ssthresh;
+        }
+        self.send_cwr = false;
+        self.control.on_undo();
+        self.totals.undone += 1;
+    }
+
+    /// Leaves a state of reduction or repair.
+    pub(super) fn reopen(&mut self) {
+        self.state = State::Open;
+        self.keep_open();
+    }
+
+    fn keep_open(&mut self) {
+        if self.state == State::Cwr {
+            return;
+        }
+        let tidy = self.board.sacked_out | self.board.lost_out | self.board.retrans_out == 0;
+        let state = if tidy { State::Open } else { State::Disorder };
+        if state != self.state {
+            self.state = state;
+            self.high_seq = self.board.nxt;
+        }
+    }
+
+    /// An ACK while a tail-loss probe is out (RFC 8985 section 7.4.2).
+    pub(super) fn on_probe_answer(&mut self, event: &Event) {
+        let Some(probe) = self.probe.filter(|p| event.next >= p.end) else { return };
+        if !probe.retransmission || event.duplicate {
+            self.probe = None;
+        } else if event.next > probe.end {
+            // The probe repaired a loss without anybody noticing.
+            self.begin_reduction(Cause::Loss);
+            self.end_reduction();
+        } else if self.board.out() == 0 && !event.advanced {
+            // Both the original and the probe arrived.
+            self.probe = None;
+        }
+    }
+
+    /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
+    pub(super) fn on_rto(&mut self, now: Time) {
+        if self.board.out() == 0 {
+            self.timer = None;
+            return;
+        }
+        self.totals.timeouts += 1;
+        let again = self.state == State::Loss && self.backoff > 0;
+        let episode = self.state <= State::Disorder
+            || self.high_seq <= self.board.una
+            || (self.state == State::Loss && !again);
+        if episode {
+            self.undo = Some(Box::new(self.undo_point()));
+            self.reduce(Cause::Timeout);
+        }
+        let wait = if self.sack { self.rack.rtt } else { Duration::ZERO };
+        self.board.mark_all_lost(now, wait);
+        self.window.cwnd = self.board.in_flight() + 1;
+        self.window.restart_count();
+        self.state = State::Loss;
+        self.high_seq = self.board.nxt;
+        self.check_timeout = episode || again;
+        self.probe = None;
+        self.probe_due = false;
+        self.dup_acks = 0;
+        self.limited_transmit = 0;
+        self.burst_left = 0;
+        self.backoff = (self.backoff + 1).min(u32::from(u8::MAX));
+        self.arm_rto(now);
+    }
+}
