@@ -27,10 +27,6 @@ pub const PORT_A: &str = "a";
 /// The bottleneck's port towards the receiver.
 pub const PORT_B: &str = "b";
 
-/// A connection's window is at most the largest buffer divided by this: bytes that wait to be read take
-/// buffer of about twice their size, and some room must be left so that waiting does not shrink the window.
-const WINDOW_SHARE: u64 = 4;
-
 /// Settings of a testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedConfig {
@@ -63,7 +59,7 @@ impl Default for TestbedConfig {
             mtu: 1500,
             gro: false,
             static_neighbours: true,
-            max_buffer: 256 << 20,
+            max_buffer: 128 << 20,
             txqueuelen: 1000,
             rps_sender: 0,
             rps_receiver: 0,
@@ -343,7 +339,6 @@ fn ports_up() -> Vec<String> {
 
 fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec<String> {
     let dev = host.interface;
-    let window = config.max_buffer / WINDOW_SHARE;
     let mut lines = vec![
         "link set lo up".into(),
         // No link-local address: then no router solicitation crosses the bottleneck.
@@ -353,10 +348,8 @@ fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec
         format!("addr add {}/32 dev {dev}", host.v4_ecn),
         format!("addr add {}/64 dev {dev} nodad", host.v6),
         format!("addr add {}/128 dev {dev} nodad", host.v6_ecn),
-        format!("route add {}/32 dev {dev} src {} window {window}", peer.v4, host.v4),
-        format!("route add {}/128 dev {dev} src {} window {window}", peer.v6, host.v6),
-        format!("route add {}/32 dev {dev} src {} window {window} features ecn", peer.v4_ecn, host.v4),
-        format!("route add {}/128 dev {dev} src {} window {window} features ecn", peer.v6_ecn, host.v6),
+        format!("route add {}/32 dev {dev} src {} features ecn", peer.v4_ecn, host.v4),
+        format!("route add {}/128 dev {dev} src {} features ecn", peer.v6_ecn, host.v6),
     ];
     if config.static_neighbours {
         let neighbour = |a: &str| format!("neigh replace {a} lladdr {} nud permanent dev {dev}", peer.mac);
@@ -377,9 +370,8 @@ fn prepare_bottleneck() -> Result<()> {
 /// Runs inside an end host.
 fn set_end_host_sysctls(interface: &str, config: &TestbedConfig) -> Result<()> {
     let max = config.max_buffer;
-    // A receiver whose window would shrink, because the program is late to read, puts off its
-    // acknowledgements, and the sender answers with a burst. So buffers start at their full size and the
-    // routes bound the window well below it.
+    // Windows start at their full size: buffers that grow with the window shrink it for a while each time, and
+    // acknowledgements then wait for the program that reads (see `traffic/room.rs`).
     set_sysctl("ipv4/tcp_rmem", &format!("4096 {max} {max}"))?;
     // The default lets a connection start with room for 4 MiB; autotuning follows the window from there.
     set_sysctl("ipv4/tcp_wmem", &format!("4096 4194304 {max}"))?;

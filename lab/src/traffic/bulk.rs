@@ -1,6 +1,7 @@
 //! Bulk flows and datagrams, made by iperf3.
 
 use super::iperf::{Output, Stream};
+use super::room;
 use super::{
     Datagrams, FIRST_CLIENT_PORT, FIRST_SERVER_PORT, Findings, FlowReport, Interval, Numbered,
     STREAMS_PER_PROCESS, TrafficOptions, handshakes,
@@ -192,6 +193,7 @@ impl Batch {
             let late = (late + LATE + self.options.rtt).as_secs_f64();
             findings.warn(format!("{} started {late:.2} s late", self.describe()));
         }
+        self.widen_receivers(&client)?;
         let early = await_end(&mut client, stop, abort)?;
         let stopped = Instant::now();
         client.end()?;
@@ -251,6 +253,19 @@ impl Batch {
             _ => args.push(format!("--congestion={}", flows.congestion)),
         }
         args
+    }
+
+    /// All connections exist by now.
+    fn widen_receivers(&self, client: &Process) -> Result<()> {
+        let receiving = match self.group.source() {
+            Side::Sender => self.server.as_ref(),
+            Side::Receiver => Some(client),
+        };
+        match receiving.map(|process| room::widen_process(process.child.pid())) {
+            // It may have ended already; what it says then tells more than this.
+            Some(Err(Error::System { .. })) | Some(Ok(_)) | None => Ok(()),
+            Some(Err(other)) => Err(other),
+        }
     }
 
     /// When the first data was sent. Without an answer from the kernel (datagrams, or a client that fails)

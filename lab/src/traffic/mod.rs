@@ -7,6 +7,7 @@
 
 mod bulk;
 pub mod iperf;
+mod room;
 mod transfer;
 
 use crate::command;
