@@ -7,7 +7,7 @@ use crate::netns::{self, Testbed, TestbedConfig, in_netns};
 use crate::process::{SpawnOptions, set_affinity};
 use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
-use crate::traffic::{TrafficOptions, TrafficReport, TrafficRun, lead_time};
+use crate::traffic::{TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,6 +101,7 @@ fn run_on(
         duration: Duration::from_nanos(scenario.run.duration.as_nanos()),
         rtt,
         interval: Duration::from_millis(500),
+        low_water: low_water_mark(scenario.rate(), scenario.flow_count()),
         sender: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
         receiver: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
     };

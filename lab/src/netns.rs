@@ -370,8 +370,8 @@ fn prepare_bottleneck() -> Result<()> {
 /// Runs inside an end host.
 fn set_end_host_sysctls(interface: &str, config: &TestbedConfig) -> Result<()> {
     let max = config.max_buffer;
-    // Windows start at their full size: buffers that grow with the window shrink it for a while each time, and
-    // acknowledgements then wait for the program that reads (see `traffic/room.rs`).
+    // Windows start at their full size: while a window grows, Linux acknowledges every segment and not every
+    // second one.
     set_sysctl("ipv4/tcp_rmem", &format!("4096 {max} {max}"))?;
     // The default lets a connection start with room for 4 MiB; autotuning follows the window from there.
     set_sysctl("ipv4/tcp_wmem", &format!("4096 4194304 {max}"))?;

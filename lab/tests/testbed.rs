@@ -87,6 +87,7 @@ fn run(testbed: &Testbed, groups: &[FlowGroup], seconds: f64) -> Run {
         duration: Duration::from_secs_f64(seconds),
         rtt,
         interval: Duration::from_millis(500),
+        low_water: 1,
         sender: SpawnOptions::default(),
         receiver: SpawnOptions::default(),
     };
@@ -209,6 +210,7 @@ fn an_abort_ends_all_flows_at_once() {
         duration: Duration::from_secs(90),
         rtt: Duration::ZERO,
         interval: Duration::from_millis(100),
+        low_water: 1,
         sender: SpawnOptions { cpus: vec![0], nice: 5 },
         receiver: SpawnOptions { cpus: vec![0], nice: 5 },
     };

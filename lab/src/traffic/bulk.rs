@@ -1,7 +1,7 @@
 //! Bulk flows and datagrams, made by iperf3.
 
 use super::iperf::{Output, Stream};
-use super::room;
+use super::low_water;
 use super::{
     Datagrams, FIRST_CLIENT_PORT, FIRST_SERVER_PORT, Findings, FlowReport, Interval, Numbered,
     STREAMS_PER_PROCESS, TrafficOptions, handshakes,
@@ -193,7 +193,9 @@ impl Batch {
             let late = (late + LATE + self.options.rtt).as_secs_f64();
             findings.warn(format!("{} started {late:.2} s late", self.describe()));
         }
-        self.widen_receivers(&client)?;
+        if let Err(e) = self.mark_receivers(&client) {
+            findings.warn(format!("{}: acknowledges in bursts: {e}", self.describe()));
+        }
         let early = await_end(&mut client, stop, abort)?;
         let stopped = Instant::now();
         client.end()?;
@@ -256,16 +258,19 @@ impl Batch {
     }
 
     /// All connections exist by now.
-    fn widen_receivers(&self, client: &Process) -> Result<()> {
+    fn mark_receivers(&self, client: &Process) -> Result<usize> {
         let receiving = match self.group.source() {
             Side::Sender => self.server.as_ref(),
             Side::Receiver => Some(client),
         };
-        match receiving.map(|process| room::widen_process(process.child.pid())) {
-            // It may have ended already; what it says then tells more than this.
-            Some(Err(Error::System { .. })) | Some(Ok(_)) | None => Ok(()),
-            Some(Err(other)) => Err(other),
-        }
+        let Some(process) = receiving.filter(|_| self.group.flows.udp_rate.is_none()) else { return Ok(0) };
+        low_water::set_in_process(process.child.pid(), self.ports(), self.options.low_water)
+    }
+
+    /// The client ports of the flows.
+    fn ports(&self) -> std::ops::Range<u16> {
+        let first = client_port(self.first_flow);
+        first..first + self.count as u16
     }
 
     /// When the first data was sent. Without an answer from the kernel (datagrams, or a client that fails)
@@ -281,8 +286,7 @@ impl Batch {
         if self.group.flows.udp_rate.is_some() {
             return Ok(start);
         }
-        let first = client_port(self.first_flow);
-        let ports = first..first + self.count as u16;
+        let ports = self.ports();
         while client.child.try_wait()?.is_none() && Instant::now() < stop && !abort.load(Ordering::Relaxed) {
             let sent = diag.dump(CONNECTED)?.iter().any(|s| {
                 (ports.contains(&s.local_port) || ports.contains(&s.remote_port))

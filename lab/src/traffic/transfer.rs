@@ -181,8 +181,8 @@ fn claim(context: &Context, port: u16) -> Option<Arc<Shared>> {
 fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
     let mut buffer = vec![0; CHUNK];
     let _ = stream.set_read_timeout(Some(NAP));
-    // Without the room transfers run too, in larger bursts.
-    let _ = super::room::widen(&stream);
+    // Without a mark transfers run too, in larger bursts.
+    let _ = super::low_water::set(&stream, context.job.options.low_water);
     let mut from = Instant::now();
     let mut pending = 0;
     loop {

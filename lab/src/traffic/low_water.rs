@@ -1,0 +1,127 @@
+//! Programs that read seldom, so that receivers acknowledge when data arrives and not when it is read.
+//!
+//! Linux acknowledges every second segment at once only if less data waits than the program wants to be woken
+//! for (`SO_RCVLOWAT`, one byte by default), or if the window would not shrink. With a program that waits for
+//! its turn on a busy processor, neither holds, and acknowledgements wait for the program too: gaps and bursts
+//! of milliseconds, which the queue under test then has. A larger low-water mark avoids that, and wakes the
+//! program less often.
+
+use crate::error::{Error, Result};
+use socket2::{SockAddr, Socket, Type};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use weir_units::{Duration, Rate};
+
+/// Programs are woken about this often per flow, if flows share the link evenly.
+const WAKEUP: Duration = Duration::from_millis(20);
+/// More than this waits for nobody: it is read in a few microseconds.
+const LARGEST: u64 = 256 * 1024;
+
+/// The low-water mark of each of `flows` flows that share a link.
+pub(super) fn mark(rate: Rate, flows: u64) -> u32 {
+    let bytes = rate.as_bps() as f64 / 8.0 * WAKEUP.as_secs_f64() / flows.max(1) as f64;
+    (bytes as u64).clamp(1, LARGEST) as u32
+}
+
+/// Sets the mark of those TCP connections of a process that have one of `ports` at either end; returns of how
+/// many. Others may carry messages that must not wait, as the control connections of iperf3 do.
+pub(super) fn set_in_process(pid: u32, ports: Range<u16>, mark: u32) -> Result<usize> {
+    let what = || format!("look at the sockets of process {pid}");
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|e| Error::system(what(), e))?;
+    let process = open_process(pid).map_err(|e| Error::system(what(), e))?;
+    let mut count = 0;
+    for file in files.flatten() {
+        let is_socket =
+            fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+        let Some(number) = file.file_name().to_str().and_then(|n| n.parse().ok()).filter(|_| is_socket)
+        else {
+            continue;
+        };
+        // What was closed in the meantime needs no mark.
+        let Ok(socket) = duplicate(&process, number).map(Socket::from) else { continue };
+        let ends = [socket.local_addr(), socket.peer_addr()];
+        let meant = |a: SockAddr| a.as_socket().is_some_and(|a| ports.contains(&a.port()));
+        if socket.r#type().is_ok_and(|t| t == Type::STREAM) && ends.into_iter().flatten().any(meant) {
+            set(&socket, mark)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Sets the mark of a connection.
+pub(super) fn set(socket: &impl AsRawFd, mark: u32) -> Result<()> {
+    let mark = mark as libc::c_int;
+    // SAFETY: an open socket, and an integer with its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const mark).cast(),
+            size_of_val(&mark) as libc::socklen_t,
+        )
+    };
+    if result < 0 { Err(Error::last("set a receiver's low-water mark")) } else { Ok(()) }
+}
+
+fn open_process(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// Another descriptor of the file that is number `fd` in the process.
+fn duplicate(process: &OwnedFd, fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: an open descriptor and plain integers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
+}
+
+fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn connections_of_a_process_get_their_mark() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // The listening socket, too, has this port; marks of listening sockets are inherited, which is harmless.
+        assert_eq!(set_in_process(std::process::id(), port..port + 1, 1000).unwrap(), 3);
+        // A blocking read waits for the mark.
+        server.write_all(&[7; 600]).unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            server.write_all(&[7; 400]).unwrap();
+            server
+        });
+        assert_eq!(client.read(&mut [0; 2000]).unwrap(), 1000);
+        let _ = late.join();
+    }
+
+    #[test]
+    fn the_mark_shrinks_with_the_share_of_a_flow() {
+        assert_eq!(mark(Rate::from_mbps(1000), 36), 69_444);
+        assert_eq!(mark(Rate::from_mbps(1000), 2), LARGEST as u32);
+        assert_eq!(mark(Rate::from_bps(1000), 36), 1);
+        assert_eq!(mark(Rate::from_mbps(1), 0), 2500);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        assert!(set_in_process(u32::MAX / 2, 0..10, 1).is_err());
+    }
+}
