@@ -3,7 +3,7 @@
 use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
-use crate::interface::{Interface, Journal};
+use crate::interface::{Interface, Journal, starting};
 use crate::meter::{Distribution, Meter, Window};
 use crate::pipe::Pipe;
 use crate::port::{Port, WAITING_MAX};
@@ -12,7 +12,6 @@ use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_aqm::Value;
 use weir_scenario::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
 use weir_steer::Move;
 use weir_units::{Duration, Time};
@@ -93,41 +92,10 @@ impl Handle {
         let mut events = Vec::new();
         for (ring, name) in self.moves.iter_mut().zip(&self.names) {
             while let Ok(m) = ring.pop() {
-                events.push(event(&m, name, self.origin));
+                events.push(SteeringEvent::of(&m, name, self.origin));
             }
         }
         events
-    }
-}
-
-/// A move in the words and units of results.
-fn event(m: &Move, link: &str, origin: Time) -> SteeringEvent {
-    let number = |value: Value| match value {
-        Value::Duration(d) => d.as_millis_f64(),
-        Value::Rate(r) => r.as_bps_f64() / 1e6,
-        _ => f64::NAN,
-    };
-    let unit = if matches!(m.to, Value::Rate(_)) { "Mbit/s" } else { "ms" };
-    let why = &m.why;
-    let measured = [
-        ("rate_bps", why.rate.as_bps_f64()),
-        ("rate_avg_bps", why.rate_avg.as_bps_f64()),
-        ("rate_low_bps", why.rate_low.as_bps_f64()),
-        ("rate_target_bps", why.rate_target.as_bps_f64()),
-        ("depth_ms", why.depth.map_or(f64::NAN, Duration::as_millis_f64)),
-        ("depth_avg_ms", why.depth_avg.as_millis_f64()),
-        ("depth_deviation_ms", why.depth_variance.max(0.0).sqrt() * 1e3),
-        ("depth_samples", f64::from(why.samples)),
-        ("table_state", f64::from(why.state as u8)),
-    ];
-    SteeringEvent {
-        t_s: why.time.since(origin).as_secs_f64(),
-        link: link.into(),
-        rule: m.rule.name().into(),
-        from: number(m.from),
-        to: number(m.to),
-        unit: unit.into(),
-        measured: measured.iter().filter(|(_, v)| v.is_finite()).map(|(k, v)| (k.to_string(), *v)).collect(),
     }
 }
 
@@ -182,6 +150,7 @@ impl Loop {
                 a.name
             )));
         }
+        let _starting = setup.journal.then(starting).transpose()?;
         let mut journal = Journal::open(setup.journal)?;
         let mut said = Vec::new();
         for port in [&a, &b] {

@@ -327,6 +327,17 @@ fn restore_one(record: &Record) -> String {
     }
 }
 
+/// The right to look at ports and take them: of two runs that start at the same instant, the second sees what the
+/// first attached. Given back when dropped, also by a crash.
+pub fn starting() -> Result<fs::File, Error> {
+    fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
+    let path = Path::new(JOURNALS).join("starting.lock");
+    let file =
+        fs::File::create(&path).map_err(|e| Error::io(format!("cannot create {}", path.display()), e))?;
+    file.lock().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
+    Ok(file)
+}
+
 /// Undoes what runs left that were killed, in this network namespace; says in words what it did.
 pub fn restore_stale() -> Vec<String> {
     let mut said = Vec::new();
