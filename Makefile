@@ -10,7 +10,7 @@ OUT ?= out
 help:
 	@echo "make demo       steer a real link: 90 s of real TCP in network namespaces (root)"
 	@echo "make test       all tests; live ones as root, otherwise they say what they skip"
-	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper and delay line"
+	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make build      the program, in $(WEIR)"
 
@@ -19,8 +19,12 @@ build:
 	$(CARGO) build --release -p weir-cli
 
 demo:
+ifeq ($(shell uname -s),Linux)
 	@tools/install build live
 	$(CARGO) build --release -p weir-cli
+else
+	$(CARGO) build --release -p weir-cli --no-default-features
+endif
 	@tools/demo $(WEIR) $(OUT)/demo
 
 test:

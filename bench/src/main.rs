@@ -6,6 +6,7 @@ mod forwarding;
 mod instructions;
 mod rows;
 mod shaper;
+mod sim;
 mod tools;
 mod traffic;
 mod wire;
@@ -14,6 +15,9 @@ use instructions::workload::PERIOD;
 use rows::{Machine, Row, Verdict};
 use std::process::ExitCode;
 
+#[global_allocator]
+static COUNTING: sim::memory::Counting = sim::memory::Counting;
+
 const USAGE: &str = "\
 weir-bench <part> [--json] [--quick]
 
@@ -21,6 +25,7 @@ parts:
   all            everything below
   instructions   instructions and nanoseconds of a packet, beside DPDK's RED and PIE
   ceilings       instructions where signals happen, alone: what the tests check
+  sim            speed and size of the simulator, beside ns-2
   forwarding     unshaped forwarding beside DPDK's testpmd (root)
   shaper         delivered rate of the shaper (root)
   delay          error of the delay line (root)
@@ -80,6 +85,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
         "all" => all(options),
         "instructions" => instructions(options),
         "ceilings" => instructions::ceilings(),
+        "sim" => sim(options),
         "forwarding" => forwarding(options),
         "shaper" => shaper::run(seconds(options)),
         "delay" => delay::run(seconds(options)),
@@ -92,6 +98,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
 
 fn all(options: &Options) -> Vec<Row> {
     let mut rows = instructions(options);
+    rows.extend(sim(options));
     if weir_lab::host::is_root() {
         rows.extend(forwarding(options));
         rows.extend(shaper::run(seconds(options)));
@@ -106,6 +113,11 @@ fn all(options: &Options) -> Vec<Row> {
 
 fn instructions(options: &Options) -> Vec<Row> {
     instructions::run(if options.quick { PERIOD } else { 2 * PERIOD })
+}
+
+fn sim(options: &Options) -> Vec<Row> {
+    let (rounds, seconds) = if options.quick { (1, 10) } else { (5, 30) };
+    sim::run(sim::Options { rounds, seconds })
 }
 
 fn forwarding(options: &Options) -> Vec<Row> {

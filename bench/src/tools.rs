@@ -10,6 +10,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
         "dpdk-testpmd" => "dpdk-dev",
         "ip" | "tc" => "iproute2",
         "cc" => "gcc",
+        "ns" => "ns2",
         other => other,
     };
     let missing = || Error::new(format!("`{name}` is missing: install the Debian package `{package}`"));

@@ -1,8 +1,21 @@
 //! The program `weir`: one file for each verb. This crate alone prints.
 
+mod capture;
+#[cfg(feature = "live")]
+mod differences;
+mod interrupt;
+#[cfg(feature = "live")]
 mod live;
+mod measured;
 mod output;
+mod progress;
+mod results;
+mod simulate;
+mod statistics;
+mod sweep;
+mod table;
 mod verbs;
+mod workers;
 
 use clap::{Parser, Subcommand};
 use output::Output;
@@ -10,8 +23,9 @@ use std::process::ExitCode;
 
 /// Keeps queues short: forwards a link, steers its queue to your policy, and shows what that costs.
 ///
-/// Start with `weir doctor`, which says what this machine can do, and `weir lab scenarios/demo.toml`, which
-/// lets real TCP flows share a link made of network namespaces.
+/// Start with `weir sim scenarios/demo.toml`, which computes what flows do to a link, then `weir doctor`, which
+/// says what this machine can do, and `weir lab scenarios/demo.toml`, which lets real TCP flows share a link made of
+/// network namespaces.
 #[derive(Parser)]
 #[command(name = "weir", version, propagate_version = true, after_help = EXAMPLES)]
 struct Arguments {
@@ -27,7 +41,10 @@ const EXAMPLES: &str = "Examples:
   weir list                                     the algorithms
   weir explain gsp                              what one does, its parameters, units and ranges
   weir check scenarios/demo.toml                validate a scenario or configuration
+  weir sim scenarios/demo.toml                  run it in the simulator
+  weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
   weir lab scenarios/demo.toml                  run it with real TCP in network namespaces (root)
+  weir compare scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
   weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
 
@@ -35,18 +52,29 @@ Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130
 
 #[derive(Subcommand)]
 enum Verb {
+    #[cfg(feature = "live")]
     /// Forward between two interfaces under a configuration, until stopped.
     Run(verbs::run::Arguments),
+    #[cfg(feature = "live")]
     /// Run a scenario on this machine with real TCP, in network namespaces.
     Lab(verbs::lab::Arguments),
-    /// List the algorithms.
+    /// Run a scenario in the simulator.
+    Sim(verbs::sim::Arguments),
+    /// Run every combination and seed of a scenario in the simulator, on all cores; can be resumed.
+    Sweep(verbs::sweep::Arguments),
+    /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
+    #[cfg(feature = "live")]
+    Compare(verbs::compare::Arguments),
+    /// List the algorithms, and the congestion controls of the simulator.
     List(verbs::list::Arguments),
     /// Explain an algorithm or the policy: what it does, its parameters, units, ranges and source.
     Explain(verbs::explain::Arguments),
     /// Validate a scenario or a configuration and say what is in force.
     Check(verbs::check::Arguments),
+    #[cfg(feature = "live")]
     /// Say what this machine can do, what is missing and how to get it.
     Doctor(verbs::doctor::Arguments),
+    #[cfg(feature = "live")]
     /// Repeat the experiment of a paper and print each of its claims as held or missed.
     Reproduce(verbs::reproduce::Arguments),
 }
@@ -55,13 +83,22 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let output = Output::new(arguments.json);
     let result = match arguments.verb {
+        #[cfg(feature = "live")]
         Verb::Run(a) => verbs::run::main(a, &output),
+        #[cfg(feature = "live")]
         Verb::Lab(a) => verbs::lab::main(a, &output),
+        Verb::Sim(a) => verbs::sim::main(a, &output),
+        Verb::Sweep(a) => verbs::sweep::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Compare(a) => verbs::compare::main(a, &output),
         Verb::List(a) => verbs::list::main(a, &output),
         Verb::Explain(a) => verbs::explain::main(a, &output),
         Verb::Check(a) => verbs::check::main(a, &output),
+        #[cfg(feature = "live")]
         Verb::Doctor(a) => verbs::doctor::main(a, &output),
+        #[cfg(feature = "live")]
         Verb::Reproduce(a) => verbs::reproduce::main(a, &output),
     };
-    result.unwrap_or_else(|failure| output.failed(&failure))
+    let status = result.unwrap_or_else(|failure| output.failed(&failure));
+    if output::is_lost() && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }
 }

@@ -2,11 +2,20 @@
 
 use serde::Serialize;
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit status of a run that was interrupted, as shells give it.
 pub const INTERRUPTED: u8 = 130;
+
+/// Whether something that was printed did not arrive.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether results were lost on standard output, as on a full disk: then nothing succeeded.
+pub fn is_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
 
 /// Why a verb ended without doing what it was asked.
 #[derive(Debug)]
@@ -57,6 +66,7 @@ impl Output {
     }
 
     /// Whether a live view can be drawn.
+    #[cfg(feature = "live")]
     pub fn live(&self) -> bool {
         !self.json && std::io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|t| t != "dumb")
     }
@@ -68,8 +78,16 @@ impl Output {
 
     /// Prints text for people on standard output.
     pub fn print(&self, text: impl Display) {
-        // Whoever reads us may have gone, as in `weir list | head -1`.
-        let _ = writeln!(std::io::stdout(), "{text}");
+        match writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()) {
+            // Whoever reads us may have gone, as in `weir list | head -1`.
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {}
+            Err(e) => {
+                if !LOST.swap(true, Ordering::Relaxed) {
+                    warn(format!("cannot write to standard output: {e}"));
+                }
+            }
+        }
     }
 
     /// Gives the result: as the JSON object, or as text.

@@ -24,6 +24,8 @@ const SAMPLES: usize = 4096;
 const MOVES: usize = 4096;
 /// Ethernet header, two VLAN tags.
 const LINK_OVERHEAD: u32 = 22;
+/// Largest MTU of a port.
+const MTU_MAX: u32 = 9000;
 /// How often the loop looks whether its interfaces are still there.
 const PRESENCE: Duration = Duration::from_millis(200);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
@@ -99,6 +101,17 @@ impl Handle {
     }
 }
 
+/// Room for very large frames would be gigabytes.
+fn check_mtus(ports: [&Interface; 2], mtus: [u32; 2]) -> Result<(), Error> {
+    if let Some((port, mtu)) = ports.iter().zip(mtus).find(|(_, mtu)| *mtu > MTU_MAX) {
+        return Err(Error::Refused(format!(
+            "{}: its MTU is {mtu}, and at most {MTU_MAX} can be forwarded. Remedy: `ip link set {} mtu {MTU_MAX}`",
+            port.name, port.name
+        )));
+    }
+    Ok(())
+}
+
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
@@ -150,17 +163,18 @@ impl Loop {
                 a.name
             )));
         }
+        let mtus = [a.mtu()?, b.mtu()?];
+        check_mtus([&a, &b], mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
         let mut journal = Journal::open(setup.journal)?;
         let mut said = Vec::new();
+        if mtus[0] != mtus[1] {
+            said.push(format!(
+                "{} has an MTU of {} and {} of {}: larger frames between them are dropped and counted as `too_long`",
+                a.name, mtus[0], b.name, mtus[1]
+            ));
+        }
         for port in [&a, &b] {
-            if let Some(id) = guard::xdp_program(port.index) {
-                return Err(Error::Refused(format!(
-                    "{}: XDP program {id} is attached already. Remedy: end the program that owns it, or \
-                     `ip link set {} xdp off`",
-                    port.name, port.name
-                )));
-            }
             if guard::is_guarded(port.index) {
                 return Err(Error::Refused(format!(
                     "{}: the filter of another run is attached already. Remedy: end that run; if it was \
@@ -168,11 +182,17 @@ impl Loop {
                     port.name
                 )));
             }
+            if let Some(id) = guard::xdp_program(port.index) {
+                return Err(Error::Refused(format!(
+                    "{}: XDP program {id} is attached already. Remedy: end the program that owns it, or \
+                     `ip link set {} xdp off`",
+                    port.name, port.name
+                )));
+            }
         }
         for port in [&a, &b] {
             said.extend(journal.prepare(port)?);
         }
-        let mtus = [a.mtu()?, b.mtu()?];
         let frame_max = mtus.map(|mtu| mtu + LINK_OVERHEAD);
         let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
         let origin = clock() + setup.lead;

@@ -6,7 +6,7 @@
 
 use crate::{Error, Mode, guard};
 use serde::{Deserialize, Serialize};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -55,9 +55,17 @@ impl Interface {
         }
     }
 
-    /// Whether an interface of this name and index is still there.
+    /// Whether the interface is still in this namespace, under whatever name.
     pub fn exists(&self) -> bool {
-        Interface::find(&self.name).is_ok_and(|now| now.index == self.index)
+        self.name_now().is_some()
+    }
+
+    /// What the interface is called now: somebody may have renamed it, and its number stays.
+    fn name_now(&self) -> Option<CString> {
+        let mut name = [0u8; libc::IFNAMSIZ];
+        // SAFETY: the buffer has the size that the call asks for.
+        let found = unsafe { libc::if_indextoname(self.index, name.as_mut_ptr().cast()) };
+        if found.is_null() { None } else { CStr::from_bytes_until_nul(&name).ok().map(CStr::to_owned) }
     }
 
     /// Largest network packet in bytes.
@@ -126,11 +134,11 @@ impl Interface {
     fn request(&self) -> Result<libc::ifreq, Error> {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if self.name.len() >= libc::IFNAMSIZ {
+        let Some(name) = self.name_now() else {
             return Err(Error::NoInterface { name: self.name.clone(), known: list().join(", ") });
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
-            *to = from as libc::c_char;
+        };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
+            *to = *from as libc::c_char;
         }
         Ok(request)
     }

@@ -43,8 +43,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let runs = [&steered, &codel, &tail].map(|recording| PageRun { label: "", recording, policy });
     let notes = ["Synthetic data, to look at the page; nothing here was measured.".to_string()];
-    let html =
-        page(&Page { title: "Steering to a policy", runs: runs.to_vec(), claims: &claims, notes: &notes });
+    let html = page(&Page {
+        title: "Steering to a policy",
+        runs: runs.to_vec(),
+        claims: &claims,
+        notes: &notes,
+        ..Page::default()
+    });
     write_atomic(folder.join("page.html"), html)?;
 
     let summaries = [&steered.summary, &codel.summary, &tail.summary];

@@ -64,6 +64,11 @@ impl Axis {
         values.into_iter().map(tick).collect()
     }
 
+    /// The step between about `count` ticks at round values over a range of that length.
+    pub(crate) fn step(length: f64, count: usize) -> f64 {
+        nice_step(length, count)
+    }
+
     fn linear_ticks(&self, count: usize) -> Vec<f64> {
         let step = nice_step(self.hi - self.lo, count);
         let first = (self.lo / step - 1e-6).ceil();

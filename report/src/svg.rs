@@ -7,7 +7,9 @@ use crate::number::{compact, drawable};
 
 /// Colours are classes, so that one style sheet serves light and dark. The hues are those of Okabe and Ito,
 /// which people with any common colour blindness can tell apart, lightened on a dark ground.
-const STYLE: &str = include_str!("chart/style.css");
+pub(crate) const STYLE: &str = include_str!("chart/style.css");
+
+const NAMESPACE: &str = r#" xmlns="http://www.w3.org/2000/svg""#;
 
 /// A picture being drawn.
 pub(crate) struct Svg {
@@ -19,7 +21,7 @@ impl Svg {
         let (w, h) = (compact(width, 0), compact(height, 0));
         let mut svg = Svg { out: String::new() };
         svg.put(format_args!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="weir" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}">"#
+            r#"<svg{NAMESPACE} class="weir" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}">"#
         ));
         svg.put(format_args!("<title>{}</title>", xml(title)));
         svg.put(format_args!("<style>\n{}</style>", STYLE));
@@ -35,6 +37,16 @@ impl Svg {
     fn put(&mut self, element: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.out, "{element}");
+    }
+
+    /// Begins a group, which a program may look for by its class.
+    pub(crate) fn open_group(&mut self, class: &str) {
+        self.put(format_args!(r#"<g class="{class}">"#));
+    }
+
+    /// Ends the group that was begun last.
+    pub(crate) fn close_group(&mut self) {
+        self.put("</g>");
     }
 
     /// A comment that helps a person find the place in the file.
@@ -80,6 +92,22 @@ impl Svg {
         let points: Vec<_> = corners.iter().map(|c| (centre.0 + c.0, centre.1 + c.1)).collect();
         self.put(format_args!(r#"<path d="{}Z" class="{class}"/>"#, path_data(&points, false)));
     }
+}
+
+/// A picture as a part of a page that has [`STYLE`] itself: without style sheet, namespace and comments, which
+/// HTML does not need.
+pub(crate) fn inline(svg: &str) -> String {
+    let mut out = String::with_capacity(svg.len());
+    let mut in_style = false;
+    for line in svg.lines() {
+        in_style |= line == "<style>";
+        if !in_style && !line.starts_with("<!--") {
+            out.push_str(&line.replacen(NAMESPACE, "", 1));
+            out.push('\n');
+        }
+        in_style &= line != "</style>";
+    }
+    out
 }
 
 /// Shapes that stay apart when colours do not.

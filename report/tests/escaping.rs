@@ -4,10 +4,10 @@ mod common;
 
 use common::{NASTY, claim, incomplete, nasty, tiny};
 use weir_report::chart::{
-    Compared, Comparison, Figure, FigureClaim, FigurePoint, FigureQuantity, FigureSeries, TimeSeriesOptions,
-    comparison, figure, time_series,
+    Compared, Comparison, Figure, FigureClaim, FigurePoint, FigureQuantity, FigureSeries, Look, Plot,
+    PlotAxis, PlotPoint, PlotSeries, TimeSeriesOptions, comparison, figure, plot, time_series,
 };
-use weir_report::html::{MAX_EVENT_ROWS, Page, PageRun, page};
+use weir_report::html::{Beside, MAX_EVENT_ROWS, Page, PageRun, page};
 use weir_report::table::{Paint, claims, results};
 use weir_report::{Policy, csv};
 use weir_scenario::result::Recording;
@@ -103,11 +103,59 @@ fn figures_stay_well_formed() {
     assert_well_formed(&figure(&Figure::default()));
 }
 
+/// A figure of everything that is hard to draw.
+fn nasty_figure(categories: usize) -> Plot {
+    let wrong = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e300];
+    let points = wrong
+        .iter()
+        .flat_map(|x| wrong.iter().map(|y| PlotPoint { x: *x, y: *y, range: Some((f64::NAN, *y)) }));
+    let points: Vec<PlotPoint> = points.collect();
+    let looks = [Look::Points, Look::Line, Look::Step, Look::Marks];
+    let series = |on_right| {
+        looks.map(|look| PlotSeries { name: NASTY.to_string(), look, on_right, points: points.clone() })
+    };
+    let axis = |range| PlotAxis { name: NASTY.to_string(), range };
+    Plot {
+        title: NASTY.to_string(),
+        subtitle: NASTY.to_string(),
+        x: axis(Some((f64::NAN, 1.0))),
+        categories: vec![NASTY.to_string(); categories],
+        left: axis(None),
+        right: Some(axis(Some((3.0, 3.0)))),
+        series: [series(false), series(true)].concat(),
+    }
+}
+
+#[test]
+fn plots_stay_well_formed() {
+    for categories in [0, 1, 20] {
+        assert_well_formed(&plot(&nasty_figure(categories)));
+    }
+    assert_well_formed(&plot(&Plot::default()));
+}
+
+#[test]
+fn figures_of_a_page_are_there_without_its_program() {
+    let figures = [nasty_figure(0), nasty_figure(3)];
+    let row = Beside { figure: NASTY.into(), paper: NASTY.into(), ..Beside::default() };
+    let page = page(&Page { title: NASTY, figures: &figures, beside: &[row], ..Page::default() });
+    assert_eq!(page.matches("<svg class=\"weir\"").count(), 2);
+    assert_eq!(page.matches("</script").count(), 2);
+    assert_eq!(page.matches("<style>").count(), 1, "one style sheet for all pictures");
+    for forbidden in ["http://", "<!--", "<blink", "\u{1b}", "url("] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    let data = &embedded(&page)["figures"];
+    assert_eq!(data.as_array().map(Vec::len), Some(2));
+    assert_eq!(data[1]["series"][0]["name"], NASTY);
+    assert!(!page.contains("<h2>Results"), "there are no runs");
+}
+
 fn page_of(recording: &Recording, label: &str) -> String {
     let run = PageRun { label, recording, policy: POLICY };
     let claims = [claim(NASTY, true), claim(NASTY, false)];
     let notes = [NASTY.to_string()];
-    page(&Page { title: NASTY, runs: vec![run, run], claims: &claims, notes: &notes })
+    page(&Page { title: NASTY, runs: vec![run, run], claims: &claims, notes: &notes, ..Page::default() })
 }
 
 fn embedded(page: &str) -> serde_json::Value {

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use weir_report::Policy;
 use weir_report::chart::{
-    Compared, Comparison, Figure, FigureClaim, FigurePoint, FigureQuantity, FigureSeries, TimeSeriesOptions,
-    comparison, figure, time_series,
+    Compared, Comparison, Figure, FigureClaim, FigurePoint, FigureQuantity, FigureSeries, Look, Plot,
+    PlotPoint, PlotSeries, TimeSeriesOptions, comparison, figure, plot, time_series,
 };
 
 const POLICY: Policy =
@@ -71,4 +71,30 @@ fn the_same_input_gives_the_same_bytes() {
     let options = TimeSeriesOptions::default();
     let draw = || time_series(&common::nasty(), 0, &options);
     assert_eq!(draw(), draw());
+}
+
+#[test]
+fn a_plot_looks_as_before() {
+    let at = |x, y, range| PlotPoint { x, y, range };
+    let series = |name: &str, look, on_right, points: &[PlotPoint]| PlotSeries {
+        name: name.to_string(),
+        look,
+        on_right,
+        points: points.to_vec(),
+    };
+    let drawn = plot(&Plot {
+        title: "Tiny plot".to_string(),
+        subtitle: "two scales".to_string(),
+        x: "Number of flows".into(),
+        left: "Delay (ms)".into(),
+        right: Some("Throughput (%)".into()),
+        series: vec![
+            series("delay", Look::Points, false, &[at(2.0, 5.0, Some((4.0, 5.5))), at(36.0, 1.0, None)]),
+            series("threshold", Look::Step, false, &[at(2.0, 5.0, None), at(20.0, 2.0, None)]),
+            series("discard", Look::Marks, false, &[at(7.0, 0.0, None)]),
+            series("throughput", Look::Line, true, &[at(2.0, 94.0, None), at(36.0, 95.0, None)]),
+        ],
+        ..Plot::default()
+    });
+    check("plot.svg", &drawn);
 }

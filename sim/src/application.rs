@@ -1,6 +1,7 @@
 //! What runs on top of a connection, or sends without one.
 
 use crate::dice::Dice;
+use std::sync::Arc;
 use weir_scenario::{Datagrams, OBJECT_SHAPE, Timing};
 use weir_tcp::Segment;
 use weir_tcp::sources::{Datagram, DatagramConfig, OnOff, Pareto, Periodic, Spacing, Web, WebConfig};
@@ -20,15 +21,19 @@ pub struct Reader {
     dice: Dice,
 }
 
+/// What readers of such pages have in common.
+pub fn pages(web: &weir_scenario::Web) -> Arc<WebConfig> {
+    let size = Pareto { alpha: OBJECT_SHAPE, min: web.smallest_object(), max: web.largest_object() };
+    Arc::new(WebConfig { objects: web.objects, size, think: web.think })
+}
+
 /// Longest time between two writes of an application that makes data at a rate.
 const WRITE_MAX: Duration = Duration::from_millis(100);
 
 impl Application {
     /// A reader that requests its first page at `start`.
-    pub fn web(pages: &weir_scenario::Web, start: Time, dice: Dice) -> Application {
-        let size = Pareto { alpha: OBJECT_SHAPE, min: pages.smallest_object(), max: pages.largest_object() };
-        let config = WebConfig { objects: pages.objects, size, think: pages.think };
-        Application::Web(Reader { web: Web::new(&config, start), dice })
+    pub fn web(pages: Arc<WebConfig>, start: Time, dice: Dice) -> Application {
+        Application::Web(Reader { web: Web::new(pages, start), dice })
     }
 
     /// Data at `rate`, written in full segments of `payload` bytes as long as they come often enough.

@@ -1,7 +1,7 @@
 //! What hosts do: send, receive, acknowledge.
 
 use crate::application::Application;
-use crate::event::{Event, Side, Timer};
+use crate::event::{Event, Rare, Side, Timer};
 use crate::host::{Sink, Transmitter};
 use crate::network::Simulation;
 use crate::packet::{Body, ConnectionId, Item, Kept, LightAck};
@@ -51,7 +51,7 @@ impl<T: Tap> Simulation<T> {
         let Some(due) = receiver.next_timeout() else { return };
         if let Some(hand) = side.alarm.want(self.now, due) {
             let timer = Timer { connection: id, generation: side.generation, side: Side::Receiver, hand };
-            self.wheel.insert(due, Event::Timer(timer));
+            self.wheel.insert(due, Event::Rare(Rare::Timer(timer)));
         }
     }
 
@@ -118,7 +118,7 @@ impl<T: Tap> Simulation<T> {
         let due = due.max(self.now);
         if let Some(hand) = side.alarm.want(self.now, due) {
             let timer = Timer { connection: id, generation: side.generation, side: Side::Sender, hand };
-            self.wheel.insert(due, Event::Timer(timer));
+            self.wheel.insert(due, Event::Rare(Rare::Timer(timer)));
         }
     }
 
@@ -145,7 +145,7 @@ impl<T: Tap> Simulation<T> {
                 let segment = sender.send(self.now);
                 let next = sender.next().max(self.now);
                 self.put(id, segment);
-                self.wheel.insert(next, Event::Act { connection: id, generation });
+                self.wheel.insert(next, Event::Rare(Rare::Act { connection: id, generation }));
             }
         }
     }
@@ -156,7 +156,7 @@ impl<T: Tap> Simulation<T> {
         let Transmitter::Transport(sender) = &mut side.transmitter else { return };
         let Some(application) = &mut side.application else { return };
         let written = application.act(self.now, sender.is_done());
-        let event = Event::Act { connection: id, generation: side.generation };
+        let event = Event::Rare(Rare::Act { connection: id, generation: side.generation });
         if let Some(next) = application.next() {
             self.wheel.insert(next.max(self.now), event);
         }

@@ -1,6 +1,7 @@
 //! What can happen, apart from a link becoming free.
 
 use crate::packet::{ConnectionId, Item, LightAck};
+use crate::wheel::Compact;
 
 /// Something that happens at a time.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,13 @@ pub enum Event {
     },
     /// A packet reaches the next link of its route.
     Enter(Item),
+    /// Something that is small and may lie far ahead.
+    Rare(Rare),
+}
+
+/// What often waits for long, and so is kept small.
+#[derive(Clone, Copy, Debug)]
+pub enum Rare {
     /// A timer of a connection.
     Timer(Timer),
     /// The application of a connection acts, or a datagram leaves.
@@ -37,6 +45,23 @@ pub enum Event {
     MeasureUntil,
     /// A sampling period ends.
     Sample,
+}
+
+impl Compact for Event {
+    type Small = Rare;
+
+    #[inline]
+    fn small(self) -> Option<Rare> {
+        match self {
+            Event::Rare(rare) => Some(rare),
+            Event::Acknowledge { .. } | Event::Enter(_) => None,
+        }
+    }
+
+    #[inline]
+    fn from_small(rare: Rare) -> Event {
+        Event::Rare(rare)
+    }
 }
 
 /// A timer of a connection.

@@ -2,7 +2,9 @@
 
 use crate::meter::Window;
 use crate::packet::ConnectionId;
+use std::sync::Arc;
 use weir_scenario::{ExtraDelay, Traffic};
+use weir_tcp::sources::WebConfig;
 use weir_tcp::{Ack, Congestion, ReceiverConfig, SenderConfig};
 use weir_units::{Duration, Time};
 
@@ -15,6 +17,8 @@ pub struct FlowKind {
     pub back: Vec<u32>,
     /// What is sent.
     pub traffic: Traffic,
+    /// Pages that readers load; `None` for other traffic.
+    pub pages: Option<Arc<WebConfig>>,
     /// Congestion control; `None` for datagrams.
     pub congestion: Option<Congestion>,
     /// The sending hosts.

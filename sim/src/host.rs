@@ -117,9 +117,8 @@ impl BackDelay {
 pub struct Progress {
     /// The edge of the measured part that comes next; [`NEVER`] behind the last.
     edge: Time,
-    /// Received when the first edge was passed, and when the last was; zero before.
-    first: u64,
-    last: u64,
+    /// Received when the measured part began, and in it once it is over; zero before.
+    counted: u64,
     /// Bytes that make the transfer complete; more than there can be without an end.
     wanted: u64,
     /// When they had arrived; [`NEVER`] before.
@@ -130,7 +129,7 @@ impl Progress {
     /// Of a connection that carries `wanted` bytes, or goes on.
     pub fn new(window: Window, wanted: Option<u64>) -> Progress {
         let wanted = wanted.unwrap_or(u64::MAX);
-        Progress { edge: window.from, first: 0, last: 0, wanted, completed: NEVER }
+        Progress { edge: window.from, counted: 0, wanted, completed: NEVER }
     }
 
     /// A packet arrived at `at`; `before` and `after` it, so many bytes had been received.
@@ -148,11 +147,11 @@ impl Progress {
     #[cold]
     fn pass_edge(&mut self, window: &Window, at: Time, before: u64) {
         if self.edge == window.from {
-            self.first = before;
+            self.counted = before;
         }
         self.edge = window.until;
         if at >= window.until {
-            self.last = before;
+            self.counted = before - self.counted;
             self.edge = NEVER;
         }
     }
@@ -160,9 +159,9 @@ impl Progress {
     /// Bytes received in the measured part, of `received` in all.
     pub fn measured(&self, window: &Window, received: u64) -> u64 {
         match self.edge {
-            NEVER => self.last - self.first,
+            NEVER => self.counted,
             edge if edge == window.from => 0,
-            _ => received - self.first,
+            _ => received - self.counted,
         }
     }
 
@@ -199,6 +198,12 @@ impl Hosts {
         self.outbound.push(outbound);
         self.inbound.push(inbound);
         (self.outbound.len() as ConnectionId - 1, 0)
+    }
+
+    /// Makes room for so many connections and not more.
+    pub fn expect(&mut self, connections: usize) {
+        self.outbound.reserve_exact(connections);
+        self.inbound.reserve_exact(connections);
     }
 
     /// Frees the number; what is still on its way to the connection will find it closed.
@@ -249,7 +254,7 @@ mod tests {
         let flow = size_of::<crate::flow::Flow>();
         // Without the transport itself, which has a limit of its own.
         let around = out + inb + flow - size_of::<Sender>() - size_of::<Receiver>();
-        assert!(around <= 330, "{out} + {inb} + {flow}: {around} around the transport");
+        assert!(around <= 290, "{out} + {inb} + {flow}: {around} around the transport");
     }
 
     #[test]

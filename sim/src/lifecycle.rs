@@ -3,7 +3,7 @@
 use crate::alarm::Alarm;
 use crate::application::{Application, DatagramSender};
 use crate::dice::{Dice, seed_of};
-use crate::event::Event;
+use crate::event::{Event, Rare};
 use crate::flow::FlowKind;
 use crate::host::{BackDelay, Inbound, Outbound, Progress, Sink, Transmitter};
 use crate::meter::Window;
@@ -26,7 +26,7 @@ impl<T: Tap> Simulation<T> {
             return;
         }
         if let Traffic::Transfers { every: Some(every), .. } = kind.traffic {
-            self.wheel.insert(self.now + every, Event::Start(flow));
+            self.wheel.insert(self.now + every, Event::Rare(Rare::Start(flow)));
         }
         if self.flows[flow as usize].open >= MAX_OPEN {
             self.flows[flow as usize].skipped += 1;
@@ -179,7 +179,7 @@ fn entrance(route: &[u32]) -> Option<(u32, u16)> {
 
 fn application(kind: &FlowKind, now: Time, dice: Dice) -> Option<Box<Application>> {
     Some(Box::new(match &kind.traffic {
-        Traffic::Web(pages) => Application::web(pages, now, dice),
+        Traffic::Web(_) => Application::web(kind.pages.clone()?, now, dice),
         Traffic::Limited(rate) => Application::limited(*rate, kind.sender.mss_payload, now),
         Traffic::Bulk | Traffic::Transfers { .. } | Traffic::Unresponsive(_) => return None,
     }))

@@ -7,7 +7,7 @@
 
 use crate::discipline::Discarded;
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, Rare};
 use crate::flow::{Flow, FlowKind};
 use crate::hash::TraceHash;
 use crate::host::Hosts;
@@ -119,24 +119,30 @@ impl<T: Tap> Simulation<T> {
     fn schedule_what_is_known(&mut self, links: &[NetworkLink]) {
         for (number, link) in links.iter().enumerate() {
             for step in &link.variation.steps {
-                self.wheel.insert(Time::ZERO + step.at, Event::Step(self.steps.len() as u32));
+                self.wheel.insert(Time::ZERO + step.at, Event::Rare(Rare::Step(self.steps.len() as u32)));
                 self.steps.push((number as u32, step.rate));
             }
         }
-        self.wheel.insert(self.window.from, Event::MeasureFrom);
-        self.wheel.insert(self.window.until, Event::MeasureUntil);
+        self.wheel.insert(self.window.from, Event::Rare(Rare::MeasureFrom));
+        self.wheel.insert(self.window.until, Event::Rare(Rare::MeasureUntil));
         if self.sample > Duration::ZERO {
-            self.wheel.insert(Time::ZERO + self.sample, Event::Sample);
+            self.wheel.insert(Time::ZERO + self.sample, Event::Rare(Rare::Sample));
         }
+    }
+
+    /// Makes room for so many flows, each with one connection.
+    pub fn expect_flows(&mut self, count: usize) {
+        self.flows.reserve_exact(count);
+        self.hosts.expect(count);
     }
 
     /// Adds a flow that starts at `start`; returns its number.
     pub fn add_flow(&mut self, kind: u32, extra: ExtraDelay, start: Time) -> u32 {
         let flow = self.flows.len() as u32;
         if let Some(stop) = self.kinds[kind as usize].stop {
-            self.wheel.insert(stop, Event::Stop(flow));
+            self.wheel.insert(stop, Event::Rare(Rare::Stop(flow)));
         }
-        self.wheel.insert(start, Event::Start(flow));
+        self.wheel.insert(start, Event::Rare(Rare::Start(flow)));
         self.flows.push(Flow::new(kind, extra));
         flow
     }
@@ -181,14 +187,20 @@ impl<T: Tap> Simulation<T> {
                 self.acknowledge(connection, generation, ack)
             }
             Event::Enter(item) => self.enter_next(item),
-            Event::Timer(timer) => self.ring(timer),
-            Event::Act { connection, generation } => self.act(connection, generation),
-            Event::Start(flow) => self.start(flow),
-            Event::Stop(flow) => self.stop(flow),
-            Event::Step(number) => self.change_rate(number),
-            Event::MeasureFrom => self.links.iter_mut().for_each(|l| l.meter.begins(l.queue.counters())),
-            Event::MeasureUntil => self.links.iter_mut().for_each(|l| l.meter.ends(l.queue.counters())),
-            Event::Sample => self.take_samples(),
+            Event::Rare(rare) => self.happen_rarely(rare),
+        }
+    }
+
+    fn happen_rarely(&mut self, event: Rare) {
+        match event {
+            Rare::Timer(timer) => self.ring(timer),
+            Rare::Act { connection, generation } => self.act(connection, generation),
+            Rare::Start(flow) => self.start(flow),
+            Rare::Stop(flow) => self.stop(flow),
+            Rare::Step(number) => self.change_rate(number),
+            Rare::MeasureFrom => self.links.iter_mut().for_each(|l| l.meter.begins(l.queue.counters())),
+            Rare::MeasureUntil => self.links.iter_mut().for_each(|l| l.meter.ends(l.queue.counters())),
+            Rare::Sample => self.take_samples(),
         }
     }
 
@@ -199,7 +211,7 @@ impl<T: Tap> Simulation<T> {
         if self.sample_flows {
             self.take_flow_samples();
         }
-        self.wheel.insert(self.now + self.sample, Event::Sample);
+        self.wheel.insert(self.now + self.sample, Event::Rare(Rare::Sample));
     }
 
     /// The time.

@@ -1,5 +1,6 @@
 //! From a scenario to a simulation: kinds of flows, delays, starts.
 
+use crate::application::pages;
 use crate::dice::Dice;
 use crate::error::Error;
 use crate::flow::{FlowKind, Headers};
@@ -41,6 +42,7 @@ pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulatio
         delay: routes.iter().map(|r| r.rtt.longest()).max().unwrap_or(Duration::ZERO),
     };
     let mut simulation = Simulation::new(setup, tap)?;
+    simulation.expect_flows(scenario.flow_count() as usize);
     for (number, (group, route)) in scenario.flows.iter().zip(&routes).enumerate() {
         let spread = if group.start_spread > Duration::ZERO { group.start_spread } else { START_SPREAD };
         for flow in 0..group.count {
@@ -69,6 +71,10 @@ fn kind(scenario: &Scenario, group: &FlowGroup, route: &Route) -> Result<FlowKin
     Ok(FlowKind {
         forward: numbers(&route.forward),
         back: numbers(&route.back),
+        pages: match &traffic {
+            Traffic::Web(web) => Some(pages(web)),
+            _ => None,
+        },
         traffic,
         congestion,
         sender: sender(group, mtu - headers.data, ecn),
@@ -128,11 +134,18 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
     }
 }
 
+/// Linux gathers SACKs for a twentieth of the round-trip time where that is less than its usual millisecond.
+fn sack_delay(rtt: &Rtt) -> Duration {
+    let (Rtt::Constant(shortest) | Rtt::Uniform(shortest, _)) = *rtt;
+    Duration::from_nanos(shortest.as_nanos() / 20)
+}
+
 fn receiver(group: &FlowGroup, route: &Route, payload: u32, ecn: EcnMode) -> ReceiverConfig {
     let usual = ReceiverConfig::default();
     let free = if route.forward.is_empty() { segments(UNHINDERED_WINDOW, payload) } else { usual.window };
     ReceiverConfig {
         ack_every: group.host.ack_every,
+        sack_delay: sack_delay(&route.rtt).min(usual.sack_delay),
         window: group.host.window.map_or(free, |window| segments(window, payload)),
         ecn,
         ..usual

@@ -9,7 +9,7 @@
 //! events in flight touches little memory, however long the wheel is.
 
 use crate::prefetch;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 use weir_units::{Duration, Time};
@@ -40,8 +40,59 @@ struct Due {
     node: NonZeroU32,
 }
 
+/// Events of which those that often lie far ahead have a small form.
+pub trait Compact: Copy {
+    /// The small form.
+    type Small: Copy;
+    /// The event in the small form, if it has one.
+    fn small(self) -> Option<Self::Small>;
+    /// The event of that form.
+    fn from_small(small: Self::Small) -> Self;
+}
+
+/// An event beyond the horizon. A small one gets a node when its tick comes, so that flows that do nothing but wait
+/// take no more room than they must.
+#[derive(Clone, Copy)]
+struct Far<S> {
+    time: Time,
+    rank: u64,
+    what: Beyond<S>,
+}
+
+#[derive(Clone, Copy)]
+enum Beyond<S> {
+    Small(S),
+    Node(NonZeroU32),
+}
+
+impl<E> PartialEq for Far<E> {
+    fn eq(&self, other: &Far<E>) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<E> Eq for Far<E> {}
+
+impl<E> PartialOrd for Far<E> {
+    fn partial_cmp(&self, other: &Far<E>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Far<E> {
+    /// The first to come is the greatest, as heaps give the greatest.
+    fn cmp(&self, other: &Far<E>) -> Ordering {
+        (other.time, other.rank).cmp(&(self.time, self.rank))
+    }
+}
+
+/// Room that is added when there is none: a quarter, as with many flows the array is large.
+fn more(len: usize) -> usize {
+    (len / 4).max(64)
+}
+
 /// Events in order of time, then of insertion.
-pub struct Wheel<E> {
+pub struct Wheel<E: Compact> {
     shift: u32,
     nodes: Vec<Node<E>>,
     free: Index,
@@ -56,11 +107,11 @@ pub struct Wheel<E> {
     upcoming: Option<u64>,
     /// A node of the first tick behind the batch whose memory has been asked for.
     walker: Index,
-    far: BinaryHeap<Reverse<(Time, u64, NonZeroU32)>>,
+    far: BinaryHeap<Far<E::Small>>,
     far_rank: u64,
 }
 
-impl<E: Copy> Wheel<E> {
+impl<E: Compact> Wheel<E> {
     /// An empty wheel for delays up to about `delay`; longer ones cost a heap operation.
     pub fn new(delay: Duration) -> Wheel<E> {
         let mut shift = SHIFT_MIN;
@@ -83,7 +134,7 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
-    /// Every event that waits, in no particular order.
+    /// Every event that waits, in no particular order; small ones that lie far ahead are left out.
     pub fn iter(&self) -> impl Iterator<Item = &E> {
         self.nodes.iter().filter_map(|node| node.event.as_ref())
     }
@@ -91,25 +142,38 @@ impl<E: Copy> Wheel<E> {
     /// Adds an event. Its time must not lie before that of the event taken last.
     #[inline]
     pub fn insert(&mut self, time: Time, event: E) {
-        let node = self.store(time, event);
         let at = time.as_nanos();
         if at < self.batch_end {
-            return self.insert_into_batch(time, node);
+            return self.insert_into_batch(time, event);
         }
         let tick = at >> self.shift;
         if tick - (self.batch_end >> self.shift) < SLOTS {
+            let node = self.store(time, event);
             let slot = (tick & MASK) as usize;
             self.nodes[node.get() as usize].next = self.heads[slot];
             self.heads[slot] = Some(node);
             self.occupied[slot / 64] |= 1 << (slot % 64);
         } else {
-            self.far.push(Reverse((time, self.far_rank, node)));
-            self.far_rank += 1;
+            self.insert_far(time, event);
         }
         let begin = tick << self.shift;
         self.upcoming = Some(self.upcoming.map_or(begin, |first| first.min(begin)));
     }
 
+    #[cold]
+    fn insert_far(&mut self, time: Time, event: E) {
+        if self.far.len() == self.far.capacity() {
+            self.far.reserve_exact(more(self.far.len()));
+        }
+        let what = match event.small() {
+            Some(small) => Beyond::Small(small),
+            None => Beyond::Node(self.store(time, event)),
+        };
+        self.far.push(Far { time, rank: self.far_rank, what });
+        self.far_rank += 1;
+    }
+
+    #[inline]
     fn store(&mut self, time: Time, event: E) -> NonZeroU32 {
         if let Some(index) = self.free {
             let node = &mut self.nodes[index.get() as usize];
@@ -117,12 +181,21 @@ impl<E: Copy> Wheel<E> {
             *node = Node { time, next: None, event: Some(event) };
             return index;
         }
+        self.store_in_new(Node { time, next: None, event: Some(event) })
+    }
+
+    #[cold]
+    fn store_in_new(&mut self, node: Node<E>) -> NonZeroU32 {
         let index = u32::try_from(self.nodes.len()).ok().and_then(NonZeroU32::new);
-        self.nodes.push(Node { time, next: None, event: Some(event) });
+        if self.nodes.len() == self.nodes.capacity() {
+            self.nodes.reserve_exact(more(self.nodes.len()));
+        }
+        self.nodes.push(node);
         index.expect("fewer than 2^32 events wait")
     }
 
-    fn insert_into_batch(&mut self, time: Time, node: NonZeroU32) {
+    fn insert_into_batch(&mut self, time: Time, event: E) {
+        let node = self.store(time, event);
         let mut at = self.batch.len();
         while at > self.cursor && self.batch[at - 1].time > time {
             at -= 1;
@@ -178,11 +251,15 @@ impl<E: Copy> Wheel<E> {
         self.cursor = 0;
         self.batch_end = begin + (1 << self.shift);
         // Those from the heap were inserted before any of the same time on the wheel.
-        while let Some(Reverse((time, _, node))) = self.far.peek().copied() {
+        while let Some(&Far { time, what, .. }) = self.far.peek() {
             if time.as_nanos() >= self.batch_end {
                 break;
             }
             self.far.pop();
+            let node = match what {
+                Beyond::Small(small) => self.store(time, E::from_small(small)),
+                Beyond::Node(node) => node,
+            };
             self.batch.push(Due { time, rank: self.batch.len() as u32, node });
         }
         self.load_slot((begin >> self.shift) & MASK);
@@ -211,7 +288,7 @@ impl<E: Copy> Wheel<E> {
     /// The beginning of the first tick behind the batch that has an event.
     fn first_after(&self) -> Option<u64> {
         let near = self.first_slot_after();
-        let far = self.far.peek().map(|Reverse((time, ..))| time.as_nanos() >> self.shift << self.shift);
+        let far = self.far.peek().map(|far| far.time.as_nanos() >> self.shift << self.shift);
         match (near, far) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -244,6 +321,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    /// Odd numbers have a small form.
+    impl Compact for u32 {
+        type Small = u16;
+
+        fn small(self) -> Option<u16> {
+            u16::try_from(self).ok().filter(|n| n % 2 == 1)
+        }
+
+        fn from_small(small: u16) -> u32 {
+            small.into()
+        }
+    }
 
     const ALWAYS: Time = Time::from_nanos(u64::MAX);
 
@@ -284,14 +374,14 @@ mod tests {
     #[test]
     fn steady_use_allocates_nothing_more() {
         let mut wheel = Wheel::new(Duration::from_millis(50));
-        for n in 0..1000 {
-            wheel.insert(Time::from_nanos(n * 10_000), n);
+        for n in 0..1000u32 {
+            wheel.insert(Time::from_nanos(u64::from(n) * 10_000), n);
         }
         let nodes = wheel.nodes.capacity();
         for _ in 0..100_000 {
             let time = wheel.peek(ALWAYS).expect("never empty");
             let n = wheel.pop().expect("peeked");
-            wheel.insert(time + Duration::from_micros(20_000 + n % 7), n);
+            wheel.insert(time + Duration::from_micros(20_000 + u64::from(n % 7)), n);
         }
         assert_eq!((wheel.nodes.capacity(), wheel.iter().count()), (nodes, 1000));
     }

@@ -54,9 +54,9 @@ fn steady(flows: &str) -> (u64, u64) {
 fn memory_is_asked_for_at_the_start_and_is_little() {
     let (calls, packets) = steady("[[flows]]\ncount = 20\nwindow = \"50kB\"\n");
     assert!(calls == 0 && packets > 300_000, "{calls} calls for {packets} packets");
-    // The repair of a loss takes memory and gives it back, so that idle flows need none for it.
+    // The memory for the repair of a loss is kept for the next one, until a flow is idle.
     let (calls, packets) = steady("[[flows]]\ncount = 20\n");
-    assert!(calls * 500 < packets, "{calls} calls for {packets} packets");
+    assert!(calls == 0 && packets > 300_000, "{calls} calls for {packets} packets");
 
     // Flows that have sent a little and wait, many against few.
     let idle = |count: u32| {
@@ -70,5 +70,5 @@ fn memory_is_asked_for_at_the_start_and_is_little() {
     };
     let each = (idle(8_192) - idle(1_024)) / (8_192 - 1_024);
     // About half of it is the transport of both ends, and a tenth the application.
-    assert!(each <= 1536, "{each} bytes for an idle flow");
+    assert!(each <= 1024, "{each} bytes for an idle flow");
 }

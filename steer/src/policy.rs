@@ -36,8 +36,9 @@ weir_aqm::params! {
         /// Memory of the average depth of the dips: the age at which a sample has lost 63 % of its weight
         /// (UTEMA of Menth and Hauser, section 3.2.4).
         memory_depth: Duration = Duration::from_secs(10), Duration::from_millis(1) => Duration::from_secs(3600);
-        /// Memory of the average arrival rate (TDRM-UTEMA-CPA of Menth and Hauser, section 6.1.6).
-        memory_rate: Duration = Duration::from_secs(10), Duration::from_millis(1) => Duration::from_secs(3600);
+        /// Memory of the average arrival rate (TDRM-UTEMA-CPA of Menth and Hauser, section 6.1.6). Nothing is lowered
+        /// before the average has forgotten an idle phase, so it must be shorter than the traffic's changes.
+        memory_rate: Duration = Duration::from_secs(4), Duration::from_millis(1) => Duration::from_secs(3600);
         /// Whether the variance of the depth is the estimate for a sample (n - 1) and not that of a
         /// population (n). The margin absorbs the difference.
         unbiased_variance: bool = false, false => true;
@@ -54,7 +55,7 @@ weir_aqm::params! {
         virtual_target: Duration = Duration::from_micros(200), Duration::from_micros(1) => Duration::from_secs(10);
         /// Share of the difference between aimed and measured rate by which the rate of the virtual queue
         /// moves (alpha of AQM Steering, Algorithms 3 and 4, where it is 2).
-        virtual_gain: f64 = 0.5, 0.01 => 10.0;
+        virtual_gain: f64 = 0.1, 0.01 => 10.0;
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;

@@ -87,7 +87,7 @@ pub struct ReceiverConfig {
     pub ack_every: u32,
     /// Segments that fit into its buffer. At least 1.
     pub window: u32,
-    /// How long an ACK may wait for its second segment.
+    /// How long an ACK may wait for its second segment. At most 4 s.
     pub delayed_ack: Duration,
     /// Segments that are acknowledged at once, at the start and after an idle time.
     pub quick_acks: u32,

@@ -16,6 +16,7 @@
 
 mod config;
 pub mod congestion;
+mod nanos;
 mod pacing;
 mod prr;
 mod ranges;
@@ -87,6 +88,6 @@ mod tests {
         assert!(size_of::<Segment>() <= 40);
         assert!(size_of::<Ack>() <= 80);
         let idle = size_of::<Sender>() + size_of::<Receiver>();
-        assert!(idle <= 768, "{idle}");
+        assert!(idle <= 700, "{idle}");
     }
 }

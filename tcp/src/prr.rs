@@ -8,9 +8,9 @@ pub struct Prr {
     /// Where the window goes.
     pub ssthresh: u32,
     /// Segments delivered since.
-    pub delivered: u64,
+    pub delivered: u32,
     /// Segments sent since.
-    pub out: u64,
+    pub out: u32,
 }
 
 impl Prr {
@@ -24,16 +24,17 @@ impl Prr {
     /// `safe` means that the ACK moved the left edge and showed no new loss: then the flight may grow by one
     /// more, as in slow start.
     pub fn on_delivered(&mut self, delivered: u32, in_flight: u32, safe: bool) -> u32 {
-        self.delivered += u64::from(delivered);
+        self.delivered = self.delivered.saturating_add(delivered);
         let quota = if in_flight > self.ssthresh {
-            let allowed = (u64::from(self.ssthresh) * self.delivered).div_ceil(u64::from(self.start));
-            allowed.saturating_sub(self.out)
+            let allowed = u64::from(self.ssthresh) * u64::from(self.delivered);
+            let allowed = allowed.div_ceil(u64::from(self.start));
+            allowed.saturating_sub(u64::from(self.out)) as u32
         } else {
-            let banked = self.delivered.saturating_sub(self.out).max(u64::from(delivered));
-            (banked + u64::from(safe)).min(u64::from(self.ssthresh - in_flight))
+            let banked = self.delivered.saturating_sub(self.out).max(delivered);
+            (banked + u32::from(safe)).min(self.ssthresh - in_flight)
         };
         // The first retransmission must leave, whatever the proportion says.
-        in_flight + quota.max(u64::from(self.out == 0)) as u32
+        in_flight + quota.max(u32::from(self.out == 0))
     }
 }
 
@@ -46,12 +47,12 @@ mod tests {
         // 100 in flight, one lost, 98 to come: the pipe falls by one per ACK, and 7 of 10 ACKs send.
         let mut prr = Prr::new(100, 70);
         let (mut pipe, mut sent) = (99u32, 0);
-        for acks in 1..=80u64 {
+        for acks in 1..=80u32 {
             pipe -= 1;
             let cwnd = prr.on_delivered(1, pipe, false);
             let quota = cwnd.saturating_sub(pipe);
             pipe += quota;
-            sent += u64::from(quota);
+            sent += quota;
             prr.out = sent;
             assert_eq!(sent, (acks * 70).div_ceil(100).max(1), "{acks}");
         }

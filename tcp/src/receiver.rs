@@ -1,19 +1,20 @@
 //! The receiver: what arrived, and when to say so.
 
 use crate::config::{EcnMode, ReceiverConfig};
+use crate::nanos::OptionNanos;
 use crate::ranges::{Range, RangeSet};
 use crate::{Ack, Segment};
 use std::collections::BTreeMap;
 use weir_units::{Duration, Ecn, Time};
 
 /// Duplicate ACKs that are sent at once before Linux begins to gather them.
-const DUP_THRESH: u32 = 3;
+const DUP_THRESH: u8 = 3;
 /// Most segments out of order that one ACK is late for (`tcp_comp_sack_nr`).
-const GATHERED_MAX: u32 = 44;
+const GATHERED_MAX: u8 = 44;
 /// After a pause this long, the sender may be in slow start again: Linux takes its timeout.
 const QUICK_AFTER: Duration = Duration::from_millis(240);
 /// Segments acknowledged at once after a CE mark under classic ECN.
-const QUICK_AFTER_CE: u32 = 2;
+const QUICK_AFTER_CE: u16 = 2;
 
 /// What arrived out of order.
 #[derive(Clone, Debug, Default)]
@@ -54,34 +55,40 @@ pub struct Receiver {
     /// First segment that has not arrived.
     next: u64,
     bytes: u64,
-    /// What arrived out of order and waits; kept apart so that a flow in order is small.
+    /// What arrived out of order; kept apart so that a flow in order is small, and kept when all holes are filled
+    /// until a pause, so that the next loss allocates nothing.
     beyond: Option<Box<Beyond>>,
     window: u32,
     ack_every: u32,
     unacked: u32,
-    quick: u32,
-    quick_acks: u32,
-    duplicates: u32,
-    gathered: u32,
     number: u32,
     ce: u32,
-    delayed_ack: Duration,
-    sack_delay: Duration,
-    due: Option<Time>,
+    /// In nanoseconds, as is the next.
+    delayed_ack: u32,
+    sack_delay: u32,
+    due: OptionNanos,
     echo: Time,
     last_arrival: Time,
     newest: Time,
     /// `next` of the last ACK.
     acked: u64,
+    repeated: u32,
+    quick: u16,
+    quick_acks: u16,
+    duplicates: u8,
+    gathered: u8,
+    /// Whether something waits in `beyond`.
+    has_gap: bool,
     ecn: EcnMode,
     ece: bool,
     spin: bool,
-    repeated: u64,
 }
 
 impl Receiver {
     /// A receiver at the start of a flow.
     pub fn new(config: &ReceiverConfig, now: Time) -> Receiver {
+        let quick_acks = u16::try_from(config.quick_acks).unwrap_or(u16::MAX);
+        let nanos = |d: Duration| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX);
         Receiver {
             next: 0,
             bytes: 0,
@@ -89,15 +96,16 @@ impl Receiver {
             window: config.window.max(1),
             ack_every: config.ack_every.max(1),
             unacked: 0,
-            quick: config.quick_acks,
-            quick_acks: config.quick_acks,
+            quick: quick_acks,
+            quick_acks,
+            has_gap: false,
             duplicates: 0,
             gathered: 0,
             number: 0,
             ce: 0,
-            delayed_ack: config.delayed_ack,
-            sack_delay: config.sack_delay,
-            due: None,
+            delayed_ack: nanos(config.delayed_ack),
+            sack_delay: nanos(config.sack_delay),
+            due: OptionNanos::NONE,
             echo: now,
             last_arrival: now,
             newest: now,
@@ -118,7 +126,7 @@ impl Receiver {
         if s.seq <= self.acked && s.sent >= self.echo {
             self.echo = s.sent;
         }
-        if s.seq != self.next || self.beyond.is_some() {
+        if s.seq != self.next || self.has_gap {
             return self.on_disorder(now, s, at_once);
         }
         let early = if self.ecn == EcnMode::Dctcp { self.ack_before_change(s) } else { None };
@@ -126,14 +134,14 @@ impl Receiver {
         self.bytes += u64::from(s.payload);
         self.unacked += 1;
         if early.is_some() {
-            self.due = Some(now + self.delayed_ack);
+            self.due = self.after_delay(now);
             return early;
         }
         if self.unacked >= self.ack_every || self.quick > 0 || at_once {
             return Some(self.ack());
         }
         if self.due.is_none() {
-            self.due = Some(now + self.delayed_ack);
+            self.due = self.after_delay(now);
         }
         None
     }
@@ -147,6 +155,7 @@ impl Receiver {
         }
         if now.since(self.last_arrival) > QUICK_AFTER {
             self.quick = self.quick_acks;
+            self.release();
         }
         self.last_arrival = now;
         if self.ecn == EcnMode::Off {
@@ -190,15 +199,15 @@ impl Receiver {
         let gathers = new
             && self.next == before
             && self.duplicates > DUP_THRESH
-            && self.sack_delay > Duration::ZERO
+            && self.sack_delay > 0
             && self.gathered < GATHERED_MAX
             && !at_once;
         if !gathers {
             return Some(self.ack());
         }
         self.gathered += 1;
-        let due = now + self.sack_delay;
-        self.due = Some(self.due.map_or(due, |d| d.min(due)));
+        let due = now + Duration::from_nanos(self.sack_delay.into());
+        self.due = OptionNanos::at(self.due.time().map_or(due, |d| d.min(due)));
         None
     }
 
@@ -219,8 +228,11 @@ impl Receiver {
         if s.seq < self.next || s.seq - self.next >= u64::from(self.window) {
             return false;
         }
-        let beyond =
-            self.beyond.get_or_insert_with(|| Box::new(Beyond { unit: s.payload, ..Beyond::default() }));
+        let beyond = self.beyond.get_or_insert_default();
+        if !self.has_gap {
+            beyond.unit = s.payload;
+            beyond.recent = [(0, 0); 3];
+        }
         let mut new = false;
         let range = beyond.ranges.insert((s.seq, s.seq + 1), |_| new = true);
         if new && s.payload != beyond.unit {
@@ -231,27 +243,37 @@ impl Receiver {
             self.next = range.1;
         }
         beyond.remember(range, self.next);
-        if beyond.ranges.is_empty() {
-            self.beyond = None;
-        }
+        self.has_gap = !beyond.ranges.is_empty();
         new
     }
 
     /// When [`Receiver::on_timeout`] has to be called for a delayed ACK. Like the sender's, it moves.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        self.due
+        self.due.time()
     }
 
     /// Sends the delayed ACK, if it is due.
     pub fn on_timeout(&mut self, now: Time) -> Option<Ack> {
-        self.due.filter(|due| *due <= now)?;
+        self.due.time().filter(|due| *due <= now)?;
+        self.release();
         Some(self.ack())
+    }
+
+    fn after_delay(&self, now: Time) -> OptionNanos {
+        OptionNanos::at(now + Duration::from_nanos(self.delayed_ack.into()))
+    }
+
+    /// A pause: gives back what waits for the next loss, if nothing is missing.
+    fn release(&mut self) {
+        if !self.has_gap {
+            self.beyond = None;
+        }
     }
 
     #[inline]
     fn ack(&mut self) -> Ack {
-        self.due = None;
+        self.due = OptionNanos::NONE;
         self.unacked = 0;
         self.gathered = 0;
         self.quick = self.quick.saturating_sub(1);
@@ -259,7 +281,10 @@ impl Receiver {
         self.number = self.number.wrapping_add(1);
         Ack {
             next: self.next,
-            sacks: self.beyond.as_ref().map_or([(0, 0); 3], |b| b.recent),
+            sacks: match &self.beyond {
+                Some(beyond) if self.has_gap => beyond.recent,
+                _ => [(0, 0); 3],
+            },
             echo: self.echo,
             window: self.window,
             ce: self.ce,
@@ -281,7 +306,7 @@ impl Receiver {
 
     /// Segments that had arrived before.
     pub fn repeated(&self) -> u64 {
-        self.repeated
+        self.repeated.into()
     }
 
     /// Segments that arrived with a congestion mark, modulo 2^32; zero without ECN.

@@ -1,5 +1,6 @@
 //! The estimate of the round-trip time and of the retransmission timeout (RFC 6298, as Linux refines it).
 
+use crate::nanos::OptionNanos;
 use weir_units::{Duration, Time};
 
 /// RFC 6298 with three differences of Linux: the deviation grows by an eighth only when a *short* RTT is far
@@ -17,7 +18,7 @@ pub struct RttEstimator {
     margin: u64,
     floor: u64,
     round_end: u64,
-    min: Option<Duration>,
+    min: OptionNanos,
     min_at: Time,
 }
 
@@ -40,7 +41,7 @@ impl RttEstimator {
             margin: 0,
             floor: floor.as_nanos(),
             round_end: 0,
-            min: None,
+            min: OptionNanos::NONE,
             min_at: Time::ZERO,
         }
     }
@@ -80,10 +81,10 @@ impl RttEstimator {
     /// Takes a sample for the smallest RTT, which may be finer than those for the timeout.
     #[inline]
     pub fn sample_min(&mut self, now: Time, rtt: Duration) {
-        match self.min {
+        match self.min.duration() {
             Some(min) if min < rtt && now.since(self.min_at) <= MIN_RTT_WINDOW => {}
             _ => {
-                self.min = Some(rtt);
+                self.min = OptionNanos::lasting(rtt);
                 self.min_at = now;
             }
         }
@@ -103,7 +104,7 @@ impl RttEstimator {
     /// The smallest RTT of the last five minutes.
     #[inline]
     pub fn min(&self) -> Option<Duration> {
-        self.min
+        self.min.duration()
     }
 
     /// The retransmission timeout before any back-off.

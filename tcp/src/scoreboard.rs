@@ -4,6 +4,7 @@
 //! originals leave in order of their numbers, so the search for lost ones is a pointer that only moves
 //! forward; retransmissions wait in a queue in order of time; SACK blocks are compared with the ranges known.
 
+use crate::nanos::OptionNanos;
 use crate::ranges::{Range, RangeSet};
 use crate::ring::Ring;
 use std::cmp::Reverse;
@@ -33,11 +34,11 @@ pub(crate) struct Delivered {
     /// Of these, by SACK.
     pub sacked: u32,
     /// Transmission of the first and of the last acknowledged segment that was sent only once.
-    pub first_sent: Option<Time>,
-    pub last_sent: Option<Time>,
+    pub first_sent: OptionNanos,
+    pub last_sent: OptionNanos,
     /// Transmission of the first and last segment SACKed that was sent only once.
-    pub sack_first: Option<Time>,
-    pub sack_last: Option<Time>,
+    pub sack_first: OptionNanos,
+    pub sack_last: OptionNanos,
     /// The segment delivered that was sent last, and its number.
     pub newest: Option<(Time, u64)>,
     /// Whether segments below `original_below` that were sent only once were delivered.
@@ -55,10 +56,10 @@ impl Delivered {
         Delivered {
             count: 0,
             sacked: 0,
-            first_sent: None,
-            last_sent: None,
-            sack_first: None,
-            sack_last: None,
+            first_sent: OptionNanos::NONE,
+            last_sent: OptionNanos::NONE,
+            sack_first: OptionNanos::NONE,
+            sack_last: OptionNanos::NONE,
             newest: None,
             original: false,
             reordered: None,
@@ -104,8 +105,6 @@ pub(crate) struct Scoreboard {
     /// Next new segment.
     pub nxt: u64,
     records: Ring<Record>,
-    /// Boxed, so that a flow without losses is small.
-    sacked: Option<Box<RangeSet>>,
     pub sacked_out: u32,
     pub lost_out: u32,
     pub retrans_out: u32,
@@ -113,16 +112,19 @@ pub(crate) struct Scoreboard {
     pub pending: u32,
     /// Segments taken for lost since the start.
     pub lost_total: u64,
-    /// Below this no segment that was sent once is neither delivered nor lost.
-    searched: u64,
-    /// Below this, what is pending is in `lost_again`.
-    resent: u64,
-    /// What only repairs need; kept apart so that a flow without losses is small.
+    /// What only repairs need; kept apart so that a flow without losses is small, and kept until everything is
+    /// acknowledged, so that the next loss allocates nothing.
     repair: Option<Box<Repair>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Repair {
+    /// What arrived above `una`.
+    sacked: RangeSet,
+    /// Below this no segment that was sent once is neither delivered nor lost.
+    searched: u64,
+    /// Below this, what is pending is in `lost_again`.
+    resent: u64,
     /// In order of time; entries of what has become of otherwise are skipped.
     retransmissions: VecDeque<(u64, Time)>,
     /// Pending segments below `resent`.
@@ -135,14 +137,11 @@ impl Scoreboard {
             una: 0,
             nxt: 0,
             records: Ring::new(),
-            sacked: None,
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
             pending: 0,
             lost_total: 0,
-            searched: 0,
-            resent: 0,
             repair: None,
         }
     }
@@ -161,7 +160,7 @@ impl Scoreboard {
 
     /// One past the highest segment SACKed.
     pub fn highest_sacked(&self) -> u64 {
-        self.sacked.as_ref().and_then(|s| s.end()).unwrap_or(self.una)
+        self.repair.as_ref().and_then(|r| r.sacked.end()).unwrap_or(self.una)
     }
 
     /// When segment `seq`, which is not acknowledged, was last sent.
@@ -204,8 +203,8 @@ impl Scoreboard {
         repair.retransmissions.push_back((seq, now));
         if repair.lost_again.peek() == Some(&Reverse(seq)) {
             repair.lost_again.pop();
-        } else if seq == self.resent {
-            self.resent += 1;
+        } else if seq == repair.resent {
+            repair.resent += 1;
         }
     }
 
@@ -220,12 +219,17 @@ impl Scoreboard {
             }
             self.repair.as_mut().and_then(|r| r.lost_again.pop());
         }
-        self.resent = self.resent.max(self.una);
-        while !self.is_pending(self.resent) {
-            self.resent += 1;
-            assert!(self.resent < self.nxt, "{} lost segments are not found", self.pending);
+        let mut seq = self.resent().max(self.una);
+        while !self.is_pending(seq) {
+            seq += 1;
+            assert!(seq < self.nxt, "{} lost segments are not found", self.pending);
         }
-        Some(self.resent)
+        self.repair.get_or_insert_default().resent = seq;
+        Some(seq)
+    }
+
+    fn resent(&self) -> u64 {
+        self.repair.as_ref().map_or(0, |r| r.resent)
     }
 
     fn is_pending(&self, seq: u64) -> bool {
@@ -250,8 +254,8 @@ impl Scoreboard {
         d.count += (next - self.una) as u32;
         d.original = self.una < d.original_below;
         if last.flags & EVER == 0 {
-            d.first_sent = Some(self.records.get(self.una).sent);
-            d.last_sent = Some(last.sent);
+            d.first_sent = OptionNanos::at(self.records.get(self.una).sent);
+            d.last_sent = OptionNanos::at(last.sent);
             d.newest = Some((last.sent, next - 1));
         }
         each(next - 1, last.sent);
@@ -269,12 +273,12 @@ impl Scoreboard {
             d.add(seq, &record, highest);
             each(seq, record.sent);
             if record.flags & EVER == 0 {
-                d.first_sent = d.first_sent.or(Some(record.sent));
-                d.last_sent = Some(record.sent);
+                d.first_sent = d.first_sent.or(OptionNanos::at(record.sent));
+                d.last_sent = OptionNanos::at(record.sent);
             }
         }
-        if let Some(sacked) = &mut self.sacked {
-            sacked.remove_below(next);
+        if let Some(repair) = &mut self.repair {
+            repair.sacked.remove_below(next);
         }
     }
 
@@ -299,13 +303,13 @@ impl Scoreboard {
         }
         let highest = self.highest_sacked();
         // The ranges are taken out while the records they speak of are changed.
-        let mut ranges = self.sacked.take().unwrap_or_default();
-        ranges.insert(block, |(start, end)| {
+        let mut repair = self.repair.take().unwrap_or_default();
+        repair.sacked.insert(block, |(start, end)| {
             for seq in start..end {
                 self.sack_one(seq, highest, d, &mut each);
             }
         });
-        self.sacked = Some(ranges);
+        self.repair = Some(repair);
     }
 
     fn sack_one(&mut self, seq: u64, highest: u64, d: &mut Delivered, each: &mut impl FnMut(u64, Time)) {
@@ -315,8 +319,8 @@ impl Scoreboard {
         d.sacked += 1;
         each(seq, record.sent);
         if record.flags & EVER == 0 {
-            d.sack_first = d.sack_first.or(Some(record.sent));
-            d.sack_last = Some(record.sent);
+            d.sack_first = d.sack_first.or(OptionNanos::at(record.sent));
+            d.sack_last = OptionNanos::at(record.sent);
         }
         self.records.get_mut(seq).flags = SACKED | (record.flags & EVER);
         self.sacked_out += 1;
@@ -334,8 +338,8 @@ impl Scoreboard {
         self.retrans_out -= u32::from(flags & RETRANS != 0);
         self.pending += 1;
         self.lost_total += 1;
-        if seq < self.resent {
-            self.repair.get_or_insert_default().lost_again.push(Reverse(seq));
+        if let Some(repair) = self.repair.as_mut().filter(|r| seq < r.resent) {
+            repair.lost_again.push(Reverse(seq));
         }
     }
 
@@ -343,20 +347,24 @@ impl Scoreboard {
     /// `wait` ago (RFC 8985 section 6.2).
     pub fn detect(&mut self, newest: (Time, u64), now: Time, wait: Duration) -> Detection {
         let mut found = Detection { retransmission: false, waiting: false };
-        self.searched = self.searched.max(self.una);
-        while self.searched < self.nxt {
-            let record = self.records.get(self.searched);
+        let mut seq = self.repair.as_ref().map_or(0, |r| r.searched).max(self.una);
+        while seq < self.nxt {
+            let record = self.records.get(seq);
             if record.flags == 0 {
-                if (record.sent, self.searched) >= newest {
+                if (record.sent, seq) >= newest {
                     break;
                 }
                 if record.sent + wait > now {
                     found.waiting = true;
                     break;
                 }
-                self.mark_lost(self.searched);
+                self.mark_lost(seq);
             }
-            self.searched += 1;
+            seq += 1;
+        }
+        // Where no repair is under way, the search may as well begin with the head again.
+        if let Some(repair) = &mut self.repair {
+            repair.searched = seq;
         }
         self.detect_again(newest, now, wait, &mut found);
         found
@@ -390,10 +398,7 @@ impl Scoreboard {
 
     /// A timeout: takes the head and everything sent at least `wait` ago for lost.
     pub fn mark_all_lost(&mut self, now: Time, wait: Duration) {
-        if let Some(repair) = &mut self.repair {
-            repair.lost_again.clear();
-        }
-        self.resent = self.una;
+        self.restart_search(self.una);
         let mut searched = None;
         for seq in self.una..self.nxt {
             let record = self.records.get(seq);
@@ -403,7 +408,16 @@ impl Scoreboard {
                 searched = searched.or(Some(seq));
             }
         }
-        self.searched = searched.unwrap_or(self.nxt);
+        self.repair.get_or_insert_default().searched = searched.unwrap_or(self.nxt);
+    }
+
+    /// Looks for lost and for pending segments from `seq` on again.
+    fn restart_search(&mut self, seq: u64) {
+        if let Some(repair) = &mut self.repair {
+            repair.lost_again.clear();
+            repair.searched = seq;
+            repair.resent = seq;
+        }
     }
 
     /// What was taken for lost is only late.
@@ -413,18 +427,13 @@ impl Scoreboard {
         }
         self.lost_out = 0;
         self.pending = 0;
-        if let Some(repair) = &mut self.repair {
-            repair.lost_again.clear();
-        }
-        self.searched = self.una;
-        self.resent = self.una;
+        self.restart_search(self.una);
     }
 
     /// Gives memory back; nothing may be outstanding.
     pub fn release(&mut self) {
         assert_eq!(self.una, self.nxt, "a scoreboard in use was released");
         self.records.release();
-        self.sacked = None;
         self.repair = None;
     }
 }

@@ -53,6 +53,15 @@ struct Undo {
     retransmitted: Option<Time>,
 }
 
+/// What only a reduction needs; kept apart so that a flow without any is small, and kept until everything is
+/// acknowledged, so that the next one allocates nothing.
+#[derive(Clone, Debug, Default)]
+struct Episode {
+    prr: Prr,
+    /// What stood before, where that may be taken back.
+    undo: Option<Undo>,
+}
+
 /// The sending end of a flow. See the [crate's documentation](crate) for how to drive it.
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -89,15 +98,15 @@ pub struct Sender {
     limit_end: u64,
     rtt: RttEstimator,
     rack: Rack,
-    prr: Prr,
     high_seq: u64,
     dup_acks: u32,
     /// Segments beyond the window that the first duplicate ACKs allow without SACK (RFC 3042).
     limited_transmit: u32,
     probe: Option<Probe>,
-    undo: Option<Box<Undo>>,
+    /// Of the reduction under way or the last one.
+    episode: Option<Box<Episode>>,
     timer: Option<Timer>,
-    backoff: u32,
+    backoff: u8,
     pacer: Pacer,
     last_sent: Time,
     rates: Option<Box<RateSampler>>,
@@ -146,11 +155,10 @@ impl Sender {
             limit_end: 0,
             rtt: RttEstimator::new(config.rto_min),
             rack: Rack::default(),
-            prr: Prr::default(),
             high_seq: 0,
             dup_acks: 0,
             probe: None,
-            undo: None,
+            episode: None,
             timer: None,
             backoff: 0,
             pacer: Pacer::new(paced, now),
@@ -237,8 +245,10 @@ impl Sender {
         self.last_sent = now;
         self.burst_left = self.burst_left.saturating_sub(1);
         self.pacer.on_sent(now);
-        if self.state >= State::Cwr {
-            self.prr.out += 1;
+        if self.state >= State::Cwr
+            && let Some(episode) = &mut self.episode
+        {
+            episode.prr.out += 1;
         }
         if let Some(rates) = &mut self.rates {
             rates.on_sent(now, self.board.una, seq, nothing_in_flight);
@@ -259,7 +269,7 @@ impl Sender {
     fn emit_again(&mut self, now: Time, seq: u64) -> Segment {
         self.board.send_again(now, seq);
         self.totals.retransmits += 1;
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self.episode.as_mut().and_then(|e| e.undo.as_mut()) {
             undo.retransmitted = undo.retransmitted.or(Some(now));
         }
         self.account_sent(now, seq, false);
@@ -362,7 +372,7 @@ impl Sender {
     fn reduce(&mut self, cause: Cause) {
         let ssthresh = self.control.ssthresh(&self.window, cause).max(congestion::CWND_MIN);
         self.totals.reductions += 1;
-        self.prr = Prr::new(self.window.cwnd, ssthresh);
+        self.episode.get_or_insert_default().prr = Prr::new(self.window.cwnd, ssthresh);
         if !self.control.owns_window() {
             self.window.ssthresh = Some(ssthresh);
         }

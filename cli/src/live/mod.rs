@@ -5,10 +5,11 @@ mod draw;
 mod screen;
 mod words;
 
+pub use crate::interrupt::interrupted;
 use crate::output::Output;
 use board::{Board, Sum};
 use screen::Screen;
-use std::sync::atomic::{AtomicBool, Ordering};
+pub use screen::restore;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_scenario::result::{LinkSample, SteeringEvent};
 
@@ -117,23 +118,6 @@ impl Drop for View {
 /// The board has no invariants that a panic could break.
 fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A flag that is set by Ctrl-C and by a request to end; a second one ends the program at once.
-pub fn interrupted() -> Arc<AtomicBool> {
-    static FLAG: std::sync::OnceLock<Arc<AtomicBool>> = std::sync::OnceLock::new();
-    FLAG.get_or_init(|| {
-        let flag = Arc::new(AtomicBool::new(false));
-        let set = flag.clone();
-        let _ = ctrlc::set_handler(move || {
-            if set.swap(true, Ordering::Relaxed) {
-                screen::restore();
-                std::process::exit(i32::from(crate::output::INTERRUPTED));
-            }
-        });
-        flag
-    })
-    .clone()
 }
 
 #[cfg(test)]

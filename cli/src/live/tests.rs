@@ -6,6 +6,7 @@ use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::symbols::Marker;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 fn about() -> About {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_scenario::{Document, RunConfig, Scenario};
 
-/// Validate a scenario (for `weir lab`) or a configuration (for `weir run`). All problems are told at once,
-/// each with its line and remedy.
+/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run`). All problems are told
+/// at once, each with its line and remedy.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The file.

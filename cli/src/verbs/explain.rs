@@ -1,12 +1,13 @@
 //! `weir explain`: one algorithm, or the policy, from its declaration.
 
 use crate::output::{Done, Failure, Output};
+use crate::verbs::list::Congestion;
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
 
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
-/// steered. `weir explain policy` explains the policy of steering, and `weir explain steering` how the set
+/// steered. It also takes the congestion controls of the simulator. `weir explain policy` explains the policy of steering, and `weir explain steering` how the set
 /// point moves and what each rule in a trace means.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -122,6 +123,22 @@ fn steering(output: &Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A congestion control of the transport models, which are nothing that can be set.
+fn congestion(name: &str, output: &Output) -> Done {
+    let all = weir_tcp::congestion::describe();
+    let Some(found) = all.iter().find(|c| c.0 == name).map(Congestion::from) else {
+        let known = [weir_aqm::names(), weir_tcp::congestion::names()].concat().join(", ");
+        let problem = format!("there is no algorithm `{name}`: name one of {known}, {POLICY}, {STEERING}");
+        return Err(Failure::Input(problem));
+    };
+    output.result(&found, || {
+        let use_it = "a congestion control of the simulator: `congestion` of [[flows]]";
+        let summary = wrap(found.summary, 90, "  ");
+        format!("{}: {use_it}\n\n  {summary}\n\n  source     {}", found.name, found.source)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
 fn entry(name: &str, text: &str) -> String {
     format!("  {name:12} {}\n", wrap(text, 80, "               "))
 }
@@ -167,12 +184,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let explanation = match arguments.name.as_str() {
         STEERING => return steering(output),
         POLICY => policy(),
-        name => weir_aqm::visit(name, Explain).ok_or_else(|| {
-            let known = weir_aqm::names().join(", ");
-            Failure::input(format!(
-                "there is no algorithm `{name}`: name one of {known}, {POLICY}, {STEERING}"
-            ))
-        })?,
+        name => match weir_aqm::visit(name, Explain) {
+            Some(explanation) => explanation,
+            None => return congestion(name, output),
+        },
     };
     output.result(&explanation, || show(&explanation));
     Ok(ExitCode::SUCCESS)

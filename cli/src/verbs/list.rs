@@ -1,11 +1,12 @@
-//! `weir list`: the algorithms.
+//! `weir list`: the algorithms, and the congestion controls of the simulator.
 
 use crate::output::{Done, Output};
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, Visitor};
 
-/// List the algorithms, one line each. `weir explain NAME` tells more of one.
+/// List the algorithms, one line each, and the congestion controls of the simulator. `weir explain NAME` tells
+/// more of one.
 #[derive(clap::Args)]
 pub struct Arguments {}
 
@@ -16,6 +17,23 @@ struct Entry {
     source: &'static str,
     setpoint: Option<&'static str>,
     steerable: bool,
+}
+
+/// A congestion control of the transport models.
+#[derive(Serialize)]
+pub struct Congestion {
+    /// Its name in scenario files.
+    pub name: &'static str,
+    /// What it is.
+    pub summary: &'static str,
+    /// Where it is defined.
+    pub source: &'static str,
+}
+
+impl From<&(&'static str, &'static str, &'static str)> for Congestion {
+    fn from((name, summary, source): &(&'static str, &'static str, &'static str)) -> Congestion {
+        Congestion { name, summary, source }
+    }
 }
 
 #[derive(Clone)]
@@ -38,13 +56,18 @@ impl Visitor for Describe {
 pub fn main(_: Arguments, output: &Output) -> Done {
     let mut entries = Vec::new();
     weir_aqm::visit_all(Describe, |entry| entries.push(entry));
-    output.result(&serde_json::json!({ "algorithms": entries }), || {
+    let congestion: Vec<Congestion> = weir_tcp::congestion::describe().iter().map(Congestion::from).collect();
+    output.result(&serde_json::json!({ "algorithms": entries, "congestion": congestion }), || {
         let width = entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
         let line = |e: &Entry| {
             let steer = if e.steerable { "steerable" } else { "" };
             format!("{:width$}  {steer:9}  {}\n", e.name, e.summary)
         };
-        entries.iter().map(line).collect()
+        let mut text: String = entries.iter().map(line).collect();
+        text.push_str("\nCongestion controls of the simulator, for `congestion` of [[flows]]:\n");
+        let line = |c: &Congestion| format!("{:width$}  {:9}  {}\n", c.name, "", c.summary);
+        text.extend(congestion.iter().map(line));
+        text
     });
     Ok(ExitCode::SUCCESS)
 }

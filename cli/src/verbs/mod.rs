@@ -1,9 +1,17 @@
 //! One file for each verb.
 
 pub mod check;
+#[cfg(feature = "live")]
+pub mod compare;
+#[cfg(feature = "live")]
 pub mod doctor;
 pub mod explain;
+#[cfg(feature = "live")]
 pub mod lab;
 pub mod list;
+#[cfg(feature = "live")]
 pub mod reproduce;
+#[cfg(feature = "live")]
 pub mod run;
+pub mod sim;
+pub mod sweep;

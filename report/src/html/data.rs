@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Page;
+use super::figures::{self, FigureData};
 use crate::downsample::keep_extremes;
 use crate::number::{drawable, rounded};
 use crate::panels::{LinkView, Panel, Series};
@@ -11,8 +12,9 @@ use crate::panels::{LinkView, Panel, Series};
 pub(super) const MAX_POINTS: usize = 4000;
 
 #[derive(Serialize)]
-struct Data {
+struct Data<'a> {
     charts: Vec<Chart>,
+    figures: Vec<FigureData<'a>>,
 }
 
 #[derive(Serialize)]
@@ -64,7 +66,9 @@ struct Event {
 pub(super) fn of_page(page: &Page) -> String {
     let charts = page.runs.iter().flat_map(|run| run.links()).map(|view| chart(&view)).collect();
     // The structures above have neither maps nor failing parts; an empty page is still a page.
-    serde_json::to_string(&Data { charts }).unwrap_or_else(|_| r#"{"charts":[]}"#.to_string())
+    let figures = page.figures.iter().map(figures::data).collect();
+    serde_json::to_string(&Data { charts, figures })
+        .unwrap_or_else(|_| r#"{"charts":[],"figures":[]}"#.to_string())
 }
 
 fn chart(view: &LinkView) -> Chart {

@@ -4,14 +4,19 @@
 //! its own inline style and script only.
 
 mod data;
+mod figures;
 
 use std::fmt::Write;
 
 use weir_scenario::result::{Claim, FlowSummary, HostJitter, LinkSummary, Recording, SteeringEvent};
 
+use crate::chart::{Plot, TimeSeriesOptions, time_series};
 use crate::escape::{json_in_script, xml};
 use crate::number::{fixed, significant};
 use crate::panels::{LinkView, Policy, rate_text};
+use crate::svg::inline;
+
+pub use figures::Beside;
 
 /// What a page shows.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +29,10 @@ pub struct Page<'a> {
     pub claims: &'a [Claim],
     /// What a reader should know, one paragraph each.
     pub notes: &'a [String],
+    /// Figures over all runs.
+    pub figures: &'a [Plot],
+    /// Numbers of a paper beside those measured here.
+    pub beside: &'a [Beside],
 }
 
 /// One run of a page.
@@ -42,6 +51,7 @@ pub const MAX_EVENT_ROWS: usize = 500;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const FIGURES_SCRIPT: &str = include_str!("figures.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The whole page as HTML text.
@@ -51,16 +61,21 @@ pub fn page(page: &Page) -> String {
     push(&mut out, format_args!("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"));
     push(&mut out, format_args!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">"));
     push(&mut out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    push(&mut out, format_args!("<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>"));
+    push(&mut out, format_args!("<title>{title}</title>\n<style>\n{STYLE}{}</style>", crate::svg::STYLE));
+    push(&mut out, "</head>\n<body>\n<main>");
     push(&mut out, format_args!("<h1>{title}</h1>"));
     push_notes(&mut out, page);
-    push_results(&mut out, &page.runs);
     push_claims(&mut out, page.claims);
-    push_charts(&mut out, page);
+    figures::push_figures(&mut out, page.figures);
+    figures::push_beside(&mut out, page.beside);
+    if !page.runs.is_empty() {
+        push_results(&mut out, &page.runs);
+        push_charts(&mut out, page);
+    }
     push(&mut out, "</main>");
     let json = json_in_script(&data::of_page(page));
     push(&mut out, format_args!("<script type=\"application/json\" id=\"data\">{json}</script>"));
-    push(&mut out, format_args!("<script>\n{SCRIPT}</script>\n</body>\n</html>"));
+    push(&mut out, format_args!("<script>\n{SCRIPT}{FIGURES_SCRIPT}</script>\n</body>\n</html>"));
     out
 }
 
@@ -202,7 +217,7 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
 
 fn push_charts(out: &mut String, page: &Page) {
     push(out, "<h2>Over time</h2>");
-    push(out, "<noscript><p class=\"warning\">The charts need JavaScript; the tables do not.</p></noscript>");
+    push(out, "<noscript><p class=\"warning\">Without JavaScript the charts stand still.</p></noscript>");
     push(
         out,
         "<p class=\"controls\"><label><input type=\"checkbox\" id=\"linked\" checked> same time range in all charts\
@@ -222,16 +237,24 @@ fn push_charts(out: &mut String, page: &Page) {
     }
     let mut chart = 0;
     for run in &page.runs {
-        for view in run.links() {
+        for (chart_of_run, view) in run.links().enumerate() {
             push(out, format_args!("<section id=\"chart{chart}\"><h3>{}</h3>", xml(run.name())));
             push(out, format_args!("<p class=\"sub\">{}</p>", xml(&view.subtitle())));
             push(out, format_args!("<div class=\"chart\" data-chart=\"{chart}\"></div>"));
+            push_still(out, &view, chart_of_run);
             push_events(out, &view, chart);
             push(out, "</section>");
             chart += 1;
         }
         push_run_details(out, run);
     }
+}
+
+/// The chart as a picture, for browsers that run no programs.
+fn push_still(out: &mut String, view: &LinkView, link: usize) {
+    let options = TimeSeriesOptions { policy: view.policy, ..TimeSeriesOptions::default() };
+    let still = inline(&time_series(view.recording, link, &options));
+    push(out, format_args!("<noscript>\n{still}</noscript>"));
 }
 
 fn push_events(out: &mut String, view: &LinkView, chart: usize) {

@@ -314,7 +314,7 @@
     build(charts[Number(element.dataset.chart)], element);
   }
   const drawAll = () => charts.forEach(draw);
-  zero.addEventListener("change", drawAll);
+  if (zero) zero.addEventListener("change", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   for (const link of document.querySelectorAll("a[data-time]")) {
     link.addEventListener("click", () => {

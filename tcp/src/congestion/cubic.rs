@@ -9,6 +9,7 @@
 //! second. It is at least 2, so that the window grows by no more than half per round trip.
 
 use super::hystart::HyStart;
+use crate::nanos::OptionNanos;
 use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window};
 use weir_units::{Duration, Time};
 
@@ -23,7 +24,7 @@ const CUBE_SHIFT: u32 = 40;
 const FRIENDLY_EIGHTHS: u64 = 15;
 /// A tick of Linux's clock at HZ = 250, as Debian and others build it.
 const JIFFY: Duration = Duration::from_millis(4);
-const JIFFIES_PER_SEC: u64 = 250;
+const JIFFIES_PER_SEC: u32 = 250;
 /// Growth with nothing known about the path: at least a segment per 20.
 const FIRST_EPOCH_MAX: u32 = 20;
 /// Farther from K than this the cubic has left every window behind; keeps the cube in 64 bits.
@@ -46,7 +47,7 @@ pub fn window_at(t: u64, k: u64, origin: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     /// When it began, in jiffies.
-    start: u64,
+    start: u32,
     k: u32,
     origin: u32,
     /// The window that Reno would have.
@@ -62,10 +63,10 @@ pub struct Cubic {
     per: u32,
     last_cwnd: u32,
     /// When `per` was computed, in jiffies.
-    last_update: u64,
+    last_update: u32,
     /// Window at the last reduction; `None` before and after a timeout.
     w_max: Option<u32>,
-    min_rtt: Option<Duration>,
+    min_rtt: OptionNanos,
     epoch: Option<Epoch>,
     /// ACKed segments not yet counted into the epoch.
     uncounted: u32,
@@ -74,8 +75,9 @@ pub struct Cubic {
     hystart: HyStart,
 }
 
-fn jiffies(t: Time) -> u64 {
-    t.as_nanos() / JIFFY.as_nanos()
+/// Ticks of Linux's clock, which has as many bits and goes on for half a year.
+fn jiffies(t: Time) -> u32 {
+    (t.as_nanos() / JIFFY.as_nanos()) as u32
 }
 
 impl Cubic {
@@ -85,13 +87,13 @@ impl Cubic {
         self.last_cwnd = 0;
         self.last_update = 0;
         self.w_max = None;
-        self.min_rtt = None;
+        self.min_rtt = OptionNanos::NONE;
         self.epoch = None;
         self.uncounted = 0;
     }
 
     #[inline]
-    fn update(&mut self, cwnd: u32, acked: u32, now: u64) {
+    fn update(&mut self, cwnd: u32, acked: u32, now: u32) {
         self.uncounted = self.uncounted.saturating_add(acked);
         let elapsed = now.wrapping_sub(self.last_update);
         if self.epoch.is_some() && self.last_cwnd == cwnd && elapsed <= JIFFIES_PER_SEC / 32 {
@@ -100,7 +102,7 @@ impl Cubic {
         self.recompute(cwnd, acked, now);
     }
 
-    fn recompute(&mut self, cwnd: u32, acked: u32, now: u64) {
+    fn recompute(&mut self, cwnd: u32, acked: u32, now: u32) {
         let fresh = self.epoch.is_none();
         if fresh {
             self.uncounted = acked;
@@ -110,7 +112,7 @@ impl Cubic {
         if fresh || now != self.last_update {
             self.last_cwnd = cwnd;
             self.last_update = now;
-            self.per = epoch.cubic_growth(cwnd, now, self.min_rtt);
+            self.per = epoch.cubic_growth(cwnd, now, self.min_rtt.duration());
             if w_max.is_none() {
                 self.per = self.per.min(FIRST_EPOCH_MAX);
             }
@@ -121,7 +123,7 @@ impl Cubic {
 }
 
 impl Epoch {
-    fn begin(cwnd: u32, w_max: Option<u32>, now: u64) -> Epoch {
+    fn begin(cwnd: u32, w_max: Option<u32>, now: u32) -> Epoch {
         let below = w_max.unwrap_or(0).saturating_sub(cwnd);
         Epoch {
             start: now,
@@ -133,9 +135,9 @@ impl Epoch {
     }
 
     /// ACKed segments per segment of growth so as to be on the cubic in one RTT.
-    fn cubic_growth(&self, cwnd: u32, now: u64, min_rtt: Option<Duration>) -> u32 {
+    fn cubic_growth(&self, cwnd: u32, now: u32, min_rtt: Option<Duration>) -> u32 {
         let ahead = min_rtt.unwrap_or(Duration::ZERO).as_nanos().div_ceil(JIFFY.as_nanos());
-        let t = (now.saturating_sub(self.start) + ahead) * 1024 / JIFFIES_PER_SEC;
+        let t = (u64::from(now.saturating_sub(self.start)) + ahead) * 1024 / u64::from(JIFFIES_PER_SEC);
         let target = window_at(t, u64::from(self.k), self.origin);
         if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(100) }
     }
@@ -166,7 +168,7 @@ impl CongestionControl for Cubic {
             last_cwnd: 0,
             last_update: 0,
             w_max: None,
-            min_rtt: None,
+            min_rtt: OptionNanos::NONE,
             epoch: None,
             uncounted: 0,
             hystart_on: env.hystart,
@@ -184,8 +186,8 @@ impl CongestionControl for Cubic {
         {
             return;
         }
-        let min = self.min_rtt.map_or(rtt, |m| m.min(rtt));
-        self.min_rtt = Some(min);
+        let min = self.min_rtt.duration().map_or(rtt, |m| m.min(rtt));
+        self.min_rtt = OptionNanos::lasting(min);
         if self.hystart_on && window.in_slow_start() {
             self.hystart.on_ack(window, s, rtt, min);
         }
@@ -225,8 +227,8 @@ impl CongestionControl for Cubic {
 
     fn on_idle(&mut self, now: Time, idle: Duration) {
         if let Some(e) = &mut self.epoch {
-            let idle = idle.as_nanos() / JIFFY.as_nanos();
-            e.start = (e.start + idle).min(jiffies(now));
+            let idle = (idle.as_nanos() / JIFFY.as_nanos()) as u32;
+            e.start = e.start.saturating_add(idle).min(jiffies(now));
         }
     }
 }

@@ -11,7 +11,7 @@ const LOW_WINDOW: u32 = 16;
 /// ACKs closer than this belong to one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// Samples of a round trip after which its smallest RTT is trusted.
-const MIN_SAMPLES: u32 = 8;
+const MIN_SAMPLES: u8 = 8;
 /// Bounds of the rise in RTT that ends slow start; between them it is an eighth of the smallest.
 const RISE_MIN: Duration = Duration::from_millis(4);
 const RISE_MAX: Duration = Duration::from_millis(16);
@@ -24,7 +24,7 @@ const SEGMENT_BYTES: u64 = 1448;
 pub(super) struct HyStart {
     found: bool,
     paced: bool,
-    samples: u32,
+    samples: u8,
     round_end: u64,
     round_start: Time,
     last_ack: Time,

@@ -41,7 +41,8 @@ impl Sender {
         if current {
             self.window_end = self.window_end.max(ack.next.saturating_add(u64::from(ack.window)));
         }
-        let d = self.note_delivered(now, ack, advanced);
+        let mut d = Delivered::new(now, self.rtt.min(), self.high_seq);
+        self.note_delivered(now, ack, advanced, &mut d);
         let rtt = self.note_rtt(now, ack, &d, advanced);
         let marked = self.note_marks(ack, d.count);
         let event = Event {
@@ -82,8 +83,7 @@ impl Sender {
     }
 
     #[inline]
-    fn note_delivered(&mut self, now: Time, ack: &Ack, advanced: bool) -> Delivered {
-        let mut d = Delivered::new(now, self.rtt.min(), self.high_seq);
+    fn note_delivered(&mut self, now: Time, ack: &Ack, advanced: bool, d: &mut Delivered) {
         let Sender { board, rates, .. } = self;
         let mut each = |seq, sent| {
             if let Some(rates) = rates {
@@ -91,12 +91,12 @@ impl Sender {
             }
         };
         if advanced {
-            board.acknowledge(ack.next, &mut d, &mut each);
+            board.acknowledge(ack.next, d, &mut each);
             self.backoff = 0;
         }
         if self.sack && ack.sacks[0].0 < ack.sacks[0].1 {
             for block in ack.sacks {
-                board.sack(block, &mut d, &mut each);
+                board.sack(block, d, &mut each);
             }
         }
         self.delivered += u64::from(d.count);
@@ -107,18 +107,17 @@ impl Sender {
         if let Some(low) = d.reordered {
             self.rack.on_reordered(self.board.highest_sacked().max(self.board.una) - low);
         }
-        d
     }
 
     /// Samples the RTT; returns that of the segment delivered last, for the congestion control.
     #[inline]
     fn note_rtt(&mut self, now: Time, ack: &Ack, d: &Delivered, advanced: bool) -> Option<Duration> {
-        let last = d.last_sent.or(d.sack_last).map(|t| now.since(t));
+        let last = d.last_sent.or(d.sack_last).time().map(|t| now.since(t));
         if let Some(rtt) = last {
             self.rtt.sample_min(now, rtt);
         }
         // Karn's rule; the timestamp tells apart what was sent twice (RFC 7323 section 4).
-        let first = d.first_sent.or(d.sack_first).or(advanced.then_some(ack.echo));
+        let first = d.first_sent.or(d.sack_first).time().or(advanced.then_some(ack.echo));
         if let Some(sent) = first {
             self.rtt.sample(now.since(sent), self.board.una, self.board.nxt);
         }
@@ -185,7 +184,7 @@ impl Sender {
 
     /// SACKs move the timeout only if the head was sent again since: else it would never come.
     fn is_head_younger(&self, d: &Delivered) -> bool {
-        self.board.out() > 0 && d.sack_last.is_some_and(|sent| sent < self.board.sent(self.board.una))
+        self.board.out() > 0 && d.sack_last.time().is_some_and(|sent| sent < self.board.sent(self.board.una))
     }
 
     /// Moves the window: through a reduction, by the congestion control, or not at all.
@@ -211,7 +210,7 @@ impl Sender {
         } else if self.is_reducing() {
             if d.count > 0 {
                 let in_flight = self.board.in_flight();
-                self.window.cwnd = self.prr.on_delivered(d.count, in_flight, event.advanced && lost == 0);
+                self.follow_reduction(d.count, in_flight, event.advanced && lost == 0);
             }
         } else if self.state != State::Recovery
             && d.count > 0
@@ -234,14 +233,24 @@ impl Sender {
     /// The network marked: one reduction per window.
     pub(super) fn on_echo(&mut self) {
         if self.state <= State::Disorder {
-            self.undo = None;
+            self.set_undo(None);
             self.begin_reduction(Cause::Mark);
             self.state = State::Cwr;
         }
     }
 
+    /// The window after `delivered` segments by proportional rate reduction.
+    pub(super) fn follow_reduction(&mut self, delivered: u32, in_flight: u32, safe: bool) {
+        let prr = &mut self.episode.get_or_insert_default().prr;
+        self.window.cwnd = prr.on_delivered(delivered, in_flight, safe);
+    }
+
+    /// Gives back what an idle flow does not need.
     fn release(&mut self) {
         self.board.release();
+        if self.state <= State::Disorder && self.undo().is_none() {
+            self.episode = None;
+        }
         if let Some(rates) = &mut self.rates {
             rates.release();
         }

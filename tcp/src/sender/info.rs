@@ -1,17 +1,18 @@
 //! What a sender tells about itself, like `tcp_info` of Linux.
 
 use super::{Sender, State};
+use crate::nanos::OptionNanos;
 use weir_units::{Duration, Rate, Time};
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
-    pub retransmits: u64,
+    pub retransmits: u32,
     pub probes: u32,
     pub timeouts: u32,
     pub reductions: u32,
     pub undone: u32,
-    pub invalid_acks: u64,
+    pub invalid_acks: u32,
     pub marked: u64,
 }
 
@@ -20,26 +21,34 @@ pub(super) struct Totals {
 pub(super) struct Round {
     end: u64,
     start: Time,
-    delivered: u64,
-    /// Segments per second in the round that ended last.
-    last: Option<f64>,
+    /// Segments delivered before it, modulo 2^32.
+    delivered: u32,
+    /// Segments delivered in the round that ended last, and how long that took; none before the first.
+    last_count: u32,
+    last_span: OptionNanos,
 }
 
 impl Round {
     pub fn new(now: Time) -> Round {
-        Round { end: 0, start: now, delivered: 0, last: None }
+        Round { end: 0, start: now, delivered: 0, last_count: 0, last_span: OptionNanos::NONE }
     }
 
     /// An ACK; `una` and `nxt` delimit rounds.
     #[inline]
     pub fn on_ack(&mut self, now: Time, una: u64, nxt: u64, delivered: u64) {
         if una > self.end {
-            let time = now.since(self.start).as_secs_f64();
-            self.last = (time > 0.0).then(|| (delivered - self.delivered) as f64 / time);
+            self.last_span = OptionNanos::lasting(now.since(self.start));
+            self.last_count = (delivered as u32).wrapping_sub(self.delivered);
             self.end = nxt;
             self.start = now;
-            self.delivered = delivered;
+            self.delivered = delivered as u32;
         }
+    }
+
+    /// Segments per second in the round that ended last, if it took any time.
+    fn rate(&self) -> Option<f64> {
+        let span = self.last_span.duration().filter(|span| *span > Duration::ZERO)?;
+        Some(f64::from(self.last_count) / span.as_secs_f64())
     }
 }
 
@@ -109,19 +118,19 @@ impl Sender {
             nxt: self.board.nxt,
             delivered: self.delivered,
             marked: self.totals.marked,
-            delivery_rate: self.round.last.map(|rate| Rate::from_bps_f64(rate * bits)),
+            delivery_rate: self.round.rate().map(|rate| Rate::from_bps_f64(rate * bits)),
             pacing_rate: if self.pacer.is_on() {
                 paced().map(|r| Rate::from_bps_f64(r * bits))
             } else {
                 None
             },
-            retransmits: self.totals.retransmits,
+            retransmits: self.totals.retransmits.into(),
             lost: self.board.lost_total,
             probes: self.totals.probes,
             timeouts: self.totals.timeouts,
             reductions: self.totals.reductions,
             undone: self.totals.undone,
-            invalid_acks: self.totals.invalid_acks,
+            invalid_acks: self.totals.invalid_acks.into(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::timer::{Kind, Timer};
 use super::{Sender, State, Undo};
 use crate::congestion::Cause;
 use crate::scoreboard::Delivered;
+use std::num::NonZeroU64;
 use weir_units::{Duration, Time};
 
 /// Segments by which reordering is assumed not to move one (RFC 5681's threshold).
@@ -17,7 +18,7 @@ const REORDER_SLACK: Duration = Duration::from_millis(8);
 /// The segment delivered that was sent last, against which others are measured.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    newest: Option<(Time, u64)>,
+    newest: Option<(Time, NonZeroU64)>,
     rtt: Duration,
     advanced: bool,
     reordering_seen: bool,
@@ -41,9 +42,15 @@ impl Rack {
     pub fn on_delivered(&mut self, now: Time, newest: (Time, u64)) {
         self.advanced = true;
         self.rtt = now.since(newest.0);
-        if self.newest.is_none_or(|n| newest > n) {
-            self.newest = Some(newest);
+        if self.newest().is_none_or(|n| newest > n) {
+            self.newest = Some((newest.0, NonZeroU64::MIN.saturating_add(newest.1)));
         }
+    }
+
+    /// Its transmission and its number, which is kept with one added to save room.
+    #[inline]
+    fn newest(&self) -> Option<(Time, u64)> {
+        self.newest.map(|(sent, after)| (sent, after.get() - 1))
     }
 
     /// A segment arrived `distance` segments late.
@@ -68,7 +75,7 @@ impl Sender {
         }
         if event.echo {
             // What was marked was congestion, whatever else turns out.
-            self.undo = None;
+            self.set_undo(None);
         }
         match self.state {
             State::Cwr if self.board.una > self.high_seq => self.end_reduction(),
@@ -96,8 +103,7 @@ impl Sender {
 
     /// Whether an ACK answers an original after a retransmission had left: that one was in vain (RFC 3522).
     fn is_spurious(&self, event: &Event) -> bool {
-        event.advanced
-            && self.undo.as_ref().is_some_and(|u| u.retransmitted.is_some_and(|t| event.answers < t))
+        event.advanced && self.undo().is_some_and(|u| u.retransmitted.is_some_and(|t| event.answers < t))
     }
 
     fn on_ack_in_recovery(&mut self, event: &Event) {
@@ -112,7 +118,7 @@ impl Sender {
     fn on_ack_in_loss(&mut self, event: &Event, d: &Delivered) {
         // A timeout was spurious if what it did not send again arrives (RFC 5682, simplified).
         let spurious = self.check_timeout && d.original;
-        if self.undo.is_some() && (spurious || self.is_spurious(event)) {
+        if self.undo().is_some() && (spurious || self.is_spurious(event)) {
             self.undo_reduction();
             return self.reopen();
         }
@@ -120,7 +126,7 @@ impl Sender {
             self.check_timeout = false;
         }
         if self.board.una >= self.high_seq {
-            self.undo = None;
+            self.set_undo(None);
             self.reopen();
         }
     }
@@ -137,7 +143,7 @@ impl Sender {
 
     /// Looks for lost segments; returns whether a retransmission was among them.
     pub(super) fn detect_losses(&mut self, now: Time) -> bool {
-        let Some(newest) = self.rack.newest else { return false };
+        let Some(newest) = self.rack.newest() else { return false };
         let wait = self.rack.rtt + self.reordering_window();
         let found = self.board.detect(newest, now, wait);
         if found.waiting {
@@ -156,16 +162,27 @@ impl Sender {
         }
         if !self.control.owns_window() {
             // Room for one, as if an ACK had come.
-            self.window.cwnd = self.prr.on_delivered(1, self.board.in_flight(), false);
+            self.follow_reduction(1, self.board.in_flight(), false);
         }
     }
 
     pub(super) fn enter_recovery(&mut self, marked: bool) {
         if self.state != State::Cwr && self.state != State::Recovery {
-            self.undo = if marked { None } else { Some(Box::new(self.undo_point())) };
+            self.set_undo(if marked { None } else { Some(self.undo_point()) });
             self.begin_reduction(Cause::Loss);
         }
         self.state = State::Recovery;
+    }
+
+    /// What stood before the reduction under way, if that may be taken back.
+    pub(super) fn undo(&self) -> Option<&Undo> {
+        self.episode.as_ref().and_then(|e| e.undo.as_ref())
+    }
+
+    pub(super) fn set_undo(&mut self, undo: Option<Undo>) {
+        if self.episode.is_some() || undo.is_some() {
+            self.episode.get_or_insert_default().undo = undo;
+        }
     }
 
     fn undo_point(&self) -> Undo {
@@ -190,13 +207,13 @@ impl Sender {
         {
             self.window.cwnd = ssthresh;
         }
-        self.undo = None;
+        self.set_undo(None);
         self.reopen();
     }
 
     fn undo_reduction(&mut self) {
         self.board.unmark_lost();
-        let Some(undo) = self.undo.take() else { return };
+        let Some(undo) = self.episode.as_mut().and_then(|e| e.undo.take()) else { return };
         if !self.control.owns_window() {
             self.window.cwnd = self.window.cwnd.max(undo.cwnd);
             self.window.ssthresh = undo.ssthresh;
@@ -251,7 +268,7 @@ impl Sender {
             || self.high_seq <= self.board.una
             || (self.state == State::Loss && !again);
         if episode {
-            self.undo = Some(Box::new(self.undo_point()));
+            self.set_undo(Some(self.undo_point()));
             self.reduce(Cause::Timeout);
         }
         let wait = if self.sack { self.rack.rtt } else { Duration::ZERO };
@@ -266,7 +283,7 @@ impl Sender {
         self.dup_acks = 0;
         self.limited_transmit = 0;
         self.burst_left = 0;
-        self.backoff = (self.backoff + 1).min(u32::from(u8::MAX));
+        self.backoff = self.backoff.saturating_add(1);
         self.arm_rto(now);
     }
 }

@@ -54,7 +54,7 @@ impl Sender {
 
     /// The retransmission timeout with its back-off.
     pub(super) fn backed_off_rto(&self) -> Duration {
-        let factor = 1u64 << self.backoff.min(BACKOFF_MAX);
+        let factor = 1u64 << u32::from(self.backoff).min(BACKOFF_MAX);
         self.rtt.rto().saturating_mul(factor).min(RTO_MAX)
     }
 

@@ -1,6 +1,8 @@
 //! Applications on top of a sender: pages of objects with time to think between them, and periodic writes.
 
 use super::{Pareto, exponential};
+use crate::nanos::OptionNanos;
+use std::sync::Arc;
 use weir_units::{Duration, Time};
 
 /// What can be chosen about a reader of pages.
@@ -24,18 +26,24 @@ enum Stage {
 /// A reader of pages: loads one object after the other, thinks, and loads the next page.
 #[derive(Clone, Debug)]
 pub struct Web {
-    config: WebConfig,
+    /// Shared with all readers of the same kind.
+    config: Arc<WebConfig>,
     stage: Stage,
     page_start: Time,
-    pages: u64,
-    last_load: Option<Duration>,
+    pages: u32,
+    last_load: OptionNanos,
 }
 
 impl Web {
     /// A reader that requests its first page at `start`.
-    pub fn new(config: &WebConfig, start: Time) -> Web {
-        let config = WebConfig { objects: config.objects.max(1), ..*config };
-        Web { config, stage: Stage::Thinking(start), page_start: start, pages: 0, last_load: None }
+    pub fn new(config: Arc<WebConfig>, start: Time) -> Web {
+        Web {
+            config,
+            stage: Stage::Thinking(start),
+            page_start: start,
+            pages: 0,
+            last_load: OptionNanos::NONE,
+        }
     }
 
     /// When [`Web::poll`] has to be called; `None` while an object is being transferred.
@@ -52,13 +60,13 @@ impl Web {
             Stage::Thinking(until) if now < until => None,
             Stage::Thinking(_) => {
                 self.page_start = now;
-                self.stage = Stage::Loading { left: self.config.objects - 1 };
+                self.stage = Stage::Loading { left: self.config.objects.saturating_sub(1) };
                 Some(self.object(&mut dice))
             }
             Stage::Loading { .. } if !sender_is_done => None,
             Stage::Loading { left: 0 } => {
                 self.pages += 1;
-                self.last_load = Some(now.since(self.page_start));
+                self.last_load = OptionNanos::lasting(now.since(self.page_start));
                 self.stage = Stage::Thinking(now + exponential(self.config.think, dice()));
                 None
             }
@@ -75,12 +83,12 @@ impl Web {
 
     /// Pages loaded so far.
     pub fn pages(&self) -> u64 {
-        self.pages
+        self.pages.into()
     }
 
     /// How long the last page took.
     pub fn last_load(&self) -> Option<Duration> {
-        self.last_load
+        self.last_load.duration()
     }
 }
 
@@ -122,7 +130,7 @@ mod tests {
     fn a_page_is_its_objects_and_then_a_pause() {
         let size = Pareto { alpha: 1.2, min: 1000.0, max: 1e5 };
         let config = WebConfig { objects: 3, size, think: Duration::from_secs(1) };
-        let mut web = Web::new(&config, Time::ZERO);
+        let mut web = Web::new(Arc::new(config), Time::ZERO);
         let dice = || 1u64 << 63;
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
         assert_eq!(web.next_timeout(), Some(Time::ZERO));

@@ -1,0 +1,136 @@
+//! What a simulation and a measurement of the same scenario differ in.
+
+use crate::measured::Goodput;
+use crate::table::aligned;
+use serde::Serialize;
+use weir_scenario::result::{LinkSummary, Summary};
+
+/// A value of a link by its name.
+type OfLink = (&'static str, fn(&LinkSummary) -> f64);
+/// A value of the flows' goodputs by its name; absent where no flow has one.
+type OfGoodput = (&'static str, fn(Goodput) -> Option<f64>);
+
+/// Throughput may differ by this share.
+const THROUGHPUT_SHARE: f64 = 0.03;
+/// The 95 % delay may differ by this share, or by the time below.
+const DELAY_SHARE: f64 = 0.25;
+/// Smaller differences of the 95 % delay are those of a live host.
+const DELAY_MS: f64 = 0.5;
+
+/// A quantity in both arms.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// As simulated.
+    pub sim: Option<f64>,
+    /// As measured in the lab.
+    pub lab: Option<f64>,
+    /// Simulated less measured, as a share of what was measured.
+    pub share: Option<f64>,
+    /// Whether the tolerance holds; none where there is no tolerance.
+    pub within: Option<bool>,
+}
+
+/// The differences of the first links, and of the flows.
+pub fn differences(sim: &Summary, lab: &Summary) -> Vec<Difference> {
+    let link = |summary: &Summary, of: fn(&LinkSummary) -> f64| summary.links.first().map(of);
+    let links: [OfLink; 8] = [
+        ("utilization", |l| l.utilization),
+        ("delay_mean_ms", |l| l.delay_ms.mean),
+        ("delay_p50_ms", |l| l.delay_ms.p50),
+        ("delay_p95_ms", |l| l.delay_ms.p95),
+        ("delay_p99_ms", |l| l.delay_ms.p99),
+        ("drops", |l| l.drops as f64),
+        ("overflows", |l| l.overflows as f64),
+        ("marks", |l| l.marks as f64),
+    ];
+    let flows = |summary: &Summary, of: fn(Goodput) -> Option<f64>| {
+        Goodput::of(summary.flows.iter().map(|f| f.goodput_bps)).and_then(of)
+    };
+    let goodputs: [OfGoodput; 4] = [
+        ("goodput_min_bps", |g| Some(g.min)),
+        ("goodput_mean_bps", |g| Some(g.mean)),
+        ("goodput_max_bps", |g| Some(g.max)),
+        ("fairness", |g| g.fairness),
+    ];
+    let links = links.map(|(name, of)| Difference::of(name, link(sim, of), link(lab, of)));
+    let flows = goodputs.map(|(name, of)| Difference::of(name, flows(sim, of), flows(lab, of)));
+    links.into_iter().chain(flows).collect()
+}
+
+/// Whether every tolerance holds.
+pub fn are_within(differences: &[Difference]) -> bool {
+    differences.iter().all(|d| d.within != Some(false))
+}
+
+impl Difference {
+    fn of(name: &'static str, sim: Option<f64>, lab: Option<f64>) -> Difference {
+        let both = sim.zip(lab);
+        let share = both.filter(|(_, lab)| *lab != 0.0).map(|(sim, lab)| (sim - lab) / lab);
+        let near = |most: f64| share.is_some_and(|s| s.abs() <= most) || both.is_some_and(|(s, l)| s == l);
+        let within = match name {
+            "utilization" => Some(near(THROUGHPUT_SHARE)),
+            "delay_p95_ms" => {
+                Some(near(DELAY_SHARE) || both.is_some_and(|(sim, lab)| (sim - lab).abs() <= DELAY_MS))
+            }
+            _ => None,
+        };
+        Difference { name, sim, lab, share, within }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let number = |value: Option<f64>| match value {
+            Some(v) if self.name.ends_with("_bps") => format!("{:.3} Mbit/s", v / 1e6),
+            Some(v) if ["drops", "overflows", "marks"].contains(&self.name) => format!("{v:.0}"),
+            Some(v) => format!("{v:.3}"),
+            None => "–".into(),
+        };
+        let share = self.share.map_or("–".into(), |s| format!("{:+.1} %", s * 100.0));
+        let within = self.within.map_or("", |within| if within { "ok" } else { "OUTSIDE" });
+        let name = self.name.trim_end_matches("_bps");
+        vec![name.into(), number(self.sim), number(self.lab), share, within.into()]
+    }
+}
+
+/// The differences as a table for people.
+pub fn show(differences: &[Difference]) -> String {
+    let rows: Vec<Vec<String>> = differences.iter().map(Difference::row).collect();
+    aligned(&["quantity", "sim", "lab", "difference", "tolerance"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_scenario::result::{FlowSummary, Spread};
+
+    fn summary(utilization: f64, p95: f64) -> Summary {
+        let delay_ms = Spread { p95, ..Spread::default() };
+        let link = LinkSummary { utilization, delay_ms, ..LinkSummary::default() };
+        let flows = vec![FlowSummary { goodput_bps: 1e6, ..FlowSummary::default() }];
+        Summary { links: vec![link], flows, ..Summary::default() }
+    }
+
+    #[test]
+    fn tolerances_are_shares_or_half_a_millisecond() {
+        let within = |sim: (f64, f64), lab: (f64, f64)| {
+            are_within(&differences(&summary(sim.0, sim.1), &summary(lab.0, lab.1)))
+        };
+        assert!(within((1.0, 10.0), (0.98, 12.0)));
+        assert!(!within((1.0, 10.0), (0.96, 10.0)));
+        assert!(!within((1.0, 10.0), (1.0, 14.0)));
+        assert!(within((1.0, 1.0), (1.0, 1.49)), "small differences of the delay do not count");
+        assert!(within((0.0, 0.0), (0.0, 0.0)), "nothing is like nothing");
+        assert!(!within((0.5, 0.0), (0.0, 0.0)));
+    }
+
+    #[test]
+    fn the_table_names_what_is_outside() {
+        let text = show(&differences(&summary(1.0, 10.0), &summary(0.9, 10.0)));
+        let line = text.lines().find(|l| l.starts_with("utilization")).unwrap();
+        assert!(line.contains("+11.1 %") && line.ends_with("OUTSIDE"), "{text}");
+        assert!(text.lines().any(|l| l.starts_with("delay_p95_ms") && l.ends_with("ok")), "{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains("goodput_min 1.000 Mbit/s 1.000 Mbit/s +0.0 %"), "{text}");
+    }
+}

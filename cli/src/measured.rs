@@ -1,0 +1,164 @@
+//! What a run measured, as one row of a table.
+
+use serde::{Deserialize, Serialize};
+use weir_scenario::result::{FlowSummary, LinkSummary, Summary};
+
+/// A value of a row. Whole numbers and others stay apart, so that columns have types.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A whole number.
+    Count(u64),
+    /// Any number.
+    Number(f64),
+    /// There is none.
+    Missing,
+}
+
+impl Value {
+    /// A number that may be none.
+    fn number(value: Option<f64>) -> Value {
+        value.filter(|v| v.is_finite()).map_or(Value::Missing, Value::Number)
+    }
+
+    /// The number, if there is one.
+    pub fn get(self) -> Option<f64> {
+        match self {
+            Value::Count(n) => Some(n as f64),
+            Value::Number(x) => Some(x),
+            Value::Missing => None,
+        }
+    }
+}
+
+/// Values with the names of their columns, which carry the unit.
+pub type Measured = Vec<(String, Value)>;
+
+/// The row of a run. With several links each has columns of its own, with its name in front; with several groups
+/// of flows each has columns of its own, too.
+pub fn measured(summary: &Summary) -> Measured {
+    let mut row = Vec::new();
+    for link in &summary.links {
+        let prefix = if summary.links.len() > 1 { format!("{}.", link.name) } else { String::new() };
+        add_link(&mut row, &prefix, link);
+    }
+    let flows: Vec<&FlowSummary> = summary.flows.iter().collect();
+    add_flows(&mut row, "", &flows);
+    let groups = summary.flows.iter().map(|f| f.group + 1).max().unwrap_or(0);
+    for group in (0..groups).filter(|_| groups > 1) {
+        let flows: Vec<&FlowSummary> = summary.flows.iter().filter(|f| f.group == group).collect();
+        add_flows(&mut row, &format!("flows.{group}."), &flows);
+    }
+    row
+}
+
+fn add_link(row: &mut Measured, prefix: &str, link: &LinkSummary) {
+    let delay = link.delay_ms;
+    let numbers = [
+        ("utilization", Some(link.utilization)),
+        ("delay_mean_ms", Some(delay.mean)),
+        ("delay_p50_ms", Some(delay.p50)),
+        ("delay_p95_ms", Some(delay.p95)),
+        ("delay_p99_ms", Some(delay.p99)),
+        ("delay_max_ms", Some(delay.max)),
+        ("setpoint_ms", link.setpoint_ms),
+    ];
+    row.extend(numbers.map(|(name, value)| (format!("{prefix}{name}"), Value::number(value))));
+    let counts = [
+        ("packets", link.packets),
+        ("drops", link.drops),
+        ("overflows", link.overflows),
+        ("marks", link.marks),
+    ];
+    row.extend(counts.map(|(name, n)| (format!("{prefix}{name}"), Value::Count(n))));
+}
+
+fn add_flows(row: &mut Measured, prefix: &str, flows: &[&FlowSummary]) {
+    let goodput = Goodput::of(flows.iter().map(|f| f.goodput_bps));
+    let n = flows.len() as f64;
+    let rtt = flows.iter().map(|f| f.rtt_ms).sum::<f64>() / n;
+    let numbers = [
+        ("goodput_bps", goodput.map(|g| g.mean * n)),
+        ("goodput_min_bps", goodput.map(|g| g.min)),
+        ("goodput_mean_bps", goodput.map(|g| g.mean)),
+        ("goodput_max_bps", goodput.map(|g| g.max)),
+        ("fairness", goodput.and_then(|g| g.fairness)),
+        ("rtt_mean_ms", Some(rtt)),
+    ];
+    row.push((format!("{prefix}flows"), Value::Count(flows.len() as u64)));
+    row.extend(numbers.map(|(name, value)| (format!("{prefix}{name}"), Value::number(value))));
+    let retransmits = flows.iter().map(|f| f.retransmits).sum();
+    row.push((format!("{prefix}retransmits"), Value::Count(retransmits)));
+}
+
+/// The goodput of several flows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Goodput {
+    /// Smallest.
+    pub min: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+    /// Jain's index: 1 where all are equal, 1/n where one has everything; none where nobody has anything.
+    pub fairness: Option<f64>,
+}
+
+impl Goodput {
+    /// Of these flows; none if there are none.
+    pub fn of(flows: impl Iterator<Item = f64>) -> Option<Goodput> {
+        let flows: Vec<f64> = flows.collect();
+        if flows.is_empty() {
+            return None;
+        }
+        let n = flows.len() as f64;
+        let sum: f64 = flows.iter().sum();
+        let squares: f64 = flows.iter().map(|g| g * g).sum();
+        let min = flows.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = flows.iter().copied().fold(0.0, f64::max);
+        let fairness = (squares > 0.0).then(|| sum * sum / (n * squares));
+        Some(Goodput { min, mean: sum / n, max, fairness })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_jains() {
+        let fairness = |flows: &[f64]| Goodput::of(flows.iter().copied()).and_then(|g| g.fairness);
+        assert_eq!(fairness(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(fairness(&[9.0, 0.0, 0.0]), Some(1.0 / 3.0));
+        assert_eq!(fairness(&[0.0]), None);
+        assert_eq!(fairness(&[]), None);
+    }
+
+    #[test]
+    fn values_keep_their_kind_on_disk() {
+        for (value, text) in [(Value::Count(5), "5"), (Value::Number(5.0), "5.0"), (Value::Missing, "null")] {
+            assert_eq!(serde_json::to_string(&value).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Value>(text).unwrap(), value);
+        }
+        assert_eq!(Value::number(Some(f64::NAN)), Value::Missing);
+    }
+
+    #[test]
+    fn several_links_and_groups_have_columns_of_their_own() {
+        let flow = |group, goodput_bps| FlowSummary { group, goodput_bps, ..FlowSummary::default() };
+        let mut summary = Summary { links: vec![LinkSummary::default()], ..Summary::default() };
+        summary.flows = vec![flow(0, 1.0), flow(0, 3.0)];
+        let names = |s: &Summary| measured(s).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(&summary).iter().filter(|n| n.contains('.')).count(), 0);
+        summary.links[0].name = "core".into();
+        summary.links.push(LinkSummary { name: "edge".into(), ..LinkSummary::default() });
+        summary.flows.push(flow(1, 8.0));
+        let names = names(&summary);
+        assert!(names.contains(&"core.drops".into()) && names.contains(&"edge.utilization".into()));
+        let row = measured(&summary);
+        let of = |name: &str| row.iter().find(|(n, _)| n == name).unwrap().1;
+        assert_eq!(of("goodput_bps"), Value::Number(12.0));
+        assert_eq!(of("flows.1.goodput_min_bps"), Value::Number(8.0));
+        assert_eq!(of("flows.0.flows"), Value::Count(2));
+    }
+}

@@ -1,0 +1,216 @@
+//! Which runs a verb makes, and the files of a run: the same for every arm.
+
+use crate::output::{Failure, warn};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
+use weir_report::{Policy, csv, html, write_atomic};
+use weir_scenario::result::Recording;
+use weir_scenario::{Document, Scenario, Trace, TraceFile};
+
+/// Longest name of a folder that is made from settings; file systems take 255 bytes.
+const NAME_MAX: usize = 120;
+
+/// One run of one point of one scenario.
+pub struct Planned {
+    /// The scenario; its title tells point and number of the run.
+    pub scenario: Scenario,
+    /// Where its results go.
+    pub folder: PathBuf,
+    /// Number of the point over all files, from 0.
+    pub point: usize,
+    /// Number of the run at this point, from 0.
+    pub run: u32,
+}
+
+/// Every run of the scenarios, checked before the first one starts.
+pub fn plan(files: &[PathBuf], set: &[String], out: &Path) -> Result<Vec<Planned>, Failure> {
+    let mut plan = Vec::new();
+    let (mut names, mut points) = (BTreeSet::new(), 0);
+    for path in files {
+        let scenario = load(path, set)?;
+        for warning in scenario.warnings() {
+            warn(format_args!("weir: {}: {warning}", path.display()));
+        }
+        let stem = path.file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
+        for point in scenario.expand() {
+            let seeds = point.scenario.run.seeds;
+            for run in 0..seeds {
+                let mut scenario = point.scenario.clone();
+                let mut name = file_name(&stem);
+                if !point.settings.is_empty() {
+                    scenario.title = format!("{} [{}]", scenario.title, point.label());
+                    name = format!("{name}-{}", file_name(&point.label()));
+                }
+                if seeds > 1 {
+                    scenario.title = format!("{} #{}", scenario.title, run + 1);
+                    name = format!("{name}-{}", run + 1);
+                }
+                let folder = out.join(own_name(name, &mut names));
+                plan.push(Planned { scenario, folder, point: points, run });
+            }
+            points += 1;
+        }
+    }
+    if let [only] = plan.as_mut_slice() {
+        only.folder = out.to_path_buf();
+    }
+    Ok(plan)
+}
+
+/// The name with a number where another run has it: files of two folders may be named alike.
+fn own_name(name: String, taken: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let free = free.expect("numbers do not end");
+    taken.insert(free.clone());
+    free
+}
+
+/// Reads a scenario with overrides.
+pub fn load(path: &Path, overrides: &[String]) -> Result<Scenario, Failure> {
+    let mut document = Document::load(path).map_err(Failure::input)?;
+    for text in overrides {
+        document.set_from(text).map_err(Failure::input)?;
+    }
+    document.scenario().map_err(Failure::input)
+}
+
+/// The algorithm in a few words.
+pub fn describe(scenario: &Scenario) -> String {
+    match (&scenario.policy, scenario.aqm.setpoint()) {
+        (Some(_), _) => format!("{}, steered", scenario.aqm.name),
+        (None, Some(setpoint)) => format!("{} {setpoint}", scenario.aqm.name),
+        (None, None) => scenario.aqm.name.clone(),
+    }
+}
+
+/// A label as the name of a file.
+fn file_name(label: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
+    let name: String = label.chars().map(plain).take(NAME_MAX).collect();
+    if name.is_empty() { "run".into() } else { name }
+}
+
+/// What the charts show of the policy.
+pub fn policy_of(scenario: &Scenario) -> Policy {
+    let policy = scenario.policy.as_ref().map(|p| p.params::<weir_steer::Policy>());
+    Policy {
+        utilization_low: policy.as_ref().map(|p| p.utilization_low.0),
+        utilization_target: policy.as_ref().map(|p| p.utilization_target.0).filter(|u| *u < 1.0),
+        target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),
+    }
+}
+
+/// Makes a folder for results.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    let remedy = "choose another folder with --out";
+    Ok(std::fs::create_dir_all(folder)
+        .map_err(|e| format!("cannot create {}: {e}; {remedy}", folder.display()))?)
+}
+
+/// Writes everything of a run to a folder.
+#[cfg(feature = "live")]
+pub fn write(recording: &Recording, scenario: &Scenario, folder: &Path) -> Result<(), Failure> {
+    write_as(&recording.summary, recording, scenario, folder)
+}
+
+/// The same with a summary that says more than that of the recording.
+pub fn write_as(
+    summary: &impl Serialize,
+    recording: &Recording,
+    scenario: &Scenario,
+    folder: &Path,
+) -> Result<(), Failure> {
+    make_folder(folder)?;
+    let summary = serde_json::to_string_pretty(summary).expect("results are plain data");
+    write_atomic(folder.join("summary.json"), summary)?;
+    write_scenario(scenario, folder)?;
+    for (link, samples) in recording.summary.links.iter().zip(&recording.link_samples) {
+        write_atomic(folder.join(format!("samples_{}.csv", link.name)), csv::link_samples(samples))?;
+    }
+    write_atomic(folder.join("flows.csv"), csv::flow_samples(&recording.flow_samples))?;
+    write_atomic(folder.join("events.csv"), csv::steering_events(&recording.events))?;
+    let policy = policy_of(scenario);
+    let options = TimeSeriesOptions { policy, ..TimeSeriesOptions::default() };
+    write_atomic(folder.join("chart.svg"), weir_report::chart::time_series(recording, 0, &options))?;
+    let run = html::PageRun { label: "", recording, policy };
+    let page = html::Page { title: &recording.summary.title, runs: vec![run], ..html::Page::default() };
+    write_atomic(folder.join("report.html"), html::page(&page))?;
+    Ok(())
+}
+
+/// Writes the scenario in canonical form, with the trace files it uses beside it, so that the copy can be run.
+fn write_scenario(scenario: &Scenario, folder: &Path) -> Result<(), Failure> {
+    let mut copy = scenario.clone();
+    let mut files: Vec<TraceFile> = Vec::new();
+    let links = copy.links.iter_mut().map(|link| &mut link.variation);
+    for file in std::iter::once(&mut copy.link.variation).chain(links).filter_map(|v| v.trace.as_mut()) {
+        let number = files.iter().position(|known| known == file).unwrap_or_else(|| {
+            files.push(file.clone());
+            files.len() - 1
+        });
+        file.path = trace_name(number);
+    }
+    for (number, file) in files.iter().enumerate() {
+        write_atomic(folder.join(trace_name(number)), trace_text(&file.trace))?;
+    }
+    Ok(write_atomic(folder.join("scenario.toml"), copy.to_toml())?)
+}
+
+fn trace_name(number: usize) -> String {
+    format!("link{}.trace", number + 1)
+}
+
+/// A trace as the file it can be read from.
+pub fn trace_text(trace: &Trace) -> String {
+    let mut text = String::new();
+    let mut left = trace.opportunities_in_period();
+    for (at, count) in trace.opportunities() {
+        let line = format!("{}\n", at.as_nanos() / 1_000_000);
+        text.push_str(&line.repeat(count as usize));
+        left = left.saturating_sub(u64::from(count));
+        if left == 0 {
+            break;
+        }
+    }
+    text
+}
+
+/// A run that is shown beside others.
+pub struct Side<'a> {
+    /// A few words: panels side by side have room for no more.
+    pub label: String,
+    /// The run.
+    pub recording: &'a Recording,
+    /// Its policy.
+    pub policy: Policy,
+}
+
+/// One page and one picture with all runs.
+pub fn write_comparison(runs: &[Side], out: &Path) -> Result<(), Failure> {
+    let title = "Runs side by side";
+    // On the page, unlike in the picture, there is room for titles.
+    let runs_of_page = runs.iter().map(|side| html::PageRun { label: "", ..page_run(side) });
+    let page = html::Page { title, runs: runs_of_page.collect(), ..html::Page::default() };
+    write_atomic(out.join("report.html"), html::page(&page))?;
+    write_picture(title, runs, out)
+}
+
+/// A run as it stands on a page, under its label.
+pub fn page_run<'a>(side: &'a Side<'a>) -> html::PageRun<'a> {
+    html::PageRun { label: &side.label, recording: side.recording, policy: side.policy }
+}
+
+/// One picture with all runs.
+pub fn write_picture(title: &str, runs: &[Side], out: &Path) -> Result<(), Failure> {
+    let compared = runs.iter().map(|side| Compared {
+        label: &side.label,
+        recording: side.recording,
+        link: 0,
+        policy: side.policy,
+    });
+    let comparison = Comparison { title, runs: compared.collect(), log_delay: false };
+    Ok(write_atomic(out.join("comparison.svg"), weir_report::chart::comparison(&comparison))?)
+}

@@ -1,0 +1,103 @@
+//! A run of the simulator, as the verbs use it.
+
+use crate::capture::Records;
+use crate::interrupt::is_interrupted;
+use crate::output::Failure;
+use crate::progress::Progress;
+use crate::results::{Planned, write_as};
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::path::Path;
+use weir_scenario::result::{Recording, Summary};
+use weir_scenario::{Scenario, Traffic};
+use weir_sim::Outcome;
+use weir_tcp::Congestion;
+
+/// A summary as it is written, with what is needed to make the same run again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Simulated {
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Fingerprint of every decision about every packet.
+    pub trace_hash: String,
+    /// Whether it ended before its time.
+    pub interrupted: bool,
+    /// Names of the files with decisions and packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<String>,
+}
+
+/// Refuses what the transport models do not have, before anything is run.
+pub fn check(scenario: &Scenario) -> Result<(), Failure> {
+    for group in &scenario.flows {
+        let is_known = Congestion::by_name(&group.congestion).is_some();
+        if !is_known && !matches!(group.traffic(), Traffic::Unresponsive(_)) {
+            let known = weir_tcp::congestion::names().join(", ");
+            return Err(Failure::input(weir_sim::Error::Congestion {
+                name: group.congestion.clone(),
+                known,
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// About what a run costs: the bits that the slowest links of all routes can carry in its time. Runs are started
+/// in this order, and progress is told by it.
+pub fn cost(scenario: &Scenario) -> f64 {
+    let network = scenario.network();
+    let rate = |link: usize| network.links[link].rate.as_bps_f64();
+    let slowest = |links: &Vec<usize>| links.iter().copied().min_by(|a, b| rate(*a).total_cmp(&rate(*b)));
+    let mut slow: Vec<usize> = network.routes.iter().filter_map(|r| slowest(&r.forward)).collect();
+    slow.sort_unstable();
+    slow.dedup();
+    // Rates are counted in Gbit/s; even what sends nothing takes a moment.
+    (slow.into_iter().map(rate).sum::<f64>() / 1e9 + 1e-3) * scenario.run.duration.as_secs_f64()
+}
+
+/// Runs a scenario once. Returns the outcome and whether it was interrupted; with a folder, what `[record]` asks
+/// for is written there and named.
+pub fn simulate(
+    scenario: &Scenario,
+    seed: u64,
+    folder: Option<&Path>,
+    progress: &Progress,
+) -> Result<(Outcome, bool, Vec<String>), Failure> {
+    let (cost, mut told, mut interrupted) = (cost(scenario), 0.0, false);
+    let mut watch = |now: weir_sim::Progress<'_>| {
+        let share = now.t_s / now.length_s;
+        progress.advance(cost * (share - told));
+        told = share;
+        interrupted = is_interrupted() && share < 1.0;
+        if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let wanted = scenario.record.as_ref().filter(|r| r.decisions || r.pcapng).zip(folder);
+    let (outcome, records) = match wanted {
+        None => (weir_sim::run(scenario, seed, &mut watch).map_err(Failure::input)?, Vec::new()),
+        Some((record, folder)) => {
+            let records = Records::new(scenario, record, folder)?;
+            let (outcome, records) =
+                weir_sim::run_with(scenario, seed, records, &mut watch).map_err(Failure::input)?;
+            (outcome, records.finish()?)
+        }
+    };
+    progress.run_ended();
+    Ok((outcome, interrupted, records))
+}
+
+/// Makes a planned run and writes its results.
+pub fn record(planned: &Planned, seed: u64, progress: &Progress) -> Result<(Simulated, Recording), Failure> {
+    let Planned { scenario, folder, .. } = planned;
+    let (outcome, interrupted, records) = simulate(scenario, seed, Some(folder), progress)?;
+    let trace_hash = format!("{:016x}", outcome.trace_hash);
+    let recording = outcome.recording;
+    let summary = recording.summary.clone();
+    let simulated = Simulated { summary, seed, trace_hash, interrupted, records };
+    // The copy is this run alone.
+    let mut copy = scenario.clone();
+    copy.run.seeds = 1;
+    write_as(&simulated, &recording, &copy, folder)?;
+    Ok((simulated, recording))
+}

@@ -1,0 +1,146 @@
+//! `weir compare`: the same scenario simulated and with real TCP.
+
+use crate::differences::{Difference, are_within, differences, show};
+use crate::interrupt::is_interrupted;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::progress::Progress;
+use crate::results::{Planned, Side, page_run, plan, policy_of, write, write_picture};
+use crate::simulate::{Simulated, check, cost, record};
+use crate::verbs::lab;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_report::{html, write_atomic};
+use weir_scenario::result::{Recording, Summary};
+
+/// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
+///
+/// Both results stand beside each other: utilization, delay, signals, goodput and fairness (Jain's index). Exit
+/// status 1 if throughput differs by more than 3 %, or the 95 % delay by more than 25 % and 0.5 ms. The lab
+/// needs root; the simulator uses seed 1. Every point of a [sweep] is compared.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The scenario, a TOML file. It may use what `weir lab` can do.
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Directory for the results: those of both arms, comparison.json, comparison.svg and report.html.
+    #[arg(long, value_name = "DIR", default_value = "out/compare")]
+    out: PathBuf,
+    /// Change a key of the file, such as `run.duration=5s`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+const EXAMPLES: &str = "Example:
+  sudo weir compare scenarios/codel_smoke.toml --set run.duration=20s";
+
+/// Seed of the simulation.
+const SEED: u64 = 1;
+
+/// Both arms of a point.
+#[derive(Serialize)]
+struct Compared {
+    title: String,
+    arms: Arms,
+    differences: Vec<Difference>,
+    within: bool,
+    out: String,
+}
+
+#[derive(Serialize)]
+struct Arms {
+    sim: Simulated,
+    lab: Summary,
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let plan = plan(std::slice::from_ref(&arguments.scenario), &arguments.set, &arguments.out)?;
+    // Repetitions are for the simulator; here each point is run once.
+    let plan: Vec<Planned> = plan.into_iter().filter(|p| p.run == 0).collect();
+    plan.iter().try_for_each(|p| check(&p.scenario))?;
+    let mut compared = Vec::new();
+    for (number, planned) in plan.iter().enumerate() {
+        if plan.len() > 1 {
+            output.say(format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
+        }
+        compared.push(compare(planned, output)?);
+        if is_interrupted() {
+            break;
+        }
+    }
+    let within = compared.iter().all(|c| c.within);
+    let text = || compared.iter().map(Compared::text).collect::<Vec<_>>().join("\n");
+    match compared.as_slice() {
+        [one] if plan.len() == 1 => output.result(one, text),
+        many => output.result(&serde_json::json!({ "points": many, "within": within }), text),
+    }
+    Ok(match (is_interrupted(), within) {
+        (true, _) => ExitCode::from(INTERRUPTED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
+}
+
+/// Runs both arms of a point. The lab goes first: it refuses what it cannot do.
+fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
+    let Planned { scenario, folder, .. } = planned;
+    let live = lab::record(scenario, None, output)?;
+    write(&live, scenario, &folder.join("lab"))?;
+    let of_sim =
+        Planned { scenario: scenario.clone(), folder: folder.join("sim"), point: planned.point, run: 0 };
+    let progress = Progress::new(1, cost(scenario), output);
+    let (simulated, recording) = record(&of_sim, SEED, &progress)?;
+    drop(progress);
+    let differences = differences(&simulated.summary, &live.summary);
+    let within = are_within(&differences);
+    write_side_by_side(planned, &recording, &live, &differences)?;
+    let compared = Compared {
+        title: scenario.title.clone(),
+        arms: Arms { sim: simulated, lab: live.summary },
+        differences,
+        within,
+        out: folder.display().to_string(),
+    };
+    let text = serde_json::to_string_pretty(&compared).expect("results are plain data");
+    write_atomic(folder.join("comparison.json"), text)?;
+    Ok(compared)
+}
+
+fn write_side_by_side(
+    planned: &Planned,
+    sim: &Recording,
+    lab: &Recording,
+    differences: &[Difference],
+) -> Result<(), Failure> {
+    let policy = policy_of(&planned.scenario);
+    let side = |label: &str, recording| Side { label: label.to_string(), recording, policy };
+    let sides = [side("Simulated", sim), side("Measured in the lab", lab)];
+    let title = planned.scenario.title.as_str();
+    write_picture(title, &sides, &planned.folder)?;
+    let outside = |d: &&Difference| d.within == Some(false);
+    let notes: Vec<String> = differences
+        .iter()
+        .filter(outside)
+        .map(|d| format!("{} is outside its tolerance: simulated {:?}, measured {:?}", d.name, d.sim, d.lab))
+        .collect();
+    let runs = sides.iter().map(page_run).collect();
+    let page = html::Page { title, runs, notes: &notes, ..html::Page::default() };
+    Ok(write_atomic(planned.folder.join("report.html"), html::page(&page))?)
+}
+
+impl Compared {
+    fn text(&self) -> String {
+        let verdict = if self.within { "within the tolerances" } else { "OUTSIDE the tolerances" };
+        let report = Path::new(&self.out).join("report.html");
+        let mut text = format!("{}\n\n{}", self.title, show(&self.differences));
+        for warning in &self.arms.lab.warnings {
+            text.push_str(&format!("! lab: {warning}\n"));
+        }
+        text + &format!(
+            "\nThroughput 3 %, 95 % delay 25 % or 0.5 ms: {verdict}\nReport: {}\n",
+            report.display()
+        )
+    }
+}

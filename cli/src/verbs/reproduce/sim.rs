@@ -1,0 +1,213 @@
+//! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
+
+use super::figures::{Part, Planned, plan};
+use super::measured::{Measured, Point};
+use super::{Arguments, claims, draw, paper};
+use crate::interrupt::is_interrupted;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::progress::Progress;
+use crate::simulate::{cost, simulate};
+use crate::workers::{processors, work_through};
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use weir_report::chart::{Plot, plot};
+use weir_report::html::Beside;
+use weir_report::{csv, html, table, write_atomic};
+use weir_scenario::result::{Claim, Summary};
+use weir_units::Rate;
+
+/// What became of the figures.
+struct Results {
+    points: Vec<Point>,
+    claims: Vec<Claim>,
+    beside: Vec<Beside>,
+    figures: Vec<draw::Named>,
+}
+
+/// Runs the figures and judges their claims.
+pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    let plan = plan(arguments)?;
+    let points = run(&plan, output)?;
+    let results = judge(points, arguments.quick);
+    let folder = folder(arguments);
+    write(&results, arguments, &folder)?;
+    print(&results, arguments, &folder, output);
+    if is_interrupted() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(if results.claims.iter().all(|c| c.held) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes all runs, the long ones first. Those that were interrupted or not begun are left out.
+fn run(plan: &[Planned], output: &Output) -> Result<Vec<Point>, Failure> {
+    let costs: Vec<f64> = plan.iter().map(|p| cost(&p.scenario)).collect();
+    let mut order: Vec<usize> = (0..plan.len()).collect();
+    order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
+    let progress = Progress::new(plan.len(), costs.iter().sum(), output);
+    let points: Vec<Mutex<Option<Point>>> = plan.iter().map(|_| Mutex::new(None)).collect();
+    work_through(&order, processors(), |index| {
+        if !is_interrupted() {
+            let point = measure(&plan[index], &progress)?;
+            *points[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = point;
+        }
+        Ok::<(), Failure>(())
+    })?;
+    let done = points.into_iter().map(|p| p.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+    Ok(done.flatten().collect())
+}
+
+/// A run, if it was not interrupted.
+fn measure(planned: &Planned, progress: &Progress) -> Result<Option<Point>, Failure> {
+    let (outcome, interrupted, _) = simulate(&planned.scenario, planned.seed, None, progress)?;
+    let trace_hash = format!("{:016x}", outcome.trace_hash);
+    let mut recording = outcome.recording;
+    recording.flow_samples.clear();
+    let summary = &recording.summary;
+    let point = Point {
+        figure: planned.part,
+        rate_bps: planned.scenario.rate().as_bps_f64(),
+        series: planned.series.clone(),
+        flows: planned.flows,
+        seed: planned.seed,
+        link: summary.links.first().cloned().unwrap_or_default(),
+        trace_hash,
+        warnings: summary.warnings.clone(),
+        recording: None,
+    };
+    let is_shown = planned.part.is_over_time() && planned.seed == 0;
+    Ok((!interrupted).then(|| Point { recording: is_shown.then_some(recording), ..point }))
+}
+
+/// Claims, comparisons and charts of every figure at every rate.
+fn judge(points: Vec<Point>, quick: bool) -> Results {
+    let (mut claims, mut beside, mut figures) = (Vec::new(), Vec::new(), Vec::new());
+    for (part, rate_bps) in groups(&points) {
+        let measured = Measured::new(&points, part, rate_bps);
+        let rate = rate_text(rate_bps);
+        let found = claims::of(part, &measured, claims::Margins::of(quick));
+        claims.extend(
+            found.into_iter().map(|c| Claim { text: format!("{}: {} ({rate})", part.name(), c.text), ..c }),
+        );
+        beside.extend(paper::beside(part, &measured));
+        figures.extend(draw::figures(part, &measured));
+    }
+    Results { points, claims, beside, figures }
+}
+
+/// Every figure at every rate, in the order of the plan.
+fn groups(points: &[Point]) -> Vec<(Part, f64)> {
+    let mut groups = Vec::new();
+    for point in points {
+        if !groups.contains(&(point.figure, point.rate_bps)) {
+            groups.push((point.figure, point.rate_bps));
+        }
+    }
+    groups
+}
+
+/// A rate in words.
+pub fn rate_text(bps: f64) -> String {
+    Rate::from_bps_f64(bps).to_string()
+}
+
+fn name(arguments: &Arguments) -> String {
+    let value = arguments.figure.to_possible_value();
+    value.map_or(String::new(), |v| v.get_name().to_string())
+}
+
+fn folder(arguments: &Arguments) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
+    arguments.out.join(format!("steering-figure{}-sim{rate}{quick}", name(arguments)))
+}
+
+fn title(arguments: &Arguments) -> String {
+    let what = match name(arguments).as_str() {
+        "all" => "figures 5 to 8".to_string(),
+        one => format!("figure {one}"),
+    };
+    format!("AQM Steering, {what}, simulated{}", if arguments.quick { " (short form)" } else { "" })
+}
+
+fn note(results: &Results, arguments: &Arguments) -> String {
+    let runs = results.points.iter().map(|p| p.seed + 1).max().unwrap_or(0);
+    let short = if arguments.quick { " This is the short form, with wider margins." } else { "" };
+    format!(
+        "Policy-oriented AQM Steering (Bless et al., 2018), section V, repeated in a simulator: CUBIC, round-trip \
+         time 50 ms, packets of 1500 bytes, byte accounting of Ethernet lines. Runs per point: {runs} (the paper: \
+         10); charts show the mean, whiskers the smallest and the largest.{short}"
+    )
+}
+
+fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    let json = serde_json::to_string_pretty(&result_of(results, arguments, folder))?;
+    write_atomic(folder.join("result.json"), json)?;
+    for figure in &results.figures {
+        write_atomic(folder.join(format!("{}.svg", figure.file)), plot(&figure.plot))?;
+    }
+    for point in &results.points {
+        if let Some(recording) = &point.recording {
+            let name =
+                format!("figure{}-{}", point.figure.name(), rate_text(point.rate_bps).replace('/', "p"));
+            let samples = csv::link_samples(recording.link_samples.first().map_or(&[][..], Vec::as_slice));
+            write_atomic(folder.join(format!("{name}-samples.csv")), samples)?;
+            write_atomic(folder.join(format!("{name}-events.csv")), csv::steering_events(&recording.events))?;
+        }
+    }
+    let plots: Vec<Plot> = results.figures.iter().map(|f| f.plot.clone()).collect();
+    let (title, notes) = (title(arguments), [note(results, arguments)]);
+    let page = html::Page {
+        title: &title,
+        claims: &results.claims,
+        notes: &notes,
+        figures: &plots,
+        beside: &results.beside,
+        ..html::Page::default()
+    };
+    write_atomic(folder.join("report.html"), html::page(&page))?;
+    Ok(())
+}
+
+fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
+    let beside = |b: &Beside| {
+        serde_json::json!({
+            "figure": b.figure, "quantity": b.quantity, "paper": b.paper, "ours": b.ours, "condition": b.condition,
+        })
+    };
+    serde_json::json!({
+        "paper": "steering",
+        "figure": name(arguments),
+        "arm": "sim",
+        "quick": arguments.quick,
+        "claims": results.claims,
+        "beside": results.beside.iter().map(beside).collect::<Vec<_>>(),
+        "runs": results.points,
+        "out": folder.display().to_string(),
+    })
+}
+
+/// The means of every point, as rows of the table of results.
+fn summaries(results: &Results) -> Vec<Summary> {
+    let mut summaries = Vec::new();
+    for (part, rate_bps) in groups(&results.points) {
+        for (series, flows, link) in Measured::new(&results.points, part, rate_bps).rows() {
+            let title = format!("{}, {}, {series}, {flows} flows", part.name(), rate_text(rate_bps));
+            summaries.push(Summary { title, links: vec![link], ..Summary::default() });
+        }
+    }
+    summaries
+}
+
+fn print(results: &Results, arguments: &Arguments, folder: &Path, output: &Output) {
+    output.result(&result_of(results, arguments, folder), || {
+        format!(
+            "{}\n{}\nReport: {}",
+            table::results(&summaries(results), output.paint()),
+            table::claims(&results.claims, output.paint()),
+            folder.join("report.html").display()
+        )
+    });
+}

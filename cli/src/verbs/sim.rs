@@ -1,0 +1,221 @@
+//! `weir sim`: a scenario in the simulator.
+
+use crate::capture;
+use crate::interrupt::{interrupted, is_interrupted};
+use crate::measured::measured;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::progress::Progress;
+use crate::results::{Planned, Side, describe, make_folder, plan, policy_of, write_comparison};
+use crate::simulate::{Simulated, check, cost, record};
+use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
+use crate::workers::{processors, work_through};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use weir_report::{table, write_atomic};
+use weir_scenario::Record;
+use weir_scenario::result::Recording;
+use weir_units::Duration;
+
+/// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or waiting.
+///
+/// The same scenario and seed give the same bytes on every machine; the trace hash proves it. Several scenarios,
+/// the points of a [sweep] and the seeds of a scenario run side by side on all cores. `weir sweep` is for
+/// many points: it can be resumed, and makes tables.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The scenarios, TOML files. Several are compared in one report.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
+    /// Seed of the random numbers; with `run.seeds` above 1, of the first run.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Directory for the results: summary.json, samples, events and flows as CSV, SVG and an HTML page.
+    #[arg(long, value_name = "DIR", default_value = "out/sim")]
+    out: PathBuf,
+    /// Write every drop and mark with its reason to decisions.csv, and the packets of each link as a capture for
+    /// Wireshark, between these times. The table [record] of the scenario does the same.
+    #[arg(long, value_name = "FROM..TO", value_parser = capture::period)]
+    record: Option<(Duration, Option<Duration>)>,
+}
+
+const EXAMPLES: &str = "Examples:
+  weir sim scenarios/demo.toml
+  weir sim scenarios/demo.toml --set run.seeds=10          ten runs, mean and 95 % confidence
+  weir sim scenarios/demo.toml --record 12s..12.5s         why each packet was dropped, and a capture
+  weir sim scenarios/demo.toml scenarios/demo_codel.toml   side by side";
+
+/// With more runs than this, their curves are not kept for a page that shows all of them.
+const SIDE_BY_SIDE: usize = 24;
+/// Points that are listed on the terminal.
+const POINTS_SHOWN: usize = 60;
+
+/// A run with what is kept of it.
+struct Finished {
+    simulated: Simulated,
+    recording: Option<Recording>,
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let plan = plan_records(&arguments)?;
+    let _ = interrupted();
+    let finished = run_all(&plan, arguments.seed, output)?;
+    if plan.len() > 1 {
+        write_together(&plan, &finished, &arguments.out)?;
+    }
+    report(&plan, finished, &arguments.out, output)?;
+    Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Every run, with what is to be written down.
+fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
+    let mut plan = plan(&arguments.scenarios, &arguments.set, &arguments.out)?;
+    for planned in &mut plan {
+        let scenario = &mut planned.scenario;
+        check(scenario)?;
+        let Some((from, to)) = arguments.record else { continue };
+        if from >= scenario.run.duration {
+            let end = scenario.run.duration;
+            return Err(Failure::Input(format!(
+                "--record starts at {from}, and the run ends at {end}: start earlier, or run longer"
+            )));
+        }
+        let links = scenario.record.take().map_or(Vec::new(), |record| record.links);
+        scenario.record = Some(Record { decisions: true, pcapng: true, from, to, links });
+    }
+    Ok(plan)
+}
+
+/// Makes all runs, the longest first. Runs that were not started when it was interrupted are missing.
+fn run_all(plan: &[Planned], seed: u64, output: &Output) -> Result<Vec<Option<Finished>>, Failure> {
+    let costs: Vec<f64> = plan.iter().map(|p| cost(&p.scenario)).collect();
+    let mut order: Vec<usize> = (0..plan.len()).collect();
+    order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
+    let progress = Progress::new(plan.len(), costs.iter().sum(), output);
+    let finished: Vec<Mutex<Option<Finished>>> = plan.iter().map(|_| Mutex::new(None)).collect();
+    work_through(&order, processors(), |number| {
+        if is_interrupted() {
+            return Ok(());
+        }
+        let seed = seed.wrapping_add(u64::from(plan[number].run));
+        let (simulated, recording) = record(&plan[number], seed, &progress)?;
+        let recording = (plan.len() <= SIDE_BY_SIDE).then_some(recording);
+        *lock(&finished[number]) = Some(Finished { simulated, recording });
+        Ok::<(), Failure>(())
+    })?;
+    Ok(finished.iter().map(|slot| lock(slot).take()).collect())
+}
+
+/// Nothing is left half changed under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Whether points were run more than once.
+fn is_repeated(plan: &[Planned]) -> bool {
+    plan.iter().any(|p| p.run > 0)
+}
+
+/// Statistics over the seeds of each point, from complete runs.
+fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>, Vec<PointStatistics>) {
+    let mut labels = Labels { names: vec!["scenario".into()], points: Vec::new() };
+    let mut rows = Vec::new();
+    for (planned, finished) in plan.iter().zip(finished) {
+        if planned.point == labels.points.len() {
+            let title = planned.scenario.title.as_str();
+            let title = title.strip_suffix(" #1").unwrap_or(title);
+            labels.points.push(vec![title.to_string()]);
+        }
+        if let Some(Finished { simulated: s, .. }) = finished.as_ref().filter(|f| !f.simulated.interrupted) {
+            rows.push(Row {
+                point: planned.point + 1,
+                seed: s.seed,
+                trace_hash: s.trace_hash.clone(),
+                measured: measured(&s.summary),
+            });
+        }
+    }
+    let points = statistics(&labels, &rows);
+    (labels, rows, points)
+}
+
+/// Tables of all runs, and a page with all of them if they are few enough.
+fn write_together(plan: &[Planned], finished: &[Option<Finished>], out: &Path) -> Result<(), Failure> {
+    make_folder(out)?;
+    let (labels, rows, points) = points(plan, finished);
+    write_atomic(out.join("table.csv"), run_table(&labels, &rows).to_csv())?;
+    if is_repeated(plan) {
+        write_atomic(out.join("summary.csv"), summary_table(&labels, &points).to_csv())?;
+    }
+    let side = |(planned, finished): (&Planned, &'_ Option<Finished>)| -> Option<(String, _)> {
+        finished.as_ref()?.recording.as_ref()?;
+        Some((describe(&planned.scenario), policy_of(&planned.scenario)))
+    };
+    let recordings = finished.iter().flatten().filter_map(|f| f.recording.as_ref());
+    let named = plan.iter().zip(finished).filter_map(side).zip(recordings);
+    let sides: Vec<Side> =
+        named.map(|((label, policy), recording)| Side { label, recording, policy }).collect();
+    if !sides.is_empty() {
+        write_comparison(&sides, out)?;
+    }
+    Ok(())
+}
+
+fn report(
+    plan: &[Planned],
+    finished: Vec<Option<Finished>>,
+    out: &Path,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (_, _, points) = points(plan, &finished);
+    let runs: Vec<Simulated> = finished.into_iter().flatten().map(|f| f.simulated).collect();
+    let folder = out.display().to_string();
+    let text = || show_runs(&runs, &points, is_repeated(plan), out, output);
+    match runs.as_slice() {
+        [one] if plan.len() == 1 => {
+            let mut json = serde_json::to_value(one).expect("results are plain data");
+            json["out"] = folder.into();
+            output.result(&json, text);
+        }
+        many => {
+            let json = serde_json::json!({
+                "runs": many, "points": points, "out": folder, "interrupted": is_interrupted(),
+            });
+            output.result(&json, text);
+        }
+    }
+    Ok(())
+}
+
+fn show_runs(
+    runs: &[Simulated],
+    points: &[PointStatistics],
+    repeated: bool,
+    out: &Path,
+    output: &Output,
+) -> String {
+    let mut text = String::new();
+    if runs.len() <= SIDE_BY_SIDE {
+        text.push_str(&table::results(runs.iter().map(|r| &r.summary), output.paint()));
+        for run in runs {
+            text.push_str(&format!(
+                "Trace hash {}, seed {}: {}\n",
+                run.trace_hash, run.seed, run.summary.title
+            ));
+        }
+    }
+    if repeated || runs.len() > SIDE_BY_SIDE {
+        text.push_str("\nMean over the seeds, with half the 95 % confidence interval\n");
+        text.push_str(&show(points, POINTS_SHOWN));
+    }
+    for name in runs.iter().flat_map(|run| &run.records).take(if runs.len() == 1 { usize::MAX } else { 0 }) {
+        text.push_str(&format!("Written down: {}\n", out.join(name).display()));
+    }
+    let shown = if runs.len() <= SIDE_BY_SIDE { "report.html" } else { "table.csv" };
+    text + &format!("\nReport: {}", out.join(shown).display())
+}

@@ -1,0 +1,62 @@
+//! `weir reproduce --arm sim`, in its short form: claims, files, and the same bytes each time.
+#![cfg(feature = "live")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+/// Runs a figure and returns the exit status and the result.
+fn reproduce(figure: &str, out: &Path) -> (Option<i32>, Value) {
+    let run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["reproduce", "steering", "--arm", "sim", "--quick", "--json", "--figure", figure, "--out"])
+        .arg(out)
+        .output()
+        .expect("weir starts");
+    let text = String::from_utf8(run.stdout).expect("text");
+    (run.status.code(), serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
+}
+
+fn file(out: &Path, figure: &str, name: &str) -> String {
+    let path = out.join(format!("steering-figure{figure}-sim-quick")).join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Reason for its length: it is the experiment, in the shortest form that still converges.
+#[test]
+fn the_claims_hold_in_the_short_form() {
+    for (figure, count) in [("5", 15), ("8a", 5)] {
+        let (status, result) = reproduce(figure, &folder(&format!("claims{figure}")));
+        let claims = result["claims"].as_array().expect("claims");
+        let missed: Vec<&Value> = claims.iter().filter(|c| c["held"] != true).collect();
+        assert!(missed.is_empty(), "{missed:#?}");
+        assert_eq!((status, claims.len()), (Some(0), count));
+    }
+}
+
+#[test]
+fn the_same_command_writes_the_same_bytes() {
+    let outs = ["first", "second"].map(folder);
+    let results = outs.each_ref().map(|out| reproduce("8b", out).1);
+    assert_eq!(results[0]["runs"], results[1]["runs"]);
+    assert_eq!(results[0]["runs"][0]["trace_hash"].as_str().map(str::len), Some(16));
+    for name in ["report.html", "figure8b-1Gbitps.svg", "figure8b-1Gbitps-samples.csv"] {
+        let [first, second] = outs.each_ref().map(|out| file(out, "8b", name));
+        assert!(first == second, "{name} differs");
+    }
+}
+
+#[test]
+fn the_lab_has_two_figures() {
+    let run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["reproduce", "steering", "--figure", "7a"])
+        .output()
+        .expect("weir starts");
+    assert_eq!(run.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("figures 5 and 8"));
+}
