@@ -17,7 +17,7 @@ use weir_scenario::result::{Recording, Summary};
 ///
 /// Both results stand beside each other: utilization, delay, signals, goodput and fairness (Jain's index). Exit
 /// status 1 if throughput differs by more than 3 %, or the 95 % delay by more than 25 % and 0.5 ms. The lab
-/// needs root; the simulator uses seed 1. Every point of a [sweep] is compared.
+/// needs root; the simulator uses seed 1. Every point of a sweep is compared.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

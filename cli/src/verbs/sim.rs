@@ -20,7 +20,7 @@ use weir_units::Duration;
 /// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or waiting.
 ///
 /// The same scenario and seed give the same bytes on every machine; the trace hash proves it. Several scenarios,
-/// the points of a [sweep] and the seeds of a scenario run side by side on all cores. `weir sweep` is for
+/// the points of a sweep and the seeds of a scenario run side by side on all cores. `weir sweep` is for
 /// many points: it can be resumed, and makes tables.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

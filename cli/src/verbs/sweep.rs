@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use weir_scenario::{Point, Scenario};
 
-/// Run every combination of a scenario's [sweep] with every seed, in the simulator, on all cores.
+/// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.
 ///
 /// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it. Tables hold
 /// the runs that are there, in the order of points and seeds: table.csv and table.parquet a row for each run,
@@ -25,7 +25,7 @@ use weir_scenario::{Point, Scenario};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The scenario, a TOML file with a table [sweep].
+    /// The scenario, a TOML file with a table named sweep.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// Directory for the results. Finished runs that are there are not made again.
