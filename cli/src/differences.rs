@@ -1,8 +1,8 @@
 //! What a simulation and a measurement of the same scenario differ in.
 
 use crate::measured::Goodput;
-use crate::table::aligned;
 use serde::Serialize;
+use weir_report::table::aligned;
 use weir_scenario::result::{LinkSummary, Summary};
 
 /// A value of a link by its name.

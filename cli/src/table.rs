@@ -1,4 +1,4 @@
-//! Tables with typed columns: as CSV, as Parquet, and as text in columns.
+//! Tables with typed columns: as CSV and as Parquet.
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -6,8 +6,8 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
-use std::fmt::Write as _;
 use std::sync::Arc;
+use weir_report::csv;
 
 /// The cells of a column.
 #[derive(Clone, PartialEq, Debug)]
@@ -81,9 +81,11 @@ impl Table {
 
     /// As CSV (RFC 4180) with a header.
     pub fn to_csv(&self) -> String {
-        let mut out = csv_line(self.columns.iter().map(|c| c.name.clone()));
+        let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        let mut out = csv::line(&names);
         for row in 0..self.rows() {
-            out.push_str(&csv_line(self.columns.iter().map(|c| c.cells.text(row))));
+            let cells: Vec<String> = self.columns.iter().map(|c| c.cells.text(row)).collect();
+            out.push_str(&csv::line(&cells));
         }
         out
     }
@@ -107,14 +109,6 @@ impl Table {
         group.close()?;
         file.into_inner()
     }
-}
-
-fn csv_line(fields: impl Iterator<Item = String>) -> String {
-    let quote = |field: String| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
-    };
-    fields.map(quote).collect::<Vec<_>>().join(",") + "\n"
 }
 
 fn field(column: &Column) -> Result<Type, ParquetError> {
@@ -150,33 +144,6 @@ fn presence<T>(cells: &[Option<T>]) -> Vec<i16> {
     cells.iter().map(|cell| i16::from(cell.is_some())).collect()
 }
 
-/// Rows of text under a header, aligned: the first column to the left, the others to the right.
-pub fn aligned(header: &[&str], rows: &[Vec<String>]) -> String {
-    let width_of = |i: usize| {
-        let cells = rows.iter().map(|row| row[i].chars().count());
-        cells.chain([header[i].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..header.len()).map(width_of).collect();
-    let mut out = String::new();
-    let mut push = |cells: &[&str]| {
-        for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let _ = match i {
-                0 => write!(out, "{cell:width$}"),
-                _ => write!(out, "  {cell:>width$}"),
-            };
-        }
-        out.truncate(out.trim_end().len());
-        out.push('\n');
-    };
-    push(header);
-    let rule: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
-    push(&rule.iter().map(String::as_str).collect::<Vec<_>>());
-    for row in rows {
-        push(&row.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,11 +175,5 @@ mod tests {
         let cells = |i: usize| rows[i].get_column_iter().map(|(_, f)| f.clone()).collect::<Vec<_>>();
         assert_eq!(cells(0), [Field::Str("gsp".into()), Field::Long(2), Field::Null]);
         assert_eq!(cells(1), [Field::Str("a,\"b\"".into()), Field::Long(9), Field::Double(0.1)]);
-    }
-
-    #[test]
-    fn columns_of_text_are_aligned() {
-        let rows = [vec!["x".to_string(), "10.00".into()], vec!["long".into(), "9.5".into()]];
-        assert_eq!(aligned(&["run", "ms"], &rows), "run      ms\n────  ─────\nx     10.00\nlong    9.5\n");
     }
 }

@@ -1,11 +1,12 @@
 //! Builds a direction for the algorithm that the configuration names.
 
 use crate::Error;
-use crate::meter::{Meter, Status};
+use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Held, Pipe, Shape};
 use rtrb::Producer;
 use weir_aqm::{Algorithm, Aqm, Visitor};
 use weir_queue::{Limits, Single};
+use weir_scenario::measure::Status;
 use weir_scenario::{AqmConfig, Channel};
 use weir_steer::{Move, Observer, Policy, Steered, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -92,14 +93,14 @@ impl Assemble<'_> {
         })
     }
 
-    fn pipe<A: Aqm + Send + 'static>(self, aqm: A, status: StatusOf<A>) -> Box<dyn Pipe> {
+    fn pipe<A: Aqm + Send + 'static>(self, aqm: A, standing: StandingOf<A>) -> Box<dyn Pipe> {
         let shape = self.setup.shape(self.frame_max);
         let queue = Single::new(aqm, self.setup.limits(), shape.rate, self.seed);
-        Box::new(Direction::new(queue, status, shape, self.meter, self.now))
+        Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
     }
 }
 
-type StatusOf<A> = fn(&mut Single<A, Held>, Time) -> Status;
+type StandingOf<A> = fn(&mut Single<A, Held>, Time) -> Standing;
 
 impl Visitor for Assemble<'_> {
     type Output = Result<Box<dyn Pipe>, Error>;
@@ -107,31 +108,23 @@ impl Visitor for Assemble<'_> {
     fn visit<A: Algorithm>(mut self) -> Self::Output {
         let aqm = A::new(&self.setup.aqm().params(), self.now);
         let Some(policy) = &self.setup.channel.policy else {
-            return Ok(self.pipe(aqm, plain_status));
+            return Ok(self.pipe(aqm, plain));
         };
         let (policy, start) = (policy.params::<Policy>(), self.now);
         let observer = self.moves.take().expect("set by whoever assembles");
-        let steered = Steered::new(aqm, &policy, start, observer)
+        let aqm = Steered::new(aqm, &policy, start, observer)
             .map_err(|e| Error::Refused(format!("{}: {}: {e}", self.setup.name, A::NAME)))?;
-        Ok(self.pipe(steered, steered_status))
+        Ok(self.pipe(aqm, steered))
     }
 }
 
-fn plain_status<A: Aqm>(queue: &mut Single<A, Held>, _now: Time) -> Status {
-    Status { setpoint: queue.aqm_mut().setpoint().map(|s| s.get()), ..Status::default() }
+fn plain<A: Aqm>(queue: &mut Single<A, Held>, _now: Time) -> Standing {
+    Standing { status: Status::plain(queue.aqm_mut()), moves_lost: 0 }
 }
 
-fn steered_status<A: Aqm + Clone>(
-    queue: &mut Single<Steered<A, SteeringLaw, Moves>, Held>,
-    now: Time,
-) -> Status {
-    let steered = queue.aqm();
-    Status {
-        setpoint: Some(steered.setpoint_now()),
-        table_state: steered.table_state(now) as u8,
-        virtual_queue: steered.virtual_queue(),
-        moves_lost: steered.observer().lost,
-    }
+fn steered<A: Aqm + Clone>(queue: &mut Single<Steered<A, SteeringLaw, Moves>, Held>, now: Time) -> Standing {
+    let aqm = queue.aqm();
+    Standing { status: Status::steered(aqm, now), moves_lost: aqm.observer().lost }
 }
 
 /// Passes the moves of the set point on to whoever reads them.

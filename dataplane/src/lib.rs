@@ -23,7 +23,6 @@ pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup};
 pub use headers::{Headers, Kind, complete_checksum, mark, read};
 pub use interface::{Interface, JOURNALS, list as interfaces, restore_stale, stale_journals};
-pub use meter::Distribution;
 
 use frames::Frame;
 use serde::{Deserialize, Serialize};

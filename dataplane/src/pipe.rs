@@ -7,7 +7,7 @@
 
 use crate::frames::{Arena, Frame};
 use crate::headers::{self, Headers, Kind};
-use crate::meter::{Meter, Status};
+use crate::meter::{Meter, Standing};
 use crate::port::Port;
 use crate::{Received, charge};
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ pub struct Shape {
 /// A direction with a queue of type `D`.
 pub struct Direction<D> {
     queue: D,
-    status: fn(&mut D, Time) -> Status,
+    standing: fn(&mut D, Time) -> Standing,
     shape: Shape,
     shaper: Shaper,
     line: VecDeque<(Time, Frame)>,
@@ -69,10 +69,16 @@ pub struct Direction<D> {
 
 impl<D: Discipline<Held>> Direction<D> {
     /// An empty direction.
-    pub fn new(queue: D, status: fn(&mut D, Time) -> Status, shape: Shape, meter: Meter, now: Time) -> Self {
+    pub fn new(
+        queue: D,
+        standing: fn(&mut D, Time) -> Standing,
+        shape: Shape,
+        meter: Meter,
+        now: Time,
+    ) -> Self {
         let shaper = Shaper::new(shape.rate, shape.catch_up);
         let line = VecDeque::with_capacity(shape.line_max);
-        Direction { queue, status, shape, shaper, line, last: now, meter }
+        Direction { queue, standing, shape, shaper, line, last: now, meter }
     }
 
     fn arrive(&mut self, at: Time, frame: Frame, arena: &mut Arena) {
@@ -180,8 +186,8 @@ impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
     }
 
     fn sample(&mut self, now: Time) {
-        let status = (self.status)(&mut self.queue, now);
+        let standing = (self.standing)(&mut self.queue, now);
         let backlog: Bytes = self.queue.backlog();
-        self.meter.sample(now, backlog, status, self.queue.counters());
+        self.meter.sample(now, backlog, standing, self.queue.counters());
     }
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Handle, Loop, Outcome, Setup};
-use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
+use weir_scenario::result::{Progress, Recording, Summary};
 use weir_scenario::{Channel, Scenario};
 
 /// How often somebody who watches is told.
@@ -32,19 +32,6 @@ pub const FORWARD: &str = "a_to_b";
 pub const REVERSE: &str = "b_to_a";
 /// A flow whose buffers limit it for more than this share of its busy time did not measure the bottleneck.
 const BUFFER_LIMITED: f64 = 0.02;
-
-/// What somebody who watches a run is told.
-#[derive(Debug)]
-pub struct Progress<'a> {
-    /// Seconds since the start of the run; negative before it.
-    pub t_s: f64,
-    /// Length of the run in seconds.
-    pub length_s: f64,
-    /// New samples of the managed direction.
-    pub samples: &'a [LinkSample],
-    /// New moves of its set point.
-    pub events: &'a [SteeringEvent],
-}
 
 /// Runs a scenario once. One run measures at a time on a machine: `waiting` is called if this one has to wait
 /// for another. `watch` is called about ten times a second and can end the run early; what was

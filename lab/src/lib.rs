@@ -25,7 +25,7 @@ pub mod traffic;
 
 pub use error::Error;
 pub use exclusive::{Exclusive, exclusive};
-pub use experiment::{Progress, run};
+pub use experiment::run;
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
 pub use tcpinfo::{FlowTable, Sampler, SamplerConfig, Side};

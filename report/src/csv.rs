@@ -189,14 +189,13 @@ fn read_field<F: Field>(name: &str, text: Option<&String>) -> Result<F, String> 
 }
 
 fn write_table<R: Row>(rows: &[R]) -> String {
-    let mut out = R::HEADER.join(",");
-    out.push('\n');
-    for row in rows {
-        let fields: Vec<String> = row.fields().iter().map(|f| quote(f)).collect();
-        out.push_str(&fields.join(","));
-        out.push('\n');
-    }
-    out
+    let header = line(R::HEADER);
+    rows.iter().fold(header, |out, row| out + &line(&row.fields()))
+}
+
+/// One line of a table, with quotes where a field needs them.
+pub fn line(fields: &[impl AsRef<str>]) -> String {
+    fields.iter().map(|f| quote(f.as_ref())).collect::<Vec<_>>().join(",") + "\n"
 }
 
 fn quote(field: &str) -> String {

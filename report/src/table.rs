@@ -113,6 +113,14 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
     render(&COLUMNS, &rows, paint) + &format!("{held} of {} claims held\n", claims.len())
 }
 
+/// Rows of text under a header: the first column to the left, the others to the right.
+pub fn aligned(header: &[&str], rows: &[Vec<String>]) -> String {
+    let side = |i: usize| if i == 0 { Align::Left } else { Align::Right };
+    let columns: Vec<(&str, Align)> = header.iter().enumerate().map(|(i, name)| (*name, side(i))).collect();
+    let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().map(|c| Cell::new(c)).collect()).collect();
+    render(&columns, &rows, Paint::Plain)
+}
+
 fn render(columns: &[(&str, Align)], rows: &[Vec<Cell>], paint: Paint) -> String {
     let width_of = |i: usize, name: &str| {
         let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| width(&c.text));
@@ -191,5 +199,11 @@ mod tests {
         assert_eq!(width("GSP"), 3);
         assert_eq!(width("表"), 2);
         assert_eq!(width("e\u{301}"), 1);
+    }
+
+    #[test]
+    fn columns_of_text_are_aligned() {
+        let rows = [vec!["x".to_string(), "10.00".into()], vec!["long".into(), "9.5".into()]];
+        assert_eq!(aligned(&["run", "ms"], &rows), "run      ms\n────  ─────\nx     10.00\nlong    9.5\n");
     }
 }

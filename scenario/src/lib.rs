@@ -16,6 +16,7 @@ mod errors;
 mod experiment;
 mod flows;
 mod link;
+pub mod measure;
 mod moves;
 mod near;
 mod network;

@@ -194,6 +194,19 @@ pub struct Recording {
     pub events: Vec<SteeringEvent>,
 }
 
+/// What somebody who watches a run is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Seconds since the start of the run, in the arm's time; negative before it.
+    pub t_s: f64,
+    /// Length of the run in seconds.
+    pub length_s: f64,
+    /// New samples of the first link.
+    pub samples: &'a [LinkSample],
+    /// New moves of set points.
+    pub events: &'a [SteeringEvent],
+}
+
 /// A claim of a paper and what became of it here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Claim {

@@ -7,9 +7,10 @@ use crate::error::Error;
 use crate::packet::Item;
 use weir_aqm::{Algorithm, Aqm, Cause, Packet, Visitor};
 use weir_queue::{Arrival, Counters, Departure, Discipline, Limits, Single};
+use weir_scenario::measure::Status;
 use weir_scenario::{AqmConfig, PolicyConfig};
 use weir_steer::{Move, Observer, Policy, Steered, SteeringLaw};
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_units::{Bytes, Rate, Time};
 
 /// A packet that a queue discarded.
 #[derive(Clone, Copy, Debug)]
@@ -20,17 +21,6 @@ pub struct Discarded {
     pub item: Item,
     /// Why.
     pub cause: Cause,
-}
-
-/// How an algorithm stands.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Status {
-    /// Set point in force.
-    pub setpoint: Option<Duration>,
-    /// State of Table I of the AQM Steering paper; 0 without steering.
-    pub table_state: u8,
-    /// Backlog and rate of the virtual queue while it is in charge.
-    pub virtual_queue: Option<(Bytes, Rate)>,
 }
 
 /// A queue with any algorithm.
@@ -158,7 +148,7 @@ impl<A: Algorithm> LinkQueue for Plain<A> {
     forward_to_single!();
 
     fn status(&mut self, _now: Time) -> Status {
-        Status { setpoint: self.0.aqm_mut().setpoint().map(|s| s.get()), ..Status::default() }
+        Status::plain(self.0.aqm_mut())
     }
     fn take_moves(&mut self) -> Vec<Move> {
         Vec::new()
@@ -169,12 +159,7 @@ impl<A: Algorithm> LinkQueue for Guided<A> {
     forward_to_single!();
 
     fn status(&mut self, now: Time) -> Status {
-        let steered = self.0.aqm();
-        Status {
-            setpoint: Some(steered.setpoint_now()),
-            table_state: steered.table_state(now) as u8,
-            virtual_queue: steered.virtual_queue(),
-        }
+        Status::steered(self.0.aqm(), now)
     }
     fn take_moves(&mut self) -> Vec<Move> {
         std::mem::take(&mut self.0.aqm_mut().observer_mut().0)

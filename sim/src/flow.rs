@@ -1,8 +1,8 @@
 //! Flows: what they are made of, and what came of them.
 
-use crate::meter::Window;
 use crate::packet::ConnectionId;
 use std::sync::Arc;
+use weir_scenario::measure::Window;
 use weir_scenario::{ExtraDelay, Traffic};
 use weir_tcp::sources::WebConfig;
 use weir_tcp::{Ack, Congestion, ReceiverConfig, SenderConfig};

@@ -5,9 +5,9 @@
 use crate::alarm::Alarm;
 use crate::application::{Application, DatagramSender};
 use crate::dice::Dice;
-use crate::meter::Window;
 use crate::packet::ConnectionId;
 use crate::service::NEVER;
+use weir_scenario::measure::Window;
 use weir_tcp::{Receiver, Sender};
 use weir_units::{Duration, Time};
 

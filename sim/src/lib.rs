@@ -33,14 +33,15 @@ mod soonest;
 pub mod tap;
 mod wheel;
 
-pub use discipline::{LinkQueue, Status};
+pub use discipline::LinkQueue;
 pub use error::Error;
 pub use flow::{Flow, FlowKind, FlowStats, Headers};
 pub use lifecycle::MAX_OPEN;
 pub use link::Link;
-pub use meter::{Distribution, Meter, Totals, Window};
+pub use meter::{Meter, Totals};
 pub use network::{Counts, Setup, Simulation};
 pub use packet::{AckStore, Body, Item, Kept};
 pub use recorder::{DecisionRow, Recorder, Verdict};
-pub use run::{Outcome, Progress, run, run_with};
+pub use run::{Outcome, run, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};
+pub use weir_scenario::result::Progress;

@@ -3,8 +3,9 @@
 use crate::dice::{Chance, Dice};
 use crate::discipline::{LinkQueue, QueueSetup};
 use crate::error::Error;
-use crate::meter::{Meter, Window};
+use crate::meter::Meter;
 use crate::service::{Opportunities, Service};
+use weir_scenario::measure::Window;
 use weir_scenario::{NetworkLink, Trace};
 use weir_units::{Bytes, Duration, Time};
 

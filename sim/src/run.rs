@@ -7,25 +7,12 @@ use crate::network::{Counts, Simulation};
 use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
-use weir_scenario::result::{FlowSummary, LinkSample, LinkSummary, Recording, SteeringEvent, Summary};
+use weir_scenario::result::{FlowSummary, LinkSummary, Progress, Recording, SteeringEvent, Summary};
 use weir_scenario::{NetworkLink, Scenario};
 use weir_units::{Duration, Time};
 
 /// Somebody who watches is told about this often, in virtual time, but not more often than samples come.
 const WATCH: Duration = Duration::from_millis(100);
-
-/// What somebody who watches a run is told.
-#[derive(Debug)]
-pub struct Progress<'a> {
-    /// Seconds of virtual time since the start of the run.
-    pub t_s: f64,
-    /// Length of the run in seconds.
-    pub length_s: f64,
-    /// New samples of the first link.
-    pub samples: &'a [LinkSample],
-    /// New moves of set points.
-    pub events: &'a [SteeringEvent],
-}
 
 /// What came of a run.
 #[derive(Clone, Debug)]

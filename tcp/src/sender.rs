@@ -317,7 +317,7 @@ impl Sender {
         false
     }
 
-    /// Nothing more leaves for now: notes whether the window is why (RFC 7661, in Linux's form).
+    /// Nothing more leaves at this moment: notes whether the window is why (RFC 7661, in Linux's form).
     #[inline]
     fn pause(&mut self, cwnd_limited: bool) {
         self.burst_left = 0;

@@ -5,7 +5,6 @@ mod draw;
 mod screen;
 mod words;
 
-pub use crate::interrupt::interrupted;
 use crate::output::Output;
 use board::{Board, Sum};
 use screen::Screen;

@@ -4,7 +4,8 @@
 //! Ctrl-C into a signal, so ending works as without a view.
 
 use super::board::Board;
-use super::{draw, interrupted, lock};
+use super::{draw, lock};
+use crate::interrupt::interrupted;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};

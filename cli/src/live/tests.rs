@@ -3,6 +3,7 @@
 use super::board::{Board, MOVES_MAX, Sum};
 use super::draw::{Look, draw};
 use super::*;
+use crate::interrupt::interrupted;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::symbols::Marker;

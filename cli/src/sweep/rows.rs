@@ -2,8 +2,9 @@
 
 use crate::measured::{Measured, Value};
 use crate::statistics::Statistics;
-use crate::table::{Cells, Table, aligned};
+use crate::table::{Cells, Table};
 use serde::{Deserialize, Serialize};
+use weir_report::table::aligned;
 
 /// What one run measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! `weir lab`: a scenario with real TCP in network namespaces.
 
-use crate::live::{About, View, interrupted};
+use crate::interrupt::interrupted;
+use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results::{Side, plan, write_comparison};
-pub use crate::results::{describe, policy_of, write};
+use crate::results::{Side, describe, plan, policy_of, write, write_comparison};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
-use crate::live::{About, View, interrupted};
+use crate::interrupt::interrupted;
+use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

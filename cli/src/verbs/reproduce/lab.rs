@@ -1,8 +1,10 @@
 //! The arm with real TCP in network namespaces: figures 5 and 8.
 
+use super::measured::{Run, Runs};
 use super::{Arguments, FigureName, percent, series};
-use crate::live::interrupted;
+use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results::{make_folder, policy_of, write as write_run};
 use crate::verbs::lab;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -68,7 +70,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         }
     }
     let margins = if arguments.quick { &Margins::QUICK } else { &Margins::FULL };
-    let results = Results { points, margins };
+    let results = Results { runs: Runs { points: points.iter().collect() }, margins };
     let claims = match arguments.figure {
         FigureName::Five => results.claims_of_figure_5(),
         _ => results.claims_of_figure_8(),
@@ -171,52 +173,27 @@ const STEERED: &str = "GSP-AS";
 const STATIC: &str = "GSP 2.5ms";
 const TAIL_DROP_LARGE: &str = "TD 30ms";
 
+impl Run for Point {
+    fn series(&self) -> &str {
+        &self.series
+    }
+    fn flows(&self) -> u32 {
+        self.flows
+    }
+    fn link(&self) -> &LinkSummary {
+        &self.link
+    }
+}
+
 struct Results<'a> {
-    points: Vec<Point>,
+    runs: Runs<'a, Point>,
     margins: &'a Margins,
 }
 
 impl Results<'_> {
-    /// Values of all runs of a point.
-    fn values(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> Vec<f64> {
-        let here = self.points.iter().filter(|p| p.series == series && p.flows == flows);
-        here.map(|p| of(&p.link)).collect()
-    }
-
-    /// Mean over the runs; NaN where there are none, which no comparison holds for.
-    fn mean(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> f64 {
-        let values = self.values(series, flows, of);
-        values.iter().sum::<f64>() / values.len() as f64
-    }
-
-    fn utilization(&self, series: &str, flows: u32) -> f64 {
-        self.mean(series, flows, |l| l.utilization)
-    }
-
-    fn p95(&self, series: &str, flows: u32) -> f64 {
-        self.mean(series, flows, |l| l.delay_ms.p95)
-    }
-
-    fn flows(&self) -> Vec<u32> {
-        let mut flows: Vec<u32> = self.points.iter().map(|p| p.flows).collect();
-        flows.sort_unstable();
-        flows.dedup();
-        flows
-    }
-
-    fn series(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for point in &self.points {
-            if !names.contains(&point.series) {
-                names.push(point.series.clone());
-            }
-        }
-        names
-    }
-
     fn claims_of_figure_5(&self) -> Vec<Claim> {
         let (few, many) = (2, 36);
-        let steered_few = self.utilization(STEERED, few);
+        let steered_few = self.runs.utilization(STEERED, few);
         let mut claims = vec![Claim {
             id: "A8".into(),
             text: "With 2 flows GSP-AS keeps the link busy".into(),
@@ -224,8 +201,8 @@ impl Results<'_> {
             measured: percent(steered_few),
             held: steered_few >= self.margins.steered_two_flows,
         }];
-        for other in self.series().iter().filter(|s| *s != STEERED && *s != TAIL_DROP_LARGE) {
-            let utilization = self.utilization(other, few);
+        for other in self.runs.series().into_iter().filter(|s| ![STEERED, TAIL_DROP_LARGE].contains(s)) {
+            let utilization = self.runs.utilization(other, few);
             claims.push(Claim {
                 id: "A3".into(),
                 text: format!("With 2 flows GSP-AS uses the link better than {other}"),
@@ -236,7 +213,7 @@ impl Results<'_> {
         }
         claims.push(self.claim_delay_bound());
         claims.push(self.claim_delay_falls());
-        let (steered, fixed) = (self.p95(STEERED, many), self.p95(STATIC, many));
+        let (steered, fixed) = (self.runs.p95(STEERED, many), self.runs.p95(STATIC, many));
         let share = self.margins.share_of_static;
         claims.push(Claim {
             id: "A6".into(),
@@ -245,7 +222,8 @@ impl Results<'_> {
             measured: format!("{steered:.2} ms"),
             held: steered < share * fixed,
         });
-        let (steered, full) = (self.utilization(STEERED, many), self.utilization(TAIL_DROP_LARGE, many));
+        let (steered, full) =
+            (self.runs.utilization(STEERED, many), self.runs.utilization(TAIL_DROP_LARGE, many));
         claims.push(Claim {
             id: "A7".into(),
             text: "With 36 flows GSP-AS uses the link as tail drop with 30 ms does".into(),
@@ -257,7 +235,7 @@ impl Results<'_> {
     }
 
     fn claim_delay_bound(&self) -> Claim {
-        let delays: Vec<f64> = self.flows().iter().map(|n| self.p95(STEERED, *n)).collect();
+        let delays: Vec<f64> = self.runs.flows().iter().map(|n| self.runs.p95(STEERED, *n)).collect();
         Claim {
             id: "A5".into(),
             text: "The 95 % delay of GSP-AS stays below its bound for every number of flows".into(),
@@ -268,7 +246,7 @@ impl Results<'_> {
     }
 
     fn claim_delay_falls(&self) -> Claim {
-        let delays: Vec<f64> = self.flows().iter().map(|n| self.p95(STEERED, *n)).collect();
+        let delays: Vec<f64> = self.runs.flows().iter().map(|n| self.runs.p95(STEERED, *n)).collect();
         Claim {
             id: "A6".into(),
             text: "The 95 % delay of GSP-AS falls with the number of flows".into(),
@@ -280,14 +258,14 @@ impl Results<'_> {
 
     fn over_flows(&self, delays: &[f64]) -> String {
         let each = |(n, d): (&u32, &f64)| format!("{d:.2} ms ({n})");
-        self.flows().iter().zip(delays).map(each).collect::<Vec<_>>().join(", ")
+        self.runs.flows().iter().zip(delays).map(each).collect::<Vec<_>>().join(", ")
     }
 
     fn claims_of_figure_8(&self) -> Vec<Claim> {
         let (from, to) = self.margins.band;
         let mut claims = Vec::new();
-        for flows in self.flows() {
-            let utilization = self.utilization(STEERED, flows);
+        for flows in self.runs.flows() {
+            let utilization = self.runs.utilization(STEERED, flows);
             claims.push(Claim {
                 id: "A14".into(),
                 text: format!("With {flows} flows the utilization target of 95 % is held"),
@@ -298,7 +276,7 @@ impl Results<'_> {
             if flows < 9 {
                 continue;
             }
-            let mean = self.mean(STEERED, flows, |l| l.delay_ms.mean);
+            let mean = self.runs.mean(STEERED, flows, |l| l.delay_ms.mean);
             claims.push(Claim {
                 id: "A15".into(),
                 text: format!("With {flows} flows the real queue is practically empty"),
@@ -311,26 +289,21 @@ impl Results<'_> {
     }
 
     fn figure(&self, title: &str) -> Figure {
-        let point = |series: &str, flows: u32, of: fn(&LinkSummary) -> f64| {
-            let values = self.values(series, flows, of);
-            let (min, max) =
-                values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-            FigurePoint {
-                value: self.mean(series, flows, of),
-                range: (values.len() > 1).then_some((min, max)),
-            }
+        let point = |series: &str, flows: u32, of: fn(&LinkSummary) -> f64| FigurePoint {
+            value: self.runs.mean(series, flows, of),
+            range: self.runs.range(series, flows, of),
         };
-        let curve = |name: &String| FigureSeries {
-            name: name.clone(),
-            utilization: self.flows().iter().map(|n| point(name, *n, |l| l.utilization)).collect(),
-            delay_p95_ms: self.flows().iter().map(|n| point(name, *n, |l| l.delay_ms.p95)).collect(),
+        let curve = |name: &str| FigureSeries {
+            name: name.to_string(),
+            utilization: self.runs.flows().iter().map(|n| point(name, *n, |l| l.utilization)).collect(),
+            delay_p95_ms: self.runs.flows().iter().map(|n| point(name, *n, |l| l.delay_ms.p95)).collect(),
         };
         Figure {
             title: title.into(),
             subtitle: self.host_line(),
             x_name: "Number of flows".into(),
-            categories: self.flows().iter().map(u32::to_string).collect(),
-            series: self.series().iter().map(curve).collect(),
+            categories: self.runs.flows().iter().map(u32::to_string).collect(),
+            series: self.runs.series().into_iter().map(curve).collect(),
             log_delay: true,
             ..Figure::default()
         }
@@ -338,7 +311,8 @@ impl Results<'_> {
 
     /// The host's part in the results, in a line.
     fn host_line(&self) -> String {
-        let worst = |of: fn(&HostJitter) -> f64| self.points.iter().map(|p| of(&p.host)).fold(0.0, f64::max);
+        let worst =
+            |of: fn(&HostJitter) -> f64| self.runs.points.iter().map(|p| of(&p.host)).fold(0.0, f64::max);
         format!(
             "host: loop called late by at most {:.2} ms (99 %: {:.3} ms), frames left the delay line late by \
              {:.3} ms (99 %), stalled {:.3} % of the time; real-time class: {}, own core: {}",
@@ -346,8 +320,8 @@ impl Results<'_> {
             worst(|h| h.gap_ms.p99),
             worst(|h| h.late_ms.p99),
             worst(|h| h.stalled_share) * 100.0,
-            self.points.iter().all(|p| p.host.realtime),
-            self.points.iter().all(|p| p.host.own_core),
+            self.runs.points.iter().all(|p| p.host.realtime),
+            self.runs.points.iter().all(|p| p.host.own_core),
         )
     }
 }
@@ -365,25 +339,25 @@ fn title(arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    make_folder(folder)?;
     let title = title(arguments);
     let json = serde_json::to_string_pretty(&result_of(results, claims, arguments, folder))?;
     write_atomic(folder.join("result.json"), json)?;
     write_atomic(folder.join("figure.svg"), figure(&results.figure(&title)))?;
     let notes = [results.host_line()];
-    let run = |p: &'_ Point| -> (String, weir_report::Policy) {
-        (format!("{}, {} flows", p.series, p.flows), lab::policy_of(&p.scenario))
+    let run = |p: &&Point| -> (String, weir_report::Policy) {
+        (format!("{}, {} flows", p.series, p.flows), policy_of(&p.scenario))
     };
-    let labels: Vec<_> = results.points.iter().map(run).collect();
-    let runs = results.points.iter().zip(&labels);
+    let labels: Vec<_> = results.runs.points.iter().map(run).collect();
+    let runs = results.runs.points.iter().zip(&labels);
     let runs =
         runs.map(|(p, (label, policy))| html::PageRun { label, recording: &p.recording, policy: *policy });
     let page =
         html::Page { title: &title, runs: runs.collect(), claims, notes: &notes, ..html::Page::default() };
     write_atomic(folder.join("report.html"), html::page(&page))?;
-    for point in &results.points {
+    for point in &results.runs.points {
         let name = format!("{}-{}-{}", point.series.replace(' ', "_"), point.flows, point.run);
-        lab::write(&point.recording, &point.scenario, &folder.join(name))?;
+        write_run(&point.recording, &point.scenario, &folder.join(name))?;
     }
     Ok(())
 }
@@ -395,7 +369,7 @@ fn result_of(results: &Results, claims: &[Claim], arguments: &Arguments, folder:
         "arm": "lab",
         "quick": arguments.quick,
         "claims": claims,
-        "runs": results.points,
+        "runs": results.runs.points,
         "out": folder.display().to_string(),
     })
 }
@@ -403,7 +377,7 @@ fn result_of(results: &Results, claims: &[Claim], arguments: &Arguments, folder:
 fn print(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path, output: &Output) {
     let json = result_of(results, claims, arguments, folder);
     output.result(&json, || {
-        let summaries = results.points.iter().map(|p| {
+        let summaries = results.runs.points.iter().map(|p| {
             let mut summary = p.recording.summary.clone();
             // The way back is not what the figure is about.
             summary.links.truncate(1);

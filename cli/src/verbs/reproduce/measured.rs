@@ -5,6 +5,72 @@ use serde::Serialize;
 use weir_report::chart::PlotPoint;
 use weir_scenario::result::{LinkSummary, Recording};
 
+/// One run of one point of a figure, in either arm.
+pub trait Run {
+    /// The curve it belongs to.
+    fn series(&self) -> &str;
+    /// Number of long-lived flows.
+    fn flows(&self) -> u32;
+    /// What the link did.
+    fn link(&self) -> &LinkSummary;
+}
+
+/// Runs of a figure, as its claims and charts ask for them.
+#[derive(Clone)]
+pub struct Runs<'a, R> {
+    /// In the order of the plan.
+    pub points: Vec<&'a R>,
+}
+
+impl<'a, R: Run> Runs<'a, R> {
+    /// Numbers of flows, in rising order.
+    pub fn flows(&self) -> Vec<u32> {
+        let mut flows: Vec<u32> = self.points.iter().map(|p| p.flows()).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        flows
+    }
+
+    /// Names of the curves, in the order of the plan.
+    pub fn series(&self) -> Vec<&'a str> {
+        let mut names = Vec::new();
+        for point in &self.points {
+            if !names.contains(&point.series()) {
+                names.push(point.series());
+            }
+        }
+        names
+    }
+
+    /// Mean over the runs of a point; NaN where there are none, which no comparison holds for.
+    pub fn mean(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> f64 {
+        let values = self.values(series, flows, of);
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    /// Smallest and largest value of the runs of a point; none for a single run.
+    pub fn range(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> Option<(f64, f64)> {
+        let values = self.values(series, flows, of);
+        let ends = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
+        (values.len() > 1).then_some(ends)
+    }
+
+    /// Utilization as a share of one, mean over the runs.
+    pub fn utilization(&self, series: &str, flows: u32) -> f64 {
+        self.mean(series, flows, |l| l.utilization)
+    }
+
+    /// 95th percentile of the delay in milliseconds, mean over the runs.
+    pub fn p95(&self, series: &str, flows: u32) -> f64 {
+        self.mean(series, flows, |l| l.delay_ms.p95)
+    }
+
+    fn values(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> Vec<f64> {
+        let here = self.points.iter().filter(|p| p.series() == series && p.flows() == flows);
+        here.map(|p| of(p.link())).collect()
+    }
+}
+
 /// One run of one point.
 #[derive(Clone, Serialize)]
 pub struct Point {
@@ -34,12 +100,20 @@ fn part_name<S: serde::Serializer>(part: &Part, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(part.name())
 }
 
-/// The runs of one figure at one rate.
-#[derive(Clone, Default)]
-pub struct Measured<'a> {
-    /// In the order of the plan.
-    pub points: Vec<&'a Point>,
+impl Run for Point {
+    fn series(&self) -> &str {
+        &self.series
+    }
+    fn flows(&self) -> u32 {
+        self.flows
+    }
+    fn link(&self) -> &LinkSummary {
+        &self.link
+    }
 }
+
+/// The simulated runs of one figure at one rate.
+pub type Measured<'a> = Runs<'a, Point>;
 
 impl<'a> Measured<'a> {
     /// Those of `points` that belong to a figure at a rate.
@@ -53,46 +127,6 @@ impl<'a> Measured<'a> {
         self.points.first().map_or(0.0, |p| p.rate_bps)
     }
 
-    /// Numbers of flows, in rising order.
-    pub fn flows(&self) -> Vec<u32> {
-        let mut flows: Vec<u32> = self.points.iter().map(|p| p.flows).collect();
-        flows.sort_unstable();
-        flows.dedup();
-        flows
-    }
-
-    /// Names of the curves, in the order of the plan.
-    pub fn series(&self) -> Vec<&'a str> {
-        let mut names = Vec::new();
-        for point in &self.points {
-            if !names.contains(&point.series.as_str()) {
-                names.push(point.series.as_str());
-            }
-        }
-        names
-    }
-
-    /// Mean over the runs of a point; NaN where there are none, which no comparison holds for.
-    pub fn mean(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> f64 {
-        let values = self.values(series, flows, of);
-        values.iter().sum::<f64>() / values.len() as f64
-    }
-
-    /// Utilization as a share of one, mean over the runs.
-    pub fn utilization(&self, series: &str, flows: u32) -> f64 {
-        self.mean(series, flows, |l| l.utilization)
-    }
-
-    /// 95th percentile of the delay in milliseconds, mean over the runs.
-    pub fn p95(&self, series: &str, flows: u32) -> f64 {
-        self.mean(series, flows, |l| l.delay_ms.p95)
-    }
-
-    fn values(&self, series: &str, flows: u32, of: fn(&LinkSummary) -> f64) -> Vec<f64> {
-        let here = self.points.iter().filter(|p| p.series == series && p.flows == flows);
-        here.map(|p| of(&p.link)).collect()
-    }
-
     /// The mean and the range over the runs, times `factor`, to be drawn at `x`.
     pub fn plotted(
         &self,
@@ -102,9 +136,8 @@ impl<'a> Measured<'a> {
         x: f64,
         factor: f64,
     ) -> PlotPoint {
-        let values: Vec<f64> = self.values(series, flows, of).iter().map(|v| v * factor).collect();
-        let ends = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-        PlotPoint { x, y: self.mean(series, flows, of) * factor, range: (values.len() > 1).then_some(ends) }
+        let range = self.range(series, flows, of).map(|(least, most)| (least * factor, most * factor));
+        PlotPoint { x, y: self.mean(series, flows, of) * factor, range }
     }
 
     /// One row for each point: the means over its runs.

@@ -6,6 +6,7 @@ use super::{Arguments, claims, draw, paper};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
+use crate::results::make_folder;
 use crate::simulate::{cost, simulate};
 use crate::workers::{processors, work_through};
 use clap::ValueEnum;
@@ -142,7 +143,7 @@ fn note(results: &Results, arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    make_folder(folder)?;
     let json = serde_json::to_string_pretty(&result_of(results, arguments, folder))?;
     write_atomic(folder.join("result.json"), json)?;
     for figure in &results.figures {

@@ -1,0 +1,162 @@
+//! What is measured of a link, the same in every arm: distributions of times, the measured part, and a row of
+//! samples each period.
+
+use crate::result::{LinkSample, Spread};
+use hdrhistogram::Histogram;
+use weir_aqm::Aqm;
+use weir_queue::Counters;
+use weir_steer::{Observer, Steered, SteeringLaw};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Resolution of the distributions.
+const TICK_NS: u64 = 100;
+/// Longest time told apart.
+const LONGEST_S: u64 = 120;
+
+/// A distribution of times.
+pub struct Distribution(Histogram<u64>);
+
+impl Default for Distribution {
+    fn default() -> Self {
+        let ticks = LONGEST_S * 1_000_000_000 / TICK_NS;
+        Distribution(Histogram::new_with_bounds(1, ticks, 3).expect("the bounds are constant and valid"))
+    }
+}
+
+impl Distribution {
+    /// Counts one value; longer ones count as the longest.
+    #[inline]
+    pub fn record(&mut self, d: Duration) {
+        self.0.saturating_record(d.as_nanos() / TICK_NS);
+    }
+
+    /// Mean and percentiles in milliseconds.
+    pub fn spread_ms(&self) -> Spread {
+        if self.0.is_empty() {
+            return Spread::default();
+        }
+        let ms = |ticks: f64| ticks * TICK_NS as f64 / 1e6;
+        let quantile = |q| ms(self.0.value_at_quantile(q) as f64);
+        Spread {
+            mean: ms(self.0.mean()),
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            max: ms(self.0.max() as f64),
+        }
+    }
+}
+
+/// The measured part of a run, in the link's time: from the end of the warm-up to the end of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Its beginning.
+    pub from: Time,
+    /// Its end, as far as it is known.
+    pub until: Time,
+}
+
+impl Window {
+    /// Whether `at` lies in it.
+    #[inline]
+    pub fn contains(&self, at: Time) -> bool {
+        self.from <= at && at < self.until
+    }
+
+    /// Its length.
+    pub fn length(&self) -> Duration {
+        self.until.since(self.from)
+    }
+}
+
+/// How an algorithm stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Status {
+    /// Set point in force.
+    pub setpoint: Option<Duration>,
+    /// State of Table I of the AQM Steering paper; 0 without steering.
+    pub table_state: u8,
+    /// Backlog and rate of the virtual queue while it is in charge.
+    pub virtual_queue: Option<(Bytes, Rate)>,
+}
+
+impl Status {
+    /// Of an algorithm that is not steered.
+    pub fn plain(aqm: &mut impl Aqm) -> Status {
+        Status { setpoint: aqm.setpoint().map(|s| s.get()), ..Status::default() }
+    }
+
+    /// Of a steered one.
+    pub fn steered<A, O>(steered: &Steered<A, SteeringLaw, O>, now: Time) -> Status
+    where
+        A: Aqm + Clone,
+        O: Observer,
+    {
+        Status {
+            setpoint: Some(steered.setpoint_now()),
+            table_state: steered.table_state(now) as u8,
+            virtual_queue: steered.virtual_queue(),
+        }
+    }
+}
+
+/// Makes the rows of a link's sample table.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    /// Rows tell the time since then.
+    origin: Time,
+    last: Time,
+    before: Counters,
+    period: Period,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Period {
+    delay_sum: u64,
+    delay_max: u64,
+    packets: u64,
+}
+
+impl Sampler {
+    /// The first period begins at `origin`.
+    pub fn new(origin: Time) -> Sampler {
+        Sampler { origin, last: origin, before: Counters::default(), period: Period::default() }
+    }
+
+    /// When the last period ended.
+    pub fn last(&self) -> Time {
+        self.last
+    }
+
+    /// A packet left the queue.
+    #[inline]
+    pub fn departed(&mut self, sojourn: Duration) {
+        self.period.packets += 1;
+        self.period.delay_sum += sojourn.as_nanos();
+        self.period.delay_max = self.period.delay_max.max(sojourn.as_nanos());
+    }
+
+    /// Closes a period.
+    pub fn row(&mut self, now: Time, backlog: Bytes, status: &Status, counters: &Counters) -> LinkSample {
+        let span = now.since(self.last).as_secs_f64().max(1e-9);
+        let (before, period) = (self.before, self.period);
+        let rate = |after: u64, before: u64| (after - before) as f64 * 8.0 / span;
+        let (virtual_backlog, virtual_rate) = status.virtual_queue.unwrap_or_default();
+        (self.last, self.before, self.period) = (now, *counters, Period::default());
+        LinkSample {
+            t_s: now.since(self.origin).as_secs_f64(),
+            arrived_bps: rate(counters.arrived_bytes, before.arrived_bytes),
+            delivered_bps: rate(counters.dequeued_bytes, before.dequeued_bytes),
+            delay_mean_ms: period.delay_sum as f64 / period.packets.max(1) as f64 / 1e6,
+            delay_max_ms: period.delay_max as f64 / 1e6,
+            backlog_bytes: backlog.get(),
+            setpoint_ms: status.setpoint.map_or(f64::NAN, |d| d.as_millis_f64()),
+            drops: counters.drops() - before.drops(),
+            overflows: counters.overflowed - before.overflowed,
+            marks: counters.marked - before.marked,
+            table_state: status.table_state,
+            virtual_backlog_bytes: virtual_backlog.get(),
+            virtual_rate_bps: virtual_rate.as_bps_f64(),
+        }
+    }
+}
