@@ -8,7 +8,7 @@ OUT ?= out
 .PHONY: help demo test bench reproduce build fmt clean
 
 help:
-	@echo "make demo       steer a real link: 90 s of real TCP in network namespaces (root)"
+	@echo "make demo       steer a real link: real TCP in network namespaces, 75 s for each of three queues (root)"
 	@echo "make test       all tests; live ones as root, otherwise they say what they skip"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"

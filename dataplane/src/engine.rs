@@ -385,6 +385,7 @@ impl Loop {
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
+            phases: Vec::new(),
         }
     }
 }

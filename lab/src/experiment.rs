@@ -300,6 +300,7 @@ impl Run<'_> {
             warnings,
         };
         recording.flow_samples = samples.samples;
+        recording.note_phases(self.scenario);
         Ok(recording)
     }
 }

@@ -45,7 +45,8 @@ impl Cell {
 }
 
 /// One row for each managed link of each run: algorithm, number of flows, utilization, delay, signals and
-/// the set point at the end. Warnings follow below the table.
+/// the set point at the end. Where flows come and go, a second table tells how the link settled each time.
+/// Warnings follow below.
 pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) -> String {
     const COLUMNS: [(&str, Align); 13] = [
         ("run", Align::Left),
@@ -63,14 +64,44 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         ("set pt ms", Align::Right),
     ];
     let mut rows = Vec::new();
+    let mut phases = Vec::new();
     let mut notes = String::new();
     for run in runs {
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
+        phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
         for warning in &run.warnings {
             let _ = writeln!(notes, "! {}: {}", terminal(&run.title), terminal(warning));
         }
     }
-    render(&COLUMNS, &rows, paint) + &notes
+    let mut text = render(&COLUMNS, &rows, paint);
+    if !phases.is_empty() {
+        text.push_str("\nLater half of each span with the same flows\n");
+        text.push_str(&render(&PHASE_COLUMNS, &phases, paint));
+    }
+    text + &notes
+}
+
+const PHASE_COLUMNS: [(&str, Align); 6] = [
+    ("run", Align::Left),
+    ("link", Align::Left),
+    ("seconds", Align::Right),
+    ("N", Align::Right),
+    ("util %", Align::Right),
+    ("mean ms", Align::Right),
+];
+
+fn phase_rows<'a>(run: &'a Summary, link: &'a LinkSummary) -> impl Iterator<Item = Vec<Cell>> + 'a {
+    link.phases.iter().map(|phase| {
+        let cells = [
+            run.title.clone(),
+            link.name.clone(),
+            format!("{}–{}", fixed(phase.from_s, 1), fixed(phase.to_s, 1)),
+            phase.flows.to_string(),
+            fixed(phase.utilization * 100.0, 2),
+            fixed(phase.delay_mean_ms, 2),
+        ];
+        cells.iter().map(|c| Cell::new(c)).collect()
+    })
 }
 
 fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
@@ -193,12 +224,22 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_scenario::result::Phase;
 
     #[test]
     fn wide_and_combining_characters_are_measured() {
         assert_eq!(width("GSP"), 3);
         assert_eq!(width("表"), 2);
         assert_eq!(width("e\u{301}"), 1);
+    }
+
+    #[test]
+    fn flows_that_come_and_go_get_a_table_of_their_own() {
+        let phase = Phase { from_s: 15.0, to_s: 30.0, flows: 2, utilization: 0.9912, delay_mean_ms: 4.5 };
+        let link = LinkSummary { name: "x".into(), phases: vec![phase], ..LinkSummary::default() };
+        let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
+        let text = results([&run], Paint::Plain);
+        assert!(text.ends_with("t    x     15.0–30.0  2   99.12     4.50\n"), "{text}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod measure;
 mod moves;
 mod near;
 mod network;
+mod phases;
 mod record;
 pub mod result;
 mod run_config;

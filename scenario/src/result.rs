@@ -58,6 +58,25 @@ pub struct LinkSummary {
     pub setpoint_ms: Option<f64>,
     /// Frames that could not be parsed or forwarded, by reason.
     pub faults: Vec<(String, u64)>,
+    /// How the link stood in each span of the run in which the number of flows stays; empty where it
+    /// always does, and on links without a rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+}
+
+/// The later half of a span of the run in which no flows start or stop: how the link settled.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its beginning, in seconds after the start of the run.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
+    /// The number of flows.
+    pub flows: u32,
+    /// Delivered rate divided by the configured rate.
+    pub utilization: f64,
+    /// Mean queueing delay of the delivered packets.
+    pub delay_mean_ms: f64,
 }
 
 /// Mean and percentiles of a quantity.

@@ -110,12 +110,13 @@ fn outcome<T: Tap>(
         host: None,
         warnings: warnings(scenario, simulation, interrupted),
     };
-    let recording = Recording {
+    let mut recording = Recording {
         summary,
         link_samples: simulation.links().iter().map(|l| l.meter.samples().to_vec()).collect(),
         flow_samples: simulation.flow_samples().to_vec(),
         events,
     };
+    recording.note_phases(scenario);
     Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts() }
 }
 
@@ -138,6 +139,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
         marks: totals.marks,
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
         faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
+        phases: Vec::new(),
     }
 }
 

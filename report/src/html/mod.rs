@@ -8,7 +8,7 @@ mod figures;
 
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, FlowSummary, HostJitter, LinkSummary, Recording, SteeringEvent};
+use weir_scenario::result::{Claim, FlowSummary, HostJitter, LinkSummary, Phase, Recording, SteeringEvent};
 
 use crate::chart::{Plot, TimeSeriesOptions, time_series};
 use crate::escape::{json_in_script, xml};
@@ -163,6 +163,43 @@ fn push_results(out: &mut String, runs: &[PageRun]) {
         }
     }
     close_table(out);
+    push_phases(out, runs);
+}
+
+/// How the links settled each time that flows had come or gone.
+fn push_phases(out: &mut String, runs: &[PageRun]) {
+    const COLUMNS: [Column; 6] = [
+        ("Run", false),
+        ("Link", false),
+        ("Seconds", true),
+        ("Flows", true),
+        ("Utilization %", true),
+        ("Mean ms", true),
+    ];
+    let links = runs.iter().flat_map(|run| run.links().filter_map(move |view| Some((run, view.summary?))));
+    let rows: Vec<_> = links
+        .flat_map(|(run, link)| link.phases.iter().map(move |phase| phase_cells(run, link, phase)))
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    push(out, "<h2>Later half of each span with the same flows</h2>");
+    open_table(out, &COLUMNS);
+    for row in &rows {
+        push_row(out, &COLUMNS, row);
+    }
+    close_table(out);
+}
+
+fn phase_cells(run: &PageRun, link: &LinkSummary, phase: &Phase) -> Vec<String> {
+    vec![
+        xml(run.name()),
+        xml(&link.name),
+        format!("{}–{}", fixed(phase.from_s, 1), fixed(phase.to_s, 1)),
+        phase.flows.to_string(),
+        fixed(phase.utilization * 100.0, 2),
+        fixed(phase.delay_mean_ms, 2),
+    ]
 }
 
 fn result_cells(run: &PageRun, link: &LinkSummary, chart: usize) -> Vec<String> {
