@@ -1,10 +1,11 @@
 //! The receiver: what arrived, and when to say so.
 
+mod beyond;
+
 use crate::config::{EcnMode, ReceiverConfig};
 use crate::nanos::OptionNanos;
-use crate::ranges::{Range, RangeSet};
 use crate::{Ack, Segment};
-use std::collections::BTreeMap;
+use beyond::Beyond;
 use weir_units::{Duration, Ecn, Time};
 
 /// Duplicate ACKs that are sent at once before Linux begins to gather them.
@@ -15,39 +16,6 @@ const GATHERED_MAX: u8 = 44;
 const QUICK_AFTER: Duration = Duration::from_millis(240);
 /// Segments acknowledged at once after a CE mark under classic ECN.
 const QUICK_AFTER_CE: u16 = 2;
-
-/// What arrived out of order.
-#[derive(Clone, Debug, Default)]
-struct Beyond {
-    ranges: RangeSet,
-    /// Payload of a segment that waits, and of those that differ.
-    unit: u32,
-    odd: BTreeMap<u64, u32>,
-    /// Ranges to report, the newest first.
-    recent: [Range; 3],
-}
-
-impl Beyond {
-    /// Payload of the segments from `next` up to `end`, which stop waiting.
-    fn take(&mut self, next: u64, end: u64) -> u64 {
-        let mut bytes = (end - next) * u64::from(self.unit);
-        while let Some(entry) = self.odd.first_entry().filter(|e| *e.key() < end) {
-            bytes = bytes + u64::from(entry.remove()) - u64::from(self.unit);
-        }
-        self.ranges.remove_below(end);
-        bytes
-    }
-
-    /// Moves a range to the front of those reported (RFC 2018 section 4).
-    fn remember(&mut self, range: Range, next: u64) {
-        let old = core::mem::take(&mut self.recent);
-        let others = old.into_iter().filter(|r| r.1 > next && (r.1 <= range.0 || range.1 <= r.0));
-        let front = (range.0 > next).then_some(range);
-        for (slot, r) in self.recent.iter_mut().zip(front.into_iter().chain(others)) {
-            *slot = r;
-        }
-    }
-}
 
 /// The receiving end of a flow.
 #[derive(Clone, Debug)]
