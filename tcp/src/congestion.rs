@@ -22,6 +22,8 @@ pub struct Env {
     pub paced: bool,
     /// Window at the start.
     pub initial_window: u32,
+    /// Payload of a full segment in bytes, 1 to 65535.
+    pub mss: u32,
     /// Start of its dice.
     pub seed: u64,
 }
@@ -59,6 +61,30 @@ pub struct AckSample {
     pub state: State,
     /// A measurement of the delivery rate, for those that ask with [`CongestionControl::WANTS_RATE`].
     pub rate: Option<RateSample>,
+}
+
+#[cfg(test)]
+impl AckSample {
+    /// An ACK of segment `una - 1` alone, of a flow that uses its window of `window`.
+    fn of_one(now: Time, una: u64, rtt: Duration, window: u32) -> AckSample {
+        AckSample {
+            now,
+            delivered: 1,
+            marked: 0,
+            lost: 0,
+            rtt: Some(rtt),
+            srtt: Some(rtt),
+            min_rtt: Some(rtt),
+            una,
+            nxt: una + u64::from(window),
+            prior_in_flight: window,
+            in_flight: window - 1,
+            total_delivered: una,
+            cwnd_limited: true,
+            state: State::Open,
+            rate: None,
+        }
+    }
 }
 
 /// Why the window falls.
@@ -103,19 +129,24 @@ pub trait CongestionControl {
     /// The slow-start threshold after a reduction that starts now.
     fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32;
 
+    /// The retransmission timer expired, whether or not [`CongestionControl::ssthresh`] was asked before: within one
+    /// window it is asked once.
+    fn on_timeout(&mut self) {}
+
     /// The flow sends again after nothing was in flight for `idle`.
     fn on_idle(&mut self, _now: Time, _idle: Duration) {}
 
     /// The reduction was in vain: what was taken for lost had only been late.
     fn on_undo(&mut self) {}
 
-    /// Segments per second at which a paced flow may send.
+    /// Segments per second at which a paced flow may send, of which `out` are not acknowledged.
     ///
-    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after.
-    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
+    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after. What is out counts where it
+    /// is more than the window, so that a reduction does not slow the repair down.
+    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, out: u32) -> Option<f64> {
         let srtt = srtt?.as_secs_f64();
         let early = window.ssthresh.is_none_or(|s| window.cwnd < s / 2);
-        Some(if early { 2.0 } else { 1.2 } * f64::from(window.cwnd) / srtt)
+        Some(if early { 2.0 } else { 1.2 } * f64::from(window.cwnd.max(out)) / srtt)
     }
 }
 
@@ -208,14 +239,17 @@ macro_rules! congestion_controls {
             pub fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
                 match self { $(Control::$ty(c) => c.ssthresh(window, cause),)* }
             }
+            pub fn on_timeout(&mut self) {
+                match self { $(Control::$ty(c) => c.on_timeout(),)* }
+            }
             pub fn on_idle(&mut self, now: Time, idle: Duration) {
                 match self { $(Control::$ty(c) => c.on_idle(now, idle),)* }
             }
             pub fn on_undo(&mut self) {
                 match self { $(Control::$ty(c) => c.on_undo(),)* }
             }
-            pub fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
-                match self { $(Control::$ty(c) => c.pacing_rate(window, srtt),)* }
+            pub fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, out: u32) -> Option<f64> {
+                match self { $(Control::$ty(c) => c.pacing_rate(window, srtt, out),)* }
             }
         }
     };

@@ -97,15 +97,17 @@ impl Receiver {
         if s.seq != self.next || self.has_gap {
             return self.on_disorder(now, s, at_once);
         }
-        let early = if self.ecn == EcnMode::Dctcp { self.ack_before_change(s) } else { None };
+        let changes = self.ecn == EcnMode::Dctcp && (s.ecn == Ecn::Ce) != self.ece;
+        let early = if changes { self.ack_before_change() } else { None };
         self.next += 1;
         self.bytes += u64::from(s.payload);
         self.unacked += 1;
         if early.is_some() {
-            self.due = self.after_delay(now);
+            // The news itself does not wait either: its ACK leaves right behind.
+            self.due = OptionNanos::at(now);
             return early;
         }
-        if self.unacked >= self.ack_every || self.quick > 0 || at_once {
+        if self.unacked >= self.ack_every || self.quick > 0 || at_once || changes {
             return Some(self.ack());
         }
         if self.due.is_none() {
@@ -153,6 +155,10 @@ impl Receiver {
         let new = self.store(s);
         if !new {
             self.repeated += 1;
+            // ACKs seem to be lost: the next ones leave at once.
+            if s.seq < before {
+                self.quick = self.quick.max(self.quick_acks);
+            }
         }
         if self.ecn == EcnMode::Dctcp {
             self.ece = s.ecn == Ecn::Ce;
@@ -169,6 +175,7 @@ impl Receiver {
             && self.duplicates > DUP_THRESH
             && self.sack_delay > 0
             && self.gathered < GATHERED_MAX
+            && self.quick == 0
             && !at_once;
         if !gathers {
             return Some(self.ack());
@@ -181,13 +188,9 @@ impl Receiver {
 
     /// DCTCP's echo is that of what is acknowledged: a change first sends the ACK that waits
     /// (RFC 8257 section 3.2).
-    fn ack_before_change(&mut self, s: &Segment) -> Option<Ack> {
-        let marked = s.ecn == Ecn::Ce;
-        if marked == self.ece {
-            return None;
-        }
+    fn ack_before_change(&mut self) -> Option<Ack> {
         let early = (self.unacked > 0).then(|| self.ack());
-        self.ece = marked;
+        self.ece = !self.ece;
         early
     }
 

@@ -196,9 +196,11 @@ impl Scoreboard {
 
     fn acknowledge_each(&mut self, next: u64, d: &mut Delivered, mut each: impl FnMut(u64, Time)) {
         let highest = self.highest_sacked();
+        let mut repeated = false;
         for seq in self.una..next {
             let record = *self.records.get(seq);
             self.discount(record.flags);
+            repeated |= record.flags & EVER != 0;
             if record.flags & SACKED != 0 {
                 self.sacked_out -= 1;
                 continue;
@@ -209,6 +211,11 @@ impl Scoreboard {
                 d.first_sent = d.first_sent.or(OptionNanos::at(record.sent));
                 d.last_sent = OptionNanos::at(record.sent);
             }
+        }
+        // What waited behind a hole for its repair arrived earlier than it was acknowledged.
+        if repeated {
+            d.first_sent = OptionNanos::NONE;
+            d.last_sent = OptionNanos::NONE;
         }
         if let Some(repair) = &mut self.repair {
             repair.sacked.remove_below(next);

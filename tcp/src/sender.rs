@@ -74,8 +74,8 @@ pub struct Sender {
     /// Application data that has not been sent, in bytes.
     unsent: u64,
     unlimited: bool,
-    mss: u32,
-    burst: u32,
+    mss: u16,
+    burst: u16,
     /// Segments left of the burst under way.
     burst_left: u32,
     initial_window: u32,
@@ -94,16 +94,21 @@ pub struct Sender {
     /// The first ACK after a timeout decides whether the timeout was right.
     check_timeout: bool,
     cwnd_limited: bool,
+    /// Whether new data left since the use of the window was last noted.
+    sent_new: bool,
     /// Most segments outstanding while the window was not the limit.
     most_out: u32,
     /// Until this is acknowledged, `cwnd_limited` stands.
     limit_end: u64,
+    /// Most segments outstanding since the window was last used up, or shrunk, and when that was, in ms.
+    used: u32,
+    used_since: u32,
     rtt: RttEstimator,
     rack: Rack,
     high_seq: u64,
     dup_acks: u32,
     /// Segments beyond the window that the first duplicate ACKs allow without SACK (RFC 3042).
-    limited_transmit: u32,
+    limited_transmit: u8,
     probe: Option<Probe>,
     /// Of the reduction under way or the last one.
     episode: Option<Box<Episode>>,
@@ -128,7 +133,8 @@ impl Sender {
             Pacing::Off => false,
         };
         let initial_window = config.initial_window.max(1);
-        let env = Env { now, hystart: config.hystart, paced, initial_window, seed: config.seed };
+        let mss = config.mss_payload.clamp(1, 65535);
+        let env = Env { now, hystart: config.hystart, paced, initial_window, mss, seed: config.seed };
         let control = Control::new(congestion, &env);
         let rates = control.wants_rate().then(|| Box::new(RateSampler::new(now)));
         Sender {
@@ -138,8 +144,8 @@ impl Sender {
             state: State::Open,
             unsent: 0,
             unlimited: false,
-            mss: config.mss_payload.clamp(1, 65535),
-            burst: config.burst.max(1),
+            mss: u16::try_from(mss).unwrap_or(u16::MAX),
+            burst: u16::try_from(config.burst.max(1)).unwrap_or(u16::MAX),
             burst_left: 0,
             initial_window,
             window_end: u64::from(initial_window),
@@ -153,6 +159,9 @@ impl Sender {
             limited_transmit: 0,
             check_timeout: false,
             cwnd_limited: false,
+            sent_new: false,
+            used: 0,
+            used_since: usage::millis(now),
             most_out: 0,
             limit_end: 0,
             rtt: RttEstimator::new(config.rto_min),
@@ -184,9 +193,15 @@ impl Sender {
         self.unlimited = on;
     }
 
+    /// Whether the application has data that has not left.
+    #[inline]
+    fn has_data(&self) -> bool {
+        self.unsent > 0 || self.unlimited
+    }
+
     /// Whether everything written was acknowledged, and no more will come by itself.
     pub fn is_done(&self) -> bool {
-        self.unsent == 0 && !self.unlimited && self.board.una == self.board.nxt
+        !self.has_data() && self.board.una == self.board.nxt
     }
 
     /// What the congestion control makes of a reduction; applies to the window's threshold.

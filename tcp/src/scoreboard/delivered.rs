@@ -66,3 +66,35 @@ impl Delivered {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retransmission_younger_than_any_round_trip_is_not_what_arrived() {
+        let ms = Duration::from_millis;
+        let at = |n| Time::ZERO + ms(n);
+        let record = |sent, flags| Record { sent, payload: 1448, flags };
+        let mut d = Delivered::new(at(100), Some(ms(20)), 0);
+        d.add(1, &record(at(81), EVER), 0);
+        assert_eq!((d.count, d.newest), (1, None));
+        d.add(2, &record(at(80), EVER), 0);
+        assert_eq!(d.newest, Some((at(80), 2)));
+        d.add(3, &record(at(95), 0), 0);
+        assert_eq!(d.newest, Some((at(95), 3)));
+    }
+
+    #[test]
+    fn originals_that_arrive_behind_later_ones_are_reordered() {
+        let sent = Time::ZERO;
+        let mut d = Delivered::new(sent, None, 5);
+        d.add(9, &Record { sent, payload: 1, flags: 0 }, 9);
+        assert_eq!((d.original, d.reordered), (false, None));
+        d.add(7, &Record { sent, payload: 1, flags: 0 }, 9);
+        d.add(4, &Record { sent, payload: 1, flags: EVER }, 9);
+        assert_eq!((d.original, d.reordered), (false, Some(7)));
+        d.add(4, &Record { sent, payload: 1, flags: 0 }, 9);
+        assert_eq!((d.original, d.reordered), (true, Some(4)));
+    }
+}

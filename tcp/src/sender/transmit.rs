@@ -23,8 +23,8 @@ impl Sender {
 
     #[inline]
     fn send_new(&mut self, now: Time) -> Option<Segment> {
-        if self.unsent == 0 && !self.unlimited {
-            self.pause(false);
+        if !self.has_data() {
+            self.pause(now, false);
             return None;
         }
         let out = self.board.out();
@@ -32,10 +32,10 @@ impl Sender {
             self.restart_after_idle(now);
         }
         let in_flight = self.board.in_flight();
-        let room = (self.window.cwnd + self.limited_transmit).saturating_sub(in_flight);
+        let room = (self.window.cwnd + u32::from(self.limited_transmit)).saturating_sub(in_flight);
         let peer = self.window_end.saturating_sub(self.board.nxt);
-        if room == 0 || peer == 0 || (self.burst > 1 && self.defers(room, peer, in_flight)) {
-            self.pause(room == 0 || peer > u64::from(room));
+        if room == 0 || peer == 0 || (self.burst > 1 && self.defers(now, room, peer)) {
+            self.pause(now, room == 0 || peer > u64::from(room));
             return None;
         }
         Some(self.emit_new(now))
@@ -44,8 +44,10 @@ impl Sender {
     #[inline]
     fn emit_new(&mut self, now: Time) -> Segment {
         let nothing_in_flight = self.board.out() == 0;
-        let payload = if self.unlimited { self.mss } else { self.unsent.min(u64::from(self.mss)) as u32 };
+        let payload =
+            if self.unlimited { self.mss.into() } else { self.unsent.min(u64::from(self.mss)) as u32 };
         self.unsent = self.unsent.saturating_sub(u64::from(payload));
+        self.sent_new = true;
         let seq = self.board.send_new(now, payload);
         self.arm_after_send(now, nothing_in_flight);
         let ecn = match self.ecn {
@@ -77,7 +79,7 @@ impl Sender {
     /// Sends the lowest lost segment again, if the window has room.
     fn resend(&mut self, now: Time) -> Option<Segment> {
         if self.board.in_flight() >= self.window.cwnd && !self.force_resend {
-            self.pause(true);
+            self.pause(now, true);
             return None;
         }
         self.force_resend = false;
@@ -108,7 +110,7 @@ impl Sender {
     /// New data if there is some, else the last segment once more (RFC 8985 section 7.3).
     fn send_probe(&mut self, now: Time) -> Option<Segment> {
         self.probe_due = false;
-        let has_new = (self.unsent > 0 || self.unlimited) && self.board.nxt < self.window_end;
+        let has_new = self.has_data() && self.board.nxt < self.window_end;
         let segment = if has_new {
             self.emit_new(now)
         } else if self.board.out() > 0 && !self.board.is_sacked(self.board.nxt - 1) {
