@@ -38,10 +38,10 @@ impl<T: Tap> Simulation<T> {
         if let Some((due, ack)) = first {
             self.answer(item.connection, due, &ack);
         }
-        match ack {
-            Some(ack) => self.answer(item.connection, at, &ack),
-            None => self.arm_receiver(item.connection),
+        if let Some(ack) = ack {
+            self.answer(item.connection, at, &ack);
         }
+        self.arm_receiver(item.connection);
     }
 
     #[inline]

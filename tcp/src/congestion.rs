@@ -4,62 +4,12 @@
 //! The [`Sender`](crate::Sender) finds and repairs losses and moves the window through a reduction; a
 //! congestion control says how the window grows, where it falls to, and how fast segments may leave.
 
+mod window;
+
+pub use window::Window;
+
 use crate::{EcnMode, RateSample, State};
 use weir_units::{Duration, Time};
-
-/// The congestion window and what delimits slow start.
-#[derive(Clone, Debug)]
-pub struct Window {
-    /// Segments that may be in flight.
-    pub cwnd: u32,
-    /// Where slow start ends; `None` before the first reduction.
-    pub ssthresh: Option<u32>,
-    /// Segments acknowledged towards the next growth by one.
-    count: u32,
-}
-
-impl Window {
-    /// The window at the start of a flow.
-    pub fn new(cwnd: u32) -> Window {
-        Window { cwnd: cwnd.max(1), ssthresh: None, count: 0 }
-    }
-
-    /// Whether the window is below the slow-start threshold.
-    #[inline]
-    pub fn in_slow_start(&self) -> bool {
-        self.ssthresh.is_none_or(|s| self.cwnd < s)
-    }
-
-    /// Grows by one per acknowledged segment up to the threshold; returns the segments left over.
-    #[inline]
-    pub fn slow_start(&mut self, acked: u32) -> u32 {
-        let room = self.ssthresh.map_or(u32::MAX, |s| s.saturating_sub(self.cwnd));
-        let used = acked.min(room);
-        self.cwnd = self.cwnd.saturating_add(used);
-        acked - used
-    }
-
-    /// Grows by one per `per` acknowledged segments.
-    #[inline]
-    pub fn grow(&mut self, acked: u32, per: u32) {
-        let per = per.max(1);
-        // What was saved up towards a slower growth buys one segment, not a burst.
-        if self.count >= per {
-            self.count = 0;
-            self.cwnd = self.cwnd.saturating_add(1);
-        }
-        self.count += acked;
-        if self.count >= per {
-            self.cwnd = self.cwnd.saturating_add(self.count / per);
-            self.count %= per;
-        }
-    }
-
-    /// Forgets what was saved up towards growth.
-    pub fn restart_count(&mut self) {
-        self.count = 0;
-    }
-}
 
 /// What a congestion control is told about its flow at the start.
 #[derive(Clone, Debug)]
@@ -72,6 +22,8 @@ pub struct Env {
     pub paced: bool,
     /// Window at the start.
     pub initial_window: u32,
+    /// Payload of a full segment in bytes, 1 to 65535.
+    pub mss: u32,
     /// Start of its dice.
     pub seed: u64,
 }
@@ -109,6 +61,30 @@ pub struct AckSample {
     pub state: State,
     /// A measurement of the delivery rate, for those that ask with [`CongestionControl::WANTS_RATE`].
     pub rate: Option<RateSample>,
+}
+
+#[cfg(test)]
+impl AckSample {
+    /// An ACK of segment `una - 1` alone, of a flow that uses its window of `window`.
+    fn of_one(now: Time, una: u64, rtt: Duration, window: u32) -> AckSample {
+        AckSample {
+            now,
+            delivered: 1,
+            marked: 0,
+            lost: 0,
+            rtt: Some(rtt),
+            srtt: Some(rtt),
+            min_rtt: Some(rtt),
+            una,
+            nxt: una + u64::from(window),
+            prior_in_flight: window,
+            in_flight: window - 1,
+            total_delivered: una,
+            cwnd_limited: true,
+            state: State::Open,
+            rate: None,
+        }
+    }
 }
 
 /// Why the window falls.
@@ -153,19 +129,24 @@ pub trait CongestionControl {
     /// The slow-start threshold after a reduction that starts now.
     fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32;
 
+    /// The retransmission timer expired, whether or not [`CongestionControl::ssthresh`] was asked before: within one
+    /// window it is asked once.
+    fn on_timeout(&mut self) {}
+
     /// The flow sends again after nothing was in flight for `idle`.
     fn on_idle(&mut self, _now: Time, _idle: Duration) {}
 
     /// The reduction was in vain: what was taken for lost had only been late.
     fn on_undo(&mut self) {}
 
-    /// Segments per second at which a paced flow may send.
+    /// Segments per second at which a paced flow may send, of which `out` are not acknowledged.
     ///
-    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after.
-    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
+    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after. What is out counts where it
+    /// is more than the window, so that a reduction does not slow the repair down.
+    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, out: u32) -> Option<f64> {
         let srtt = srtt?.as_secs_f64();
         let early = window.ssthresh.is_none_or(|s| window.cwnd < s / 2);
-        Some(if early { 2.0 } else { 1.2 } * f64::from(window.cwnd) / srtt)
+        Some(if early { 2.0 } else { 1.2 } * f64::from(window.cwnd.max(out)) / srtt)
     }
 }
 
@@ -258,14 +239,17 @@ macro_rules! congestion_controls {
             pub fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
                 match self { $(Control::$ty(c) => c.ssthresh(window, cause),)* }
             }
+            pub fn on_timeout(&mut self) {
+                match self { $(Control::$ty(c) => c.on_timeout(),)* }
+            }
             pub fn on_idle(&mut self, now: Time, idle: Duration) {
                 match self { $(Control::$ty(c) => c.on_idle(now, idle),)* }
             }
             pub fn on_undo(&mut self) {
                 match self { $(Control::$ty(c) => c.on_undo(),)* }
             }
-            pub fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
-                match self { $(Control::$ty(c) => c.pacing_rate(window, srtt),)* }
+            pub fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, out: u32) -> Option<f64> {
+                match self { $(Control::$ty(c) => c.pacing_rate(window, srtt, out),)* }
             }
         }
     };
@@ -292,26 +276,5 @@ mod tests {
         }
         assert!(Congestion::by_name("vegas").is_none());
         assert_eq!(describe().len(), names().len());
-    }
-
-    #[test]
-    fn slow_start_stops_at_the_threshold() {
-        let mut w = Window::new(10);
-        assert_eq!(w.slow_start(10), 0);
-        w.ssthresh = Some(25);
-        assert_eq!(w.slow_start(10), 5);
-        assert_eq!(w.cwnd, 25);
-        assert!(!w.in_slow_start());
-    }
-
-    #[test]
-    fn linear_growth_counts_acknowledged_segments() {
-        let mut w = Window::new(10);
-        for _ in 0..5 {
-            w.grow(2, 10);
-        }
-        assert_eq!(w.cwnd, 11);
-        w.grow(25, 10);
-        assert_eq!(w.cwnd, 13);
     }
 }

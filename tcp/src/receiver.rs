@@ -1,10 +1,11 @@
 //! The receiver: what arrived, and when to say so.
 
+mod beyond;
+
 use crate::config::{EcnMode, ReceiverConfig};
 use crate::nanos::OptionNanos;
-use crate::ranges::{Range, RangeSet};
 use crate::{Ack, Segment};
-use std::collections::BTreeMap;
+use beyond::Beyond;
 use weir_units::{Duration, Ecn, Time};
 
 /// Duplicate ACKs that are sent at once before Linux begins to gather them.
@@ -15,39 +16,6 @@ const GATHERED_MAX: u8 = 44;
 const QUICK_AFTER: Duration = Duration::from_millis(240);
 /// Segments acknowledged at once after a CE mark under classic ECN.
 const QUICK_AFTER_CE: u16 = 2;
-
-/// What arrived out of order.
-#[derive(Clone, Debug, Default)]
-struct Beyond {
-    ranges: RangeSet,
-    /// Payload of a segment that waits, and of those that differ.
-    unit: u32,
-    odd: BTreeMap<u64, u32>,
-    /// Ranges to report, the newest first.
-    recent: [Range; 3],
-}
-
-impl Beyond {
-    /// Payload of the segments from `next` up to `end`, which stop waiting.
-    fn take(&mut self, next: u64, end: u64) -> u64 {
-        let mut bytes = (end - next) * u64::from(self.unit);
-        while let Some(entry) = self.odd.first_entry().filter(|e| *e.key() < end) {
-            bytes = bytes + u64::from(entry.remove()) - u64::from(self.unit);
-        }
-        self.ranges.remove_below(end);
-        bytes
-    }
-
-    /// Moves a range to the front of those reported (RFC 2018 section 4).
-    fn remember(&mut self, range: Range, next: u64) {
-        let old = core::mem::take(&mut self.recent);
-        let others = old.into_iter().filter(|r| r.1 > next && (r.1 <= range.0 || range.1 <= r.0));
-        let front = (range.0 > next).then_some(range);
-        for (slot, r) in self.recent.iter_mut().zip(front.into_iter().chain(others)) {
-            *slot = r;
-        }
-    }
-}
 
 /// The receiving end of a flow.
 #[derive(Clone, Debug)]
@@ -129,15 +97,17 @@ impl Receiver {
         if s.seq != self.next || self.has_gap {
             return self.on_disorder(now, s, at_once);
         }
-        let early = if self.ecn == EcnMode::Dctcp { self.ack_before_change(s) } else { None };
+        let changes = self.ecn == EcnMode::Dctcp && (s.ecn == Ecn::Ce) != self.ece;
+        let early = if changes { self.ack_before_change() } else { None };
         self.next += 1;
         self.bytes += u64::from(s.payload);
         self.unacked += 1;
         if early.is_some() {
-            self.due = self.after_delay(now);
+            // The news itself does not wait either: its ACK leaves right behind.
+            self.due = OptionNanos::at(now);
             return early;
         }
-        if self.unacked >= self.ack_every || self.quick > 0 || at_once {
+        if self.unacked >= self.ack_every || self.quick > 0 || at_once || changes {
             return Some(self.ack());
         }
         if self.due.is_none() {
@@ -185,6 +155,10 @@ impl Receiver {
         let new = self.store(s);
         if !new {
             self.repeated += 1;
+            // ACKs seem to be lost: the next ones leave at once.
+            if s.seq < before {
+                self.quick = self.quick.max(self.quick_acks);
+            }
         }
         if self.ecn == EcnMode::Dctcp {
             self.ece = s.ecn == Ecn::Ce;
@@ -201,6 +175,7 @@ impl Receiver {
             && self.duplicates > DUP_THRESH
             && self.sack_delay > 0
             && self.gathered < GATHERED_MAX
+            && self.quick == 0
             && !at_once;
         if !gathers {
             return Some(self.ack());
@@ -213,13 +188,9 @@ impl Receiver {
 
     /// DCTCP's echo is that of what is acknowledged: a change first sends the ACK that waits
     /// (RFC 8257 section 3.2).
-    fn ack_before_change(&mut self, s: &Segment) -> Option<Ack> {
-        let marked = s.ecn == Ecn::Ce;
-        if marked == self.ece {
-            return None;
-        }
+    fn ack_before_change(&mut self) -> Option<Ack> {
         let early = (self.unacked > 0).then(|| self.ack());
-        self.ece = marked;
+        self.ece = !self.ece;
         early
     }
 

@@ -107,6 +107,12 @@ impl RttEstimator {
         self.min.duration()
     }
 
+    /// The least that the timeout adds to the smoothed RTT.
+    #[inline]
+    pub fn floor(&self) -> Duration {
+        Duration::from_nanos(self.floor)
+    }
+
     /// The retransmission timeout before any back-off.
     #[inline]
     pub fn rto(&self) -> Duration {

@@ -4,12 +4,17 @@
 //! originals leave in order of their numbers, so the search for lost ones is a pointer that only moves
 //! forward; retransmissions wait in a queue in order of time; SACK blocks are compared with the ranges known.
 
+mod delivered;
+mod losses;
+
+pub(crate) use delivered::Delivered;
+
 use crate::nanos::OptionNanos;
 use crate::ranges::{Range, RangeSet};
 use crate::ring::Ring;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use weir_units::{Duration, Time};
+use weir_units::Time;
 
 const SACKED: u8 = 1;
 /// Taken for lost.
@@ -24,78 +29,6 @@ struct Record {
     sent: Time,
     payload: u32,
     flags: u8,
-}
-
-/// What an ACK reported as delivered.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivered {
-    /// Segments newly delivered.
-    pub count: u32,
-    /// Of these, by SACK.
-    pub sacked: u32,
-    /// Transmission of the first and of the last acknowledged segment that was sent only once.
-    pub first_sent: OptionNanos,
-    pub last_sent: OptionNanos,
-    /// Transmission of the first and last segment SACKed that was sent only once.
-    pub sack_first: OptionNanos,
-    pub sack_last: OptionNanos,
-    /// The segment delivered that was sent last, and its number.
-    pub newest: Option<(Time, u64)>,
-    /// Whether segments below `original_below` that were sent only once were delivered.
-    pub original: bool,
-    /// Lowest segment that arrived after later ones although it was sent only once.
-    pub reordered: Option<u64>,
-    original_below: u64,
-    /// Retransmissions sent later than this were too recent to be what was delivered.
-    retransmitted_before: Time,
-}
-
-impl Delivered {
-    /// Nothing yet. A retransmission younger than the smallest RTT cannot be what was acknowledged.
-    pub fn new(now: Time, min_rtt: Option<Duration>, original_below: u64) -> Delivered {
-        Delivered {
-            count: 0,
-            sacked: 0,
-            first_sent: OptionNanos::NONE,
-            last_sent: OptionNanos::NONE,
-            sack_first: OptionNanos::NONE,
-            sack_last: OptionNanos::NONE,
-            newest: None,
-            original: false,
-            reordered: None,
-            original_below,
-            retransmitted_before: now - min_rtt.unwrap_or(Duration::ZERO),
-        }
-    }
-
-    fn newer(&mut self, sent: Time, seq: u64) {
-        if self.newest.is_none_or(|n| (sent, seq) > n) {
-            self.newest = Some((sent, seq));
-        }
-    }
-
-    /// Accounts for one segment that was not known to be delivered.
-    fn add(&mut self, seq: u64, record: &Record, highest_sacked: u64) {
-        self.count += 1;
-        if record.flags & EVER == 0 {
-            self.newer(record.sent, seq);
-            self.original |= seq < self.original_below;
-            if seq < highest_sacked {
-                self.reordered = Some(self.reordered.map_or(seq, |r| r.min(seq)));
-            }
-        } else if record.sent <= self.retransmitted_before {
-            self.newer(record.sent, seq);
-        }
-    }
-}
-
-/// What the search for lost segments found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Detection {
-    /// Whether a retransmission was lost too.
-    pub retransmission: bool,
-    /// Whether segments that were overtaken are still within the reordering window.
-    pub waiting: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -263,9 +196,11 @@ impl Scoreboard {
 
     fn acknowledge_each(&mut self, next: u64, d: &mut Delivered, mut each: impl FnMut(u64, Time)) {
         let highest = self.highest_sacked();
+        let mut repeated = false;
         for seq in self.una..next {
             let record = *self.records.get(seq);
             self.discount(record.flags);
+            repeated |= record.flags & EVER != 0;
             if record.flags & SACKED != 0 {
                 self.sacked_out -= 1;
                 continue;
@@ -276,6 +211,11 @@ impl Scoreboard {
                 d.first_sent = d.first_sent.or(OptionNanos::at(record.sent));
                 d.last_sent = OptionNanos::at(record.sent);
             }
+        }
+        // What waited behind a hole for its repair arrived earlier than it was acknowledged.
+        if repeated {
+            d.first_sent = OptionNanos::NONE;
+            d.last_sent = OptionNanos::NONE;
         }
         if let Some(repair) = &mut self.repair {
             repair.sacked.remove_below(next);
@@ -324,110 +264,6 @@ impl Scoreboard {
         }
         self.records.get_mut(seq).flags = SACKED | (record.flags & EVER);
         self.sacked_out += 1;
-    }
-
-    /// Takes `seq` for lost, whether it was sent once or more often.
-    pub fn mark_lost(&mut self, seq: u64) {
-        let record = self.records.get_mut(seq);
-        let flags = record.flags;
-        if flags & SACKED != 0 || flags & (LOST | RETRANS) == LOST {
-            return;
-        }
-        record.flags = (flags | LOST) & !RETRANS;
-        self.lost_out += u32::from(flags & LOST == 0);
-        self.retrans_out -= u32::from(flags & RETRANS != 0);
-        self.pending += 1;
-        self.lost_total += 1;
-        if let Some(repair) = self.repair.as_mut().filter(|r| seq < r.resent) {
-            repair.lost_again.push(Reverse(seq));
-        }
-    }
-
-    /// Takes for lost what was sent before `newest` (the segment delivered that was sent last) and at least
-    /// `wait` ago (RFC 8985 section 6.2).
-    pub fn detect(&mut self, newest: (Time, u64), now: Time, wait: Duration) -> Detection {
-        let mut found = Detection { retransmission: false, waiting: false };
-        let mut seq = self.repair.as_ref().map_or(0, |r| r.searched).max(self.una);
-        while seq < self.nxt {
-            let record = self.records.get(seq);
-            if record.flags == 0 {
-                if (record.sent, seq) >= newest {
-                    break;
-                }
-                if record.sent + wait > now {
-                    found.waiting = true;
-                    break;
-                }
-                self.mark_lost(seq);
-            }
-            seq += 1;
-        }
-        // Where no repair is under way, the search may as well begin with the head again.
-        if let Some(repair) = &mut self.repair {
-            repair.searched = seq;
-        }
-        self.detect_again(newest, now, wait, &mut found);
-        found
-    }
-
-    fn detect_again(&mut self, newest: (Time, u64), now: Time, wait: Duration, found: &mut Detection) {
-        while let Some(&(seq, sent)) = self.repair.as_ref().and_then(|r| r.retransmissions.front()) {
-            if self.is_retransmitted(seq, sent) {
-                if (sent, seq) >= newest {
-                    return;
-                }
-                if sent + wait > now {
-                    found.waiting = true;
-                    return;
-                }
-                self.mark_lost(seq);
-                found.retransmission = true;
-            }
-            self.repair.as_mut().and_then(|r| r.retransmissions.pop_front());
-        }
-    }
-
-    /// Whether the retransmission of `seq` at `sent` is still in flight.
-    fn is_retransmitted(&self, seq: u64, sent: Time) -> bool {
-        if seq < self.una {
-            return false;
-        }
-        let record = self.records.get(seq);
-        record.flags & RETRANS != 0 && record.sent == sent
-    }
-
-    /// A timeout: takes the head and everything sent at least `wait` ago for lost.
-    pub fn mark_all_lost(&mut self, now: Time, wait: Duration) {
-        self.restart_search(self.una);
-        let mut searched = None;
-        for seq in self.una..self.nxt {
-            let record = self.records.get(seq);
-            if seq == self.una || record.sent + wait <= now {
-                self.mark_lost(seq);
-            } else if record.flags == 0 {
-                searched = searched.or(Some(seq));
-            }
-        }
-        self.repair.get_or_insert_default().searched = searched.unwrap_or(self.nxt);
-    }
-
-    /// Looks for lost and for pending segments from `seq` on again.
-    fn restart_search(&mut self, seq: u64) {
-        if let Some(repair) = &mut self.repair {
-            repair.lost_again.clear();
-            repair.searched = seq;
-            repair.resent = seq;
-        }
-    }
-
-    /// What was taken for lost is only late.
-    pub fn unmark_lost(&mut self) {
-        for seq in self.una..self.nxt {
-            self.records.get_mut(seq).flags &= !LOST;
-        }
-        self.lost_out = 0;
-        self.pending = 0;
-        self.restart_search(self.una);
     }
 
     /// Gives memory back; nothing may be outstanding.

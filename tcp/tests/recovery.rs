@@ -15,6 +15,9 @@ fn transfer(mut link: Link) -> (Link, f64) {
     link.sender.write(100 * 1448);
     let end = link.run_to_the_end(Duration::from_secs(300)).expect("everything arrives");
     assert_eq!(link.receiver.received_bytes(), 100 * 1448);
+    // What is repaired is over with the last ACK, with nothing sent behind it.
+    let info = link.sender.info();
+    assert_eq!((info.state, info.in_flight), (State::Open, 0), "{info:?}");
     (link, end.as_secs_f64())
 }
 
@@ -172,4 +175,14 @@ fn newreno_survives_a_dead_link() {
     let mut link = Link::new("cubic", &config, &ReceiverConfig::default());
     link.judge = Box::new(|_, i| if (10..33).contains(&i) { Fate::Drop } else { Fate::Pass });
     transfer(link);
+}
+
+#[test]
+fn newreno_repairs_the_very_first_segment_without_a_timeout() {
+    let config = SenderConfig { recovery: Recovery::NewReno, ..SenderConfig::default() };
+    let mut link = Link::new("reno", &config, &ReceiverConfig::default());
+    link.judge = lose(&[0]);
+    let (link, _) = transfer(link);
+    let info = link.sender.info();
+    assert_eq!((info.retransmits, info.timeouts, info.reductions), (1, 0, 1));
 }

@@ -1,9 +1,9 @@
-//! What the textbooks say about growth, fairness to loss rates, ECN and delayed ACKs.
+//! What the textbooks say about growth, ECN, pacing and delayed ACKs.
 
 mod link;
 
 use link::*;
-use weir_tcp::{EcnMode, ReceiverConfig, SenderConfig, State, congestion};
+use weir_tcp::{EcnMode, ReceiverConfig, Recovery, SenderConfig, State, congestion};
 use weir_units::{Duration, Time};
 
 /// A receiver that answers each segment.
@@ -31,8 +31,10 @@ fn slow_start_doubles_per_round_trip() {
 
 #[test]
 fn reno_grows_by_one_per_round_trip_and_halves() {
-    for receiver in [ack_each(), ReceiverConfig::default()] {
-        let mut link = unlimited("reno", &SenderConfig::default(), &receiver);
+    let kinds = [(ack_each(), Recovery::RackPrr), (ack_each(), Recovery::NewReno)];
+    for (receiver, recovery) in kinds.into_iter().chain([(ReceiverConfig::default(), Recovery::RackPrr)]) {
+        let config = SenderConfig { recovery, ..SenderConfig::default() };
+        let mut link = unlimited("reno", &config, &receiver);
         link.judge = lose(&[150]);
         link.run_until(at(ms(1450)));
         let start = link.sender.info();
@@ -47,64 +49,6 @@ fn reno_grows_by_one_per_round_trip_and_halves() {
         let after = link.sender.info().cwnd;
         assert!(after.abs_diff(before / 2) <= 3, "{before} {after}");
     }
-}
-
-/// Mean segments per RTT over a long time at loss rate `p`.
-fn mean_window(name: &str, p: f64, rtt: Duration, receiver: &ReceiverConfig) -> f64 {
-    let mut link = unlimited(name, &SenderConfig::default(), receiver);
-    link.delay = Duration::from_nanos(rtt.as_nanos() / 2);
-    link.judge = random_loss(p, 11);
-    let warm = at(Duration::from_secs(100));
-    link.run_until(warm);
-    let before = link.receiver.received_segments();
-    // Some five hundred losses.
-    let seconds = (500.0 / (p * (1.3 / p.sqrt()) / rtt.as_secs_f64())).clamp(200.0, 5000.0);
-    link.run_until(warm + Duration::from_secs_f64(seconds));
-    let n = link.receiver.received_segments() - before;
-    n as f64 * rtt.as_secs_f64() / (seconds)
-}
-
-#[test]
-fn reno_follows_the_square_root_law() {
-    // Mathis et al. 1997: sqrt(3/2) with random loss is for periodic loss; with independent losses the
-    // constant is 1.31 (their section 2, after Ott et al. 1996).
-    for p in [1e-4, 3e-4, 1e-3, 1e-2] {
-        let w = mean_window("reno", p, ms(50), &ack_each());
-        let law = 1.31 / p.sqrt();
-        let ratio = w / law;
-        assert!((0.82..1.18).contains(&ratio), "p {p}: {w} against {law}");
-    }
-}
-
-/// Two segments per ACK and growth by the segments that an ACK covers (RFC 3465): the law is that of one ACK for
-/// each, where growth by ACKs would lose a factor of the square root of two.
-#[test]
-fn delayed_acks_do_not_change_the_square_root_law() {
-    let p = 1e-3;
-    let (each, delayed) = (
-        mean_window("reno", p, ms(50), &ack_each()),
-        mean_window("reno", p, ms(50), &ReceiverConfig::default()),
-    );
-    assert!((0.85..1.1).contains(&(delayed / each)), "{delayed} against {each}");
-}
-
-#[test]
-fn cubic_follows_its_response_function() {
-    // RFC 9438 section 5.1: 1.054 RTT^0.75 / p^0.75 segments, where it is above Reno.
-    for (p, rtt) in [(1e-4, 100), (3e-5, 100)] {
-        let w = mean_window("cubic", p, ms(rtt), &ack_each());
-        let law = 1.054 * (rtt as f64 / 1000.0 / p).powf(0.75);
-        let ratio = w / law;
-        assert!((0.8..1.35).contains(&ratio), "p {p}: {w} against {law}");
-    }
-}
-
-#[test]
-fn cubic_is_no_slower_than_reno() {
-    let (p, rtt) = (3e-3, ms(10));
-    let reno = mean_window("reno", p, rtt, &ack_each());
-    let cubic = mean_window("cubic", p, rtt, &ack_each());
-    assert!((0.85..1.25).contains(&(cubic / reno)), "{cubic} {reno}");
 }
 
 #[test]
@@ -306,7 +250,9 @@ fn the_spin_bit_turns_once_per_round_trip() {
 fn bursts_leave_whole() {
     let config = SenderConfig { burst: 8, ..SenderConfig::default() };
     let mut link = unlimited("reno", &config, &ack_each());
-    link.run_until(at(ms(550)));
+    // 20 ms, so that eight segments are less than a millisecond of the rate.
+    link.delay = ms(10);
+    link.run_until(at(ms(110)));
     let sizes = std::rc::Rc::new(std::cell::RefCell::new((Time::ZERO, vec![0u32])));
     let seen = sizes.clone();
     link.service = Duration::from_micros(10);
@@ -320,7 +266,9 @@ fn bursts_leave_whole() {
         }
         Fate::Pass
     });
-    link.run_until(at(ms(900)));
+    link.run_until(at(ms(180)));
     let (_, list) = &*sizes.borrow();
-    assert!(list.len() > 10 && list[2..list.len() - 1].iter().all(|n| *n >= 8), "{list:?}");
+    // A round trip may begin with a smaller one: after a pause nothing waits.
+    let full = list.iter().filter(|n| **n == 8).count();
+    assert!(list.len() > 100 && list.iter().all(|n| *n <= 8) && full * 100 > 95 * list.len(), "{list:?}");
 }

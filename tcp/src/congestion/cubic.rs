@@ -71,7 +71,6 @@ pub struct Cubic {
     /// ACKed segments not yet counted into the epoch.
     uncounted: u32,
     hystart_on: bool,
-    paced: bool,
     hystart: HyStart,
 }
 
@@ -81,17 +80,6 @@ fn jiffies(t: Time) -> u32 {
 }
 
 impl Cubic {
-    /// A timeout forgets what was known about the path.
-    fn reset(&mut self) {
-        self.per = 0;
-        self.last_cwnd = 0;
-        self.last_update = 0;
-        self.w_max = None;
-        self.min_rtt = OptionNanos::NONE;
-        self.epoch = None;
-        self.uncounted = 0;
-    }
-
     #[inline]
     fn update(&mut self, cwnd: u32, acked: u32, now: u32) {
         self.uncounted = self.uncounted.saturating_add(acked);
@@ -172,8 +160,7 @@ impl CongestionControl for Cubic {
             epoch: None,
             uncounted: 0,
             hystart_on: env.hystart,
-            paced: env.paced,
-            hystart: HyStart::new(env.now, env.paced),
+            hystart: HyStart::new(env.now, env.paced, env.mss),
         }
     }
 
@@ -209,7 +196,7 @@ impl CongestionControl for Cubic {
         window.grow(acked, self.per);
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.epoch = None;
         // Fast convergence: a flow that did not get back to its last maximum makes room for others.
@@ -218,11 +205,19 @@ impl CongestionControl for Cubic {
         } else {
             Some(window.cwnd)
         };
-        if cause == Cause::Timeout {
-            self.reset();
-            self.hystart = HyStart::new(Time::ZERO, self.paced);
-        }
         ((cwnd * u64::from(BETA) / 1024) as u32).max(CWND_MIN)
+    }
+
+    /// A timeout forgets what was known about the path.
+    fn on_timeout(&mut self) {
+        self.per = 0;
+        self.last_cwnd = 0;
+        self.last_update = 0;
+        self.w_max = None;
+        self.min_rtt = OptionNanos::NONE;
+        self.epoch = None;
+        self.uncounted = 0;
+        self.hystart.restart();
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration) {
@@ -258,7 +253,7 @@ mod tests {
     }
 
     fn cubic() -> Cubic {
-        Cubic::new(&Env { now: Time::ZERO, hystart: true, paced: false, initial_window: 10, seed: 0 })
+        Cubic::new(&Env { now: Time::ZERO, hystart: true, paced: false, initial_window: 10, mss: 1448, seed: 0 })
     }
 
     #[test]
@@ -269,7 +264,11 @@ mod tests {
         assert_eq!(c.w_max, Some(68));
         assert_eq!(c.ssthresh(&Window::new(90), Cause::Loss), 63);
         assert_eq!(c.w_max, Some(90));
+        // One that got back to it has not made room for anybody.
+        assert_eq!(c.ssthresh(&Window::new(90), Cause::Loss), 63);
+        assert_eq!(c.w_max, Some(90));
         assert_eq!(c.ssthresh(&Window::new(2), Cause::Timeout), CWND_MIN);
+        c.on_timeout();
         assert_eq!(c.w_max, None);
     }
 

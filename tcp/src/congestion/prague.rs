@@ -129,9 +129,82 @@ impl CongestionControl for Prague {
         (kept as u32).max(CWND_MIN)
     }
 
-    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<f64> {
+    fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, _out: u32) -> Option<f64> {
         let factor = if window.in_slow_start() { 2.0 } else { 1.0 };
         let cwnd = f64::from(window.cwnd) + self.fraction;
         Some(factor * cwnd / srtt?.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(5);
+
+    fn prague() -> Prague {
+        let env =
+            Env { now: Time::ZERO, hystart: true, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+        Prague::new(&env)
+    }
+
+    /// The `n`-th ACK; each ends a round of the window.
+    fn ack(n: u64) -> AckSample {
+        let now = Time::ZERO + Duration::from_nanos(RTT.as_nanos() * n);
+        AckSample { nxt: n, ..AckSample::of_one(now, n, RTT, 10) }
+    }
+
+    #[test]
+    fn rounds_become_longer_after_five_hundred() {
+        let mut prague = prague();
+        let mut window = Window::new(10);
+        let mut changes = |range: std::ops::RangeInclusive<u64>| {
+            let mut count = 0;
+            for n in range {
+                let before = prague.alpha;
+                prague.on_sample(&mut window, &ack(n));
+                count += u32::from(prague.alpha != before);
+            }
+            (count, prague.alpha)
+        };
+        assert_eq!(changes(1..=1), (1, 15.0 / 16.0));
+        assert_eq!(changes(2..=500).0, 499);
+        // 25 ms are five rounds.
+        assert_eq!(changes(501..=600).0, 20);
+    }
+
+    #[test]
+    fn a_short_flow_grows_like_one_of_25_ms_in_the_end() {
+        let mut prague = prague();
+        let mut window = Window::new(100);
+        window.ssthresh = Some(50);
+        let grown = |prague: &mut Prague, window: &mut Window| {
+            let before = f64::from(window.cwnd) + prague.fraction;
+            for n in 0..100 {
+                prague.grow(window, &ack(n));
+            }
+            f64::from(window.cwnd) + prague.fraction - before
+        };
+        // One segment per window of a hundred; a twenty-fifth of it with a fifth of the target's RTT.
+        assert!((grown(&mut prague, &mut window) - 1.0).abs() < 0.01);
+        prague.rounds = ROUNDS_BEFORE_TARGET;
+        assert!((grown(&mut prague, &mut window) - 0.04).abs() < 0.001);
+    }
+
+    #[test]
+    fn marks_cut_by_half_of_alpha_once_per_round_trip() {
+        let mut prague = prague();
+        let mut window = Window::new(100);
+        let mut marked = |n, alpha| {
+            prague.alpha = alpha;
+            prague.round_end = u64::MAX;
+            prague.on_sample(&mut window, &AckSample { marked: 1, ..ack(n) });
+            (window.cwnd, window.ssthresh)
+        };
+        assert_eq!(marked(10, 0.5), (75, Some(75)));
+        assert_eq!(marked(10, 0.5), (75, Some(75)));
+        assert_eq!(marked(11, 1.0), (37, Some(37)));
+        assert_eq!(prague.fraction, 0.5);
+        assert_eq!(prague.ssthresh(&Window::new(100), Cause::Loss), 50);
     }
 }

@@ -45,3 +45,29 @@ impl CongestionControl for Reno {
         half(window)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Duration;
+
+    #[test]
+    fn pacing_is_quick_only_far_from_the_threshold() {
+        let rtt = Some(Duration::from_millis(100));
+        let mut window = Window::new(50);
+        let rate = |w: &Window, out| Reno.pacing_rate(w, rtt, out).unwrap().round();
+        assert_eq!(Reno.pacing_rate(&window, None, 0), None);
+        assert_eq!(rate(&window, 0), 1000.0);
+        window.ssthresh = Some(102);
+        assert_eq!(rate(&window, 50), 1000.0);
+        window.ssthresh = Some(101);
+        assert_eq!(rate(&window, 50), 600.0);
+        // A window that has just fallen does not hold the repair back.
+        assert_eq!(rate(&window, 80), 960.0);
+    }
+
+    #[test]
+    fn half_is_left_but_never_less_than_two() {
+        assert_eq!((half(&Window::new(101)), half(&Window::new(3)), half(&Window::new(1))), (50, 2, 2));
+    }
+}

@@ -112,13 +112,15 @@ impl Sender {
     /// Samples the RTT; returns that of the segment delivered last, for the congestion control.
     #[inline]
     fn note_rtt(&mut self, now: Time, ack: &Ack, d: &Delivered, advanced: bool) -> Option<Duration> {
-        let last = d.last_sent.or(d.sack_last).time().map(|t| now.since(t));
+        let first = d.first_sent.or(d.sack_first).time();
+        let last = d.sack_last.or(d.last_sent).time();
+        // Karn's rule; the timestamp tells apart what was sent twice (RFC 7323 section 4).
+        let echoed = (first.is_none() && advanced).then_some(ack.echo);
+        let last = last.or(echoed).map(|sent| now.since(sent));
         if let Some(rtt) = last {
             self.rtt.sample_min(now, rtt);
         }
-        // Karn's rule; the timestamp tells apart what was sent twice (RFC 7323 section 4).
-        let first = d.first_sent.or(d.sack_first).time().or(advanced.then_some(ack.echo));
-        if let Some(sent) = first {
+        if let Some(sent) = first.or(echoed) {
             self.rtt.sample(now.since(sent), self.board.una, self.board.nxt);
         }
         last
@@ -219,7 +221,7 @@ impl Sender {
             self.control.grow(&mut self.window, sample);
         }
         if self.pacer.is_on()
-            && let Some(rate) = self.control.pacing_rate(&self.window, self.rtt.srtt())
+            && let Some(rate) = self.control.pacing_rate(&self.window, self.rtt.srtt(), self.board.out())
         {
             self.pacer.set_rate(rate);
         }

@@ -104,7 +104,7 @@ impl Sender {
     pub fn info(&self) -> SenderInfo {
         let bits = f64::from(self.mss) * 8.0;
         let srtt = self.rtt.srtt();
-        let paced = || self.control.pacing_rate(&self.window, srtt);
+        let paced = || self.control.pacing_rate(&self.window, srtt, self.board.out());
         SenderInfo {
             state: self.state,
             cwnd: self.window.cwnd,

@@ -7,7 +7,7 @@ use crate::scoreboard::Delivered;
 
 const DUP_THRESH: u32 = 3;
 /// New segments that the first duplicates release (RFC 3042).
-const LIMITED_TRANSMIT: u32 = 2;
+const LIMITED_TRANSMIT: u8 = 2;
 
 impl Sender {
     pub(super) fn alert_without_sack(&mut self, event: &Event, d: &Delivered) {
@@ -41,7 +41,7 @@ impl Sender {
             return;
         }
         self.dup_acks += 1;
-        self.limited_transmit = self.dup_acks.min(LIMITED_TRANSMIT);
+        self.limited_transmit = self.dup_acks.min(LIMITED_TRANSMIT.into()) as u8;
         // Duplicates of what was sent before the last recovery ended are no sign of a new loss (section 3.2).
         let fresh = self.state == State::Cwr || self.board.una > self.high_seq || self.totals.reductions == 0;
         if self.dup_acks >= DUP_THRESH && fresh {

@@ -186,12 +186,7 @@ impl Sender {
     }
 
     fn undo_point(&self) -> Undo {
-        let kept = self.window.cwnd / 4 * 3;
-        Undo {
-            cwnd: self.window.cwnd,
-            ssthresh: self.window.ssthresh.map(|s| s.max(kept)),
-            retransmitted: None,
-        }
+        Undo { cwnd: self.window.cwnd, ssthresh: self.ssthresh_to_return(), retransmitted: None }
     }
 
     pub(super) fn begin_reduction(&mut self, cause: Cause) {
@@ -264,6 +259,7 @@ impl Sender {
         }
         self.totals.timeouts += 1;
         let again = self.state == State::Loss && self.backoff > 0;
+        let first = self.state < State::Recovery;
         let episode = self.state <= State::Disorder
             || self.high_seq <= self.board.una
             || (self.state == State::Loss && !again);
@@ -271,13 +267,14 @@ impl Sender {
             self.set_undo(Some(self.undo_point()));
             self.reduce(Cause::Timeout);
         }
+        self.control.on_timeout();
         let wait = if self.sack { self.rack.rtt } else { Duration::ZERO };
         self.board.mark_all_lost(now, wait);
         self.window.cwnd = self.board.in_flight() + 1;
         self.window.restart_count();
         self.state = State::Loss;
         self.high_seq = self.board.nxt;
-        self.check_timeout = episode || again;
+        self.check_timeout = first || again;
         self.probe = None;
         self.probe_due = false;
         self.dup_acks = 0;

@@ -23,8 +23,6 @@ pub(super) struct Timer {
 
 /// Slack of a probe with several segments out: two ticks of Linux's clock at HZ = 250.
 const PROBE_SLACK: Duration = Duration::from_millis(8);
-/// What a lone segment's probe waits for a delayed ACK; Linux takes its smallest timeout.
-const DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
 /// The probe before the first RTT sample.
 const PROBE_INITIAL: Duration = Duration::from_secs(1);
 /// Doublings after which the timeout grows no more; 200 ms shifted by this is above the largest timeout.
@@ -104,7 +102,8 @@ impl Sender {
     /// Two RTTs after the last transmission, but no later than the timeout (RFC 8985 section 7.2).
     #[inline]
     fn arm_probe(&mut self, now: Time, rto: Time) {
-        let slack = if self.board.out() == 1 { DELAYED_ACK_MAX } else { PROBE_SLACK };
+        // The ACK of a lone segment may be a delayed one; Linux grants it its smallest timeout.
+        let slack = if self.board.out() == 1 { self.rtt.floor() } else { PROBE_SLACK };
         let wait = self.rtt.srtt().map_or(PROBE_INITIAL, |srtt| srtt + srtt + slack);
         self.timer = Some(Timer { kind: Kind::Probe, due: (now + wait).min(rto.max(now)) });
     }
