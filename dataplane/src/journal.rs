@@ -5,12 +5,11 @@
 //! journal of a dead process and undoes them then.
 
 use crate::interface::{Interface, OFFLOADS};
-use crate::{Error, guard};
+use crate::{Error, guard, namespace};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are
@@ -62,8 +61,8 @@ impl Journal {
         let content = Content {
             pid,
             started: start_time(pid).unwrap_or(0),
-            netns: this_netns(),
-            netns_cookie: netns_cookie(),
+            netns: namespace::number(),
+            netns_cookie: namespace::cookie(),
             records: Vec::new(),
         };
         let path = if persistent {
@@ -149,9 +148,9 @@ impl Content {
 
     /// Whether its interfaces are in this network namespace.
     fn is_here(&self) -> bool {
-        self.netns == this_netns()
+        self.netns == namespace::number()
             // Where the kernel has no name for the namespace, the number has to do.
-            && self.netns_cookie.is_none_or(|cookie| netns_cookie() == Some(cookie))
+            && self.netns_cookie.is_none_or(|cookie| namespace::cookie() == Some(cookie))
     }
 
     /// Says in words what was put back, as an error what was not.
@@ -203,16 +202,18 @@ fn create(path: &Path) -> io::Result<fs::File> {
 pub fn starting() -> Result<fs::File, Error> {
     fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
     let path = Path::new(JOURNALS).join("starting.lock");
-    let refused =
-        |e: String| Error::Refused(format!("cannot lock {}: {e}. Remedy: remove it", path.display()));
+    let refused = |error: io::Error| match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::io(format!("cannot lock {}", path.display()), error),
+        _ => Error::Refused(format!("cannot lock {}: {error}. Remedy: remove it", path.display())),
+    };
     let mut options = fs::OpenOptions::new();
     // Of a pipe or a device nobody waits for the other end.
     options.write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    let file = options.open(&path).map_err(|e| refused(e.to_string()))?;
-    if !file.metadata().is_ok_and(|m| m.is_file()) {
-        return Err(refused("it is not a regular file".into()));
+    let file = options.open(&path).map_err(refused)?;
+    if !file.metadata().map_err(refused)?.is_file() {
+        return Err(refused(io::Error::other("it is not a regular file")));
     }
-    file.lock().map_err(|e| refused(e.to_string()))?;
+    file.lock().map_err(refused)?;
     Ok(file)
 }
 
@@ -268,22 +269,18 @@ pub fn restore_everywhere() -> Vec<String> {
     let mut said = restore_stale();
     for (path, content) in of_killed_runs().into_iter().filter_map(|(path, found)| Some((path, found.ok()?)))
     {
-        let Some(namespace) = namespace_file(content.netns) else {
-            let _ = fs::remove_file(&path);
-            said.push(format!("{}: removed; its network namespace is gone", path.display()));
+        let Some(file) = namespace::file_of(content.netns) else {
+            said.push(forget(&path));
             continue;
         };
         let undo = || if content.is_here() { Some(undo(&path, &content)) } else { None };
-        let name = namespace.display();
-        match in_namespace(&namespace, undo) {
+        let name = file.display();
+        match namespace::inside(&file, undo) {
             Ok(Some(lines)) => said.extend(lines.iter().map(|line| format!("in {name}: {line}"))),
-            // Another namespace has got its number.
-            Ok(None) => {
-                let _ = fs::remove_file(&path);
-                said.push(format!("{}: removed; its network namespace is gone", path.display()));
-            }
+            // A later namespace has got its number.
+            Ok(None) => said.push(forget(&path)),
             Err(e) => said.push(format!(
-                "{}: NOT undone: cannot enter {name}: {e}. Remedy: `nsenter --net={name} weir doctor --clean`",
+                "{}: NOT undone: cannot enter {name}: {e}. Remedy: `nsenter --net={name} weir doctor --clean` as root",
                 path.display()
             )),
         }
@@ -291,52 +288,30 @@ pub fn restore_everywhere() -> Vec<String> {
     said
 }
 
+/// Removes a journal whose changes went with their network namespace; says so.
+fn forget(path: &Path) -> String {
+    match fs::remove_file(path) {
+        Ok(()) => {
+            format!("{}: removed; no name and no process leads to its network namespace", path.display())
+        }
+        Err(e) => format!("{}: NOT removed: {e}", path.display()),
+    }
+}
+
 /// What [`restore_everywhere`] would undo, or say that it is no journal, in words.
 pub fn stale_journals() -> Vec<String> {
     let describe = |(path, found): (PathBuf, Result<Content, String>)| match found {
         Err(odd) => odd,
         Ok(content) if content.is_here() => format!("journal {}", path.display()),
-        Ok(content) => match namespace_file(content.netns) {
+        Ok(content) => match namespace::file_of(content.netns) {
             Some(file) => format!("journal {} of the network namespace {}", path.display(), file.display()),
-            None => format!("journal {} of a network namespace that is gone", path.display()),
+            None => format!(
+                "journal {} of a network namespace that no name and no process leads to",
+                path.display()
+            ),
         },
     };
     of_killed_runs().into_iter().map(describe).collect()
-}
-
-/// A file to enter a network namespace by: where it is mounted, or that of a process inside. None if there is
-/// neither: then the namespace is gone, as far as anybody can tell.
-fn namespace_file(number: u64) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let of_processes = || {
-        let processes = fs::read_dir("/proc").ok()?.flatten().map(|e| e.path().join("ns/net"));
-        let mut processes = processes.filter(|file| fs::metadata(file).is_ok_and(|m| m.ino() == number));
-        processes.next()
-    };
-    mounted(&mounts, number).or_else(of_processes)
-}
-
-/// Where a network namespace is mounted, by the text of `/proc/self/mountinfo`: its fourth column is what is mounted,
-/// its fifth where.
-fn mounted(mounts: &str, number: u64) -> Option<PathBuf> {
-    let wanted = format!("net:[{number}]");
-    let mut columns = mounts.lines().map(|line| line.split(' ').skip(3));
-    columns.find_map(|mut c| (c.next()? == wanted).then(|| c.next().map(PathBuf::from))?)
-}
-
-/// Runs `f` on a thread of its own inside of a network namespace.
-fn in_namespace<T: Send>(file: &Path, f: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let namespace = fs::File::open(file)?;
-    std::thread::scope(|scope| {
-        let enter = || {
-            // SAFETY: an open descriptor; the kernel checks that it is a network namespace. Threads have theirs each.
-            match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
-                0 => Ok(f()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        scope.spawn(enter).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 /// When a process started, in clock ticks since boot; tells a process from a later one of the same id.
@@ -351,35 +326,9 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// A number of this network namespace that no other ever has; Linux 5.14 and later tell it.
-fn netns_cookie() -> Option<u64> {
-    const SO_NETNS_COOKIE: libc::c_int = 71;
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    let mut cookie = 0u64;
-    let mut len = size_of_val(&cookie) as libc::socklen_t;
-    // SAFETY: the pointers describe `cookie`.
-    let code = unsafe {
-        let pointer: *mut u64 = &mut cookie;
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, pointer.cast(), &mut len)
-    };
-    (code == 0).then_some(cookie)
-}
-
-fn this_netns() -> u64 {
-    fs::metadata("/proc/thread-self/ns/net").map_or(0, |m| m.ino())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_namespace_is_found_by_what_is_mounted() {
-        let mounts = "22 1 0:20 / /proc rw - proc proc rw\n\
-                      90 25 0:4 net:[4026532281] /run/netns/left rw shared:7 - nsfs nsfs rw\n";
-        assert_eq!(mounted(mounts, 4_026_532_281), Some("/run/netns/left".into()));
-        assert_eq!(mounted(mounts, 402_653_228), None);
-    }
 
     #[test]
     fn what_is_no_journal_is_named_with_a_remedy_and_blocks_nobody() {

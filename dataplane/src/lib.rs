@@ -14,6 +14,7 @@ mod headers;
 mod interface;
 mod journal;
 mod meter;
+mod namespace;
 mod neighbours;
 mod packet_ring;
 mod pipe;
