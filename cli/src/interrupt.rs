@@ -9,6 +9,7 @@ pub fn interrupted() -> Arc<AtomicBool> {
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         let set = flag.clone();
+        let _ignored = hangup::Kept::look();
         let _ = ctrlc::set_handler(move || {
             if set.swap(true, Ordering::Relaxed) {
                 #[cfg(feature = "live")]
@@ -24,4 +25,43 @@ pub fn interrupted() -> Arc<AtomicBool> {
 /// Whether that was asked for.
 pub fn is_interrupted() -> bool {
     interrupted().load(Ordering::Relaxed)
+}
+
+/// A terminal that is closed: whoever started the program with `nohup` wants it to go on.
+#[cfg(unix)]
+mod hangup {
+    /// What is done at SIGHUP. If that was nothing, it is put back when dropped.
+    pub struct Kept(libc::sigaction);
+
+    impl Kept {
+        /// What is done now.
+        pub fn look() -> Kept {
+            // SAFETY: all-zero is a valid value of this plain struct, which the call fills.
+            let mut found: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: the pointer is to `found`; nothing is changed.
+            unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut found) };
+            Kept(found)
+        }
+    }
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            if self.0.sa_sigaction == libc::SIG_IGN {
+                // SAFETY: the pointer is to what the system told before.
+                unsafe { libc::sigaction(libc::SIGHUP, &self.0, std::ptr::null_mut()) };
+            }
+        }
+    }
+}
+
+/// Other systems have no such signal.
+#[cfg(not(unix))]
+mod hangup {
+    pub struct Kept;
+
+    impl Kept {
+        pub fn look() -> Kept {
+            Kept
+        }
+    }
 }

@@ -22,8 +22,6 @@ pub struct Simulated {
     pub seed: u64,
     /// Fingerprint of every decision about every packet.
     pub trace_hash: String,
-    /// Whether it ended before its time.
-    pub interrupted: bool,
     /// Names of the files with decisions and packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<String>,
@@ -90,11 +88,11 @@ pub fn simulate(
 /// Makes a planned run and writes its results.
 pub fn record(planned: &Planned, seed: u64, progress: &Progress) -> Result<(Simulated, Recording), Failure> {
     let Planned { scenario, folder, .. } = planned;
-    let (outcome, interrupted, records) = simulate(scenario, seed, Some(folder), progress)?;
+    let (outcome, _, records) = simulate(scenario, seed, Some(folder), progress)?;
     let trace_hash = format!("{:016x}", outcome.trace_hash);
     let recording = outcome.recording;
     let summary = recording.summary.clone();
-    let simulated = Simulated { summary, seed, trace_hash, interrupted, records };
+    let simulated = Simulated { summary, seed, trace_hash, records };
     // The copy is this run alone.
     let mut copy = scenario.clone();
     copy.run.seeds = 1;

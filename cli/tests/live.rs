@@ -133,7 +133,7 @@ fn with_json_lines_go_to_standard_error() {
     let folder = Folder::new("json");
     let output = Command::new(WEIR).arg("--json").args(folder.arguments(3)).output().unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(summary["links"].is_array(), "{summary}");
+    assert!(summary["links"].is_array() && summary["interrupted"] == false, "{summary}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("of 3 s") && !said.contains('\u{1b}'), "{said}");
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep};
@@ -511,6 +512,11 @@ fn what_cannot_work_is_refused_with_a_remedy_and_nothing_changes() {
     refused(bot, &named("a", "a"), 2, &["same port as `a`", "two different interfaces"]);
     refused(bot, "[ports]\na = \"a\"\n", 2, &["b"]);
     refused(bot, &(named("a", "b") + "[a_to_b]\nrate = \"fast\"\n"), 2, &["rate"]);
+    refused(bot, &(ports("auto") + "core = 1023\n"), 2, &["host.core is 1023", "may use cores 0", "Remedy"]);
+    exec(bot, "ip", &["link", "add", "name", "br0", "type", "bridge"]);
+    exec(bot, "ip", &["link", "set", "dev", "b", "master", "br0"]);
+    refused(bot, &ports("auto"), 1, &["b: it belongs to `br0`", "`ip link set dev b nomaster`"]);
+    exec(bot, "ip", &["link", "del", "dev", "br0"]);
     let unprivileged = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
     if weir_lab::host::has_binary("setpriv") {
         // A user who may neither read the test's folders nor the program is not what is meant.
@@ -587,6 +593,167 @@ fn an_interface_may_go_down_and_come_back_but_not_vanish() {
 }
 
 #[test]
+fn a_port_may_be_moved_to_another_namespace_and_is_free_there() {
+    let Some(_turn) = turn() else { return };
+    for mode in MODES {
+        let testbed = testbed();
+        let bot = testbed.bottleneck();
+        let found = state(bot, "b");
+        exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+        let weir = Weir::start(bot, &ports(mode));
+        exec(bot, "ip", &["link", "set", "dev", "a", "netns", testbed.sender()]);
+        let ended = weir.wait();
+        assert_eq!(ended.code, Some(1), "{mode}: {}", ended.stderr);
+        for text in ["moved to another network namespace", "`ethtool -K a generic-receive-offload on` there"]
+        {
+            assert!(ended.stderr.contains(text), "{mode}: {}", ended.stderr);
+        }
+        let moved = state(testbed.sender(), "a");
+        assert!(!moved.contains("prog/xdp") && !moved.contains("port_tc"), "{mode}: {moved}");
+        assert_eq!(found, state(bot, "b"), "{mode}");
+        assert!(journals(bot).is_empty());
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_no_program_on_a_port_that_is_moved_and_is_cleaned_up_from_anywhere() {
+    let Some(_turn) = turn() else { return };
+    for mode in ["xdp-native", "xdp-generic"] {
+        let testbed = testbed();
+        let bot = testbed.bottleneck();
+        let found = state(bot, "b");
+        exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+        let mut weir = Weir::start(bot, &ports(mode));
+        weir.signal(libc::SIGKILL);
+        weir.wait();
+        exec(bot, "ip", &["link", "set", "dev", "a", "netns", testbed.sender()]);
+        let moved = state(testbed.sender(), "a");
+        assert!(!moved.contains("prog/xdp") && !moved.contains("port_tc"), "{mode}: {moved}");
+        assert_eq!(journals(bot).len(), 1);
+        // Not from within the namespace of the ports.
+        let doctor = |arguments: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap();
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+        };
+        let listed = doctor(&["--json", "doctor"])["checks"].to_string();
+        let place = format!("of the network namespace /run/netns/{bot}");
+        assert!(listed.contains(&place), "{mode}: {listed}");
+        let cleaned = doctor(&["--json", "doctor", "--clean"])["cleaned"].to_string();
+        let b = format!("in /run/netns/{bot}: b: took the programs off");
+        let a = format!("in /run/netns/{bot}: a: NOT switched generic-receive-offload back on");
+        assert!(cleaned.contains(&a) && cleaned.contains(&b), "{mode}: {cleaned}");
+        assert_eq!(found, state(bot, "b"), "{mode}");
+        assert!(journals(bot).is_empty());
+    }
+}
+
+#[test]
+fn packets_above_a_changed_mtu_are_counted_and_told() {
+    let Some(_turn) = turn() else { return };
+    let long = |mtu: usize| frame(&[&[0x88, 0xb5][..], &vec![1; mtu]].concat());
+    for mode in ["xdp-generic", "af_packet"] {
+        let testbed = testbed();
+        let bot = testbed.bottleneck();
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        let weir = Weir::start(bot, &ports(mode));
+        exec(testbed.sender(), "ip", &["link", "set", "dev", "snd0", "mtu", "3000"]);
+        for (port, mtu) in [("a", "3000"), ("b", "1400")] {
+            exec(bot, "ip", &["link", "set", "dev", port, "mtu", mtu]);
+        }
+        sleep(ms(300));
+        let frames = [1400, 1401, 1405, 1500, 1600, 3000].map(long);
+        assert_same(&through(&sender, &receiver, &frames), &frames[..1], mode);
+        assert!(
+            weir.text("err").contains("a: its MTU was changed from 1500 to 3000"),
+            "{}",
+            weir.text("err")
+        );
+        let ended = weir.interrupt();
+        let lost = ["too_long", "lost_before_queue"].map(|fault| ended.fault(0, fault));
+        assert_eq!(lost.iter().sum::<u64>(), 5, "{mode}: {}", ended.stdout);
+        let warnings = ended.json()["warnings"].to_string();
+        assert!(warnings.contains("a: its MTU") && warnings.contains("b: its MTU"), "{mode}: {warnings}");
+    }
+    // Ports that differ from the start: what the other one cannot send is a fault, by the byte.
+    let testbed = testbed_of(3000);
+    let bot = testbed.bottleneck();
+    exec(bot, "ip", &["link", "set", "dev", "b", "mtu", "1500"]);
+    let sender = Raw::open(testbed.sender(), "snd0");
+    let receiver = Raw::open(testbed.receiver(), "rcv0");
+    for mode in MODES {
+        let weir = Weir::start(bot, &ports(mode));
+        let frames = [1500, 1501, 1504, 1508, 1509].map(long);
+        assert_same(&through(&sender, &receiver, &frames), &frames[..1], mode);
+        let ended = weir.interrupt();
+        assert_eq!(ended.fault(0, "too_long"), 4, "{mode}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_port_with_an_address_is_taken_with_a_warning() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    exec(bot, "ip", &["address", "add", "10.9.9.1/24", "dev", "a"]);
+    let ended = Weir::start(bot, &ports("auto")).interrupt();
+    assert!(ended.stderr.contains("a: it carries 10.9.9.1, and this host does not see"), "{}", ended.stderr);
+    assert!(ended.json()["warnings"].to_string().contains("10.9.9.1"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_loop_that_sleeps_samples_as_often_as_it_is_told() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let out = Folder::new();
+    let config = format!("[run]\nduration = \"1s\"\nsample = \"1ms\"\nout = {:?}\n", out.path());
+    let ended = Weir::spawn(testbed.bottleneck(), &(ports("auto") + &config), &[]).wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let rows = std::fs::read_to_string(out.path().join("samples_a_to_b.csv")).unwrap().lines().count();
+    say(format!("{rows} rows of 1 ms in 1 s"));
+    // Asleep for 10 ms each time it would be a hundred.
+    assert!((500..=1100).contains(&rows), "{rows}");
+}
+
+#[test]
+fn what_is_no_journal_holds_nobody_up() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    // A folder for journals that nobody else sees.
+    let prepare = "mkdir -p /run/weir && mount -t tmpfs none /run/weir && mkfifo /run/weir/1-1.json && \
+                   ln -s /dev/zero /run/weir/2-1.json && exec \"$@\"";
+    let before = ["unshare", "-m", "sh", "-c", prepare, "sh"];
+    let config = ports("auto") + "[run]\nduration = \"200ms\"\n";
+    let ended = Weir::spawn(testbed.bottleneck(), &config, &before).wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for name in ["1-1", "2-1"] {
+        let text =
+            format!("/run/weir/{name}.json: not a journal but no regular file at all; left alone. Remedy");
+        assert!(ended.stderr.contains(&text), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_hangup_ends_a_run_unless_it_was_started_to_ignore_it() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    for (before, goes_on) in [(&["nohup"][..], true), (&[], false)] {
+        let mut weir = Weir::spawn(bot, &ports("auto"), before);
+        while !weir.text("err").contains("a <-> b: AF_") {
+            assert!(weir.child.try_wait().unwrap().is_none(), "{}", weir.text("err"));
+            sleep(ms(5));
+        }
+        weir.signal(libc::SIGHUP);
+        sleep(ms(500));
+        assert_eq!(weir.child.try_wait().unwrap().is_none(), goes_on, "{before:?}: {}", weir.text("err"));
+        let ended = if goes_on { weir.interrupt() } else { weir.wait() };
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.json()["interrupted"], false, "a run without end has no time before which it ends");
+    }
+}
+
+#[test]
 fn a_run_ends_as_it_is_told_and_gives_one_json_object() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
@@ -595,6 +762,7 @@ fn a_run_ends_as_it_is_told_and_gives_one_json_object() {
     let ended = Weir::spawn(bot, &timed("500ms"), &[]).wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let json = ended.json();
+    assert_eq!(json["interrupted"], false, "{json}");
     let links = json["links"].as_array().unwrap();
     assert_eq!(links.len(), 2);
     for key in ["packets", "bytes", "utilization", "drops", "marks"] {
@@ -606,7 +774,7 @@ fn a_run_ends_as_it_is_told_and_gives_one_json_object() {
         weir.signal(signal);
         let ended = weir.wait();
         assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-        ended.json();
+        assert_eq!(ended.json()["interrupted"], true, "{}", ended.stdout);
     }
 }
 

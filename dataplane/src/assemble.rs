@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::meter::{Meter, Standing};
-use crate::pipe::{Direction, Held, Pipe, Shape};
+use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
 use rtrb::Producer;
 use weir_aqm::{Algorithm, Aqm, Visitor};
 use weir_queue::{Limits, Single};
@@ -46,7 +46,7 @@ impl DirectionSetup {
         Limits { bytes, packets: packets as u32 }
     }
 
-    pub(crate) fn shape(&self, frame_max: u32) -> Shape {
+    pub(crate) fn shape(&self, longest: Longest) -> Shape {
         let Channel { link, delay, catch_up, .. } = &self.channel;
         let line = match link.rate {
             _ if *delay == Duration::ZERO => 0,
@@ -59,7 +59,7 @@ impl DirectionSetup {
             catch_up: *catch_up,
             delay: *delay,
             line_max: line as usize,
-            frame_max,
+            longest,
         }
     }
 
@@ -77,7 +77,7 @@ impl DirectionSetup {
 /// Builds the direction, generic over its algorithm, so that the packet path has no dynamic calls in it.
 pub(crate) struct Assemble<'a> {
     pub setup: &'a DirectionSetup,
-    pub frame_max: u32,
+    pub longest: Longest,
     pub meter: Meter,
     pub moves: Option<Moves>,
     pub now: Time,
@@ -94,7 +94,7 @@ impl Assemble<'_> {
     }
 
     fn pipe<A: Aqm + Send + 'static>(self, aqm: A, standing: StandingOf<A>) -> Box<dyn Pipe> {
-        let shape = self.setup.shape(self.frame_max);
+        let shape = self.setup.shape(self.longest);
         let queue = Single::new(aqm, self.setup.limits(), shape.rate, self.seed);
         Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
     }

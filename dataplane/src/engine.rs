@@ -3,14 +3,16 @@
 use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
-use crate::interface::{Interface, Journal, starting};
+use crate::interface::Interface;
+use crate::journal::{Journal, starting};
 use crate::meter::Meter;
-use crate::pipe::Pipe;
+use crate::neighbours;
+use crate::pipe::{Longest, Pipe};
 use crate::port::{Port, WAITING_MAX};
 use crate::processor::Claim;
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
-use rtrb::{Consumer, RingBuffer};
+use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_scenario::measure::{Distribution, Window};
 use weir_scenario::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
@@ -23,11 +25,15 @@ const BATCH: usize = 256;
 const SAMPLES: usize = 4096;
 /// Moves of a set point kept for a reader that is late.
 const MOVES: usize = 4096;
+/// Warnings kept for a reader that is late, and the most that a run ends with.
+const WARNINGS: usize = 64;
+const ETHERNET: u32 = 14;
+const VLAN_TAG: u32 = 4;
 /// Ethernet header, two VLAN tags.
-const LINK_OVERHEAD: u32 = 22;
+const LINK_OVERHEAD: u32 = ETHERNET + 2 * VLAN_TAG;
 /// Largest MTU of a port.
 const MTU_MAX: u32 = 9000;
-/// How often the loop looks whether its interfaces are still there.
+/// How often the loop looks whether its interfaces are still there, and as they were.
 const PRESENCE: Duration = Duration::from_millis(200);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
 const SLEEP_MAX: Duration = Duration::from_millis(10);
@@ -74,6 +80,7 @@ impl Setup {
 pub struct Handle {
     samples: [Consumer<LinkSample>; 2],
     moves: [Consumer<Move>; 2],
+    warnings: Consumer<String>,
     names: [String; 2],
     origin: Time,
 }
@@ -88,6 +95,11 @@ impl Handle {
     pub fn samples(&mut self, direction: usize) -> Vec<LinkSample> {
         let ring = &mut self.samples[direction];
         std::iter::from_fn(|| ring.pop().ok()).collect()
+    }
+
+    /// What happened to the ports since the last call and is to be known, oldest first.
+    pub fn warnings(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.warnings.pop().ok()).collect()
     }
 
     /// Moves of the set points since the last call, oldest first within a direction.
@@ -137,6 +149,11 @@ pub struct Loop {
     mode: Mode,
     origin: Time,
     said: Vec<String>,
+    /// MTUs that the rings were made for, and those of now.
+    mtus: [u32; 2],
+    mtus_now: [u32; 2],
+    warnings: Vec<String>,
+    warn: Producer<String>,
     gaps: Distribution,
     stalled: Duration,
     claim: Claim,
@@ -191,13 +208,20 @@ impl Loop {
                 )));
             }
         }
+        let mut warnings = Vec::new();
+        for port in [&a, &b] {
+            neighbours::refuse_member(port)?;
+            warnings.extend(neighbours::warn_of_addresses(port));
+        }
+        said.extend(warnings.iter().cloned());
         for port in [&a, &b] {
             said.extend(journal.prepare(port)?);
         }
         let frame_max = mtus.map(|mtu| mtu + LINK_OVERHEAD);
         let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
         let origin = clock() + setup.lead;
-        let (pipes, handle) = build_pipes(&setup, frame_max, origin)?;
+        let (warn, warned) = RingBuffer::new(WARNINGS);
+        let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, warned)?;
         let gaps = Distribution::default();
         let looping = Loop {
             setup,
@@ -209,6 +233,10 @@ impl Loop {
             mode,
             origin,
             said,
+            mtus,
+            mtus_now: mtus,
+            warnings,
+            warn,
             gaps,
             stalled: Duration::ZERO,
             claim: Claim::default(),
@@ -236,8 +264,13 @@ impl Loop {
         // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two ways.
         self.guards.iter().for_each(Guard::retire);
         drop(self.ports);
-        self.journal.restore();
-        result.map(|()| outcome)
+        drop(self.guards);
+        let left = self.journal.restore();
+        match result {
+            Ok(()) => Ok(Outcome { warnings: [outcome.warnings, left].concat(), ..outcome }),
+            Err(Error::PortGone(name, _)) => Err(Error::PortGone(name, left)),
+            Err(error) => Err(error),
+        }
     }
 
     fn turns(&mut self, stop: &AtomicBool) -> Result<(), Error> {
@@ -258,18 +291,18 @@ impl Loop {
             }
             let worked = self.turn(now, &mut batch)?;
             if now >= sample_due {
-                sample_due = now.max(sample_due) + self.setup.sample;
+                // Rows keep their rhythm, unless the loop is late by more than one.
+                let next = sample_due + self.setup.sample;
+                sample_due = if next > now { next } else { now + self.setup.sample };
                 self.pipes.iter_mut().for_each(|pipe| pipe.sample(now));
             }
             if now >= presence_due {
                 presence_due = now + PRESENCE;
-                if let Some(gone) = self.ports.iter().find(|p| !p.interface.exists()) {
-                    return Err(Error::PortGone(gone.interface.name.clone()));
-                }
+                self.look_at_ports()?;
             }
             if !worked {
                 // Time slept on purpose is no lateness.
-                last = now + self.rest(now);
+                last = now + self.rest(now, sample_due);
             }
         }
         Ok(())
@@ -287,12 +320,48 @@ impl Loop {
             if let Err(error) = port.flush(&mut self.arena) {
                 return Err(match error.raw_os_error() {
                     Some(libc::ENETDOWN) => continue,
-                    Some(libc::ENXIO | libc::ENODEV) => Error::PortGone(port.interface.name.clone()),
+                    Some(libc::ENXIO | libc::ENODEV) => {
+                        Error::PortGone(port.interface.name.clone(), Vec::new())
+                    }
                     _ => Error::io(format!("cannot send on `{}`", port.interface.name), error),
                 });
             }
         }
         Ok(worked)
+    }
+
+    /// Ends the run if an interface is gone, and says so if its MTU was changed.
+    fn look_at_ports(&mut self) -> Result<(), Error> {
+        for index in 0..2 {
+            let interface = &self.ports[index].interface;
+            if !interface.exists() {
+                return Err(Error::PortGone(interface.name.clone(), Vec::new()));
+            }
+            // One that is going just now is missed at the next look.
+            let mtu = interface.mtu().unwrap_or(self.mtus_now[index]);
+            let before = std::mem::replace(&mut self.mtus_now[index], mtu);
+            if mtu == before {
+                continue;
+            }
+            let most = mtu.min(self.mtus[index]);
+            let warning = format!(
+                "{}: its MTU was changed from {before} to {mtu} while running; packets of more than {most} bytes are \
+                 dropped and counted as faults (`too_long`, `lost_before_queue`){}",
+                interface.name,
+                if mtu > most { ". Remedy: start the run again to forward longer ones" } else { "" }
+            );
+            self.pipes[1 - index].set_longest(longest(self.mode, most));
+            self.warn(warning);
+        }
+        Ok(())
+    }
+
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < WARNINGS {
+            self.warnings.push(warning.clone());
+        }
+        // Whoever does not read finds it at the end.
+        let _ = self.warn.push(warning);
     }
 
     fn note_gap(&mut self, gap: Duration) {
@@ -302,15 +371,15 @@ impl Loop {
         }
     }
 
-    /// Nothing to do: spins, or sleeps until a frame comes or a packet is due. Returns how long it slept on
-    /// purpose at most.
-    fn rest(&mut self, now: Time) -> Duration {
+    /// Nothing to do: spins, or sleeps until a frame comes, or a packet or sample is due. Returns how long it
+    /// slept on purpose at most.
+    fn rest(&mut self, now: Time, sample_due: Time) -> Duration {
         if self.setup.busy {
             self.claim.idle(now);
             return Duration::ZERO;
         }
-        let due = self.pipes.iter().filter_map(|p| p.next_event()).min();
-        let sleep = due.map_or(SLEEP_MAX, |due| due.since(now).min(SLEEP_MAX));
+        let due = self.pipes.iter().filter_map(|p| p.next_event()).fold(sample_due, Time::min);
+        let sleep = due.since(now).min(SLEEP_MAX);
         let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 8];
         let mut count = 0;
         for fd in self.ports.iter().flat_map(Port::fds).take(fds.len()) {
@@ -335,7 +404,7 @@ impl Loop {
         let window = self.setup.window(self.origin);
         let measured = window.until.min(end).since(window.from);
         let bypassed = self.bypassed() - bypassed_before;
-        let mut warnings = Vec::new();
+        let mut warnings = std::mem::take(&mut self.warnings);
         if bypassed > 0 {
             warnings.push(format!("{bypassed} frames were forwarded by the kernel past the queues"));
         }
@@ -411,7 +480,7 @@ fn open_ports(
             Err(error) => {
                 said.push(format!("{mode} is not to be had: {error}"));
                 for interface in &interfaces {
-                    guard::detach(interface.index, *mode, false);
+                    guard::detach(interface.index, false);
                 }
                 refusal = Some(error);
             }
@@ -449,7 +518,7 @@ fn open_in_mode(
     let count = count + setup.directions.iter().map(DirectionSetup::frames).sum::<u32>();
     let arena = Arena::new(chunk, count)?;
     let [a, b] = interfaces;
-    let guards = [
+    let mut guards = [
         open_guard(a, b, mode, setup.fail_open_after, journal)?,
         open_guard(b, a, mode, setup.fail_open_after, journal)?,
     ];
@@ -462,9 +531,7 @@ fn open_in_mode(
         let first = sockets(&arena, a, &guards[0], None)?;
         let shared = first[0].fd();
         let second = sockets(&arena, b, &guards[1], Some(shared))?;
-        for guard in &guards {
-            guard.attach_xdp().map_err(|e| Error::Refused(format!("cannot attach the XDP program: {e}")))?;
-        }
+        guards.iter_mut().try_for_each(Guard::attach_xdp)?;
         [Port::xdp(a.clone(), first)?, Port::xdp(b.clone(), second)?]
     };
     Ok((arena, guards, ports))
@@ -477,10 +544,10 @@ fn open_guard(
     after: Duration,
     journal: &mut Journal,
 ) -> Result<Guard, Error> {
-    journal.programs(port, mode)?;
+    journal.programs(port)?;
     let (guard, created) = Guard::attach(port.index, peer.index, mode, after)?;
     if created {
-        journal.created_clsact(port, mode)?;
+        journal.created_clsact(port)?;
     }
     Ok(guard)
 }
@@ -504,14 +571,26 @@ fn sockets(
 
 type Pipes = ([Box<dyn Pipe>; 2], Handle);
 
-fn build_pipes(setup: &Setup, frame_max: [u32; 2], origin: Time) -> Result<Pipes, Error> {
+/// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an AF_PACKET ring,
+/// and does not tell.
+fn longest(mode: Mode, mtu: u32) -> Longest {
+    let tags = if mode == Mode::AfPacket { VLAN_TAG } else { 2 * VLAN_TAG };
+    Longest { packet: mtu, frame: mtu + ETHERNET + tags }
+}
+
+fn build_pipes(
+    setup: &Setup,
+    longest: [Longest; 2],
+    origin: Time,
+    warnings: Consumer<String>,
+) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
         let (move_ring, moves) = RingBuffer::new(MOVES);
         let assemble = Assemble {
             setup: &setup.directions[index],
             // A frame goes out at the other port.
-            frame_max: frame_max[1 - index],
+            longest: longest[1 - index],
             meter: Meter::new(origin, setup.window(origin), sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
             // The run may begin later than the link: packets pass from now on.
@@ -524,6 +603,7 @@ fn build_pipes(setup: &Setup, frame_max: [u32; 2], origin: Time) -> Result<Pipes
     let handle = Handle {
         samples: [ab_samples, ba_samples],
         moves: [ab_moves, ba_moves],
+        warnings,
         names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
         origin,
     };

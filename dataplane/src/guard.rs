@@ -1,24 +1,25 @@
 //! Fail open: the BPF programs on each port, and the heartbeat that decides who forwards.
 //!
-//! Program and filter are attached over netlink and stay when the process dies. `port_tc` then forwards
-//! every frame to the peer port in the kernel, until the next start takes over or `restore` puts the
-//! interface back as it was found.
+//! The filter is attached over netlink and stays when the process dies: `port_tc` then forwards every frame to the
+//! peer port in the kernel, until the next start takes over or `restore` puts the interface back as it was found.
+//! The XDP program is attached by a link, which the kernel ends with its descriptor: it goes when the process
+//! dies, wherever the interface is then, also in another network namespace.
 
 use crate::{Error, Mode};
 use libbpf_rs::{
     ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, TC_INGRESS, TcHook, TcHookBuilder, Xdp,
-    XdpFlags,
+    XdpFlags, libbpf_sys,
 };
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_units::{Duration, Time};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 /// Handle and priority of the filter, so that a later start finds it.
 const FILTER: u32 = 0x5765;
-/// Name of the XDP program, which the kernel keeps with it.
-const XDP_NAME: &str = "port_xdp";
 /// Size of the mapping that holds one `Control`.
 const PAGE: usize = 4096;
 
@@ -34,6 +35,8 @@ struct Control {
 
 /// The programs on one port.
 pub struct Guard {
+    /// Keeps the XDP program on the port. Closed before the program goes.
+    link: Option<OwnedFd>,
     object: Object,
     control: NonNull<Control>,
     ifindex: u32,
@@ -43,36 +46,61 @@ pub struct Guard {
 // SAFETY: the control page is shared with the kernel through atomics only.
 unsafe impl Send for Guard {}
 
-fn bpf_error(what: &str, error: &libbpf_rs::Error) -> Error {
-    let remedy = match error.kind() {
-        ErrorKind::PermissionDenied => ". Remedy: run as root (CAP_BPF and CAP_NET_ADMIN)",
-        _ => "",
-    };
-    Error::Refused(format!("{what}: {error}{remedy}"))
+thread_local! {
+    /// What the kernel said about the last request it refused.
+    static KERNEL_SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps the library from printing: its messages say less than its errors, but for those of the kernel, which are
+/// kept for the error.
+fn quiet() {
+    static ONCE: Once = Once::new();
+    fn keep(_: PrintLevel, message: String) {
+        if let Some((_, text)) = message.split_once("Kernel error message: ") {
+            KERNEL_SAID.set(Some(text.trim().to_string()));
+        }
+    }
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Debug, keep)));
+    });
+}
+
+/// Makes a request of the library; its error says what was tried, and what the kernel said.
+fn request<T>(what: &str, call: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, Error> {
+    quiet();
+    KERNEL_SAID.set(None);
+    call().map_err(|error| {
+        let said = KERNEL_SAID.take().map_or(String::new(), |text| format!(" ({text})"));
+        let remedy = match error.kind() {
+            ErrorKind::PermissionDenied => ". Remedy: run as root (CAP_BPF and CAP_NET_ADMIN)",
+            _ => "",
+        };
+        Error::Refused(format!("{what}: {error}{said}{remedy}"))
+    })
 }
 
 /// Creates the qdisc that holds the filter; says whether it was not there before. The library's own call
 /// does not tell, and a qdisc that others brought must stay with their filters.
 fn create_clsact(ifindex: u32) -> Result<bool, Error> {
-    let mut hook = libbpf_rs::libbpf_sys::bpf_tc_hook {
-        sz: size_of::<libbpf_rs::libbpf_sys::bpf_tc_hook>() as _,
+    let mut hook = libbpf_sys::bpf_tc_hook {
+        sz: size_of::<libbpf_sys::bpf_tc_hook>() as _,
         ifindex: ifindex as i32,
         attach_point: TC_INGRESS,
         ..Default::default()
     };
-    // SAFETY: the pointer is to a whole, initialised struct whose size it states.
-    match unsafe { libbpf_rs::libbpf_sys::bpf_tc_hook_create(&mut hook) } {
-        0 => Ok(true),
-        code if code == -libc::EEXIST => Ok(false),
-        code => {
-            let error = libbpf_rs::Error::from_raw_os_error(-code);
-            Err(bpf_error("cannot create the clsact qdisc that fails open", &error))
+    request("cannot create the clsact qdisc that fails open", || {
+        // SAFETY: the pointer is to a whole, initialised struct whose size it states.
+        match unsafe { libbpf_sys::bpf_tc_hook_create(&mut hook) } {
+            0 => Ok(true),
+            code if code == -libc::EEXIST => Ok(false),
+            code => Err(libbpf_rs::Error::from_raw_os_error(-code)),
         }
-    }
+    })
 }
 
 /// A hook that names our filter on the ingress of an interface.
 fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
+    quiet();
     let mut builder = TcHookBuilder::new(fd);
     builder.ifindex(ifindex as i32).handle(FILTER).priority(FILTER).replace(true);
     builder.hook(TC_INGRESS)
@@ -82,14 +110,12 @@ impl Guard {
     /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on.
     /// Also says whether the port had no `clsact` qdisc before.
     pub fn attach(ifindex: u32, peer: u32, mode: Mode, after: Duration) -> Result<(Guard, bool), Error> {
-        // The library's own messages say less than its errors.
-        libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
         let mut builder = ObjectBuilder::default();
-        let open = builder.open_memory(OBJECT).map_err(|e| bpf_error("cannot read the BPF object", &e))?;
-        let object = open.load().map_err(|e| bpf_error("cannot load the BPF programs", &e))?;
+        let open = request("cannot read the BPF object", || builder.open_memory(OBJECT))?;
+        let object = request("cannot load the BPF programs", || open.load())?;
         let map = object.maps().find(|m| m.name() == "control").expect("the object has this map");
         let control = map_control(map.as_fd().as_raw_fd())?;
-        let guard = Guard { object, control, ifindex, mode };
+        let guard = Guard { link: None, object, control, ifindex, mode };
         let shared = guard.control();
         shared.after_ns.store(after.as_nanos(), Ordering::Relaxed);
         // SAFETY: nothing reads these fields before the programs are attached below.
@@ -115,24 +141,40 @@ impl Guard {
     fn attach_filter(&self) -> Result<bool, Error> {
         let created = create_clsact(self.ifindex)?;
         let mut hook = hook(self.program("port_tc"), self.ifindex);
-        hook.attach().map_err(|e| bpf_error("cannot attach the filter that fails open", &e))?;
+        request("cannot attach the filter that fails open", || hook.attach())?;
         Ok(created)
     }
 
     /// Attaches the XDP program. Frames go to the sockets as soon as the heart beats.
-    pub fn attach_xdp(&self) -> Result<(), libbpf_rs::Error> {
+    pub fn attach_xdp(&mut self) -> Result<(), Error> {
         let flags = match self.mode {
-            Mode::XdpNative => XdpFlags::DRV_MODE,
-            _ => XdpFlags::SKB_MODE,
+            Mode::XdpNative => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            _ => libbpf_sys::XDP_FLAGS_SKB_MODE,
         };
-        Xdp::new(self.program(XDP_NAME)).attach(self.ifindex as i32, flags | XdpFlags::UPDATE_IF_NOEXIST)
+        let options = libbpf_sys::bpf_link_create_opts {
+            sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+            flags,
+            ..Default::default()
+        };
+        let (program, ifindex) = (self.program("port_xdp").as_raw_fd(), self.ifindex as i32);
+        let fd = request("cannot attach the XDP program", || {
+            // SAFETY: the pointer is to a whole, initialised struct whose size it states.
+            match unsafe { libbpf_sys::bpf_link_create(program, ifindex, libbpf_sys::BPF_XDP, &options) } {
+                code if code < 0 => Err(libbpf_rs::Error::from_raw_os_error(-code)),
+                fd => Ok(fd),
+            }
+        })?;
+        // SAFETY: the descriptor was just opened and is owned by nobody else.
+        self.link = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(())
     }
 
     /// Enters a socket for a receive queue.
     pub fn add_socket(&self, queue: u32, socket: RawFd) -> Result<(), Error> {
         let map = self.object.maps().find(|m| m.name() == "sockets").expect("the object has this map");
-        map.update(&queue.to_ne_bytes(), &(socket as u32).to_ne_bytes(), MapFlags::ANY)
-            .map_err(|e| bpf_error("cannot enter the AF_XDP socket", &e))
+        request("cannot enter the AF_XDP socket", || {
+            map.update(&queue.to_ne_bytes(), &(socket as u32).to_ne_bytes(), MapFlags::ANY)
+        })
     }
 
     /// Descriptor of the program that decides which copies an AF_PACKET socket gets.
@@ -177,6 +219,7 @@ fn map_control(fd: RawFd) -> Result<NonNull<Control>, Error> {
 
 /// Id of the XDP program on an interface, in whichever mode.
 pub fn xdp_program(ifindex: u32) -> Option<u32> {
+    quiet();
     // The query needs no program; any descriptor does.
     // SAFETY: descriptor 0 is only carried along and never used by the query.
     let xdp = Xdp::new(unsafe { BorrowedFd::borrow_raw(0) });
@@ -191,28 +234,10 @@ pub fn is_guarded(ifindex: u32) -> bool {
     hook(none, ifindex).query().is_ok()
 }
 
-/// Whether the XDP program on an interface is ours, by its name.
-fn is_ours(ifindex: u32) -> bool {
-    let Some(fd) = xdp_program(ifindex).and_then(|id| libbpf_rs::Program::fd_from_id(id).ok()) else {
-        return false;
-    };
-    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
-    let mut len = size_of_val(&info) as u32;
-    // SAFETY: the pointers describe `info`, which the kernel fills up to `len`.
-    let code = unsafe { libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) };
-    let name = info.name.iter().map(|c| *c as u8).take_while(|c| *c != 0);
-    code == 0 && name.eq(XDP_NAME.bytes())
-}
-
-/// Takes our programs off an interface; `clsact` too if we had brought it. Safe to call twice, and leaves
-/// an XDP program alone that somebody put in place of ours.
-pub fn detach(ifindex: u32, mode: Mode, created_clsact: bool) {
+/// Takes our filter off an interface; `clsact` too if we had brought it. Safe to call twice.
+pub fn detach(ifindex: u32, created_clsact: bool) {
     // SAFETY: detaching names no program, so the descriptor is only carried along.
     let none = unsafe { BorrowedFd::borrow_raw(0) };
-    if mode != Mode::AfPacket && is_ours(ifindex) {
-        let flags = if mode == Mode::XdpNative { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
-        let _ = Xdp::new(none).detach(ifindex as i32, flags);
-    }
     let mut filter = hook(none, ifindex);
     let _ = filter.detach();
     if created_clsact {

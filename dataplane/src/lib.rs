@@ -12,7 +12,10 @@ mod frames;
 mod guard;
 mod headers;
 mod interface;
+mod journal;
 mod meter;
+mod namespace;
+mod neighbours;
 mod packet_ring;
 mod pipe;
 mod port;
@@ -22,7 +25,8 @@ mod xsk;
 pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup};
 pub use headers::{Headers, Kind, complete_checksum, mark, read};
-pub use interface::{Interface, JOURNALS, list as interfaces, restore_stale, stale_journals};
+pub use interface::{Interface, list as interfaces};
+pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
 
 use frames::Frame;
 use serde::{Deserialize, Serialize};
@@ -55,8 +59,11 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// An interface vanished while the loop was running.
-    #[error("interface `{0}` vanished while running; everything else was put back")]
-    PortGone(String),
+    #[error(
+        "interface `{0}` vanished while running: it was removed, or moved to another network namespace. Everything \
+         else was put back{left}", left = .1.iter().map(|line| format!("; {line}")).collect::<String>()
+    )]
+    PortGone(String, Vec<String>),
 }
 
 fn remedy(error: &std::io::Error) -> &'static str {

@@ -35,6 +35,8 @@ pub trait Pipe: Send {
     fn meter(&mut self) -> &mut Meter;
     /// What happened to packets so far.
     fn counters(&self) -> Counters;
+    /// The other port's MTU was changed.
+    fn set_longest(&mut self, longest: Longest);
     /// Closes a sampling period.
     fn sample(&mut self, now: Time);
 }
@@ -52,8 +54,17 @@ pub struct Shape {
     pub delay: Duration,
     /// Most frames in the delay line.
     pub line_max: usize,
-    /// Longest frame the other port can send.
-    pub frame_max: u32,
+    /// What the other port can send.
+    pub longest: Longest,
+}
+
+/// The longest frames that a port can send.
+#[derive(Clone, Copy, Debug)]
+pub struct Longest {
+    /// Bytes of the network packet, which is the port's MTU.
+    pub packet: u32,
+    /// Bytes of the frame, with as many VLAN tags as the port takes.
+    pub frame: u32,
 }
 
 /// A direction with a queue of type `D`.
@@ -92,7 +103,8 @@ impl<D: Discipline<Held>> Direction<D> {
             Kind::Malformed => self.meter.faults.malformed += 1,
             _ => {}
         }
-        if frame.len > self.shape.frame_max {
+        let Longest { packet, frame: longest } = self.shape.longest;
+        if frame.len > longest || frame.len - u32::from(network) > packet {
             self.meter.faults.too_long += 1;
             return arena.give(frame.addr);
         }
@@ -183,6 +195,10 @@ impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
 
     fn counters(&self) -> Counters {
         *self.queue.counters()
+    }
+
+    fn set_longest(&mut self, longest: Longest) {
+        self.shape.longest = longest;
     }
 
     fn sample(&mut self, now: Time) {

@@ -291,6 +291,7 @@ impl Run<'_> {
         recording.summary = Summary {
             title: self.scenario.title.clone(),
             arm: "lab".into(),
+            interrupted: interrupted.is_some(),
             ports: outcome.mode.to_string(),
             duration_s: (end_s - warmup_s).max(0.0),
             warmup_s,

@@ -160,6 +160,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
         ports: String::new(),
         title: title.to_string(),
         arm: "sim".to_string(),
+        interrupted: false,
         duration_s: SECONDS - WARMUP,
         warmup_s: WARMUP,
         links: vec![LinkSummary {

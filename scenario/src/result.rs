@@ -11,6 +11,8 @@ pub struct Summary {
     pub title: String,
     /// Where it ran: `lab`, `run` or `sim`.
     pub arm: String,
+    /// Whether it was ended before its time, as by Ctrl-C. A run of `weir run` without a length has none.
+    pub interrupted: bool,
     /// Length of the measured part (after the warm-up), in seconds.
     pub duration_s: f64,
     /// Start of the measured part, in seconds after the start of the run.

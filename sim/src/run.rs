@@ -102,6 +102,7 @@ fn outcome<T: Tap>(
     let summary = Summary {
         title: scenario.title.clone(),
         arm: "sim".into(),
+        interrupted: interrupted.is_some(),
         duration_s: length.as_secs_f64(),
         warmup_s: scenario.run.warmup.as_secs_f64(),
         ports: String::new(),

@@ -7,7 +7,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph, Wrap};
 use weir_scenario::result::SteeringEvent;
 
 /// Smallest terminal that the view is drawn on.
@@ -18,6 +18,9 @@ const NAME_WIDTH: usize = 12;
 const LABEL_WIDTH: usize = 6;
 /// Pictures of the wheel that turns while a run has no end.
 const WHEEL: [&str; 4] = ["|", "/", "-", "\\"];
+
+/// Rows for a warning: a sentence or two on the smallest terminal.
+const WARNING_ROWS: u16 = 4;
 
 const MEASURED: Color = Color::Cyan;
 const LARGEST: Color = Color::DarkGray;
@@ -52,7 +55,8 @@ pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
     }
     let virtual_rows = u16::from(is_virtual(board));
     let moves_rows = moves_rows(board, area.height);
-    let rows: [Rect; 8] = Layout::vertical([
+    let warning_rows = if board.warning.is_some() { WARNING_ROWS } else { 0 };
+    let rows: [Rect; 9] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Fill(1),
@@ -60,6 +64,7 @@ pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
         Constraint::Length(2),
         Constraint::Length(virtual_rows),
         Constraint::Length(moves_rows),
+        Constraint::Length(warning_rows),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -70,7 +75,8 @@ pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
     frame.render_widget(Paragraph::new(vec![discards(board), state(board)]), rows[4]);
     frame.render_widget(virtual_queue(board), rows[5]);
     draw_moves(frame, board, rows[6]);
-    frame.render_widget(hint(ending), rows[7]);
+    frame.render_widget(warning(board), rows[7]);
+    frame.render_widget(hint(ending), rows[8]);
 }
 
 /// A terminal that was made small meanwhile: the numbers, as far as they fit.
@@ -116,6 +122,12 @@ fn progress(board: &Board, width: u16) -> Line<'static> {
         "░".repeat(room - done).fg(Color::DarkGray),
         format!(" {text}").into(),
     ])
+}
+
+/// The latest warning.
+fn warning(board: &Board) -> Paragraph<'_> {
+    let text = board.warning.as_deref().unwrap_or_default();
+    Paragraph::new(Line::from(vec![name("Warning"), text.fg(BOUND)])).wrap(Wrap { trim: true })
 }
 
 /// A name in bold before a line.

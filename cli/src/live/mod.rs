@@ -37,6 +37,8 @@ pub struct View {
     shown: Shown,
     next_line_s: f64,
     line: Sum,
+    /// Warnings that could not be said while the screen was shown.
+    unsaid: Vec<String>,
 }
 
 /// Where a view is shown.
@@ -56,6 +58,7 @@ impl View {
             shown: Shown::Undecided,
             next_line_s: 0.0,
             line: Sum::default(),
+            unsaid: Vec::new(),
         }
     }
 
@@ -74,6 +77,16 @@ impl View {
         }
         if !self.is_live() {
             self.lines(t_s, length_s, samples, events);
+        }
+    }
+
+    /// Shows a warning until the end of the run.
+    pub fn warn(&mut self, text: String) {
+        lock(&self.board).warning = Some(words::plain(&text));
+        if self.is_live() {
+            self.unsaid.push(text);
+        } else {
+            self.output.say(text);
         }
     }
 
@@ -107,6 +120,7 @@ impl Drop for View {
     fn drop(&mut self) {
         if let Shown::Screen(screen) = std::mem::replace(&mut self.shown, Shown::Lines) {
             drop(screen);
+            self.unsaid.iter().for_each(|text| self.output.say(text));
             if let Some(line) = words::last_line(&lock(&self.board)) {
                 self.output.say(line);
             }

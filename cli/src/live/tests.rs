@@ -112,6 +112,21 @@ fn a_short_run_fills_the_charts() {
 }
 
 #[test]
+fn a_warning_is_shown_as_long_as_the_run() {
+    let mut board = board(about(), 100, Some(60.0));
+    board.warning = Some(
+        "a: its MTU was changed from 1500 to 3000 while running; packets of more than 1500 bytes \
+        are dropped and counted as faults (`too_long`, `lost_before_queue`). Remedy: start the run again to \
+        forward longer ones"
+            .into(),
+    );
+    for (width, height) in [(60, 15), (80, 24), (120, 40)] {
+        let picture = picture(&board, width, height);
+        assert!(picture.contains("Warning     a: its MTU") && picture.contains("longer ones"), "{picture}");
+    }
+}
+
+#[test]
 fn before_the_first_sample() {
     let mut board = Board::new(about());
     board.take(-0.4, Some(30.0), &[], &[]);

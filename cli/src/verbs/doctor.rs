@@ -21,7 +21,7 @@ use weir_units::{Bytes, Rate};
 /// that are removed again. Exit status 0 if `weir lab` and `weir run` will work, else 1.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// First remove what killed runs left: namespaces, and changes to interfaces.
+    /// First remove what killed runs left: namespaces, and changes to interfaces in any namespace.
     #[arg(long)]
     clean: bool,
 }
@@ -333,7 +333,7 @@ fn leftovers() -> Finding {
         Ok(names) => names.iter().map(|name| format!("namespace {name}")).collect(),
         Err(e) => vec![e.to_string()],
     };
-    left.extend(weir_dataplane::stale_journals().iter().map(|path| format!("journal {}", path.display())));
+    left.extend(weir_dataplane::stale_journals());
     let detail = if left.is_empty() { "none".into() } else { left.join(", ") };
     let remedy = "`weir doctor --clean` as root";
     Finding::new(Need::Optional, "left by killed runs", left.is_empty(), detail, remedy)
@@ -341,7 +341,7 @@ fn leftovers() -> Finding {
 
 /// Removes what killed runs left; says in words what it did.
 fn clean() -> Vec<String> {
-    let mut said = weir_dataplane::restore_stale();
+    let mut said = weir_dataplane::restore_everywhere();
     match weir_lab::clean_stale() {
         Ok(removed) => said.extend(removed.iter().map(|r| {
             let ended = if r.processes.is_empty() {

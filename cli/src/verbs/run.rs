@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Handle, Loop, Mode, Outcome, Setup};
+use weir_lab::host;
 use weir_report::{csv, table, write_atomic};
 use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
 use weir_scenario::{Channel, Document, Poll, PortMode, RunConfig};
@@ -39,6 +40,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         document.set_from(text).map_err(Failure::input)?;
     }
     let config = document.run_config().map_err(Failure::input)?;
+    check_core(&config, &host::cpus().allowed)?;
     for line in weir_dataplane::restore_stale() {
         output.say(format!("after a killed run: {line}"));
     }
@@ -53,7 +55,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let has_ended = || thread.is_finished();
     let mut recording = watch(&config, handle, &has_ended, &stop, output);
     let outcome = thread.join().map_err(|_| "the packet loop panicked; the kernel forwards")??;
-    finish(&mut recording, &config, outcome);
+    // Ctrl-C is how a run without end ends.
+    let interrupted = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
+    finish(&mut recording, &config, outcome, interrupted);
     if let Some(out) = &config.run.out {
         write(&recording, Path::new(out))?;
     }
@@ -64,9 +68,29 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             None => text,
         }
     });
-    // Ctrl-C is how a run without end ends.
-    let cut_short = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
-    Ok(if cut_short { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Refuses a core that this program may not use.
+fn check_core(config: &RunConfig, allowed: &[usize]) -> Result<(), Failure> {
+    match config.host.core.map(|core| core as usize) {
+        Some(core) if !allowed.contains(&core) => Err(Failure::Input(format!(
+            "host.core is {core}, and this program may use {} here. Remedy: name one of them, or leave `host.core` \
+             out",
+            cores(allowed)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Cores in words, such as `cores 0-3, 6`.
+fn cores(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let run = |run: &[usize]| match run {
+        [one] => one.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    };
+    format!("cores {}", runs.map(run).collect::<Vec<_>>().join(", "))
 }
 
 fn setup(config: &RunConfig) -> Setup {
@@ -118,6 +142,7 @@ fn watch(
         std::thread::sleep(WATCH);
         let t_s = start.elapsed().as_secs_f64();
         let is_over = flag.load(Ordering::Relaxed) || length_s.is_some_and(|l| t_s >= l) || has_ended();
+        handle.warnings().into_iter().for_each(|warning| view.warn(warning));
         let (samples, events) = collect(&mut handle, &mut recording, shown);
         view.update(t_s, length_s, &samples, &events);
         if is_over {
@@ -168,11 +193,12 @@ fn title(config: &RunConfig) -> String {
     format!("{} <-> {}", config.ports.a, config.ports.b)
 }
 
-fn finish(recording: &mut Recording, config: &RunConfig, outcome: Outcome) {
+fn finish(recording: &mut Recording, config: &RunConfig, outcome: Outcome, interrupted: bool) {
     let last = recording.link_samples.iter().filter_map(|rows| rows.last()).map(|row| row.t_s);
     recording.summary = Summary {
         title: title(config),
         arm: "run".into(),
+        interrupted,
         ports: outcome.mode.to_string(),
         duration_s: last.fold(0.0, f64::max),
         links: outcome.links.into(),
@@ -191,4 +217,15 @@ fn write(recording: &Recording, folder: &Path) -> Result<(), Failure> {
     }
     write_atomic(folder.join("events.csv"), csv::steering_events(&recording.events))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_told_in_runs() {
+        assert_eq!(cores(&[0, 1, 2, 5, 7, 8]), "cores 0-2, 5, 7-8");
+        assert_eq!(cores(&[3]), "cores 3");
+    }
 }

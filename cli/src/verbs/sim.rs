@@ -131,7 +131,9 @@ fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>,
             let title = title.strip_suffix(" #1").unwrap_or(title);
             labels.points.push(vec![title.to_string()]);
         }
-        if let Some(Finished { simulated: s, .. }) = finished.as_ref().filter(|f| !f.simulated.interrupted) {
+        if let Some(Finished { simulated: s, .. }) =
+            finished.as_ref().filter(|f| !f.simulated.summary.interrupted)
+        {
             rows.push(Row {
                 point: planned.point + 1,
                 seed: s.seed,

@@ -169,7 +169,9 @@ impl Weir {
     pub fn wait(mut self) -> Ended {
         let status = self.child.wait_until(Instant::now() + PATIENCE).unwrap();
         let status = status.unwrap_or_else(|| panic!("still running: {}", self.text("err")));
-        Ended { code: status.code(), stdout: self.text("out"), stderr: self.text("err") }
+        let ended = Ended { code: status.code(), stdout: self.text("out"), stderr: self.text("err") };
+        assert!(!ended.stderr.contains("libbpf"), "a library speaks for itself: {}", ended.stderr);
+        ended
     }
 
     /// Ends it as Ctrl-C does.
