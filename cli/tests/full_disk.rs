@@ -34,7 +34,9 @@ fn on_a_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
 
 /// Says so past the capture of cargo's runner, which shows nothing of tests that pass.
 fn skipped(reason: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "SKIPPED: full disks: {reason}");
+    let thread = std::thread::current();
+    let line = format!("SKIPPED: {}: {reason}\n", thread.name().unwrap_or("full disks"));
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Everything that looks like a result must be one.

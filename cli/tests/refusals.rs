@@ -86,6 +86,8 @@ fn results_that_would_have_no_place_are_told_before_the_run() {
         (vec!["reproduce", "steering", "--figure", "5", "--arm", "sim"], "file"),
         #[cfg(feature = "live")]
         (vec!["compare", &scenario], "file"),
+        #[cfg(feature = "live")]
+        (vec!["lab", &scenario], "file"),
     ];
     for (arguments, out) in cases {
         let out = at(out);
