@@ -23,9 +23,12 @@ use std::process::ExitCode;
 
 /// Keeps queues short: forwards a link, steers its queue to your policy, and shows what that costs.
 ///
-/// Start with `weir sim scenarios/demo.toml`, which computes what flows do to a link, then `weir doctor`, which
-/// says what this machine can do, and `weir lab scenarios/demo.toml`, which lets real TCP flows share a link made of
-/// network namespaces.
+/// Start with `weir sim scenarios/demo.toml`, which computes what flows do to a link.
+#[cfg_attr(
+    feature = "live",
+    doc = "Then `weir doctor` says what this machine can do, and `weir lab scenarios/demo.toml` lets real TCP flows \
+           share a link made of network namespaces."
+)]
 #[derive(Parser)]
 #[command(name = "weir", version, propagate_version = true, after_help = EXAMPLES)]
 struct Arguments {
@@ -36,6 +39,7 @@ struct Arguments {
     verb: Verb,
 }
 
+#[cfg(feature = "live")]
 const EXAMPLES: &str = "Examples:
   weir doctor                                   what this machine can do, and how to get the rest
   weir list                                     the algorithms
@@ -47,6 +51,19 @@ const EXAMPLES: &str = "Examples:
   weir compare scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
   weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
+
+Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
+
+#[cfg(not(feature = "live"))]
+const EXAMPLES: &str = "Examples:
+  weir list                                     the algorithms
+  weir explain gsp                              what one does, its parameters, units and ranges
+  weir check scenarios/demo.toml                validate a scenario or configuration
+  weir sim scenarios/demo.toml                  run it in the simulator
+  weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
+
+This program was made without live links (`run`, `lab`, `compare`, `doctor`): they need Linux and clang.
 
 Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
 
@@ -74,13 +91,15 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Say what this machine can do, what is missing and how to get it.
     Doctor(verbs::doctor::Arguments),
-    #[cfg(feature = "live")]
     /// Repeat the experiment of a paper and print each of its claims as held or missed.
     Reproduce(verbs::reproduce::Arguments),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(e) => return refuse(&e),
+    };
     let output = Output::new(arguments.json);
     let result = match arguments.verb {
         #[cfg(feature = "live")]
@@ -96,9 +115,24 @@ fn main() -> ExitCode {
         Verb::Check(a) => verbs::check::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Doctor(a) => verbs::doctor::main(a, &output),
-        #[cfg(feature = "live")]
         Verb::Reproduce(a) => verbs::reproduce::main(a, &output),
     };
     let status = result.unwrap_or_else(|failure| output.failed(&failure));
     if output::is_lost() && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }
+}
+
+/// Says what is wrong with the arguments: to people as they are used to, and to programs that asked for it as one
+/// object. A question for help or the version is answered.
+fn refuse(e: &clap::Error) -> ExitCode {
+    // Whoever reads it may have gone.
+    let _ = e.print();
+    let is_json = std::env::args_os().take_while(|a| a != "--").any(|a| a == "--json");
+    if e.use_stderr() && is_json {
+        let text = e.render().to_string();
+        // How the verb is used is for people.
+        let problem = text.split("\n\nUsage:").next().unwrap_or(&text);
+        let problem = problem.strip_prefix("error: ").unwrap_or(problem);
+        Output::new(true).print(serde_json::json!({ "error": problem.trim() }));
+    }
+    u8::try_from(e.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

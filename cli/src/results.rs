@@ -3,6 +3,8 @@
 use crate::output::{Failure, warn};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
 use weir_report::{Policy, csv, html, write_atomic};
@@ -24,8 +26,19 @@ pub struct Planned {
     pub run: u32,
 }
 
-/// Every run of the scenarios, checked before the first one starts.
+/// Bytes that must fit into a folder for results before anything is run: less than any run writes.
+static PROBE: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Every run of the scenarios, checked before the first one starts, with folders that take results.
+#[cfg(feature = "live")]
 pub fn plan(files: &[PathBuf], set: &[String], out: &Path) -> Result<Vec<Planned>, Failure> {
+    let plan = draft(files, set, out)?;
+    prepare_all(out, &plan)?;
+    Ok(plan)
+}
+
+/// The same without a look at the folders, for verbs that have more to check first.
+pub fn draft(files: &[PathBuf], set: &[String], out: &Path) -> Result<Vec<Planned>, Failure> {
     let mut plan = Vec::new();
     let (mut names, mut points) = (BTreeSet::new(), 0);
     for path in files {
@@ -105,9 +118,39 @@ pub fn policy_of(scenario: &Scenario) -> Policy {
 
 /// Makes a folder for results.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
-    let remedy = "choose another folder with --out";
+    let remedy = "choose another folder with --out (`weir run`: run.out)";
     Ok(std::fs::create_dir_all(folder)
         .map_err(|e| format!("cannot create {}: {e}; {remedy}", folder.display()))?)
+}
+
+/// Makes a folder for results and sees that it takes them. Nobody wants to hear after a long run that its results
+/// have no place.
+pub fn prepare(folder: &Path) -> Result<(), Failure> {
+    make_folder(folder)?;
+    probe(folder)
+}
+
+/// The same for a folder in one that was prepared, if it is there from before; else it is made when it is needed.
+pub fn prepare_old(folder: &Path) -> Result<(), Failure> {
+    if folder.symlink_metadata().is_ok() { prepare(folder) } else { Ok(()) }
+}
+
+/// The same for the folder of all results and those of single runs.
+pub fn prepare_all(out: &Path, plan: &[Planned]) -> Result<(), Failure> {
+    prepare(out)?;
+    plan.iter().map(|p| p.folder.as_path()).filter(|folder| *folder != out).try_for_each(prepare_old)
+}
+
+/// Writes to a folder as results will be written, and takes it away again.
+fn probe(folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(format!(".weir-{}-probe.tmp", std::process::id()));
+    let file = File::create(&path);
+    let written = file.and_then(|mut file| file.write_all(&PROBE).and_then(|()| file.sync_all()));
+    // Where it was not made there is nothing to take away.
+    let _ = std::fs::remove_file(&path);
+    let remedy =
+        "make room or change its permissions, or choose another folder with --out (`weir run`: run.out)";
+    Ok(written.map_err(|e| format!("cannot write to {}: {e}; {remedy}", folder.display()))?)
 }
 
 /// Writes everything of a run to a folder.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use weir_scenario::result::{Recording, Summary};
-use weir_scenario::{Scenario, Traffic};
+use weir_scenario::{Scenario, Traffic, nearest};
 use weir_sim::Outcome;
 use weir_tcp::Congestion;
 
@@ -27,19 +27,37 @@ pub struct Simulated {
     pub records: Vec<String>,
 }
 
+/// A congestion control that the transport models do not have.
+pub struct Unknown<'a> {
+    /// Number of the group of flows, from 0.
+    pub group: usize,
+    /// The name given.
+    pub name: &'a str,
+    /// Which one may be meant, and which there are.
+    pub remedy: String,
+}
+
+/// What the transport models do not have of a scenario.
+pub fn unknown(scenario: &Scenario) -> impl Iterator<Item = Unknown<'_>> {
+    let groups = scenario.flows.iter().enumerate();
+    let responsive = groups.filter(|(_, flows)| !matches!(flows.traffic(), Traffic::Unresponsive(_)));
+    let missing = responsive.filter(|(_, flows)| Congestion::by_name(&flows.congestion).is_none());
+    missing.map(|(group, flows)| {
+        let (name, names) = (flows.congestion.as_str(), weir_tcp::congestion::names());
+        let meant = nearest(name, names.iter().copied());
+        let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+        Unknown { group, name, remedy: format!("{meant}choose one of: {}", names.join(", ")) }
+    })
+}
+
 /// Refuses what the transport models do not have, before anything is run.
 pub fn check(scenario: &Scenario) -> Result<(), Failure> {
-    for group in &scenario.flows {
-        let is_known = Congestion::by_name(&group.congestion).is_some();
-        if !is_known && !matches!(group.traffic(), Traffic::Unresponsive(_)) {
-            let known = weir_tcp::congestion::names().join(", ");
-            return Err(Failure::input(weir_sim::Error::Congestion {
-                name: group.congestion.clone(),
-                known,
-            }));
-        }
+    match unknown(scenario).next() {
+        None => Ok(()),
+        Some(Unknown { group, name, remedy }) => Err(Failure::Input(format!(
+            "key `flows.{group}.congestion`: the simulator has no congestion control `{name}`. Remedy: {remedy}"
+        ))),
     }
-    Ok(())
 }
 
 /// About what a run costs: the bits that the slowest links of all routes can carry in its time. Runs are started

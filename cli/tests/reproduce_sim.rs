@@ -1,5 +1,4 @@
 //! `weir reproduce --arm sim`, in its short form: claims, files, and the same bytes each time.
-#![cfg(feature = "live")]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -51,6 +50,19 @@ fn the_same_command_writes_the_same_bytes() {
     }
 }
 
+#[test]
+fn a_rate_that_is_none_is_blamed_on_its_option() {
+    let run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["reproduce", "steering", "--figure", "5", "--arm", "sim", "--rate", "0", "--json"])
+        .output()
+        .expect("weir starts");
+    let result: Value = serde_json::from_slice(&run.stdout).expect("one object");
+    assert_eq!(run.status.code(), Some(2));
+    assert!(result["error"].as_str().is_some_and(|e| e.starts_with("--rate 0: ")), "{result}");
+    assert!(!String::from_utf8_lossy(&run.stderr).contains("--set"), "{run:?}");
+}
+
+#[cfg(feature = "live")]
 #[test]
 fn the_lab_has_two_figures() {
     let run = Command::new(env!("CARGO_BIN_EXE_weir"))

@@ -2,7 +2,6 @@
 
 use crate::errors::{Errors, Problems, Wrong, quoted};
 use crate::schema::quote;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
@@ -205,12 +204,14 @@ impl Document {
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Document, Errors> {
         let name = path.as_ref().display().to_string();
-        let mut bytes = Vec::new();
-        // One byte more than is allowed tells a file that is too large from one that just fits.
-        let read = std::fs::File::open(path.as_ref())
-            .and_then(|f| f.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
-        if let Err(e) = read {
-            return Err(refused(&name, Place::File, format!("cannot be read: {e}"), "check the path"));
+        let bytes = crate::file::read(path.as_ref(), MAX_FILE_BYTES).map_err(|wrong| {
+            let mut problems = Problems::new(&name);
+            problems.add_form(&Place::File, wrong);
+            problems.into_errors()
+        })?;
+        // Before it is looked at as text: its end may lie within a character.
+        if bytes.len() > MAX_FILE_BYTES {
+            return Err(too_large(&name));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Document::parse_in(folder_of(path.as_ref()), &name, &text),
@@ -228,8 +229,7 @@ impl Document {
 
     fn parse_in(folder: PathBuf, file: &str, text: &str) -> Result<Document, Errors> {
         if text.len() > MAX_FILE_BYTES {
-            let problem = format!("has more than {MAX_FILE_BYTES} bytes");
-            return Err(refused(file, Place::File, problem, "split it, or repeat flows with `count`"));
+            return Err(too_large(file));
         }
         let lines = Lines::new(text.as_bytes());
         check_nesting(text).map_err(|at| too_deep(file, lines.place(at)))?;
@@ -298,6 +298,11 @@ fn refused(file: &str, place: Place, problem: String, remedy: &str) -> Errors {
     let mut problems = Problems::new(file);
     problems.add_form(&place, Wrong::new(problem, remedy));
     problems.into_errors()
+}
+
+fn too_large(file: &str) -> Errors {
+    let problem = format!("has more than {MAX_FILE_BYTES} bytes");
+    refused(file, Place::File, problem, "split it, or repeat flows with `count`")
 }
 
 fn too_deep(file: &str, place: Place) -> Errors {

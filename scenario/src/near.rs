@@ -4,7 +4,7 @@
 const MAX_WORD: usize = 40;
 
 /// The nearest of `names`, if it is near enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > MAX_WORD {
         return None;
     }

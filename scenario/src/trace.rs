@@ -8,7 +8,6 @@
 use crate::document::Place;
 use crate::errors::{Errors, Problems, Wrong, quoted};
 use crate::link::{FASTEST, SLOWEST};
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use weir_units::{Bytes, Duration, Rate};
@@ -45,18 +44,8 @@ impl Trace {
     pub fn load(path: impl AsRef<Path>) -> Result<Trace, Errors> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let refused = |e: std::io::Error| {
-            refusal(&name, Place::File, Wrong::new(format!("cannot be read: {e}"), "check the path"))
-        };
-        // Opening a pipe or a terminal would wait for somebody to write.
-        if !std::fs::metadata(path).map_err(refused)?.is_file() {
-            let wrong = Wrong::new("is not a file", "name a file of opportunities");
-            return Err(refusal(&name, Place::File, wrong));
-        }
-        let mut text = Vec::new();
-        // One byte more than is allowed tells a file that is too large from one that just fits.
-        let file = std::fs::File::open(path).map_err(refused)?;
-        file.take(MAX_TRACE_BYTES as u64 + 1).read_to_end(&mut text).map_err(refused)?;
+        let text =
+            crate::file::read(path, MAX_TRACE_BYTES).map_err(|wrong| refusal(&name, Place::File, wrong))?;
         Trace::parse(&name, &text)
     }
 
@@ -240,7 +229,7 @@ mod tests {
         assert!(told(&text).contains("is no whole number"));
         text.push(b'\n');
         assert_eq!(told(&text), "t: has more than 33554432 bytes; shorten it: a trace repeats by itself");
-        assert!(Trace::load(std::env::temp_dir()).unwrap_err().to_string().contains("is not a file"));
+        assert!(Trace::load(std::env::temp_dir()).unwrap_err().to_string().contains("not a regular file"));
         assert!(Trace::load("/nonexistent").unwrap_err().to_string().contains("cannot be read"));
     }
 }

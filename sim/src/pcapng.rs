@@ -122,7 +122,7 @@ impl<W: Write> Capture<W> {
 pub struct Look {
     /// Number of the flow; becomes addresses.
     pub flow: u32,
-    /// Number of the connection within the flow; becomes the sender's port.
+    /// What tells connections of the flow apart; becomes the sender's port.
     pub connection: u32,
     /// IPv6 instead of IPv4.
     pub v6: bool,
@@ -161,7 +161,8 @@ impl Look {
         let flags = FLAG_ACK | if ack.ece { FLAG_ECE } else { 0 };
         let used = ack.sacks.iter().filter(|(first, end)| first != end);
         let blocks: Vec<(u32, u32)> = used.map(|(first, end)| (number(*first), number(*end))).collect();
-        let window = ack.window.min(u32::from(u16::MAX)) as u16;
+        // No handshake is recorded that would say how windows are scaled: more than the field holds is its largest value.
+        let window = u16::try_from(ack.window.saturating_mul(self.payload)).unwrap_or(u16::MAX);
         let transport = if self.udp {
             self.udp_header(false, 0)
         } else {

@@ -1,6 +1,6 @@
 //! A tap that writes down what `[record]` of a scenario asks for: decisions, and packets as a capture.
 
-use crate::packet::Body;
+use crate::packet::{Body, Item};
 use crate::pcapng::{Capture, Look};
 use crate::tap::{Place, Seen, Tap};
 use std::fmt::Write as _;
@@ -114,7 +114,7 @@ impl<W: Write> Recorder<W> {
 
     fn capture(&mut self, at: &Place<'_>, seen: Seen<'_>, what: &str, ce: bool) {
         let Some(capture) = self.capture.as_mut().filter(|_| self.failure.is_none()) else { return };
-        let look = Look { connection: seen.item.connection, ..self.looks[seen.flow as usize] };
+        let look = Look { connection: connection(seen.item), ..self.looks[seen.flow as usize] };
         let (bytes, length) = match &seen.item.body {
             Body::Data(segment) => look.data(segment, ce),
             Body::Ack(kept) => look.ack(&seen.acks.look(*kept), at.now),
@@ -153,6 +153,12 @@ impl<W: Write> Tap for Recorder<W> {
             self.capture(at, seen, what, marked || seen.packet.ecn == Ecn::Ce);
         }
     }
+}
+
+/// Tells the connections of a flow apart. Numbers are given again once a connection is closed, and its sequence numbers
+/// under the same port would look like retransmissions; the prime spreads what comes after each other over the ports.
+fn connection(item: &Item) -> u32 {
+    item.connection.wrapping_add(u32::from(item.generation) * 7919)
 }
 
 /// How each flow looks on the wire.

@@ -4,6 +4,7 @@ mod common;
 
 use common::{quiet, scenario};
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use weir_sim::{Recorder, Verdict};
 
@@ -47,6 +48,44 @@ fn checksums_hold(bytes: &[u8], length: u32) {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// The capture of a whole run.
+fn captured(text: &str) -> Vec<(u64, Vec<u8>, u32, String)> {
+    let scenario = scenario(text);
+    let record = scenario.record.clone().unwrap();
+    let recorder = Recorder::new(&scenario, &record, Some(Vec::new())).unwrap();
+    let go_on = &mut |_: weir_sim::Progress<'_>| ControlFlow::Continue(());
+    let (_, recorder) = weir_sim::run_with(&scenario, 1, recorder, go_on).unwrap();
+    packets(&recorder.finish().unwrap().1.unwrap())
+}
+
+#[test]
+fn where_nothing_is_lost_nothing_looks_lost() {
+    let flows = "[[flows]]\ntransfer = \"20kB\"\nevery = \"500ms\"\n\
+                 [[flows]]\ndirection = \"reverse\"\nwindow = \"30kB\"\n[record]\npcapng = true\n";
+    let link = "[link]\nrate = \"100Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"tail_drop\"\n";
+    let packets = captured(&quiet(link, flows, "3s"));
+    assert!(packets.iter().all(|p| p.3.starts_with("forwarded")));
+    let mut next = BTreeMap::new();
+    let mut acks = 0;
+    for (_, bytes, length, _) in packets {
+        let mut whole = bytes;
+        whole.resize(length as usize, 0);
+        let parsed = PacketHeaders::from_ip_slice(&whole).unwrap();
+        let Some(TransportHeader::Tcp(tcp)) = parsed.transport else { panic!("no TCP") };
+        if tcp.source_port == 443 {
+            // In bytes, as TCP has it.
+            assert!((28_000..=30_000).contains(&tcp.window_size), "{}", tcp.window_size);
+            acks += 1;
+        } else {
+            // Each transfer is a connection of its own, and begins at the beginning.
+            let expected = next.entry(tcp.source_port).or_insert(1);
+            assert_eq!(tcp.sequence_number, *expected, "port {}", tcp.source_port);
+            *expected += 1448;
+        }
+    }
+    assert!(acks > 100 && next.len() == 6, "{acks} acknowledgements, {} connections", next.len());
 }
 
 #[test]

@@ -166,8 +166,9 @@ const SHOWN: [Shown; 6] = [
     ("marks", "marks", 1.0, 0),
 ];
 
-/// The points for people, of the first link: mean and half the confidence interval. At most `most` points.
-pub fn show(points: &[PointStatistics], most: usize) -> String {
+/// The points for people, of the first link: what tells them apart, mean and half the confidence interval. At most
+/// `most` points.
+pub fn show(labels: &Labels, points: &[PointStatistics], most: usize) -> String {
     let cell = |point: &PointStatistics, (_, name, factor, decimals): Shown| {
         let mine = |q: &&Quantity| q.name == name || q.name.split_once('.').is_some_and(|(_, n)| n == name);
         let Some(s) = point.measured.iter().find(mine).and_then(|q| q.statistics) else {
@@ -177,11 +178,17 @@ pub fn show(points: &[PointStatistics], most: usize) -> String {
         s.ci95.map_or(mean.clone(), |ci| format!("{mean} ±{:.decimals$}", ci * factor))
     };
     let row = |point: &PointStatistics| {
-        let mut row = vec![point.label.clone(), point.seeds.to_string()];
+        let mut row = match labels.names.is_empty() {
+            true => vec![point.label.clone()],
+            false => labels.points[point.point - 1].clone(),
+        };
+        row.push(point.seeds.to_string());
         row.extend(SHOWN.map(|shown| cell(point, shown)));
         row
     };
-    let header: Vec<&str> = ["point", "seeds"].into_iter().chain(SHOWN.map(|s| s.0)).collect();
+    let own: Vec<&str> = labels.names.iter().map(String::as_str).collect();
+    let own = if own.is_empty() { vec!["point"] } else { own };
+    let header: Vec<&str> = own.into_iter().chain(["seeds"]).chain(SHOWN.map(|s| s.0)).collect();
     let rows: Vec<Vec<String>> = points.iter().take(most).map(row).collect();
     let mut text = aligned(&header, &rows);
     if points.len() > most {
@@ -218,6 +225,10 @@ mod tests {
             "1,gsp,2,2,2,12.706205,1,3,1.5,6.3531025,1,2,,,,"
         );
         assert_eq!(points[1].label, "aqm.name=codel, flows.0.count=9");
+        let shown = show(&labels, &points, 60);
+        let words = |line: usize| shown.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(words(0)[..4], ["aqm.name", "flows.0.count", "seeds", "util"]);
+        assert_eq!(words(3)[..3], ["codel", "9", "1"], "values stand under the names of their axes: {shown}");
     }
 
     #[test]

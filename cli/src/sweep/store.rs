@@ -3,7 +3,7 @@
 use super::fingerprint::{FORMAT, Fingerprint};
 use super::rows::Row;
 use crate::output::Failure;
-use crate::results::make_folder;
+use crate::results::{make_folder, prepare};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
@@ -60,6 +60,7 @@ impl Store {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(format!("cannot read {}: {e}", path.display()).into()),
         }
+        prepare(&out.join("points"))?;
         write_atomic(out.join("sweep.toml"), scenario)?;
         write_atomic(&path, serde_json::to_string_pretty(&owner).expect("plain data"))?;
         Ok(Store { out: out.to_path_buf() })

@@ -1,6 +1,7 @@
 //! `weir check`: is a file a valid scenario or configuration, and what is in force.
 
 use crate::output::{Done, Failure, Output};
+use crate::simulate::{Unknown, unknown};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_scenario::{Document, RunConfig, Scenario};
@@ -37,8 +38,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Checked::Scenario(Box::new(document.scenario().map_err(Failure::input)?))
     };
     let (kind, text, warnings, points) = match &checked {
-        Checked::Scenario(s) => ("scenario", s.to_toml(), s.warnings(), s.expand().len()),
-        Checked::Config(c) => ("configuration", c.to_toml(), Vec::new(), 1),
+        Checked::Scenario(s) => {
+            let points = s.expand();
+            let mut warnings = s.warnings();
+            warnings.extend(not_simulated(points.iter().map(|p| &p.scenario)));
+            ("scenario", s.to_toml(), warnings, points.len())
+        }
+        Checked::Config(c) => ("configuration", c.to_toml(), c.warnings(), 1),
     };
     let file = arguments.file.display().to_string();
     let json = serde_json::json!({
@@ -55,4 +61,19 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         said
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Congestion controls that only a kernel can have, or nobody: a slip would be told only when it is run.
+fn not_simulated<'a>(points: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
+    let mut told = Vec::new();
+    for Unknown { group, name, remedy } in points.flat_map(unknown) {
+        let warning = format!(
+            "key `flows.{group}.congestion`: the simulator has no congestion control `{name}`, so `weir sim` refuses \
+             it; `weir lab` takes it if the kernel has it. Remedy: {remedy}"
+        );
+        if !told.contains(&warning) {
+            told.push(warning);
+        }
+    }
+    told
 }

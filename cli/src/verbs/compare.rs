@@ -4,13 +4,16 @@ use crate::differences::{Difference, are_within, differences, show};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
-use crate::results::{Planned, Side, page_run, plan, policy_of, write, write_picture};
+use crate::results::{
+    Planned, Side, draft, page_run, policy_of, prepare_all, prepare_old, write, write_picture,
+};
 use crate::simulate::{Simulated, check, cost, record};
 use crate::verbs::lab;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_report::{html, write_atomic};
+use weir_scenario::BOTTLENECK;
 use weir_scenario::result::{Recording, Summary};
 
 /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
@@ -56,10 +59,13 @@ struct Arms {
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let plan = plan(std::slice::from_ref(&arguments.scenario), &arguments.set, &arguments.out)?;
+    let plan = draft(std::slice::from_ref(&arguments.scenario), &arguments.set, &arguments.out)?;
     // Repetitions are for the simulator; here each point is run once.
     let plan: Vec<Planned> = plan.into_iter().filter(|p| p.run == 0).collect();
     plan.iter().try_for_each(|p| check(&p.scenario))?;
+    prepare_all(&arguments.out, &plan)?;
+    let mut arms = plan.iter().flat_map(|p| ["lab", "sim"].map(|arm| p.folder.join(arm)));
+    arms.try_for_each(|folder| prepare_old(&folder))?;
     let mut compared = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
@@ -86,7 +92,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 /// Runs both arms of a point. The lab goes first: it refuses what it cannot do.
 fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
     let Planned { scenario, folder, .. } = planned;
-    let live = lab::record(scenario, None, output)?;
+    let mut live = lab::record(scenario, None, output)?;
+    name_alike(&mut live);
     write(&live, scenario, &folder.join("lab"))?;
     let of_sim =
         Planned { scenario: scenario.clone(), folder: folder.join("sim"), point: planned.point, run: 0 };
@@ -106,6 +113,15 @@ fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
     let text = serde_json::to_string_pretty(&compared).expect("results are plain data");
     write_atomic(folder.join("comparison.json"), text)?;
     Ok(compared)
+}
+
+/// Gives the managed direction of the lab the name that the simulator has for it, so that files, pictures and results
+/// of both arms call one thing by one name.
+fn name_alike(lab: &mut Recording) {
+    let Some(managed) = lab.summary.links.first_mut() else { return };
+    let name = std::mem::replace(&mut managed.name, BOTTLENECK.to_string());
+    let moves = lab.events.iter_mut().filter(|event| event.link == name);
+    moves.for_each(|event| event.link = BOTTLENECK.to_string());
 }
 
 fn write_side_by_side(
@@ -142,5 +158,23 @@ impl Compared {
             "\nThroughput 3 %, 95 % delay 25 % or 0.5 ms: {verdict}\nReport: {}\n",
             report.display()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_scenario::result::{LinkSummary, SteeringEvent};
+
+    #[test]
+    fn both_arms_call_the_managed_direction_the_same() {
+        let named = |name: &str| LinkSummary { name: name.into(), ..LinkSummary::default() };
+        let mut lab = Recording::default();
+        lab.summary.links = ["a_to_b", "b_to_a"].map(named).into();
+        lab.events = vec![SteeringEvent { link: "a_to_b".into(), ..SteeringEvent::default() }];
+        name_alike(&mut lab);
+        let names: Vec<&str> = lab.summary.links.iter().map(|link| link.name.as_str()).collect();
+        // Moves are found by the name of their link.
+        assert_eq!((names, lab.events[0].link.as_str()), (vec![BOTTLENECK, "b_to_a"], BOTTLENECK));
     }
 }

@@ -9,7 +9,6 @@ pub mod explain;
 #[cfg(feature = "live")]
 pub mod lab;
 pub mod list;
-#[cfg(feature = "live")]
 pub mod reproduce;
 #[cfg(feature = "live")]
 pub mod run;

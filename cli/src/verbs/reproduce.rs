@@ -3,13 +3,14 @@
 mod claims;
 mod draw;
 mod figures;
+#[cfg(feature = "live")]
 mod lab;
 mod measured;
 mod over_time;
 mod paper;
 mod sim;
 
-use crate::output::{Done, Output};
+use crate::output::{Done, Failure, Output};
 use std::path::PathBuf;
 use weir_scenario::Scenario;
 
@@ -28,7 +29,7 @@ pub struct Arguments {
     #[arg(long, value_enum)]
     figure: FigureName,
     /// Where to run: `lab` is real TCP in network namespaces on this machine, `sim` the simulator.
-    #[arg(long, value_enum, default_value = "lab")]
+    #[arg(long, value_enum, default_value_t = Arm::DEFAULT)]
     arm: Arm,
     /// A short form with fewer and shorter runs (lab, figure 5: at 200 Mbit/s; simulator: at 1 Gbit/s), and wider
     /// margins.
@@ -37,6 +38,7 @@ pub struct Arguments {
     /// Rate of the link, instead of the scenario's; the simulator takes 10 Gbit/s and 1 Gbit/s otherwise.
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
+    #[cfg(feature = "live")]
     /// How often each point is run in the lab; the figure shows the mean and the range.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
@@ -97,12 +99,32 @@ enum Arm {
     Sim,
 }
 
+impl Arm {
+    /// Without it: live links, if the program has them.
+    const DEFAULT: Arm = if cfg!(feature = "live") { Arm::Lab } else { Arm::Sim };
+}
+
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let Paper::Steering = arguments.paper;
-    match arguments.arm {
+    let done = match arguments.arm {
+        #[cfg(feature = "live")]
         Arm::Lab => lab::main(&arguments, output),
+        #[cfg(not(feature = "live"))]
+        Arm::Lab => Err(Failure::input("this program was made without live links: choose --arm sim")),
         Arm::Sim => sim::main(&arguments, output),
+    };
+    done.map_err(|failure| blame(failure, arguments.rate.as_deref()))
+}
+
+/// Scenarios get the rate as a key; whoever gave `--rate` wrote no key and is told of the option.
+fn blame(failure: Failure, rate: Option<&str>) -> Failure {
+    match (failure, rate) {
+        (Failure::Input(text), Some(rate)) => {
+            let set = format!("--set link.rate={rate}: ");
+            Failure::Input(text.replace(&set, &format!("--rate {rate}: ")))
+        }
+        (other, _) => other,
     }
 }
 
@@ -136,9 +158,20 @@ mod tests {
             arm: Arm::Sim,
             quick,
             rate: None,
+            #[cfg(feature = "live")]
             runs: 1,
             seeds: None,
             out,
         }
+    }
+
+    #[test]
+    fn the_option_is_blamed_and_not_the_key_it_sets() {
+        let of = |text: &str| match blame(Failure::Input(text.into()), Some("0")) {
+            Failure::Input(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of("--set link.rate=0: key `link.rate`: is 0"), "--rate 0: key `link.rate`: is 0");
+        assert_eq!(of("figure.toml:3: is wrong"), "figure.toml:3: is wrong");
     }
 }

@@ -41,6 +41,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     let config = document.run_config().map_err(Failure::input)?;
     check_core(&config, &host::cpus().allowed)?;
+    if let Some(out) = &config.run.out {
+        crate::results::prepare(Path::new(out))?;
+    }
     for line in weir_dataplane::restore_stale() {
         output.say(format!("after a killed run: {line}"));
     }

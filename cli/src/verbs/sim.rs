@@ -5,7 +5,7 @@ use crate::interrupt::{interrupted, is_interrupted};
 use crate::measured::measured;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
-use crate::results::{Planned, Side, describe, make_folder, plan, policy_of, write_comparison};
+use crate::results::{Planned, Side, describe, draft, make_folder, policy_of, prepare_all, write_comparison};
 use crate::simulate::{Simulated, check, cost, record};
 use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
 use crate::workers::{processors, work_through};
@@ -63,6 +63,7 @@ struct Finished {
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let plan = plan_records(&arguments)?;
+    prepare_all(&arguments.out, &plan)?;
     let _ = interrupted();
     let finished = run_all(&plan, arguments.seed, output)?;
     if plan.len() > 1 {
@@ -74,7 +75,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 
 /// Every run, with what is to be written down.
 fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
-    let mut plan = plan(&arguments.scenarios, &arguments.set, &arguments.out)?;
+    let mut plan = draft(&arguments.scenarios, &arguments.set, &arguments.out)?;
     for planned in &mut plan {
         let scenario = &mut planned.scenario;
         check(scenario)?;
@@ -142,7 +143,9 @@ fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>,
             });
         }
     }
-    let points = statistics(&labels, &rows);
+    let mut points = statistics(&labels, &rows);
+    // A title speaks for itself.
+    points.iter_mut().for_each(|p| p.label = labels.points[p.point - 1].concat());
     (labels, rows, points)
 }
 
@@ -174,10 +177,10 @@ fn report(
     out: &Path,
     output: &Output,
 ) -> Result<(), Failure> {
-    let (_, _, points) = points(plan, &finished);
+    let (labels, _, points) = points(plan, &finished);
     let runs: Vec<Simulated> = finished.into_iter().flatten().map(|f| f.simulated).collect();
     let folder = out.display().to_string();
-    let text = || show_runs(&runs, &points, is_repeated(plan), out, output);
+    let text = || show_runs(&runs, (&labels, &points), is_repeated(plan), out, output);
     match runs.as_slice() {
         [one] if plan.len() == 1 => {
             let mut json = serde_json::to_value(one).expect("results are plain data");
@@ -196,7 +199,7 @@ fn report(
 
 fn show_runs(
     runs: &[Simulated],
-    points: &[PointStatistics],
+    (labels, points): (&Labels, &[PointStatistics]),
     repeated: bool,
     out: &Path,
     output: &Output,
@@ -213,7 +216,7 @@ fn show_runs(
     }
     if repeated || runs.len() > SIDE_BY_SIDE {
         text.push_str("\nMean over the seeds, with half the 95 % confidence interval\n");
-        text.push_str(&show(points, POINTS_SHOWN));
+        text.push_str(&show(labels, points, POINTS_SHOWN));
     }
     for name in runs.iter().flat_map(|run| &run.records).take(if runs.len() == 1 { usize::MAX } else { 0 }) {
         text.push_str(&format!("Written down: {}\n", out.join(name).display()));

@@ -133,7 +133,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         results: points,
         out: arguments.out.display().to_string(),
     };
-    output.result(&told, || told.show(&arguments));
+    output.result(&told, || told.show(&labels, &arguments));
     Ok(if told.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
@@ -253,8 +253,8 @@ fn write_tables(
 }
 
 impl Told {
-    fn show(&self, arguments: &Arguments) -> String {
-        let mut text = show(&self.results, POINTS_SHOWN);
+    fn show(&self, labels: &Labels, arguments: &Arguments) -> String {
+        let mut text = show(labels, &self.results, POINTS_SHOWN);
         text.push_str(&format!("\n{} runs made, {} found, {} missing", self.made, self.found, self.missing));
         if self.missing > 0 && self.interrupted {
             text.push_str("; interrupted: run it again to go on");

@@ -37,13 +37,15 @@ pub fn turn() -> Option<Turn> {
             return Some(Turn { _machine, _tests });
         }
     };
-    say(format!("SKIPPED: {reason}"));
+    // The harness names threads after their tests.
+    let thread = std::thread::current();
+    say(format!("SKIPPED: {}: {reason}", thread.name().unwrap_or("a live test")));
     None
 }
 
-/// Past the test harness, which would hide it.
+/// Past the test harness, which would hide it; at once, as others write there too.
 pub fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
 pub fn testbed() -> Testbed {

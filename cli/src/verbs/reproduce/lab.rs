@@ -4,7 +4,7 @@ use super::measured::{Run, Runs};
 use super::{Arguments, FigureName, percent, series};
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results::{make_folder, policy_of, write as write_run};
+use crate::results::{make_folder, policy_of, prepare, write as write_run};
 use crate::verbs::lab;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,8 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         return Err(Failure::input("the lab repeats figures 5 and 8: choose one of them, or --arm sim"));
     }
     let scenarios = scenarios(arguments)?;
+    let folder = folder(arguments);
+    prepare(&folder)?;
     let seconds: f64 = scenarios.iter().map(|s| s.run.duration.as_secs_f64() + 2.0).sum();
     let total = scenarios.len() * arguments.runs as usize;
     output.say(format!("{total} runs, about {:.0} min", seconds * f64::from(arguments.runs) / 60.0));
@@ -75,7 +77,6 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         FigureName::Five => results.claims_of_figure_5(),
         _ => results.claims_of_figure_8(),
     };
-    let folder = folder(arguments);
     write(&results, &claims, arguments, &folder)?;
     print(&results, &claims, arguments, &folder, output);
     if interrupted().load(Ordering::Relaxed) {

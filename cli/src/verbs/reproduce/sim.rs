@@ -6,7 +6,7 @@ use super::{Arguments, claims, draw, paper};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
-use crate::results::make_folder;
+use crate::results::{make_folder, prepare};
 use crate::simulate::{cost, simulate};
 use crate::workers::{processors, work_through};
 use clap::ValueEnum;
@@ -30,9 +30,10 @@ struct Results {
 /// Runs the figures and judges their claims.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
     let plan = plan(arguments)?;
+    let folder = folder(arguments);
+    prepare(&folder)?;
     let points = run(&plan, output)?;
     let results = judge(points, arguments.quick);
-    let folder = folder(arguments);
     write(&results, arguments, &folder)?;
     print(&results, arguments, &folder, output);
     if is_interrupted() {

@@ -1,0 +1,158 @@
+//! What the program refuses before it begins, and how it says so.
+
+#[allow(dead_code, reason = "each file of tests uses a part of it")]
+mod program;
+
+use program::*;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs the program with `--json`, which must refuse; what the one object on standard output says.
+fn error(arguments: &str, status: i32) -> String {
+    let output = weir(arguments);
+    let printed = text(&output.stdout);
+    let object: Value = serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {printed}"));
+    assert_eq!(output.status.code(), Some(status), "weir {arguments}: {printed}");
+    assert_eq!(object.as_object().unwrap().len(), 1, "{printed}");
+    object["error"].as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn wrong_arguments_are_an_object_for_programs() {
+    assert!(error("--json sim", 2).starts_with("the following required arguments were not provided"));
+    assert!(error("simm --json x.toml", 2).starts_with("unrecognized subcommand 'simm'"));
+    assert!(error("sim x.toml --sed 3 --json", 2).contains("unexpected argument '--sed'"));
+    assert!(error("--json sim x.toml --seed many", 2).starts_with("invalid value 'many' for '--seed <N>'"));
+    assert!(error("--json", 2).contains("requires a subcommand"));
+    // People are told how it is used; what is no error is no object.
+    let output = weir("sim");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(text(&output.stderr).contains("Usage:"), "{output:?}");
+    assert!(done("--json --help").contains("Usage:"));
+    assert!(done("--version").starts_with("weir "));
+}
+
+/// A scenario that takes longer than anybody waits.
+fn endless(folder: &Path) -> String {
+    let path = file(folder, "endless.toml", &SMALL.replace("\"3s\"", "\"86400s\""));
+    path.display().to_string()
+}
+
+/// Ends a process that should have ended long ago.
+fn end(mut child: Child) -> Option<i32> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs the program, which must refuse at once; what it said.
+fn at_once(arguments: &[&str], status: i32) -> String {
+    let mut command = Command::new(WEIR);
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    command.args(arguments).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+    let code = end(command.spawn().unwrap());
+    let told = fs::read_to_string(log).unwrap();
+    assert_eq!(code, Some(status), "weir {arguments:?}: {told}");
+    told
+}
+
+#[test]
+fn results_that_would_have_no_place_are_told_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = endless(folder.path());
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    file(folder.path(), "file", "");
+    // The folder of one of several runs has a file in its place.
+    file(folder.path(), "several/endless-2", "");
+    file(folder.path(), "swept/points", "");
+    let cases = [
+        (vec!["sim", &scenario], "file"),
+        (vec!["sim", &scenario, "--set", "run.seeds=2"], "several"),
+        (vec!["sweep", &scenario], "file"),
+        (vec!["sweep", &scenario], "swept"),
+        (vec!["reproduce", "steering", "--figure", "5", "--arm", "sim"], "file"),
+        #[cfg(feature = "live")]
+        (vec!["compare", &scenario], "file"),
+        #[cfg(feature = "live")]
+        (vec!["lab", &scenario], "file"),
+    ];
+    for (arguments, out) in cases {
+        let out = at(out);
+        let told = at_once(&[&arguments[..], &["--out", &out]].concat(), 1);
+        assert!(told.contains("cannot create") && told.contains(&out) && told.contains("--out"), "{told}");
+    }
+    // Nobody makes files there.
+    #[cfg(target_os = "linux")]
+    {
+        let told = at_once(&["sim", &scenario, "--out", "/proc/self"], 1);
+        assert!(told.contains("cannot write to /proc/self: ") && told.contains("choose another"), "{told}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_the_look_at_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let out = folder.path().join("out");
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    let hidden = tree(&out).into_keys().filter(|name| name.to_string_lossy().contains(".weir"));
+    assert_eq!(hidden.count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.display().to_string();
+    let text = SMALL.replace("rate = \"10Mbit/s\"", "trace = \"pipe\"");
+    let traced = file(folder.path(), "traced.toml", &text).display().to_string();
+    let out = folder.path().join("out").display().to_string();
+    for verb in ["check", "sim", "sweep"] {
+        let more: &[&str] = if verb == "check" { &[] } else { &["--out", &out] };
+        let told = at_once(&[&[verb, &pipe][..], more].concat(), 2);
+        assert!(told.contains("pipe: is a pipe, not a regular file; save the content to a file"), "{told}");
+        let told = at_once(&[&[verb, "/dev/zero"][..], more].concat(), 2);
+        assert!(told.contains("/dev/zero: is a device, not a regular file"), "{told}");
+        let told = at_once(&[&[verb, &traced][..], more].concat(), 2);
+        assert!(told.contains("trace") && told.contains("is a pipe, not a regular file"), "{told}");
+    }
+    assert!(refused(&format!("check {}", folder.path().display()), 2).contains("is a folder"));
+}
+
+#[test]
+fn a_congestion_control_that_nobody_has_is_told_with_the_one_that_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("{SMALL}sweep.\"aqm.target\" = [\"2ms\", \"10ms\"]\n");
+    let scenario = file(folder.path(), "small.toml", &text);
+    let cubick = format!("{} --set flows.0.congestion=cubick", scenario.display());
+    let told = refused(&format!("sim {cubick}"), 2);
+    assert!(told.contains("no congestion control `cubick`. Remedy: did you mean `cubic`? choose"), "{told}");
+    let checked: Value = serde_json::from_str(&done(&format!("check --json {cubick}"))).unwrap();
+    let warnings = checked["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1, "once, not for each point: {checked}");
+    let warning = warnings[0].as_str().unwrap();
+    assert!(
+        warning.contains("`cubick`, so `weir sim` refuses it") && warning.contains("`cubic`?"),
+        "{warning}"
+    );
+    let plain = done(&format!("check {}", scenario.display()));
+    assert!(!plain.contains("warning"), "{plain}");
+    // Datagrams have none.
+    let datagrams = format!("check {} --set flows.0.udp_rate=1Mbit/s", scenario.display());
+    assert!(!done(&datagrams).contains("warning"));
+}
