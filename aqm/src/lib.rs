@@ -20,6 +20,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod chance;
 mod params;
 
 pub mod algorithms;
