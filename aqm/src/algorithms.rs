@@ -90,6 +90,7 @@ algorithms! {
     codel => CoDel,
     gsp => Gsp,
     red => Red,
+    rem => Rem,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }

@@ -22,6 +22,7 @@ extern crate std;
 
 mod chance;
 mod params;
+mod sampling;
 
 pub mod algorithms;
 
