@@ -91,6 +91,7 @@ algorithms! {
     gsp => Gsp,
     red => Red,
     rem => Rem,
+    pi => Pi,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }
