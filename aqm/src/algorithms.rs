@@ -92,6 +92,7 @@ algorithms! {
     red => Red,
     rem => Rem,
     pi => Pi,
+    gkvq => Gkvq,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }
