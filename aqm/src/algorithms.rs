@@ -93,6 +93,7 @@ algorithms! {
     rem => Rem,
     pi => Pi,
     gkvq => Gkvq,
+    avq => Avq,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }
