@@ -197,6 +197,9 @@ mod tests {
             full.on_overflow(&m, &packet(Ecn::Ect0));
         }
         assert_eq!((room.queue, room.capacity), (full.queue, full.capacity));
+        let later = moment(Time::from_nanos(3_600_000_000_000));
+        full.on_overflow(&later, &packet(Ecn::NotEct));
+        assert_eq!((room.queue, room.capacity, room.last), (full.queue, full.capacity, full.last));
     }
 
     /// The paper's token bucket in bytes and bytes per second. The division by the link's rate changes results

@@ -203,5 +203,10 @@ mod tests {
             let _ = gkvq.on_enqueue(&m, &packet(Ecn::Ect0));
             assert_eq!(gkvq.on_dequeue(&m, &packet(Ecn::Ect0)), Verdict::Forward);
         }
+        // Overload is marked there too, because the packet that was taken has to leave first.
+        let m = moment(Time::from_nanos(100_000_000_000), Rate::from_bps(10_000));
+        let _ = gkvq.on_enqueue(&m, &packet(Ecn::Ect0));
+        let _ = gkvq.on_enqueue(&m, &packet(Ecn::Ect0));
+        assert_eq!(gkvq.on_dequeue(&m, &packet(Ecn::Ect0)), Verdict::Mark(Cause::SetPoint));
     }
 }
