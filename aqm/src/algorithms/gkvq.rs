@@ -160,7 +160,8 @@ mod tests {
     }
 
     /// The same queue in whole numbers. Both differ by less than a
-    /// thousandth of a bit after a hundred thousand packets, and decide alike unless they stand that close to the buffer.
+    /// thousandth of a bit after a hundred thousand packets, and decide alike unless they stand that close to
+    /// the buffer.
     #[test]
     fn the_exact_twin_agrees_within_a_thousandth_of_a_bit() {
         let mut gkvq = paper();
