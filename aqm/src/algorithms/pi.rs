@@ -34,10 +34,12 @@ crate::params! {
         /// Whether gains and frequency follow from `flows`, `rtt` and the link's rate (section IV of the
         /// paper); else `a`, `b` and `frequency` hold.
         design: bool = true, false => true;
-        /// Fewest flows with which the loop must be stable: N of the design.
-        flows: u32 = 10, 1 => 1_000_000;
-        /// Longest round-trip time, with the queue, with which the loop must be stable: R of the design.
-        rtt: Duration = Duration::from_millis(150), Duration::from_millis(1) => Duration::from_secs(10);
+        /// Fewest flows with which the loop must be stable: N of the design. The default is the paper's example;
+        /// fewer make the controller slower with the third power.
+        flows: u32 = 60, 1 => 1_000_000;
+        /// Longest round-trip time, with the queue, with which the loop must be stable: R of the design. The
+        /// default is the paper's example; longer ones make the controller slower with the fifth power.
+        rtt: Duration = Duration::from_millis(246), Duration::from_millis(1) => Duration::from_secs(10);
         /// Gain of the present queue, per packet, where it is not designed; the paper's example (section IV).
         a: f64 = 0.00001822, 0.0 => 1.0;
         /// Gain of the queue one sample ago, per packet, where it is not designed; the paper's example.
