@@ -89,6 +89,11 @@ algorithms! {
     tail_drop => TailDrop,
     codel => CoDel,
     gsp => Gsp,
+    red => Red,
+    rem => Rem,
+    pi => Pi,
+    gkvq => Gkvq,
+    avq => Avq,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }

@@ -20,7 +20,9 @@
 #[cfg(test)]
 extern crate std;
 
+mod chance;
 mod params;
+mod sampling;
 
 pub mod algorithms;
 

@@ -7,7 +7,7 @@
 use crate::script::Dice;
 use serde_json::{Value as Json, json};
 use std::collections::VecDeque;
-use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Value, Verdict, View};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Share, Value, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Calls in a script.
@@ -17,14 +17,18 @@ const RATE: Rate = Rate::from_mbps(1);
 
 /// The golden steps of algorithm `A` with default parameters.
 pub fn record<A: Algorithm>() -> String {
-    let params = A::Params::default();
+    record_with::<A>(&A::Params::default())
+}
+
+/// The golden steps of algorithm `A`.
+pub fn record_with<A: Algorithm>(params: &A::Params) -> String {
     let values: serde_json::Map<String, Json> = A::Params::INFO
         .iter()
         .filter_map(|info| Some((info.name.to_string(), number(params.get(info.name)?))))
         .collect();
     let head = json!({ "algorithm": A::NAME, "start_ns": 0, "params": values });
     let mut text = format!("{head}\n");
-    let mut recorder = Recorder::new(A::new(&params, Time::ZERO));
+    let mut recorder = Recorder::new(A::new(params, Time::ZERO));
     for line in recorder.run() {
         text.push_str(&line);
         text.push('\n');
@@ -123,9 +127,10 @@ impl<A: Aqm> Recorder<A> {
         self.lines.push(line);
     }
 
+    /// As queues do it: when they are used, so that most wakeups are late.
     fn wake(&mut self, now: Time) {
-        if let Some(due) = self.aqm.next_wakeup().filter(|due| *due <= now) {
-            let m = self.moment(due);
+        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now);
             self.aqm.on_wakeup(&m);
             self.line("wakeup", &m, None, None);
         }
@@ -175,14 +180,38 @@ impl<A: Aqm> Recorder<A> {
     }
 }
 
+/// The parameters that a recording was made with.
+fn params<A: Algorithm>(head: &Json) -> Result<A::Params, String> {
+    let mut params = A::Params::default();
+    for info in A::Params::INFO {
+        let given = &head["params"][info.name];
+        let value = value(info.default, given).ok_or(format!("{} = {given}", info.name))?;
+        params.set(info.name, value).map_err(|e| format!("{} = {given}: {e}", info.name))?;
+    }
+    Ok(params)
+}
+
+/// A number as a value of the same kind as another.
+fn value(like: Value, json: &Json) -> Option<Value> {
+    Some(match like {
+        Value::Duration(_) => Value::Duration(Duration::from_nanos(json.as_u64()?)),
+        Value::Bytes(_) => Value::Bytes(Bytes::new(json.as_u64()?)),
+        Value::Rate(_) => Value::Rate(Rate::from_bps(json.as_u64()?)),
+        Value::Share(_) => Value::Share(Share(json.as_f64()?)),
+        Value::Number(_) => Value::Number(json.as_f64()?),
+        Value::Count(_) => Value::Count(u32::try_from(json.as_u64()?).ok()?),
+        Value::Flag(_) => Value::Flag(json.as_bool()?),
+    })
+}
+
 /// Asks a fresh instance what a recording asks, as a twin would, and compares the answers.
 pub fn replay<A: Algorithm>(recording: &str) -> Result<usize, String> {
-    let mut aqm = A::new(&A::Params::default(), Time::ZERO);
     let mut lines = recording.lines();
     let head: Json = parse(lines.next().unwrap_or_default())?;
     if head["algorithm"] != A::NAME {
         return Err(format!("this is a recording of {}", head["algorithm"]));
     }
+    let mut aqm = A::new(&params::<A>(&head)?, Time::ZERO);
     let mut steps = 0;
     for line in lines {
         let line = parse(line)?;

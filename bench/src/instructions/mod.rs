@@ -33,9 +33,14 @@ struct Ceiling {
 }
 
 /// The one table of ceilings; the first line that fits counts.
-const CEILINGS: [Ceiling; 6] = [
+const CEILINGS: [Ceiling; 11] = [
     Ceiling { form: Form::Plain, algorithm: "gsp", release: 160.0, dev: 240.0 },
     Ceiling { form: Form::Plain, algorithm: "codel", release: 200.0, dev: 240.0 },
+    Ceiling { form: Form::Plain, algorithm: "red", release: 150.0, dev: 240.0 },
+    Ceiling { form: Form::Plain, algorithm: "rem", release: 150.0, dev: 240.0 },
+    Ceiling { form: Form::Plain, algorithm: "pi", release: 150.0, dev: 240.0 },
+    Ceiling { form: Form::Plain, algorithm: "gkvq", release: 150.0, dev: 240.0 },
+    Ceiling { form: Form::Plain, algorithm: "avq", release: 150.0, dev: 240.0 },
     Ceiling { form: Form::Steered, algorithm: "gsp", release: 220.0, dev: 400.0 },
     Ceiling { form: Form::Plain, algorithm: "", release: 400.0, dev: 1000.0 },
     Ceiling { form: Form::Steered, algorithm: "", release: 500.0, dev: 1400.0 },

@@ -172,6 +172,9 @@ fn decisions(aqm: &mut impl Aqm, longest: Duration, packets: u64) -> Outcome {
             rate: Rate::from_mbps(1000),
         };
         let m = Moment { now, queue, dice: dice(seq) };
+        if aqm.next_wakeup().is_some_and(|due| due <= now) {
+            aqm.on_wakeup(black_box(&m));
+        }
         let p = Packet { arrived: now, len: LENGTH, seq, flow: 1, ecn: ecn(seq) };
         let entered = black_box(aqm.on_enqueue(black_box(&m), black_box(&p)));
         let head = Packet { arrived: now - delay, ..p };
