@@ -89,6 +89,7 @@ algorithms! {
     tail_drop => TailDrop,
     codel => CoDel,
     gsp => Gsp,
+    pie => Pie,
     pi2 => Pi2,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
