@@ -91,6 +91,7 @@ algorithms! {
     gsp => Gsp,
     pie => Pie,
     pi2 => Pi2,
+    cobalt => Cobalt,
     blue => Blue,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
