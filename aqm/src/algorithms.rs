@@ -93,6 +93,7 @@ algorithms! {
     pi2 => Pi2,
     cobalt => Cobalt,
     blue => Blue,
+    hull => Hull,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }
