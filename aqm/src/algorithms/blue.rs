@@ -24,10 +24,11 @@ crate::params! {
     pub struct Params {
         /// Delay above which the probability is raised as after an overflow: the length L (BLUE, section 3).
         target: Duration = Duration::from_millis(20), TARGET_MIN => TARGET_MAX;
-        /// What is added to the probability on congestion: d1 (BLUE, section 3).
-        increment: Share = Share(0.02), Share(0.0) => Share(1.0);
+        /// What is added to the probability on congestion: d1 (BLUE, section 3; of the values tried there, the
+        /// smaller, which suits fewer flows).
+        increment: Share = Share(0.0025), Share(0.0) => Share(1.0);
         /// What is taken from the probability on idleness: d2, much smaller than d1 (BLUE, section 3).
-        decrement: Share = Share(0.002), Share(0.0) => Share(1.0);
+        decrement: Share = Share(0.000_25), Share(0.0) => Share(1.0);
         /// Least time between two changes, about a round-trip time, so that the last one has had its effect:
         /// freeze_time (BLUE, section 3).
         freeze: Duration = Duration::from_millis(100), Duration::from_micros(10) => Duration::from_secs(100);
@@ -176,13 +177,19 @@ mod tests {
         blue.on_overflow(&m, &p);
     }
 
+    /// With steps of 2 % up and 0.2 % down.
+    fn coarse() -> Blue {
+        let params = Params { increment: Share(0.02), decrement: Share(0.002), ..Params::default() };
+        Blue::new(&params, Time::ZERO)
+    }
+
     fn probability(blue: &Blue) -> f64 {
         (blue.probability.chance().get() * 1e6).round() / 1e6
     }
 
     #[test]
     fn up_on_congestion_and_down_on_idleness_once_in_a_freeze_time() {
-        let mut blue = Blue::new(&Params::default(), Time::ZERO);
+        let mut blue = coarse();
         for (now, want) in [(100, 0.0), (101, 0.02), (150, 0.02), (201, 0.02), (202, 0.04)] {
             overflow(&mut blue, now);
             assert_eq!(probability(&blue), want, "at {now}");
@@ -204,7 +211,7 @@ mod tests {
 
     #[test]
     fn packets_are_signalled_with_that_probability() {
-        let mut blue = Blue::new(&Params::default(), Time::ZERO);
+        let mut blue = coarse();
         (1..=25).for_each(|n| overflow(&mut blue, 101 * n));
         assert_eq!(probability(&blue), 0.5);
         let ask = |blue: &mut Blue, dice, ecn| ask(blue, &moment(2600, 5, 9, dice), ecn);
