@@ -200,7 +200,7 @@ impl Pie {
 
     /// Brings what packets are compared with up to date.
     fn refresh(&mut self) {
-        self.prob = (self.drop_prob * ONE + 0.5) as u64;
+        self.prob = libm::round(self.drop_prob * ONE) as u64;
         self.protected = self.is_short(self.delay_old) && self.drop_prob < PROTECTED_BELOW;
         self.marks = self.ecn && self.drop_prob < self.mark_ecnth;
     }

@@ -142,9 +142,23 @@ fn blue_drops_by_chance_what_ecn_does_not_slow_down() {
 #[test]
 fn an_overflow_is_a_reason_to_signal_at_once() {
     let mut cobalt = fresh();
+    // A packet in time puts the next possible signal an interval off.
+    assert_eq!(head(&mut cobalt, ms(0), ms(1), Ecn::NotEct), Verdict::Forward);
     overflow(&mut cobalt, ms(0));
     assert_eq!(head(&mut cobalt, ms(0), ms(6), Ecn::NotEct), Verdict::Drop(Cause::SetPoint));
     assert_eq!(cobalt.count, 2);
+}
+
+#[test]
+fn drops_that_were_due_long_ago_are_made_up_for_but_marks_are_not() {
+    // Within 300 ms drops are due after 50 ms and then 44.7, 40.8, 37.8, 35.4, 33.3 and 31.6 ms apart. The
+    // second mark is the one that is due now.
+    for (ecn, want) in [(Ecn::NotEct, 7), (Ecn::Ect0, 2)] {
+        let (mut cobalt, last) = after_signals(3);
+        let late = last + ms(300);
+        let signals = (0..99).take_while(|_| head(&mut cobalt, late, ms(20), ecn) != Verdict::Forward);
+        assert_eq!(signals.count(), want, "{ecn:?}");
+    }
 }
 
 #[test]

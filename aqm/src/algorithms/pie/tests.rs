@@ -130,6 +130,8 @@ fn the_coin_agrees_with_its_twin_in_floats() {
         if n.is_multiple_of(500) {
             pie.drop_prob = (dice >> 11) as f64 / (1u64 << 53) as f64 * [1e-3, 0.01, 0.3, 1.0][n as usize / 500 % 4];
             pie.refresh();
+            // Exact: both sides are multiples of 2^-57 at the least.
+            assert!((pie.prob as f64 - pie.drop_prob * ONE).abs() <= 0.5);
         }
         let hit = pie.draws(dice);
         assert_eq!(hit, draws_twin(&mut accu, pie.drop_prob, dice), "packet {n}");
@@ -221,4 +223,11 @@ fn late_wakeups_do_what_was_missed() {
     let mut idle = at(1.0);
     idle.on_wakeup(&moment(Duration::from_secs(36_000), Duration::ZERO, 0));
     assert_eq!(idle.drop_prob, 0.0);
+    // Without the integral part only the decay counts, which never ends by itself.
+    let decaying = Pie { alpha: 0.0, delay_old: Duration::ZERO, ..at(1.0) };
+    for (updates, forgotten) in [(CATCH_UP_MAX, false), (CATCH_UP_MAX + 1, true)] {
+        let mut pie = decaying.clone();
+        pie.on_wakeup(&moment(ms(15 * updates), Duration::ZERO, 0));
+        assert!(pie.drop_prob < 2e-9 && (pie.drop_prob == 0.0) == forgotten, "{}", pie.drop_prob);
+    }
 }
