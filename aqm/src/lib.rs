@@ -22,14 +22,19 @@ extern crate std;
 
 mod chance;
 mod params;
+mod periodic;
+mod pi;
 mod sampling;
 
 pub mod algorithms;
 
 pub use algorithms::{AnyAqm, Visitor, names, visit, visit_all};
+pub use chance::Chance;
 #[doc(hidden)]
 pub use params::checked as __checked;
 pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
+pub use periodic::Periodic;
+pub use pi::{PiController, PiGains};
 
 pub use weir_units::Ecn;
 use weir_units::{Bytes, Duration, Rate, Time};

@@ -11,7 +11,7 @@
 //! `a`, `b` and `f_s` follow from the fewest flows, the longest round-trip time and the link's rate by the
 //! paper's rule ([`design`]), anew when the rate changes; or they are given.
 
-use crate::chance::happens;
+use crate::Chance;
 use crate::sampling::Sampling;
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -162,7 +162,7 @@ impl Aqm for Pi {
     const ROLLS: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        if happens(m.dice, self.p) {
+        if Chance::new(self.p).hits(m.dice) {
             Verdict::signal(p, self.params.ecn, Cause::Chance)
         } else {
             Verdict::Forward

@@ -20,7 +20,7 @@
 //! set point `target`, and the weight `w = 1 - exp(-s / memory)` follows from the time `s` of a mean packet:
 //! the same parameters hold for links of all rates.
 
-use crate::chance::happens;
+use crate::Chance;
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Share, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -223,7 +223,7 @@ impl Aqm for Red {
         };
         let count = before + size;
         let pb = self.by_average();
-        if !happens(m.dice, self.by_count(pb, count) * size) {
+        if !Chance::new(self.by_count(pb, count) * size).hits(m.dice) {
             self.count = Some(count);
             return Verdict::Forward;
         }

@@ -14,7 +14,7 @@
 //! `target` at the link's rate. The gains are those of the paper, which were chosen for links of a thousand
 //! packets per second; on faster ones the price moves too fast for its effect to be awaited.
 
-use crate::chance::happens;
+use crate::Chance;
 use crate::sampling::Sampling;
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -111,7 +111,7 @@ impl Aqm for Rem {
     const ROLLS: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        if happens(m.dice, self.p) {
+        if Chance::new(self.p).hits(m.dice) {
             Verdict::signal(p, self.params.ecn, Cause::Chance)
         } else {
             Verdict::Forward

@@ -172,8 +172,9 @@ fn decisions(aqm: &mut impl Aqm, longest: Duration, packets: u64) -> Outcome {
             rate: Rate::from_mbps(1000),
         };
         let m = Moment { now, queue, dice: dice(seq) };
+        // As a queue does: it wakes its algorithm when it is used.
         if aqm.next_wakeup().is_some_and(|due| due <= now) {
-            aqm.on_wakeup(black_box(&m));
+            aqm.on_wakeup(&m);
         }
         let p = Packet { arrived: now, len: LENGTH, seq, flow: 1, ecn: ecn(seq) };
         let entered = black_box(aqm.on_enqueue(black_box(&m), black_box(&p)));
