@@ -19,7 +19,11 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
     let diagnosis: serde_json::Value = serde_json::from_slice(&diagnosis).unwrap();
     let has_script = Command::new("script").arg("--version").stdout(Stdio::null()).status().is_ok();
     if diagnosis["can"]["lab"] != true || !has_script {
-        eprintln!("skipped: needs what `weir lab` needs, and `script`");
+        let thread = std::thread::current();
+        let text =
+            format!("SKIPPED: {}: needs what `weir lab` needs, and `script`\n", thread.name().unwrap_or(""));
+        // Past the test harness, which would hide it.
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
         return None;
     }
     Some(TURN.lock().unwrap_or_else(|e| e.into_inner()))

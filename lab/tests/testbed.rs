@@ -29,7 +29,9 @@ fn skipped(programs: &[&str]) -> bool {
     };
     // Not through the test harness, which would hide it.
     use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "SKIPPED: {reason}");
+    let thread = std::thread::current();
+    let text = format!("SKIPPED: {}: {reason}\n", thread.name().unwrap_or("a live test"));
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
     true
 }
 
