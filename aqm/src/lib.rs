@@ -20,11 +20,13 @@
 #[cfg(test)]
 extern crate std;
 
+mod guide;
 mod params;
 
 pub mod algorithms;
 
 pub use algorithms::{AnyAqm, Visitor, names, visit, visit_all};
+pub use guide::Guide;
 #[doc(hidden)]
 pub use params::checked as __checked;
 pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
