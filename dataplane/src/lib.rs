@@ -21,7 +21,7 @@ mod xsk;
 
 pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup};
-pub use headers::{Headers, Kind, complete_checksum, mark, read};
+pub use headers::{Headers, Kind, complete_checksum, mark, read, read_seeded};
 pub use interface::{Interface, JOURNALS, list as interfaces, restore_stale, stale_journals};
 
 use frames::Frame;
