@@ -51,7 +51,6 @@ weir_aqm::params! {
 struct Flow<A> {
     aqm: A,
     fifo: Chain,
-    packets: u32,
     /// Whose flow it is, while it is not idle.
     host: u32,
     last_delay: Duration,
@@ -61,6 +60,7 @@ struct Flow<A> {
 struct HostRounds {
     fair: Option<HostKey>,
     buckets: Buckets,
+    /// What waits of a host are its flows that are not idle.
     turns: Box<[Turn]>,
     rounds: Rounds,
     /// The flows of each.
@@ -112,8 +112,8 @@ pub struct FlowQueue<A, T, G = ()> {
     active: u32,
     rate: Rate,
     nanos_per_byte: f64,
-    /// The rate divided by a number of flows.
-    share: (u32, Rate),
+    /// What each flow that is not idle gets of it.
+    share: Rate,
     /// When the packet arrived that was stored last.
     latest: Time,
     /// The flow that was served last, for gauges.
@@ -140,7 +140,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         let host_ways = if fair.is_some() { params.ways } else { 1 };
         let host_buckets = Buckets::new(host_places, host_ways, setup.seed ^ 1);
         let host_count = host_buckets.len();
-        let flow = Flow { aqm, fifo: Chain::default(), packets: 0, host: 0, last_delay: Duration::ZERO };
+        let flow = Flow { aqm, fifo: Chain::default(), host: 0, last_delay: Duration::ZERO };
         let flow = |_| Flow { aqm: flow.aqm.clone(), ..flow };
         let limits = Limits {
             bytes: setup.limits.bytes.min(params.memory),
@@ -169,7 +169,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             active: 0,
             rate: Rate::ZERO,
             nanos_per_byte: 0.0,
-            share: (1, Rate::ZERO),
+            share: Rate::ZERO,
             latest: Time::ZERO,
             served: 0,
             sequence: 0,
@@ -190,21 +190,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.active
     }
 
-    /// What each of `active` flows gets of the rate.
+    /// The moment as the algorithm of a flow sees it.
     #[inline]
-    fn share_of(&mut self, active: u32) -> Rate {
-        if self.share.0 != active {
-            self.share = (active, Rate::from_bps(self.rate.as_bps() / u64::from(active.max(1))));
-        }
-        self.share.1
-    }
-
-    /// The moment as the algorithm of a flow sees it, with so many packets and bytes.
-    #[inline]
-    fn moment(&mut self, now: Time, flow: usize, packets: u32, backlog: u64) -> Moment {
-        let rate = self.share_of(self.active + u32::from(self.turns[flow].is_idle()));
-        let delay = self.flows[flow].last_delay;
-        let queue = View { backlog: Bytes::new(backlog), packets, delay, rate };
+    fn moment(&mut self, now: Time, flow: usize) -> Moment {
+        let queue = View {
+            backlog: Bytes::new(self.backlogs[flow]),
+            packets: self.turns[flow].waiting,
+            delay: self.flows[flow].last_delay,
+            rate: self.share,
+        };
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
 
@@ -219,7 +213,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     #[inline]
     fn wake(&mut self, now: Time, flow: usize) {
         if self.flows[flow].aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now, flow, self.flows[flow].packets, self.backlogs[flow]);
+            let m = self.moment(now, flow);
             self.guide.on_wakeup(&mut self.flows[flow].aqm, &m);
         }
     }
@@ -244,7 +238,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
         self.flows[flow].host = host as u32;
         hosts.flows[host].join(&mut self.turns, flow, self.quantum);
+        hosts.turns[host].waiting += 1;
         self.active += 1;
+        self.share = divided(self.rate, self.active);
     }
 
     fn store(&mut self, flow: usize, who: &Hosts, packet: Packet, marked: bool, item: T) {
@@ -257,25 +253,25 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.backlog += packet.len;
         self.packets += 1;
         self.backlogs[flow] += packet.len.get();
-        self.flows[flow].packets += 1;
+        self.turns[flow].waiting += 1;
         self.latest = packet.arrived;
-        self.pool.push(&mut self.flows[flow].fifo, packet, marked, item);
-    }
-
-    /// Takes the head of a flow out and counts it out.
-    #[inline]
-    fn remove_head(&mut self, flow: usize) -> Option<Slot<T>> {
-        let slot = self.pool.pop(&mut self.flows[flow].fifo)?;
-        self.backlog -= slot.packet.len;
-        self.packets -= 1;
-        self.backlogs[flow] -= slot.packet.len.get();
-        self.flows[flow].packets -= 1;
-        Some(slot)
-    }
-
-    fn note_if_empty(&mut self, now: Time, flow: usize) {
         let state = &mut self.flows[flow];
-        if state.packets == 0 {
+        self.pool.push(&mut state.fifo, packet, marked, item);
+    }
+
+    /// Counts a head out that is about to leave its flow.
+    #[inline]
+    fn count_out(&mut self, flow: usize, len: Bytes) {
+        self.backlog -= len;
+        self.packets -= 1;
+        self.backlogs[flow] -= len.get();
+        self.turns[flow].waiting -= 1;
+    }
+
+    #[inline]
+    fn note_if_empty(&mut self, now: Time, flow: usize) {
+        if self.turns[flow].waiting == 0 {
+            let state = &mut self.flows[flow];
             state.last_delay = Duration::ZERO;
             self.guide.on_empty(&mut state.aqm, self.packets == 0, now);
         }
@@ -288,12 +284,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         let enough = self.backlogs[flow] / 2;
         let mut gone = 0;
         for _ in 0..SHED_BATCH_MAX {
-            let Some(slot) = self.remove_head(flow) else { break };
+            let Some(&Slot { packet, item, .. }) = self.pool.pop(&mut self.flows[flow].fifo) else { break };
+            self.count_out(flow, packet.len);
             self.counters.shed += 1;
-            let m = self.moment(now, flow, self.flows[flow].packets, self.backlogs[flow]);
-            self.guide.on_shed(&mut self.flows[flow].aqm, &m, &slot.packet);
-            out.discarded(&slot.packet, slot.item, Cause::Overflow);
-            gone += slot.packet.len.get();
+            let m = self.moment(now, flow);
+            self.guide.on_shed(&mut self.flows[flow].aqm, &m, &packet);
+            out.discarded(&packet, item, Cause::Overflow);
+            gone += packet.len.get();
             if gone >= enough {
                 break;
             }
@@ -305,24 +302,30 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.packets > self.limits.packets || self.backlog > self.limits.bytes
     }
 
-    /// The host and the flow whose turn it is.
+    /// The flow whose turn it is; it has a packet.
     #[inline]
-    fn choose(&mut self) -> Option<(usize, usize)> {
+    fn choose(&mut self) -> Option<usize> {
         let hosts = &mut self.hosts;
         loop {
             let host = match hosts.fair {
-                Some(_) => hosts.rounds.choose(&mut hosts.turns, self.quantum)?,
+                Some(_) => hosts.rounds.choose(&mut hosts.turns, self.quantum, &mut 0)?,
                 None => 0,
             };
-            match hosts.flows[host].choose(&mut self.turns, self.quantum) {
-                Some(flow) => return Some((host, flow)),
-                None if hosts.fair.is_none() => return None,
-                None => hosts.rounds.retire_first(&mut hosts.turns),
-            };
+            let mut left = 0;
+            let flow = hosts.flows[host].choose(&mut self.turns, self.quantum, &mut left);
+            if left > 0 {
+                hosts.turns[host].waiting -= left;
+                self.active -= left;
+                self.share = divided(self.rate, self.active);
+            }
+            // The flows of a fair host may all have left it; then it leaves as well.
+            if flow.is_some() || hosts.fair.is_none() {
+                return flow;
+            }
         }
     }
 
-    /// The next packet of a flow; `None` when it has none, or none that its algorithm lets go.
+    /// The next packet of a flow; `None` when its algorithm lets none go.
     #[inline]
     fn take(
         &mut self,
@@ -332,45 +335,60 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
         self.wake(now, flow);
-        let dropped = *drops;
         let departure = loop {
-            let Some(slot) = self.remove_head(flow) else { break None };
-            let packet = slot.packet;
-            let m = self.moment(now, flow, self.flows[flow].packets, self.backlogs[flow]);
-            let sojourn = now.since(packet.arrived);
-            self.flows[flow].last_delay = sojourn;
-            let whole = self.whole();
-            let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
-                self.guide.on_dequeue(&mut self.flows[flow].aqm, &whole, &m, &packet)
-            } else {
-                Verdict::Forward
-            };
-            let marks = match verdict {
-                Verdict::Drop(cause) => {
-                    *drops += 1;
-                    self.counters.dropped_out += 1;
-                    out.discarded(&packet, slot.item, cause);
-                    continue;
-                }
-                Verdict::Mark(_) => {
-                    assert!(
-                        packet.ecn != Ecn::NotEct,
-                        "an algorithm marked a packet that is not ECN-capable"
-                    );
-                    true
-                }
-                Verdict::Forward => false,
-            };
+            let Some(head) = self.pool.head(&self.flows[flow].fifo) else { break None };
+            let packet = head.packet;
+            self.count_out(flow, packet.len);
+            let verdict = self.ask(now, flow, &packet, *drops);
+            let slot = self.pool.pop(&mut self.flows[flow].fifo).expect("its head was just looked at");
+            if let Verdict::Drop(cause) = verdict {
+                *drops += 1;
+                self.counters.dropped_out += 1;
+                out.discarded(&packet, slot.item, cause);
+                continue;
+            }
+            let marks = verdict != Verdict::Forward;
+            assert!(
+                !marks || packet.ecn != Ecn::NotEct,
+                "an algorithm marked a packet that is not ECN-capable"
+            );
             self.counters.marked += u64::from(marks && !slot.marked);
-            self.counters.dequeued += 1;
-            self.counters.dequeued_bytes += packet.len.get();
-            break Some(Departure { packet, item: slot.item, marked: slot.marked || marks, sojourn });
+            let (item, marked, sojourn) = (slot.item, slot.marked || marks, now.since(packet.arrived));
+            self.count_sent(flow, packet.len);
+            break Some(Departure { packet, item, marked, sojourn });
         };
-        if departure.is_some() || *drops > dropped {
-            self.note_if_empty(now, flow);
-        }
+        self.note_if_empty(now, flow);
         departure
     }
+
+    /// What becomes of a head that counts as taken out already.
+    #[inline]
+    fn ask(&mut self, now: Time, flow: usize, packet: &Packet, drops: u32) -> Verdict {
+        let m = self.moment(now, flow);
+        let whole = self.whole();
+        let state = &mut self.flows[flow];
+        state.last_delay = now.since(packet.arrived);
+        if drops >= DROPS_PER_DEQUEUE_MAX {
+            return Verdict::Forward;
+        }
+        self.guide.on_dequeue(&mut state.aqm, &whole, &m, packet)
+    }
+
+    #[inline]
+    fn count_sent(&mut self, flow: usize, len: Bytes) {
+        self.served = flow;
+        self.turns[flow].charge(len);
+        if self.hosts.fair.is_some() {
+            self.hosts.turns[self.flows[flow].host as usize].charge(len);
+        }
+        self.counters.dequeued += 1;
+        self.counters.dequeued_bytes += len.get();
+    }
+}
+
+/// What each of the flows that are not idle gets of a rate.
+fn divided(rate: Rate, active: u32) -> Rate {
+    Rate::from_bps(rate.as_bps() / u64::from(active.max(1)))
 }
 
 /// The first of the largest.
@@ -388,7 +406,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         self.sequence += 1;
         self.counters.arrived += 1;
         self.counters.arrived_bytes += len.get();
-        let m = self.moment(now, flow, self.flows[flow].packets, self.backlogs[flow]);
+        let m = self.moment(now, flow);
         if len > self.limits.bytes || self.limits.packets == 0 {
             self.counters.overflowed += 1;
             self.guide.on_overflow(&mut self.flows[flow].aqm, &m, &packet);
@@ -416,15 +434,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
         let mut drops = 0;
         let departure = loop {
-            let Some((host, flow)) = self.choose() else { break None };
-            if let Some(departure) = self.take(now, flow, &mut drops, out) {
-                self.turns[flow].charge(departure.packet.len);
-                self.hosts.turns[host].charge(departure.packet.len);
-                self.served = flow;
-                break Some(departure);
+            let Some(flow) = self.choose() else { break None };
+            let departure = self.take(now, flow, &mut drops, out);
+            if departure.is_some() {
+                break departure;
             }
-            let idle = self.hosts.flows[host].retire_first(&mut self.turns);
-            self.active -= u32::from(idle);
         };
         debug_assert!(self.counters.is_conserved(self.packets));
         departure
@@ -449,7 +463,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
 
     fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
-        self.share = (1, rate);
+        self.share = divided(rate, self.active);
         let bytes_per_second = rate.as_bps() as f64 / 8.0;
         self.nanos_per_byte = if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
     }

@@ -275,7 +275,8 @@ mod tests {
             for algorithm in ["codel", "gsp"] {
                 let of = |region| Run { form, region, packets: 2 * PERIOD }.with(algorithm).unwrap().signals;
                 assert!(of(Region::Working) >= 10, "{form:?} {algorithm}");
-                assert_eq!(of(Region::Below), 0, "{form:?} {algorithm}");
+                // When newcomers alone fill the link, those among them that share a FIFO wait long.
+                assert!(form == Form::Flow || of(Region::Below) == 0, "{form:?} {algorithm}");
             }
         }
     }

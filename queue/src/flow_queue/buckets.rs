@@ -9,6 +9,7 @@
 pub(super) struct Buckets {
     /// Who was there last.
     tags: Box<[u32]>,
+    sets: u64,
     ways: u32,
     salt: u64,
     collisions: u64,
@@ -18,7 +19,8 @@ impl Buckets {
     /// `count` places, rounded up to whole sets.
     pub fn new(count: u32, ways: u32, salt: u64) -> Buckets {
         let count = count.next_multiple_of(ways);
-        Buckets { tags: vec![0; count as usize].into(), ways, salt, collisions: 0 }
+        let sets = u64::from(count / ways);
+        Buckets { tags: vec![0; count as usize].into(), sets, ways, salt, collisions: 0 }
     }
 
     /// Number of places.
@@ -35,8 +37,7 @@ impl Buckets {
     #[inline]
     pub fn place(&mut self, hash: u32, idle: impl Fn(usize) -> bool) -> usize {
         let tag = mixed(self.salt ^ u64::from(hash));
-        let sets = self.tags.len() as u64 / u64::from(self.ways);
-        let set = ((u64::from(tag) * sets) >> 32) as usize * self.ways as usize;
+        let set = ((u64::from(tag) * self.sets) >> 32) as usize * self.ways as usize;
         let places = &mut self.tags[set..set + self.ways as usize];
         if let Some(way) = places.iter().position(|t| *t == tag) {
             return set + way;

@@ -75,16 +75,16 @@ impl<T: Copy> Pool<T> {
         chain.head.map(|link| &self.slots[link.index()])
     }
 
-    /// Takes the first packet of a FIFO.
+    /// Takes the first packet of a FIFO; its slot is used again by the next one that is stored.
     #[inline]
-    pub fn pop(&mut self, chain: &mut Chain) -> Option<Slot<T>> {
+    pub fn pop(&mut self, chain: &mut Chain) -> Option<&Slot<T>> {
         let link = chain.head?;
-        let slot = self.slots[link.index()];
+        let slot = &mut self.slots[link.index()];
         chain.head = slot.next;
         if chain.head.is_none() {
             chain.tail = None;
         }
-        self.slots[link.index()].next = self.free;
+        slot.next = self.free;
         self.free = Some(link);
         Some(slot)
     }

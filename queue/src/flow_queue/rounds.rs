@@ -33,12 +33,14 @@ enum Place {
 pub(super) struct Turn {
     /// Bytes that it may still send in this round. One packet may exceed it.
     deficit: i64,
+    /// What it has to send: packets of a flow, flows of a host.
+    pub waiting: u32,
     next: Option<Number>,
     place: Place,
 }
 
 impl Turn {
-    pub const IDLE: Turn = Turn { deficit: 0, next: None, place: Place::Idle };
+    pub const IDLE: Turn = Turn { deficit: 0, waiting: 0, next: None, place: Place::Idle };
 
     /// Whether it is on neither list.
     #[inline]
@@ -69,16 +71,6 @@ impl Line {
         }
         self.tail = Some(number);
     }
-
-    #[inline]
-    fn pop(&mut self, turns: &[Turn]) -> Option<Number> {
-        let head = self.head?;
-        self.head = turns[head.index()].next;
-        if self.head.is_none() {
-            self.tail = None;
-        }
-        Some(head)
-    }
 }
 
 /// The two lists. The turns lie elsewhere, as the flows of several hosts share an array.
@@ -98,22 +90,39 @@ impl Rounds {
         self.new.push(turns, Number::of(index));
     }
 
-    /// Whose turn it is: the first that has something left of its quantum. Those before it go to the end of
-    /// the old ones with a fresh quantum, so that the search ends.
+    /// Whose turn it is: the first with something left of its quantum and something to send. Those before it go to
+    /// the end of the old ones with a fresh quantum, so that the search ends, or leave. `left` counts those that
+    /// are idle now.
     #[inline]
-    pub fn choose(&mut self, turns: &mut [Turn], quantum: i64) -> Option<usize> {
+    pub fn choose(&mut self, turns: &mut [Turn], quantum: i64, left: &mut u32) -> Option<usize> {
         loop {
             let from_new = self.new.head.is_some();
-            let index = self.first()?;
-            if turns[index].deficit > 0 {
-                return Some(index);
+            let number = self.new.head.or(self.old.head)?;
+            let turn = &mut turns[number.index()];
+            if turn.deficit <= 0 {
+                turn.deficit += quantum;
+            } else if turn.waiting > 0 {
+                return Some(number.index());
+            } else if !from_new || self.old.head.is_none() {
+                turn.place = Place::Idle;
+                *left += 1;
+                self.drop_first(from_new, turn.next);
+                continue;
             }
-            let line = if from_new { &mut self.new } else { &mut self.old };
-            let number = line.pop(turns)?;
-            let turn = &mut turns[index];
-            turn.deficit += quantum;
+            // A new one that ran empty passes through the old ones, too, or it could starve them by coming again
+            // and again (RFC 8290 section 4.2).
             turn.place = Place::Old;
+            self.drop_first(from_new, turn.next);
             self.old.push(turns, number);
+        }
+    }
+
+    #[inline]
+    fn drop_first(&mut self, from_new: bool, next: Option<Number>) {
+        let line = if from_new { &mut self.new } else { &mut self.old };
+        line.head = next;
+        if next.is_none() {
+            line.tail = None;
         }
     }
 
@@ -121,23 +130,6 @@ impl Rounds {
     #[inline]
     pub fn first(&self) -> Option<usize> {
         self.new.head.or(self.old.head).map(Number::index)
-    }
-
-    /// The first has nothing to send. Returns whether it is idle now: a new one with old ones behind it first
-    /// passes through their list, or it could starve them by coming again and again (RFC 8290 section 4.2).
-    #[inline]
-    pub fn retire_first(&mut self, turns: &mut [Turn]) -> bool {
-        let was_new = self.new.head.is_some();
-        let line = if was_new { &mut self.new } else { &mut self.old };
-        let Some(number) = line.pop(turns) else { return false };
-        let turn = &mut turns[number.index()];
-        if was_new && self.old.head.is_some() {
-            turn.place = Place::Old;
-            self.old.push(turns, number);
-            return false;
-        }
-        turn.place = Place::Idle;
-        true
     }
 }
 
@@ -147,38 +139,46 @@ mod tests {
 
     const QUANTUM: i64 = 1500;
 
+    fn join(rounds: &mut Rounds, turns: &mut [Turn], index: usize, packets: u32) {
+        rounds.join(turns, index, QUANTUM);
+        turns[index].waiting = packets;
+    }
+
     #[test]
     fn newcomers_go_first_and_everybody_gets_a_quantum() {
         let mut turns = [Turn::IDLE; 4];
         let mut rounds = Rounds::default();
         for index in 0..3 {
-            rounds.join(&mut turns, index, QUANTUM);
+            join(&mut rounds, &mut turns, index, 100);
         }
-        let mut order = Vec::new();
+        let (mut order, mut left) = (Vec::new(), 0);
         for step in 0..9 {
             if step == 4 {
-                rounds.join(&mut turns, 3, QUANTUM);
+                join(&mut rounds, &mut turns, 3, 100);
             }
-            let index = rounds.choose(&mut turns, QUANTUM).unwrap();
+            let index = rounds.choose(&mut turns, QUANTUM, &mut left).unwrap();
             turns[index].charge(Bytes::new(1500));
             order.push(index);
         }
-        assert_eq!(order, [0, 1, 2, 0, 3, 1, 2, 3, 0]);
+        assert_eq!((order, left), (vec![0, 1, 2, 0, 3, 1, 2, 3, 0], 0));
     }
 
     #[test]
     fn a_new_one_that_ran_empty_passes_through_the_old_ones() {
         let mut turns = [Turn::IDLE; 2];
-        let mut rounds = Rounds::default();
-        rounds.join(&mut turns, 0, QUANTUM);
+        let (mut rounds, mut left) = (Rounds::default(), 0);
+        join(&mut rounds, &mut turns, 0, 1);
         turns[0].charge(Bytes::new(1500));
-        rounds.join(&mut turns, 1, QUANTUM);
-        // The first is old by now; the second is empty at once.
-        assert_eq!(rounds.choose(&mut turns, QUANTUM), Some(1));
-        assert!(!rounds.retire_first(&mut turns) && !turns[1].is_idle());
-        assert_eq!(rounds.choose(&mut turns, QUANTUM), Some(0));
-        assert!(rounds.retire_first(&mut turns) && turns[0].is_idle());
-        assert!(rounds.retire_first(&mut turns) && turns[1].is_idle());
-        assert_eq!(rounds.choose(&mut turns, QUANTUM), None);
+        join(&mut rounds, &mut turns, 1, 0);
+        // The first becomes old; the second is empty and goes behind it.
+        assert_eq!(rounds.choose(&mut turns, QUANTUM, &mut left), Some(0));
+        assert!(left == 0 && !turns[1].is_idle());
+        turns[0].waiting = 0;
+        assert_eq!(rounds.choose(&mut turns, QUANTUM, &mut left), None);
+        assert!(left == 2 && turns.iter().all(Turn::is_idle));
+        // With nobody behind it, a new one leaves at once.
+        join(&mut rounds, &mut turns, 1, 0);
+        assert_eq!(rounds.choose(&mut turns, QUANTUM, &mut left), None);
+        assert_eq!(left, 3);
     }
 }
