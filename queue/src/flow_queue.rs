@@ -225,7 +225,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     }
 
     /// Gives a flow that was idle its place among the flows of its host.
-    #[inline]
     fn join(&mut self, flow: usize, who: &Hosts) {
         let hosts = &mut self.hosts;
         let mut host = 0;
@@ -243,13 +242,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.share = divided(self.rate, self.active);
     }
 
+    #[inline]
     fn store(&mut self, flow: usize, who: &Hosts, packet: Packet, marked: bool, item: T) {
-        assert!(!marked || packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
         if self.turns[flow].is_idle() {
             self.join(flow, who);
         }
         self.counters.enqueued += 1;
-        self.counters.marked += u64::from(marked);
         self.backlog += packet.len;
         self.packets += 1;
         self.backlogs[flow] += packet.len.get();
@@ -336,23 +334,22 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     ) -> Option<Departure<T>> {
         self.wake(now, flow);
         let departure = loop {
-            let Some(head) = self.pool.head(&self.flows[flow].fifo) else { break None };
-            let packet = head.packet;
-            self.count_out(flow, packet.len);
-            let verdict = self.ask(now, flow, &packet, *drops);
+            let Some((packet, verdict)) = self.ask(now, flow, *drops) else { break None };
             let slot = self.pool.pop(&mut self.flows[flow].fifo).expect("its head was just looked at");
-            if let Verdict::Drop(cause) = verdict {
-                *drops += 1;
-                self.counters.dropped_out += 1;
-                out.discarded(&packet, slot.item, cause);
-                continue;
-            }
-            let marks = verdict != Verdict::Forward;
-            assert!(
-                !marks || packet.ecn != Ecn::NotEct,
-                "an algorithm marked a packet that is not ECN-capable"
-            );
-            self.counters.marked += u64::from(marks && !slot.marked);
+            let marks = match verdict {
+                Verdict::Forward => false,
+                Verdict::Mark(_) => {
+                    assert_capable(&packet);
+                    self.counters.marked += u64::from(!slot.marked);
+                    true
+                }
+                Verdict::Drop(cause) => {
+                    *drops += 1;
+                    self.counters.dropped_out += 1;
+                    out.discarded(&packet, slot.item, cause);
+                    continue;
+                }
+            };
             let (item, marked, sojourn) = (slot.item, slot.marked || marks, now.since(packet.arrived));
             self.count_sent(flow, packet.len);
             break Some(Departure { packet, item, marked, sojourn });
@@ -361,17 +358,20 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         departure
     }
 
-    /// What becomes of a head that counts as taken out already.
+    /// The head of a flow and what becomes of it; it counts as taken out already, and stays in the FIFO.
     #[inline]
-    fn ask(&mut self, now: Time, flow: usize, packet: &Packet, drops: u32) -> Verdict {
+    fn ask(&mut self, now: Time, flow: usize, drops: u32) -> Option<(Packet, Verdict)> {
+        let packet = self.pool.head(&self.flows[flow].fifo)?.packet;
+        self.count_out(flow, packet.len);
         let m = self.moment(now, flow);
         let whole = self.whole();
         let state = &mut self.flows[flow];
         state.last_delay = now.since(packet.arrived);
         if drops >= DROPS_PER_DEQUEUE_MAX {
-            return Verdict::Forward;
+            return Some((packet, Verdict::Forward));
         }
-        self.guide.on_dequeue(&mut state.aqm, &whole, &m, packet)
+        let verdict = self.guide.on_dequeue(&mut state.aqm, &whole, &m, &packet);
+        Some((packet, verdict))
     }
 
     #[inline]
@@ -384,6 +384,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.counters.dequeued += 1;
         self.counters.dequeued_bytes += len.get();
     }
+}
+
+fn assert_capable(packet: &Packet) {
+    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
 }
 
 /// What each of the flows that are not idle gets of a rate.
@@ -416,7 +420,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         let whole = self.whole();
         match self.guide.on_enqueue(&mut self.flows[flow].aqm, &whole, &m, &packet) {
             Verdict::Forward => self.store(flow, &hosts, packet, false, item),
-            Verdict::Mark(_) => self.store(flow, &hosts, packet, true, item),
+            Verdict::Mark(_) => {
+                assert_capable(&packet);
+                self.counters.marked += 1;
+                self.store(flow, &hosts, packet, true, item);
+            }
             Verdict::Drop(cause) => {
                 match cause {
                     Cause::Overflow => self.counters.overflowed += 1,

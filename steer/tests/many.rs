@@ -55,8 +55,9 @@ fn a_raise_for_one_flow_reaches_the_others_before_they_are_asked() {
     let mut second = first.clone();
     let start = helm.setpoint_now();
     assert_eq!(first.0, start);
-    // The link was idle for a while: a signal would make that worse.
-    helm.on_empty(&mut first, true, at(500));
+    assert!(matches!(leaves(&mut helm, &mut first, at(500), Duration::from_secs(1), 5), Verdict::Drop(_)));
+    // The link was idle for a while: another signal would make that worse.
+    helm.on_empty(&mut first, true, at(600));
     let waited = start + Duration::from_micros(1);
     assert_eq!(leaves(&mut helm, &mut first, at(1000), waited, 5), Verdict::Forward);
     let raised = helm.setpoint_now();
