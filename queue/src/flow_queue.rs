@@ -94,6 +94,36 @@ impl HostKey {
     }
 }
 
+/// The queue as a whole.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    backlog: Bytes,
+    packets: u32,
+    rate: Rate,
+    nanos_per_byte: f64,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, len: Bytes) {
+        self.backlog += len;
+        self.packets += 1;
+    }
+
+    #[inline]
+    fn remove(&mut self, len: Bytes) {
+        self.backlog -= len;
+        self.packets -= 1;
+    }
+
+    /// Its delay is the time that everything takes at the link's rate.
+    #[inline]
+    fn view(&self) -> View {
+        let delay = Duration::from_nanos((self.backlog.get() as f64 * self.nanos_per_byte) as u64);
+        View { backlog: self.backlog, packets: self.packets, delay, rate: self.rate }
+    }
+}
+
 /// See the [module documentation](self).
 pub struct FlowQueue<A, T, G = ()> {
     flows: Box<[Flow<A>]>,
@@ -106,13 +136,10 @@ pub struct FlowQueue<A, T, G = ()> {
     guide: G,
     limits: Limits,
     quantum: i64,
-    backlog: Bytes,
-    packets: u32,
+    sum: Sum,
     /// Flows that are not idle.
     active: u32,
-    rate: Rate,
-    nanos_per_byte: f64,
-    /// What each flow that is not idle gets of it.
+    /// What each flow that is not idle gets of the rate.
     share: Rate,
     /// When the packet arrived that was stored last.
     latest: Time,
@@ -164,11 +191,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             guide,
             limits,
             quantum: params.quantum.get() as i64,
-            backlog: Bytes::ZERO,
-            packets: 0,
+            sum: Sum::default(),
             active: 0,
-            rate: Rate::ZERO,
-            nanos_per_byte: 0.0,
             share: Rate::ZERO,
             latest: Time::ZERO,
             served: 0,
@@ -202,13 +226,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
 
-    /// The queue as a whole.
-    #[inline]
-    fn whole(&self) -> View {
-        let delay = Duration::from_nanos((self.backlog.get() as f64 * self.nanos_per_byte) as u64);
-        View { backlog: self.backlog, packets: self.packets, delay, rate: self.rate }
-    }
-
     /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one comes.
     #[inline]
     fn wake(&mut self, now: Time, flow: usize) {
@@ -234,45 +251,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             if hosts.turns[host].is_idle() {
                 hosts.rounds.join(&mut hosts.turns, host, self.quantum);
             }
+            hosts.turns[host].waiting += 1;
+            self.flows[flow].host = host as u32;
         }
-        self.flows[flow].host = host as u32;
         hosts.flows[host].join(&mut self.turns, flow, self.quantum);
-        hosts.turns[host].waiting += 1;
         self.active += 1;
-        self.share = divided(self.rate, self.active);
-    }
-
-    #[inline]
-    fn store(&mut self, flow: usize, who: &Hosts, packet: Packet, marked: bool, item: T) {
-        if self.turns[flow].is_idle() {
-            self.join(flow, who);
-        }
-        self.counters.enqueued += 1;
-        self.backlog += packet.len;
-        self.packets += 1;
-        self.backlogs[flow] += packet.len.get();
-        self.turns[flow].waiting += 1;
-        self.latest = packet.arrived;
-        let state = &mut self.flows[flow];
-        self.pool.push(&mut state.fifo, packet, marked, item);
-    }
-
-    /// Counts a head out that is about to leave its flow.
-    #[inline]
-    fn count_out(&mut self, flow: usize, len: Bytes) {
-        self.backlog -= len;
-        self.packets -= 1;
-        self.backlogs[flow] -= len.get();
-        self.turns[flow].waiting -= 1;
-    }
-
-    #[inline]
-    fn note_if_empty(&mut self, now: Time, flow: usize) {
-        if self.turns[flow].waiting == 0 {
-            let state = &mut self.flows[flow];
-            state.last_delay = Duration::ZERO;
-            self.guide.on_empty(&mut state.aqm, self.packets == 0, now);
-        }
+        self.share = divided(self.sum.rate, self.active);
     }
 
     /// Makes room: takes half of the longest backlog from its head, where drops are noticed first.
@@ -283,7 +267,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         let mut gone = 0;
         for _ in 0..SHED_BATCH_MAX {
             let Some(&Slot { packet, item, .. }) = self.pool.pop(&mut self.flows[flow].fifo) else { break };
-            self.count_out(flow, packet.len);
+            self.sum.remove(packet.len);
+            self.turns[flow].waiting -= 1;
+            self.backlogs[flow] -= packet.len.get();
             self.counters.shed += 1;
             let m = self.moment(now, flow);
             self.guide.on_shed(&mut self.flows[flow].aqm, &m, &packet);
@@ -293,11 +279,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
                 break;
             }
         }
-        self.note_if_empty(now, flow);
+        if self.turns[flow].waiting == 0 {
+            let state = &mut self.flows[flow];
+            state.last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut state.aqm, self.sum.packets == 0, now);
+        }
     }
 
     fn is_over(&self) -> bool {
-        self.packets > self.limits.packets || self.backlog > self.limits.bytes
+        self.sum.packets > self.limits.packets || self.sum.backlog > self.limits.bytes
     }
 
     /// The flow whose turn it is; it has a packet.
@@ -312,9 +302,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             let mut left = 0;
             let flow = hosts.flows[host].choose(&mut self.turns, self.quantum, &mut left);
             if left > 0 {
-                hosts.turns[host].waiting -= left;
+                if hosts.fair.is_some() {
+                    hosts.turns[host].waiting -= left;
+                }
                 self.active -= left;
-                self.share = divided(self.rate, self.active);
+                self.share = divided(self.sum.rate, self.active);
             }
             // The flows of a fair host may all have left it; then it leaves as well.
             if flow.is_some() || hosts.fair.is_none() {
@@ -324,6 +316,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     }
 
     /// The next packet of a flow; `None` when its algorithm lets none go.
+    ///
+    /// Everything of the flow is looked up once: this is where most of the time of a packet goes.
     #[inline]
     fn take(
         &mut self,
@@ -333,56 +327,44 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
         self.wake(now, flow);
+        let (state, turn, bytes) = (&mut self.flows[flow], &mut self.turns[flow], &mut self.backlogs[flow]);
         let departure = loop {
-            let Some((packet, verdict)) = self.ask(now, flow, *drops) else { break None };
-            let slot = self.pool.pop(&mut self.flows[flow].fifo).expect("its head was just looked at");
-            let marks = match verdict {
-                Verdict::Forward => false,
-                Verdict::Mark(_) => {
-                    assert_capable(&packet);
-                    self.counters.marked += u64::from(!slot.marked);
-                    true
-                }
-                Verdict::Drop(cause) => {
-                    *drops += 1;
-                    self.counters.dropped_out += 1;
-                    out.discarded(&packet, slot.item, cause);
-                    continue;
-                }
+            let Some(slot) = self.pool.pop(&mut state.fifo) else { break None };
+            let (packet, sojourn) = (&slot.packet, now.since(slot.packet.arrived));
+            self.sum.remove(packet.len);
+            turn.waiting -= 1;
+            *bytes -= packet.len.get();
+            let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
+            let queue = View { backlog, packets, delay, rate: self.share };
+            let m = Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } };
+            state.last_delay = sojourn;
+            let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
+                self.guide.on_dequeue(&mut state.aqm, &self.sum.view(), &m, packet)
+            } else {
+                Verdict::Forward
             };
-            let (item, marked, sojourn) = (slot.item, slot.marked || marks, now.since(packet.arrived));
-            self.count_sent(flow, packet.len);
-            break Some(Departure { packet, item, marked, sojourn });
+            if let Verdict::Drop(cause) = verdict {
+                *drops += 1;
+                self.counters.dropped_out += 1;
+                out.discarded(packet, slot.item, cause);
+                continue;
+            }
+            let marks = verdict != Verdict::Forward;
+            if marks {
+                assert_capable(packet);
+                self.counters.marked += u64::from(!slot.marked);
+            }
+            turn.charge(packet.len);
+            self.counters.dequeued += 1;
+            self.counters.dequeued_bytes += packet.len.get();
+            let marked = slot.marked || marks;
+            break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
         };
-        self.note_if_empty(now, flow);
+        if turn.waiting == 0 {
+            state.last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut state.aqm, self.sum.packets == 0, now);
+        }
         departure
-    }
-
-    /// The head of a flow and what becomes of it; it counts as taken out already, and stays in the FIFO.
-    #[inline]
-    fn ask(&mut self, now: Time, flow: usize, drops: u32) -> Option<(Packet, Verdict)> {
-        let packet = self.pool.head(&self.flows[flow].fifo)?.packet;
-        self.count_out(flow, packet.len);
-        let m = self.moment(now, flow);
-        let whole = self.whole();
-        let state = &mut self.flows[flow];
-        state.last_delay = now.since(packet.arrived);
-        if drops >= DROPS_PER_DEQUEUE_MAX {
-            return Some((packet, Verdict::Forward));
-        }
-        let verdict = self.guide.on_dequeue(&mut state.aqm, &whole, &m, &packet);
-        Some((packet, verdict))
-    }
-
-    #[inline]
-    fn count_sent(&mut self, flow: usize, len: Bytes) {
-        self.served = flow;
-        self.turns[flow].charge(len);
-        if self.hosts.fair.is_some() {
-            self.hosts.turns[self.flows[flow].host as usize].charge(len);
-        }
-        self.counters.dequeued += 1;
-        self.counters.dequeued_bytes += len.get();
     }
 }
 
@@ -411,58 +393,71 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         self.counters.arrived += 1;
         self.counters.arrived_bytes += len.get();
         let m = self.moment(now, flow);
+        let state = &mut self.flows[flow];
         if len > self.limits.bytes || self.limits.packets == 0 {
             self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut self.flows[flow].aqm, &m, &packet);
-            out.discarded(&packet, item, Cause::Overflow);
-            return;
+            self.guide.on_overflow(&mut state.aqm, &m, &packet);
+            return out.discarded(&packet, item, Cause::Overflow);
         }
-        let whole = self.whole();
-        match self.guide.on_enqueue(&mut self.flows[flow].aqm, &whole, &m, &packet) {
-            Verdict::Forward => self.store(flow, &hosts, packet, false, item),
+        let marked = match self.guide.on_enqueue(&mut state.aqm, &self.sum.view(), &m, &packet) {
+            Verdict::Forward => false,
             Verdict::Mark(_) => {
                 assert_capable(&packet);
                 self.counters.marked += 1;
-                self.store(flow, &hosts, packet, true, item);
+                true
             }
             Verdict::Drop(cause) => {
                 match cause {
                     Cause::Overflow => self.counters.overflowed += 1,
                     _ => self.counters.dropped_in += 1,
                 }
-                out.discarded(&packet, item, cause);
+                return out.discarded(&packet, item, cause);
             }
+        };
+        self.pool.push(&mut state.fifo, packet, marked, item);
+        self.counters.enqueued += 1;
+        self.sum.add(len);
+        self.latest = now;
+        self.backlogs[flow] += len.get();
+        let turn = &mut self.turns[flow];
+        turn.waiting += 1;
+        if turn.is_idle() {
+            self.join(flow, &hosts);
         }
         while self.is_over() {
             self.shed(now, out);
         }
-        debug_assert!(self.counters.is_conserved(self.packets));
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
         let mut drops = 0;
         let departure = loop {
             let Some(flow) = self.choose() else { break None };
-            let departure = self.take(now, flow, &mut drops, out);
-            if departure.is_some() {
-                break departure;
+            if let Some(departure) = self.take(now, flow, &mut drops, out) {
+                self.served = flow;
+                if self.hosts.fair.is_some() {
+                    let host = self.flows[flow].host as usize;
+                    self.hosts.turns[host].charge(departure.packet.len);
+                }
+                break Some(departure);
             }
         };
-        debug_assert!(self.counters.is_conserved(self.packets));
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
         departure
     }
 
     /// That of the packet stored last: none leaves before it, as all that could have left by then did.
     fn head_arrived(&self) -> Option<Time> {
-        (self.packets > 0).then_some(self.latest)
+        (self.sum.packets > 0).then_some(self.latest)
     }
 
     fn backlog(&self) -> Bytes {
-        self.backlog
+        self.sum.backlog
     }
 
     fn packets(&self) -> u32 {
-        self.packets
+        self.sum.packets
     }
 
     fn counters(&self) -> &Counters {
@@ -470,10 +465,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        self.rate = rate;
+        self.sum.rate = rate;
         self.share = divided(rate, self.active);
         let bytes_per_second = rate.as_bps() as f64 / 8.0;
-        self.nanos_per_byte = if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
+        self.sum.nanos_per_byte =
+            if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
     }
 }
 
