@@ -9,7 +9,6 @@
 pub(super) struct Buckets {
     /// Who was there last.
     tags: Box<[u32]>,
-    sets: u64,
     ways: u32,
     salt: u64,
     collisions: u64,
@@ -19,8 +18,7 @@ impl Buckets {
     /// `count` places, rounded up to whole sets.
     pub fn new(count: u32, ways: u32, salt: u64) -> Buckets {
         let count = count.next_multiple_of(ways);
-        let sets = u64::from(count / ways);
-        Buckets { tags: vec![0; count as usize].into(), sets, ways, salt, collisions: 0 }
+        Buckets { tags: vec![0; count as usize].into(), ways, salt, collisions: 0 }
     }
 
     /// Number of places.
@@ -37,24 +35,41 @@ impl Buckets {
     #[inline]
     pub fn place(&mut self, hash: u32, idle: impl Fn(usize) -> bool) -> usize {
         let tag = mixed(self.salt ^ u64::from(hash));
-        let set = ((u64::from(tag) * self.sets) >> 32) as usize * self.ways as usize;
-        let places = &mut self.tags[set..set + self.ways as usize];
-        if let Some(way) = places.iter().position(|t| *t == tag) {
+        // Where it goes as long as nobody else is there.
+        let home = ((u64::from(tag) * self.tags.len() as u64) >> 32) as usize;
+        if self.tags[home] == tag {
+            return home;
+        }
+        if self.ways > 1 {
+            return self.place_in_set(home, tag, idle);
+        }
+        if idle(home) {
+            self.tags[home] = tag;
+        } else {
+            self.collisions += 1;
+        }
+        home
+    }
+
+    fn place_in_set(&mut self, home: usize, tag: u32, idle: impl Fn(usize) -> bool) -> usize {
+        let ways = self.ways as usize;
+        let set = home / ways * ways;
+        if let Some(way) = self.tags[set..set + ways].iter().position(|t| *t == tag) {
             return set + way;
         }
-        if let Some(way) = (0..places.len()).find(|way| idle(set + way)) {
-            places[way] = tag;
-            return set + way;
+        let free = std::iter::once(home).chain(set..set + ways).find(|place| idle(*place));
+        match free {
+            Some(place) => self.tags[place] = tag,
+            None => self.collisions += 1,
         }
-        self.collisions += 1;
-        set + tag as usize % places.len()
+        free.unwrap_or(home)
     }
 }
 
-/// Two rounds of multiply and shift; the salt keeps senders from choosing their place.
+/// Two rounds of multiply and shift; the salt makes places differ from queue to queue.
 fn mixed(hash: u64) -> u32 {
-    let h = (hash ^ (hash >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    ((h ^ (h >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32) as u32
+    let h = hash.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((h ^ (h >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32) as u32
 }
 
 #[cfg(test)]
