@@ -34,7 +34,7 @@ pub struct Coupled {
     classic: Even,
 }
 
-/// Spreads events of a probability evenly (`recur` of RFC 9332 figure 5).
+/// Spreads events of a probability evenly (`recur` of RFC 9332 appendix A.1).
 #[derive(Clone, Copy, Default, Debug)]
 struct Even(f64);
 
@@ -55,7 +55,7 @@ pub(super) fn is_low_latency(ecn: Ecn) -> bool {
 }
 
 impl Coupled {
-    /// Its gains follow from the target and the longest usual round-trip time (RFC 9332 figure 2).
+    /// Its gains follow from the target and the longest usual round-trip time (RFC 9332 appendix A.1).
     pub(super) fn new(params: &Params, start: Time) -> Coupled {
         let rtt = params.rtt_max.as_secs_f64();
         let third = Duration::from_nanos(params.rtt_max.as_nanos() / 3);
@@ -87,7 +87,7 @@ impl Coupled {
     }
 
     /// Above this, classic packets are dropped although they could be marked: the senders do not listen. It is
-    /// where the coupled probability reaches 1 (RFC 9332 section 2.5.1 and appendix A.1).
+    /// where the coupled probability reaches 1 (RFC 9332 appendix A.1).
     fn classic_most(&self) -> f64 {
         (1.0 / (self.coupling * self.coupling)).min(1.0)
     }
