@@ -59,7 +59,8 @@ fn a_discipline_with_its_own_algorithm_takes_the_place_of_one() {
     assert_eq!(s.network().links[0].aqm.name, "dualpi2");
     assert_eq!((s.aqm.name.as_str(), s.queue.discipline.as_str()), ("dualpi2", "dualpi2"));
     assert_eq!(Scenario::parse("x", &s.to_toml()).unwrap(), s);
-    let run = "ports = { a = \"x\", b = \"y\" }\n[a_to_b]\nrate = \"1Mbit/s\"\nqueue.discipline = \"dualpi2\"\n";
+    let run =
+        "ports = { a = \"x\", b = \"y\" }\n[a_to_b]\nrate = \"1Mbit/s\"\nqueue.discipline = \"dualpi2\"\n";
     let config = RunConfig::parse("x", run).unwrap();
     assert_eq!(config.a_to_b.aqm.as_ref().unwrap().name, "dualpi2");
     assert_eq!(RunConfig::parse("x", &config.to_toml()).unwrap(), config);
@@ -68,7 +69,10 @@ fn a_discipline_with_its_own_algorithm_takes_the_place_of_one() {
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_remedy() {
     let told = refusal("aqm.name = \"gsp\"\nqueue.discipline = \"flows\"");
-    assert!(told.contains("small.toml:8: key `queue.discipline`: there is no discipline \"flows\""), "{told}");
+    assert!(
+        told.contains("small.toml:8: key `queue.discipline`: there is no discipline \"flows\""),
+        "{told}"
+    );
     assert!(told.contains("did you mean \"flow\"?") && told.contains("single, flow, dualpi2"), "{told}");
     let told = refusal("aqm.name = \"gsp\"\nqueue = { discipline = \"flow\", quanta = 1 }");
     assert!(told.contains("key `queue.quanta`: is unknown; did you mean `quantum`?"), "{told}");
