@@ -21,6 +21,7 @@
 extern crate std;
 
 mod chance;
+mod guide;
 mod params;
 mod periodic;
 mod pi;
@@ -30,6 +31,7 @@ pub mod algorithms;
 
 pub use algorithms::{AnyAqm, Visitor, names, visit, visit_all};
 pub use chance::Chance;
+pub use guide::Guide;
 #[doc(hidden)]
 pub use params::checked as __checked;
 pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};

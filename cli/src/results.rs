@@ -92,10 +92,11 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Scenario, Failure> {
 
 /// The algorithm in a few words.
 pub fn describe(scenario: &Scenario) -> String {
+    let name = scenario.queue.label(&scenario.aqm.name);
     match (&scenario.policy, scenario.aqm.setpoint()) {
-        (Some(_), _) => format!("{}, steered", scenario.aqm.name),
-        (None, Some(setpoint)) => format!("{} {setpoint}", scenario.aqm.name),
-        (None, None) => scenario.aqm.name.clone(),
+        (Some(_), _) => format!("{name}, steered"),
+        (None, Some(setpoint)) => format!("{name} {setpoint}"),
+        (None, None) => name,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::script::{Drive, Script, Watched, single};
 use crate::{Finding, ensure};
 use weir_aqm::{Aqm, Ecn, Packet};
-use weir_queue::{Arrival, DROPS_PER_DEQUEUE_MAX, Discipline, Limits, Single};
+use weir_queue::{Arrival, DROPS_PER_DEQUEUE_MAX, Discipline, Hosts, Limits, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Every packet that went into a queue came out of it once, sent or discarded, and was counted.
@@ -84,7 +84,7 @@ fn after_an_idle_hour<A: Aqm>(make: &dyn Fn() -> A) -> Finding {
     drive.run(&script);
     drive.drain(script.rate);
     let mut now = drive.now + Duration::from_secs(7200);
-    let arrival = Arrival { len: Bytes::new(1000), flow: 0, ecn: Ecn::NotEct };
+    let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
     let mut discarded = 0;
     let mut count = |_: &Packet, _, _| discarded += 1;
     for n in 0..100 {
@@ -137,7 +137,7 @@ fn stale_queue<A: Aqm>(aqm: A) -> Result<Vec<std::time::Duration>, String> {
     watched.times = Some(Vec::new());
     let mut queue = Single::new(watched, limits, Rate::from_mbps(10_000), 1);
     let mut now = Time::ZERO;
-    let arrival = Arrival { len: Bytes::new(1000), flow: 0, ecn: Ecn::NotEct };
+    let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
     for n in 0..packets {
         now += Duration::from_nanos(500);
         queue.enqueue(now, arrival, n, &mut |_: &Packet, _, _| {});

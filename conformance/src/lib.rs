@@ -12,8 +12,10 @@ pub mod script;
 pub mod setpoint;
 pub mod vectors;
 
+use script::Script;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_aqm::{Algorithm, Aqm, Params, Visitor};
+use weir_queue::{OfItsOwn, OverAny};
 use weir_steer::{Policy, Steered};
 use weir_units::Time;
 
@@ -96,6 +98,25 @@ pub fn policies() -> [(&'static str, Policy); 2] {
     [("steered", Policy::default()), ("steered to 95 %", virtual_queue)]
 }
 
+/// A discipline of the list keeps account of its packets under this algorithm.
+struct Keeping<A>(A);
+
+impl<A: Algorithm> weir_queue::Visitor for Keeping<A> {
+    type Output = Finding;
+
+    fn over_any<D: OverAny>(self) -> Finding {
+        let script = Script::default();
+        let queue = D::build(&D::Params::default(), self.0, (), &script.setup());
+        behaviour::conserves(queue, &script)
+    }
+
+    fn of_its_own<D: OfItsOwn>(self) -> Finding {
+        let (params, script) = (D::Params::default(), Script::default());
+        let queue = D::build(&params, D::aqm(&params, Time::ZERO), (), &script.setup());
+        behaviour::conserves(queue, &script)
+    }
+}
+
 /// Runs every suite on algorithm `A`.
 pub fn check<A: Algorithm>() -> Vec<Check> {
     let mut checks = Vec::new();
@@ -103,6 +124,11 @@ pub fn check<A: Algorithm>() -> Vec<Check> {
     check_behaviour(A::NAME, &make, &mut checks);
     for (suite, test) in entry_suites::<A>() {
         checks.push(Check { subject: A::NAME.to_string(), suite, finding: run(test) });
+    }
+    for name in weir_queue::names() {
+        let keeps = || weir_queue::visit(name, Keeping(make())).unwrap_or(Ok(()));
+        let subject = format!("{} in the discipline {name}", A::NAME);
+        checks.push(Check { subject, suite: "conservation", finding: run(keeps) });
     }
     if A::SETPOINT.is_some() {
         for (how, policy) in policies() {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 use weir_aqm::{Aqm, Ecn, Moment, Packet, Sample, Setpoint, Verdict};
-use weir_queue::{Arrival, Discipline, Limits, Single};
+use weir_queue::{Arrival, Discipline, Hosts, Limits, Setup, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Random numbers that are the same everywhere (SplitMix64).
@@ -51,6 +51,13 @@ impl Default for Script {
             jump: Duration::ZERO,
             jump_with_backlog: false,
         }
+    }
+}
+
+impl Script {
+    /// What a queue for this script is built with.
+    pub fn setup(&self) -> Setup {
+        Setup { limits: self.limits, rate: self.rate, seed: self.seed, grows: false }
     }
 }
 
@@ -206,7 +213,8 @@ impl<D: Discipline<u32>> Drive<D> {
         self.serve(next, script.rate);
         self.now = next;
         let ecn = Ecn::from_bits(self.dice.roll() as u8);
-        let arrival = Arrival { len: Bytes::new(len), flow: self.dice.below(8) as u32, ecn };
+        let arrival =
+            Arrival { len: Bytes::new(len), flow: self.dice.below(8) as u32, hosts: Hosts::UNKNOWN, ecn };
         let (out, serial) = (&mut self.out, self.sent);
         self.sent += 1;
         self.queue.enqueue(next, arrival, serial, &mut |_: &Packet, item, _| out.push(item));

@@ -4,11 +4,13 @@ use crate::Error;
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
 use rtrb::Producer;
-use weir_aqm::{Algorithm, Aqm, Visitor};
-use weir_queue::{Limits, Single};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::marker::PhantomData;
+use weir_aqm::{Algorithm, Aqm};
+use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny};
 use weir_scenario::measure::Status;
 use weir_scenario::{AqmConfig, Channel};
-use weir_steer::{Move, Observer, Policy, Steered, SteeringLaw};
+use weir_steer::{Helm, Move, Observer, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Smallest packet that a byte limit is turned into a packet limit with; smaller ones hit the latter first.
@@ -60,6 +62,8 @@ impl DirectionSetup {
             delay: *delay,
             line_max: line as usize,
             longest,
+            // The standard library takes it from the system's source of randomness.
+            hash_seed: RandomState::new().build_hasher().finish(),
         }
     }
 
@@ -74,7 +78,8 @@ impl DirectionSetup {
     }
 }
 
-/// Builds the direction, generic over its algorithm, so that the packet path has no dynamic calls in it.
+/// Builds the direction, generic over its discipline and algorithm, so that the packet path has no dynamic calls
+/// in it.
 pub(crate) struct Assemble<'a> {
     pub setup: &'a DirectionSetup,
     pub longest: Longest,
@@ -84,47 +89,86 @@ pub(crate) struct Assemble<'a> {
     pub seed: u64,
 }
 
+type Built = Result<Box<dyn Pipe>, Error>;
+type Steering = Helm<SteeringLaw, Moves>;
+
 impl Assemble<'_> {
-    pub(crate) fn run(self) -> Result<Box<dyn Pipe>, Error> {
+    pub(crate) fn run(self) -> Built {
+        let name = self.setup.channel.queue.discipline.clone();
+        weir_queue::visit(&name, self).unwrap_or_else(|| {
+            let known = weir_queue::names().join(", ");
+            Err(Error::Refused(format!(
+                "there is no queue discipline `{name}`. Remedy: choose one of: {known}"
+            )))
+        })
+    }
+
+    fn queue_setup(&self) -> weir_queue::Setup {
+        let rate = self.setup.channel.link.rate.unwrap_or(Rate::ZERO);
+        weir_queue::Setup { limits: self.setup.limits(), rate, seed: self.seed, grows: false }
+    }
+
+    /// What steers the algorithm of that name, if anything does.
+    fn helm<A: Aqm>(&mut self, name: &str, aqm: &mut A, fifos: Fifos) -> Result<Option<Steering>, Error> {
+        let Some(policy) = &self.setup.channel.policy else { return Ok(None) };
+        let observer = self.moves.take().expect("set by whoever assembles");
+        let helm = policy.helm(aqm, fifos, self.now, observer);
+        helm.map(Some).map_err(|e| Error::Refused(format!("{}: {name}: {e}", self.setup.name)))
+    }
+
+    fn pipe<Q: Managed<Held> + Send + 'static>(self, queue: Q, standing: StandingOf<Q>) -> Box<dyn Pipe> {
+        let shape = self.setup.shape(self.longest);
+        Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
+    }
+}
+
+type StandingOf<Q> = fn(&mut Q, Time) -> Standing;
+
+impl weir_queue::Visitor for Assemble<'_> {
+    type Output = Built;
+
+    fn over_any<D: OverAny>(self) -> Built {
         let name = self.setup.aqm().name;
-        weir_aqm::visit(&name, self).unwrap_or_else(|| {
+        weir_aqm::visit(&name, Over::<D>(self, PhantomData)).unwrap_or_else(|| {
             let known = weir_aqm::names().join(", ");
             Err(Error::Refused(format!("there is no algorithm `{name}`. Remedy: choose one of: {known}")))
         })
     }
 
-    fn pipe<A: Aqm + Send + 'static>(self, aqm: A, standing: StandingOf<A>) -> Box<dyn Pipe> {
-        let shape = self.setup.shape(self.longest);
-        let queue = Single::new(aqm, self.setup.limits(), shape.rate, self.seed);
-        Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
+    fn of_its_own<D: OfItsOwn>(mut self) -> Built {
+        let (params, setup) = (self.setup.channel.queue.params(), self.queue_setup());
+        let mut aqm = D::aqm(&params, self.now);
+        Ok(match self.helm(D::NAME, &mut aqm, Fifos::Many)? {
+            None => self.pipe(D::build(&params, aqm, (), &setup), plain),
+            Some(helm) => self.pipe(D::build(&params, aqm, helm, &setup), steered),
+        })
     }
 }
 
-type StandingOf<A> = fn(&mut Single<A, Held>, Time) -> Standing;
+/// A discipline that waits for its algorithm.
+struct Over<'a, D>(Assemble<'a>, PhantomData<D>);
 
-impl Visitor for Assemble<'_> {
-    type Output = Result<Box<dyn Pipe>, Error>;
+impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
+    type Output = Built;
 
-    fn visit<A: Algorithm>(mut self) -> Self::Output {
-        let aqm = A::new(&self.setup.aqm().params(), self.now);
-        let Some(policy) = &self.setup.channel.policy else {
-            return Ok(self.pipe(aqm, plain));
-        };
-        let (policy, start) = (policy.params::<Policy>(), self.now);
-        let observer = self.moves.take().expect("set by whoever assembles");
-        let aqm = Steered::new(aqm, &policy, start, observer)
-            .map_err(|e| Error::Refused(format!("{}: {}: {e}", self.setup.name, A::NAME)))?;
-        Ok(self.pipe(aqm, steered))
+    fn visit<A: Algorithm>(self) -> Built {
+        let mut assemble = self.0;
+        let (params, setup) = (assemble.setup.channel.queue.params(), assemble.queue_setup());
+        let mut aqm = A::new(&assemble.setup.aqm().params(), assemble.now);
+        Ok(match assemble.helm(A::NAME, &mut aqm, D::FIFOS)? {
+            None => assemble.pipe(D::build(&params, aqm, (), &setup), plain),
+            Some(helm) => assemble.pipe(D::build(&params, aqm, helm, &setup), steered),
+        })
     }
 }
 
-fn plain<A: Aqm>(queue: &mut Single<A, Held>, _now: Time) -> Standing {
-    Standing { status: Status::plain(queue.aqm_mut()), moves_lost: 0 }
+fn plain<Q: Managed<Held>>(queue: &mut Q, _now: Time) -> Standing {
+    Standing { status: Status::plain(queue.setpoint()), moves_lost: 0 }
 }
 
-fn steered<A: Aqm + Clone>(queue: &mut Single<Steered<A, SteeringLaw, Moves>, Held>, now: Time) -> Standing {
-    let aqm = queue.aqm();
-    Standing { status: Status::steered(aqm, now), moves_lost: aqm.observer().lost }
+fn steered<Q: Managed<Held, Guide = Steering>>(queue: &mut Q, now: Time) -> Standing {
+    let helm = queue.guide();
+    Standing { status: Status::steered(helm, now), moves_lost: helm.observer().lost }
 }
 
 /// Passes the moves of the set point on to whoever reads them.

@@ -442,7 +442,7 @@ impl Loop {
         ];
         LinkSummary {
             name: setup.name.clone(),
-            aqm: setup.aqm().name,
+            aqm: setup.channel.queue.label(&setup.aqm().name),
             rate_bps,
             accounting: setup.channel.link.accounting.to_string(),
             packets,

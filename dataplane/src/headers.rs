@@ -38,13 +38,24 @@ pub struct Headers {
     pub network: u16,
     /// The ECN field; not capable where there is none.
     pub ecn: Ecn,
-    /// Hash of addresses, protocol and ports; the same on every machine.
+    /// Hash of addresses, protocol and ports; the same on every machine for the same seed.
     pub flow: u32,
+    /// Hash of the source address.
+    pub sender: u32,
+    /// Hash of the destination address.
+    pub receiver: u32,
 }
 
 impl Headers {
+    fn with_hashes(self, sender: u64, receiver: u64, protocol: u8, ports: u64) -> Headers {
+        // Turned, or the two directions between two hosts would cancel alike.
+        let addresses = mix(sender, receiver.rotate_left(23));
+        let flow = fold(mix(addresses ^ u64::from(protocol), ports));
+        Headers { flow, sender: fold(sender), receiver: fold(receiver), ..self }
+    }
+
     const fn nothing(kind: Kind, network: usize) -> Headers {
-        Headers { kind, network: network as u16, ecn: Ecn::NotEct, flow: 0 }
+        Headers { kind, network: network as u16, ecn: Ecn::NotEct, flow: 0, sender: 0, receiver: 0 }
     }
 }
 
@@ -52,8 +63,13 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Reads the headers of an Ethernet frame.
+/// Reads the headers of an Ethernet frame; hashes have the seed 0.
 pub fn read(frame: &[u8]) -> Headers {
+    read_seeded(frame, 0)
+}
+
+/// Reads the headers of an Ethernet frame; a secret seed keeps senders from choosing their hashes.
+pub fn read_seeded(frame: &[u8], seed: u64) -> Headers {
     if frame.len() < ETHERNET {
         return Headers::nothing(Kind::Runt, 0);
     }
@@ -70,13 +86,13 @@ pub fn read(frame: &[u8]) -> Headers {
         network += 4;
     }
     match ethertype {
-        ETHERTYPE_IPV4 => read_ipv4(&frame[network..], network),
-        ETHERTYPE_IPV6 => read_ipv6(&frame[network..], network),
+        ETHERTYPE_IPV4 => read_ipv4(&frame[network..], network, seed),
+        ETHERTYPE_IPV6 => read_ipv6(&frame[network..], network, seed),
         _ => Headers::nothing(Kind::Other, network),
     }
 }
 
-fn read_ipv4(ip: &[u8], network: usize) -> Headers {
+fn read_ipv4(ip: &[u8], network: usize, seed: u64) -> Headers {
     let malformed = Headers::nothing(Kind::Malformed, network);
     if ip.len() < IPV4_MIN || ip[0] >> 4 != 4 {
         return malformed;
@@ -89,11 +105,12 @@ fn read_ipv4(ip: &[u8], network: usize) -> Headers {
     // Only first fragments have ports, so fragments are told apart by addresses and protocol alone.
     let is_fragment = be16(ip, 6) & 0x3fff != 0;
     let ports = if is_fragment { 0 } else { ports(ip[9], &ip[header..total]) };
-    let flow = mix(mix(word(ip, 12), word(ip, 16)) ^ u64::from(ip[9]), ports);
-    Headers { kind: Kind::Ipv4, network: network as u16, ecn: Ecn::from_bits(ip[1]), flow: fold(flow) }
+    let (sender, receiver) = (mix(seed, word(ip, 12)), mix(seed, word(ip, 16)));
+    let hashed = Headers { kind: Kind::Ipv4, ecn: Ecn::from_bits(ip[1]), ..malformed };
+    hashed.with_hashes(sender, receiver, ip[9], ports)
 }
 
-fn read_ipv6(ip: &[u8], network: usize) -> Headers {
+fn read_ipv6(ip: &[u8], network: usize, seed: u64) -> Headers {
     let malformed = Headers::nothing(Kind::Malformed, network);
     if ip.len() < IPV6_LEN || ip[0] >> 4 != 6 {
         return malformed;
@@ -103,12 +120,9 @@ fn read_ipv6(ip: &[u8], network: usize) -> Headers {
         return malformed;
     }
     let ports = ports(ip[6], &ip[IPV6_LEN..IPV6_LEN + payload]);
-    let mut flow = u64::from(ip[6]);
-    for at in (8..40).step_by(4) {
-        flow = mix(flow, word(ip, at));
-    }
-    let flow = fold(mix(flow, ports));
-    Headers { kind: Kind::Ipv6, network: network as u16, ecn: Ecn::from_bits(ip[1] >> 4), flow }
+    let address = |at: usize| (at..at + 16).step_by(4).fold(seed, |hash, at| mix(hash, word(ip, at)));
+    let hashed = Headers { kind: Kind::Ipv6, ecn: Ecn::from_bits(ip[1] >> 4), ..malformed };
+    hashed.with_hashes(address(8), address(24), ip[6], ports)
 }
 
 /// Source and destination port of the protocols that have them in their first four bytes.
@@ -284,6 +298,32 @@ mod tests {
             seen.insert(read(&frame).flow % 65_536);
         }
         assert!(seen.len() > 1900, "{} buckets for 2000 flows", seen.len());
+    }
+
+    #[test]
+    fn hosts_are_told_apart_whatever_their_ports() {
+        let of = |source: u8, port: u8, seed: u64| {
+            let mut frame = tcp4(b"", 0);
+            (frame[29], frame[34]) = (source, port);
+            read_seeded(&frame, seed)
+        };
+        let (first, port, other) = (of(1, 1, 7), of(1, 2, 7), of(2, 1, 7));
+        assert_eq!((first.sender, first.receiver), (port.sender, port.receiver));
+        assert_eq!(first.receiver, other.receiver);
+        assert!(first.sender != other.sender && first.sender != first.receiver);
+        assert!(first.flow != port.flow && first.flow != other.flow);
+        let elsewhere = of(1, 1, 8);
+        assert!(elsewhere.flow != first.flow && elsewhere.sender != first.sender);
+        let mut v6 = Vec::new();
+        PacketBuilder::ethernet2([1; 6], [2; 6])
+            .ipv6([1; 16], [2; 16], 64)
+            .udp(5000, 443)
+            .write(&mut v6, b"")
+            .unwrap();
+        let before = read(&v6);
+        v6[14 + 8 + 15] ^= 1;
+        let after = read(&v6);
+        assert!(before.sender != after.sender && before.receiver == after.receiver);
     }
 
     #[test]

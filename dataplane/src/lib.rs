@@ -24,7 +24,7 @@ mod xsk;
 
 pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup};
-pub use headers::{Headers, Kind, complete_checksum, mark, read};
+pub use headers::{Headers, Kind, complete_checksum, mark, read, read_seeded};
 pub use interface::{Interface, list as interfaces};
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
 

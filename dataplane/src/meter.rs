@@ -91,7 +91,7 @@ impl Meter {
     pub fn signals(&self, now: &Counters) -> (u64, u64, u64) {
         let Some(first) = self.edges[0] else { return (0, 0, 0) };
         let last = self.edges[1].as_ref().unwrap_or(now);
-        (last.drops() - first.drops(), last.overflowed - first.overflowed, last.marked - first.marked)
+        (last.drops() - first.drops(), last.overflows() - first.overflows(), last.marked - first.marked)
     }
 
     /// Set point at the last sample, in milliseconds.

@@ -12,7 +12,7 @@ use crate::port::Port;
 use crate::{Received, charge};
 use std::collections::VecDeque;
 use weir_aqm::{Cause, Packet};
-use weir_queue::{Arrival, Counters, Discipline, Shaper};
+use weir_queue::{Arrival, Counters, Discipline, Hosts, Shaper};
 use weir_scenario::Accounting;
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -56,6 +56,8 @@ pub struct Shape {
     pub line_max: usize,
     /// What the other port can send.
     pub longest: Longest,
+    /// Secret of the hashes of flows and hosts.
+    pub hash_seed: u64,
 }
 
 /// The longest frames that a port can send.
@@ -94,7 +96,8 @@ impl<D: Discipline<Held>> Direction<D> {
 
     fn arrive(&mut self, at: Time, frame: Frame, arena: &mut Arena) {
         let bytes = arena.bytes(frame);
-        let Headers { kind, network, ecn, flow } = headers::read(bytes);
+        let Headers { kind, network, ecn, flow, sender, receiver } =
+            headers::read_seeded(bytes, self.shape.hash_seed);
         match kind {
             Kind::Runt => {
                 self.meter.faults.runt += 1;
@@ -111,7 +114,8 @@ impl<D: Discipline<Held>> Direction<D> {
         let len = charge(self.shape.accounting, frame.len, network);
         let held = Held { frame, kind, network };
         let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
-        self.queue.enqueue(at, Arrival { len, flow, ecn }, held, &mut free);
+        let hosts = Hosts { sender, receiver };
+        self.queue.enqueue(at, Arrival { len, flow, hosts, ecn }, held, &mut free);
     }
 
     /// Lets packets leave the queue up to link time `until`.

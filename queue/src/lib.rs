@@ -6,13 +6,19 @@
 //!
 //! ```text
 //! arrived  = enqueued + dropped_in + overflowed
-//! enqueued = dequeued + dropped_out + queued
+//! enqueued = dequeued + dropped_out + shed + queued
 //! ```
 #![forbid(unsafe_code)]
 
+mod disciplines;
+pub mod dual_pi2;
+pub mod flow_queue;
 mod shaper;
-mod single;
+pub mod single;
 
+pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, Visitor, names, visit};
+pub use dual_pi2::DualPi2;
+pub use flow_queue::FlowQueue;
 pub use shaper::Shaper;
 pub use single::{Limits, Single};
 
@@ -30,8 +36,24 @@ pub struct Arrival {
     pub len: Bytes,
     /// Hash of its flow.
     pub flow: u32,
+    /// Whose flow it is.
+    pub hosts: Hosts,
     /// Its ECN field.
     pub ecn: Ecn,
+}
+
+/// Hashes of the addresses of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hosts {
+    /// Of its source.
+    pub sender: u32,
+    /// Of its destination.
+    pub receiver: u32,
+}
+
+impl Hosts {
+    /// Where nobody asks for hosts: one host for all.
+    pub const UNKNOWN: Hosts = Hosts { sender: 0, receiver: 0 };
 }
 
 /// A packet that leaves the queue to be sent.
@@ -65,7 +87,8 @@ pub trait Discipline<T> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>);
     /// The next packet to send, if any; discarded heads go to the outbox.
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>>;
-    /// When the packet that would leave next arrived; `None` while the queue is empty.
+    /// The time before which no packet could have left: that at which the one arrived that leaves next, or one
+    /// after it. `None` while the queue is empty.
     fn head_arrived(&self) -> Option<Time>;
     /// Bytes stored.
     fn backlog(&self) -> Bytes;
@@ -88,8 +111,10 @@ pub struct Counters {
     pub enqueued: u64,
     /// Packets the algorithm discarded on arrival.
     pub dropped_in: u64,
-    /// Packets discarded for lack of room: by the host's limits or an algorithm's own.
+    /// Arriving packets discarded for lack of room: by the host's limits or an algorithm's own.
     pub overflowed: u64,
+    /// Stored packets discarded for lack of room.
+    pub shed: u64,
     /// Packets sent.
     pub dequeued: u64,
     /// Bytes sent.
@@ -104,7 +129,12 @@ impl Counters {
     /// Whether no packet was lost or made up, with `queued` packets stored.
     pub fn is_conserved(&self, queued: u32) -> bool {
         self.arrived == self.enqueued + self.dropped_in + self.overflowed
-            && self.enqueued == self.dequeued + self.dropped_out + u64::from(queued)
+            && self.enqueued == self.dequeued + self.dropped_out + self.shed + u64::from(queued)
+    }
+
+    /// Packets discarded for lack of room.
+    pub fn overflows(&self) -> u64 {
+        self.overflowed + self.shed
     }
 
     /// Packets the algorithm discarded.

@@ -1,11 +1,14 @@
 //! One FIFO under one algorithm.
 
+use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
 use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Outbox};
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Cause, Ecn, Moment, Packet, Verdict, View};
+use weir_aqm::{
+    Aqm, Cause, Ecn, Guide, Moment, Packet, ParamError, ParamInfo, Params, Problem, Value, Verdict, View,
+};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// How much a queue may hold.
@@ -23,9 +26,10 @@ struct Slot<T> {
     item: T,
 }
 
-/// A FIFO with limits, managed by `A`, that stores items of type `T`.
-pub struct Single<A, T> {
+/// A FIFO with limits, managed by `A` under the guide `G`, that stores items of type `T`.
+pub struct Single<A, T, G = ()> {
     aqm: A,
+    guide: G,
     fifo: VecDeque<Slot<T>>,
     limits: Limits,
     backlog: Bytes,
@@ -39,19 +43,25 @@ pub struct Single<A, T> {
 impl<A: Aqm, T> Single<A, T> {
     /// An empty queue. `rate` is what algorithms are told about the link; zero if it is unshaped.
     pub fn new(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
-        Self::with_fifo(VecDeque::with_capacity(limits.packets as usize), aqm, limits, rate, seed)
+        Self::guided(aqm, (), &Setup { limits, rate, seed, grows: false })
     }
 
     /// The same, with memory for as many packets as the queue has held so far: a short queue with large limits
     /// stays in the cache. For hosts that may allocate while packets pass.
     pub fn growing(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
-        Self::with_fifo(VecDeque::new(), aqm, limits, rate, seed)
+        Self::guided(aqm, (), &Setup { limits, rate, seed, grows: true })
     }
+}
 
-    fn with_fifo(fifo: VecDeque<Slot<T>>, aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
+impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
+    /// The same with a guide.
+    pub fn guided(aqm: A, guide: G, setup: &Setup) -> Self {
+        let Setup { limits, rate, seed, grows } = *setup;
+        let room = if grows { 0 } else { limits.packets as usize };
         Single {
             aqm,
-            fifo,
+            guide,
+            fifo: VecDeque::with_capacity(room),
             limits,
             backlog: Bytes::ZERO,
             rate,
@@ -72,11 +82,6 @@ impl<A: Aqm, T> Single<A, T> {
         &mut self.aqm
     }
 
-    /// What the host stored with the packet that is next.
-    pub fn head(&self) -> Option<&T> {
-        self.fifo.front().map(|slot| &slot.item)
-    }
-
     fn moment(&mut self, now: Time) -> Moment {
         self.moment_with(now, self.fifo.len() as u32)
     }
@@ -95,7 +100,7 @@ impl<A: Aqm, T> Single<A, T> {
     fn wake(&mut self, now: Time) {
         if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
             let m = self.moment(now);
-            self.aqm.on_wakeup(&m);
+            self.guide.on_wakeup(&mut self.aqm, &m);
         }
     }
 
@@ -120,15 +125,15 @@ impl<A: Aqm, T> Single<A, T> {
     fn note_if_empty(&mut self, now: Time) {
         if self.fifo.is_empty() {
             self.last_delay = Duration::ZERO;
-            self.aqm.on_empty(now);
+            self.guide.on_empty(&mut self.aqm, true, now);
         }
     }
 }
 
-impl<A: Aqm, T> Discipline<T> for Single<A, T> {
+impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         self.wake(now);
-        let Arrival { len, flow, ecn } = arrival;
+        let Arrival { len, flow, ecn, .. } = arrival;
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
         self.sequence += 1;
         self.counters.arrived += 1;
@@ -136,10 +141,10 @@ impl<A: Aqm, T> Discipline<T> for Single<A, T> {
         let m = self.moment(now);
         if !self.fits(len) {
             self.counters.overflowed += 1;
-            self.aqm.on_overflow(&m, &packet);
+            self.guide.on_overflow(&mut self.aqm, &m, &packet);
             out.discarded(&packet, item, Cause::Overflow);
         } else {
-            match self.aqm.on_enqueue(&m, &packet) {
+            match self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, &packet) {
                 Verdict::Forward => self.store(packet, false, item),
                 Verdict::Mark(_) => self.store(packet, true, item),
                 Verdict::Drop(cause) => {
@@ -160,7 +165,8 @@ impl<A: Aqm, T> Discipline<T> for Single<A, T> {
         let departure = loop {
             let Some((packet, m)) = self.look_at_head(now) else { break None };
             let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
-                self.aqm.on_dequeue(&m, &packet)
+                let whole = View { delay: self.last_delay, ..m.queue };
+                self.guide.on_dequeue(&mut self.aqm, &whole, &m, &packet)
             } else {
                 Verdict::Forward
             };
@@ -214,13 +220,89 @@ impl<A: Aqm, T> Discipline<T> for Single<A, T> {
     }
 }
 
+impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
+    type Guide = G;
+
+    fn guide(&self) -> &G {
+        &self.guide
+    }
+
+    fn guide_mut(&mut self) -> &mut G {
+        &mut self.guide
+    }
+
+    fn setpoint(&mut self) -> Option<Duration> {
+        self.aqm.setpoint().map(|s| s.get())
+    }
+
+    fn head(&self) -> Option<&T> {
+        self.fifo.front().map(|slot| &slot.item)
+    }
+
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        self.aqm.gauges(plot);
+        self.guide.gauges(plot);
+    }
+}
+
+/// It has no parameters.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct NoParams;
+
+impl Params for NoParams {
+    const INFO: &'static [ParamInfo] = &[];
+
+    fn get(&self, _name: &str) -> Option<Value> {
+        None
+    }
+
+    fn set(&mut self, _name: &str, _value: Value) -> Result<(), ParamError> {
+        Err(ParamError { problem: Problem::Unknown })
+    }
+}
+
+/// The single FIFO in the list of disciplines.
+pub struct OneFifo;
+
+impl Entry for OneFifo {
+    const NAME: &'static str = "single";
+    const SUMMARY: &'static str = "One FIFO for all packets, under one algorithm.";
+    const SOURCE: &'static str = "none";
+    type Params = NoParams;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.over_any::<Self>()
+    }
+}
+
+impl OverAny for OneFifo {
+    const FIFOS: Fifos = Fifos::One;
+    type Queue<A, G, T>
+        = Single<A, T, G>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static;
+
+    fn build<A, G, T>(_params: &NoParams, aqm: A, guide: G, setup: &Setup) -> Self::Queue<A, G, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        Single::guided(aqm, guide, setup)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Hosts;
     use weir_aqm::Algorithm;
     use weir_aqm::algorithms::{codel, gsp, tail_drop};
 
-    const ARRIVAL: Arrival = Arrival { len: Bytes::new(1500), flow: 0, ecn: Ecn::NotEct };
+    const ARRIVAL: Arrival =
+        Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
 
     fn limits(packets: u32) -> Limits {
         Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets }

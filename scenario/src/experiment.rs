@@ -5,6 +5,7 @@ use crate::errors::{Errors, Form, Problems, quoted};
 use crate::flows::{Direction, FlowGroup, IpVersion};
 use crate::link::{Bottleneck, Channel};
 use crate::network::BOTTLENECK;
+use crate::queue_config::{Algorithm, QueueConfig};
 use crate::record::Record;
 use crate::run_config::RunConfig;
 use crate::schema::{
@@ -34,7 +35,7 @@ section! {
     /// An experiment.
     ///
     /// Files have one of two forms, and [`Scenario::network`] is the same view of both. With `[[links]]` the
-    /// fields `link`, `aqm` and `policy` are those of the first of them, for displays, and `path` is empty.
+    /// fields `link`, `queue`, `aqm` and `policy` are those of the first of them, for displays, and `path` is empty.
     pub struct Scenario {
         /// What the experiment shows, in a line.
         title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
@@ -42,8 +43,10 @@ section! {
         link: Bottleneck = OneLink(OneTable, no_link);
         /// The way between the hosts, besides the bottleneck's queue.
         path: Path = OneLink(OneTable, no_path);
+        /// How packets wait at the bottleneck.
+        queue: QueueConfig = OneLink(OneTable, QueueConfig::default);
         /// The algorithm at the bottleneck and its parameters.
-        aqm: AqmConfig = OneLink(OneTable, AqmConfig::fifo);
+        aqm: AqmConfig = OneLink(Algorithm, AqmConfig::fifo);
         /// The policy: how much delay may be traded for throughput. The presence of this table turns steering on.
         policy: Option<PolicyConfig> = OneLink(OptionalTable, || None);
         /// Links between named nodes, each in one direction. Flows then go from node to node. For the simulator.
@@ -64,7 +67,7 @@ fn title_allowed(title: &str) -> bool {
 }
 
 /// Tables of the form with one link; with `[[links]]` they are refused.
-const ONE_LINK: &[&str] = &["link", "path", "aqm", "policy"];
+const ONE_LINK: &[&str] = &["link", "path", "queue", "aqm", "policy"];
 
 /// A table that does not go with `[[links]]`, and what takes its place there.
 struct OneLink<R, T>(R, fn() -> T);
@@ -188,6 +191,9 @@ pub(crate) fn check_sample(sample: Duration, duration: Duration, here: &Here, p:
 impl Check for Scenario {
     fn check(&mut self, here: &Here, p: &mut Problems) {
         if self.links.is_empty() {
+            if let Some(own) = self.queue.own_aqm() {
+                self.aqm = own;
+            }
             self.check_link(here, p);
         } else {
             self.check_links(here, p);
@@ -202,7 +208,7 @@ impl Scenario {
         let mtu = self.flows.iter().map(|f| self.mtu(f)).max().unwrap_or(self.path.mtu);
         self.link.shape.check_room(self.link.shape.rate_with(&self.link.variation), mtu, "link.", here, p);
         if let Some(policy) = &self.policy {
-            policy.check_with(&self.aqm, here, p);
+            policy.check_with(&self.aqm, &self.queue, here, p);
         }
         for (i, flows) in self.flows.iter().enumerate() {
             let keys =
@@ -248,6 +254,7 @@ impl Scenario {
         self.check_routes(here, p);
         let first = &self.links[0];
         self.link = Bottleneck { shape: first.shape.clone(), variation: first.variation.clone() };
+        self.queue = first.queue.clone();
         self.aqm = first.aqm.clone().unwrap_or_else(AqmConfig::fifo);
         self.policy = first.policy.clone();
     }
@@ -329,6 +336,7 @@ impl Scenario {
         let mut channel = Channel::unshaped();
         channel.link = self.link.shape.clone();
         channel.delay = self.path.forward_delay();
+        channel.queue = self.queue.clone();
         channel.aqm = Some(self.aqm.clone());
         channel.policy = self.policy.clone();
         channel

@@ -2,9 +2,10 @@
 
 use crate::document::{Node, Place};
 use crate::errors::{Problems, Wrong};
+use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{
-    Check, Flat, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, or, quote, such,
-    within,
+    Check, Flat, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, or,
+    quote, such, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::trace::Trace;
@@ -180,8 +181,10 @@ section! {
         /// Transmission time, lost while the host did not run, that the shaper makes up for. More keeps the rate
         /// exact on a disturbed host, less keeps bursts short.
         catch_up: Duration = or(Duration::from_millis(5), within(Duration::ZERO, Duration::from_secs(1)));
+        /// How packets wait.
+        queue: QueueConfig = OneTable;
         /// The algorithm; needed where a rate is given. Without a rate it manages what waits for the port.
-        aqm: Option<AqmConfig> = OptionalTable;
+        aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
     }
@@ -192,6 +195,7 @@ const PORT_MTU: u32 = 1500;
 
 impl Check for Channel {
     fn check(&mut self, here: &Here, p: &mut Problems) {
+        self.aqm = self.queue.own_aqm().or(self.aqm.take());
         self.link.check_room(self.link.rate, PORT_MTU, "", here, p);
         match (&self.aqm, &self.policy, self.link.rate) {
             (None, _, Some(_)) => {
@@ -208,7 +212,7 @@ impl Check for Channel {
                 let problem = "has nothing to steer without a rate and an algorithm";
                 here.wrong(p, "policy", problem, "give both, or remove the `policy` table");
             }
-            (Some(aqm), Some(policy), Some(_)) => policy.check_with(aqm, here, p),
+            (Some(aqm), Some(policy), Some(_)) => policy.check_with(aqm, &self.queue, here, p),
             _ => {}
         }
     }

@@ -3,9 +3,8 @@
 
 use crate::result::{LinkSample, Spread};
 use hdrhistogram::Histogram;
-use weir_aqm::Aqm;
 use weir_queue::Counters;
-use weir_steer::{Observer, Steered, SteeringLaw};
+use weir_steer::{Helm, Observer, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Resolution of the distributions.
@@ -82,20 +81,16 @@ pub struct Status {
 
 impl Status {
     /// Of an algorithm that is not steered.
-    pub fn plain(aqm: &mut impl Aqm) -> Status {
-        Status { setpoint: aqm.setpoint().map(|s| s.get()), ..Status::default() }
+    pub fn plain(setpoint: Option<Duration>) -> Status {
+        Status { setpoint, ..Status::default() }
     }
 
     /// Of a steered one.
-    pub fn steered<A, O>(steered: &Steered<A, SteeringLaw, O>, now: Time) -> Status
-    where
-        A: Aqm + Clone,
-        O: Observer,
-    {
+    pub fn steered<O: Observer>(helm: &Helm<SteeringLaw, O>, now: Time) -> Status {
         Status {
-            setpoint: Some(steered.setpoint_now()),
-            table_state: steered.table_state(now) as u8,
-            virtual_queue: steered.virtual_queue(),
+            setpoint: Some(helm.setpoint_now()),
+            table_state: helm.table_state(now) as u8,
+            virtual_queue: helm.virtual_queue(),
         }
     }
 }
@@ -152,7 +147,7 @@ impl Sampler {
             backlog_bytes: backlog.get(),
             setpoint_ms: status.setpoint.map_or(f64::NAN, |d| d.as_millis_f64()),
             drops: counters.drops() - before.drops(),
-            overflows: counters.overflowed - before.overflowed,
+            overflows: counters.overflows() - before.overflows(),
             marks: counters.marked - before.marked,
             table_state: status.table_state,
             virtual_backlog_bytes: virtual_backlog.get(),

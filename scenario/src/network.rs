@@ -4,6 +4,7 @@ use crate::errors::{Problems, Wrong};
 use crate::experiment::Scenario;
 use crate::flows::{Direction, FlowGroup, Rtt};
 use crate::link::Accounting;
+use crate::queue_config::QueueConfig;
 use crate::schema::Here;
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::topology::Map;
@@ -41,6 +42,8 @@ pub struct NetworkLink {
     pub variation: Variation,
     /// Time from its beginning to its end, behind the queue.
     pub delay: Duration,
+    /// How packets wait at its beginning.
+    pub queue: QueueConfig,
     /// The algorithm at its beginning.
     pub aqm: AqmConfig,
     /// The policy, where it is steered.
@@ -120,6 +123,7 @@ impl Scenario {
             accounting: link.shape.accounting,
             variation: link.variation.clone(),
             delay: link.delay,
+            queue: link.queue.clone(),
             aqm: link.aqm.clone().unwrap_or_else(AqmConfig::fifo),
             policy: link.policy.clone(),
         };
@@ -137,6 +141,7 @@ impl Scenario {
             accounting: self.link.shape.accounting,
             variation: self.link.variation.clone(),
             delay: Duration::ZERO,
+            queue: self.queue.clone(),
             aqm: self.aqm.clone(),
             policy: self.policy.clone(),
         };

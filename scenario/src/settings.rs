@@ -5,11 +5,13 @@
 use crate::document::{Entry, Node};
 use crate::errors::{Problems, Wrong, quoted};
 use crate::near::nearest;
+use crate::queue_config::QueueConfig;
 use crate::schema::{
     Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
 };
-use weir_aqm::{Algorithm, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
-use weir_steer::{Policy, SteerError, Steered};
+use weir_aqm::{Algorithm, Aqm, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
+use weir_queue::{Fifos, OfItsOwn, OverAny};
+use weir_steer::{Helm, Observer, Policy, SteerError, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// An algorithm with its parameters.
@@ -119,9 +121,24 @@ impl PolicyConfig {
         self.params()
     }
 
-    /// Tells an algorithm that this policy cannot steer; both tables stand at the place of reading.
-    pub(crate) fn check_with(&self, aqm: &AqmConfig, here: &Here, p: &mut Problems) {
-        if let Some(Err(error)) = weir_aqm::visit(&aqm.name, Trial { aqm, policy: self })
+    /// What steers algorithms like `aqm`, which gets its first set point.
+    pub fn helm<A: Aqm, O: Observer>(
+        &self,
+        aqm: &mut A,
+        fifos: Fifos,
+        start: Time,
+        observer: O,
+    ) -> Result<Helm<SteeringLaw, O>, SteerError> {
+        match fifos {
+            Fifos::One => Helm::new(aqm, &self.policy(), start, observer),
+            Fifos::Many => Helm::of_many(aqm, &self.policy(), start, observer),
+        }
+    }
+
+    /// Tells an algorithm that this policy cannot steer; the tables stand at the place of reading.
+    pub(crate) fn check_with(&self, aqm: &AqmConfig, queue: &QueueConfig, here: &Here, p: &mut Problems) {
+        let trial = Trial { aqm, queue, policy: self };
+        if let Some(Err(error)) = weir_queue::visit(&queue.discipline, trial)
             && let Some(wrong) = cannot_steer(&aqm.name, &error)
         {
             p.add(&here.table.place_of("policy"), &here.key("policy"), wrong);
@@ -134,7 +151,8 @@ impl PolicyConfig {
         let policy = self.policy();
         let start = policy.target_min_up.clamp(policy.target_min, policy.target_max);
         (aqm.given.contains(&name) && written != start).then(|| {
-            format!("steering starts at {start} (policy.target_min_up), not at aqm.{name}, {written}")
+            let table = if weir_aqm::names().contains(&aqm.name.as_str()) { "aqm" } else { "queue" };
+            format!("steering starts at {start} (policy.target_min_up), not at {table}.{name}, {written}")
         })
     }
 
@@ -150,16 +168,39 @@ impl PolicyConfig {
 }
 
 /// Steers an algorithm on trial, so that what is accepted here does not fail when it runs.
+#[derive(Clone, Copy)]
 struct Trial<'a> {
     aqm: &'a AqmConfig,
+    queue: &'a QueueConfig,
     policy: &'a PolicyConfig,
 }
 
-impl Visitor for Trial<'_> {
+impl Trial<'_> {
+    fn steer(self, mut aqm: impl Aqm, fifos: Fifos) -> Result<(), SteerError> {
+        self.policy.helm(&mut aqm, fifos, Time::ZERO, ()).map(|_| ())
+    }
+}
+
+impl weir_queue::Visitor for Trial<'_> {
     type Output = Result<(), SteerError>;
+
+    fn over_any<D: OverAny>(self) -> Self::Output {
+        // An unknown algorithm is told when its table is read.
+        weir_aqm::visit(&self.aqm.name, TrialOf(self, D::FIFOS)).unwrap_or(Ok(()))
+    }
+
+    fn of_its_own<D: OfItsOwn>(self) -> Self::Output {
+        self.steer(D::aqm(&self.queue.params(), Time::ZERO), Fifos::Many)
+    }
+}
+
+struct TrialOf<'a>(Trial<'a>, Fifos);
+
+impl Visitor for TrialOf<'_> {
+    type Output = Result<(), SteerError>;
+
     fn visit<A: Algorithm>(self) -> Self::Output {
-        let aqm = A::new(&self.aqm.params::<A::Params>(), Time::ZERO);
-        Steered::new(aqm, &self.policy.policy(), Time::ZERO, ()).map(|_| ())
+        self.0.steer(A::new(&self.0.aqm.params::<A::Params>(), Time::ZERO), self.1)
     }
 }
 
@@ -181,7 +222,7 @@ fn cannot_steer(name: &str, error: &SteerError) -> Option<Wrong> {
 }
 
 /// Builds parameters from settings that were checked when they were made.
-fn params_from<P: Params>(owner: &str, settings: &[(&'static str, Value)]) -> P {
+pub(crate) fn params_from<P: Params>(owner: &str, settings: &[(&'static str, Value)]) -> P {
     let mut params = P::default();
     for (name, value) in settings {
         let set = params.set(name, *value);
@@ -199,11 +240,13 @@ struct About {
     check: fn(&str, Value) -> Result<(), ParamError>,
 }
 
-fn check_with<P: Params>(name: &str, value: Value) -> Result<(), ParamError> {
+pub(crate) fn check_with<P: Params>(name: &str, value: Value) -> Result<(), ParamError> {
     P::default().set(name, value)
 }
 
+/// Of an algorithm in the list, or of one that a discipline brings.
 fn about(name: &str) -> Option<About> {
+    #[derive(Clone, Copy)]
     struct Ask;
     impl Visitor for Ask {
         type Output = About;
@@ -217,7 +260,22 @@ fn about(name: &str) -> Option<About> {
             }
         }
     }
-    weir_aqm::visit(name, Ask)
+    impl weir_queue::Visitor for Ask {
+        type Output = Option<About>;
+        fn over_any<D: OverAny>(self) -> Option<About> {
+            None
+        }
+        fn of_its_own<D: OfItsOwn>(self) -> Option<About> {
+            Some(About {
+                info: D::Params::INFO,
+                setpoint: Some(D::SETPOINT),
+                summary: D::SUMMARY,
+                source: D::SOURCE,
+                check: check_with::<D::Params>,
+            })
+        }
+    }
+    weir_aqm::visit(name, Ask).or_else(|| weir_queue::visit(name, Ask).flatten())
 }
 
 /// Reads a value of the kind of `like`.
@@ -245,10 +303,10 @@ fn literal(value: &Value) -> String {
     }
 }
 
-type Settings = Vec<(&'static str, Value)>;
+pub(crate) type Settings = Vec<(&'static str, Value)>;
 
 /// Reads all parameters of `info` from a table; `own` are the keys that are no parameters.
-fn read_settings(
+pub(crate) fn read_settings(
     info: &'static [ParamInfo],
     own: &[&'static str],
     check: fn(&str, Value) -> Result<(), ParamError>,
@@ -295,14 +353,14 @@ fn read_setting(
     }
 }
 
-fn row(info: &ParamInfo) -> Row {
+pub(crate) fn row(info: &ParamInfo) -> Row {
     let flag = matches!(info.default, Value::Flag(_));
     let range = if flag { String::new() } else { format!("{} .. {}", info.min, info.max) };
     let kind = info.default.kind().to_string();
     Row { name: info.name.to_string(), kind, default: literal(&info.default), range, doc: tidy(info.doc) }
 }
 
-fn print_settings(
+pub(crate) fn print_settings(
     info: &'static [ParamInfo],
     settings: &[(&'static str, Value)],
     given: &[&'static str],
@@ -334,6 +392,12 @@ impl Section for AqmConfig {
             return None;
         };
         let name: String = required(any).read(&NAME, here, p)?;
+        if weir_queue::names().contains(&name.as_str()) {
+            let problem = format!("cannot be {}, which is a discipline", quoted(&name));
+            let wrong = Wrong::new(problem, format!("write it as `queue.discipline = {}`", quoted(&name)));
+            p.add(&entry.place, &here.key(NAME.name), wrong);
+            return None;
+        }
         let Some(about) = about(&name) else {
             let hint = nearest(&name, names.iter().copied());
             let hint = hint.map(|n| format!("did you mean \"{n}\"? The")).unwrap_or("the".into());

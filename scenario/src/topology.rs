@@ -3,7 +3,8 @@
 use crate::errors::{Problems, Wrong, quoted};
 use crate::link::{LinkConfig, Shaped};
 use crate::near::nearest;
-use crate::schema::{Check, Flat, Here, OptionalTable, or, required, such, within};
+use crate::queue_config::{Algorithm, QueueConfig};
+use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, or, required, such, within};
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,8 +42,10 @@ section! {
         delay: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
         /// How it differs from a link of constant rate that loses nothing.
         variation: Variation = Flat;
+        /// How packets wait at the beginning of the link.
+        queue: QueueConfig = OneTable;
         /// The algorithm at the beginning of the link. Without it, packets are discarded when `buffer` is full.
-        aqm: Option<AqmConfig> = OptionalTable;
+        aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
     }
@@ -50,6 +53,7 @@ section! {
 
 impl Check for Link {
     fn check(&mut self, here: &Here, p: &mut Problems) {
+        self.aqm = self.queue.own_aqm().or(self.aqm.take());
         if self.from == self.to {
             let problem = format!("is {}, where the link begins", quoted(&self.to));
             here.wrong(p, "to", problem, "a link leads from one node to another: name another one");
@@ -59,7 +63,7 @@ impl Check for Link {
                 let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
                 here.wrong(p, "policy", "has nothing to steer without an algorithm", remedy);
             }
-            (Some(aqm), Some(policy)) => policy.check_with(aqm, here, p),
+            (Some(aqm), Some(policy)) => policy.check_with(aqm, &self.queue, here, p),
             _ => {}
         }
     }

@@ -1,15 +1,16 @@
-//! The queue of a link, built for the algorithm that the scenario names.
+//! The queue of a link, built for the discipline and the algorithm that the scenario names.
 //!
-//! The packet path inside is compiled for each algorithm of THE LIST; the link makes one indirect call for each
+//! The packet path inside is compiled for each pair of the two lists; the link makes one indirect call for each
 //! arrival and one for each departure.
 
 use crate::error::Error;
 use crate::packet::Item;
-use weir_aqm::{Algorithm, Aqm, Cause, Packet, Visitor};
-use weir_queue::{Arrival, Counters, Departure, Discipline, Limits, Single};
+use std::marker::PhantomData;
+use weir_aqm::{Algorithm, Aqm, Cause, Packet};
+use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup};
 use weir_scenario::measure::Status;
-use weir_scenario::{AqmConfig, PolicyConfig};
-use weir_steer::{Move, Observer, Policy, Steered, SteeringLaw};
+use weir_scenario::{AqmConfig, PolicyConfig, QueueConfig};
+use weir_steer::{Helm, Move, Observer, SteeringLaw};
 use weir_units::{Bytes, Rate, Time};
 
 /// A packet that a queue discarded.
@@ -25,11 +26,11 @@ pub struct Discarded {
 
 /// A queue with any algorithm.
 pub trait LinkQueue {
-    /// Takes a packet, or adds it to `discarded`.
+    /// Takes a packet, or adds it to `discarded`, as it may do with others.
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>);
     /// The next packet to send; discarded heads are added to `discarded`.
     fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>>;
-    /// The packet that will be sent or discarded next.
+    /// The packet that is likely to be sent or discarded next, where that is known.
     fn head(&self) -> Option<&Item>;
     /// Bytes stored.
     fn backlog(&self) -> Bytes;
@@ -48,8 +49,10 @@ pub trait LinkQueue {
 }
 
 /// What a queue is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct QueueSetup<'a> {
+    /// How packets wait.
+    pub queue: &'a QueueConfig,
     /// The algorithm.
     pub aqm: &'a AqmConfig,
     /// The policy, if it is steered.
@@ -65,30 +68,67 @@ pub struct QueueSetup<'a> {
 /// Smallest packet with everything around it: a limit in bytes holds at most this many times as many packets.
 const PACKET_MIN: u64 = 20;
 
+type Built = Result<Box<dyn LinkQueue>, Error>;
+type Steering = Helm<SteeringLaw, Moves>;
+
 impl QueueSetup<'_> {
     /// Builds the queue.
-    pub fn build(self) -> Result<Box<dyn LinkQueue>, Error> {
-        let name = self.aqm.name.clone();
-        weir_aqm::visit(&name, self).unwrap_or_else(|| {
-            Err(Error::Algorithm { name: name.clone(), known: weir_aqm::names().join(", ") })
-        })
+    pub fn build(self) -> Built {
+        let unknown = || Error::Discipline {
+            name: self.queue.discipline.clone(),
+            known: weir_queue::names().join(", "),
+        };
+        weir_queue::visit(&self.queue.discipline, self).unwrap_or_else(|| Err(unknown()))
     }
 
-    fn single<A: Aqm>(&self, aqm: A) -> Single<A, Item> {
+    fn setup(&self) -> Setup {
         let packets = u32::try_from(self.room.get() / PACKET_MIN + 1).unwrap_or(u32::MAX);
-        Single::growing(aqm, Limits { bytes: self.room, packets }, self.rate, self.seed)
+        let limits = Limits { bytes: self.room, packets };
+        Setup { limits, rate: self.rate, seed: self.seed, grows: true }
+    }
+
+    /// What steers the algorithm of that name, if anything does.
+    fn helm<A: Aqm>(&self, name: &'static str, aqm: &mut A, fifos: Fifos) -> Result<Option<Steering>, Error> {
+        let Some(policy) = self.policy else { return Ok(None) };
+        let helm = policy.helm(aqm, fifos, Time::ZERO, Moves::default());
+        helm.map(Some).map_err(|e| Error::Steering { algorithm: name, reason: e.to_string() })
     }
 }
 
-impl Visitor for QueueSetup<'_> {
-    type Output = Result<Box<dyn LinkQueue>, Error>;
+impl weir_queue::Visitor for QueueSetup<'_> {
+    type Output = Built;
 
-    fn visit<A: Algorithm>(self) -> Self::Output {
-        let aqm = A::new(&self.aqm.params(), Time::ZERO);
-        let Some(policy) = self.policy else { return Ok(Box::new(Plain(self.single(aqm)))) };
-        let steered = Steered::new(aqm, &policy.params::<Policy>(), Time::ZERO, Moves::default())
-            .map_err(|e| Error::Steering { algorithm: A::NAME, reason: e.to_string() })?;
-        Ok(Box::new(Guided(self.single(steered))))
+    fn over_any<D: OverAny>(self) -> Built {
+        let unknown =
+            || Error::Algorithm { name: self.aqm.name.clone(), known: weir_aqm::names().join(", ") };
+        let over = Over::<D>(self, PhantomData);
+        weir_aqm::visit(&self.aqm.name, over).unwrap_or_else(|| Err(unknown()))
+    }
+
+    fn of_its_own<D: OfItsOwn>(self) -> Built {
+        let params = self.queue.params();
+        let mut aqm = D::aqm(&params, Time::ZERO);
+        Ok(match self.helm(D::NAME, &mut aqm, Fifos::Many)? {
+            None => Box::new(Plain(D::build(&params, aqm, (), &self.setup()))),
+            Some(helm) => Box::new(Guided(D::build(&params, aqm, helm, &self.setup()))),
+        })
+    }
+}
+
+/// A discipline that waits for its algorithm.
+struct Over<'a, D>(QueueSetup<'a>, PhantomData<D>);
+
+impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
+    type Output = Built;
+
+    fn visit<A: Algorithm>(self) -> Built {
+        let setup = self.0;
+        let params = setup.queue.params();
+        let mut aqm = A::new(&setup.aqm.params(), Time::ZERO);
+        Ok(match setup.helm(A::NAME, &mut aqm, D::FIFOS)? {
+            None => Box::new(Plain(D::build(&params, aqm, (), &setup.setup()))),
+            Some(helm) => Box::new(Guided(D::build(&params, aqm, helm, &setup.setup()))),
+        })
     }
 }
 
@@ -103,13 +143,13 @@ impl Observer for Moves {
 }
 
 /// A queue that is not steered.
-struct Plain<A>(Single<A, Item>);
+struct Plain<Q>(Q);
 
 /// A queue that is steered.
-struct Guided<A>(Single<Steered<A, SteeringLaw, Moves>, Item>);
+struct Guided<Q>(Q);
 
 /// What both do alike.
-macro_rules! forward_to_single {
+macro_rules! forward_to_queue {
     () => {
         fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>) {
             let mut out = |packet: &Packet, item, cause| {
@@ -139,29 +179,29 @@ macro_rules! forward_to_single {
             self.0.set_rate(rate);
         }
         fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-            self.0.aqm().gauges(plot);
+            self.0.gauges(plot);
         }
     };
 }
 
-impl<A: Algorithm> LinkQueue for Plain<A> {
-    forward_to_single!();
+impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
+    forward_to_queue!();
 
     fn status(&mut self, _now: Time) -> Status {
-        Status::plain(self.0.aqm_mut())
+        Status::plain(self.0.setpoint())
     }
     fn take_moves(&mut self) -> Vec<Move> {
         Vec::new()
     }
 }
 
-impl<A: Algorithm> LinkQueue for Guided<A> {
-    forward_to_single!();
+impl<Q: Managed<Item, Guide = Steering>> LinkQueue for Guided<Q> {
+    forward_to_queue!();
 
     fn status(&mut self, now: Time) -> Status {
-        Status::steered(self.0.aqm(), now)
+        Status::steered(self.0.guide(), now)
     }
     fn take_moves(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.0.aqm_mut().observer_mut().0)
+        std::mem::take(&mut self.0.guide_mut().observer_mut().0)
     }
 }

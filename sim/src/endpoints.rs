@@ -176,8 +176,8 @@ impl<T: Tap> Simulation<T> {
         match side.entrance {
             Some((link, links_left)) => {
                 item.links_left = links_left;
-                let (ip, tuple) = (segment.payload + side.header, side.tuple);
-                self.enter(link, item, ip, tuple, segment.ecn);
+                let (ip, from) = (segment.payload + side.header, side.identity);
+                self.enter(link, item, ip, from, segment.ecn);
             }
             None => self.deliver(self.now, &item, segment),
         }

@@ -14,6 +14,14 @@ pub enum Error {
         /// Those there are.
         known: String,
     },
+    /// There is no such queue discipline.
+    #[error("there is no queue discipline `{name}`. Remedy: choose one of: {known}")]
+    Discipline {
+        /// The name given.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
     /// The policy does not go with the algorithm.
     #[error("`{algorithm}` cannot be steered: {reason}")]
     Steering {

@@ -3,27 +3,29 @@
 use crate::discipline::Discarded;
 use crate::event::Event;
 use crate::hash::Decision;
+use crate::host::Identity;
 use crate::network::Simulation;
 use crate::packet::{Body, Item};
 use crate::prefetch;
 use crate::service::NEVER;
 use crate::tap::{Place, Seen, Tap};
-use weir_queue::{Arrival, Departure};
+use weir_queue::{Arrival, Departure, Hosts};
 use weir_units::{Duration, Ecn, Time};
 
 impl<T: Tap> Simulation<T> {
     /// A packet arrives at a link, `ip` bytes long.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, number: u32, item: Item, ip: u32, tuple: u32, ecn: Ecn) {
+    pub(crate) fn enter(&mut self, number: u32, item: Item, ip: u32, from: Identity, ecn: Ecn) {
         let number = number as usize;
         let link = &mut self.links[number];
-        let arrival = Arrival { len: link.counted(ip), flow: tuple, ecn };
+        let hosts = Hosts { sender: from.host, receiver: from.host };
+        let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
+        let before = if T::ACTIVE { link.queue.counters().enqueued } else { 0 };
         link.queue.enqueue(self.now, arrival, item, &mut self.discarded);
-        let stored = self.discarded.is_empty();
-        if T::ACTIVE && stored {
+        if T::ACTIVE && link.queue.counters().enqueued > before {
             self.show_enqueued(number, &arrival, &item);
         }
-        if !stored {
+        if !self.discarded.is_empty() {
             self.note_discarded(number);
         }
         if self.soonest.get(number) == NEVER {
@@ -61,15 +63,12 @@ impl<T: Tap> Simulation<T> {
         };
         let sent = link.service.send(now, departure.packet.len);
         link.meter.departed(now, departure.packet.len, departure.sojourn);
-        let next = match link.queue.head() {
-            Some(head) => {
-                if self.hosts.are_many() {
-                    prefetch::soon(&self.hosts.inbound[head.connection as usize]);
-                }
-                link.service.free_at(now)
-            }
-            None => NEVER,
-        };
+        if self.hosts.are_many()
+            && let Some(head) = link.queue.head()
+        {
+            prefetch::soon(&self.hosts.inbound[head.connection as usize]);
+        }
+        let next = if link.queue.packets() > 0 { link.service.free_at(now) } else { NEVER };
         self.soonest.set(number, next);
         if !self.discarded.is_empty() {
             self.note_discarded(number);
@@ -108,14 +107,14 @@ impl<T: Tap> Simulation<T> {
     /// A packet arrives at a link behind another one.
     pub(crate) fn enter_next(&mut self, item: Item) {
         let side = &self.hosts.inbound[item.connection as usize];
-        let tuple = self.hosts.outbound[item.connection as usize].tuple;
+        let from = self.hosts.outbound[item.connection as usize].identity;
         let kind = &self.kinds[self.flows[side.flow as usize].kind as usize];
         let (route, ip, ecn) = match &item.body {
             Body::Data(segment) => (&kind.forward, segment.payload + kind.headers.data, segment.ecn),
             Body::Ack(kept) => (&kind.back, kind.headers.ack_size(&self.acks.look(*kept)), Ecn::NotEct),
         };
         let link = route[route.len() - 1 - usize::from(item.links_left)];
-        self.enter(link, item, ip, tuple, ecn);
+        self.enter(link, item, ip, from, ecn);
     }
 
     /// A packet is no more.
@@ -165,7 +164,7 @@ impl<T: Tap> Simulation<T> {
 
     #[cold]
     fn show_enqueued(&mut self, number: usize, arrival: &Arrival, item: &Item) {
-        let &Arrival { len, flow: tuple, ecn } = arrival;
+        let &Arrival { len, flow: tuple, ecn, .. } = arrival;
         let packet =
             weir_aqm::Packet { arrived: self.now, len, seq: self.acks.seq(&item.body), flow: tuple, ecn };
         let flow = self.hosts.inbound[item.connection as usize].flow;

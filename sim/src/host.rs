@@ -21,14 +21,23 @@ pub struct Outbound {
     pub alarm: Alarm,
     /// Number of the flow.
     pub flow: u32,
-    /// What queues tell flows apart by.
-    pub tuple: u32,
+    /// What queues tell flows and hosts apart by.
+    pub identity: Identity,
     /// Bytes of headers of a packet with data.
     pub header: u32,
     /// The first link of the route and the number that follow it; `None` without links.
     pub entrance: Option<(u32, u16)>,
     /// Counts the connections of this number.
     pub generation: u16,
+}
+
+/// What queues tell flows and hosts apart by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Hash of addresses and ports.
+    pub tuple: u32,
+    /// The flows of one `[[flows]]` table are those of one host at each end.
+    pub host: u32,
 }
 
 /// What sends on a connection. It lies in the array of sending sides, as nearly all connections are transports.

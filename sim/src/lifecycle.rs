@@ -5,7 +5,7 @@ use crate::application::{Application, DatagramSender};
 use crate::dice::{Dice, seed_of};
 use crate::event::{Event, Rare};
 use crate::flow::FlowKind;
-use crate::host::{BackDelay, Inbound, Outbound, Progress, Sink, Transmitter};
+use crate::host::{BackDelay, Identity, Inbound, Outbound, Progress, Sink, Transmitter};
 use crate::network::Simulation;
 use crate::packet::ConnectionId;
 use crate::tap::Tap;
@@ -55,7 +55,7 @@ impl<T: Tap> Simulation<T> {
             application: application(kind, self.now, Dice::of(self.seed, &format!("{name} application"))),
             alarm: Alarm::default(),
             flow,
-            tuple: (seed ^ (seed >> 32)) as u32,
+            identity: Identity { tuple: (seed ^ (seed >> 32)) as u32, host: state.kind },
             header: kind.headers.data,
             entrance: entrance(&kind.forward),
             generation: 0,

@@ -40,6 +40,7 @@ impl Link {
     pub fn new(setup: &NetworkLink, run: u64, window: Window, rows: usize) -> Result<Link, Error> {
         let stream = |what: &str| format!("link {} {what}", setup.name);
         let queue = QueueSetup {
+            queue: &setup.queue,
             aqm: &setup.aqm,
             policy: setup.policy.as_ref(),
             room: setup.buffer,

@@ -78,7 +78,7 @@ impl Meter {
             packets: self.packets,
             bytes: self.bytes,
             drops: last.drops() - first.drops(),
-            overflows: last.overflowed - first.overflowed,
+            overflows: last.overflows() - first.overflows(),
             marks: last.marked - first.marked,
         }
     }

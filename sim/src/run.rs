@@ -128,7 +128,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
     let setpoint = link.meter.samples().last().map(|row| row.setpoint_ms);
     LinkSummary {
         name: setup.name.clone(),
-        aqm: setup.aqm.name.clone(),
+        aqm: setup.queue.label(&setup.aqm.name),
         rate_bps,
         accounting: setup.accounting.to_string(),
         packets: totals.packets,

@@ -22,12 +22,14 @@
 #[cfg(test)]
 extern crate std;
 
+mod helm;
 mod law;
 mod policy;
 pub mod smooth;
 mod steered;
 mod virtual_queue;
 
+pub use helm::Helm;
 pub use law::{Assessment, Epoch, Law, Move, Observer, Rule, SteeringLaw, TableState};
 pub use policy::{Policy, PolicyError};
 pub use steered::{SteerError, Steered};

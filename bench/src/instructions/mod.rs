@@ -33,7 +33,7 @@ struct Ceiling {
 }
 
 /// The one table of ceilings; the first line that fits counts.
-const CEILINGS: [Ceiling; 15] = [
+const CEILINGS: [Ceiling; 18] = [
     Ceiling { form: Form::Plain, algorithm: "gsp", release: 160.0, dev: 240.0 },
     Ceiling { form: Form::Plain, algorithm: "codel", release: 200.0, dev: 240.0 },
     Ceiling { form: Form::Plain, algorithm: "red", release: 150.0, dev: 240.0 },
@@ -49,6 +49,9 @@ const CEILINGS: [Ceiling; 15] = [
     Ceiling { form: Form::Plain, algorithm: "", release: 400.0, dev: 1000.0 },
     Ceiling { form: Form::Steered, algorithm: "", release: 500.0, dev: 1400.0 },
     Ceiling { form: Form::Fifo, algorithm: "", release: 700.0, dev: 2000.0 },
+    Ceiling { form: Form::Flow, algorithm: "codel", release: 460.0, dev: 2500.0 },
+    Ceiling { form: Form::Flow, algorithm: "gsp", release: 460.0, dev: 2500.0 },
+    Ceiling { form: Form::Flow, algorithm: "", release: 700.0, dev: 3500.0 },
 ];
 
 /// The ceiling of an algorithm in a form, for builds such as this one.
@@ -160,7 +163,7 @@ fn references(said: &str) -> Option<u64> {
 
 /// What `packets` prints: one run in this process. Called by this program itself.
 pub fn packets(arguments: &[String]) -> Result<String> {
-    let usage = || Error::new("packets <plain|steered|fifo> <algorithm> <working|below> <packets>");
+    let usage = || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below> <packets>");
     let [form, algorithm, region, packets] = arguments else { return Err(usage()) };
     let form = FORMS.into_iter().find(|f| f.name() == form).ok_or_else(usage)?;
     let region = REGIONS.into_iter().find(|r| r.name() == region).ok_or_else(usage)?;

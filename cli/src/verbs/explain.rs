@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
 
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
-/// steered. It also takes the congestion controls of the simulator. `weir explain policy` explains the policy of steering, and `weir explain steering` how the set
-/// point moves and what each rule in a trace means.
+/// steered. It also takes the queue disciplines and the congestion controls of the simulator. `weir explain policy`
+/// explains the policy of steering, and `weir explain steering` how the set point moves and what each rule in a
+/// trace means.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Name of an algorithm as in `weir list`, or `policy`, or `steering`.
+    /// A name as in `weir list`, or `policy`, or `steering`.
     name: String,
 }
 
@@ -49,6 +50,21 @@ impl Visitor for Explain {
             parameters: parameters(A::Params::INFO),
         }
     }
+}
+
+impl weir_queue::Visitor for Explain {
+    type Output = Explanation;
+    fn over_any<D: weir_queue::OverAny>(self) -> Explanation {
+        discipline::<D>(None)
+    }
+    fn of_its_own<D: weir_queue::OfItsOwn>(self) -> Explanation {
+        discipline::<D>(Some(D::SETPOINT))
+    }
+}
+
+fn discipline<D: weir_queue::Entry>(setpoint: Option<&'static str>) -> Explanation {
+    let parameters = parameters(D::Params::INFO);
+    Explanation { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, setpoint, parameters }
 }
 
 fn parameters(info: &'static [ParamInfo]) -> Vec<Parameter> {
@@ -127,8 +143,8 @@ fn steering(output: &Output) -> Done {
 fn congestion(name: &str, output: &Output) -> Done {
     let all = weir_tcp::congestion::describe();
     let Some(found) = all.iter().find(|c| c.0 == name).map(Congestion::from) else {
-        let known = [weir_aqm::names(), weir_tcp::congestion::names()].concat().join(", ");
-        let problem = format!("there is no algorithm `{name}`: name one of {known}, {POLICY}, {STEERING}");
+        let known = [weir_aqm::names(), weir_queue::names(), weir_tcp::congestion::names()].concat().join(", ");
+        let problem = format!("there is nothing named `{name}`: name one of {known}, {POLICY}, {STEERING}");
         return Err(Failure::Input(problem));
     };
     output.result(&found, || {
@@ -165,7 +181,9 @@ fn show(e: &Explanation) -> String {
     if let Some(setpoint) = e.setpoint {
         text.push_str(&format!("  set point  {setpoint}: a [policy] can steer it\n"));
     }
-    text.push_str("\nParameters\n");
+    if !e.parameters.is_empty() {
+        text.push_str("\nParameters\n");
+    }
     for p in &e.parameters {
         text.push_str(&format!(
             "\n  {} = {}   ({} .. {})\n      {}\n",
@@ -184,7 +202,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let explanation = match arguments.name.as_str() {
         STEERING => return steering(output),
         POLICY => policy(),
-        name => match weir_aqm::visit(name, Explain) {
+        name => match weir_aqm::visit(name, Explain).or_else(|| weir_queue::visit(name, Explain)) {
             Some(explanation) => explanation,
             None => return congestion(name, output),
         },

@@ -1,11 +1,11 @@
-//! `weir list`: the algorithms, and the congestion controls of the simulator.
+//! `weir list`: the algorithms, the queue disciplines, and the congestion controls of the simulator.
 
 use crate::output::{Done, Output};
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, Visitor};
 
-/// List the algorithms, one line each, and the congestion controls of the simulator. `weir explain NAME` tells
+/// List the algorithms, the queue disciplines and the congestion controls of the simulator, one line each. `weir explain NAME` tells
 /// more of one.
 #[derive(clap::Args)]
 pub struct Arguments {}
@@ -52,18 +52,50 @@ impl Visitor for Describe {
     }
 }
 
+/// A queue discipline.
+#[derive(Serialize)]
+struct Discipline {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    brings_algorithm: bool,
+}
+
+struct DescribeQueue;
+
+impl weir_queue::Visitor for DescribeQueue {
+    type Output = Discipline;
+    fn over_any<D: weir_queue::OverAny>(self) -> Discipline {
+        Discipline { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, brings_algorithm: false }
+    }
+    fn of_its_own<D: weir_queue::OfItsOwn>(self) -> Discipline {
+        Discipline { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, brings_algorithm: true }
+    }
+}
+
 /// Runs the verb.
 pub fn main(_: Arguments, output: &Output) -> Done {
     let mut entries = Vec::new();
     weir_aqm::visit_all(Describe, |entry| entries.push(entry));
     let congestion: Vec<Congestion> = weir_tcp::congestion::describe().iter().map(Congestion::from).collect();
-    output.result(&serde_json::json!({ "algorithms": entries, "congestion": congestion }), || {
+    let disciplines: Vec<Discipline> =
+        weir_queue::names().iter().filter_map(|name| weir_queue::visit(name, DescribeQueue)).collect();
+    let json = serde_json::json!({
+        "algorithms": entries, "disciplines": disciplines, "congestion": congestion,
+    });
+    output.result(&json, || {
         let width = entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
         let line = |e: &Entry| {
             let steer = if e.steerable { "steerable" } else { "" };
             format!("{:width$}  {steer:9}  {}\n", e.name, e.summary)
         };
         let mut text: String = entries.iter().map(line).collect();
+        text.push_str("\nQueue disciplines, for `discipline` of [queue]; docs/queues.md:\n");
+        let line = |d: &Discipline| {
+            let own = if d.brings_algorithm { "own AQM" } else { "any AQM" };
+            format!("{:width$}  {own:9}  {}\n", d.name, d.summary)
+        };
+        text.extend(disciplines.iter().map(line));
         text.push_str("\nCongestion controls of the simulator, for `congestion` of [[flows]]:\n");
         let line = |c: &Congestion| format!("{:width$}  {:9}  {}\n", c.name, "", c.summary);
         text.extend(congestion.iter().map(line));

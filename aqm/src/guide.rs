@@ -1,0 +1,56 @@
+//! What may stand above the algorithms of a queue: steering, or nothing.
+
+use crate::{Aqm, Moment, Packet, Verdict, View};
+use weir_units::Time;
+
+/// Sees every question that a queue asks its algorithm, and may change the algorithm before it answers.
+///
+/// A queue may have one algorithm or one for each flow; there is one guide. `whole` is the queue behind the
+/// link with all its flows; its delay is that of the packet in question if there is one FIFO, else the time
+/// that everything stored takes at the link's rate. `m` is the moment as the algorithm sees it: of its flow.
+///
+/// The defaults ask the algorithm and do nothing else.
+pub trait Guide<A: Aqm> {
+    /// A packet wants in.
+    #[inline]
+    fn on_enqueue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+        let _ = whole;
+        aqm.on_enqueue(m, p)
+    }
+
+    /// A packet left the FIFO and is about to be sent.
+    #[inline]
+    fn on_dequeue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+        let _ = whole;
+        aqm.on_dequeue(m, p)
+    }
+
+    /// An arriving packet was discarded for lack of room.
+    fn on_overflow(&mut self, aqm: &mut A, m: &Moment, p: &Packet) {
+        aqm.on_overflow(m, p);
+    }
+
+    /// A stored packet was discarded for lack of room.
+    fn on_shed(&mut self, aqm: &mut A, m: &Moment, p: &Packet) {
+        aqm.on_overflow(m, p);
+    }
+
+    /// The FIFO of the algorithm ran empty; `all` if nothing else is stored either.
+    fn on_empty(&mut self, aqm: &mut A, all: bool, now: Time) {
+        let _ = all;
+        aqm.on_empty(now);
+    }
+
+    /// The wakeup that the algorithm asked for.
+    fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
+        aqm.on_wakeup(m);
+    }
+
+    /// Shows inner variables by name.
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        let _ = plot;
+    }
+}
+
+/// Nobody: the algorithm keeps its set point.
+impl<A: Aqm> Guide<A> for () {}

@@ -1,0 +1,133 @@
+//! The list of disciplines, and what is made from it.
+//!
+//! Adding a discipline is one file beside this one and one line in the list below. Names, checked parameters,
+//! TOML with its documentation, steering, the simulator's and the live link's queues follow.
+
+use crate::{Discipline, Limits};
+use weir_aqm::{Aqm, Guide, Params};
+use weir_units::{Duration, Rate, Time};
+
+/// What a queue is built with, apart from its parameters and its algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// Room for waiting packets.
+    pub limits: Limits,
+    /// What algorithms are told about the link; zero if it is unshaped.
+    pub rate: Rate,
+    /// For the algorithms' dice and for hashes.
+    pub seed: u64,
+    /// Whether memory for packets is allocated when they come, so that a short queue with large limits stays in
+    /// the cache; for hosts that may allocate while packets pass.
+    pub grows: bool,
+}
+
+/// A discipline as hosts use it.
+pub trait Managed<T>: Discipline<T> {
+    /// What stands above its algorithms.
+    type Guide;
+    /// The guide.
+    fn guide(&self) -> &Self::Guide;
+    /// The guide, to take what it collected.
+    fn guide_mut(&mut self) -> &mut Self::Guide;
+    /// The set point in force, where there is one.
+    fn setpoint(&mut self) -> Option<Duration>;
+    /// What the host stored with the packet that is likely to be next, where that is known.
+    fn head(&self) -> Option<&T>;
+    /// Inner variables by name.
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64));
+}
+
+/// An entry of the list.
+pub trait Entry: Sized + 'static {
+    /// The name in configurations.
+    const NAME: &'static str;
+    /// What it does, in one sentence.
+    const SUMMARY: &'static str;
+    /// The RFC or paper it is written from; "none" where there is none.
+    const SOURCE: &'static str;
+    /// Its parameters.
+    type Params: Params;
+    /// Calls what fits the entry: [`Visitor::over_any`] or [`Visitor::of_its_own`].
+    fn accept<V: Visitor>(visitor: V) -> V::Output;
+}
+
+/// How many FIFOs an algorithm is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fifos {
+    /// One, so that a virtual queue can take its place.
+    One,
+    /// One for each flow.
+    Many,
+}
+
+/// A discipline that puts any algorithm of the list to use.
+pub trait OverAny: Entry {
+    /// How many instances of the algorithm there are.
+    const FIFOS: Fifos;
+    /// A queue for items `T` under algorithm `A`.
+    type Queue<A, G, T>: Managed<T, Guide = G> + Send + 'static
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static;
+    /// An empty queue.
+    fn build<A, G, T>(params: &Self::Params, aqm: A, guide: G, setup: &Setup) -> Self::Queue<A, G, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static;
+}
+
+/// A discipline that brings its algorithm with it.
+pub trait OfItsOwn: Entry {
+    /// The parameter that is its delay set point.
+    const SETPOINT: &'static str;
+    /// Its algorithm.
+    type Aqm: Aqm + Clone + Send + 'static;
+    /// A queue for items `T`.
+    type Queue<G, T>: Managed<T, Guide = G> + Send + 'static
+    where
+        G: Guide<Self::Aqm> + Send + 'static,
+        T: Copy + Send + 'static;
+    /// Its algorithm, starting at `start`.
+    fn aqm(params: &Self::Params, start: Time) -> Self::Aqm;
+    /// An empty queue.
+    fn build<G, T>(params: &Self::Params, aqm: Self::Aqm, guide: G, setup: &Setup) -> Self::Queue<G, T>
+    where
+        G: Guide<Self::Aqm> + Send + 'static,
+        T: Copy + Send + 'static;
+}
+
+/// Something to do with a discipline, generic over which one it is.
+pub trait Visitor {
+    /// What comes out.
+    type Output;
+    /// Does it with a discipline for any algorithm.
+    fn over_any<D: OverAny>(self) -> Self::Output;
+    /// Does it with a discipline that has its own.
+    fn of_its_own<D: OfItsOwn>(self) -> Self::Output;
+}
+
+/// From lines `module => Type` this makes the modules, [`names`] and [`visit`].
+macro_rules! disciplines {
+    ($($module:ident => $ty:ident,)*) => {
+        /// The names of all disciplines, in the order of the list.
+        pub fn names() -> &'static [&'static str] {
+            &[$(<crate::$module::$ty as Entry>::NAME),*]
+        }
+
+        /// Does something with the discipline of that name; `None` if there is none.
+        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <crate::$module::$ty as Entry>::NAME {
+                return Some(<crate::$module::$ty as Entry>::accept(visitor));
+            })*
+            None
+        }
+    };
+}
+
+disciplines! {
+    single => OneFifo,
+    flow_queue => Flows,
+    dual_pi2 => Dual,
+}

@@ -1,0 +1,387 @@
+//! Two queues, one for low latency and one for classic traffic, under coupled algorithms (DualPI2, RFC 9332).
+//!
+//! Senders that answer each mark a little (L4S: DCTCP, Prague) need a very short queue and many marks; classic
+//! ones need a longer queue and few. Each kind gets a queue of its own, and the coupling of their signals makes
+//! a low-latency flow take about as much of the link as a classic one. Packets with ECT(1) or CE are the
+//! low-latency ones. They go first, but for a share that the classic queue always gets.
+
+mod coupled;
+
+pub use coupled::Coupled;
+
+use crate::disciplines::{Entry, Managed, OfItsOwn, Setup, Visitor};
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Limits, Outbox};
+use coupled::{TARGET_MAX, TARGET_MIN, is_low_latency};
+use std::collections::VecDeque;
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Share, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+weir_aqm::params! {
+    /// Parameters of DualPI2.
+    pub struct Params {
+        /// Delay of the classic queue that the controller aims at.
+        target: Duration = Duration::from_millis(15), TARGET_MIN => TARGET_MAX;
+        /// Longest round-trip time that is usual; it sets the gains of the controller.
+        rtt_max: Duration = Duration::from_millis(100), Duration::from_micros(100) => Duration::from_secs(10);
+        /// How many times as probable a mark on a low-latency packet is as the square root of that of a signal
+        /// on a classic one.
+        coupling: f64 = 2.0, 1.0 => 16.0;
+        /// Delay of the low-latency queue from which on its packets are marked.
+        ramp_min: Duration = Duration::from_micros(800), Duration::ZERO => Duration::from_secs(1);
+        /// From the first mark to all packets marked; zero makes the ramp a step.
+        ramp_range: Duration = Duration::from_micros(400), Duration::ZERO => Duration::from_secs(1);
+        /// Share of the link that the classic queue gets at least, while it needs it.
+        classic_share: Share = Share(0.0625), Share(0.0) => Share(1.0);
+        /// Whether the queues are served in the order of arrival, with `time_shift` in favour of low latency,
+        /// instead of by shares (RFC 9332 section 4.2.2).
+        time_shifted: bool = false, false => true;
+        /// How much later a low-latency packet may come than a classic one and still go first.
+        time_shift: Duration = Duration::from_millis(50), Duration::ZERO => Duration::from_secs(10);
+        /// Most packets stored, beside the room of the link.
+        packets: u32 = 10_000, 1 => 1_000_000;
+    }
+}
+
+struct Slot<T> {
+    packet: Packet,
+    marked: bool,
+    item: T,
+}
+
+/// One of the two FIFOs.
+struct Lane<T> {
+    fifo: VecDeque<Slot<T>>,
+    backlog: Bytes,
+    last_delay: Duration,
+}
+
+impl<T> Lane<T> {
+    fn new(room: usize) -> Lane<T> {
+        Lane { fifo: VecDeque::with_capacity(room), backlog: Bytes::ZERO, last_delay: Duration::ZERO }
+    }
+
+    fn head_delay(&self, now: Time) -> Option<Duration> {
+        self.fifo.front().map(|slot| now.since(slot.packet.arrived))
+    }
+
+    fn view(&self, rate: Rate) -> View {
+        View { backlog: self.backlog, packets: self.fifo.len() as u32, delay: self.last_delay, rate }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    Low,
+    Classic,
+}
+
+/// Which queue sends next.
+#[derive(Clone, Copy, Debug)]
+enum Scheduler {
+    /// Low latency, until the classic queue has saved up for a packet out of its share: bytes, times 2^16.
+    Shares { classic: i64, credit: i64 },
+    /// By arrival, with this much in favour of low latency.
+    TimeShifted(Duration),
+}
+
+const WHOLE: i64 = 1 << 16;
+
+impl Scheduler {
+    fn of(params: &Params) -> Scheduler {
+        if params.time_shifted {
+            return Scheduler::TimeShifted(params.time_shift);
+        }
+        Scheduler::Shares { classic: (params.classic_share.0 * WHOLE as f64) as i64, credit: 0 }
+    }
+
+    /// Which of two queues with these heads.
+    fn choose(&self, low: &Packet, classic: &Packet) -> Which {
+        let low_first = match self {
+            Scheduler::Shares { classic: share, credit } => {
+                *credit < (WHOLE - share) * classic.len.get() as i64
+            }
+            Scheduler::TimeShifted(shift) => low.arrived <= classic.arrived + *shift,
+        };
+        if low_first { Which::Low } else { Which::Classic }
+    }
+
+    /// A packet was sent; `contended` if the other queue had one as well.
+    fn sent(&mut self, which: Which, len: Bytes, contended: bool) {
+        let Scheduler::Shares { classic, credit } = self else { return };
+        let len = len.get() as i64;
+        match which {
+            _ if !contended => *credit = 0,
+            Which::Low => *credit += *classic * len,
+            Which::Classic => *credit -= (WHOLE - *classic) * len,
+        }
+    }
+}
+
+/// See the [module documentation](self).
+pub struct DualPi2<T, G = ()> {
+    aqm: Coupled,
+    guide: G,
+    low: Lane<T>,
+    classic: Lane<T>,
+    scheduler: Scheduler,
+    limits: Limits,
+    rate: Rate,
+    latest: Time,
+    sequence: u64,
+    counters: Counters,
+}
+
+impl<T> DualPi2<T> {
+    /// An empty queue.
+    pub fn new(params: &Params, setup: &Setup, start: Time) -> Self {
+        Self::guided(params, Coupled::new(params, start), (), setup)
+    }
+}
+
+impl<T, G: Guide<Coupled>> DualPi2<T, G> {
+    /// The same with a guide, which sees the signals on classic packets: only they tell of a set point.
+    pub fn guided(params: &Params, aqm: Coupled, guide: G, setup: &Setup) -> Self {
+        let packets = setup.limits.packets.min(params.packets);
+        let room = if setup.grows { 0 } else { packets as usize };
+        DualPi2 {
+            aqm,
+            guide,
+            low: Lane::new(room),
+            classic: Lane::new(room),
+            scheduler: Scheduler::of(params),
+            limits: Limits { packets, ..setup.limits },
+            rate: setup.rate,
+            latest: Time::ZERO,
+            sequence: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Its algorithm.
+    pub fn aqm(&self) -> &Coupled {
+        &self.aqm
+    }
+
+    fn lane(&mut self, which: Which) -> &mut Lane<T> {
+        match which {
+            Which::Low => &mut self.low,
+            Which::Classic => &mut self.classic,
+        }
+    }
+
+    /// Both queues together; the delay is that of the classic one, or of the other while it is empty.
+    fn whole(&self, now: Time) -> View {
+        let delay = self.classic.head_delay(now).or(self.low.head_delay(now)).unwrap_or(Duration::ZERO);
+        let packets = (self.low.fifo.len() + self.classic.fifo.len()) as u32;
+        View { backlog: self.low.backlog + self.classic.backlog, packets, delay, rate: self.rate }
+    }
+
+    fn wake(&mut self, now: Time) {
+        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = Moment { now, queue: self.whole(now), dice: 0 };
+            self.guide.on_wakeup(&mut self.aqm, &m);
+        }
+    }
+
+    fn fits(&self, whole: &View, len: Bytes) -> bool {
+        whole.packets < self.limits.packets && whole.backlog + len <= self.limits.bytes
+    }
+
+    fn store(&mut self, which: Which, packet: Packet, marked: bool, item: T) {
+        assert!(!marked || packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+        self.counters.enqueued += 1;
+        self.counters.marked += u64::from(marked);
+        self.latest = packet.arrived;
+        let lane = self.lane(which);
+        lane.backlog += packet.len;
+        lane.fifo.push_back(Slot { packet, marked, item });
+    }
+
+    /// Which queue is next, and whether both want to be.
+    fn choose(&self) -> Option<(Which, bool)> {
+        match (self.low.fifo.front(), self.classic.fifo.front()) {
+            (None, None) => None,
+            (Some(_), None) => Some((Which::Low, false)),
+            (None, Some(_)) => Some((Which::Classic, false)),
+            (Some(low), Some(classic)) => Some((self.scheduler.choose(&low.packet, &classic.packet), true)),
+        }
+    }
+
+    /// What becomes of a packet that was taken out.
+    fn ask(&mut self, now: Time, which: Which, packet: &Packet) -> Verdict {
+        let rate = self.rate;
+        let lane = self.lane(which);
+        let m = Moment { now, queue: lane.view(rate), dice: 0 };
+        lane.last_delay = now.since(packet.arrived);
+        match which {
+            Which::Low => self.aqm.on_dequeue(&m, packet),
+            Which::Classic => {
+                let whole = View { delay: self.classic.last_delay, ..self.whole(now) };
+                self.guide.on_dequeue(&mut self.aqm, &whole, &m, packet)
+            }
+        }
+    }
+
+    fn note_if_empty(&mut self, now: Time) {
+        for lane in [&mut self.low, &mut self.classic] {
+            if lane.fifo.is_empty() {
+                lane.last_delay = Duration::ZERO;
+            }
+        }
+        if self.packets_stored() == 0 {
+            self.guide.on_empty(&mut self.aqm, true, now);
+        }
+    }
+
+    fn packets_stored(&self) -> u32 {
+        (self.low.fifo.len() + self.classic.fifo.len()) as u32
+    }
+}
+
+impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
+    fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
+        self.wake(now);
+        let Arrival { len, flow, ecn, .. } = arrival;
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
+        self.sequence += 1;
+        self.counters.arrived += 1;
+        self.counters.arrived_bytes += len.get();
+        let which = if is_low_latency(ecn) { Which::Low } else { Which::Classic };
+        let (whole, rate) = (self.whole(now), self.rate);
+        let m = Moment { now, queue: self.lane(which).view(rate), dice: 0 };
+        if !self.fits(&whole, len) {
+            self.counters.overflowed += 1;
+            self.guide.on_overflow(&mut self.aqm, &m, &packet);
+            out.discarded(&packet, item, Cause::Overflow);
+        } else {
+            match self.guide.on_enqueue(&mut self.aqm, &whole, &m, &packet) {
+                Verdict::Forward => self.store(which, packet, false, item),
+                Verdict::Mark(_) => self.store(which, packet, true, item),
+                Verdict::Drop(cause) => {
+                    self.counters.dropped_in += 1;
+                    out.discarded(&packet, item, cause);
+                }
+            }
+        }
+        debug_assert!(self.counters.is_conserved(self.packets_stored()));
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
+        self.wake(now);
+        let mut drops = 0;
+        let departure = loop {
+            let Some((which, contended)) = self.choose() else { break None };
+            let lane = self.lane(which);
+            let Slot { packet, marked, item } = lane.fifo.pop_front().expect("its head was just looked at");
+            lane.backlog -= packet.len;
+            let verdict =
+                if drops < DROPS_PER_DEQUEUE_MAX { self.ask(now, which, &packet) } else { Verdict::Forward };
+            if let Verdict::Drop(cause) = verdict {
+                drops += 1;
+                self.counters.dropped_out += 1;
+                out.discarded(&packet, item, cause);
+                continue;
+            }
+            let marks = verdict != Verdict::Forward;
+            assert!(
+                !marks || packet.ecn != Ecn::NotEct,
+                "an algorithm marked a packet that is not ECN-capable"
+            );
+            self.scheduler.sent(which, packet.len, contended);
+            self.counters.marked += u64::from(marks && !marked);
+            self.counters.dequeued += 1;
+            self.counters.dequeued_bytes += packet.len.get();
+            let sojourn = now.since(packet.arrived);
+            break Some(Departure { packet, item, marked: marked || marks, sojourn });
+        };
+        if departure.is_some() || drops > 0 {
+            self.note_if_empty(now);
+        }
+        debug_assert!(self.counters.is_conserved(self.packets_stored()));
+        departure
+    }
+
+    /// That of the packet stored last: none leaves before it, as all that could have left by then did.
+    fn head_arrived(&self) -> Option<Time> {
+        (self.packets_stored() > 0).then_some(self.latest)
+    }
+
+    fn backlog(&self) -> Bytes {
+        self.low.backlog + self.classic.backlog
+    }
+
+    fn packets(&self) -> u32 {
+        self.packets_stored()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+    }
+}
+
+impl<T, G: Guide<Coupled>> Managed<T> for DualPi2<T, G> {
+    type Guide = G;
+
+    fn guide(&self) -> &G {
+        &self.guide
+    }
+
+    fn guide_mut(&mut self) -> &mut G {
+        &mut self.guide
+    }
+
+    fn setpoint(&mut self) -> Option<Duration> {
+        self.aqm.setpoint().map(|s| s.get())
+    }
+
+    fn head(&self) -> Option<&T> {
+        self.low.fifo.front().or(self.classic.fifo.front()).map(|slot| &slot.item)
+    }
+
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        self.aqm.gauges(plot);
+        self.guide.gauges(plot);
+        plot("low_latency_bytes", self.low.backlog.get() as f64);
+        plot("classic_bytes", self.classic.backlog.get() as f64);
+    }
+}
+
+/// DualPI2 in the list of disciplines.
+pub struct Dual;
+
+impl Entry for Dual {
+    const NAME: &'static str = "dualpi2";
+    const SUMMARY: &'static str = "Two queues, for L4S and for classic traffic, whose signals are coupled so that both kinds share fairly.";
+    const SOURCE: &'static str = "RFC 9332";
+    type Params = Params;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.of_its_own::<Self>()
+    }
+}
+
+impl OfItsOwn for Dual {
+    const SETPOINT: &'static str = "target";
+    type Aqm = Coupled;
+    type Queue<G, T>
+        = DualPi2<T, G>
+    where
+        G: Guide<Coupled> + Send + 'static,
+        T: Copy + Send + 'static;
+
+    fn aqm(params: &Params, start: Time) -> Coupled {
+        Coupled::new(params, start)
+    }
+
+    fn build<G, T>(params: &Params, aqm: Coupled, guide: G, setup: &Setup) -> Self::Queue<G, T>
+    where
+        G: Guide<Coupled> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        DualPi2::guided(params, aqm, guide, setup)
+    }
+}

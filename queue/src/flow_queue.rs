@@ -1,0 +1,538 @@
+//! A FIFO and an algorithm for each flow, served in turn (FlowQueue, RFC 8290).
+//!
+//! A hash chooses the FIFO of a packet. FIFOs send a quantum each round, and those of flows that have sent
+//! little go first. RFC 8290 manages them with CoDel; here any algorithm of the list can do it, one instance
+//! for each FIFO. When there is no room, the flow with the longest backlog pays.
+//!
+//! The algorithm of a flow sees its flow: backlog and packets of its FIFO, and the share of the link's rate
+//! that it gets while so many flows are served. A guide sees the queue as a whole.
+
+mod buckets;
+mod pool;
+mod rounds;
+
+use crate::disciplines::{Entry, Managed, OverAny, Setup};
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox};
+use buckets::Buckets;
+use pool::{Chain, Pool, Slot};
+use rand_core::RngCore;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{self, SeedableRng};
+use rounds::{Rounds, Turn};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Verdict, View};
+use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
+
+/// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
+/// but not more than this (RFC 8290 section 4.1). Finding it takes a look at every FIFO, once in a batch.
+pub const SHED_BATCH_MAX: u32 = 64;
+
+weir_aqm::params! {
+    /// Parameters of FlowQueue.
+    pub struct Params {
+        /// Number of FIFOs; flows beyond share one with another (RFC 8290 section 5.2.5).
+        flows: u32 = 1024, 1 => 65_536;
+        /// Bytes that a flow sends in one round, about one packet of the largest size (RFC 8290 section 5.2.4).
+        quantum: Bytes = Bytes::new(1538), Bytes::new(64) => Bytes::new(1_000_000);
+        /// Most packets stored, beside the room of the link (RFC 8290 section 5.2.3).
+        packets: u32 = 10_240, 1 => 1_000_000;
+        /// Most bytes stored, beside the room of the link.
+        memory: Bytes = Bytes::new(32_000_000), Bytes::new(1500) => Bytes::new(4_000_000_000);
+        /// Places that a flow may choose from. With 1 its hash says the FIFO; with 8, as in CAKE, flows rarely
+        /// share one.
+        ways: u32 = 1, 1 => 32;
+        /// Whether senders, by their address, get equal shares whatever the number of their flows. With
+        /// `fair_receivers` as well, pairs of addresses do.
+        fair_senders: bool = false, false => true;
+        /// Whether receivers, by their address, get equal shares whatever the number of their flows.
+        fair_receivers: bool = false, false => true;
+    }
+}
+
+struct Flow<A> {
+    aqm: A,
+    fifo: Chain,
+    /// Whose flow it is, while it is not idle.
+    host: u32,
+    last_delay: Duration,
+}
+
+/// The hosts in turn; without host fairness all flows are those of host 0.
+struct HostRounds {
+    fair: Option<HostKey>,
+    buckets: Buckets,
+    /// What waits of a host are its flows that are not idle.
+    turns: Box<[Turn]>,
+    rounds: Rounds,
+    /// The flows of each.
+    flows: Box<[Rounds]>,
+}
+
+/// What tells hosts apart.
+#[derive(Clone, Copy)]
+enum HostKey {
+    Sender,
+    Receiver,
+    Pair,
+}
+
+impl HostKey {
+    fn of(params: &Params) -> Option<HostKey> {
+        match (params.fair_senders, params.fair_receivers) {
+            (false, false) => None,
+            (true, false) => Some(HostKey::Sender),
+            (false, true) => Some(HostKey::Receiver),
+            (true, true) => Some(HostKey::Pair),
+        }
+    }
+
+    fn hash(self, hosts: &Hosts) -> u32 {
+        match self {
+            HostKey::Sender => hosts.sender,
+            HostKey::Receiver => hosts.receiver,
+            HostKey::Pair => hosts.sender.wrapping_mul(0x9e37_79b1) ^ hosts.receiver,
+        }
+    }
+}
+
+/// The queue as a whole.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    backlog: Bytes,
+    packets: u32,
+    rate: Rate,
+    nanos_per_byte: f64,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, len: Bytes) {
+        self.backlog += len;
+        self.packets += 1;
+    }
+
+    #[inline]
+    fn remove(&mut self, len: Bytes) {
+        self.backlog -= len;
+        self.packets -= 1;
+    }
+
+    /// Its delay is the time that everything takes at the link's rate.
+    #[inline]
+    fn view(&self) -> View {
+        let delay = Duration::from_nanos((self.backlog.get() as f64 * self.nanos_per_byte) as u64);
+        View { backlog: self.backlog, packets: self.packets, delay, rate: self.rate }
+    }
+}
+
+/// See the [module documentation](self).
+pub struct FlowQueue<A, T, G = ()> {
+    flows: Box<[Flow<A>]>,
+    turns: Box<[Turn]>,
+    /// Bytes of each flow, close together for the search of the longest.
+    backlogs: Box<[u64]>,
+    buckets: Buckets,
+    hosts: HostRounds,
+    pool: Pool<T>,
+    guide: G,
+    limits: Limits,
+    quantum: i64,
+    sum: Sum,
+    /// Flows that are not idle.
+    active: u32,
+    /// What each flow that is not idle gets of the rate.
+    share: Rate,
+    /// When the packet arrived that was stored last.
+    latest: Time,
+    /// The flow that was served last, for gauges.
+    served: usize,
+    sequence: u64,
+    dice: SplitMix64,
+    counters: Counters,
+}
+
+impl<A: Aqm + Clone, T: Copy> FlowQueue<A, T> {
+    /// An empty queue, with a copy of `aqm` for each flow.
+    pub fn new(params: &Params, aqm: A, setup: &Setup) -> Self {
+        Self::guided(params, aqm, (), setup)
+    }
+}
+
+impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
+    /// The same with a guide.
+    pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
+        let buckets = Buckets::new(params.flows, params.ways, setup.seed);
+        let count = buckets.len();
+        let fair = HostKey::of(params);
+        let host_places = if fair.is_some() { params.flows } else { 1 };
+        let host_ways = if fair.is_some() { params.ways } else { 1 };
+        let host_buckets = Buckets::new(host_places, host_ways, setup.seed ^ 1);
+        let host_count = host_buckets.len();
+        let flow = Flow { aqm, fifo: Chain::default(), host: 0, last_delay: Duration::ZERO };
+        let flow = |_| Flow { aqm: flow.aqm.clone(), ..flow };
+        let limits = Limits {
+            bytes: setup.limits.bytes.min(params.memory),
+            packets: setup.limits.packets.min(params.packets),
+        };
+        // A packet is stored before others make room for it.
+        let room = if setup.grows { 0 } else { limits.packets as usize + 1 };
+        let mut queue = FlowQueue {
+            flows: (0..count).map(flow).collect(),
+            turns: vec![Turn::IDLE; count].into(),
+            backlogs: vec![0; count].into(),
+            buckets,
+            hosts: HostRounds {
+                fair,
+                buckets: host_buckets,
+                turns: vec![Turn::IDLE; host_count].into(),
+                rounds: Rounds::default(),
+                flows: vec![Rounds::default(); host_count].into(),
+            },
+            pool: Pool::with_capacity(room),
+            guide,
+            limits,
+            quantum: params.quantum.get() as i64,
+            sum: Sum::default(),
+            active: 0,
+            share: Rate::ZERO,
+            latest: Time::ZERO,
+            served: 0,
+            sequence: 0,
+            dice: SplitMix64::seed_from_u64(setup.seed),
+            counters: Counters::default(),
+        };
+        queue.set_rate(setup.rate);
+        queue
+    }
+
+    /// How often a packet of one flow came to the FIFO of another.
+    pub fn collisions(&self) -> u64 {
+        self.buckets.collisions()
+    }
+
+    /// Flows that are served now.
+    pub fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// The moment as the algorithm of a flow sees it.
+    #[inline]
+    fn moment(&mut self, now: Time, flow: usize) -> Moment {
+        let queue = View {
+            backlog: Bytes::new(self.backlogs[flow]),
+            packets: self.turns[flow].waiting,
+            delay: self.flows[flow].last_delay,
+            rate: self.share,
+        };
+        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+    }
+
+    /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one comes.
+    #[inline]
+    fn wake(&mut self, now: Time, flow: usize) {
+        if self.flows[flow].aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now, flow);
+            self.guide.on_wakeup(&mut self.flows[flow].aqm, &m);
+        }
+    }
+
+    #[inline]
+    fn flow_of(&mut self, hash: u32) -> usize {
+        let turns = &self.turns;
+        self.buckets.place(hash, |i| turns[i].is_idle())
+    }
+
+    /// Gives a flow that was idle its place among the flows of its host.
+    fn join(&mut self, flow: usize, who: &Hosts) {
+        let hosts = &mut self.hosts;
+        let mut host = 0;
+        if let Some(key) = hosts.fair {
+            let turns = &hosts.turns;
+            host = hosts.buckets.place(key.hash(who), |i| turns[i].is_idle());
+            if hosts.turns[host].is_idle() {
+                hosts.rounds.join(&mut hosts.turns, host, self.quantum);
+            }
+            hosts.turns[host].waiting += 1;
+            self.flows[flow].host = host as u32;
+        }
+        hosts.flows[host].join(&mut self.turns, flow, self.quantum);
+        self.active += 1;
+        self.share = divided(self.sum.rate, self.active);
+    }
+
+    /// Makes room: takes half of the longest backlog from its head, where drops are noticed first.
+    #[cold]
+    fn shed(&mut self, now: Time, out: &mut impl Outbox<T>) {
+        let flow = longest(&self.backlogs);
+        let enough = self.backlogs[flow] / 2;
+        let mut gone = 0;
+        for _ in 0..SHED_BATCH_MAX {
+            let Some(&Slot { packet, item, .. }) = self.pool.pop(&mut self.flows[flow].fifo) else { break };
+            self.sum.remove(packet.len);
+            self.turns[flow].waiting -= 1;
+            self.backlogs[flow] -= packet.len.get();
+            self.counters.shed += 1;
+            let m = self.moment(now, flow);
+            self.guide.on_shed(&mut self.flows[flow].aqm, &m, &packet);
+            out.discarded(&packet, item, Cause::Overflow);
+            gone += packet.len.get();
+            if gone >= enough {
+                break;
+            }
+        }
+        if self.turns[flow].waiting == 0 {
+            let state = &mut self.flows[flow];
+            state.last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut state.aqm, self.sum.packets == 0, now);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.sum.packets > self.limits.packets || self.sum.backlog > self.limits.bytes
+    }
+
+    /// The flow whose turn it is; it has a packet.
+    #[inline]
+    fn choose(&mut self) -> Option<usize> {
+        let hosts = &mut self.hosts;
+        loop {
+            let host = match hosts.fair {
+                Some(_) => hosts.rounds.choose(&mut hosts.turns, self.quantum, &mut 0)?,
+                None => 0,
+            };
+            let mut left = 0;
+            let flow = hosts.flows[host].choose(&mut self.turns, self.quantum, &mut left);
+            if left > 0 {
+                if hosts.fair.is_some() {
+                    hosts.turns[host].waiting -= left;
+                }
+                self.active -= left;
+                self.share = divided(self.sum.rate, self.active);
+            }
+            // The flows of a fair host may all have left it; then it leaves as well.
+            if flow.is_some() || hosts.fair.is_none() {
+                return flow;
+            }
+        }
+    }
+
+    /// The next packet of a flow; `None` when its algorithm lets none go.
+    ///
+    /// Everything of the flow is looked up once: this is where most of the time of a packet goes.
+    #[inline]
+    fn take(
+        &mut self,
+        now: Time,
+        flow: usize,
+        drops: &mut u32,
+        out: &mut impl Outbox<T>,
+    ) -> Option<Departure<T>> {
+        self.wake(now, flow);
+        let (state, turn, bytes) = (&mut self.flows[flow], &mut self.turns[flow], &mut self.backlogs[flow]);
+        let departure = loop {
+            let Some(slot) = self.pool.pop(&mut state.fifo) else { break None };
+            let (packet, sojourn) = (&slot.packet, now.since(slot.packet.arrived));
+            self.sum.remove(packet.len);
+            turn.waiting -= 1;
+            *bytes -= packet.len.get();
+            let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
+            let queue = View { backlog, packets, delay, rate: self.share };
+            let m = Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } };
+            state.last_delay = sojourn;
+            let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
+                self.guide.on_dequeue(&mut state.aqm, &self.sum.view(), &m, packet)
+            } else {
+                Verdict::Forward
+            };
+            if let Verdict::Drop(cause) = verdict {
+                *drops += 1;
+                self.counters.dropped_out += 1;
+                out.discarded(packet, slot.item, cause);
+                continue;
+            }
+            let marks = verdict != Verdict::Forward;
+            if marks {
+                assert_capable(packet);
+                self.counters.marked += u64::from(!slot.marked);
+            }
+            turn.charge(packet.len);
+            self.counters.dequeued += 1;
+            self.counters.dequeued_bytes += packet.len.get();
+            let marked = slot.marked || marks;
+            break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
+        };
+        if turn.waiting == 0 {
+            state.last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut state.aqm, self.sum.packets == 0, now);
+        }
+        departure
+    }
+}
+
+fn assert_capable(packet: &Packet) {
+    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+}
+
+/// What each of the flows that are not idle gets of a rate.
+fn divided(rate: Rate, active: u32) -> Rate {
+    Rate::from_bps(rate.as_bps() / u64::from(active.max(1)))
+}
+
+/// The first of the largest.
+fn longest(backlogs: &[u64]) -> usize {
+    let most = backlogs.iter().copied().max().unwrap_or(0);
+    backlogs.iter().position(|b| *b == most).unwrap_or(0)
+}
+
+impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> {
+    fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
+        let Arrival { len, flow: hash, hosts, ecn } = arrival;
+        let flow = self.flow_of(hash);
+        self.wake(now, flow);
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow: hash, ecn };
+        self.sequence += 1;
+        self.counters.arrived += 1;
+        self.counters.arrived_bytes += len.get();
+        let m = self.moment(now, flow);
+        let state = &mut self.flows[flow];
+        if len > self.limits.bytes || self.limits.packets == 0 {
+            self.counters.overflowed += 1;
+            self.guide.on_overflow(&mut state.aqm, &m, &packet);
+            return out.discarded(&packet, item, Cause::Overflow);
+        }
+        let marked = match self.guide.on_enqueue(&mut state.aqm, &self.sum.view(), &m, &packet) {
+            Verdict::Forward => false,
+            Verdict::Mark(_) => {
+                assert_capable(&packet);
+                self.counters.marked += 1;
+                true
+            }
+            Verdict::Drop(cause) => {
+                match cause {
+                    Cause::Overflow => self.counters.overflowed += 1,
+                    _ => self.counters.dropped_in += 1,
+                }
+                return out.discarded(&packet, item, cause);
+            }
+        };
+        self.pool.push(&mut state.fifo, packet, marked, item);
+        self.counters.enqueued += 1;
+        self.sum.add(len);
+        self.latest = now;
+        self.backlogs[flow] += len.get();
+        let turn = &mut self.turns[flow];
+        turn.waiting += 1;
+        if turn.is_idle() {
+            self.join(flow, &hosts);
+        }
+        while self.is_over() {
+            self.shed(now, out);
+        }
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
+        let mut drops = 0;
+        let departure = loop {
+            let Some(flow) = self.choose() else { break None };
+            if let Some(departure) = self.take(now, flow, &mut drops, out) {
+                self.served = flow;
+                if self.hosts.fair.is_some() {
+                    let host = self.flows[flow].host as usize;
+                    self.hosts.turns[host].charge(departure.packet.len);
+                }
+                break Some(departure);
+            }
+        };
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
+        departure
+    }
+
+    /// That of the packet stored last: none leaves before it, as all that could have left by then did.
+    fn head_arrived(&self) -> Option<Time> {
+        (self.sum.packets > 0).then_some(self.latest)
+    }
+
+    fn backlog(&self) -> Bytes {
+        self.sum.backlog
+    }
+
+    fn packets(&self) -> u32 {
+        self.sum.packets
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.sum.rate = rate;
+        self.share = divided(rate, self.active);
+        let bytes_per_second = rate.as_bps() as f64 / 8.0;
+        self.sum.nanos_per_byte =
+            if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
+    }
+}
+
+impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for FlowQueue<A, T, G> {
+    type Guide = G;
+
+    fn guide(&self) -> &G {
+        &self.guide
+    }
+
+    fn guide_mut(&mut self) -> &mut G {
+        &mut self.guide
+    }
+
+    fn setpoint(&mut self) -> Option<Duration> {
+        self.flows[self.served].aqm.setpoint().map(|s| s.get())
+    }
+
+    fn head(&self) -> Option<&T> {
+        let host = if self.hosts.fair.is_some() { self.hosts.rounds.first()? } else { 0 };
+        let flow = self.hosts.flows[host].first()?;
+        self.pool.head(&self.flows[flow].fifo).map(|slot| &slot.item)
+    }
+
+    /// Those of the flow that was served last, and of the queue.
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        self.flows[self.served].aqm.gauges(plot);
+        self.guide.gauges(plot);
+        plot("flows", f64::from(self.active));
+        plot("collisions", self.collisions() as f64);
+    }
+}
+
+/// FlowQueue in the list of disciplines.
+pub struct Flows;
+
+impl Entry for Flows {
+    const NAME: &'static str = "flow";
+    const SUMMARY: &'static str =
+        "A FIFO and an instance of the algorithm for each flow, served in turn, new flows first.";
+    const SOURCE: &'static str = "RFC 8290";
+    type Params = Params;
+
+    fn accept<V: crate::disciplines::Visitor>(visitor: V) -> V::Output {
+        visitor.over_any::<Self>()
+    }
+}
+
+impl OverAny for Flows {
+    const FIFOS: crate::disciplines::Fifos = crate::disciplines::Fifos::Many;
+    type Queue<A, G, T>
+        = FlowQueue<A, T, G>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static;
+
+    fn build<A, G, T>(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self::Queue<A, G, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        FlowQueue::guided(params, aqm, guide, setup)
+    }
+}

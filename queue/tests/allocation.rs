@@ -1,0 +1,84 @@
+//! Queues whose memory is given when they are made allocate nothing for packets.
+
+mod common;
+
+use common::{MTU, from_host, setup};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use weir_aqm::algorithms::codel;
+use weir_aqm::{Algorithm, Ecn, Packet, Params, Value};
+use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Visitor};
+use weir_units::{Duration, Time};
+
+struct Counting;
+
+thread_local! {
+    /// Of this thread: the test's harness allocates when it likes.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn calls() -> u64 {
+    CALLS.with(Cell::get)
+}
+
+// SAFETY: everything is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Overload from many flows, until packets are discarded for lack of room as well.
+struct Overload;
+
+impl Overload {
+    fn run(&self, mut queue: impl Managed<u32>) -> u64 {
+        let (mut now, mut lost) = (Time::ZERO, 0u64);
+        let before = calls();
+        for n in 0..50_000u32 {
+            let ecn = if n % 5 == 0 { Ecn::Ect1 } else { Ecn::NotEct };
+            let arrival = Arrival { ecn, ..from_host(n % 7, n.wrapping_mul(0x9e37) % 900, MTU) };
+            queue.enqueue(now, arrival, n, &mut |_: &Packet, _, _| lost += 1);
+            if n % 3 == 0 {
+                let _ = queue.dequeue(now, &mut |_: &Packet, _, _| lost += 1);
+            }
+            now += Duration::from_micros(40);
+        }
+        let calls = calls() - before;
+        assert!(lost > 1000 && queue.counters().overflows() > 0, "{lost}");
+        calls
+    }
+}
+
+impl Visitor for Overload {
+    type Output = u64;
+
+    fn over_any<D: OverAny>(self) -> u64 {
+        let mut params = D::Params::default();
+        // Disciplines without this parameter have no hosts.
+        let _ = params.set("fair_senders", Value::Flag(true));
+        let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
+        self.run(D::build(&params, codel, (), &setup(500)))
+    }
+
+    fn of_its_own<D: OfItsOwn>(self) -> u64 {
+        let params = D::Params::default();
+        self.run(D::build(&params, D::aqm(&params, Time::ZERO), (), &setup(500)))
+    }
+}
+
+#[test]
+fn no_discipline_allocates_for_packets() {
+    for name in weir_queue::names() {
+        assert_eq!(weir_queue::visit(name, Overload), Some(0), "{name}");
+    }
+}

@@ -1,0 +1,244 @@
+//! The table that says how packets wait: the discipline and its parameters.
+
+use crate::document::Node;
+use crate::errors::{Problems, Wrong, quoted};
+use crate::near::nearest;
+use crate::schema::{
+    Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc, markdown_rows,
+    or,
+};
+use crate::settings::{AqmConfig, Settings, check_with, params_from, print_settings, read_settings, row};
+use weir_aqm::{ParamError, ParamInfo, Params, Problem, Value};
+use weir_queue::{Entry, OfItsOwn, OverAny, Visitor};
+
+/// What is meant when nothing is said.
+const USUAL: &str = "single";
+
+/// A queue discipline with its parameters.
+///
+/// Equal are two that do the same, whether a value was written or is a default.
+#[derive(Clone, Debug)]
+pub struct QueueConfig {
+    /// The name in the list of disciplines.
+    pub discipline: String,
+    /// Every parameter with its value, in the order of the declarations.
+    pub settings: Settings,
+    /// The parameters that were written; the others have their defaults.
+    pub given: Vec<&'static str>,
+}
+
+impl PartialEq for QueueConfig {
+    fn eq(&self, other: &QueueConfig) -> bool {
+        self.discipline == other.discipline && self.settings == other.settings
+    }
+}
+
+impl Default for QueueConfig {
+    fn default() -> QueueConfig {
+        QueueConfig::new(USUAL).expect("the list has a plain queue")
+    }
+}
+
+impl QueueConfig {
+    /// A discipline with its defaults; `None` if there is none of that name.
+    pub fn new(name: &str) -> Option<QueueConfig> {
+        let about = about(name)?;
+        let settings = about.info.iter().map(|i| (i.name, i.default)).collect();
+        Some(QueueConfig { discipline: name.to_string(), settings, given: Vec::new() })
+    }
+
+    /// Sets a parameter, or says why not and changes nothing.
+    pub fn set(&mut self, parameter: &str, value: Value) -> Result<(), ParamError> {
+        let unknown = ParamError { problem: Problem::Unknown };
+        let about = about(&self.discipline).ok_or(unknown)?;
+        (about.check)(parameter, value)?;
+        let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter).ok_or(unknown)?;
+        slot.1 = value;
+        if !self.given.contains(&slot.0) {
+            self.given.push(slot.0);
+        }
+        Ok(())
+    }
+
+    /// The parameters as the discipline takes them; `P` is `D::Params` of the discipline of this name.
+    pub fn params<P: Params>(&self) -> P {
+        params_from(&self.discipline, &self.settings)
+    }
+
+    /// Discipline and algorithm in a few words, such as `flow codel`; the algorithm alone under a plain queue.
+    pub fn label(&self, algorithm: &str) -> String {
+        match self.discipline.as_str() {
+            USUAL => algorithm.to_string(),
+            own if own == algorithm => own.to_string(),
+            over_any => format!("{over_any} {algorithm}"),
+        }
+    }
+
+    /// The algorithm, where the discipline brings it: it has the discipline's name and parameters.
+    pub(crate) fn own_aqm(&self) -> Option<AqmConfig> {
+        let about = about(&self.discipline).filter(|about| about.brings_algorithm)?;
+        debug_assert_eq!(about.info.len(), self.settings.len());
+        let (settings, given) = (self.settings.clone(), self.given.clone());
+        Some(AqmConfig { name: self.discipline.clone(), settings, given })
+    }
+}
+
+/// What must be known of a discipline to read its table.
+struct About {
+    info: &'static [ParamInfo],
+    summary: &'static str,
+    source: &'static str,
+    setpoint: Option<&'static str>,
+    brings_algorithm: bool,
+    check: fn(&str, Value) -> Result<(), ParamError>,
+}
+
+impl About {
+    fn of<D: Entry>(setpoint: Option<&'static str>, brings_algorithm: bool) -> About {
+        About {
+            info: D::Params::INFO,
+            summary: D::SUMMARY,
+            source: D::SOURCE,
+            setpoint,
+            brings_algorithm,
+            check: check_with::<D::Params>,
+        }
+    }
+}
+
+fn about(name: &str) -> Option<About> {
+    struct Ask;
+    impl Visitor for Ask {
+        type Output = About;
+        fn over_any<D: OverAny>(self) -> About {
+            About::of::<D>(None, false)
+        }
+        fn of_its_own<D: OfItsOwn>(self) -> About {
+            About::of::<D>(Some(D::SETPOINT), true)
+        }
+    }
+    weir_queue::visit(name, Ask)
+}
+
+const DISCIPLINE: Key = Key {
+    name: "discipline",
+    doc: "How packets wait and which goes next; its parameters are keys of the same table.",
+};
+
+fn name_rule() -> impl Rule<String> {
+    or(USUAL.to_string(), Range::Any)
+}
+
+impl Section for QueueConfig {
+    fn names() -> Vec<&'static str> {
+        vec![DISCIPLINE.name]
+    }
+
+    fn read_fields(here: &Here, p: &mut Problems) -> Option<Self> {
+        let name: String = name_rule().read(&DISCIPLINE, here, p)?;
+        let Some(about) = about(&name) else {
+            let names = weir_queue::names();
+            let hint = nearest(&name, names.iter().copied());
+            let hint = hint.map(|n| format!("did you mean \"{n}\"? The")).unwrap_or("the".into());
+            let problem = format!("there is no discipline {}", quoted(&name));
+            let wrong = Wrong::new(problem, format!("{hint} disciplines are {}", names.join(", ")));
+            p.add(&here.table.place_of(DISCIPLINE.name), &here.key(DISCIPLINE.name), wrong);
+            return None;
+        };
+        let (settings, given) = read_settings(about.info, &[DISCIPLINE.name], about.check, here, p)?;
+        Some(QueueConfig { discipline: name, settings, given })
+    }
+
+    fn read(here: &Here, p: &mut Problems) -> Option<Self> {
+        // Which keys are known depends on the name, so that reading the fields looks at all keys.
+        Self::read_fields(here, p)
+    }
+
+    fn print_values(&self, out: &mut Printer) {
+        let Some(about) = about(&self.discipline) else { return };
+        out.note(about.summary);
+        out.line(&format!("discipline = {}", self.discipline.literal()));
+        print_settings(about.info, &self.settings, &self.given, out);
+    }
+
+    fn describe(at: usize, tables: &mut Vec<TableDoc>) {
+        name_rule().describe(&DISCIPLINE, at, tables);
+        for name in weir_queue::names() {
+            let Some(about) = about(name) else { continue };
+            let source =
+                if about.source == "none" { String::new() } else { format!(" From {}.", about.source) };
+            let setpoint = about.setpoint.map(|s| format!(" Steering moves `{s}`.")).unwrap_or_default();
+            let own = if about.brings_algorithm {
+                " It brings its algorithm with it: there is no `aqm` table beside it."
+            } else {
+                ""
+            };
+            let rows: Vec<Row> = about.info.iter().map(row).collect();
+            tables[at].after.push_str(&format!(
+                "\n### `discipline = \"{name}\"`\n\n{}{source}{setpoint}{own}\n",
+                about.summary
+            ));
+            if !rows.is_empty() {
+                tables[at].after.push_str(&format!("\n{}", markdown_rows(&rows)));
+            }
+        }
+    }
+}
+
+/// The table of the algorithm, which must not be there where the discipline of the `queue` table beside it
+/// brings one.
+pub(crate) struct Algorithm;
+
+impl Algorithm {
+    /// The discipline that brings its algorithm, if it is one.
+    fn own<'a>(here: &Here<'a>) -> Option<&'a str> {
+        let Node::Table(queue) = &here.table.get("queue")?.item.node else { return None };
+        let Node::Text(name) = &queue.get(DISCIPLINE.name)?.item.node else { return None };
+        about(name)?.brings_algorithm.then_some(name)
+    }
+
+    /// The algorithm of the discipline; its parameters are read with the queue.
+    fn brought(key: &Key, here: &Here, p: &mut Problems) -> Option<AqmConfig> {
+        let name = Algorithm::own(here)?;
+        if here.table.has(key.name) {
+            let problem = format!("does not go with the discipline {name}, which brings its own algorithm");
+            here.wrong(p, key.name, problem, "remove this table, or choose another discipline");
+        }
+        AqmConfig::new(name)
+    }
+
+    fn is_listed(aqm: &AqmConfig) -> bool {
+        weir_aqm::names().contains(&aqm.name.as_str())
+    }
+}
+
+impl Rule<AqmConfig> for Algorithm {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<AqmConfig> {
+        Algorithm::brought(key, here, p).or_else(|| OneTable.read(key, here, p))
+    }
+    fn print_tables(&self, key: &Key, value: &AqmConfig, out: &mut Printer) {
+        if Algorithm::is_listed(value) {
+            OneTable.print_tables(key, value, out);
+        }
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        Rule::<AqmConfig>::describe(&OneTable, key, at, tables);
+    }
+}
+
+impl Rule<Option<AqmConfig>> for Algorithm {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Option<AqmConfig>> {
+        match Algorithm::brought(key, here, p) {
+            Some(aqm) => Some(Some(aqm)),
+            None => OptionalTable.read(key, here, p),
+        }
+    }
+    fn print_tables(&self, key: &Key, value: &Option<AqmConfig>, out: &mut Printer) {
+        if value.as_ref().is_none_or(Algorithm::is_listed) {
+            OptionalTable.print_tables(key, value, out);
+        }
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        Rule::<Option<AqmConfig>>::describe(&OptionalTable, key, at, tables);
+    }
+}
