@@ -143,7 +143,8 @@ fn steering(output: &Output) -> Done {
 fn congestion(name: &str, output: &Output) -> Done {
     let all = weir_tcp::congestion::describe();
     let Some(found) = all.iter().find(|c| c.0 == name).map(Congestion::from) else {
-        let known = [weir_aqm::names(), weir_queue::names(), weir_tcp::congestion::names()].concat().join(", ");
+        let known =
+            [weir_aqm::names(), weir_queue::names(), weir_tcp::congestion::names()].concat().join(", ");
         let problem = format!("there is nothing named `{name}`: name one of {known}, {POLICY}, {STEERING}");
         return Err(Failure::Input(problem));
     };
