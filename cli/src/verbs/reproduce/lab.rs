@@ -73,10 +73,14 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     }
     let margins = if arguments.quick { &Margins::QUICK } else { &Margins::FULL };
     let results = Results { runs: Runs { points: points.iter().collect() }, margins };
-    let claims = match arguments.figure {
+    let mut claims = match arguments.figure {
         FigureName::Five => results.claims_of_figure_5(),
         _ => results.claims_of_figure_8(),
     };
+    if interrupted().load(Ordering::Relaxed) {
+        claims.retain(super::sim::is_measured);
+        output.say("interrupted: claims whose runs were not made are left out");
+    }
     write(&results, &claims, arguments, &folder)?;
     print(&results, &claims, arguments, &folder, output);
     if interrupted().load(Ordering::Relaxed) {

@@ -33,13 +33,26 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     let folder = folder(arguments);
     prepare(&folder)?;
     let points = run(&plan, output)?;
-    let results = judge(points, arguments.quick);
+    let mut results = judge(points, arguments.quick);
+    if is_interrupted() {
+        results.claims.retain(is_measured);
+        results.beside.retain(|b| !b.ours.contains(MISSING));
+        output.say("interrupted: claims whose runs were not made are left out");
+    }
     write(&results, arguments, &folder)?;
     print(&results, arguments, &folder, output);
     if is_interrupted() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(if results.claims.iter().all(|c| c.held) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How the mean of no runs is shown.
+const MISSING: &str = "NaN";
+
+/// Whether there were runs for everything that the claim compares.
+pub fn is_measured(claim: &Claim) -> bool {
+    !claim.measured.contains(MISSING) && !claim.expected.contains(MISSING)
 }
 
 /// Makes all runs, the long ones first. Those that were interrupted or not begun are left out.
