@@ -2,6 +2,7 @@
 //!
 //! A paper is a module with its arguments and one line in [`Paper`]; what papers have in common is here.
 
+mod avq;
 mod publish;
 mod steering;
 mod work;
@@ -24,12 +25,14 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum Paper {
     Steering(steering::Arguments),
+    Avq(avq::Arguments),
 }
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     match arguments.paper {
         Paper::Steering(arguments) => steering::main(arguments, output),
+        Paper::Avq(arguments) => avq::main(&arguments, output),
     }
 }
 
