@@ -43,6 +43,10 @@ section! {
         window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000)));
         /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC 6582).
         recovery: Recovery = or(Recovery::Rack, Range::Any);
+        /// Segments of the smallest window after a congestion mark. With 1, as in RFC 3168, a sender that is marked at
+        /// a window of one waits for its retransmission timer, so that it can send less than a packet per round-trip
+        /// time. BBR has a smallest window of its own; Prague does not wait.
+        window_min: u32 = or(2, within(1, 2));
     }
 }
 
@@ -67,6 +71,7 @@ impl EndHost {
             ("ack_every", self.ack_every != usual.ack_every),
             ("window", self.window != usual.window),
             ("recovery", self.recovery != usual.recovery),
+            ("window_min", self.window_min != usual.window_min),
         ];
         keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }

@@ -130,6 +130,7 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
             Recovery::Rack => weir_tcp::Recovery::RackPrr,
             Recovery::NewReno => weir_tcp::Recovery::NewReno,
         },
+        window_min: host.window_min,
         ..SenderConfig::default()
     }
 }

@@ -1,5 +1,6 @@
 //! What can be chosen about the two ends of a flow.
 
+use crate::congestion::CWND_MIN;
 use weir_units::Duration;
 
 /// How the ends use the ECN field. Both ends of a flow need the same.
@@ -55,6 +56,9 @@ pub struct SenderConfig {
     pub burst: u32,
     /// How losses are found and repaired.
     pub recovery: Recovery,
+    /// Segments of the smallest window after a mark: 2 as in Linux, or 1 as in RFC 3168, whose sender then answers
+    /// further marks by waiting for its retransmission timer. 1 or 2. BBR has its own.
+    pub window_min: u32,
     /// Smallest retransmission timeout above the smoothed RTT.
     pub rto_min: Duration,
     /// Whether the window shrinks back to the initial one over an idle time (RFC 5681 section 4.1).
@@ -73,6 +77,7 @@ impl Default for SenderConfig {
             pacing: Pacing::Default,
             burst: 1,
             recovery: Recovery::RackPrr,
+            window_min: CWND_MIN,
             rto_min: Duration::from_millis(200),
             slow_start_after_idle: true,
             seed: 0,

@@ -150,7 +150,7 @@ pub trait CongestionControl {
     }
 }
 
-/// The smallest window after a reduction.
+/// The smallest window after a loss (RFC 5681 equation 4) and, unless chosen otherwise, after a mark.
 pub const CWND_MIN: u32 = 2;
 
 /// From lines `module => Type` this makes the modules, [`names`], [`Congestion`] and its dispatch.

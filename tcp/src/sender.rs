@@ -1,6 +1,7 @@
 //! The sender: what may leave when, and what is made of ACKs.
 
 mod ack;
+mod hold;
 mod info;
 mod newreno;
 mod recovery;
@@ -11,8 +12,8 @@ mod usage;
 pub use info::SenderInfo;
 
 use crate::config::{EcnMode, Pacing, Recovery, SenderConfig};
-use crate::congestion;
-use crate::congestion::{Cause, Congestion, Control, Env, Window};
+use crate::congestion::{CWND_MIN, Cause, Congestion, Control, Env, Window};
+use crate::nanos::OptionNanos;
 use crate::pacing::Pacer;
 use crate::prr::Prr;
 use crate::rate::RateSampler;
@@ -113,6 +114,8 @@ pub struct Sender {
     /// Of the reduction under way or the last one.
     episode: Option<Box<Episode>>,
     timer: Option<Timer>,
+    /// Until then no new segment leaves, since the network marked the only one of the window.
+    hold: OptionNanos,
     backoff: u8,
     pacer: Pacer,
     last_sent: Time,
@@ -137,9 +140,13 @@ impl Sender {
         let env = Env { now, hystart: config.hystart, paced, initial_window, mss, seed: config.seed };
         let control = Control::new(congestion, &env);
         let rates = control.wants_rate().then(|| Box::new(RateSampler::new(now)));
+        let mut window = Window::new(initial_window);
+        if !control.owns_window() {
+            window.least = config.window_min.clamp(1, CWND_MIN);
+        }
         Sender {
             board: Scoreboard::new(),
-            window: Window::new(initial_window),
+            window,
             control,
             state: State::Open,
             unsent: 0,
@@ -171,6 +178,7 @@ impl Sender {
             probe: None,
             episode: None,
             timer: None,
+            hold: OptionNanos::NONE,
             backoff: 0,
             pacer: Pacer::new(paced, now),
             last_sent: now,
@@ -206,7 +214,7 @@ impl Sender {
 
     /// What the congestion control makes of a reduction; applies to the window's threshold.
     fn reduce(&mut self, cause: Cause) {
-        let ssthresh = self.control.ssthresh(&self.window, cause).max(congestion::CWND_MIN);
+        let ssthresh = self.control.ssthresh(&self.window, cause).max(self.window.floor(cause));
         self.totals.reductions += 1;
         self.episode.get_or_insert_default().prr = Prr::new(self.window.cwnd, ssthresh);
         if !self.control.owns_window() {

@@ -27,8 +27,8 @@ fn config() -> impl Strategy<Value = (SenderConfig, EcnMode)> {
         Just(EcnMode::Accurate)
     ];
     let pacing = prop_oneof![Just(Pacing::Default), Just(Pacing::On), Just(Pacing::Off)];
-    (ecn, pacing, any::<bool>(), 1u32..20, 1u32..20, any::<bool>()).prop_map(
-        |(ecn, pacing, sack, iw, burst, hystart)| {
+    (ecn, pacing, any::<bool>(), 1u32..20, 1u32..20, any::<bool>(), 1u32..=2).prop_map(
+        |(ecn, pacing, sack, iw, burst, hystart, window_min)| {
             let recovery = if sack { Recovery::RackPrr } else { Recovery::NewReno };
             let config = SenderConfig {
                 ecn,
@@ -37,6 +37,7 @@ fn config() -> impl Strategy<Value = (SenderConfig, EcnMode)> {
                 initial_window: iw,
                 burst,
                 hystart,
+                window_min,
                 ..SenderConfig::default()
             };
             (config, ecn)

@@ -10,7 +10,7 @@
 
 use super::hystart::HyStart;
 use crate::nanos::OptionNanos;
-use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window};
+use super::{AckSample, Cause, CongestionControl, Env, Window};
 use weir_units::{Duration, Time};
 
 /// The factor after a loss, in 1/1024.
@@ -196,7 +196,7 @@ impl CongestionControl for Cubic {
         window.grow(acked, self.per);
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.epoch = None;
         // Fast convergence: a flow that did not get back to its last maximum makes room for others.
@@ -205,7 +205,7 @@ impl CongestionControl for Cubic {
         } else {
             Some(window.cwnd)
         };
-        ((cwnd * u64::from(BETA) / 1024) as u32).max(CWND_MIN)
+        ((cwnd * u64::from(BETA) / 1024) as u32).max(window.floor(cause))
     }
 
     /// A timeout forgets what was known about the path.
@@ -267,7 +267,10 @@ mod tests {
         // One that got back to it has not made room for anybody.
         assert_eq!(c.ssthresh(&Window::new(90), Cause::Loss), 63);
         assert_eq!(c.w_max, Some(90));
-        assert_eq!(c.ssthresh(&Window::new(2), Cause::Timeout), CWND_MIN);
+        let mut window = Window::new(2);
+        assert_eq!((c.ssthresh(&window, Cause::Mark), c.ssthresh(&window, Cause::Timeout)), (2, 2));
+        window.least = 1;
+        assert_eq!((c.ssthresh(&window, Cause::Mark), c.ssthresh(&window, Cause::Timeout)), (1, 2));
         c.on_timeout();
         assert_eq!(c.w_max, None);
     }

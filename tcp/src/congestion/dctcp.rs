@@ -2,7 +2,7 @@
 //!
 //! Integer arithmetic as in Linux: alpha in 1/1024, gain 1/16.
 
-use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window, reno};
+use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
 use crate::EcnMode;
 
 const ALPHA_MAX: u32 = 1024;
@@ -58,10 +58,10 @@ impl CongestionControl for Dctcp {
 
     fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
         if cause != Cause::Mark {
-            return reno::half(window);
+            return reno::half(window, cause);
         }
         let cut = (u64::from(window.cwnd) * u64::from(self.alpha)) >> 11;
-        (window.cwnd - cut as u32).max(CWND_MIN)
+        (window.cwnd - cut as u32).max(window.floor(cause))
     }
 }
 
@@ -98,6 +98,10 @@ mod tests {
         let mut d = Dctcp { alpha: 256, round_end: 0, delivered: 0, marked: 0 };
         assert_eq!(d.ssthresh(&Window::new(800), Cause::Mark), 700);
         assert_eq!(d.ssthresh(&Window::new(800), Cause::Loss), 400);
-        assert_eq!(d.ssthresh(&Window::new(2), Cause::Mark), CWND_MIN);
+        d.alpha = ALPHA_MAX;
+        let mut window = Window::new(2);
+        assert_eq!(d.ssthresh(&window, Cause::Mark), 2);
+        window.least = 1;
+        assert_eq!((d.ssthresh(&window, Cause::Mark), d.ssthresh(&window, Cause::Loss)), (1, 2));
     }
 }

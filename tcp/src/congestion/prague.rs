@@ -4,7 +4,7 @@
 //! window falls by alpha/2 once per round, at a loss by half. A flow with an RTT below 25 ms grows, after 500
 //! rounds, as slowly as one with 25 ms. Paced at the rate of the window, twice that in slow start.
 
-use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window, reno};
+use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
 use crate::EcnMode;
 use weir_units::{Duration, Time};
 
@@ -36,7 +36,7 @@ impl Prague {
     }
 
     fn set(&mut self, window: &mut Window, cwnd: f64) {
-        let cwnd = cwnd.clamp(f64::from(CWND_MIN), f64::from(u32::MAX / 2));
+        let cwnd = cwnd.clamp(f64::from(window.least), f64::from(u32::MAX / 2));
         window.cwnd = cwnd as u32;
         self.fraction = cwnd - f64::from(window.cwnd);
     }
@@ -123,10 +123,10 @@ impl CongestionControl for Prague {
     fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
         self.fraction = 0.0;
         if cause != Cause::Mark {
-            return reno::half(window);
+            return reno::half(window, cause);
         }
         let kept = f64::from(window.cwnd) * (1.0 - self.alpha / 2.0);
-        (kept as u32).max(CWND_MIN)
+        (kept as u32).max(window.floor(cause))
     }
 
     fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, _out: u32) -> Option<f64> {
@@ -205,6 +205,14 @@ mod tests {
         assert_eq!(marked(10, 0.5), (75, Some(75)));
         assert_eq!(marked(11, 1.0), (37, Some(37)));
         assert_eq!(prague.fraction, 0.5);
+        for least in [2, 1] {
+            let mut window = Window::new(2);
+            window.least = least;
+            prague.last_cut = None;
+            prague.fraction = 0.0;
+            prague.on_sample(&mut window, &AckSample { marked: 1, ..ack(20) });
+            assert_eq!(window.cwnd, least);
+        }
         assert_eq!(prague.ssthresh(&Window::new(100), Cause::Loss), 50);
     }
 }

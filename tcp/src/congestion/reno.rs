@@ -1,6 +1,6 @@
 //! Reno: additive increase, multiplicative decrease (RFC 5681).
 
-use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window};
+use super::{AckSample, Cause, CongestionControl, Env, Window};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ pub(super) fn grow(window: &mut Window, sample: &AckSample) {
 }
 
 /// Half of the window.
-pub(super) fn half(window: &Window) -> u32 {
-    (window.cwnd / 2).max(CWND_MIN)
+pub(super) fn half(window: &Window, cause: Cause) -> u32 {
+    (window.cwnd / 2).max(window.floor(cause))
 }
 
 impl CongestionControl for Reno {
@@ -41,8 +41,8 @@ impl CongestionControl for Reno {
         grow(window, sample);
     }
 
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
-        half(window)
+    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+        half(window, cause)
     }
 }
 
@@ -67,7 +67,16 @@ mod tests {
     }
 
     #[test]
-    fn half_is_left_but_never_less_than_two() {
-        assert_eq!((half(&Window::new(101)), half(&Window::new(3)), half(&Window::new(1))), (50, 2, 2));
+    fn half_is_left_but_never_less_than_the_floor() {
+        let halves = |least, cause| {
+            [101, 3, 1].map(|cwnd| {
+                let mut window = Window::new(cwnd);
+                window.least = least;
+                half(&window, cause)
+            })
+        };
+        assert_eq!(halves(2, Cause::Mark), [50, 2, 2]);
+        assert_eq!(halves(1, Cause::Mark), [50, 1, 1]);
+        assert_eq!(halves(1, Cause::Loss), [50, 2, 2]);
     }
 }

@@ -1,4 +1,6 @@
-//! The congestion window and how it grows.
+//! The congestion window, how it grows, and how far it may fall.
+
+use super::{CWND_MIN, Cause};
 
 /// The congestion window and what delimits slow start.
 #[derive(Clone, Debug)]
@@ -7,6 +9,8 @@ pub struct Window {
     pub cwnd: u32,
     /// Where slow start ends; `None` before the first reduction.
     pub ssthresh: Option<u32>,
+    /// The smallest window after a mark; at least 1.
+    pub least: u32,
     /// Segments acknowledged towards the next growth by one.
     count: u32,
 }
@@ -14,7 +18,20 @@ pub struct Window {
 impl Window {
     /// The window at the start of a flow.
     pub fn new(cwnd: u32) -> Window {
-        Window { cwnd: cwnd.max(1), ssthresh: None, count: 0 }
+        Window { cwnd: cwnd.max(1), ssthresh: None, least: CWND_MIN, count: 0 }
+    }
+
+    /// The smallest window after a reduction. What was lost is retransmitted, which a mark does not ask for: so only
+    /// after a mark one segment may be enough.
+    #[inline]
+    pub fn floor(&self, cause: Cause) -> u32 {
+        if cause == Cause::Mark { self.least } else { CWND_MIN }
+    }
+
+    /// Whether a mark cannot make it any smaller, since it is a single segment.
+    #[inline]
+    pub fn is_lowest(&self) -> bool {
+        self.cwnd.max(self.least) == 1
     }
 
     /// Whether the window is below the slow-start threshold.
@@ -66,6 +83,17 @@ mod tests {
         assert_eq!(w.slow_start(10), 5);
         assert_eq!(w.cwnd, 25);
         assert!(!w.in_slow_start());
+    }
+
+    #[test]
+    fn one_segment_is_the_floor_of_marks_alone_and_only_where_chosen() {
+        let floors = |w: &Window| [Cause::Mark, Cause::Loss, Cause::Timeout].map(|cause| w.floor(cause));
+        let mut w = Window::new(1);
+        assert_eq!((floors(&w), w.is_lowest()), ([2, 2, 2], false));
+        w.least = 1;
+        assert_eq!((floors(&w), w.is_lowest()), ([1, 2, 2], true));
+        w.cwnd = 2;
+        assert!(!w.is_lowest());
     }
 
     #[test]

@@ -52,6 +52,10 @@ impl Sender {
             answers: ack.echo,
             next: ack.next,
         };
+        // A mark that the window cannot answer is answered by the timer, whose back-off it keeps.
+        if advanced && !(event.echo && self.window.is_lowest()) {
+            self.backoff = 0;
+        }
         let mut sample = self.sample(now, &d, marked, rtt, &before);
         if d.count > 0 && !self.control.owns_window() {
             self.control.on_sample(&mut self.window, &sample);
@@ -92,7 +96,6 @@ impl Sender {
         };
         if advanced {
             board.acknowledge(ack.next, d, &mut each);
-            self.backoff = 0;
         }
         if self.sack && ack.sacks[0].0 < ack.sacks[0].1 {
             for block in ack.sacks {
@@ -233,11 +236,16 @@ impl Sender {
     }
 
     /// The network marked: one reduction per window.
-    pub(super) fn on_echo(&mut self) {
-        if self.state <= State::Disorder {
-            self.set_undo(None);
-            self.begin_reduction(Cause::Mark);
-            self.state = State::Cwr;
+    pub(super) fn on_echo(&mut self, now: Time) {
+        if self.state > State::Disorder {
+            return;
+        }
+        let lowest = self.window.is_lowest();
+        self.set_undo(None);
+        self.begin_reduction(Cause::Mark);
+        self.state = State::Cwr;
+        if lowest {
+            self.hold(now);
         }
     }
 

@@ -4,13 +4,14 @@ use super::ack::Event;
 use super::{Sender, State};
 use crate::congestion::Cause;
 use crate::scoreboard::Delivered;
+use weir_units::Time;
 
 const DUP_THRESH: u32 = 3;
 /// New segments that the first duplicates release (RFC 3042).
 const LIMITED_TRANSMIT: u8 = 2;
 
 impl Sender {
-    pub(super) fn alert_without_sack(&mut self, event: &Event, d: &Delivered) {
+    pub(super) fn alert_without_sack(&mut self, now: Time, event: &Event, d: &Delivered) {
         match self.state {
             State::Recovery if event.advanced => self.on_progress_in_recovery(d.count),
             // Each duplicate says that a segment left the network.
@@ -21,11 +22,11 @@ impl Sender {
                     self.reopen();
                 }
             }
-            _ => self.on_ack_outside_recovery(event),
+            _ => self.on_ack_outside_recovery(now, event),
         }
     }
 
-    fn on_ack_outside_recovery(&mut self, event: &Event) {
+    fn on_ack_outside_recovery(&mut self, now: Time, event: &Event) {
         if event.advanced {
             self.dup_acks = 0;
             self.limited_transmit = 0;
@@ -35,7 +36,7 @@ impl Sender {
             }
         }
         if event.echo {
-            self.on_echo();
+            self.on_echo(now);
         }
         if !event.duplicate {
             return;

@@ -70,7 +70,7 @@ impl Sender {
     /// An ACK that is not plain progress in the open state. Returns whether the reordering timer was armed.
     pub(super) fn alert(&mut self, now: Time, event: &Event, d: &Delivered) -> bool {
         if !self.sack {
-            self.alert_without_sack(event, d);
+            self.alert_without_sack(now, event, d);
             return false;
         }
         if event.echo {
@@ -94,7 +94,7 @@ impl Sender {
             self.enter_recovery(event.echo);
         } else if self.state < State::Recovery {
             if event.echo {
-                self.on_echo();
+                self.on_echo(now);
             }
             self.keep_open();
         }
@@ -254,8 +254,7 @@ impl Sender {
     /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
     pub(super) fn on_rto(&mut self, now: Time) {
         if self.board.out() == 0 {
-            self.timer = None;
-            return;
+            return self.rest(now);
         }
         self.totals.timeouts += 1;
         let again = self.state == State::Loss && self.backoff > 0;

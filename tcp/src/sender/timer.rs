@@ -13,6 +13,8 @@ pub(super) enum Kind {
     Probe,
     /// The reordering window of RACK.
     Reorder,
+    /// The wait after a mark at a window of one.
+    Hold,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,7 @@ impl Sender {
             Kind::Rto => self.on_rto(now),
             Kind::Probe => self.on_probe_timeout(now),
             Kind::Reorder => self.on_reorder_timeout(now),
+            Kind::Hold => self.rest(now),
         }
     }
 
@@ -63,8 +66,7 @@ impl Sender {
     /// The timeout counted from the transmission of the head, for when a probe or nothing else was armed.
     pub(super) fn arm_rto_from_head(&mut self, now: Time) {
         if self.board.out() == 0 {
-            self.timer = None;
-            return;
+            return self.rest(now);
         }
         let due = self.board.sent(self.board.una) + self.backed_off_rto();
         let soonest = now + Duration::from_micros(1);
@@ -75,7 +77,7 @@ impl Sender {
     #[inline]
     pub(super) fn arm_after_ack(&mut self, now: Time) {
         if self.board.out() == 0 {
-            self.timer = None;
+            self.rest(now);
         } else if self.may_probe() {
             self.arm_probe(now, now + self.backed_off_rto());
         } else {

@@ -27,6 +27,10 @@ impl Sender {
             self.pause(now, false);
             return None;
         }
+        if self.is_held(now) {
+            self.pause(now, true);
+            return None;
+        }
         let out = self.board.out();
         if out == 0 {
             self.restart_after_idle(now);
@@ -110,7 +114,7 @@ impl Sender {
     /// New data if there is some, else the last segment once more (RFC 8985 section 7.3).
     fn send_probe(&mut self, now: Time) -> Option<Segment> {
         self.probe_due = false;
-        let has_new = self.has_data() && self.board.nxt < self.window_end;
+        let has_new = self.has_data() && self.board.nxt < self.window_end && !self.is_held(now);
         let segment = if has_new {
             self.emit_new(now)
         } else if self.board.out() > 0 && !self.board.is_sacked(self.board.nxt - 1) {
