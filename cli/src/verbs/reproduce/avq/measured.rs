@@ -105,7 +105,7 @@ pub fn deviation<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> f64 {
 fn row(span: &Span, seen: &Observed) -> Row {
     let here = between(&seen.samples, span.from_s, span.to_s);
     let seconds = span.to_s - span.from_s;
-    let sum = |of: fn(&Sample) -> u64| here.clone().map(of).sum::<u64>() as f64;
+    let sum = |of: fn(&Sample) -> f64| here.clone().map(of).sum::<f64>();
     let at =
         |t_s: f64| seen.delivered.iter().min_by(|a, b| (a.t_s - t_s).abs().total_cmp(&(b.t_s - t_s).abs()));
     let mut row = Row {
@@ -116,8 +116,8 @@ fn row(span: &Span, seen: &Observed) -> Row {
         utilization: sum(|s| s.departed) / seconds / PACKETS_PER_S,
         queue: mean(here.clone().map(|s| s.queue_mean)),
         deviation: deviation(here.clone()),
-        lost: sum(|s| s.lost),
-        marked: sum(|s| s.marked),
+        lost: sum(|s| s.lost as f64),
+        marked: sum(|s| s.marked as f64),
         ..Row::default()
     };
     if let (Some(before), Some(after)) = (at(span.from_s), at(span.to_s)) {
@@ -145,11 +145,6 @@ impl<'a> Runs<'a> {
     /// Those of an experiment.
     pub fn new(points: &'a [Point], experiment: Experiment) -> Runs<'a> {
         Runs { points: points.iter().filter(|p| p.experiment == experiment).collect() }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
     }
 
     /// Names of the curves, in the order of the plan.
@@ -222,7 +217,7 @@ pub mod tests {
             t_s: n as f64,
             queue_mean: 10.0 * n as f64,
             queue: if n % 2 == 0 { 4.0 } else { 8.0 },
-            departed: 1000,
+            departed: 1000.0,
             lost: n,
             ..Sample::default()
         };

@@ -8,6 +8,9 @@ use weir_sim::tap::{Place, Seen, Tap};
 use weir_sim::{Body, LinkQueue};
 use weir_units::Duration;
 
+/// Size of the packets.
+const PACKET_BYTES: f64 = 1000.0;
+
 /// One period of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
@@ -17,8 +20,8 @@ pub struct Sample {
     pub queue_mean: f64,
     /// Packets that waited at its end.
     pub queue: f64,
-    /// Packets that left the queue.
-    pub departed: u64,
+    /// Packets of full size that left the queue.
+    pub departed: f64,
     /// Packets that were discarded, for whatever reason.
     pub lost: u64,
     /// Packets that were marked, where that is known.
@@ -180,7 +183,7 @@ impl Tap for Observer {
         if !self.step(at) {
             return;
         }
-        self.sample.departed += 1;
+        self.sample.departed += seen.packet.len.get() as f64 / PACKET_BYTES;
         let Body::Data(segment) = &seen.item.body else { return };
         let key = (seen.flow, seen.item.connection, seen.item.generation);
         if self.connections.entry(key).or_default().is_new(segment.seq) {

@@ -191,7 +191,7 @@ fn samples_csv(point: &Point) -> String {
         ["t_s", "queue_mean_packets", "queue_packets", "departed", "lost", "marked", "virtual_capacity"];
     let row = |s: &super::observer::Sample| {
         let capacity = if s.capacity.is_finite() { s.capacity.to_string() } else { String::new() };
-        let cells = [s.t_s, s.queue_mean, s.queue, s.departed as f64, s.lost as f64, s.marked as f64];
+        let cells = [s.t_s, s.queue_mean, s.queue, s.departed, s.lost as f64, s.marked as f64];
         let cells: Vec<String> = cells.iter().map(f64::to_string).chain([capacity]).collect();
         csv::line(&cells)
     };

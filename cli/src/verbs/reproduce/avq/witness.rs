@@ -114,7 +114,7 @@ fn sample(before: &[f64; 5], now: &[f64; 5]) -> Sample {
         t_s: now[0],
         queue_mean: more(4) / more(0),
         queue: now[3],
-        departed: more(1) as u64,
+        departed: more(1),
         lost: more(2) as u64,
         marked: 0,
         capacity: f64::NAN,

@@ -70,83 +70,109 @@ fn flows(group: &FlowGroup, packet: f64) -> String {
     numbers.map(|n| n.to_string()).join(" ")
 }
 
+/// What the classes of ns-2 need to know of a link.
+struct Link {
+    /// Size of a packet in bytes.
+    packet: f64,
+    /// Packets that leave in a second.
+    per_s: f64,
+    /// Packets that find room.
+    limit: f64,
+    /// Whether packets are marked, as a number.
+    mark: f64,
+}
+
+impl Link {
+    /// Packets that the link carries in a time.
+    fn packets(&self, d: Duration) -> f64 {
+        d.as_secs_f64() * self.per_s
+    }
+}
+
+fn flag(is_set: bool) -> f64 {
+    f64::from(u8::from(is_set))
+}
+
 fn queue(scenario: &Scenario, packet: f64, ecn: bool) -> Result<Queue, Failure> {
-    let per_s = scenario.rate().as_bps_f64() / 8.0 / packet;
-    let packets = |d: Duration| d.as_secs_f64() * per_s;
     let room = scenario.link.shape.buffer_bytes().map_or(0.0, |bytes| bytes.get() as f64);
-    let limit = (room / packet).floor();
-    let flag = f64::from(u8::from(ecn));
+    let per_s = scenario.rate().as_bps_f64() / 8.0 / packet;
+    let link = Link { packet, per_s, limit: (room / packet).floor(), mark: flag(ecn) };
     let aqm = &scenario.aqm;
-    let queue = match aqm.name.as_str() {
-        "red" => {
-            let p: red::Params = aqm.params();
-            let (target, spread) = (packets(p.target), p.spread.0);
-            let settings = vec![
-                ("bytes_", 0.0),
-                ("queue_in_bytes_", 0.0),
-                ("mean_pktsize_", packet),
-                ("idle_pktsize_", packet),
-                ("thresh_", target * (1.0 - spread)),
-                ("maxthresh_", target * (1.0 + spread)),
-                ("linterm_", 1.0 / p.max_p.0),
-                ("q_weight_", 1.0 - (-1.0 / packets(p.memory)).exp()),
-                ("gentle_", f64::from(u8::from(p.gentle))),
-                ("adaptive_", f64::from(u8::from(p.adaptive))),
-                ("wait_", f64::from(u8::from(p.wait))),
-                // Packets are marked up to the upper threshold.
-                ("use_mark_p_", f64::from(u8::from(!p.mark_above))),
-                ("mark_p_", p.max_p.0),
-                ("setbit_", flag),
-            ];
-            Queue { kind: "RED", settings, limit }
-        }
-        "rem" => {
-            let p: rem::Params = aqm.params();
-            let settings = vec![
-                ("pbo_", packets(p.target)),
-                ("phi_", p.phi),
-                ("gamma_", p.gamma),
-                ("pupdtime_", p.period.as_secs_f64()),
-                ("mean_pktsize_", packet),
-                ("markpkts_", flag),
-            ];
-            // It discards the packet that makes the queue as long as its limit.
-            Queue { kind: "REM", settings, limit: limit + 1.0 }
-        }
-        "pi" => {
-            let p: pi::Params = aqm.params();
-            let gains = pi::design(f64::from(p.flows), p.rtt.as_secs_f64(), per_s);
-            let settings = vec![
-                ("qref_", packets(p.target)),
-                ("a_", gains.a),
-                ("b_", gains.b),
-                ("w_", gains.frequency),
-                ("mean_pktsize_", packet),
-                ("setbit_", flag),
-            ];
-            Queue { kind: "PI", settings, limit }
-        }
-        "gkvq" => {
-            let p: gkvq::Params = aqm.params();
-            Queue { kind: "GK", settings: vec![("ecnlim_", p.theta.0), ("mean_pktsize_", packet)], limit }
-        }
-        "avq" => {
-            let p: avq::Params = aqm.params();
-            if p.alpha != ALPHA {
-                return Err(Failure::input(format!("ns-2 has no other alpha of AVQ than {ALPHA}")));
-            }
-            let settings = vec![
-                ("gamma_", p.utilization.0),
-                ("buflim_", packets(p.buffer) / limit),
-                ("ecnlim_", p.initial.0),
-                ("mean_pktsize_", packet),
-                ("markpkts_", flag),
-            ];
-            Queue { kind: "Vq", settings, limit }
-        }
-        other => return Err(Failure::input(format!("ns-2 has no `{other}`"))),
-    };
-    Ok(queue)
+    match aqm.name.as_str() {
+        "red" => Ok(red_queue(&aqm.params(), &link)),
+        "rem" => Ok(rem_queue(&aqm.params(), &link)),
+        "pi" => Ok(pi_queue(&aqm.params(), &link)),
+        "gkvq" => Ok(gkvq_queue(&aqm.params(), &link)),
+        "avq" => avq_queue(&aqm.params(), &link),
+        other => Err(Failure::input(format!("ns-2 has no `{other}`"))),
+    }
+}
+
+fn red_queue(p: &red::Params, link: &Link) -> Queue {
+    let (target, spread) = (link.packets(p.target), p.spread.0);
+    let settings = vec![
+        ("bytes_", 0.0),
+        ("queue_in_bytes_", 0.0),
+        ("mean_pktsize_", link.packet),
+        ("idle_pktsize_", link.packet),
+        ("thresh_", target * (1.0 - spread)),
+        ("maxthresh_", target * (1.0 + spread)),
+        ("linterm_", 1.0 / p.max_p.0),
+        ("q_weight_", 1.0 - (-1.0 / link.packets(p.memory)).exp()),
+        ("gentle_", flag(p.gentle)),
+        ("adaptive_", flag(p.adaptive)),
+        ("wait_", flag(p.wait)),
+        // Packets are marked up to the upper threshold.
+        ("use_mark_p_", flag(!p.mark_above)),
+        ("mark_p_", p.max_p.0),
+        ("setbit_", link.mark),
+    ];
+    Queue { kind: "RED", settings, limit: link.limit }
+}
+
+fn rem_queue(p: &rem::Params, link: &Link) -> Queue {
+    let settings = vec![
+        ("pbo_", link.packets(p.target)),
+        ("phi_", p.phi),
+        ("gamma_", p.gamma),
+        ("pupdtime_", p.period.as_secs_f64()),
+        ("mean_pktsize_", link.packet),
+        ("markpkts_", link.mark),
+    ];
+    // It discards the packet that makes the queue as long as its limit.
+    Queue { kind: "REM", settings, limit: link.limit + 1.0 }
+}
+
+fn pi_queue(p: &pi::Params, link: &Link) -> Queue {
+    let gains = pi::design(f64::from(p.flows), p.rtt.as_secs_f64(), link.per_s);
+    let settings = vec![
+        ("qref_", link.packets(p.target)),
+        ("a_", gains.a),
+        ("b_", gains.b),
+        ("w_", gains.frequency),
+        ("mean_pktsize_", link.packet),
+        ("setbit_", link.mark),
+    ];
+    Queue { kind: "PI", settings, limit: link.limit }
+}
+
+fn gkvq_queue(p: &gkvq::Params, link: &Link) -> Queue {
+    let settings = vec![("ecnlim_", p.theta.0), ("mean_pktsize_", link.packet)];
+    Queue { kind: "GK", settings, limit: link.limit }
+}
+
+fn avq_queue(p: &avq::Params, link: &Link) -> Result<Queue, Failure> {
+    if p.alpha != ALPHA {
+        return Err(Failure::input(format!("ns-2 has no other alpha of AVQ than {ALPHA}")));
+    }
+    let settings = vec![
+        ("gamma_", p.utilization.0),
+        ("buflim_", link.packets(p.buffer) / link.limit),
+        ("ecnlim_", p.initial.0),
+        ("mean_pktsize_", link.packet),
+        ("markpkts_", link.mark),
+    ];
+    Ok(Queue { kind: "Vq", settings, limit: link.limit })
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@
 #   seed       of the random numbers
 #
 # It prints lines of two kinds, with sums since the start:
-#   s TIME DEPARTED LOST QUEUE INTEGRAL    packets, and packets times seconds that waited
+#   s TIME DEPARTED LOST QUEUE INTEGRAL    packets, and packets times seconds that waited; those that open
+#                                          connections are smaller and count as their share
 #   f TIME SHORT LONG...                   packets acknowledged to all short flows, and to each long one
 
 source [lindex $argv 0]
@@ -125,12 +126,13 @@ foreach group $groups {
 set monitor [$ns monitor-queue $left $right ""]
 set integral [$monitor get-pkts-integrator]
 proc look {} {
-	global ns monitor integral sample
+	global ns monitor integral sample packet
 	set now [$ns now]
 	set queue [$monitor set pkts_]
 	# The integrator stands where the queue changed last.
 	set waited [expr {[$integral set sum_] + ($now - [$integral set lastx_]) * $queue}]
-	puts "s $now [$monitor set pdepartures_] [$monitor set pdrops_] $queue $waited"
+	set departed [expr {[$monitor set bdepartures_] / double($packet)}]
+	puts "s $now $departed [$monitor set pdrops_] $queue $waited"
 	$ns at [expr {$now + $sample}] look
 }
 proc flows {} {
