@@ -51,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   weir compare scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
   weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
+  weir reproduce avq --experiment 2             that of another one, simulated
 
 Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
 
@@ -62,6 +63,7 @@ const EXAMPLES: &str = "Examples:
   weir sim scenarios/demo.toml                  run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
+  weir reproduce avq --experiment 2             that of another one
 
 This program was made without live links (`run`, `lab`, `compare`, `doctor`): they need Linux and clang.
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use weir_scenario::result::{Recording, Summary};
 use weir_scenario::{Scenario, Traffic, nearest};
 use weir_sim::Outcome;
+use weir_sim::tap::Tap;
 use weir_tcp::Congestion;
 
 /// A summary as it is written, with what is needed to make the same run again.
@@ -81,6 +82,23 @@ pub fn simulate(
     folder: Option<&Path>,
     progress: &Progress,
 ) -> Result<(Outcome, bool, Vec<String>), Failure> {
+    let wanted = scenario.record.as_ref().filter(|r| r.decisions || r.pcapng).zip(folder);
+    let Some((record, folder)) = wanted else {
+        let (outcome, interrupted, ()) = simulate_with(scenario, seed, (), progress)?;
+        return Ok((outcome, interrupted, Vec::new()));
+    };
+    let records = Records::new(scenario, record, folder)?;
+    let (outcome, interrupted, records) = simulate_with(scenario, seed, records, progress)?;
+    Ok((outcome, interrupted, records.finish()?))
+}
+
+/// The same with a tap that looks at the packets, which is given back.
+pub fn simulate_with<T: Tap>(
+    scenario: &Scenario,
+    seed: u64,
+    tap: T,
+    progress: &Progress,
+) -> Result<(Outcome, bool, T), Failure> {
     let (cost, mut told, mut interrupted) = (cost(scenario), 0.0, false);
     let mut watch = |now: weir_sim::Progress<'_>| {
         let share = now.t_s / now.length_s;
@@ -89,18 +107,9 @@ pub fn simulate(
         interrupted = is_interrupted() && share < 1.0;
         if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let wanted = scenario.record.as_ref().filter(|r| r.decisions || r.pcapng).zip(folder);
-    let (outcome, records) = match wanted {
-        None => (weir_sim::run(scenario, seed, &mut watch).map_err(Failure::input)?, Vec::new()),
-        Some((record, folder)) => {
-            let records = Records::new(scenario, record, folder)?;
-            let (outcome, records) =
-                weir_sim::run_with(scenario, seed, records, &mut watch).map_err(Failure::input)?;
-            (outcome, records.finish()?)
-        }
-    };
+    let (outcome, tap) = weir_sim::run_with(scenario, seed, tap, &mut watch).map_err(Failure::input)?;
     progress.run_ended();
-    Ok((outcome, interrupted, records))
+    Ok((outcome, interrupted, tap))
 }
 
 /// Makes a planned run and writes its results.

@@ -1,143 +1,38 @@
-//! `weir reproduce`: the experiments of a paper, from scenario files, and what became of its claims.
+//! `weir reproduce`: the experiments of papers, from scenario files, and what became of their claims.
+//!
+//! A paper is a module with its arguments and one line in [`Paper`]; what papers have in common is here.
 
-mod claims;
-mod draw;
-mod figures;
-#[cfg(feature = "live")]
-mod lab;
-mod measured;
-mod over_time;
-mod paper;
-mod sim;
+mod avq;
+mod publish;
+mod steering;
+mod work;
 
-use crate::output::{Done, Failure, Output};
-use std::path::PathBuf;
-use weir_scenario::Scenario;
+use crate::output::{Done, Output};
+use weir_scenario::result::Claim;
 
 /// Repeat the experiment of a paper and print each of its claims as held or missed, with its numbers.
 ///
 /// Claims are judged on what was measured here, never adjusted: a missed claim is printed as missed, and the
-/// exit status is 1. In the lab the host's scheduling jitter during the runs is printed beside the results; the
-/// same figure at a lower rate (--rate 200Mbit/s) tells what is the host's and what is the algorithm's. The
-/// simulator has no host, and gives the same numbers everywhere.
+/// exit status is 1.
 #[derive(clap::Args)]
+#[command(subcommand_value_name = "PAPER", subcommand_help_heading = "Papers")]
 pub struct Arguments {
-    /// The paper.
-    #[arg(value_enum)]
+    #[command(subcommand)]
     paper: Paper,
-    /// The figure; the lab has 5 and 8.
-    #[arg(long, value_enum)]
-    figure: FigureName,
-    /// Where to run: `lab` is real TCP in network namespaces on this machine, `sim` the simulator.
-    #[arg(long, value_enum, default_value_t = Arm::DEFAULT)]
-    arm: Arm,
-    /// A short form with fewer and shorter runs (lab, figure 5: at 200 Mbit/s; simulator: at 1 Gbit/s), and wider
-    /// margins.
-    #[arg(long)]
-    quick: bool,
-    /// Rate of the link, instead of the scenario's; the simulator takes 10 Gbit/s and 1 Gbit/s otherwise.
-    #[arg(long, value_name = "RATE")]
-    rate: Option<String>,
-    #[cfg(feature = "live")]
-    /// How often each point is run in the lab; the figure shows the mean and the range.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    runs: u32,
-    /// How often each point is run in the simulator, with other random numbers each time; otherwise 3, or 1 in the
-    /// short form. The paper has 10.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    seeds: Option<u32>,
-    /// Directory for the results.
-    #[arg(long, value_name = "DIR", default_value = "out/reproduce")]
-    out: PathBuf,
 }
 
 /// Papers that can be repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(clap::Subcommand)]
 enum Paper {
-    /// Policy-oriented AQM Steering (Bless et al., 2018).
-    Steering,
-}
-
-/// Figures of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum FigureName {
-    /// Throughput and 95 % delay over the number of flows.
-    #[value(name = "5")]
-    Five,
-    /// The same with short transfers of 64 MB between.
-    #[value(name = "6")]
-    Six,
-    /// Both parts of figure 7.
-    #[value(name = "7")]
-    Seven,
-    /// The set point when 34 flows come, and leave after 80 s.
-    #[value(name = "7a")]
-    SevenA,
-    /// The set point when 34 flows come and leave every 20 s.
-    #[value(name = "7b")]
-    SevenB,
-    /// Both parts of figure 8.
-    #[value(name = "8")]
-    Eight,
-    /// Throughput and delay with a utilization target of 95 % and a virtual queue.
-    #[value(name = "8a")]
-    EightA,
-    /// That virtual queue over time.
-    #[value(name = "8b")]
-    EightB,
-    /// All of them.
-    #[value(name = "all")]
-    All,
-}
-
-/// Where to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Arm {
-    /// Real TCP in network namespaces.
-    Lab,
-    /// The simulator.
-    Sim,
-}
-
-impl Arm {
-    /// Without it: live links, if the program has them.
-    const DEFAULT: Arm = if cfg!(feature = "live") { Arm::Lab } else { Arm::Sim };
+    Steering(steering::Arguments),
+    Avq(avq::Arguments),
 }
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let Paper::Steering = arguments.paper;
-    let done = match arguments.arm {
-        #[cfg(feature = "live")]
-        Arm::Lab => lab::main(&arguments, output),
-        #[cfg(not(feature = "live"))]
-        Arm::Lab => Err(Failure::input("this program was made without live links: choose --arm sim")),
-        Arm::Sim => sim::main(&arguments, output),
-    };
-    done.map_err(|failure| blame(failure, arguments.rate.as_deref()))
-}
-
-/// Scenarios get the rate as a key; whoever gave `--rate` wrote no key and is told of the option.
-fn blame(failure: Failure, rate: Option<&str>) -> Failure {
-    match (failure, rate) {
-        (Failure::Input(text), Some(rate)) => {
-            let set = format!("--set link.rate={rate}: ");
-            Failure::Input(text.replace(&set, &format!("--rate {rate}: ")))
-        }
-        (other, _) => other,
-    }
-}
-
-/// Name of the curve that a scenario belongs to, as in the paper.
-fn series(scenario: &Scenario) -> String {
-    let name = match scenario.aqm.name.as_str() {
-        "tail_drop" => "TD".to_string(),
-        other => other.to_uppercase(),
-    };
-    match (&scenario.policy, scenario.aqm.setpoint()) {
-        (Some(_), _) => format!("{name}-AS"),
-        (None, Some(setpoint)) => format!("{name} {setpoint}"),
-        (None, None) => name,
+    match arguments.paper {
+        Paper::Steering(arguments) => steering::main(arguments, output),
+        Paper::Avq(arguments) => avq::main(&arguments, output),
     }
 }
 
@@ -145,33 +40,12 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Arguments for the simulator.
-    pub fn arguments(figure: FigureName, quick: bool) -> Arguments {
-        let out = PathBuf::from("out");
-        Arguments {
-            paper: Paper::Steering,
-            figure,
-            arm: Arm::Sim,
-            quick,
-            rate: None,
-            #[cfg(feature = "live")]
-            runs: 1,
-            seeds: None,
-            out,
-        }
-    }
-
-    #[test]
-    fn the_option_is_blamed_and_not_the_key_it_sets() {
-        let of = |text: &str| match blame(Failure::Input(text.into()), Some("0")) {
-            Failure::Input(text) => text,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(of("--set link.rate=0: key `link.rate`: is 0"), "--rate 0: key `link.rate`: is 0");
-        assert_eq!(of("figure.toml:3: is wrong"), "figure.toml:3: is wrong");
-    }
+fn claim(
+    id: &str,
+    text: impl Into<String>,
+    expected: impl Into<String>,
+    measured: impl Into<String>,
+    held: bool,
+) -> Claim {
+    Claim { id: id.into(), text: text.into(), expected: expected.into(), measured: measured.into(), held }
 }

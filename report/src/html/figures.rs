@@ -25,6 +25,17 @@ pub struct Beside {
     pub condition: String,
 }
 
+/// A table of results: the first column is text, the others hold numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Its heading.
+    pub title: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// The cells, row by row.
+    pub rows: Vec<Vec<String>>,
+}
+
 /// What the program of the page must know of a figure.
 #[derive(Serialize)]
 pub(super) struct FigureData<'a> {
@@ -144,6 +155,24 @@ fn place_name(figure: &Plot, x: f64) -> String {
 fn number(point: &PlotPoint) -> String {
     let range = |(lo, hi)| format!(" ({} – {})", significant(lo, 4), significant(hi, 4));
     significant(point.y, 4) + &point.range.map_or(String::new(), range)
+}
+
+/// Tables as they are.
+pub(super) fn push_tables(out: &mut String, tables: &[Rows]) {
+    let class = |i: usize| if i == 0 { "" } else { " class=\"n\"" };
+    for table in tables {
+        push(out, format_args!("<h2>{}</h2>", xml(&table.title)));
+        out.push_str("<div class=\"wide\"><table><thead><tr>");
+        for (i, name) in table.header.iter().enumerate() {
+            let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(i), xml(name));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+        for row in &table.rows {
+            let cells = row.iter().enumerate().map(|(i, c)| format!("<td{}>{}</td>", class(i), xml(c)));
+            push(out, format_args!("<tr>{}</tr>", cells.collect::<String>()));
+        }
+        close_table(out);
+    }
 }
 
 /// What a paper says and what was found here, row by row.

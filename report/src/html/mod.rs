@@ -16,7 +16,7 @@ use crate::number::{fixed, significant};
 use crate::panels::{LinkView, Policy, rate_text};
 use crate::svg::inline;
 
-pub use figures::Beside;
+pub use figures::{Beside, Rows};
 
 /// What a page shows.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Page<'a> {
     pub notes: &'a [String],
     /// Figures over all runs.
     pub figures: &'a [Plot],
+    /// Tables of results over all runs.
+    pub tables: &'a [Rows],
     /// Numbers of a paper beside those measured here.
     pub beside: &'a [Beside],
 }
@@ -67,6 +69,7 @@ pub fn page(page: &Page) -> String {
     push_notes(&mut out, page);
     push_claims(&mut out, page.claims);
     figures::push_figures(&mut out, page.figures);
+    figures::push_tables(&mut out, page.tables);
     figures::push_beside(&mut out, page.beside);
     if !page.runs.is_empty() {
         push_results(&mut out, &page.runs);

@@ -1,8 +1,8 @@
 //! Each claim holds for what the paper shows, and fails for what contradicts it.
 
 use super::*;
-use crate::verbs::reproduce::measured::Point;
-use crate::verbs::reproduce::over_time::tests::{as_in_the_paper, recording};
+use crate::verbs::reproduce::steering::measured::Point;
+use crate::verbs::reproduce::steering::over_time::tests::{as_in_the_paper, recording};
 use weir_scenario::result::{LinkSummary, Recording, Spread};
 
 fn point(part: Part, series: &str, flows: u32, utilization: f64, p95: f64) -> Point {

@@ -16,11 +16,11 @@ use weir_scenario::result::{Claim, HostJitter, LinkSummary, Recording};
 use weir_scenario::{Document, Scenario};
 
 const FIGURE_5: [(&str, &str); 2] = [
-    ("steering_figure5.toml", include_str!("../../../../scenarios/steering_figure5.toml")),
-    ("steering_figure5_static.toml", include_str!("../../../../scenarios/steering_figure5_static.toml")),
+    ("steering_figure5.toml", include_str!("../../../../../scenarios/steering_figure5.toml")),
+    ("steering_figure5_static.toml", include_str!("../../../../../scenarios/steering_figure5_static.toml")),
 ];
 const FIGURE_8: [(&str, &str); 1] =
-    [("steering_figure8.toml", include_str!("../../../../scenarios/steering_figure8.toml"))];
+    [("steering_figure8.toml", include_str!("../../../../../scenarios/steering_figure8.toml"))];
 
 /// What the short form changes: the host has no part in the result at this rate, CUBIC's epochs are short,
 /// and both ends of the range of flows are kept.

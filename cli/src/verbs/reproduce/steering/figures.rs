@@ -25,7 +25,7 @@ type File = (&'static str, &'static str);
 
 macro_rules! scenario_file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../scenarios/", $name)))
+        ($name, include_str!(concat!("../../../../../scenarios/", $name)))
     };
 }
 
@@ -175,7 +175,7 @@ fn points(part: Part, (name, text): &File, rate: &str, quick: bool) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::reproduce::tests::arguments;
+    use crate::verbs::reproduce::steering::tests::arguments;
 
     #[test]
     fn the_full_plan_has_every_point_of_the_paper() {

@@ -3,19 +3,16 @@
 use super::figures::{Part, Planned, plan};
 use super::measured::{Measured, Point};
 use super::{Arguments, claims, draw, paper};
-use crate::interrupt::is_interrupted;
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
-use crate::results::{make_folder, prepare};
-use crate::simulate::{cost, simulate};
-use crate::workers::{processors, work_through};
+use crate::results::prepare;
+use crate::simulate::simulate;
+use crate::verbs::reproduce::publish::{Named, Publication, beside_json, status};
+use crate::verbs::reproduce::work::run_all;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Mutex;
-use weir_report::chart::{Plot, plot};
 use weir_report::html::Beside;
-use weir_report::{csv, html, table, write_atomic};
+use weir_report::{csv, table, write_atomic};
 use weir_scenario::result::{Claim, Summary};
 use weir_units::Rate;
 
@@ -24,7 +21,7 @@ struct Results {
     points: Vec<Point>,
     claims: Vec<Claim>,
     beside: Vec<Beside>,
-    figures: Vec<draw::Named>,
+    figures: Vec<Named>,
 }
 
 /// Runs the figures and judges their claims.
@@ -32,7 +29,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     let plan = plan(arguments)?;
     let folder = folder(arguments);
     prepare(&folder)?;
-    let points = run(&plan, output)?;
+    let points = run_all(&plan, |p| &p.scenario, output, measure)?;
     let mut results = judge(points, arguments.quick);
     if is_interrupted() {
         results.claims.retain(is_measured);
@@ -41,10 +38,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     }
     write(&results, arguments, &folder)?;
     print(&results, arguments, &folder, output);
-    if is_interrupted() {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    Ok(if results.claims.iter().all(|c| c.held) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status(&results.claims))
 }
 
 /// How the mean of no runs is shown.
@@ -53,24 +47,6 @@ const MISSING: &str = "NaN";
 /// Whether there were runs for everything that the claim compares.
 pub fn is_measured(claim: &Claim) -> bool {
     !claim.measured.contains(MISSING) && !claim.expected.contains(MISSING)
-}
-
-/// Makes all runs, the long ones first. Those that were interrupted or not begun are left out.
-fn run(plan: &[Planned], output: &Output) -> Result<Vec<Point>, Failure> {
-    let costs: Vec<f64> = plan.iter().map(|p| cost(&p.scenario)).collect();
-    let mut order: Vec<usize> = (0..plan.len()).collect();
-    order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
-    let progress = Progress::new(plan.len(), costs.iter().sum(), output);
-    let points: Vec<Mutex<Option<Point>>> = plan.iter().map(|_| Mutex::new(None)).collect();
-    work_through(&order, processors(), |index| {
-        if !is_interrupted() {
-            let point = measure(&plan[index], &progress)?;
-            *points[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = point;
-        }
-        Ok::<(), Failure>(())
-    })?;
-    let done = points.into_iter().map(|p| p.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
-    Ok(done.flatten().collect())
 }
 
 /// A run, if it was not interrupted.
@@ -157,12 +133,17 @@ fn note(results: &Results, arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    make_folder(folder)?;
-    let json = serde_json::to_string_pretty(&result_of(results, arguments, folder))?;
-    write_atomic(folder.join("result.json"), json)?;
-    for figure in &results.figures {
-        write_atomic(folder.join(format!("{}.svg", figure.file)), plot(&figure.plot))?;
+    let (title, notes) = (title(arguments), [note(results, arguments)]);
+    Publication {
+        title: &title,
+        notes: &notes,
+        claims: &results.claims,
+        figures: &results.figures,
+        tables: &[],
+        beside: &results.beside,
+        result: &result_of(results, arguments, folder),
     }
+    .write(folder)?;
     for point in &results.points {
         if let Some(recording) = &point.recording {
             let name =
@@ -172,33 +153,17 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
             write_atomic(folder.join(format!("{name}-events.csv")), csv::steering_events(&recording.events))?;
         }
     }
-    let plots: Vec<Plot> = results.figures.iter().map(|f| f.plot.clone()).collect();
-    let (title, notes) = (title(arguments), [note(results, arguments)]);
-    let page = html::Page {
-        title: &title,
-        claims: &results.claims,
-        notes: &notes,
-        figures: &plots,
-        beside: &results.beside,
-        ..html::Page::default()
-    };
-    write_atomic(folder.join("report.html"), html::page(&page))?;
     Ok(())
 }
 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
-    let beside = |b: &Beside| {
-        serde_json::json!({
-            "figure": b.figure, "quantity": b.quantity, "paper": b.paper, "ours": b.ours, "condition": b.condition,
-        })
-    };
     serde_json::json!({
         "paper": "steering",
         "figure": name(arguments),
         "arm": "sim",
         "quick": arguments.quick,
         "claims": results.claims,
-        "beside": results.beside.iter().map(beside).collect::<Vec<_>>(),
+        "beside": beside_json(&results.beside),
         "runs": results.points,
         "out": folder.display().to_string(),
     })

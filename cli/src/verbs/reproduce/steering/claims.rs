@@ -5,7 +5,7 @@
 use super::figures::Part;
 use super::measured::Measured;
 use super::over_time::{LOW_MS, peaks, transition, virtual_queue};
-use super::percent;
+use super::{claim, percent};
 use weir_scenario::result::Claim;
 
 /// The steered curve.
@@ -49,16 +49,6 @@ pub fn of(part: Part, measured: &Measured, margins: Margins) -> Vec<Claim> {
         Part::EightA => headroom(measured, margins),
         Part::EightB => virtual_queue_in_detail(measured),
     }
-}
-
-fn claim(
-    id: &str,
-    text: impl Into<String>,
-    expected: impl Into<String>,
-    measured: String,
-    held: bool,
-) -> Claim {
-    Claim { id: id.into(), text: text.into(), expected: expected.into(), measured, held }
 }
 
 fn ms(value: f64) -> String {

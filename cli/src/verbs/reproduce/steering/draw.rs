@@ -5,16 +5,9 @@ use super::figures::Part;
 use super::measured::Measured;
 use super::over_time::{between, samples};
 use super::sim::rate_text;
+use crate::verbs::reproduce::publish::Named;
 use weir_report::chart::{Look, Plot, PlotAxis, PlotPoint, PlotSeries};
 use weir_scenario::result::{LinkSample, LinkSummary, Recording};
-
-/// A chart and the name of its file.
-pub struct Named {
-    /// Without extension.
-    pub file: String,
-    /// The chart.
-    pub plot: Plot,
-}
 
 /// Numbers of flows that the paper shows the throughput of.
 const SHOWN: [u32; 3] = [2, 9, 36];
