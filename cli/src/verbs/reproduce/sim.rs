@@ -43,7 +43,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
 }
 
 /// Makes all runs, the long ones first. Those that were interrupted or not begun are left out.
-fn run(plan: &[Planned], output: &Output) -> Result<Vec<Point>, Failure> {
+pub fn run(plan: &[Planned], output: &Output) -> Result<Vec<Point>, Failure> {
     let costs: Vec<f64> = plan.iter().map(|p| cost(&p.scenario)).collect();
     let mut order: Vec<usize> = (0..plan.len()).collect();
     order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
