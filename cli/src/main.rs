@@ -50,6 +50,7 @@ const EXAMPLES: &str = "Examples:
   weir lab scenarios/demo.toml                  run it with real TCP in network namespaces (root)
   weir compare scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
+  weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one, simulated
 
@@ -62,6 +63,7 @@ const EXAMPLES: &str = "Examples:
   weir check scenarios/demo.toml                validate a scenario or configuration
   weir sim scenarios/demo.toml                  run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
 
@@ -93,6 +95,8 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Say what this machine can do, what is missing and how to get it.
     Doctor(verbs::doctor::Arguments),
+    /// Run the experiments of RFC 7928 with an algorithm: what it is good at, and where it breaks.
+    Characterize(verbs::characterize::Arguments),
     /// Repeat the experiment of a paper and print each of its claims as held or missed.
     Reproduce(verbs::reproduce::Arguments),
 }
@@ -117,6 +121,7 @@ fn main() -> ExitCode {
         Verb::Check(a) => verbs::check::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Doctor(a) => verbs::doctor::main(a, &output),
+        Verb::Characterize(a) => verbs::characterize::main(a, &output),
         Verb::Reproduce(a) => verbs::reproduce::main(a, &output),
     };
     let status = result.unwrap_or_else(|failure| output.failed(&failure));

@@ -72,3 +72,46 @@ fn the_lab_has_two_figures() {
     assert_eq!(run.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&run.stderr).contains("figures 5 and 8"));
 }
+
+#[test]
+fn other_algorithms_are_named_or_refused() {
+    let run = |aqm: &str, figure: &str| {
+        let arguments = ["reproduce", "steering", "--arm", "sim", "--figure", figure, "--aqm", aqm];
+        let run = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().expect("weir starts");
+        assert_eq!(run.status.code(), Some(2), "{run:?}");
+        String::from_utf8_lossy(&run.stderr).into_owned()
+    };
+    assert!(run("coddel", "5").contains("did you mean `codel`?"));
+    assert!(run("hull", "5").contains("no set point"));
+    assert!(run("codel", "6").contains("--aqm is for figure 5"));
+}
+
+/// Steering must keep the link busy where a static set point of 2.5 ms does not.
+#[test]
+fn steering_adds_throughput_to_another_algorithm() {
+    let out = folder("each");
+    let run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "reproduce",
+            "steering",
+            "--arm",
+            "sim",
+            "--quick",
+            "--json",
+            "--figure",
+            "5",
+            "--aqm",
+            "codel",
+        ])
+        .args(["--rate", "200Mbit/s", "--out"])
+        .arg(&out)
+        .output()
+        .expect("weir starts");
+    let result: Value = serde_json::from_slice(&run.stdout).expect("one object");
+    let row = &result["rows"][0];
+    assert_eq!((row["aqm"].as_str(), row["flows"].as_u64()), (Some("codel"), Some(2)), "{result}");
+    let used = |kind: &str| row[kind]["utilization"].as_f64().expect("a share");
+    assert!(used("steered") > used("static") + 0.01, "{row}");
+    assert_eq!(row["policy_held"], true, "{row}");
+    assert!(out.join("steering-figure5-each-200Mbitps-quick").join("report.html").is_file());
+}

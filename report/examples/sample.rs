@@ -155,6 +155,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
         goodput_bps: 1e9,
         retransmits: 1234,
         rtt_ms: 57.3,
+        transfers: None,
     };
     Summary {
         ports: String::new(),

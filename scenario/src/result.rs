@@ -111,6 +111,19 @@ pub struct FlowSummary {
     pub retransmits: u64,
     /// Smoothed RTT as the sender's kernel saw it, mean over the samples, in milliseconds.
     pub rtt_ms: f64,
+    /// What came of its transfers, where it makes such and the arm follows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<Transfers>,
+}
+
+/// Transfers of a flow over the whole run, the warm-up included.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Transfers {
+    /// How many were completed.
+    pub completed: u32,
+    /// Time from the start of a transfer to the arrival of its last byte, mean over those, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_s: Option<f64>,
 }
 
 /// How late the packet loop was called, as measured by itself during the run.

@@ -1,14 +1,16 @@
 //! A run of a scenario, from start to recording.
 
 use crate::error::Error;
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowStats};
 use crate::link::Link;
 use crate::network::{Counts, Simulation};
 use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
-use weir_scenario::result::{FlowSummary, LinkSummary, Progress, Recording, SteeringEvent, Summary};
-use weir_scenario::{NetworkLink, Scenario};
+use weir_scenario::result::{
+    FlowSummary, LinkSummary, Progress, Recording, SteeringEvent, Summary, Transfers,
+};
+use weir_scenario::{NetworkLink, Scenario, Traffic};
 use weir_units::{Duration, Time};
 
 /// Somebody who watches is told about this often, in virtual time, but not more often than samples come.
@@ -156,9 +158,18 @@ fn flow_summaries(scenario: &Scenario, flows: &[Flow]) -> Vec<FlowSummary> {
             goodput_bps: if active > 0.0 { stats.bytes as f64 * 8.0 / active } else { 0.0 },
             retransmits: stats.retransmits,
             rtt_ms: stats.rtt_sum / samples * 1e3,
+            transfers: transfers(&scenario.flows[flow.kind as usize].traffic(), stats),
         }
     };
     flows.iter().enumerate().map(summary).collect()
+}
+
+/// What came of the transfers of a flow that makes such.
+fn transfers(traffic: &Traffic, stats: &FlowStats) -> Option<Transfers> {
+    let Traffic::Transfers { .. } = traffic else { return None };
+    let completed = stats.completed;
+    let mean_s = (completed > 0).then(|| stats.transfer_time.as_secs_f64() / f64::from(completed));
+    Some(Transfers { completed, mean_s })
 }
 
 fn warnings<T: Tap>(

@@ -78,6 +78,22 @@ fn transfers_complete_in_plausible_time() {
 }
 
 #[test]
+fn transfers_are_summed_up_and_other_flows_have_none() {
+    let text = quiet(
+        CODEL_100M,
+        "[[flows]]\ntransfer = \"1MB\"\nevery = \"2s\"\n[[flows]]\napp_rate = \"1Mbit/s\"\n",
+        "9s",
+    );
+    let outcome = weir_sim::run(&scenario(&text), 1, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let flows = &outcome.recording.summary.flows;
+    let (transfers, other) = (flows[0].transfers.unwrap(), flows[1].transfers);
+    assert_eq!(transfers.completed, 5);
+    let mean = transfers.mean_s.unwrap();
+    assert!((0.1..0.35).contains(&mean), "{mean}");
+    assert_eq!(other, None);
+}
+
+#[test]
 fn transfers_longer_than_their_distance_overlap() {
     let text = quiet(CODEL_100M, "[[flows]]\ntransfer = \"5MB\"\nevery = \"200ms\"\n", "4s");
     let outcome = run(&text, 1);

@@ -1,5 +1,6 @@
 //! One file for each verb.
 
+pub mod characterize;
 pub mod check;
 #[cfg(feature = "live")]
 pub mod compare;

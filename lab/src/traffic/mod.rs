@@ -202,6 +202,7 @@ impl FlowReport {
             goodput_bps: self.goodput_bps(warmup_s, end_s),
             retransmits: self.retransmits,
             rtt_ms: if rtts.is_empty() { 0.0 } else { rtts.iter().sum::<f64>() / rtts.len() as f64 },
+            transfers: None,
         }
     }
 }

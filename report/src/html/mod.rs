@@ -5,6 +5,7 @@
 
 mod data;
 mod figures;
+mod grids;
 
 use std::fmt::Write;
 
@@ -17,6 +18,7 @@ use crate::panels::{LinkView, Policy, rate_text};
 use crate::svg::inline;
 
 pub use figures::{Beside, Rows};
+pub use grids::{Grid, GridCell};
 
 /// What a page shows.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +31,8 @@ pub struct Page<'a> {
     pub claims: &'a [Claim],
     /// What a reader should know, one paragraph each.
     pub notes: &'a [String],
+    /// Tables of whatever a verb has to say.
+    pub grids: &'a [Grid],
     /// Figures over all runs.
     pub figures: &'a [Plot],
     /// Tables of results over all runs.
@@ -68,6 +72,7 @@ pub fn page(page: &Page) -> String {
     push(&mut out, format_args!("<h1>{title}</h1>"));
     push_notes(&mut out, page);
     push_claims(&mut out, page.claims);
+    grids::push_grids(&mut out, page.grids);
     figures::push_figures(&mut out, page.figures);
     figures::push_tables(&mut out, page.tables);
     figures::push_beside(&mut out, page.beside);

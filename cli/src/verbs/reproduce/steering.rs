@@ -2,6 +2,7 @@
 
 mod claims;
 mod draw;
+mod each;
 mod figures;
 #[cfg(feature = "live")]
 mod lab;
@@ -43,6 +44,11 @@ pub struct Arguments {
     /// short form. The paper has 10.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
+    /// With `--figure 5 --arm sim`: what steering adds to other algorithms, instead of the paper's claims. Names from
+    /// `weir list` between commas, or `all` for every one with a set point; at 1 Gbit/s with 2, 9 and 36 flows, one run
+    /// per point.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    aqm: Vec<String>,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = "out/reproduce")]
     out: PathBuf,
@@ -97,6 +103,7 @@ impl Arm {
 /// Repeats the figures.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let done = match arguments.arm {
+        _ if !arguments.aqm.is_empty() => each::main(&arguments, output),
         #[cfg(feature = "live")]
         Arm::Lab => lab::main(&arguments, output),
         #[cfg(not(feature = "live"))]
@@ -145,6 +152,7 @@ mod tests {
             #[cfg(feature = "live")]
             runs: 1,
             seeds: None,
+            aqm: Vec::new(),
             out,
         }
     }

@@ -21,7 +21,8 @@ pub enum Part {
     EightB,
 }
 
-type File = (&'static str, &'static str);
+/// Name and content of a scenario file.
+pub type File = (&'static str, &'static str);
 
 macro_rules! scenario_file {
     ($name:literal) => {
@@ -29,7 +30,8 @@ macro_rules! scenario_file {
     };
 }
 
-const FIVE: [File; 2] =
+/// Figure 5: steered, and with static set points.
+pub const FIVE: [File; 2] =
     [scenario_file!("steering_figure5_sim.toml"), scenario_file!("steering_figure5_static_sim.toml")];
 const SIX: [File; 2] =
     [scenario_file!("steering_figure6.toml"), scenario_file!("steering_figure6_static.toml")];
@@ -100,7 +102,7 @@ impl Part {
     }
 
     /// What the short form changes. Windows at 1 Gbit/s grow back in less than half of the time.
-    fn quick_changes(self, steered: bool) -> &'static [(&'static str, &'static str)] {
+    pub fn quick_changes(self, steered: bool) -> &'static [(&'static str, &'static str)] {
         match (self, steered) {
             (Part::Five | Part::Six, false) => &[("run.duration", "50s"), ("run.warmup", "20s")],
             (Part::Five | Part::Six, true) => &[("run.duration", "120s"), ("run.warmup", "70s")],

@@ -3,6 +3,7 @@
 use super::figures::{Part, Planned, plan};
 use super::measured::{Measured, Point};
 use super::{Arguments, claims, draw, paper};
+use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
 use crate::results::prepare;
@@ -50,7 +51,7 @@ pub fn is_measured(claim: &Claim) -> bool {
 }
 
 /// A run, if it was not interrupted.
-fn measure(planned: &Planned, progress: &Progress) -> Result<Option<Point>, Failure> {
+pub fn measure(planned: &Planned, progress: &Progress) -> Result<Option<Point>, Failure> {
     let (outcome, interrupted, _) = simulate(&planned.scenario, planned.seed, None, progress)?;
     let trace_hash = format!("{:016x}", outcome.trace_hash);
     let mut recording = outcome.recording;

@@ -1,0 +1,372 @@
+//! Figure 5 for other algorithms than the paper's: what steering adds to each that has a set point.
+
+use super::figures::{FIVE, Part, Planned};
+use super::measured::{Measured, Point};
+use super::sim::{measure, rate_text};
+use super::{Arguments, Arm, FigureName, percent};
+use crate::interrupt::is_interrupted;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results::{make_folder, prepare};
+use crate::verbs::reproduce::work::run_all;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_aqm::{Algorithm, Visitor};
+use weir_report::chart::{Plot, PlotAxis, PlotSeries, plot};
+use weir_report::html::{Grid, GridCell};
+use weir_report::{html, table, write_atomic};
+use weir_scenario::result::LinkSummary;
+use weir_scenario::{Document, nearest};
+
+/// Stands for every algorithm that has a set point.
+const ALL: &str = "all";
+/// The set point of the static algorithms, as in the paper.
+const STATIC: &str = "2.5ms";
+/// Numbers of flows that are shown.
+const FLOWS: [u32; 3] = [2, 9, 36];
+/// The rate, unless one is given.
+const RATE: &str = "1Gbit/s";
+/// The policy of the figure.
+const UTILIZATION_LOW: f64 = 0.99;
+
+/// An algorithm that can be steered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Steerable {
+    name: &'static str,
+    setpoint: &'static str,
+}
+
+#[derive(Clone)]
+struct Ask;
+
+impl Visitor for Ask {
+    type Output = Option<Steerable>;
+    fn visit<A: Algorithm>(self) -> Option<Steerable> {
+        Some(Steerable { name: A::NAME, setpoint: A::SETPOINT? })
+    }
+}
+
+/// Runs every algorithm that was named with a static set point and steered.
+pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    if arguments.figure != FigureName::Five || arguments.arm != Arm::Sim {
+        let remedy = "choose --figure 5 --arm sim, or leave it out";
+        return Err(Failure::Input(format!("--aqm is for figure 5 in the simulator: {remedy}")));
+    }
+    let algorithms = named(&arguments.aqm)?;
+    let plan = plan(&algorithms, arguments)?;
+    let folder = folder(arguments);
+    prepare(&folder)?;
+    let points = run_all(&plan, |p| &p.scenario, output, measure)?;
+    let results = Results { algorithms, points };
+    write(&results, arguments, &folder)?;
+    output.result(&results.json(arguments, &folder), || results.text(&folder));
+    Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// The algorithms of these names.
+fn named(names: &[String]) -> Result<Vec<Steerable>, Failure> {
+    let mut all = Vec::new();
+    weir_aqm::visit_all(Ask, |found| all.extend(found));
+    if names.iter().any(|name| name == ALL) {
+        return Ok(all);
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        let found = all.iter().find(|a| a.name == name).copied().ok_or_else(|| unknown(name, &all))?;
+        if !chosen.contains(&found) {
+            chosen.push(found);
+        }
+    }
+    Ok(chosen)
+}
+
+fn unknown(name: &str, all: &[Steerable]) -> Failure {
+    let names: Vec<&str> = all.iter().map(|a| a.name).collect();
+    let what = match weir_aqm::names().contains(&name) {
+        true => "has no set point to steer".to_string(),
+        false => nearest(name, names.iter().copied())
+            .map_or("is no algorithm".into(), |meant| format!("is no algorithm: did you mean `{meant}`?")),
+    };
+    Failure::Input(format!("--aqm: `{name}` {what}; name one of {} or `{ALL}`", names.join(", ")))
+}
+
+fn plan(algorithms: &[Steerable], arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
+    let mut plan = Vec::new();
+    for algorithm in algorithms {
+        for is_steered in [false, true] {
+            for flows in FLOWS.into_iter().filter(|n| !arguments.quick || *n != FLOWS[1]) {
+                let point = point(algorithm, is_steered, flows, arguments)?;
+                let seeds = u64::from(arguments.seeds.unwrap_or(1));
+                plan.extend((0..seeds).map(|seed| Planned { seed, ..point.clone() }));
+            }
+        }
+    }
+    Ok(plan)
+}
+
+fn point(
+    algorithm: &Steerable,
+    is_steered: bool,
+    flows: u32,
+    arguments: &Arguments,
+) -> Result<Planned, Failure> {
+    let Steerable { name, setpoint } = algorithm;
+    let [steered, fixed] = FIVE;
+    let (file, text) = if is_steered { steered } else { fixed };
+    let mut document = Document::parse(file, text).map_err(Failure::input)?;
+    let aqm = match is_steered {
+        true => format!("{{ name = \"{name}\" }}"),
+        false => format!("{{ name = \"{name}\", {setpoint} = \"{STATIC}\" }}"),
+    };
+    let rate = arguments.rate.as_deref().unwrap_or(RATE);
+    let count = flows.to_string();
+    let quick = Part::Five.quick_changes(is_steered).iter().filter(|_| arguments.quick).copied();
+    for (key, value) in
+        [("link.rate", rate), ("aqm", &aqm), ("flows.0.count", &count)].into_iter().chain(quick)
+    {
+        document.set(key, value).map_err(Failure::input)?;
+    }
+    let scenario = document.scenario().map_err(Failure::input)?;
+    Ok(Planned { part: Part::Five, series: series(name, is_steered), flows, seed: 0, scenario })
+}
+
+/// Name of a curve.
+fn series(name: &str, is_steered: bool) -> String {
+    if is_steered { format!("{name}, steered") } else { format!("{name}, {STATIC}") }
+}
+
+/// What became of the runs.
+struct Results {
+    algorithms: Vec<Steerable>,
+    points: Vec<Point>,
+}
+
+/// One line of the table: an algorithm with a number of flows, both ways.
+struct Row {
+    name: &'static str,
+    flows: u32,
+    fixed: LinkSummary,
+    steered: LinkSummary,
+}
+
+impl Row {
+    /// Whether the link was as busy as the policy wants, or the set point at its upper end.
+    fn is_held(&self, target_max_ms: f64) -> bool {
+        let at_end = self.steered.setpoint_ms.is_some_and(|ms| ms >= target_max_ms);
+        self.steered.utilization >= UTILIZATION_LOW || at_end
+    }
+}
+
+const HEADER: [&str; 10] = [
+    "AQM",
+    "flows",
+    "util static",
+    "steered",
+    "mean static",
+    "steered",
+    "p95 static",
+    "steered",
+    "set point",
+    "policy",
+];
+/// Largest set point of the policy of the figure.
+const TARGET_MAX_MS: f64 = 30.0;
+
+impl Results {
+    fn measured(&self) -> Measured<'_> {
+        Measured { points: self.points.iter().collect() }
+    }
+
+    /// The lines of which both runs were made.
+    fn rows(&self) -> Vec<Row> {
+        let measured = self.measured();
+        let found = measured.rows();
+        let link = |series: String, flows: u32| {
+            found.iter().find(|(name, n, _)| *name == series && *n == flows).map(|(.., link)| link.clone())
+        };
+        let mut rows = Vec::new();
+        for Steerable { name, .. } in &self.algorithms {
+            for flows in measured.flows() {
+                let both = link(series(name, false), flows).zip(link(series(name, true), flows));
+                rows.extend(both.map(|(fixed, steered)| Row { name, flows, fixed, steered }));
+            }
+        }
+        rows
+    }
+
+    fn cells(&self) -> Vec<Vec<String>> {
+        let ms = |value: f64| format!("{value:.2} ms");
+        let cells = |row: &Row| {
+            let (fixed, steered) = (&row.fixed, &row.steered);
+            vec![
+                row.name.to_string(),
+                row.flows.to_string(),
+                percent(fixed.utilization),
+                percent(steered.utilization),
+                ms(fixed.delay_ms.mean),
+                ms(steered.delay_ms.mean),
+                ms(fixed.delay_ms.p95),
+                ms(steered.delay_ms.p95),
+                steered.setpoint_ms.map_or("–".into(), ms),
+                if row.is_held(TARGET_MAX_MS) { "held" } else { "missed" }.to_string(),
+            ]
+        };
+        self.rows().iter().map(cells).collect()
+    }
+
+    fn text(&self, folder: &Path) -> String {
+        let report = folder.join("report.html");
+        format!("{}\n{NOTE}\nReport: {}", table::aligned(&HEADER, &self.cells()), report.display())
+    }
+
+    fn json(&self, arguments: &Arguments, folder: &Path) -> serde_json::Value {
+        let row = |row: &Row| {
+            let side = |link: &LinkSummary| {
+                serde_json::json!({
+                    "utilization": link.utilization, "delay_mean_ms": link.delay_ms.mean,
+                    "delay_p95_ms": link.delay_ms.p95, "setpoint_ms": link.setpoint_ms,
+                })
+            };
+            serde_json::json!({
+                "aqm": row.name, "flows": row.flows, "static": side(&row.fixed), "steered": side(&row.steered),
+                "policy_held": row.is_held(TARGET_MAX_MS),
+            })
+        };
+        serde_json::json!({
+            "paper": "steering", "figure": "5", "arm": "sim", "quick": arguments.quick,
+            "rows": self.rows().iter().map(row).collect::<Vec<_>>(),
+            "runs": self.points,
+            "out": folder.display().to_string(),
+        })
+    }
+
+    fn grid(&self) -> Grid {
+        let row = |cells: Vec<String>| {
+            let last = cells.len() - 1;
+            let cell = |(i, text): (usize, String)| match i {
+                0 => GridCell::Text(text),
+                i if i == last && text == "held" => GridCell::Good(text),
+                i if i == last => GridCell::Bad(text),
+                _ => GridCell::Number(text),
+            };
+            cells.into_iter().enumerate().map(cell).collect()
+        };
+        Grid {
+            title: "Static and steered".into(),
+            note: "Means over the runs; the set point is that of the first run at its end.".into(),
+            header: HEADER.iter().map(|name| name.to_string()).collect(),
+            rows: self.cells().into_iter().map(row).collect(),
+            folded: false,
+        }
+    }
+
+    /// A chart for each number of flows: 95 % delay to the left, utilization to the right.
+    fn plots(&self) -> Vec<(u32, Plot)> {
+        let measured = self.measured();
+        let rate = self.points.first().map_or(String::new(), |p| rate_text(p.rate_bps));
+        let chart = |flows: u32| {
+            let curve = |is_steered: bool, on_right: bool| {
+                let (of, factor): (fn(&LinkSummary) -> f64, f64) =
+                    if on_right { (|l| l.utilization, 100.0) } else { (|l| l.delay_ms.p95, 1.0) };
+                let at = |(i, a): (usize, &Steerable)| {
+                    measured.plotted(&series(a.name, is_steered), flows, of, i as f64, factor)
+                };
+                let kind = if is_steered { "steered" } else { "static" };
+                let quantity = if on_right { "utilization" } else { "95 % delay" };
+                let points = self.algorithms.iter().enumerate().map(at).collect();
+                PlotSeries { name: format!("{quantity}, {kind}"), on_right, points, ..PlotSeries::default() }
+            };
+            let plot = Plot {
+                title: format!("What steering adds: {flows} flows ({rate})"),
+                subtitle: format!("Static set point {STATIC}; steered: 99 %, at most 30 ms."),
+                x: "Algorithm".into(),
+                categories: self.algorithms.iter().map(|a| a.name.to_string()).collect(),
+                left: PlotAxis { name: "95 % delay (ms)".into(), range: Some((0.0, 30.0)) },
+                right: Some(PlotAxis { name: "Utilization (%)".into(), range: Some((90.0, 100.0)) }),
+                series: vec![curve(false, false), curve(true, false), curve(false, true), curve(true, true)],
+            };
+            (flows, plot)
+        };
+        measured.flows().into_iter().map(chart).collect()
+    }
+}
+
+const NOTE: &str = "Static: a set point of 2.5 ms. Steered: utilization at least 99 %, set point at most 30 ms; held if \
+                    the link is that busy or the set point at its upper end. CUBIC, round-trip time 50 ms.";
+
+fn folder(arguments: &Arguments) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
+    arguments.out.join(format!("steering-figure5-each{rate}{quick}"))
+}
+
+fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+    make_folder(folder)?;
+    let json = serde_json::to_string_pretty(&results.json(arguments, folder))?;
+    write_atomic(folder.join("result.json"), json)?;
+    let figures: Vec<Plot> = results.plots().into_iter().map(|(_, plot)| plot).collect();
+    for (flows, figure) in results.plots() {
+        write_atomic(folder.join(format!("each-{flows}-flows.svg")), plot(&figure))?;
+    }
+    let short = if arguments.quick { " (short form)" } else { "" };
+    let title = format!("AQM Steering, figure 5 for other algorithms, simulated{short}");
+    let (notes, grids) = ([NOTE.to_string()], [results.grid()]);
+    let page = html::Page {
+        title: &title,
+        notes: &notes,
+        grids: &grids,
+        figures: &figures,
+        ..html::Page::default()
+    };
+    Ok(write_atomic(folder.join("report.html"), html::page(&page))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use super::super::tests::arguments;
+
+    fn names(names: &[&str]) -> Result<Vec<Steerable>, Failure> {
+        named(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>())
+    }
+
+    fn told(given: &[&str]) -> String {
+        match names(given) {
+            Err(Failure::Input(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_algorithms_with_a_set_point() {
+        assert_eq!(names(&["pie", "pie", "gsp"]).unwrap().len(), 2);
+        assert!(names(&["all"]).unwrap().len() >= 9);
+        assert!(told(&["hull"]).contains("`hull` has no set point"));
+        assert!(told(&["coddel"]).contains("did you mean `codel`?"));
+    }
+
+    #[test]
+    fn every_set_point_is_that_of_the_paper_or_steered() {
+        let plan = plan(&names(&["all"]).unwrap(), &arguments(FigureName::Five, false)).unwrap();
+        for planned in &plan {
+            let setpoint = planned.scenario.aqm.setpoint().map(|s| s.to_string());
+            let is_static = setpoint.as_deref() == Some(STATIC) && planned.scenario.policy.is_none();
+            assert!(is_static || planned.series.ends_with("steered"), "{}", planned.series);
+            assert_eq!(planned.scenario.policy.is_some(), planned.series.ends_with("steered"));
+            assert_eq!(planned.scenario.flows[0].count, planned.flows);
+            assert!(planned.scenario.sweep.axes.is_empty());
+        }
+        assert_eq!(plan.len() % 6, 0);
+    }
+
+    #[test]
+    fn a_policy_is_held_by_a_busy_link_or_a_set_point_at_its_end() {
+        let row = |utilization, setpoint_ms| Row {
+            name: "gsp",
+            flows: 2,
+            fixed: LinkSummary::default(),
+            steered: LinkSummary { utilization, setpoint_ms: Some(setpoint_ms), ..LinkSummary::default() },
+        };
+        let held = [(0.995, 5.0), (0.98, 5.0), (0.98, 30.0)].map(|(u, s)| row(u, s).is_held(TARGET_MAX_MS));
+        assert_eq!(held, [true, false, true]);
+    }
+}
