@@ -42,22 +42,6 @@ fn ecn_flows_are_marked_and_not_dropped() {
     assert!(link.utilization > 0.9);
 }
 
-/// Forty flows where eight packets fill the round trip: those that stop at two packets are marked all the time.
-#[test]
-fn flows_that_go_below_a_packet_per_round_trip_need_fewer_marks() {
-    let marked = |window_min: u32| {
-        let path = "[link]\nrate = \"1Mbit/s\"\n[path]\nrtt = \"100ms\"\n[aqm]\nname = \"avq\"\nbuffer = \"800ms\"\n";
-        let flows =
-            format!("[[flows]]\ncount = 40\ncongestion = \"reno\"\necn = true\nwindow_min = {window_min}\n");
-        let outcome = run(&quiet(path, &flows, "100s"), 1);
-        let link = &outcome.recording.summary.links[0];
-        assert!(link.utilization > 0.9, "{}", link.utilization);
-        link.marks
-    };
-    let (with_timer, without) = (marked(1), marked(2));
-    assert!(2 * with_timer < without && with_timer > 100, "{with_timer} {without}");
-}
-
 #[test]
 fn transfers_complete_in_plausible_time() {
     let text = quiet(
