@@ -38,7 +38,7 @@ pub struct Arguments {
 
 /// Experiments of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ExperimentName {
+pub enum ExperimentName {
     /// AVQ with 180 long flows, then also 30 short ones per second.
     #[value(name = "1")]
     One,

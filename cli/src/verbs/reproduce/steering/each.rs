@@ -322,8 +322,8 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::tests::arguments;
+    use super::*;
 
     fn names(names: &[&str]) -> Result<Vec<Steerable>, Failure> {
         named(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>())
