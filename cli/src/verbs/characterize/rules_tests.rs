@@ -102,3 +102,13 @@ fn the_summary_names_both_ends() {
     assert!(text.contains("is good at: short queue with long-lived flows,"), "{text}");
     assert!(text.contains("It breaks at: full link with long-lived flows,"), "{text}");
 }
+
+#[test]
+fn the_documentation_has_every_rule_with_its_bounds() {
+    let page = include_str!("../../../../docs/characterize.md");
+    for Rule { aspect, good, breaks, .. } in RULES {
+        let line = page.lines().find(|line| line.starts_with(&format!("| {aspect} |")));
+        let line = line.unwrap_or_else(|| panic!("{aspect} is not in docs/characterize.md"));
+        assert!(line.ends_with(&format!("| {good} | {breaks} |")), "{line}");
+    }
+}
