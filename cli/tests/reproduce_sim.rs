@@ -112,6 +112,6 @@ fn steering_adds_throughput_to_another_algorithm() {
     assert_eq!((row["aqm"].as_str(), row["flows"].as_u64()), (Some("codel"), Some(2)), "{result}");
     let used = |kind: &str| row[kind]["utilization"].as_f64().expect("a share");
     assert!(used("steered") > used("static") + 0.01, "{row}");
-    assert_eq!(row["policy_held"], true, "{row}");
+    assert_eq!(row["policy"], "held", "{row}");
     assert!(out.join("steering-figure5-each-200Mbitps-quick").join("report.html").is_file());
 }

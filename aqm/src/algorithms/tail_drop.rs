@@ -1,6 +1,7 @@
 //! Tail drop: the queue without management, with its size given as a delay.
 //!
-//! A packet is discarded when the backlog with it would take longer than `limit` to serve. There is no
+//! A packet is discarded when the backlog with it would take longer than `limit` to serve, unless the queue is empty:
+//! one packet always fits, or a small limit on a slow link would let nothing pass, for ever. There is no
 //! marking: a full queue cannot wait for a sender to read a mark.
 
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict};
@@ -38,11 +39,9 @@ impl Algorithm for TailDrop {
 impl Aqm for TailDrop {
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         // An unshaped link has no rate that turns the limit into bytes; the host's buffer limits it then.
-        if m.queue.rate.as_bps() == 0 || m.queue.backlog + p.len <= m.queue.rate.bytes_in(self.params.limit) {
-            Verdict::Forward
-        } else {
-            Verdict::Drop(Cause::Overflow)
-        }
+        let (queue, limit) = (&m.queue, self.params.limit);
+        let is_full = queue.packets > 0 && queue.backlog + p.len > queue.rate.bytes_in(limit);
+        if queue.rate.as_bps() == 0 || !is_full { Verdict::Forward } else { Verdict::Drop(Cause::Overflow) }
     }
 
     fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
@@ -84,5 +83,19 @@ mod tests {
         };
         assert_eq!(aqm.on_enqueue(&at(3_124_000), &p), Verdict::Forward);
         assert_eq!(aqm.on_enqueue(&at(3_124_001), &p), Verdict::Drop(Cause::Overflow));
+    }
+
+    #[test]
+    fn an_empty_queue_takes_any_packet() {
+        let mut aqm = TailDrop::new(&Params { limit: Duration::from_millis(2) }, Time::ZERO);
+        let p = Packet { arrived: Time::ZERO, len: Bytes::new(1538), seq: 0, flow: 0, ecn: Ecn::NotEct };
+        let rate = Rate::from_mbps(4);
+        let at = |backlog, packets| Moment {
+            now: Time::ZERO,
+            queue: View { backlog: Bytes::new(backlog), packets, delay: Duration::ZERO, rate },
+            dice: 0,
+        };
+        assert_eq!(aqm.on_enqueue(&at(0, 0), &p), Verdict::Forward);
+        assert_eq!(aqm.on_enqueue(&at(64, 1), &p), Verdict::Drop(Cause::Overflow));
     }
 }

@@ -398,11 +398,12 @@ fn verdict(diagnosis: &Diagnosis) -> String {
     if lab && run {
         return "All verbs will work here.\n".into();
     }
-    let mut text = "Will work here: list, explain, check".to_string();
-    text.push_str(if lab { ", lab, reproduce.\n" } else { "" });
+    let mut text =
+        "Will work here: list, explain, check, sim, sweep, characterize, reproduce --arm sim".to_string();
+    text.push_str(if lab { ", lab, compare, reproduce --arm lab.\n" } else { "" });
     text.push_str(if run { ", run.\n" } else { "" });
     text.push_str(if lab || run { "" } else { ".\n" });
-    for (verbs, need) in [("lab, reproduce", Need::Lab), ("run", Need::Run)] {
+    for (verbs, need) in [("lab, compare, reproduce --arm lab", Need::Lab), ("run", Need::Run)] {
         let lacking = diagnosis.checks.iter().filter(|f| f.forbids(need)).map(|f| f.name.as_str());
         let lacking: Vec<_> = lacking.collect();
         if !lacking.is_empty() {
@@ -470,7 +471,7 @@ mod tests {
             text,
             "MISSING   iperf3    not installed\n                    -> install it\n\
              optional  valgrind  not installed\n                    -> none needed\n\n\
-             Will work here: list, explain, check, run.\nWill not work: lab, reproduce. What is missing: iperf3.\n"
+             Will work here: list, explain, check, sim, sweep, characterize, reproduce --arm sim, run.\nWill not work: lab, compare, reproduce --arm lab. What is missing: iperf3.\n"
         );
     }
 }

@@ -39,14 +39,12 @@ fn parameters(scenario: &Scenario) -> String {
 /// What a reader should know first.
 pub fn notes(all: &Characterization) -> Vec<String> {
     let rate = all.subject.rate;
-    let mut notes = vec![
-        summary(&all.subject.label(), &all.findings),
-        format!(
+    let mut notes = summary(&all.subject.label(), &all.findings).to_vec();
+    notes.push(format!(
             "Experiments of RFC 7928 in the simulator: {rate}, round-trip time 100 ms, buffer 100 ms, packets of 1500 \
              bytes, seed {}. Tail drop, which only the buffer limits, ran in the same place.",
             all.seed
-        ),
-    ];
+    ));
     if let Some(first) = all.results.0.first() {
         notes.push(format!("Parameters: {}.", parameters(&first.scenario)));
     }
@@ -219,7 +217,7 @@ pub fn text(all: &Characterization, is_coloured: bool, report: &Path) -> String 
         text.push_str(&format!("{word}  {:width$}  {}\n", f.aspect, f.measured));
     }
     let left_out: Vec<String> = LEFT_OUT.iter().map(|(what, why)| format!("{what} ({why})")).collect();
-    text.push_str(&format!("\n{}\n", summary(&all.subject.label(), &all.findings)));
+    text.push_str(&format!("\n{}\n", summary(&all.subject.label(), &all.findings).join("\n")));
     text.push_str(&format!("Not run: {}.\n", left_out.join("; ")));
     text + &format!("The rules of the verdicts: {}", report.display())
 }
@@ -250,7 +248,7 @@ pub fn json(all: &Characterization, folder: &Path) -> serde_json::Value {
         "rate_bps": all.subject.rate.as_bps_f64(),
         "seed": all.seed,
         "quick": all.subject.quick,
-        "summary": summary(&all.subject.label(), &all.findings),
+        "summary": summary(&all.subject.label(), &all.findings).join(" "),
         "findings": all.findings,
         "experiments": all.results.0.iter().map(experiment).collect::<Vec<_>>(),
         "left_out": LEFT_OUT.iter().map(left_out).collect::<Vec<_>>(),

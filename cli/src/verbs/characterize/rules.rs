@@ -120,11 +120,12 @@ const RULES: [Rule; 19] = [
         good: SHORT_DELAY.0,
         breaks: SHORT_DELAY.1,
     },
+    // Where the rate falls for a tenth of a second only, most of what waits then has come before: no algorithm helps.
     Rule {
         aspect: "delay when the rate falls to a tenth",
         section: "8.2.6",
-        quantity: "largest 99 % delay as a share of that under tail drop",
-        of: |r| worst_delay(r, &[SLOW, FAST], |n| n.delay_ms.p99, "p99"),
+        quantity: "99 % delay as a share of that under tail drop",
+        of: |r| worst_delay(r, &[SLOW], |n| n.delay_ms.p99, "p99"),
         good: SHORT_DELAY.0,
         breaks: SHORT_DELAY.1,
     },
@@ -371,14 +372,18 @@ fn packets(results: &Results) -> Option<Found> {
     either_way(ratio, "with small packets", "with large ones", "packets per second")
 }
 
-/// What it is good at and where it breaks, in two sentences.
-pub fn summary(name: &str, findings: &[Finding]) -> String {
+/// What it is good at, what lies between, and where it breaks: a sentence each.
+pub fn summary(name: &str, findings: &[Finding]) -> [String; 3] {
     let of = |verdict: Verdict| {
         let aspects: Vec<&str> = findings.iter().filter(|f| f.verdict == verdict).map(|f| f.aspect).collect();
         if aspects.is_empty() { "nothing".to_string() } else { aspects.join(", ") }
     };
     let (good, fair, breaks) = (of(Verdict::Good), of(Verdict::Fair), of(Verdict::Breaks));
-    format!("{name} is good at: {good}. In between: {fair}. It breaks at: {breaks}.")
+    [
+        format!("{name} is good at: {good}."),
+        format!("It is fair at: {fair}."),
+        format!("It breaks at: {breaks}."),
+    ]
 }
 
 #[cfg(test)]

@@ -98,7 +98,18 @@ fn a_missing_number_is_not_good() {
 
 #[test]
 fn the_summary_names_both_ends() {
-    let text = summary("codel", &judge(&results(10.0, 0.5)));
-    assert!(text.contains("is good at: short queue with long-lived flows,"), "{text}");
-    assert!(text.contains("It breaks at: full link with long-lived flows,"), "{text}");
+    let [good, fair, breaks] = summary("codel", &judge(&results(10.0, 0.5)));
+    assert!(good.starts_with("codel is good at: short queue with long-lived flows,"), "{good}");
+    assert_eq!(fair, "It is fair at: nothing.");
+    assert!(breaks.starts_with("It breaks at: full link with long-lived flows,"), "{breaks}");
+}
+
+#[test]
+fn the_documentation_has_every_rule_with_its_bounds() {
+    let page = include_str!("../../../../docs/characterize.md");
+    for Rule { aspect, good, breaks, .. } in RULES {
+        let line = page.lines().find(|line| line.starts_with(&format!("| {aspect} |")));
+        let line = line.unwrap_or_else(|| panic!("{aspect} is not in docs/characterize.md"));
+        assert!(line.ends_with(&format!("| {good} | {breaks} |")), "{line}");
+    }
 }

@@ -149,10 +149,37 @@ struct Row {
 }
 
 impl Row {
-    /// Whether the link was as busy as the policy wants, or the set point at its upper end.
-    fn is_held(&self, target_max_ms: f64) -> bool {
-        let at_end = self.steered.setpoint_ms.is_some_and(|ms| ms >= target_max_ms);
-        self.steered.utilization >= UTILIZATION_LOW || at_end
+    /// What became of the policy.
+    fn outcome(&self) -> Outcome {
+        let link = &self.steered;
+        let is_busy = link.utilization >= UTILIZATION_LOW;
+        let is_at_end = link.setpoint_ms.is_some_and(|ms| ms >= TARGET_MAX_MS);
+        match (link.delay_ms.p95 <= TARGET_MAX_MS, is_busy, is_at_end) {
+            (true, true, _) => Outcome::Held,
+            (true, false, true) => Outcome::Limited,
+            _ => Outcome::Missed,
+        }
+    }
+}
+
+/// What became of the policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// The link is as busy as wanted, with no more delay than allowed.
+    Held,
+    /// It is not, but the set point is as high as the policy allows.
+    Limited,
+    /// Neither.
+    Missed,
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Outcome::Held => "held",
+            Outcome::Limited => "limited",
+            Outcome::Missed => "missed",
+        }
     }
 }
 
@@ -207,7 +234,7 @@ impl Results {
                 ms(fixed.delay_ms.p95),
                 ms(steered.delay_ms.p95),
                 steered.setpoint_ms.map_or("–".into(), ms),
-                if row.is_held(TARGET_MAX_MS) { "held" } else { "missed" }.to_string(),
+                row.outcome().word().to_string(),
             ]
         };
         self.rows().iter().map(cells).collect()
@@ -228,7 +255,7 @@ impl Results {
             };
             serde_json::json!({
                 "aqm": row.name, "flows": row.flows, "static": side(&row.fixed), "steered": side(&row.steered),
-                "policy_held": row.is_held(TARGET_MAX_MS),
+                "policy": row.outcome().word(),
             })
         };
         serde_json::json!({
@@ -244,8 +271,9 @@ impl Results {
             let last = cells.len() - 1;
             let cell = |(i, text): (usize, String)| match i {
                 0 => GridCell::Text(text),
-                i if i == last && text == "held" => GridCell::Good(text),
-                i if i == last => GridCell::Bad(text),
+                i if i == last && text == Outcome::Held.word() => GridCell::Good(text),
+                i if i == last && text == Outcome::Missed.word() => GridCell::Bad(text),
+                i if i == last => GridCell::Text(text),
                 _ => GridCell::Number(text),
             };
             cells.into_iter().enumerate().map(cell).collect()
@@ -290,8 +318,9 @@ impl Results {
     }
 }
 
-const NOTE: &str = "Static: a set point of 2.5 ms. Steered: utilization at least 99 %, set point at most 30 ms; held if \
-                    the link is that busy or the set point at its upper end. CUBIC, round-trip time 50 ms.";
+const NOTE: &str = "Static: a set point of 2.5 ms. Steered: utilization at least 99 %, set point at most 30 ms. The policy is \
+                    held if the link is that busy and 95 % of the delays are within 30 ms; limited if it is not and the \
+                    set point is at its upper end. CUBIC, round-trip time 50 ms, parameters at their defaults.";
 
 fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
@@ -324,6 +353,7 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
 mod tests {
     use super::super::tests::arguments;
     use super::*;
+    use weir_scenario::result::Spread;
 
     fn names(names: &[&str]) -> Result<Vec<Steerable>, Failure> {
         named(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>())
@@ -359,14 +389,20 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_held_by_a_busy_link_or_a_set_point_at_its_end() {
-        let row = |utilization, setpoint_ms| Row {
-            name: "gsp",
-            flows: 2,
-            fixed: LinkSummary::default(),
-            steered: LinkSummary { utilization, setpoint_ms: Some(setpoint_ms), ..LinkSummary::default() },
+    fn a_policy_is_held_limited_or_missed() {
+        let outcome = |(utilization, p95, setpoint_ms)| {
+            let delay_ms = Spread { p95, ..Spread::default() };
+            let steered = LinkSummary {
+                utilization,
+                delay_ms,
+                setpoint_ms: Some(setpoint_ms),
+                ..LinkSummary::default()
+            };
+            Row { name: "gsp", flows: 2, fixed: LinkSummary::default(), steered }.outcome()
         };
-        let held = [(0.995, 5.0), (0.98, 5.0), (0.98, 30.0)].map(|(u, s)| row(u, s).is_held(TARGET_MAX_MS));
-        assert_eq!(held, [true, false, true]);
+        let cases =
+            [(0.995, 9.0, 8.0), (0.98, 9.0, 8.0), (0.98, 25.0, 30.0), (1.0, 80.0, 2.5), (0.98, 31.0, 30.0)];
+        use Outcome::*;
+        assert_eq!(cases.map(outcome), [Held, Missed, Limited, Missed, Missed]);
     }
 }
