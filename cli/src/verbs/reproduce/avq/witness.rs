@@ -133,7 +133,7 @@ mod tests {
         assert_eq!((seen.samples[0].queue_mean, seen.samples[0].lost), (5.0, 1));
         assert_eq!(
             (seen.samples[1].queue_mean, seen.samples[1].departed, seen.samples[1].lost),
-            (10.0, 125, 0)
+            (10.0, 125.0, 0)
         );
         let ends = [
             Delivered { t_s: 0.0, long: vec![0, 0], short: 0 },
