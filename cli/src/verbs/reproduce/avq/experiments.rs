@@ -48,7 +48,7 @@ const SHORTER: u64 = 10;
 
 impl Experiment {
     /// The experiments that a name stands for.
-    pub fn of(name: ExperimentName) -> Vec<Experiment> {
+    pub(super) fn of(name: ExperimentName) -> Vec<Experiment> {
         use Experiment::*;
         match name {
             ExperimentName::One => vec![One],

@@ -31,6 +31,8 @@ pub struct Row {
     pub deviation: f64,
     /// Packets that were discarded.
     pub lost: f64,
+    /// Those of them that the algorithm discarded, where that is known.
+    pub discarded: f64,
     /// Packets that were marked, where that is known.
     pub marked: f64,
     /// Packets per second that were delivered and had not been before.
@@ -117,6 +119,7 @@ fn row(span: &Span, seen: &Observed) -> Row {
         queue: mean(here.clone().map(|s| s.queue_mean)),
         deviation: deviation(here.clone()),
         lost: sum(|s| s.lost as f64),
+        discarded: sum(|s| s.discarded as f64),
         marked: sum(|s| s.marked as f64),
         ..Row::default()
     };

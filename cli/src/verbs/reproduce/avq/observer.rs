@@ -24,6 +24,8 @@ pub struct Sample {
     pub departed: f64,
     /// Packets that were discarded, for whatever reason.
     pub lost: u64,
+    /// Those of them that the algorithm discarded, where that is known; the others found no room.
+    pub discarded: u64,
     /// Packets that were marked, where that is known.
     pub marked: u64,
     /// Virtual capacity as a share of the link's; NaN where there is none.
@@ -167,9 +169,10 @@ impl Tap for Observer {
         self.step(at);
     }
 
-    fn on_drop(&mut self, at: &Place<'_>, _seen: Seen<'_>, _cause: Cause) {
+    fn on_drop(&mut self, at: &Place<'_>, _seen: Seen<'_>, cause: Cause) {
         if self.step(at) {
             self.sample.lost += 1;
+            self.sample.discarded += u64::from(cause != Cause::Overflow);
         }
     }
 

@@ -116,6 +116,7 @@ fn sample(before: &[f64; 5], now: &[f64; 5]) -> Sample {
         queue: now[3],
         departed: more(1),
         lost: more(2) as u64,
+        discarded: 0,
         marked: 0,
         capacity: f64::NAN,
     }

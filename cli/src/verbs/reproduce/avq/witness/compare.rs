@@ -127,7 +127,7 @@ const QUANTITIES: [Quantity; 3] = [
     ("mean queue", "within 20 % or 5 packets", Pair::queue, |p| {
         format!("{:.1} and {:.1}", p.ours.queue, p.theirs.queue)
     }),
-    ("losses", "within a factor of 3 or 0.1 % of the packets", Pair::lost, |p| {
+    ("number of losses", "within a factor of 3 or 0.1 % of the packets", Pair::lost, |p| {
         format!("{:.0} and {:.0}", p.ours.lost, p.theirs.lost)
     }),
 ];
