@@ -219,7 +219,7 @@ pub mod tests {
         let sample = |n: u64| Sample {
             t_s: n as f64,
             queue_mean: 10.0 * n as f64,
-            queue: if n % 2 == 0 { 4.0 } else { 8.0 },
+            queue: if n.is_multiple_of(2) { 4.0 } else { 8.0 },
             departed: 1000.0,
             lost: n,
             ..Sample::default()
