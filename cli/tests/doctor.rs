@@ -64,7 +64,12 @@ fn without_privileges_it_says_what_is_missing() {
     let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("MISSING   root") && said.contains("-> run it as root"), "{said}");
-    assert!(said.contains("Will work here: list, explain, check.\n"), "{said}");
+    assert!(
+        said.contains(
+            "Will work here: list, explain, check, sim, sweep, characterize, reproduce --arm sim.\n"
+        ),
+        "{said}"
+    );
     assert!(!said.contains('\u{1b}'), "no colours into a pipe: {said}");
 }
 

@@ -63,6 +63,8 @@ struct Episode {
     prr: Prr,
     /// What stood before, where that may be taken back.
     undo: Option<Undo>,
+    /// Until then no new segment leaves, since the network marked the only one of the window.
+    hold: OptionNanos,
 }
 
 /// The sending end of a flow. See the [crate's documentation](crate) for how to drive it.
@@ -107,15 +109,13 @@ pub struct Sender {
     rtt: RttEstimator,
     rack: Rack,
     high_seq: u64,
-    dup_acks: u32,
+    dup_acks: u16,
     /// Segments beyond the window that the first duplicate ACKs allow without SACK (RFC 3042).
     limited_transmit: u8,
     probe: Option<Probe>,
     /// Of the reduction under way or the last one.
     episode: Option<Box<Episode>>,
     timer: Option<Timer>,
-    /// Until then no new segment leaves, since the network marked the only one of the window.
-    hold: OptionNanos,
     backoff: u8,
     pacer: Pacer,
     last_sent: Time,
@@ -178,7 +178,6 @@ impl Sender {
             probe: None,
             episode: None,
             timer: None,
-            hold: OptionNanos::NONE,
             backoff: 0,
             pacer: Pacer::new(paced, now),
             last_sent: now,

@@ -258,7 +258,7 @@ impl Sender {
     /// Gives back what an idle flow does not need.
     fn release(&mut self) {
         self.board.release();
-        if self.state <= State::Disorder && self.undo().is_none() {
+        if self.state <= State::Disorder && self.undo().is_none() && self.held_until().is_none() {
             self.episode = None;
         }
         if let Some(rates) = &mut self.rates {

@@ -10,20 +10,27 @@ impl Sender {
     ///
     /// With each mark in a row that timer has expired once more, and so is twice as long (RFC 6298 section 5).
     pub(super) fn hold(&mut self, now: Time) {
-        self.hold = OptionNanos::at(now + self.backed_off_rto());
+        let end = now + self.backed_off_rto();
+        self.episode.get_or_insert_default().hold = OptionNanos::at(end);
         self.backoff = self.backoff.saturating_add(1);
         self.arm_after_ack(now);
+    }
+
+    /// When the last wait is over, or was.
+    #[inline]
+    pub(super) fn held_until(&self) -> Option<Time> {
+        self.episode.as_ref().and_then(|e| e.hold.time())
     }
 
     /// Whether a new segment still has to wait.
     #[inline]
     pub(super) fn is_held(&self, now: Time) -> bool {
-        self.hold.time().is_some_and(|end| now < end)
+        self.held_until().is_some_and(|end| now < end)
     }
 
     /// Nothing is out: no timer is needed but that of a wait.
     pub(super) fn rest(&mut self, now: Time) {
-        let end = self.hold.time().filter(|end| now < *end);
+        let end = self.held_until().filter(|end| now < *end);
         self.timer = end.map(|due| Timer { kind: Kind::Hold, due });
     }
 }

@@ -41,11 +41,11 @@ impl Sender {
         if !event.duplicate {
             return;
         }
-        self.dup_acks += 1;
+        self.dup_acks = self.dup_acks.saturating_add(1);
         self.limited_transmit = self.dup_acks.min(LIMITED_TRANSMIT.into()) as u8;
         // Duplicates of what was sent before the last recovery ended are no sign of a new loss (section 3.2).
         let fresh = self.state == State::Cwr || self.board.una > self.high_seq || self.totals.reductions == 0;
-        if self.dup_acks >= DUP_THRESH && fresh {
+        if u32::from(self.dup_acks) >= DUP_THRESH && fresh {
             self.fast_retransmit();
         }
     }
@@ -58,7 +58,7 @@ impl Sender {
         self.high_seq = self.board.nxt;
         self.limited_transmit = 0;
         let ssthresh = self.window.ssthresh.unwrap_or(self.window.cwnd);
-        self.window.cwnd = ssthresh + self.dup_acks;
+        self.window.cwnd = ssthresh + u32::from(self.dup_acks);
         self.resend_head();
     }
 

@@ -63,6 +63,9 @@ fn carried(runs: &Runs, series: &str) -> f64 {
     runs.along(series, |r| r.utilization * PACKETS_PER_S * (r.to_s - r.from_s)).iter().sum()
 }
 
+/// What a run tells of itself from one time to another.
+type Told = fn(&Point, f64, f64) -> f64;
+
 /// Experiment 1.
 fn marking_alone(runs: &Runs) -> Vec<Claim> {
     let (lost, carried) = (lost(runs, AVQ), carried(runs, AVQ));
@@ -87,8 +90,13 @@ fn marking_alone(runs: &Runs) -> Vec<Claim> {
     let middle = runs.load(1).from_s;
     // The long flows have settled by then.
     let calm = 0.3 * middle;
+<<<<<<< HEAD
     let of = |from: f64, to: f64, what: fn(&Point, f64, f64) -> f64| runs.mean_of(AVQ, |p| what(p, from, to));
     let wanted: [(&str, Quantity); 2] = [
+=======
+    let of = |from: f64, to: f64, what: Told| runs.mean_of(AVQ, |p| what(p, from, to));
+    let wanted: [(&str, Told); 2] = [
+>>>>>>> avq
         ("the mean of the queue", |p, from, to| mean(between(&p.samples, from, to).map(|s| s.queue_mean))),
         ("the deviation of the queue", |p, from, to| deviation(between(&p.samples, from, to))),
     ];
