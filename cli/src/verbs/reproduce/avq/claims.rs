@@ -7,9 +7,6 @@ use super::measured::{Point, Row, Runs, between, deviation, mean};
 use super::{claim, percent};
 use weir_scenario::result::Claim;
 
-/// Something measured at a point between two moments.
-type Quantity = fn(&Point, f64, f64) -> f64;
-
 const AVQ: &str = "AVQ";
 /// Schemes that the paper compares AVQ's losses with.
 const LOSSY: [&str; 3] = ["RED", "REM", "PI"];
@@ -90,13 +87,8 @@ fn marking_alone(runs: &Runs) -> Vec<Claim> {
     let middle = runs.load(1).from_s;
     // The long flows have settled by then.
     let calm = 0.3 * middle;
-<<<<<<< HEAD
-    let of = |from: f64, to: f64, what: fn(&Point, f64, f64) -> f64| runs.mean_of(AVQ, |p| what(p, from, to));
-    let wanted: [(&str, Quantity); 2] = [
-=======
     let of = |from: f64, to: f64, what: Told| runs.mean_of(AVQ, |p| what(p, from, to));
     let wanted: [(&str, Told); 2] = [
->>>>>>> avq
         ("the mean of the queue", |p, from, to| mean(between(&p.samples, from, to).map(|s| s.queue_mean))),
         ("the deviation of the queue", |p, from, to| deviation(between(&p.samples, from, to))),
     ];
