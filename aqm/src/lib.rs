@@ -22,6 +22,7 @@ extern crate std;
 
 mod chance;
 mod guide;
+mod packets;
 mod params;
 mod periodic;
 mod pi;

@@ -12,8 +12,9 @@
 //! paper's rule ([`design`]), anew when the rate changes; or they are given.
 
 use crate::Chance;
+use crate::packets;
 use crate::sampling::Sampling;
-use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict, View};
+use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 const TARGET_MIN: Duration = Duration::from_micros(1);
@@ -133,21 +134,6 @@ impl Pi {
         self.sampling.set_period(period);
     }
 
-    /// The queue in packets.
-    fn length(&self, queue: &View) -> f64 {
-        if self.params.count_bytes {
-            queue.backlog.get() as f64 / self.params.mean_packet.get() as f64
-        } else {
-            f64::from(queue.packets)
-        }
-    }
-
-    /// The reference in packets.
-    fn reference(&self) -> f64 {
-        let bytes = self.rate.as_bps_f64() / 8.0 * self.params.target.as_secs_f64();
-        bytes / self.params.mean_packet.get() as f64
-    }
-
     /// `steps` samples that were `q` each time.
     fn step(&mut self, q: f64, q_ref: f64, steps: f64) {
         let Gains { a, b, .. } = self.gains;
@@ -182,7 +168,9 @@ impl Aqm for Pi {
         if m.queue.rate == Rate::ZERO {
             self.p = 0.0;
         } else {
-            self.step(self.length(&m.queue), self.reference(), steps);
+            let Params { target, mean_packet, count_bytes, .. } = self.params;
+            let q = packets::length(&m.queue, mean_packet, count_bytes);
+            self.step(q, packets::sent_in(target, self.rate, mean_packet), steps);
         }
     }
 

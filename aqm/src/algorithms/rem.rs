@@ -15,8 +15,9 @@
 //! packets per second; on faster ones the price moves too fast for its effect to be awaited.
 
 use crate::Chance;
+use crate::packets;
 use crate::sampling::Sampling;
-use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict, View};
+use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 const TARGET_MIN: Duration = Duration::from_micros(1);
@@ -82,20 +83,6 @@ impl Algorithm for Rem {
 }
 
 impl Rem {
-    /// The queue in packets.
-    fn length(&self, queue: &View) -> f64 {
-        if self.params.count_bytes {
-            queue.backlog.get() as f64 / self.params.mean_packet.get() as f64
-        } else {
-            f64::from(queue.packets)
-        }
-    }
-
-    /// The reference in packets.
-    fn reference(&self, rate: Rate) -> f64 {
-        rate.as_bps_f64() * self.params.target.as_secs_f64() / (8.0 * self.params.mean_packet.get() as f64)
-    }
-
     /// `steps` periods at the end of which the queue was `q` each time.
     fn step(&mut self, q: f64, q_ref: f64, steps: f64) {
         let Params { alpha, gamma, .. } = self.params;
@@ -128,7 +115,9 @@ impl Aqm for Rem {
         if m.queue.rate == Rate::ZERO {
             self.p = 0.0;
         } else {
-            self.step(self.length(&m.queue), self.reference(m.queue.rate), steps);
+            let Params { target, mean_packet, count_bytes, .. } = self.params;
+            let q = packets::length(&m.queue, mean_packet, count_bytes);
+            self.step(q, packets::sent_in(target, m.queue.rate, mean_packet), steps);
         }
     }
 
@@ -156,7 +145,7 @@ impl Setpoint for Rem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ecn;
+    use crate::{Ecn, View};
 
     /// The link of Kunniyur and Srikant: 10 Mbit/s, packets of 1000 bytes, reference 50 packets.
     fn rem() -> Rem {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Ecn;
+use crate::{Ecn, View};
 
 fn near(value: f64, wanted: f64, relative: f64) {
     assert!((value / wanted - 1.0).abs() < relative, "{value} is not {wanted}");
