@@ -15,8 +15,18 @@ pub struct Periodic {
 impl Periodic {
     /// Work each `period`, for the first time one period after `start`. The period must not be zero.
     pub fn new(period: Duration, start: Time) -> Periodic {
+        Periodic::first_at(start + period, period)
+    }
+
+    /// The same, for the first time at `due`.
+    pub fn first_at(due: Time, period: Duration) -> Periodic {
         assert!(period > Duration::ZERO, "a period must have a length");
-        Periodic { due: start + period, period }
+        Periodic { due, period }
+    }
+
+    /// Another period from the next update on.
+    pub fn set_period(&mut self, period: Duration) {
+        self.period = period;
     }
 
     /// When the next update is due.

@@ -18,7 +18,8 @@ impl PiGains {
     /// Gains that are stable for all round-trip times up to `rtt_max` (RFC 9332 appendix A.1): an update each
     /// `min(target, rtt_max / 3)`, `alpha = 0.1 * t_update / rtt_max^2` and `beta = 0.3 / rtt_max`.
     pub fn for_rtt_max(target: Duration, rtt_max: Duration) -> PiGains {
-        let t_update = target.min(rtt_max.mul_f64(1.0 / 3.0)).max(Duration::from_nanos(1));
+        let third = Duration::from_nanos(rtt_max.as_nanos() / 3);
+        let t_update = target.min(third).max(Duration::from_nanos(1));
         let rtt = rtt_max.max(Duration::from_nanos(1)).as_secs_f64();
         PiGains { t_update, alpha: 0.1 * t_update.as_secs_f64() / (rtt * rtt), beta: 0.3 / rtt }
     }
@@ -49,6 +50,16 @@ impl PiController {
         let PiGains { t_update, alpha, beta } = gains;
         let updates = Periodic::new(t_update, start);
         PiController { target, alpha, beta, updates, delay: Duration::ZERO, p: 0.0 }
+    }
+
+    /// The same, as it stands at a base probability with a delay seen at the last update.
+    pub fn standing_at(self, p: f64, delay: Duration) -> PiController {
+        PiController { p, delay, ..self }
+    }
+
+    /// What it was made with.
+    pub fn gains(&self) -> PiGains {
+        PiGains { t_update: self.updates.period(), alpha: self.alpha, beta: self.beta }
     }
 
     /// The base probability p'.
@@ -100,7 +111,7 @@ mod tests {
 
     fn controller(alpha: f64, beta: f64, p: f64, delay: Duration) -> PiController {
         let gains = PiGains { t_update: ms(15), alpha, beta };
-        PiController { p, delay, ..PiController::new(ms(15), gains, Time::ZERO) }
+        PiController::new(ms(15), gains, Time::ZERO).standing_at(p, delay)
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Sampling at a fixed frequency, by a host that may be late.
 
+use crate::periodic::Periodic;
 use weir_units::{Duration, Time};
 
 /// Instants that were missed are made up for, because the queue was during them what it is now: hosts wake an
@@ -9,35 +10,29 @@ const MADE_UP_MAX: Duration = Duration::from_secs(1);
 
 /// The instants at which a law looks at its queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Sampling {
-    period: Duration,
-    due: Time,
-}
+pub(crate) struct Sampling(Periodic);
 
 impl Sampling {
     /// The first instant is the start.
     pub(crate) fn new(period: Duration, start: Time) -> Sampling {
-        Sampling { period, due: start }
+        Sampling(Periodic::first_at(start, period))
     }
 
     /// When the next instant is.
     pub(crate) fn due(&self) -> Time {
-        self.due
+        self.0.due()
     }
 
-    /// Another frequency from the next instant on.
+    /// Another period from the next instant on.
     pub(crate) fn set_period(&mut self, period: Duration) {
-        self.period = period;
+        self.0.set_period(period);
     }
 
-    /// Passes the instants up to `now`, at least one; how many the law has to take. An empty queue may have
-    /// been empty for as long as it likes.
+    /// Passes the instants up to `now`; how many the law has to take, at least one. An empty queue may have been
+    /// empty for as long as it likes.
     pub(crate) fn pass(&mut self, now: Time, empty: bool) -> f64 {
-        let period = self.period.as_nanos().max(1);
-        let missed = now.since(self.due).as_nanos() / period;
-        self.due = (self.due + Duration::from_nanos(period).saturating_mul(missed + 1))
-            .max(now + Duration::from_nanos(1));
-        let most = if empty { missed } else { MADE_UP_MAX.as_nanos() / period };
+        let most = if empty { u64::MAX } else { MADE_UP_MAX.as_nanos() / self.0.period().as_nanos() };
+        let missed = self.0.take(now).saturating_sub(1);
         1.0 + missed.min(most) as f64
     }
 }

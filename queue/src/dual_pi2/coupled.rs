@@ -1,7 +1,7 @@
 //! The two coupled algorithms: PI2 for classic traffic, a ramp and the coupling for low-latency traffic.
 
 use super::Params;
-use weir_aqm::{Aqm, Cause, Ecn, Moment, Packet, Setpoint, Verdict};
+use weir_aqm::{Aqm, Cause, Ecn, Moment, Packet, PiController, PiGains, Setpoint, Verdict};
 use weir_units::{Duration, Time};
 
 pub(super) const TARGET_MIN: Duration = Duration::from_micros(1);
@@ -17,19 +17,11 @@ pub(super) const TARGET_MAX: Duration = Duration::from_secs(10);
 /// the controller is to see.
 #[derive(Clone, Debug)]
 pub struct Coupled {
-    target: Duration,
-    update: Duration,
-    /// Integral gain in hertz: of p' for each second of delay above the target, each update.
-    alpha: f64,
-    /// Proportional gain in hertz: of p' for each second by which the delay grew.
-    beta: f64,
+    /// Of p'.
+    pi: PiController,
     coupling: f64,
     ramp_min: Duration,
     ramp_range: Duration,
-    /// p'.
-    base: f64,
-    previous: Duration,
-    due: Time,
     low: Even,
     classic: Even,
 }
@@ -57,20 +49,12 @@ pub(super) fn is_low_latency(ecn: Ecn) -> bool {
 impl Coupled {
     /// Its gains follow from the target and the longest usual round-trip time (RFC 9332 appendix A.1).
     pub(super) fn new(params: &Params, start: Time) -> Coupled {
-        let rtt = params.rtt_max.as_secs_f64();
-        let third = Duration::from_nanos(params.rtt_max.as_nanos() / 3);
-        let update = params.target.min(third).max(Duration::from_nanos(1));
+        let gains = PiGains::for_rtt_max(params.target, params.rtt_max);
         Coupled {
-            target: params.target,
-            update,
-            alpha: 0.1 * update.as_secs_f64() / (rtt * rtt),
-            beta: 0.3 / rtt,
+            pi: PiController::new(params.target, gains, start),
             coupling: params.coupling,
             ramp_min: params.ramp_min,
             ramp_range: params.ramp_range,
-            base: 0.0,
-            previous: Duration::ZERO,
-            due: start + update,
             low: Even::default(),
             classic: Even::default(),
         }
@@ -78,12 +62,12 @@ impl Coupled {
 
     /// Probability of a signal on a classic packet.
     pub fn classic_probability(&self) -> f64 {
-        self.base * self.base
+        self.pi.probability() * self.pi.probability()
     }
 
     /// Probability of a mark on a low-latency packet for the sake of classic ones.
     pub fn coupled_probability(&self) -> f64 {
-        self.coupling * self.base
+        self.coupling * self.pi.probability()
     }
 
     /// Above this, classic packets are dropped although they could be marked: the senders do not listen. It is
@@ -101,16 +85,6 @@ impl Coupled {
         } else {
             (delay - self.ramp_min).as_secs_f64() / self.ramp_range.as_secs_f64()
         }
-    }
-
-    /// Moves p' by so many updates during which the delay stood.
-    fn control(&mut self, delay: Duration, updates: u64) {
-        let seconds = delay.as_secs_f64();
-        let above = seconds - self.target.as_secs_f64();
-        let growth = seconds - self.previous.as_secs_f64();
-        let moved = self.base + self.alpha * above * updates as f64 + self.beta * growth;
-        self.base = moved.clamp(0.0, 1.0);
-        self.previous = delay;
     }
 
     fn on_low_latency(&mut self, m: &Moment, delay: Duration) -> Verdict {
@@ -154,14 +128,11 @@ impl Aqm for Coupled {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        Some(self.due)
+        Some(self.pi.due())
     }
 
-    /// An idle queue is woken late, and then for all the updates it slept through.
     fn on_wakeup(&mut self, m: &Moment) {
-        let updates = 1 + m.now.since(self.due).as_nanos() / self.update.as_nanos();
-        self.due += self.update.saturating_mul(updates);
-        self.control(m.queue.delay, updates);
+        self.pi.update(m.now, m.queue.delay);
     }
 
     fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
@@ -169,7 +140,7 @@ impl Aqm for Coupled {
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-        plot("base_probability", self.base);
+        plot("base_probability", self.pi.probability());
         plot("classic_probability", self.classic_probability());
         plot("coupled_probability", self.coupled_probability().min(1.0));
     }
@@ -177,13 +148,13 @@ impl Aqm for Coupled {
 
 impl Setpoint for Coupled {
     fn get(&self) -> Duration {
-        self.target
+        self.pi.target()
     }
 
     /// The gains stay: they depend on round-trip times, and on the target only for small ones.
     fn set(&mut self, to: Duration) -> Duration {
-        self.target = to.clamp(TARGET_MIN, TARGET_MAX);
-        self.target
+        self.pi.set_target(to.clamp(TARGET_MIN, TARGET_MAX));
+        self.pi.target()
     }
 }
 
@@ -197,15 +168,20 @@ mod tests {
         Coupled::new(&Params::default(), Time::ZERO)
     }
 
+    /// With this base probability.
+    fn at(p: f64, delay: Duration) -> Coupled {
+        Coupled { pi: coupled().pi.standing_at(p, delay), ..coupled() }
+    }
+
     fn ms(ms: f64) -> Duration {
         Duration::from_secs_f64(ms / 1e3)
     }
 
     #[test]
     fn the_gains_of_the_rfc() {
-        let aqm = coupled();
-        assert_eq!(aqm.update, Duration::from_millis(15));
-        assert!((aqm.alpha - 0.15).abs() < 1e-12 && (aqm.beta - 3.0).abs() < 1e-12);
+        let gains = coupled().pi.gains();
+        assert_eq!(gains.t_update, Duration::from_millis(15));
+        assert!((gains.alpha - 0.15).abs() < 1e-12 && (gains.beta - 3.0).abs() < 1e-12);
     }
 
     #[test]
@@ -213,9 +189,12 @@ mod tests {
         // p', alpha, beta: p' afterwards, classic, coupled; for a delay that grew from 15 to 20 ms.
         let known = [(0.15, 3.0, 0.065750, 0.004323063, 0.1315), (0.16, 3.2, 0.0668, 0.00446224, 0.1336)];
         for (alpha, beta, base, classic, low) in known {
-            let mut aqm = Coupled { alpha, beta, base: 0.05, previous: ms(15.0), ..coupled() };
-            aqm.control(ms(20.0), 1);
-            assert!((aqm.base - base).abs() < 1e-12, "{}", aqm.base);
+            let gains = PiGains { alpha, beta, ..coupled().pi.gains() };
+            let pi = PiController::new(ms(15.0), gains, Time::ZERO).standing_at(0.05, ms(15.0));
+            let mut aqm = Coupled { pi, ..coupled() };
+            aqm.pi.update(aqm.pi.due(), ms(20.0));
+            let p = aqm.pi.probability();
+            assert!((p - base).abs() < 1e-12, "{p}");
             assert!((aqm.classic_probability() - classic).abs() < 1e-9);
             assert!((aqm.coupled_probability() - low).abs() < 1e-12);
         }
@@ -262,7 +241,7 @@ mod tests {
 
     #[test]
     fn rates_of_signals_are_the_probabilities() {
-        let with = |base| Coupled { base, ..coupled() };
+        let with = |p| at(p, Duration::ZERO);
         let (marks, drops) = signals(&mut with(0.1), Ecn::NotEct);
         assert!(marks == 0 && (99..=100).contains(&drops), "{marks} {drops}");
         let (marks, drops) = signals(&mut with(0.1), Ecn::Ect0);
@@ -273,7 +252,7 @@ mod tests {
 
     #[test]
     fn in_overload_both_queues_are_dropped_from_alike() {
-        let mut aqm = Coupled { base: 0.6, ..coupled() };
+        let mut aqm = at(0.6, Duration::ZERO);
         // Classic packets are no longer marked from a probability of 25 % on.
         let (marks, drops) = signals(&mut aqm, Ecn::Ect0);
         assert!(marks == 0 && (3598..=3600).contains(&drops), "{marks} {drops}");
@@ -291,12 +270,12 @@ mod tests {
 
     #[test]
     fn after_a_long_sleep_it_has_forgotten() {
-        let mut aqm = Coupled { base: 0.9, previous: ms(40.0), ..coupled() };
+        let mut aqm = at(0.9, ms(40.0));
         let queue =
             View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: Rate::from_mbps(100) };
         let now = Time::ZERO + Duration::from_secs(3600);
         aqm.on_wakeup(&Moment { now, queue, dice: 0 });
-        assert_eq!(aqm.base, 0.0);
-        assert!(aqm.next_wakeup().is_some_and(|due| due > now && due <= now + aqm.update));
+        assert_eq!(aqm.pi.probability(), 0.0);
+        assert!(aqm.next_wakeup().is_some_and(|due| due > now && due <= now + aqm.pi.gains().t_update));
     }
 }
