@@ -407,10 +407,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
                 true
             }
             Verdict::Drop(cause) => {
-                match cause {
-                    Cause::Overflow => self.counters.overflowed += 1,
-                    _ => self.counters.dropped_in += 1,
-                }
+                self.counters.refused(cause);
                 return out.discarded(&packet, item, cause);
             }
         };

@@ -126,6 +126,14 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// The algorithm discarded an arrival.
+    pub(crate) fn refused(&mut self, cause: Cause) {
+        match cause {
+            Cause::Overflow => self.overflowed += 1,
+            Cause::SetPoint | Cause::Chance => self.dropped_in += 1,
+        }
+    }
+
     /// Whether no packet was lost or made up, with `queued` packets stored.
     pub fn is_conserved(&self, queued: u32) -> bool {
         self.arrived == self.enqueued + self.dropped_in + self.overflowed

@@ -148,10 +148,7 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
                 Verdict::Forward => self.store(packet, false, item),
                 Verdict::Mark(_) => self.store(packet, true, item),
                 Verdict::Drop(cause) => {
-                    match cause {
-                        Cause::Overflow => self.counters.overflowed += 1,
-                        _ => self.counters.dropped_in += 1,
-                    }
+                    self.counters.refused(cause);
                     out.discarded(&packet, item, cause);
                 }
             }
