@@ -10,6 +10,7 @@ mod measured;
 mod output;
 mod progress;
 mod results;
+mod runs;
 mod simulate;
 mod statistics;
 mod sweep;

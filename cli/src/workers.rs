@@ -34,8 +34,8 @@ pub fn work_through<E: Send>(
     lock(&failure).take().map_or(Ok(()), Err)
 }
 
-/// Nothing is left half changed under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// Takes a lock under which nothing is left half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -11,14 +11,13 @@ use crate::interrupt::{interrupted, is_interrupted};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
 use crate::results::{make_folder, prepare};
-use crate::simulate::{cost, simulate};
-use crate::workers::{processors, work_through};
-use measure::{Case, Numbers, numbers};
+use crate::runs::run_all;
+use crate::simulate::simulate;
+use measure::{Case, numbers};
 use plan::{Pair, Subject};
 use rules::{Finding, Results, judge};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use weir_report::{html, write_atomic};
 use weir_scenario::Scenario;
 
@@ -82,34 +81,21 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// Makes all runs, the long ones first. Experiments of which one was interrupted or not begun are left out.
+/// Makes all runs. Experiments of which one was interrupted or not begun are left out.
 fn run(plan: &[Pair], seed: u64, output: &Output) -> Result<Vec<Case>, Failure> {
     let runs: Vec<(&Pair, &Scenario)> = plan.iter().flat_map(|p| [(p, &p.aqm), (p, &p.tail_drop)]).collect();
-    let costs: Vec<f64> = runs.iter().map(|(_, scenario)| cost(scenario)).collect();
-    let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
-    let progress = Progress::new(runs.len(), costs.iter().sum(), output);
-    let done: Vec<Mutex<Option<Numbers>>> = runs.iter().map(|_| Mutex::new(None)).collect();
-    work_through(&order, processors(), |index| {
-        if !is_interrupted() {
-            let (pair, scenario) = runs[index];
-            let (outcome, interrupted, _) = simulate(scenario, seed, None, &progress)?;
-            let numbers = numbers(pair.experiment, scenario, outcome.recording, outcome.trace_hash);
-            *lock(&done[index]) = (!interrupted).then_some(numbers);
-        }
-        Ok::<(), Failure>(())
-    })?;
-    let case = |(number, pair): (usize, &Pair)| {
-        let [aqm, tail_drop] = [2 * number, 2 * number + 1].map(|index| lock(&done[index]).take());
+    let measure = |(pair, scenario): &(&Pair, &Scenario), progress: &Progress| {
+        let (outcome, interrupted, _) = simulate(scenario, seed, None, progress)?;
+        let numbers = numbers(pair.experiment, scenario, outcome.recording, outcome.trace_hash);
+        Ok((!interrupted).then_some(numbers))
+    };
+    let mut done = run_all(&runs, |(_, scenario)| scenario, output, measure)?.into_iter();
+    let case = |pair: &Pair| {
+        let [aqm, tail_drop] = std::array::from_fn(|_| done.next().flatten());
         let (experiment, scenario) = (pair.experiment, pair.aqm.clone());
         Some(Case { experiment, scenario, aqm: aqm?, tail_drop: tail_drop? })
     };
-    Ok(plan.iter().enumerate().filter_map(case).collect())
-}
-
-/// Nothing is left half changed under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    Ok(plan.iter().filter_map(case).collect())
 }
 
 fn write(all: &Characterization, folder: &Path) -> Result<(), Failure> {

@@ -4,14 +4,12 @@ use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
 use crate::measured::measured;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::progress::Progress;
 use crate::results::{Planned, Side, describe, draft, make_folder, policy_of, prepare_all, write_comparison};
-use crate::simulate::{Simulated, check, cost, record};
+use crate::runs::run_all;
+use crate::simulate::{Simulated, check, record};
 use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
-use crate::workers::{processors, work_through};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use weir_report::{table, write_atomic};
 use weir_scenario::Record;
 use weir_scenario::result::Recording;
@@ -65,7 +63,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let plan = plan_records(&arguments)?;
     prepare_all(&arguments.out, &plan)?;
     let _ = interrupted();
-    let finished = run_all(&plan, arguments.seed, output)?;
+    let finished = make(&plan, arguments.seed, output)?;
     if plan.len() > 1 {
         write_together(&plan, &finished, &arguments.out)?;
     }
@@ -92,29 +90,19 @@ fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
     Ok(plan)
 }
 
-/// Makes all runs, the longest first. Runs that were not started when it was interrupted are missing.
-fn run_all(plan: &[Planned], seed: u64, output: &Output) -> Result<Vec<Option<Finished>>, Failure> {
-    let costs: Vec<f64> = plan.iter().map(|p| cost(&p.scenario)).collect();
-    let mut order: Vec<usize> = (0..plan.len()).collect();
-    order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
-    let progress = Progress::new(plan.len(), costs.iter().sum(), output);
-    let finished: Vec<Mutex<Option<Finished>>> = plan.iter().map(|_| Mutex::new(None)).collect();
-    work_through(&order, processors(), |number| {
-        if is_interrupted() {
-            return Ok(());
-        }
-        let seed = seed.wrapping_add(u64::from(plan[number].run));
-        let (simulated, recording) = record(&plan[number], seed, &progress)?;
-        let recording = (plan.len() <= SIDE_BY_SIDE).then_some(recording);
-        *lock(&finished[number]) = Some(Finished { simulated, recording });
-        Ok::<(), Failure>(())
-    })?;
-    Ok(finished.iter().map(|slot| lock(slot).take()).collect())
-}
-
-/// Nothing is left half changed under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// Makes all runs. Those that were not started when it was interrupted are missing.
+fn make(plan: &[Planned], seed: u64, output: &Output) -> Result<Vec<Option<Finished>>, Failure> {
+    run_all(
+        plan,
+        |planned| &planned.scenario,
+        output,
+        |planned, progress| {
+            let seed = seed.wrapping_add(u64::from(planned.run));
+            let (simulated, recording) = record(planned, seed, progress)?;
+            let recording = (plan.len() <= SIDE_BY_SIDE).then_some(recording);
+            Ok(Some(Finished { simulated, recording }))
+        },
+    )
 }
 
 /// Whether points were run more than once.

@@ -10,7 +10,7 @@ use crate::sweep::chart::chart;
 use crate::sweep::fingerprint::Fingerprint;
 use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
 use crate::sweep::store::{Found, Store};
-use crate::workers::{processors, work_through};
+use crate::workers::{lock, processors, work_through};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -213,11 +213,6 @@ impl Sweep {
             points: self.points.iter().map(values).collect(),
         }
     }
-}
-
-/// Nothing is left half changed under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Makes one run; nothing if it was interrupted.
