@@ -1,12 +1,12 @@
 //! What a reproduction leaves behind: a page, its charts, its result for programs, and the exit status.
 
 use crate::interrupt::is_interrupted;
-use crate::output::{Failure, INTERRUPTED};
+use crate::output::{Failure, INTERRUPTED, Output};
 use crate::results::make_folder;
 use std::path::Path;
 use std::process::ExitCode;
 use weir_report::chart::{Plot, plot};
-use weir_report::html::{Beside, Rows};
+use weir_report::html::{Beside, Grid, Rows};
 use weir_report::{html, write_atomic};
 use weir_scenario::result::Claim;
 
@@ -39,6 +39,11 @@ pub struct Publication<'a> {
 impl Publication<'_> {
     /// Writes `result.json`, `report.html` and the charts.
     pub fn write(&self, folder: &Path) -> Result<(), Failure> {
+        self.write_with(&[], folder)
+    }
+
+    /// The same with tables whose cells are coloured.
+    pub fn write_with(&self, grids: &[Grid], folder: &Path) -> Result<(), Failure> {
         make_folder(folder)?;
         write_atomic(folder.join("result.json"), serde_json::to_string_pretty(self.result)?)?;
         for figure in self.figures {
@@ -52,6 +57,7 @@ impl Publication<'_> {
             figures: &plots,
             tables: self.tables,
             beside: self.beside,
+            grids,
             ..html::Page::default()
         };
         write_atomic(folder.join("report.html"), html::page(&page))?;
@@ -67,6 +73,23 @@ pub fn beside_json(rows: &[Beside]) -> serde_json::Value {
         })
     };
     rows.iter().map(row).collect()
+}
+
+/// How the mean of no runs is shown.
+const MISSING: &str = "NaN";
+
+/// Leaves out what compares runs that an interruption kept from being made, and says so.
+pub fn keep_measured(claims: &mut Vec<Claim>, beside: &mut Vec<Beside>, output: &Output) {
+    if is_interrupted() {
+        claims.retain(is_measured);
+        beside.retain(|b| !b.ours.contains(MISSING));
+        output.say("interrupted: claims whose runs were not made are left out");
+    }
+}
+
+/// Whether there were runs for everything that the claim compares.
+fn is_measured(claim: &Claim) -> bool {
+    !claim.measured.contains(MISSING) && !claim.expected.contains(MISSING)
 }
 
 /// The exit status: a missed claim is no success.

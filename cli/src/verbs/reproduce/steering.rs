@@ -124,6 +124,13 @@ fn blame(failure: Failure, rate: Option<&str>) -> Failure {
     }
 }
 
+/// Where the results go: named after what was run, and after what makes it another run.
+fn folder(arguments: &Arguments, what: &str) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
+    arguments.out.join(format!("steering-{what}{rate}{quick}"))
+}
+
 /// Name of the curve that a scenario belongs to, as in the paper.
 fn series(scenario: &Scenario) -> String {
     let name = match scenario.aqm.name.as_str() {

@@ -5,7 +5,7 @@ use super::measured::{Point, Row, Runs, measure};
 use super::{Arguments, claims, draw, paper, witness};
 use crate::output::{Done, Failure, Output};
 use crate::results::prepare;
-use crate::verbs::reproduce::publish::{Named, Publication, beside_json, status};
+use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status};
 use crate::verbs::reproduce::work::run_all;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         let theirs = witness::run(&ns, &plan, &folder, output)?;
         results.add_witness(witness::compare(&results.points, theirs));
     }
+    keep_measured(&mut results.claims, &mut results.beside, output);
     write(&results, arguments, &folder)?;
     print(&results, arguments, &folder, output);
     Ok(status(&results.claims))

@@ -3,17 +3,16 @@
 use super::figures::{FIVE, Part, Planned};
 use super::measured::{Measured, Point};
 use super::sim::{measure, rate_text};
-use super::{Arguments, Arm, FigureName, percent};
-use crate::interrupt::is_interrupted;
-use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results::{make_folder, prepare};
+use super::{Arguments, Arm, FigureName, folder, percent};
+use crate::output::{Done, Failure, Output};
+use crate::results::prepare;
+use crate::verbs::reproduce::publish::{Named, Publication, status};
 use crate::verbs::reproduce::work::run_all;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::Path;
 use weir_aqm::{Algorithm, Visitor};
-use weir_report::chart::{Plot, PlotAxis, PlotSeries, plot};
+use weir_report::chart::{Plot, PlotAxis, PlotSeries};
 use weir_report::html::{Grid, GridCell};
-use weir_report::{html, table, write_atomic};
+use weir_report::table;
 use weir_scenario::result::LinkSummary;
 use weir_scenario::{Document, nearest};
 
@@ -53,13 +52,14 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     }
     let algorithms = named(&arguments.aqm)?;
     let plan = plan(&algorithms, arguments)?;
-    let folder = folder(arguments);
+    let folder = folder(arguments, "figure5-each");
     prepare(&folder)?;
     let points = run_all(&plan, |p| &p.scenario, output, measure)?;
     let results = Results { algorithms, points };
     write(&results, arguments, &folder)?;
     output.result(&results.json(arguments, &folder), || results.text(&folder));
-    Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    // There are no claims here, which nothing can miss.
+    Ok(status(&[]))
 }
 
 /// The algorithms of these names.
@@ -288,7 +288,7 @@ impl Results {
     }
 
     /// A chart for each number of flows: 95 % delay to the left, utilization to the right.
-    fn plots(&self) -> Vec<(u32, Plot)> {
+    fn plots(&self) -> Vec<Named> {
         let measured = self.measured();
         let rate = self.points.first().map_or(String::new(), |p| rate_text(p.rate_bps));
         let chart = |flows: u32| {
@@ -312,7 +312,7 @@ impl Results {
                 right: Some(PlotAxis { name: "Utilization (%)".into(), range: Some((90.0, 100.0)) }),
                 series: vec![curve(false, false), curve(true, false), curve(false, true), curve(true, true)],
             };
-            (flows, plot)
+            Named { file: format!("each-{flows}-flows"), plot }
         };
         measured.flows().into_iter().map(chart).collect()
     }
@@ -322,31 +322,18 @@ const NOTE: &str = "Static: a set point of 2.5 ms. Steered: utilization at least
                     held if the link is that busy and 95 % of the delays are within 30 ms; limited if it is not and the \
                     set point is at its upper end. CUBIC, round-trip time 50 ms, parameters at their defaults.";
 
-fn folder(arguments: &Arguments) -> PathBuf {
-    let quick = if arguments.quick { "-quick" } else { "" };
-    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
-    arguments.out.join(format!("steering-figure5-each{rate}{quick}"))
-}
-
 fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    make_folder(folder)?;
-    let json = serde_json::to_string_pretty(&results.json(arguments, folder))?;
-    write_atomic(folder.join("result.json"), json)?;
-    let figures: Vec<Plot> = results.plots().into_iter().map(|(_, plot)| plot).collect();
-    for (flows, figure) in results.plots() {
-        write_atomic(folder.join(format!("each-{flows}-flows.svg")), plot(&figure))?;
-    }
     let short = if arguments.quick { " (short form)" } else { "" };
-    let title = format!("AQM Steering, figure 5 for other algorithms, simulated{short}");
-    let (notes, grids) = ([NOTE.to_string()], [results.grid()]);
-    let page = html::Page {
-        title: &title,
-        notes: &notes,
-        grids: &grids,
-        figures: &figures,
-        ..html::Page::default()
+    let publication = Publication {
+        title: &format!("AQM Steering, figure 5 for other algorithms, simulated{short}"),
+        notes: &[NOTE.to_string()],
+        claims: &[],
+        figures: &results.plots(),
+        tables: &[],
+        beside: &[],
+        result: &results.json(arguments, folder),
     };
-    Ok(write_atomic(folder.join("report.html"), html::page(&page))?)
+    publication.write_with(&[results.grid()], folder)
 }
 
 #[cfg(test)]

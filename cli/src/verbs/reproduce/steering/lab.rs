@@ -1,15 +1,14 @@
 //! The arm with real TCP in network namespaces: figures 5 and 8.
 
 use super::measured::{Run, Runs};
-use super::{Arguments, FigureName, percent, series};
-use crate::interrupt::interrupted;
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use super::{Arguments, FigureName, folder, percent, series};
+use crate::interrupt::is_interrupted;
+use crate::output::{Done, Failure, Output};
 use crate::results::{make_folder, policy_of, prepare, write as write_run};
 use crate::verbs::lab;
+use crate::verbs::reproduce::publish::{keep_measured, status};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::path::Path;
 use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
 use weir_report::{html, table, write_atomic};
 use weir_scenario::result::{Claim, HostJitter, LinkSummary, Recording};
@@ -56,7 +55,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         return Err(Failure::input("the lab repeats figures 5 and 8: choose one of them, or --arm sim"));
     }
     let scenarios = scenarios(arguments)?;
-    let folder = folder(arguments);
+    let folder = folder(arguments, &format!("figure{}-lab", number(arguments)));
     prepare(&folder)?;
     let seconds: f64 = scenarios.iter().map(|s| s.run.duration.as_secs_f64() + 2.0).sum();
     let total = scenarios.len() * arguments.runs as usize;
@@ -66,7 +65,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         for scenario in &scenarios {
             output.say(format!("[{}/{total}] {}", points.len() + 1, scenario.title));
             points.push(measure(scenario, run, output)?);
-            if interrupted().load(Ordering::Relaxed) {
+            if is_interrupted() {
                 break 'all;
             }
         }
@@ -77,16 +76,10 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         FigureName::Five => results.claims_of_figure_5(),
         _ => results.claims_of_figure_8(),
     };
-    if interrupted().load(Ordering::Relaxed) {
-        claims.retain(super::sim::is_measured);
-        output.say("interrupted: claims whose runs were not made are left out");
-    }
+    keep_measured(&mut claims, &mut Vec::new(), output);
     write(&results, &claims, arguments, &folder)?;
     print(&results, &claims, arguments, &folder, output);
-    if interrupted().load(Ordering::Relaxed) {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    Ok(if claims.iter().all(|c| c.held) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status(&claims))
 }
 
 /// Every point of the figure as a scenario, with the options applied.
@@ -331,16 +324,13 @@ impl Results<'_> {
     }
 }
 
-fn folder(arguments: &Arguments) -> PathBuf {
-    let figure = if arguments.figure == FigureName::Five { 5 } else { 8 };
-    let quick = if arguments.quick { "-quick" } else { "" };
-    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
-    arguments.out.join(format!("steering-figure{figure}-lab{rate}{quick}"))
+fn number(arguments: &Arguments) -> &'static str {
+    if arguments.figure == FigureName::Five { "5" } else { "8" }
 }
 
 fn title(arguments: &Arguments) -> String {
-    let figure = if arguments.figure == FigureName::Five { 5 } else { 8 };
-    format!("AQM Steering, figure {figure}, real TCP{}", if arguments.quick { " (short form)" } else { "" })
+    let short = if arguments.quick { " (short form)" } else { "" };
+    format!("AQM Steering, figure {}, real TCP{short}", number(arguments))
 }
 
 fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
@@ -370,7 +360,7 @@ fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Pa
 fn result_of(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> serde_json::Value {
     serde_json::json!({
         "paper": "steering",
-        "figure": if arguments.figure == FigureName::Five { "5" } else { "8" },
+        "figure": number(arguments),
         "arm": "lab",
         "quick": arguments.quick,
         "claims": claims,

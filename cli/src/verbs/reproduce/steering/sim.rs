@@ -2,16 +2,15 @@
 
 use super::figures::{Part, Planned, plan};
 use super::measured::{Measured, Point};
-use super::{Arguments, claims, draw, paper};
-use crate::interrupt::is_interrupted;
+use super::{Arguments, claims, draw, folder, paper};
 use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
 use crate::results::prepare;
 use crate::simulate::simulate;
-use crate::verbs::reproduce::publish::{Named, Publication, beside_json, status};
+use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status};
 use crate::verbs::reproduce::work::run_all;
 use clap::ValueEnum;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weir_report::html::Beside;
 use weir_report::{csv, table, write_atomic};
 use weir_scenario::result::{Claim, Summary};
@@ -28,26 +27,14 @@ struct Results {
 /// Runs the figures and judges their claims.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
     let plan = plan(arguments)?;
-    let folder = folder(arguments);
+    let folder = folder(arguments, &format!("figure{}-sim", name(arguments)));
     prepare(&folder)?;
     let points = run_all(&plan, |p| &p.scenario, output, measure)?;
     let mut results = judge(points, arguments.quick);
-    if is_interrupted() {
-        results.claims.retain(is_measured);
-        results.beside.retain(|b| !b.ours.contains(MISSING));
-        output.say("interrupted: claims whose runs were not made are left out");
-    }
+    keep_measured(&mut results.claims, &mut results.beside, output);
     write(&results, arguments, &folder)?;
     print(&results, arguments, &folder, output);
     Ok(status(&results.claims))
-}
-
-/// How the mean of no runs is shown.
-const MISSING: &str = "NaN";
-
-/// Whether there were runs for everything that the claim compares.
-pub fn is_measured(claim: &Claim) -> bool {
-    !claim.measured.contains(MISSING) && !claim.expected.contains(MISSING)
 }
 
 /// A run, if it was not interrupted.
@@ -107,12 +94,6 @@ pub fn rate_text(bps: f64) -> String {
 fn name(arguments: &Arguments) -> String {
     let value = arguments.figure.to_possible_value();
     value.map_or(String::new(), |v| v.get_name().to_string())
-}
-
-fn folder(arguments: &Arguments) -> PathBuf {
-    let quick = if arguments.quick { "-quick" } else { "" };
-    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
-    arguments.out.join(format!("steering-figure{}-sim{rate}{quick}", name(arguments)))
 }
 
 fn title(arguments: &Arguments) -> String {
