@@ -100,7 +100,7 @@ pub struct Goodput {
     pub mean: f64,
     /// Largest.
     pub max: f64,
-    /// Jain's index: 1 where all are equal, 1/n where one has everything; none where nobody has anything.
+    /// Jain's index; none where nobody has anything.
     pub fairness: Option<f64>,
 }
 
@@ -113,12 +113,17 @@ impl Goodput {
         }
         let n = flows.len() as f64;
         let sum: f64 = flows.iter().sum();
-        let squares: f64 = flows.iter().map(|g| g * g).sum();
         let min = flows.iter().copied().fold(f64::INFINITY, f64::min);
         let max = flows.iter().copied().fold(0.0, f64::max);
-        let fairness = (squares > 0.0).then(|| sum * sum / (n * squares));
-        Some(Goodput { min, mean: sum / n, max, fairness })
+        Some(Goodput { min, mean: sum / n, max, fairness: jain(&flows) })
     }
+}
+
+/// Jain's index: 1 where all get the same, 1/n where one gets everything; none where nobody gets anything.
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 #[cfg(test)]
@@ -127,11 +132,11 @@ mod tests {
 
     #[test]
     fn fairness_is_jains() {
-        let fairness = |flows: &[f64]| Goodput::of(flows.iter().copied()).and_then(|g| g.fairness);
-        assert_eq!(fairness(&[5.0, 5.0, 5.0]), Some(1.0));
-        assert_eq!(fairness(&[9.0, 0.0, 0.0]), Some(1.0 / 3.0));
-        assert_eq!(fairness(&[0.0]), None);
-        assert_eq!(fairness(&[]), None);
+        assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(jain(&[9.0, 0.0, 0.0]), Some(1.0 / 3.0));
+        assert_eq!(jain(&[0.0]), None);
+        assert_eq!(jain(&[]), None);
+        assert_eq!(Goodput::of([4.0, 0.0].into_iter()).and_then(|g| g.fairness), Some(0.5));
     }
 
     #[test]

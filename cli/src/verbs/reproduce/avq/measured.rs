@@ -3,6 +3,7 @@
 use super::experiments::{Experiment, Planned};
 use super::observer::{Observed, Observer, Sample};
 use super::spans::{Span, spans};
+use crate::measured::jain;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::simulate::simulate_with;
@@ -126,16 +127,10 @@ fn row(span: &Span, seen: &Observed) -> Row {
     if let (Some(before), Some(after)) = (at(span.from_s), at(span.to_s)) {
         let got: Vec<f64> = after.long.iter().zip(&before.long).map(|(a, b)| (a - b) as f64).collect();
         row.goodput = (got.iter().sum::<f64>() + (after.short - before.short) as f64) / seconds;
-        row.fairness = jain(span.long.iter().filter_map(|flow| got.get(*flow).copied()));
+        let long: Vec<f64> = span.long.iter().filter_map(|flow| got.get(*flow).copied()).collect();
+        row.fairness = jain(&long).unwrap_or(f64::NAN);
     }
     row
-}
-
-/// Jain's index: 1 where all get the same.
-fn jain(shares: impl Iterator<Item = f64> + Clone) -> f64 {
-    let sum: f64 = shares.clone().sum();
-    let squares: f64 = shares.clone().map(|x| x * x).sum();
-    sum * sum / (squares * shares.count() as f64)
 }
 
 /// The runs of one experiment.
@@ -207,12 +202,6 @@ impl<'a> Runs<'a> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-
-    #[test]
-    fn jains_index_of_equal_shares_is_one() {
-        assert_eq!(jain([3.0, 3.0, 3.0].into_iter()), 1.0);
-        assert_eq!(jain([4.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
-    }
 
     #[test]
     fn a_row_counts_what_lies_in_its_span() {
