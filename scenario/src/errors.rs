@@ -1,6 +1,7 @@
 //! Problems of a file: all of them, each with its place and its remedy.
 
 use crate::document::Place;
+use crate::near::nearest;
 use crate::schema::TableDoc;
 use crate::variation::Library;
 use std::fmt;
@@ -86,6 +87,14 @@ pub(crate) struct Wrong {
 impl Wrong {
     pub fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Wrong {
         Wrong { problem: problem.into(), remedy: remedy.into() }
+    }
+
+    /// There is no `kind`, such as an algorithm, of this name; these are there.
+    pub fn no_such(kind: &str, name: &str, names: &[&str]) -> Wrong {
+        let hint = nearest(name, names.iter().copied());
+        let hint = hint.map_or("the".into(), |meant| format!("did you mean \"{meant}\"? The"));
+        let problem = format!("there is no {kind} {}", quoted(name));
+        Wrong::new(problem, format!("{hint} {kind}s are {}", names.join(", ")))
     }
 }
 

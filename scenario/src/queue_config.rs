@@ -1,14 +1,15 @@
 //! The table that says how packets wait: the discipline and its parameters.
 
 use crate::document::Node;
-use crate::errors::{Problems, Wrong, quoted};
-use crate::near::nearest;
+use crate::errors::{Problems, Wrong};
 use crate::schema::{
     Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc, markdown_rows,
     or,
 };
-use crate::settings::{AqmConfig, Settings, check_with, params_from, print_settings, read_settings, row};
-use weir_aqm::{ParamError, ParamInfo, Params, Problem, Value};
+use crate::settings::{
+    AqmConfig, Check, Settings, check_with, params_from, print_settings, read_settings, row, set,
+};
+use weir_aqm::{ParamError, ParamInfo, Params, Value};
 use weir_queue::{Entry, OfItsOwn, OverAny, Visitor};
 
 /// What is meant when nothing is said.
@@ -49,15 +50,8 @@ impl QueueConfig {
 
     /// Sets a parameter, or says why not and changes nothing.
     pub fn set(&mut self, parameter: &str, value: Value) -> Result<(), ParamError> {
-        let unknown = ParamError { problem: Problem::Unknown };
-        let about = about(&self.discipline).ok_or(unknown)?;
-        (about.check)(parameter, value)?;
-        let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter).ok_or(unknown)?;
-        slot.1 = value;
-        if !self.given.contains(&slot.0) {
-            self.given.push(slot.0);
-        }
-        Ok(())
+        let check = about(&self.discipline).map(|about| about.check);
+        set(&mut self.settings, &mut self.given, check, parameter, value)
     }
 
     /// The parameters as the discipline takes them; `P` is `D::Params` of the discipline of this name.
@@ -90,7 +84,7 @@ struct About {
     source: &'static str,
     setpoint: Option<&'static str>,
     brings_algorithm: bool,
-    check: fn(&str, Value) -> Result<(), ParamError>,
+    check: Check,
 }
 
 impl About {
@@ -137,11 +131,7 @@ impl Section for QueueConfig {
     fn read_fields(here: &Here, p: &mut Problems) -> Option<Self> {
         let name: String = name_rule().read(&DISCIPLINE, here, p)?;
         let Some(about) = about(&name) else {
-            let names = weir_queue::names();
-            let hint = nearest(&name, names.iter().copied());
-            let hint = hint.map(|n| format!("did you mean \"{n}\"? The")).unwrap_or("the".into());
-            let problem = format!("there is no discipline {}", quoted(&name));
-            let wrong = Wrong::new(problem, format!("{hint} disciplines are {}", names.join(", ")));
+            let wrong = Wrong::no_such("discipline", &name, weir_queue::names());
             p.add(&here.table.place_of(DISCIPLINE.name), &here.key(DISCIPLINE.name), wrong);
             return None;
         };

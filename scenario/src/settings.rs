@@ -4,7 +4,6 @@
 
 use crate::document::{Entry, Node};
 use crate::errors::{Problems, Wrong, quoted};
-use crate::near::nearest;
 use crate::queue_config::QueueConfig;
 use crate::schema::{
     Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
@@ -51,15 +50,8 @@ impl AqmConfig {
 
     /// Sets a parameter, or says why not and changes nothing.
     pub fn set(&mut self, parameter: &str, value: Value) -> Result<(), ParamError> {
-        let unknown = ParamError { problem: Problem::Unknown };
-        let about = about(&self.name).ok_or(unknown)?;
-        (about.check)(parameter, value)?;
-        let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter).ok_or(unknown)?;
-        slot.1 = value;
-        if !self.given.contains(&slot.0) {
-            self.given.push(slot.0);
-        }
-        Ok(())
+        let check = about(&self.name).map(|about| about.check);
+        set(&mut self.settings, &mut self.given, check, parameter, value)
     }
 
     /// The value of a parameter.
@@ -237,7 +229,7 @@ struct About {
     setpoint: Option<&'static str>,
     summary: &'static str,
     source: &'static str,
-    check: fn(&str, Value) -> Result<(), ParamError>,
+    check: Check,
 }
 
 pub(crate) fn check_with<P: Params>(name: &str, value: Value) -> Result<(), ParamError> {
@@ -303,13 +295,35 @@ fn literal(value: &Value) -> String {
     }
 }
 
+/// Every parameter with its value, in the order of the declarations.
 pub(crate) type Settings = Vec<(&'static str, Value)>;
+
+/// Says whether a parameter may have a value.
+pub(crate) type Check = fn(&str, Value) -> Result<(), ParamError>;
+
+/// Sets a parameter, or says why not and changes nothing. Without `check` there is no such parameter.
+pub(crate) fn set(
+    settings: &mut Settings,
+    given: &mut Vec<&'static str>,
+    check: Option<Check>,
+    parameter: &str,
+    value: Value,
+) -> Result<(), ParamError> {
+    let unknown = ParamError { problem: Problem::Unknown };
+    check.ok_or(unknown)?(parameter, value)?;
+    let slot = settings.iter_mut().find(|(name, _)| *name == parameter).ok_or(unknown)?;
+    slot.1 = value;
+    if !given.contains(&slot.0) {
+        given.push(slot.0);
+    }
+    Ok(())
+}
 
 /// Reads all parameters of `info` from a table; `own` are the keys that are no parameters.
 pub(crate) fn read_settings(
     info: &'static [ParamInfo],
     own: &[&'static str],
-    check: fn(&str, Value) -> Result<(), ParamError>,
+    check: Check,
     here: &Here,
     p: &mut Problems,
 ) -> Option<(Settings, Vec<&'static str>)> {
@@ -336,11 +350,7 @@ pub(crate) fn read_settings(
     settings.map(|list| (list, given))
 }
 
-fn read_setting(
-    info: &ParamInfo,
-    entry: &Entry,
-    check: fn(&str, Value) -> Result<(), ParamError>,
-) -> Result<Value, Wrong> {
+fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
     let node = &entry.item.node;
     let value = value_like(&info.default, node)?;
     match check(info.name, value) {
@@ -399,10 +409,7 @@ impl Section for AqmConfig {
             return None;
         }
         let Some(about) = about(&name) else {
-            let hint = nearest(&name, names.iter().copied());
-            let hint = hint.map(|n| format!("did you mean \"{n}\"? The")).unwrap_or("the".into());
-            let problem = format!("there is no algorithm {}", quoted(&name));
-            let wrong = Wrong::new(problem, format!("{hint} algorithms are {}", names.join(", ")));
+            let wrong = Wrong::no_such("algorithm", &name, names);
             p.add(&entry.place, &here.key(NAME.name), wrong);
             return None;
         };

@@ -1,5 +1,8 @@
 //! What files mean: defaults, forms of writing, settings over a file, sweeps, limits.
 
+mod common;
+
+use common::SMALL;
 use weir_aqm::{Algorithm, Value, Visitor};
 use weir_scenario::{
     Accounting, Buffer, Datagrams, Document, IpVersion, MAX_FLOWS, MAX_POINTS, Poll, PortMode, RunConfig,
@@ -7,21 +10,12 @@ use weir_scenario::{
 };
 use weir_units::{Bytes, Duration, Rate};
 
-const SMALL: &str = r#"
-title = "Small"
-link.rate = "100Mbit/s"
-path.rtt = "20ms"
-aqm.name = "gsp"
-flows = [{}]
-run.duration = "5s"
-"#;
-
 fn small(more: &str) -> Scenario {
-    Scenario::parse("small.toml", &format!("{SMALL}{more}")).unwrap_or_else(|e| panic!("{e}"))
+    common::read(&format!("{SMALL}{more}"))
 }
 
 fn refusal(more: &str) -> String {
-    Scenario::parse("small.toml", &format!("{SMALL}{more}")).unwrap_err().to_string()
+    common::refusal(&format!("{SMALL}{more}"))
 }
 
 #[test]

@@ -1,23 +1,23 @@
 //! The `queue` table: disciplines, their parameters, and what goes with what.
 
+mod common;
+
+use common::SMALL;
 use weir_aqm::Value;
 use weir_scenario::{RunConfig, Scenario};
 use weir_units::Duration;
 
-const SMALL: &str = r#"
-title = "Small"
-link.rate = "100Mbit/s"
-path.rtt = "20ms"
-flows = [{}]
-run.duration = "5s"
-"#;
+/// The small scenario, whose algorithm is said in each test.
+fn text(more: &str) -> String {
+    SMALL.replace("aqm.name = \"gsp\"\n", "") + more
+}
 
 fn small(more: &str) -> Scenario {
-    Scenario::parse("small.toml", &format!("{SMALL}{more}")).unwrap_or_else(|e| panic!("{e}"))
+    common::read(&text(more))
 }
 
 fn refusal(more: &str) -> String {
-    Scenario::parse("small.toml", &format!("{SMALL}{more}")).unwrap_err().to_string()
+    common::refusal(&text(more))
 }
 
 #[test]
