@@ -4,9 +4,11 @@
 
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 mod program;
+#[path = "../../lab/tests/skipped/mod.rs"]
+mod skipping;
 
 use program::*;
-use std::io::Write;
+use skipping::skipped;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -26,17 +28,10 @@ fn on_a_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
     let output = command.env("weir", WEIR).current_dir(folder).output().unwrap();
     if output.status.code() == Some(99) {
-        skipped(&format!("nothing can be mounted here: {}", text(&output.stderr).trim()));
+        skipped(format!("nothing can be mounted here: {}", text(&output.stderr).trim()));
         return None;
     }
     Some(output)
-}
-
-/// Says so past the capture of cargo's runner, which shows nothing of tests that pass.
-fn skipped(reason: &str) {
-    let thread = std::thread::current();
-    let line = format!("SKIPPED: {}: {reason}\n", thread.name().unwrap_or("full disks"));
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Everything that looks like a result must be one.

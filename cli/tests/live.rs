@@ -2,6 +2,9 @@
 //!
 //! Needs root, iperf3 and util-linux; skipped where they are missing.
 
+#[path = "../../lab/tests/skipped/mod.rs"]
+mod skipping;
+
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,11 +22,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
     let diagnosis: serde_json::Value = serde_json::from_slice(&diagnosis).unwrap();
     let has_script = Command::new("script").arg("--version").stdout(Stdio::null()).status().is_ok();
     if diagnosis["can"]["lab"] != true || !has_script {
-        let thread = std::thread::current();
-        let text =
-            format!("SKIPPED: {}: needs what `weir lab` needs, and `script`\n", thread.name().unwrap_or(""));
-        // Past the test harness, which would hide it.
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        skipping::skipped("needs what `weir lab` needs, and `script`");
         return None;
     }
     Some(TURN.lock().unwrap_or_else(|e| e.into_inner()))

@@ -1,5 +1,8 @@
 //! `weir reproduce avq`, in its short form: claims, files, the same bytes each time, and the witness.
 
+#[path = "../../lab/tests/skipped/mod.rs"]
+mod skipping;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -81,7 +84,7 @@ fn a_missing_witness_is_told_before_anything_runs() {
 fn a_witness_runs_the_same_experiment() {
     let is_there = |path: &std::ffi::OsStr| std::env::split_paths(path).any(|p| p.join("ns").is_file());
     if !std::env::var_os("PATH").is_some_and(|path| is_there(&path)) {
-        eprintln!("skipped: `ns` of the Debian package `ns2` is not installed");
+        skipping::skipped("`ns` of the Debian package `ns2` is not installed");
         return;
     }
     let out = folder("avq-witness");

@@ -354,7 +354,7 @@ fn tags_that_the_hosts_left_to_their_interfaces_pass() {
     };
     let made = vlan(testbed.sender(), "snd0", "10.5.0.1/24");
     if !made.0 {
-        return say(format!("SKIPPED: no VLAN interfaces here: {}", made.1));
+        return skipped(format!("no VLAN interfaces here: {}", made.1));
     }
     vlan(testbed.receiver(), "rcv0", "10.5.0.2/24");
     let (near, far) = (udp(testbed.sender(), "10.5.0.1:7000"), udp(testbed.receiver(), "10.5.0.2:7000"));

@@ -2,6 +2,8 @@
 //!
 //! These tests need root and the programs of the lab; without them they say so and pass.
 
+mod skipped;
+
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,18 +22,15 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn skipped(programs: &[&str]) -> bool {
+/// Whether a test cannot run here, which it then says.
+fn is_skipped(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|p| !host::has_binary(p));
     let reason = match missing {
         _ if !host::is_root() => "not root".to_string(),
         Some(program) => format!("`{program}` is not installed"),
         None => return false,
     };
-    // Not through the test harness, which would hide it.
-    use std::io::Write;
-    let thread = std::thread::current();
-    let text = format!("SKIPPED: {}: {reason}\n", thread.name().unwrap_or("a live test"));
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    skipped::skipped(reason);
     true
 }
 
@@ -112,7 +111,7 @@ fn names_of(testbed: &Testbed) -> Vec<String> {
 
 #[test]
 fn bulk_flows_share_a_link_and_leave_nothing_behind() {
-    if skipped(&["ip", "tc", "iperf3"]) {
+    if is_skipped(&["ip", "tc", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -159,7 +158,7 @@ fn assert_samples(r: &Run) {
 
 #[test]
 fn transfers_complete_in_their_time_and_datagrams_are_counted() {
-    if skipped(&["ip", "tc", "iperf3"]) {
+    if is_skipped(&["ip", "tc", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -198,7 +197,7 @@ fn transfers_complete_in_their_time_and_datagrams_are_counted() {
 
 #[test]
 fn an_abort_ends_all_flows_at_once() {
-    if skipped(&["ip", "iperf3"]) {
+    if is_skipped(&["ip", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -230,7 +229,7 @@ fn an_abort_ends_all_flows_at_once() {
 
 #[test]
 fn a_path_that_forwards_nothing_is_told_and_not_waited_for() {
-    if skipped(&["ip", "iperf3"]) {
+    if is_skipped(&["ip", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -243,7 +242,7 @@ fn a_path_that_forwards_nothing_is_told_and_not_waited_for() {
 
 #[test]
 fn the_end_hosts_are_set_up_as_promised() {
-    if skipped(&["ip", "tc"]) {
+    if is_skipped(&["ip", "tc"]) {
         return;
     }
     let testbed =
@@ -299,7 +298,7 @@ fn assert_offloads_off(testbed: &Testbed, ethtool: &std::path::Path) {
 
 #[test]
 fn settings_that_cannot_work_are_refused() {
-    if skipped(&["ip"]) {
+    if is_skipped(&["ip"]) {
         return;
     }
     let e = Testbed::new(TestbedConfig { mtu: 100, ..TestbedConfig::default() }).unwrap_err();
@@ -328,7 +327,7 @@ fn hold_a_testbed() {
 
 #[test]
 fn what_a_killed_program_left_behind_is_removed() {
-    if skipped(&["ip"]) {
+    if is_skipped(&["ip"]) {
         return;
     }
     let _turn = turn();

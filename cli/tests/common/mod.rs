@@ -1,7 +1,11 @@
 //! What the live tests share: the program under test, raw frames, and what the kernel says of interfaces.
 
+#[path = "../../../lab/tests/skipped/mod.rs"]
+mod skipping;
+
+pub use skipping::{say, skipped};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -37,15 +41,8 @@ pub fn turn() -> Option<Turn> {
             return Some(Turn { _machine, _tests });
         }
     };
-    // The harness names threads after their tests.
-    let thread = std::thread::current();
-    say(format!("SKIPPED: {}: {reason}", thread.name().unwrap_or("a live test")));
+    skipped(reason);
     None
-}
-
-/// Past the test harness, which would hide it; at once, as others write there too.
-pub fn say(text: impl std::fmt::Display) {
-    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
 pub fn testbed() -> Testbed {
