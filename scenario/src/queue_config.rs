@@ -7,7 +7,9 @@ use crate::schema::{
     Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc, markdown_rows,
     or,
 };
-use crate::settings::{AqmConfig, Settings, check_with, params_from, print_settings, read_settings, row};
+use crate::settings::{
+    AqmConfig, Declared, Settings, check_with, params_from, print_settings, read_settings, row,
+};
 use weir_aqm::{ParamError, ParamInfo, Params, Problem, Value};
 use weir_queue::{Entry, OfItsOwn, OverAny, Visitor};
 
@@ -118,6 +120,11 @@ fn about(name: &str) -> Option<About> {
         }
     }
     weir_queue::visit(name, Ask)
+}
+
+/// Parameters and set point of a discipline.
+pub(crate) fn declared(name: &str) -> Option<Declared> {
+    about(name).map(|about| (about.info, about.setpoint))
 }
 
 const DISCIPLINE: Key = Key {
