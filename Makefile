@@ -5,12 +5,13 @@ CARGO ?= cargo
 WEIR := target/release/weir
 OUT ?= out
 
-.PHONY: help demo test bench reproduce build fmt clean
+.PHONY: help demo test fuzz bench reproduce build fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 75 s for each of three queues (root); else"
 	@echo "                the same in the simulator"
 	@echo "make test       all tests; live ones as root, otherwise they say what they skip"
+	@echo "make fuzz       every algorithm, discipline and parser against a fuzzer; SECONDS=60 for each"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make build      the program, in $(WEIR)"
@@ -39,6 +40,11 @@ test:
 	@tools/install build
 	@tools/install live test || [ "$$(id -u)" != 0 ]
 	@tools/test
+
+SECONDS ?= 60
+fuzz:
+	@tools/install build
+	@tools/fuzz $(SECONDS)
 
 bench:
 	@tools/install build live test bench

@@ -16,10 +16,20 @@ pub trait Visitor {
     fn visit<A: Algorithm>(self) -> Self::Output;
 }
 
-/// From lines `module => Type` this makes the modules, [`names`], [`visit`], [`visit_all`] and [`AnyAqm`].
+/// From lines `module => Type` this makes the modules, [`names`], [`visit`], [`visit_all`], [`AnyAqm`] and the
+/// macro [`each_algorithm`](crate::each_algorithm). The first token is a dollar sign, for that macro.
 macro_rules! algorithms {
-    ($($(#[$gate:meta])* $module:ident => $ty:ident,)*) => {
+    ($dollar:tt $($(#[$gate:meta])* $module:ident => $ty:ident,)*) => {
         $($(#[$gate])* pub mod $module;)*
+
+        /// Calls a macro with the lines of THE LIST, where each algorithm needs an item of its own, such as a
+        /// test.
+        #[macro_export]
+        macro_rules! each_algorithm {
+            ($dollar name:ident) => {
+                $dollar name! { $($(#[$gate])* $module => $ty,)* }
+            };
+        }
 
         /// The names of all algorithms, in the order of the list.
         pub fn names() -> &'static [&'static str] {
@@ -86,6 +96,7 @@ macro_rules! algorithms {
 }
 
 algorithms! {
+    $
     tail_drop => TailDrop,
     codel => CoDel,
     gsp => Gsp,

@@ -229,7 +229,17 @@ fn read(path: &Path) -> Result<Content, String> {
     let mut text = Vec::new();
     let file = options.open(path).map_err(|e| odd(e.to_string()))?;
     file.take(SIZE_MAX).read_to_end(&mut text).map_err(|e| odd(e.to_string()))?;
-    serde_json::from_slice(&text).map_err(|e| odd(format!("not a journal ({e})")))
+    parse(&text).map_err(odd)
+}
+
+fn parse(text: &[u8]) -> Result<Content, String> {
+    serde_json::from_slice(text).map_err(|e| format!("not a journal ({e})"))
+}
+
+/// A journal as it would be written again, or why it is none; for those who test the reader.
+#[doc(hidden)]
+pub fn rewritten(text: &[u8]) -> Result<Vec<u8>, String> {
+    parse(text).map(|content| serde_json::to_vec(&content).expect("plain data is always JSON"))
 }
 
 /// The journals of killed runs in any network namespace; an error for what is no journal.

@@ -26,6 +26,8 @@ pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup};
 pub use headers::{Headers, Kind, complete_checksum, mark, read, read_seeded};
 pub use interface::{Interface, list as interfaces};
+#[doc(hidden)]
+pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
 
 use frames::Frame;

@@ -108,9 +108,19 @@ pub trait Visitor {
     fn of_its_own<D: OfItsOwn>(self) -> Self::Output;
 }
 
-/// From lines `module => Type` this makes the modules, [`names`] and [`visit`].
+/// From lines `module => Type` this makes [`names`], [`visit`] and the macro
+/// [`each_discipline`](crate::each_discipline). The first token is a dollar sign, for that macro.
 macro_rules! disciplines {
-    ($($module:ident => $ty:ident,)*) => {
+    ($dollar:tt $($module:ident => $ty:ident,)*) => {
+        /// Calls a macro with the lines of the list, where each discipline needs an item of its own, such as a
+        /// test.
+        #[macro_export]
+        macro_rules! each_discipline {
+            ($dollar name:ident) => {
+                $dollar name! { $($module => $ty,)* }
+            };
+        }
+
         /// The names of all disciplines, in the order of the list.
         pub fn names() -> &'static [&'static str] {
             &[$(<crate::$module::$ty as Entry>::NAME),*]
@@ -127,6 +137,7 @@ macro_rules! disciplines {
 }
 
 disciplines! {
+    $
     single => OneFifo,
     flow_queue => Flows,
     dual_pi2 => Dual,

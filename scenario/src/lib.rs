@@ -21,6 +21,7 @@ pub mod measure;
 mod moves;
 mod near;
 mod network;
+pub mod pages;
 mod phases;
 mod queue_config;
 mod record;

@@ -7,7 +7,7 @@ use crate::schema::{
     or,
 };
 use crate::settings::{
-    AqmConfig, Check, Settings, check_with, params_from, print_settings, read_settings, row, set,
+    AqmConfig, Check, Declared, Settings, check_with, params_from, print_settings, read_settings, row, set,
 };
 use weir_aqm::{ParamError, ParamInfo, Params, Value};
 use weir_queue::{Entry, OfItsOwn, OverAny, Visitor};
@@ -112,6 +112,11 @@ fn about(name: &str) -> Option<About> {
         }
     }
     weir_queue::visit(name, Ask)
+}
+
+/// Parameters and set point of a discipline.
+pub(crate) fn declared(name: &str) -> Option<Declared> {
+    about(name).map(|about| (about.info, about.setpoint))
 }
 
 const DISCIPLINE: Key = Key {

@@ -223,6 +223,9 @@ pub(crate) fn params_from<P: Params>(owner: &str, settings: &[(&'static str, Val
     params
 }
 
+/// The parameters of an algorithm or a discipline, and which of them is its set point.
+pub(crate) type Declared = (&'static [ParamInfo], Option<&'static str>);
+
 /// What must be known of an algorithm to read its table.
 struct About {
     info: &'static [ParamInfo],
@@ -268,6 +271,11 @@ fn about(name: &str) -> Option<About> {
         }
     }
     weir_aqm::visit(name, Ask).or_else(|| weir_queue::visit(name, Ask).flatten())
+}
+
+/// Parameters and set point of an algorithm.
+pub(crate) fn declared(name: &str) -> Option<Declared> {
+    about(name).map(|about| (about.info, about.setpoint))
 }
 
 /// Reads a value of the kind of `like`.

@@ -74,9 +74,8 @@ fn the_files_of_the_project_are_good_and_print_as_themselves() {
     }
 }
 
-#[test]
-fn every_algorithm_has_a_smoke_scenario() {
-    /// Whether users can choose it: what stands in no paper is there for tests.
+/// The names that users can choose in a list of algorithms: what stands in no paper is there for tests.
+fn published() -> Vec<&'static str> {
     struct IsPublished;
     impl weir_aqm::Visitor for IsPublished {
         type Output = bool;
@@ -84,10 +83,41 @@ fn every_algorithm_has_a_smoke_scenario() {
             A::SOURCE != "none"
         }
     }
-    for algorithm in weir_aqm::names().iter().filter(|a| weir_aqm::visit(a, IsPublished) == Some(true)) {
-        let path = here(&format!("../scenarios/{algorithm}_smoke.toml"));
-        let scenario = Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(scenario.aqm.name, *algorithm);
+    let published = |name: &&str| weir_aqm::visit(name, IsPublished) == Some(true);
+    weir_aqm::names().iter().copied().filter(published).collect()
+}
+
+#[test]
+fn every_algorithm_and_discipline_has_a_smoke_scenario() {
+    let load = |name: &str| {
+        let path = here(&format!("../scenarios/{name}_smoke.toml"));
+        Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for algorithm in published() {
+        assert_eq!(load(algorithm).aqm.name, algorithm);
+    }
+    for discipline in weir_queue::names() {
+        assert_eq!(load(discipline).queue.discipline, *discipline);
+    }
+}
+
+/// Between these lines a page says what its declaration says.
+const GENERATED: [&str; 2] = ["<!-- generated -->\n", "<!-- end of generated -->\n"];
+
+#[test]
+fn every_algorithm_and_discipline_has_a_page_with_its_parameters() {
+    for name in published().iter().chain(weir_queue::names()) {
+        let path = here(&format!("../docs/algorithms/{name}.md"));
+        let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let figure = format!("\n![{name} over time](figures/{name}.svg)\n");
+        let parts =
+            ["# ", "\n**When to use it.** ", &figure, "\n## Law\n", "\n## Parameters\n", "\n## Source\n"];
+        let places = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{name}.md: no {part:?}")));
+        assert!(places.is_sorted() && places[0] == 0, "{name}.md: the order of its parts");
+        let [start, end] =
+            GENERATED.map(|line| page.find(line).unwrap_or_else(|| panic!("{name}.md: no {line}")));
+        let parameters = weir_scenario::pages::parameters(name).expect("it is in a list");
+        expect(&path, &format!("{}{}{parameters}{}", &page[..start], GENERATED[0], &page[end..]));
     }
 }
 
