@@ -99,6 +99,7 @@ algorithms! {
     pi => Pi,
     gkvq => Gkvq,
     avq => Avq,
+    asqm => Asqm,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }
