@@ -110,6 +110,7 @@ algorithms! {
     pi => Pi,
     gkvq => Gkvq,
     avq => Avq,
+    asqm => Asqm,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }

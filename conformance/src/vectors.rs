@@ -7,7 +7,7 @@
 use crate::script::Dice;
 use serde_json::{Value as Json, json};
 use std::collections::VecDeque;
-use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Share, Value, Verdict, View};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Sample, Share, Value, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Calls in a script.
@@ -17,18 +17,18 @@ const RATE: Rate = Rate::from_mbps(1);
 
 /// The golden steps of algorithm `A` with default parameters.
 pub fn record<A: Algorithm>() -> String {
-    record_with::<A>(&A::Params::default())
+    record_with::<A>(&A::Params::default(), false)
 }
 
-/// The golden steps of algorithm `A`.
-pub fn record_with<A: Algorithm>(params: &A::Params) -> String {
+/// The golden steps of algorithm `A`; `sensed` if it is also told round trips.
+pub fn record_with<A: Algorithm>(params: &A::Params, sensed: bool) -> String {
     let values: serde_json::Map<String, Json> = A::Params::INFO
         .iter()
         .filter_map(|info| Some((info.name.to_string(), number(params.get(info.name)?))))
         .collect();
     let head = json!({ "algorithm": A::NAME, "start_ns": 0, "params": values });
     let mut text = format!("{head}\n");
-    let mut recorder = Recorder::new(A::new(params, Time::ZERO));
+    let mut recorder = Recorder { sensed, ..Recorder::new(A::new(params, Time::ZERO)) };
     for line in recorder.run() {
         text.push_str(&line);
         text.push('\n');
@@ -71,6 +71,7 @@ struct Recorder<A> {
     free_at: Time,
     dice: Dice,
     sequence: u64,
+    sensed: bool,
     lines: Vec<String>,
 }
 
@@ -84,6 +85,7 @@ impl<A: Aqm> Recorder<A> {
             free_at: Time::ZERO,
             dice: Dice(42),
             sequence: 0,
+            sensed: false,
             lines: Vec::new(),
         }
     }
@@ -97,6 +99,9 @@ impl<A: Aqm> Recorder<A> {
                 next += Duration::from_secs(2);
             }
             self.serve(next);
+            if self.sensed && self.sequence.is_multiple_of(4) {
+                self.sense(next);
+            }
             self.arrive(next);
         }
         self.lines.truncate(STEPS);
@@ -134,6 +139,14 @@ impl<A: Aqm> Recorder<A> {
             self.aqm.on_wakeup(&m);
             self.line("wakeup", &m, None, None);
         }
+    }
+
+    /// A probe is back from a path whose queue is twice as long as the own one.
+    fn sense(&mut self, now: Time) {
+        let rtt = Duration::from_millis(20) + RATE.time_for(self.backlog).saturating_mul(2);
+        self.aqm.on_sample(now, Sample::Rtt(rtt));
+        let (now, rtt) = (now.as_nanos(), rtt.as_nanos());
+        self.lines.push(format!(r#"{{"call":"sample","now_ns":{now},"rtt_ns":{rtt}}}"#));
     }
 
     fn arrive(&mut self, now: Time) {
@@ -231,6 +244,10 @@ fn parse(line: &str) -> Result<Json, String> {
 fn ask(aqm: &mut impl Aqm, line: &Json) -> Result<Option<Verdict>, String> {
     let field = |name: &str| line[name].as_u64().ok_or(format!("no {name} in {line}"));
     let now = Time::from_nanos(field("now_ns")?);
+    if line["call"] == "sample" {
+        aqm.on_sample(now, Sample::Rtt(Duration::from_nanos(field("rtt_ns")?)));
+        return Ok(None);
+    }
     let queue = View {
         backlog: Bytes::new(field("backlog")?),
         packets: field("packets")? as u32,

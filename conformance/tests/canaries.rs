@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_aqm::{
-    Algorithm, Aqm, Cause, Moment, Packet, ParamError, ParamInfo, Params, Setpoint, Share, Value, Verdict,
+    Algorithm, Aqm, Cause, Moment, Packet, ParamError, ParamInfo, Params, Sample, Setpoint, Share, Value,
+    Verdict,
 };
 use weir_conformance::script::{Script, single};
 use weir_conformance::{Finding, Suite, behaviour, parameters, run, setpoint};
@@ -194,6 +195,9 @@ impl<D: Discipline<u32>> Discipline<u32> for Leaky<D> {
     }
     fn set_rate(&mut self, rate: Rate) {
         self.queue.set_rate(rate);
+    }
+    fn sample(&mut self, now: Time, sample: Sample) {
+        self.queue.sample(now, sample);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::disciplines::{Entry, Managed, OfItsOwn, Setup, Visitor};
 use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Limits, Outbox};
 use coupled::{TARGET_MAX, TARGET_MIN, is_low_latency};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Share, Verdict, View};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Share, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 weir_aqm::params! {
@@ -320,6 +320,10 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
 
     fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
+    }
+
+    fn sample(&mut self, now: Time, sample: Sample) {
+        self.aqm.on_sample(now, sample);
     }
 }
 

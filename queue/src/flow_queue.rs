@@ -19,7 +19,7 @@ use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
 use rounds::{Rounds, Turn};
-use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Verdict, View};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Verdict, View};
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 
 /// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
@@ -467,6 +467,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         let bytes_per_second = rate.as_bps() as f64 / 8.0;
         self.sum.nanos_per_byte =
             if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
+    }
+
+    fn sample(&mut self, now: Time, sample: Sample) {
+        for flow in &mut self.flows {
+            flow.aqm.on_sample(now, sample);
+        }
     }
 }
 

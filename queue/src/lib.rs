@@ -22,7 +22,7 @@ pub use flow_queue::FlowQueue;
 pub use shaper::Shaper;
 pub use single::{Limits, Single};
 
-use weir_aqm::{Cause, Ecn, Packet};
+use weir_aqm::{Cause, Ecn, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most head packets that one dequeue discards before a packet is sent unasked. It bounds the work of one
@@ -98,6 +98,8 @@ pub trait Discipline<T> {
     fn counters(&self) -> &Counters;
     /// The link's rate changed.
     fn set_rate(&mut self, rate: Rate);
+    /// Something was measured outside, such as a round trip below this queue. Every algorithm of the queue is told.
+    fn sample(&mut self, now: Time, sample: Sample);
 }
 
 /// What happened to packets so far.

@@ -7,7 +7,8 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
 use std::collections::VecDeque;
 use weir_aqm::{
-    Aqm, Cause, Ecn, Guide, Moment, Packet, ParamError, ParamInfo, Params, Problem, Value, Verdict, View,
+    Aqm, Cause, Ecn, Guide, Moment, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value, Verdict,
+    View,
 };
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -214,6 +215,10 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
 
     fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
+    }
+
+    fn sample(&mut self, now: Time, sample: Sample) {
+        self.aqm.on_sample(now, sample);
     }
 }
 

@@ -8,6 +8,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod probe;
 mod srtt;
 mod windowed;
 

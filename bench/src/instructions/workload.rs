@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use std::hint::black_box;
-use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Verdict, View, Visitor};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Sample, Verdict, View, Visitor};
 use weir_queue::{
     Arrival, Counters, Departure, Discipline, FlowQueue, Hosts, Limits, Outbox, Setup, Single, flow_queue,
 };
@@ -267,6 +267,7 @@ impl Discipline<u32> for Count {
         &self.counters
     }
     fn set_rate(&mut self, _: Rate) {}
+    fn sample(&mut self, _: Time, _: Sample) {}
 }
 
 #[cfg(test)]

@@ -1,0 +1,304 @@
+//! The sender of probes: when one is due, what a reply is worth, and what silence means.
+
+use weir_units::{Bytes, Duration, Time};
+
+use super::budget::Budget;
+use super::outstanding::{Known, Outstanding};
+use super::wire::{IPV4_LEN, Stamp, TIMESTAMP_BITS};
+use super::{Probe, State};
+use crate::Srtt;
+
+/// A probe is not called overdue before this age.
+const OVERDUE_MIN: Duration = Duration::from_millis(500);
+
+/// A probe is overdue after this many smoothed round trips.
+const OVERDUE_ROUND_TRIPS: u64 = 4;
+
+/// Time between two samples that the age of an overdue probe gives.
+const AGE_EVERY: Duration = Duration::from_millis(100);
+
+/// Probes that must have gone unanswered before silence is blamed on the path: the last few before a pause of
+/// the traffic may have been lost by chance.
+const UNANSWERED_MIN: u32 = 8;
+
+/// How a sensor probes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// Data packets to a probe.
+    pub every: u32,
+    /// Bytes of probes to a million bytes of data, at most.
+    pub budget_ppm: u32,
+    /// Probes in a second, at most.
+    pub rate_max: u32,
+    /// Length of a probe in bytes, at the layer at which the data is counted.
+    pub probe_len: usize,
+    /// Ages of overdue probes count as samples up to here; then the last good value is held.
+    pub hold_after: Duration,
+    /// After this time without a return the sensor says that it senses nothing.
+    pub fall_back_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            every: 4,
+            budget_ppm: 5_000,
+            rate_max: 1_000,
+            probe_len: IPV4_LEN,
+            hold_after: Duration::from_secs(2),
+            fall_back_after: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why a reply is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rejected {
+    /// Its sequence is not that of a recent probe.
+    Unknown,
+    /// Its nonce or timestamp is not that of the probe it names.
+    Forged,
+    /// The probe it names was sent later than now: a clock ran backwards.
+    Future,
+    /// The probe came back before.
+    Duplicate,
+}
+
+/// What a sensor saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Data packets it was told of.
+    pub data_packets: u64,
+    /// Their bytes.
+    pub data_bytes: Bytes,
+    /// Probes sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: Bytes,
+    /// Probes that came back, each counted once.
+    pub returned: u64,
+    /// Probes given up.
+    pub lost: u64,
+    /// Of those that came back, given up before.
+    pub late: u64,
+    /// Of those that came back, overtaken by a probe sent later.
+    pub reordered: u64,
+    /// Of those that came back, with another class than they were sent in.
+    pub remapped: u64,
+    /// Replies to a probe that was back already.
+    pub duplicated: u64,
+    /// Replies with a wrong nonce or timestamp.
+    pub forged: u64,
+    /// Replies to no recent probe.
+    pub unknown: u64,
+    /// Replies from the future.
+    pub future: u64,
+}
+
+/// The sender's state of one class in one direction. Holds what it needs by value, about 100 KB, and never more,
+/// whatever comes in.
+#[derive(Clone, Debug)]
+pub struct Sensor {
+    settings: Settings,
+    nonce: u16,
+    budget: Budget,
+    outstanding: Outstanding,
+    /// Smoothed over probes that came back.
+    rtt: Srtt,
+    /// The last of them.
+    last_good: Option<Duration>,
+    /// Probes sent since the last one came back.
+    unanswered: u32,
+    /// When the age of an overdue probe last was a sample.
+    last_age: Option<Time>,
+    state: State,
+    counters: Counters,
+}
+
+impl Sensor {
+    /// A sensor whose probes carry `nonce`, which nobody else should be able to guess.
+    pub fn new(settings: Settings, nonce: u16) -> Sensor {
+        let s = &settings;
+        Sensor {
+            settings,
+            nonce,
+            budget: Budget::new(s.every, s.budget_ppm, s.rate_max, s.probe_len),
+            outstanding: Outstanding::new(),
+            rtt: Srtt::default(),
+            last_good: None,
+            unanswered: 0,
+            last_age: None,
+            state: State::Starting,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A data packet of `len` bytes was queued at `now`, in class `dscp`. If a probe is to follow it, returns what
+    /// the probe shall carry; it counts as sent.
+    pub fn on_data(&mut self, now: Time, len: Bytes, dscp: u8) -> Option<Stamp> {
+        self.counters.data_packets += 1;
+        self.counters.data_bytes += len;
+        self.budget.on_data(now, len).then(|| self.send(now, dscp))
+    }
+
+    fn send(&mut self, now: Time, dscp: u8) -> Stamp {
+        let (sequence, gave_up) = self.outstanding.push(now, dscp);
+        self.counters.lost += u64::from(gave_up);
+        self.counters.sent += 1;
+        self.counters.sent_bytes += Bytes::new(self.settings.probe_len as u64);
+        self.unanswered = self.unanswered.saturating_add(1);
+        Stamp { sequence, nonce: self.nonce, sent: travelling(now), dscp }
+    }
+
+    /// A reply came in. Returns the round trip it measured.
+    ///
+    /// # Errors
+    ///
+    /// If it is not the first reply to a recent probe of this sensor, unaltered. Costs the same few steps whatever
+    /// it is.
+    pub fn on_return(&mut self, now: Time, reply: &Stamp) -> Result<Duration, Rejected> {
+        let measured = self.examine(now, reply);
+        match measured {
+            Ok(rtt) => self.believe(rtt),
+            Err(Rejected::Unknown) => self.counters.unknown += 1,
+            Err(Rejected::Forged) => self.counters.forged += 1,
+            Err(Rejected::Future) => self.counters.future += 1,
+            Err(Rejected::Duplicate) => self.counters.duplicated += 1,
+        }
+        measured
+    }
+
+    fn examine(&mut self, now: Time, reply: &Stamp) -> Result<Duration, Rejected> {
+        if reply.nonce != self.nonce {
+            return Err(Rejected::Forged);
+        }
+        let sent = match self.outstanding.look_up(reply.sequence) {
+            Known::No => return Err(Rejected::Unknown),
+            Known::Returned => return Err(Rejected::Duplicate),
+            Known::Sent(sent) => sent,
+        };
+        if reply.sent != travelling(sent) {
+            return Err(Rejected::Forged);
+        }
+        if sent > now {
+            return Err(Rejected::Future);
+        }
+        let arrival = self.outstanding.take(reply.sequence).ok_or(Rejected::Unknown)?;
+        self.counters.late += u64::from(arrival.was_lost);
+        self.counters.reordered += u64::from(arrival.reordered);
+        self.counters.remapped += u64::from(arrival.dscp != reply.dscp);
+        Ok(now.since(sent))
+    }
+
+    fn believe(&mut self, rtt: Duration) {
+        self.counters.returned += 1;
+        self.rtt.sample(rtt);
+        self.last_good = Some(rtt);
+        self.unanswered = 0;
+        self.last_age = None;
+        self.state = State::Sensing;
+    }
+
+    /// When [`Sensor::on_timer`] is due; it may come late. `None` while no probe is underway.
+    pub fn next_timer(&self) -> Option<Time> {
+        let (sent, _) = self.outstanding.oldest()?;
+        let due = match self.state {
+            State::Sensing => sent + self.overdue(),
+            State::Starting | State::Holding | State::FallenBack => sent + self.given_up(),
+        };
+        Some(self.last_age.map_or(due, |last| due.max(last + AGE_EVERY)))
+    }
+
+    /// Looks at the probes underway. Returns what to take as a sample in place of a reply: the age of the oldest
+    /// one while that says more than the last reply, once the last good value, otherwise nothing.
+    pub fn on_timer(&mut self, now: Time) -> Option<Duration> {
+        let sent = self.oldest_not_overtaken(now)?;
+        let age = now.since(sent);
+        if age >= self.given_up() {
+            return self.fall_back(now);
+        }
+        if age < self.overdue() || self.state != State::Sensing {
+            return None;
+        }
+        if age >= self.settings.hold_after.max(self.overdue()) && self.unanswered >= UNANSWERED_MIN {
+            self.state = State::Holding;
+            self.last_age = None;
+            return self.last_good;
+        }
+        if self.last_age.is_some_and(|last| now < last + AGE_EVERY) {
+            return None;
+        }
+        self.last_age = Some(now);
+        Some(age)
+    }
+
+    /// The oldest probe underway, after those were given up that are overdue and were overtaken: they are lost and
+    /// not held up, and the ones behind them say how long the path is.
+    fn oldest_not_overtaken(&mut self, now: Time) -> Option<Time> {
+        loop {
+            let (sent, overtaken) = self.outstanding.oldest()?;
+            if !overtaken || now.since(sent) < self.overdue() {
+                return Some(sent);
+            }
+            self.give_up_oldest();
+        }
+    }
+
+    fn give_up_oldest(&mut self) {
+        self.outstanding.give_up_oldest();
+        self.counters.lost += 1;
+    }
+
+    /// Gives up all that is as old as that. The last good value is what remains, until there is enough silence to
+    /// call it silence.
+    fn fall_back(&mut self, now: Time) -> Option<Duration> {
+        let limit = self.given_up();
+        while self.outstanding.oldest().is_some_and(|(sent, _)| now.since(sent) >= limit) {
+            self.give_up_oldest();
+        }
+        self.last_age = Some(now);
+        if self.unanswered >= UNANSWERED_MIN {
+            self.state = State::FallenBack;
+            return None;
+        }
+        if self.state == State::Sensing { self.last_good } else { None }
+    }
+
+    fn overdue(&self) -> Duration {
+        let srtt = self.rtt.get().unwrap_or(Duration::ZERO);
+        srtt.saturating_mul(OVERDUE_ROUND_TRIPS).max(OVERDUE_MIN)
+    }
+
+    /// The age at which a probe is no longer waited for.
+    fn given_up(&self) -> Duration {
+        self.settings.fall_back_after.max(self.overdue())
+    }
+
+    /// Whether probe samples can be relied on.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Round trip smoothed over the probes that came back; in [`State::Holding`] the value that is held.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt.get()
+    }
+
+    /// What was seen so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes a packet, from its network header on, for a reply: `None` if it is no probe that was bounced.
+    pub fn recognize(packet: &[u8]) -> Option<Stamp> {
+        Probe::parse(packet).ok().filter(Probe::has_bounced).map(|probe| probe.stamp)
+    }
+}
+
+/// The part of a time that travels.
+fn travelling(sent: Time) -> u64 {
+    sent.as_nanos() & ((1 << TIMESTAMP_BITS) - 1)
+}
+
+#[cfg(test)]
+mod tests;
