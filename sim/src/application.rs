@@ -3,9 +3,9 @@
 use crate::dice::Dice;
 use std::sync::Arc;
 use weir_scenario::{Datagrams, OBJECT_SHAPE, Timing};
-use weir_tcp::Segment;
 use weir_tcp::sources::{Datagram, DatagramConfig, OnOff, Pareto, Periodic, Spacing, Web, WebConfig};
-use weir_units::{Bytes, Duration, Ecn, Rate, Time};
+use weir_tcp::{Segment, Sender};
+use weir_units::{Ecn, Rate, Time};
 
 /// An application that does not always have data.
 pub enum Application {
@@ -27,9 +27,6 @@ pub fn pages(web: &weir_scenario::Web) -> Arc<WebConfig> {
     Arc::new(WebConfig { objects: web.objects, size, think: web.think })
 }
 
-/// Longest time between two writes of an application that makes data at a rate.
-const WRITE_MAX: Duration = Duration::from_millis(100);
-
 impl Application {
     /// A reader that requests its first page at `start`.
     pub fn web(pages: Arc<WebConfig>, start: Time, dice: Dice) -> Application {
@@ -38,10 +35,7 @@ impl Application {
 
     /// Data at `rate`, written in full segments of `payload` bytes as long as they come often enough.
     pub fn limited(rate: Rate, payload: u32, start: Time) -> Application {
-        let full = rate.time_for(Bytes::new(u64::from(payload)));
-        let period = full.min(WRITE_MAX);
-        let bytes = if full <= WRITE_MAX { u64::from(payload) } else { rate.bytes_in(period).get().max(1) };
-        Application::Limited(Periodic::new(bytes, period, start))
+        Application::Limited(Periodic::new(rate, payload, start))
     }
 
     /// When it wants to act; `None` while it waits for its connection.
@@ -53,13 +47,13 @@ impl Application {
     }
 
     /// The bytes that it writes now, if any.
-    pub fn act(&mut self, now: Time, sender_is_done: bool) -> Option<u64> {
+    pub fn act(&mut self, now: Time, sender: &Sender) -> Option<u64> {
         match self {
             Application::Web(reader) => {
                 let Reader { web, dice } = reader;
-                web.poll(now, sender_is_done, || dice.bits())
+                web.poll(now, sender.is_done(), || dice.bits())
             }
-            Application::Limited(writer) => writer.poll(now),
+            Application::Limited(writer) => writer.poll(now, sender.surplus()),
         }
     }
 }

@@ -21,7 +21,8 @@ impl<T: Tap> Simulation<T> {
                 self.counts.delivered += 1;
                 let before = *bytes;
                 *bytes += u64::from(segment.payload);
-                return side.progress.note(&self.window, at, before, *bytes);
+                side.progress.note(&self.window, at, before, *bytes);
+                return;
             }
             _ => {
                 self.counts.late += 1;
@@ -33,8 +34,10 @@ impl<T: Tap> Simulation<T> {
         let earlier = receiver.next_timeout().filter(|due| *due < at);
         let first = earlier.and_then(|due| receiver.on_timeout(due).map(|ack| (due, ack)));
         let before = receiver.received_bytes();
-        let ack = receiver.on_segment(at, &segment);
-        side.progress.note(&self.window, at, before, receiver.received_bytes());
+        let mut ack = receiver.on_segment(at, &segment);
+        if side.progress.note(&self.window, at, before, receiver.received_bytes()) {
+            ack = ack.or_else(|| self.ends_object(item.connection));
+        }
         if let Some((due, ack)) = first {
             self.answer(item.connection, due, &ack);
         }
@@ -42,6 +45,17 @@ impl<T: Tap> Simulation<T> {
             self.answer(item.connection, at, &ack);
         }
         self.arm_receiver(item.connection);
+    }
+
+    /// The last byte of what was asked for is there. A reader of pages asks for the next object, or says that it got the
+    /// last one, and does not leave that to a delayed acknowledgement.
+    #[cold]
+    fn ends_object(&mut self, id: ConnectionId) -> Option<Ack> {
+        let Some(Application::Web(_)) = self.hosts.outbound[id as usize].application.as_deref() else {
+            return None;
+        };
+        let Sink::Transport(receiver) = &mut self.hosts.inbound[id as usize].sink else { return None };
+        receiver.answer()
     }
 
     #[inline]
@@ -155,13 +169,18 @@ impl<T: Tap> Simulation<T> {
         let side = &mut self.hosts.outbound[id as usize];
         let Transmitter::Transport(sender) = &mut side.transmitter else { return };
         let Some(application) = &mut side.application else { return };
-        let written = application.act(self.now, sender.is_done());
+        let written = application.act(self.now, sender);
         let event = Event::Rare(Rare::Act { connection: id, generation: side.generation });
         if let Some(next) = application.next() {
             self.wheel.insert(next.max(self.now), event);
         }
         if let Some(bytes) = written {
             sender.write(bytes);
+            if matches!(**application, Application::Web(_)) {
+                // All objects before have arrived.
+                let side = &mut self.hosts.inbound[id as usize];
+                side.progress.expect(side.sink.received() + bytes);
+            }
             self.pump(id);
         }
     }

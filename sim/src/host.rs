@@ -141,16 +141,24 @@ impl Progress {
         Progress { edge: window.from, counted: 0, wanted, completed: NEVER }
     }
 
-    /// A packet arrived at `at`; `before` and `after` it, so many bytes had been received.
+    /// So many bytes make the next part complete.
+    pub fn expect(&mut self, wanted: u64) {
+        self.wanted = wanted;
+    }
+
+    /// A packet arrived at `at`; `before` and `after` it, so many bytes had been received. Returns whether what was
+    /// wanted is complete with it.
     #[inline]
-    pub fn note(&mut self, window: &Window, at: Time, before: u64, after: u64) {
+    pub fn note(&mut self, window: &Window, at: Time, before: u64, after: u64) -> bool {
         if at >= self.edge {
             self.pass_edge(window, at, before);
         }
-        if after >= self.wanted {
+        let is_complete = after >= self.wanted;
+        if is_complete {
             self.completed = at;
             self.wanted = u64::MAX;
         }
+        is_complete
     }
 
     #[cold]

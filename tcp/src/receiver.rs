@@ -231,6 +231,12 @@ impl Receiver {
         Some(self.ack())
     }
 
+    /// The application answers at once to what it got: its data carries the acknowledgement that was to wait.
+    pub fn answer(&mut self) -> Option<Ack> {
+        self.due.time()?;
+        Some(self.ack())
+    }
+
     fn after_delay(&self, now: Time) -> OptionNanos {
         OptionNanos::at(now + Duration::from_nanos(self.delayed_ack.into()))
     }

@@ -211,6 +211,12 @@ impl Sender {
         !self.has_data() && self.board.una == self.board.nxt
     }
 
+    /// Bytes of application data that have not left and that two windows do not take: as long as there are some, more
+    /// data makes no difference.
+    pub fn surplus(&self) -> u64 {
+        self.unsent.saturating_sub(2 * u64::from(self.window.cwnd) * u64::from(self.mss))
+    }
+
     /// What the congestion control makes of a reduction; applies to the window's threshold.
     fn reduce(&mut self, cause: Cause) {
         let ssthresh = self.control.ssthresh(&self.window, cause).max(self.window.floor(cause));

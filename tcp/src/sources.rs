@@ -4,6 +4,7 @@
 //! function that returns 64 random bits, so that the host decides which generator is used and seeds it.
 
 mod datagram;
+mod gaps;
 mod web;
 
 pub use datagram::{Datagram, DatagramConfig, OnOff, Spacing};

@@ -4,8 +4,8 @@ use crate::results::trace_text;
 use std::fmt;
 use weir_scenario::Scenario;
 
-/// Changes when the same scenario, seed and version would give another file.
-pub const FORMAT: u32 = 1;
+/// Changes when the same run would give another file: other columns, or another form.
+const FORMAT: u32 = 2;
 
 /// A hash of 128 bits (FNV-1a of Fowler, Noll and Vo; draft-eastlake-fnv). It guards against accidents, not against forgers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,14 +28,19 @@ impl Fingerprint {
         Fingerprint((text.len() as u64).to_le_bytes().iter().fold(hash, step))
     }
 
-    /// Of a point of a sweep: its scenario in canonical form with its traces, and the version that runs it. Not of
+    /// Of what computes: the version, the form of files, and the behaviour of the models.
+    pub fn of_models() -> Fingerprint {
+        let program = Fingerprint::of(env!("CARGO_PKG_VERSION")).and(&FORMAT.to_string());
+        weir_sim::MODEL.iter().fold(program, |hash, model| hash.and(&format!("{model:016x}")))
+    }
+
+    /// Of a point of a sweep: its scenario in canonical form with its traces, and the models that run it. Not of
     /// the number of seeds, so that a sweep can get more of them.
     pub fn of_point(scenario: &Scenario) -> Fingerprint {
         let mut one = scenario.clone();
         one.run.seeds = 1;
         one.record = None;
-        let mut hash =
-            Fingerprint::of(env!("CARGO_PKG_VERSION")).and(&FORMAT.to_string()).and(&one.to_toml());
+        let mut hash = Fingerprint::of_models().and(&one.to_toml());
         for link in scenario.network().links {
             if let Some(trace) = link.variation.trace() {
                 hash = hash.and(&trace_text(trace));

@@ -1,8 +1,8 @@
 //! Results over the number of flows, as figures in AQM papers show them.
 
 use super::frame::{
-    Entry, Place, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, log_axis, rate_axis,
-    value_axis,
+    Entry, LINE, Place, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, log_axis, rate_axis,
+    value_axis, wrapped,
 };
 use crate::axis::Axis;
 use crate::number::{drawable, extent};
@@ -72,6 +72,7 @@ const WIDTH: f64 = 860.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 116.0;
 const TOP: f64 = 100.0;
+const MARGIN: f64 = 16.0;
 const HEIGHT: f64 = 190.0;
 const GAP: f64 = 36.0;
 const SHAPES: [Shape; 5] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Up, Shape::Down];
@@ -80,10 +81,16 @@ const COLOURS: usize = 7;
 
 /// Draws a [`Figure`].
 pub fn figure(figure: &Figure) -> String {
-    let mut svg = Svg::new(WIDTH, TOP + 2.0 * HEIGHT + GAP + 52.0, &figure.title);
-    heading(&mut svg, &figure.title, &figure.subtitle);
-    let mut place = Place { left: LEFT, top: TOP, width: WIDTH - LEFT - RIGHT, height: HEIGHT };
-    legend(&mut svg, figure, place.right());
+    let lines = wrapped(&figure.subtitle, WIDTH - 2.0 * MARGIN);
+    // Two lines have room above the legend.
+    let top = TOP + LINE * lines.len().saturating_sub(2) as f64;
+    let mut svg = Svg::new(WIDTH, top + 2.0 * HEIGHT + GAP + 52.0, &figure.title);
+    heading(&mut svg, &figure.title, &lines[0]);
+    for (i, line) in lines.iter().enumerate().skip(1) {
+        svg.text((MARGIN, 44.0 + LINE * i as f64), "soft", line);
+    }
+    let mut place = Place { left: LEFT, top, width: WIDTH - LEFT - RIGHT, height: HEIGHT };
+    legend(&mut svg, figure, place.right(), top - 28.0);
     for quantity in [FigureQuantity::Utilization, FigureQuantity::DelayP95] {
         draw_quantity(&mut svg, place, figure, quantity);
         place.top += HEIGHT + GAP;
@@ -96,11 +103,11 @@ pub fn figure(figure: &Figure) -> String {
     svg.finish()
 }
 
-fn legend(svg: &mut Svg, figure: &Figure, right: f64) {
+fn legend(svg: &mut Svg, figure: &Figure, right: f64, baseline: f64) {
     let class = |i: usize| format!("c{}", i % COLOURS);
     let entries = figure.series.iter().enumerate();
     let entries: Vec<Entry> = entries.map(|(i, s)| Entry { text: &s.name, class: class(i) }).collect();
-    for (i, middle) in draw_legend(svg, right, 72.0, &entries).into_iter().enumerate() {
+    for (i, middle) in draw_legend(svg, right, baseline, &entries).into_iter().enumerate() {
         svg.shape(middle, SHAPES[i % SHAPES.len()], &format!("mark {}", class(i)));
     }
 }

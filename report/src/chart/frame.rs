@@ -56,6 +56,26 @@ pub(super) fn heading(svg: &mut Svg, title: &str, subtitle: &str) {
     svg.text((16.0, 44.0), "soft", subtitle);
 }
 
+/// Distance of two lines of text.
+pub(super) const LINE: f64 = 14.0;
+
+/// A text in lines of at most this width, broken between words.
+pub(super) fn wrapped(text: &str, width: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if text_width(line) + text_width(" ") + text_width(word) <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_string());
+        }
+    }
+    lines
+}
+
 /// A vertical axis for values up to `highest`, with room for a round number at the top.
 pub(super) fn value_axis(place: Place, highest: f64) -> Axis {
     Axis::rounded(0.0, highest, place.upwards(), place.y_ticks())
@@ -208,5 +228,14 @@ mod tests {
     fn names_keep_their_distance() {
         assert_eq!(spread(&[10.0, 11.0, 40.0], 12.0), [10.0, 22.0, 40.0]);
         assert!(spread(&[], 12.0).is_empty());
+    }
+
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let width = text_width("one two");
+        assert_eq!(wrapped("one two three", width), ["one two", "three"]);
+        assert_eq!(wrapped("one two", width), ["one two"]);
+        assert_eq!(wrapped("unbreakable one two", width), ["unbreakable", "one two"]);
+        assert_eq!(wrapped("", width), [""]);
     }
 }

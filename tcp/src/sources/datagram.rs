@@ -1,6 +1,7 @@
 //! Sources that send whatever the network does: constant rate, Poisson, on and off.
 
-use super::exponential;
+use super::gaps::Gaps;
+use super::{exponential, uniform};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Distances of datagrams while the source is on.
@@ -49,7 +50,9 @@ pub struct DatagramConfig {
 /// A source of datagrams without transport.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    gap: Duration,
+    gaps: Gaps,
+    /// What rounding to nanoseconds left of random distances.
+    fraction: f64,
     spacing: Spacing,
     on_off: OnOff,
     next: Time,
@@ -62,7 +65,8 @@ impl Datagram {
     /// A source that begins to send at `start`.
     pub fn new(config: &DatagramConfig, start: Time, mut dice: impl FnMut() -> u64) -> Datagram {
         let mut source = Datagram {
-            gap: config.rate.time_for(Bytes::new(u64::from(config.size))).max(Duration::from_nanos(1)),
+            gaps: Gaps::new(config.rate, Bytes::new(u64::from(config.size.max(1)))),
+            fraction: 0.0,
             spacing: config.spacing,
             on_off: config.on_off,
             next: start,
@@ -86,10 +90,11 @@ impl Datagram {
     /// The datagram leaves; moves [`Datagram::next`] on.
     pub fn advance(&mut self, mut dice: impl FnMut() -> u64) {
         self.sent += 1;
-        self.next += match self.spacing {
-            Spacing::Constant => self.gap,
-            Spacing::Exponential => exponential(self.gap, dice()),
+        let gap = match self.spacing {
+            Spacing::Constant => self.gaps.next(1),
+            Spacing::Exponential => self.random_gap(dice()),
         };
+        self.next += gap;
         // The time on stands still while the source is off, so that its rate while on is exact.
         while let Some(until) = self.until.filter(|u| self.next >= *u) {
             let off = self.draw_off(&mut dice);
@@ -100,6 +105,14 @@ impl Datagram {
                 self.until = None;
             }
         }
+    }
+
+    /// An exponential distance; what is left of a nanosecond goes into the next.
+    fn random_gap(&mut self, bits: u64) -> Duration {
+        let exact = self.gaps.mean_nanos() * -libm::log(uniform(bits)) + self.fraction;
+        let whole = exact as u64;
+        self.fraction = exact - whole as f64;
+        Duration::from_nanos(whole)
     }
 
     fn draw_on(&self, dice: &mut impl FnMut() -> u64) -> Option<Duration> {
@@ -150,6 +163,20 @@ mod tests {
         let random = OnOff::Exponential { on: Duration::from_millis(10), off: Duration::from_millis(10) };
         let half = count(&config(Spacing::Constant, random), end);
         assert!((48_000..52_000).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn the_smallest_packets_at_the_highest_rates_keep_their_rate() {
+        let end = Time::ZERO + Duration::from_millis(10);
+        // 64 bytes at 100 Gbit/s are 5.12 ns.
+        let config = DatagramConfig {
+            rate: Rate::from_mbps(100_000),
+            size: 64,
+            ..config(Spacing::Constant, OnOff::Always)
+        };
+        assert_eq!(count(&config, end), 1_953_125);
+        let poisson = count(&DatagramConfig { spacing: Spacing::Exponential, ..config }, end);
+        assert!((1_948_000..1_958_000).contains(&poisson), "{poisson}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Applications on top of a sender: pages of objects with time to think between them, and periodic writes.
+//! Applications on top of a sender: pages of objects with time to think between them, and data at a rate.
 
+use super::gaps::Gaps;
 use super::{Pareto, exponential};
 use crate::nanos::OptionNanos;
 use std::sync::Arc;
-use weir_units::{Duration, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// What can be chosen about a reader of pages.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,8 @@ impl Web {
         }
     }
 
-    /// To be called when the time has come and when the sender is done. Returns the bytes to write now.
+    /// To be called when the time has come and when the sender is done: the acknowledgement of the last byte stands for
+    /// the request of the next object. Returns the bytes to write now.
     pub fn poll(&mut self, now: Time, sender_is_done: bool, mut dice: impl FnMut() -> u64) -> Option<u64> {
         match self.stage {
             Stage::Thinking(until) if now < until => None,
@@ -92,18 +94,22 @@ impl Web {
     }
 }
 
-/// An application that writes a constant amount in constant distances.
+/// An application that makes data at a rate.
 #[derive(Clone, Debug)]
 pub struct Periodic {
     bytes: u64,
-    period: Duration,
+    gaps: Gaps,
     next: Time,
 }
 
+/// Longest time between two writes, unless a single byte takes longer.
+const WRITE_MAX: Duration = Duration::from_millis(100);
+
 impl Periodic {
-    /// Writes `bytes` at `start` and every `period` (at least 1 ns) after.
-    pub fn new(bytes: u64, period: Duration, start: Time) -> Periodic {
-        Periodic { bytes, period: period.max(Duration::from_nanos(1)), next: start }
+    /// Data at a rate above zero from `start` on, written in pieces of `piece` bytes as long as they come often enough.
+    pub fn new(rate: Rate, piece: u32, start: Time) -> Periodic {
+        let bytes = u64::from(piece).min(rate.bytes_in(WRITE_MAX).get()).max(1);
+        Periodic { bytes, gaps: Gaps::new(rate, Bytes::new(bytes)), next: start }
     }
 
     /// When [`Periodic::poll`] has to be called.
@@ -111,14 +117,16 @@ impl Periodic {
         self.next
     }
 
-    /// The bytes to write now; `None` if it is too early. A late call writes one period's amount, not more.
-    pub fn poll(&mut self, now: Time) -> Option<u64> {
+    /// The bytes to write now; `None` if it is too early. With a `surplus` of so many bytes that the connection cannot
+    /// take soon, the next piece comes later and is the larger for it: what is made in any time stays the same.
+    pub fn poll(&mut self, now: Time, surplus: u64) -> Option<u64> {
         if now < self.next {
             return None;
         }
-        let missed = now.since(self.next).as_nanos() / self.period.as_nanos();
-        self.next += self.period.saturating_mul(missed + 1);
-        Some(self.bytes)
+        // Half of the surplus: the other half is there while the next piece is made.
+        let pieces = 1 + surplus / 2 / self.bytes;
+        self.next += self.gaps.next(pieces);
+        Some(self.bytes * pieces)
     }
 }
 
@@ -148,12 +156,33 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_kept() {
-        let mut p = Periodic::new(5000, Duration::from_millis(20), Time::ZERO);
-        let at = |ms| Time::ZERO + Duration::from_millis(ms);
-        assert_eq!(p.poll(at(0)), Some(5000));
-        assert_eq!(p.poll(at(19)), None);
-        assert_eq!(p.poll(at(50)), Some(5000));
-        assert_eq!(p.next_timeout(), at(60));
+    fn any_rate_is_met_to_the_byte() {
+        for bps in [8, 250, 9_990, 115_840, 5_000_000, 100_000_000_000] {
+            let mut app = Periodic::new(Rate::from_bps(bps), 1448, Time::ZERO);
+            // As long as a million bytes take.
+            let end = Time::from_nanos(8_000_000_000_000_000 / bps);
+            let mut made = 0u64;
+            while app.next_timeout() < end {
+                made += app.poll(app.next_timeout(), 0).unwrap();
+            }
+            assert!(made.abs_diff(1_000_000) <= 1448, "{bps} bit/s: {made} bytes");
+        }
+    }
+
+    #[test]
+    fn what_a_connection_cannot_take_is_made_in_larger_pieces() {
+        let rate = Rate::from_mbps(100_000);
+        let mut app = Periodic::new(rate, 1448, Time::ZERO);
+        let (mut made, mut calls) = (0, 0);
+        let end = Time::ZERO + Duration::from_secs(60);
+        while app.next_timeout() < end {
+            // Nothing is taken.
+            made += app.poll(app.next_timeout(), made).unwrap();
+            calls += 1;
+        }
+        assert!(calls < 100, "{calls}");
+        let exact = rate.bytes_in(app.next_timeout().since(Time::ZERO)).get();
+        assert!(exact.abs_diff(made) < 1448, "{made} of {exact}");
+        assert_eq!(app.poll(Time::ZERO, 0), None);
     }
 }
