@@ -5,7 +5,7 @@ CARGO ?= cargo
 WEIR := target/release/weir
 OUT ?= out
 
-.PHONY: help demo test fuzz bench reproduce build fmt clean
+.PHONY: help demo test fuzz bench reproduce witness build fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 75 s for each of three queues (root); else"
@@ -14,6 +14,7 @@ help:
 	@echo "make fuzz       every algorithm, discipline and parser against a fuzzer; SECONDS=60 for each"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
+	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about an hour, of which none is attended"
 	@echo "make build      the program, in $(WEIR)"
 
 build:
@@ -54,6 +55,11 @@ reproduce:
 	@tools/install build live
 	$(CARGO) build --release -p weir-cli
 	@tools/reproduce $(WEIR) $(OUT)/reproduce
+
+# The record is kept in the repository, so this is needed only for another kernel or another matrix.
+witness:
+	@tools/install build live witness
+	@tools/kernel-witness
 
 fmt:
 	$(CARGO) fmt --all

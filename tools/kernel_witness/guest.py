@@ -1,0 +1,134 @@
+"""The guest: a kernel from its package, and a file system with the few programs that it needs."""
+
+import lzma
+import pathlib
+import re
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+# The first that apt knows. The packages of these names follow the latest build.
+KERNELS = ["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"]
+MODULES = ["veth", "sch_htb", "sch_netem", "sch_codel", "sch_fq_codel", "sch_pie", "sch_cake"]
+TOOLS = ["ip", "tc", "ethtool"]
+
+
+class Missing(Exception):
+    """Something is not there; the text says what and what to do."""
+
+
+def tool(name):
+    path = shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin")
+    if path is None:
+        raise Missing(f"'{name}' is not installed")
+    return pathlib.Path(path)
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def package():
+    """The package with the kernel itself, behind the name that follows the latest."""
+    for name in KERNELS:
+        found = re.findall(r"Depends: (linux-image-\d\S+)", subprocess.run(
+            ["apt-cache", "depends", "--important", name], capture_output=True, text=True).stdout)
+        if found:
+            return found[0]
+    raise Missing(f"apt knows none of {', '.join(KERNELS)}. Remedy: apt-get update, or name one with --kernel")
+
+
+def unpacked(name, work):
+    """The folder with the files of the kernel package, which is downloaded once."""
+    folder = work / name
+    if folder.exists():
+        return folder
+    work.mkdir(parents=True, exist_ok=True)
+    print(f"downloading {name}", flush=True)
+    done = subprocess.run(["apt-get", "download", name], cwd=work, capture_output=True, text=True)
+    archives = sorted(work.glob(f"{name}_*.deb"))
+    if done.returncode != 0 or not archives:
+        raise Missing(f"apt could not download {name}: {done.stderr.strip()}")
+    partial = work / f"{name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    subprocess.run(["dpkg", "-x", archives[0], partial], check=True)
+    archives[0].unlink()
+    return partial.rename(folder)
+
+
+def probe(work):
+    """The traffic and the watch, compiled without need of any library in the guest."""
+    compiler = shutil.which("clang") or shutil.which("cc")
+    if compiler is None:
+        raise Missing("there is no C compiler. Remedy: apt-get install clang libc6-dev")
+    program = work / "probe"
+    subprocess.run([compiler, "-O2", "-Wall", "-static", "-o", program, HERE / "probe.c"], check=True)
+    return program.read_bytes()
+
+
+class Archive:
+    """A file system in memory, in the format that the kernel unpacks (cpio, newc)."""
+
+    def __init__(self):
+        self.data = bytearray()
+        self.folders = set()
+
+    def entry(self, name, mode, content=b""):
+        fields = [0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0]
+        head = b"070701" + b"".join(b"%08x" % field for field in fields) + name.encode() + b"\0"
+        for part in (head, content):
+            self.data += part + b"\0" * (-len(part) % 4)
+
+    def folder(self, name):
+        if name in self.folders or name == "":
+            return
+        self.folder(name.rpartition("/")[0])
+        self.folders.add(name)
+        self.entry(name, 0o040755)
+
+    def file(self, name, content):
+        name = name.lstrip("/")
+        self.folder(name.rpartition("/")[0])
+        self.entry(name, 0o100755, content)
+
+    def finished(self):
+        self.entry("TRAILER!!!", 0)
+        return bytes(self.data)
+
+
+def module(kernel, name):
+    """A module's bytes; nothing where it is part of the kernel."""
+    for path in kernel.glob(f"lib/modules/*/kernel/**/{name}.ko*"):
+        content = path.read_bytes()
+        return lzma.decompress(content) if path.suffix == ".xz" else content
+    if any(f"/{name}.ko" in listing.read_text() for listing in kernel.glob("lib/modules/*/modules.builtin")):
+        return None
+    raise Missing(f"the kernel has no module {name}")
+
+
+def file_system(kernel, work):
+    """Everything but the scenario."""
+    archive = Archive()
+    for folder in ["proc", "sys", "dev", "run", "bin", "modules"]:
+        archive.folder(folder)
+    archive.file("bin/busybox", tool("busybox").read_bytes())
+    archive.file("tools/probe", probe(work))
+    libraries = set()
+    for path in map(tool, TOOLS):
+        archive.file(f"tools/{path.name}", path.read_bytes())
+        libraries |= set(re.findall(r"(/\S+) \(0x", output("ldd", str(path))))
+    for path in sorted(libraries):
+        archive.file(path, pathlib.Path(path).read_bytes())
+    for name in MODULES:
+        content = module(kernel, name)
+        if content is not None:
+            archive.file(f"modules/{name}.ko", content)
+    archive.file("init", (HERE / "init.sh").read_bytes())
+    return archive
+
+
+def with_scenario(archive, script):
+    whole = Archive()
+    whole.data += archive.data
+    whole.file("scenario", script.encode())
+    return whole.finished()

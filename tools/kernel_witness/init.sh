@@ -1,0 +1,88 @@
+#!/bin/busybox sh
+# The first process of the guest: makes the network, runs one scenario, says what came of it, and switches off.
+# /scenario sets QDISC (what is under test, with its options), SOURCE (what sends), HTB (empty where the queue shapes
+# itself), RATE, RTT, ECN, WARMUP and SECONDS. Lines that begin with "@" are for tools/kernel-witness.
+/bin/busybox --install -s /bin
+export PATH=/tools:/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs run /run
+
+# The shell would take its own applets first.
+ip() { /tools/ip "$@"; }
+at() { # at NAMESPACE COMMAND...
+	namespace=$1
+	shift
+	ip netns exec "$namespace" "$@"
+}
+plain() { # packets as they are on the line: nothing is merged or split by interfaces
+	/tools/ethtool -K "$1" tso off gso off gro off tx off rx off sg off >/dev/null
+	/tools/ip link set "$1" up
+}
+
+make_network() { # src -- router (here) -- dst
+	ip netns add src
+	ip netns add dst
+	ip link add s0 type veth peer name r0
+	ip link add d0 type veth peer name r1
+	ip link set s0 netns src
+	ip link set d0 netns dst
+	plain r0
+	plain r1
+	for end in "src s0" "dst d0"; do
+		set -- $end
+		at "$1" ethtool -K "$2" tso off gso off gro off tx off rx off sg off >/dev/null
+		at "$1" ip link set "$2" up
+	done
+	ip addr add 10.0.1.1/24 dev r0
+	ip addr add 10.0.2.1/24 dev r1
+	at src ip addr add 10.0.1.2/24 dev s0
+	at dst ip addr add 10.0.2.2/24 dev d0
+	at src ip route add default via 10.0.1.1
+	at dst ip route add default via 10.0.2.1
+	echo 1 >/proc/sys/net/ipv4/ip_forward
+}
+
+tune() { # no memory of earlier connections, windows that limit nothing
+	at "$1" sh -c "cd /proc/sys/net/ipv4; echo 1 >tcp_no_metrics_save; echo $ECN >tcp_ecn
+		echo '4096 4000000 16000000' >tcp_wmem; echo '4096 4000000 16000000' >tcp_rmem"
+}
+
+make_queue() { # the whole round-trip time is on the way back, where acknowledgements go
+	at dst tc qdisc add dev d0 root netem delay "$RTT" limit 100000
+	if [ -z "$HTB" ]; then
+		/tools/tc qdisc add dev r1 root handle 10: $QDISC
+		return
+	fi
+	/tools/tc qdisc add dev r1 root handle 1: htb default 1
+	/tools/tc class add dev r1 parent 1: classid 1:1 htb rate "$RATE" burst 1514 cburst 1514 quantum 1514
+	/tools/tc qdisc add dev r1 parent 1:1 handle 10: $QDISC
+}
+
+run() {
+	. /scenario
+	make_network
+	tune src
+	tune dst
+	make_queue
+	at dst probe sink 5000 &
+	at src ping -c 2 10.0.2.2 >/dev/null
+	echo "@before $(head -1 /proc/stat)"
+	/tools/probe watch r0 r1 00100000 "$WARMUP" "$SECONDS" >/run/result &
+	watch=$!
+	sleep 0.01
+	at src probe $SOURCE $((SECONDS + 1)) &
+	wait $watch
+	echo "@after $(head -1 /proc/stat)"
+	echo "@result $(cat /run/result)"
+	echo "@qdisc $(/tools/tc -s -j qdisc show dev r1)"
+	echo "@class $(/tools/tc -s class show dev r1 | tr '\n' ' ')"
+}
+
+for module in /modules/*; do insmod "$module"; done
+# The firmware leaves its line unfinished.
+echo
+echo "@kernel $(uname -r) $(uname -v)"
+(set -e; run) && echo "@done"
+poweroff -f
