@@ -454,6 +454,7 @@ impl Loop {
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
+            sensing: None,
             phases: Vec::new(),
         }
     }

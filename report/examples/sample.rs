@@ -178,6 +178,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             marks: samples.iter().map(|s| s.marks).sum(),
             setpoint_ms: (aqm == "gsp").then_some(setpoint),
             faults: Vec::new(),
+            sensing: None,
             phases: Vec::new(),
         }],
         flows: (0..36).map(flow).collect(),
