@@ -1,4 +1,4 @@
-//! The PI controller of PI2 and DualPI2 (RFC 9332 appendix A.1): from queue delay to a base probability.
+//! The PI controller of PI2 and DualPI2 (RFC 9332 appendix A): from queue delay to a base probability.
 
 use crate::periodic::Periodic;
 use weir_units::{Duration, Time};
@@ -15,7 +15,7 @@ pub struct PiGains {
 }
 
 impl PiGains {
-    /// Gains that are stable for all round-trip times up to `rtt_max` (RFC 9332 appendix A.1): an update each
+    /// Gains that are stable for all round-trip times up to `rtt_max` (RFC 9332 appendix A): an update each
     /// `min(target, rtt_max / 3)`, `alpha = 0.1 * t_update / rtt_max^2` and `beta = 0.3 / rtt_max`.
     pub fn for_rtt_max(target: Duration, rtt_max: Duration) -> PiGains {
         let third = Duration::from_nanos(rtt_max.as_nanos() / 3);

@@ -448,6 +448,76 @@ fn only_capable_packets_are_marked_and_nothing_else_changes() {
     }
 }
 
+/// Of the datagrams below: version 6 of IP or not, and ECN field. Three of ten are ECT(1), two ECT(0). The kind must not
+/// follow the rhythm of signals.
+fn l4s_or_classic(number: u32) -> (bool, u8) {
+    let mixed = number.wrapping_mul(0x9e37_79b9) >> 16;
+    let ecn = match mixed % 10 {
+        0..3 => 1,
+        3..5 => 2,
+        _ => 0,
+    };
+    (mixed / 10 % 2 == 1, ecn)
+}
+
+#[test]
+fn l4s_packets_pass_the_classic_ones_and_are_marked_where_those_are_dropped() {
+    let Some(_turn) = turn() else { return };
+    for mode in ["xdp-native", "af_packet"] {
+        let testbed = testbed();
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        // Five packets a millisecond are two percent more than the link takes: far more, and not even L4S packets
+        // would be spared.
+        let link = "[a_to_b]\nrate = \"11Mbit/s\"\n[a_to_b.queue]\ndiscipline = \"dualpi2\"\n\
+            target = \"2ms\"\nrtt_max = \"50ms\"\n";
+        let weir = Weir::start(testbed.bottleneck(), &(ports(mode) + link));
+        let mut due = Instant::now();
+        for number in 0..8000u32 {
+            let (v6, ecn) = l4s_or_classic(number);
+            // What was missed while this thread had to wait is not made up for in a burst.
+            due = (due + Duration::from_micros(200)).max(Instant::now() - ms(2));
+            sleep(due.saturating_duration_since(Instant::now()));
+            sender.send(&datagram(v6, &[], ecn, number));
+        }
+        // By ECN field: what arrived, and what of it was marked. Of the two queues: the last number.
+        let (mut arrived, mut marked, mut last, mut passed) = ([0; 3], [0; 3], [None; 2], 0);
+        let mut l4s_by_version = [0; 2];
+        for got in receiver.drain(ms(200)) {
+            let number = u32::from_be_bytes(got[got.len() - 204..got.len() - 200].try_into().unwrap());
+            let (v6, ecn) = l4s_or_classic(number);
+            let queue = usize::from(ecn != 1);
+            assert!(last[queue].replace(number) < Some(number), "{mode}: {number} came out of order");
+            passed += u32::from(queue == 1 && last[0] > Some(number));
+            arrived[usize::from(ecn)] += 1;
+            let is_marked = got != datagram(v6, &[], ecn, number);
+            if is_marked {
+                marked[usize::from(ecn)] += 1;
+                l4s_by_version[usize::from(v6)] += u32::from(ecn == 1);
+                // This has the checksum of the marked header.
+                assert_eq!(got, datagram(v6, &[], 3, number), "{mode}: more than the mark changed");
+            }
+        }
+        let sent = [0, 1, 2].map(|ecn| (0..8000).filter(|n| l4s_or_classic(*n).1 == ecn).count());
+        let json = weir.interrupt().json();
+        say(format!("{mode}: sent {sent:?}, arrived {arrived:?}, marked {marked:?}; {passed} overtaken"));
+        assert_eq!(arrived[1..], sent[1..], "{mode}: capable packets are not dropped: {json}");
+        assert!(arrived[0] < sent[0], "{mode}: others are: {json}");
+        assert_eq!(marked[0], 0);
+        // The one kind with p'^2, the other with 2 p'.
+        assert!(
+            marked[2] > 0 && marked[1] * sent[2] > 2 * marked[2] * sent[1],
+            "{mode}: {marked:?} of {sent:?}"
+        );
+        assert!(
+            l4s_by_version.iter().all(|count| *count > 100),
+            "{mode}: {l4s_by_version:?} of IPv4 and IPv6"
+        );
+        assert!(passed > 1000, "{mode}: {passed} classic packets were passed by L4S ones");
+        assert_eq!(json["links"][0]["marks"], marked.iter().sum::<usize>(), "{json}");
+    }
+}
+
 #[test]
 fn long_frames_pass_where_the_mtu_allows() {
     let Some(_turn) = turn() else { return };

@@ -33,7 +33,7 @@ weir_aqm::params! {
         /// Share of the link that the classic queue gets at least, while it needs it.
         classic_share: Share = Share(0.0625), Share(0.0) => Share(1.0);
         /// Whether the queues are served in the order of arrival, with `time_shift` in favour of low latency,
-        /// instead of by shares (RFC 9332 section 4.2.2).
+        /// instead of by shares (RFC 9332 on the starvation of classic traffic).
         time_shifted: bool = false, false => true;
         /// How much later a low-latency packet may come than a classic one and still go first.
         time_shift: Duration = Duration::from_millis(50), Duration::ZERO => Duration::from_secs(10);

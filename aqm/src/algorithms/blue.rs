@@ -22,17 +22,17 @@ const TARGET_MAX: Duration = Duration::from_secs(10);
 crate::params! {
     /// Parameters of BLUE.
     pub struct Params {
-        /// Delay above which the probability is raised as after an overflow: the length L (BLUE, section 3).
+        /// Delay above which the probability is raised as after an overflow: the length L (BLUE, on the algorithm).
         target: Duration = Duration::from_millis(20), TARGET_MIN => TARGET_MAX;
-        /// What is added to the probability on congestion: d1 (BLUE, section 3; of the values tried there, the
+        /// What is added to the probability on congestion: d1 (BLUE, on the algorithm; of the values tried there, the
         /// smaller, which suits fewer flows).
         increment: Share = Share(0.0025), Share(0.0) => Share(1.0);
-        /// What is taken from the probability on idleness: d2, much smaller than d1 (BLUE, section 3).
+        /// What is taken from the probability on idleness: d2, much smaller than d1 (BLUE, on the algorithm).
         decrement: Share = Share(0.000_25), Share(0.0) => Share(1.0);
         /// Least time between two changes, about a round-trip time, so that the last one has had its effect:
-        /// freeze_time (BLUE, section 3).
+        /// freeze_time (BLUE, on the algorithm).
         freeze: Duration = Duration::from_millis(100), Duration::from_micros(10) => Duration::from_secs(100);
-        /// Whether ECN-capable packets are marked instead of dropped (BLUE, section 3).
+        /// Whether ECN-capable packets are marked instead of dropped (BLUE, on the algorithm).
         ecn: bool = true, false => true;
     }
 }
@@ -206,6 +206,29 @@ mod tests {
         for (now, want) in [(1403, 0.04), (1404, 0.038), (1503, 0.038), (1504, 0.036), (99_999, 0.0)] {
             let _ = ask(&mut blue, &moment(now, 0, 0, u64::MAX), Ecn::NotEct);
             assert_eq!(probability(&blue), want, "at {now}");
+        }
+    }
+
+    /// The steps lose at most 2^-64 each, and the two of them 2^-53 of themselves: 1e-12 after ten thousand.
+    #[test]
+    fn the_twin_in_floats_agrees() {
+        let (up, down) = (0.0025, 0.00025);
+        let mut blue = Probability::new(Share(up), Share(down), Time::ZERO);
+        let freeze = Duration::from_millis(1);
+        let (mut twin, mut now, mut dice) = (0.0f64, Time::ZERO, 1u64);
+        for n in 0..12_000 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            now += Duration::from_nanos(1_000_001);
+            // Up for a while and then down, so that both ends are reached.
+            let drift = if n % 6000 < 1000 { 2 } else { 1000 };
+            if (dice >> 33).is_multiple_of(drift) {
+                blue.raise(now, freeze);
+                twin = (twin + up).min(1.0);
+            } else {
+                blue.lower(now, freeze);
+                twin = (twin - down).max(0.0);
+            }
+            assert!((blue.chance().get() - twin).abs() < 1e-12, "step {n}: {} for {twin}", blue.chance().get());
         }
     }
 

@@ -234,6 +234,23 @@ mod tests {
         }
     }
 
+    /// In whole numbers, where nothing is rounded: `s` is within a nanosecond of `interval / sqrt(count)` if and
+    /// only if `(s - 1)^2 count <= interval^2 <= (s + 1)^2 count`.
+    #[test]
+    fn the_exact_twin_agrees_within_a_nanosecond() {
+        for interval in [10_000u64, 100_000_000, 99_999_999_999] {
+            let params = Params { interval: Duration::from_nanos(interval), ..Params::default() };
+            let codel = CoDel::new(&params, Time::ZERO);
+            for count in (1..3000).chain([65_537, 1_000_003, u32::MAX]) {
+                let spacing = u128::from(codel.control_law(Time::ZERO, count).as_nanos());
+                let square = |s: u128| s * s * u128::from(count);
+                let wanted = u128::from(interval) * u128::from(interval);
+                let low = square(spacing.saturating_sub(1));
+                assert!(low <= wanted && wanted <= square(spacing + 1), "{interval} {count}: {spacing}");
+            }
+        }
+    }
+
     #[test]
     fn the_first_signal_waits_an_interval() {
         let mut codel = CoDel::new(&Params::default(), Time::ZERO);

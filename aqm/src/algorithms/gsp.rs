@@ -230,6 +230,23 @@ mod tests {
         }
     }
 
+    /// `initial_interval * tau / (tau + cum_time)` in whole nanoseconds.
+    #[test]
+    fn the_exact_twin_of_the_interval_agrees_within_a_nanosecond() {
+        for initial in [10_000u64, 100_000_000, 100_000_000_000] {
+            for tau in [10_000u64, 500_000_000, 1_000_000_000_000] {
+                let (interval, tau) = (Duration::from_nanos(initial), Duration::from_nanos(tau));
+                let mut gsp = Gsp::new(&Params { interval, tau, ..Params::default() }, Time::ZERO);
+                for step in 0..2000u64 {
+                    gsp.cum_time = Duration::from_nanos(step * step * 75_011);
+                    let [a, tau, cum] = [interval, tau, gsp.cum_time].map(|d| u128::from(d.as_nanos()));
+                    let (got, exact) = (u128::from(gsp.interval().as_nanos()), a * tau / (tau + cum));
+                    assert!(got.abs_diff(exact) <= 1, "{initial} {tau} {cum}: {got} for {exact}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_trace_computed_by_hand() {
         // time s, delay ms, cum_time after, timeout_expiry after, signalled

@@ -21,10 +21,10 @@ use weir_units::{Bytes, NANOS_PER_SEC, Rate, Time};
 crate::params! {
     /// Parameters of HULL's phantom queue.
     pub struct Params {
-        /// Rate of the phantom queue, as a share of the link's: gamma (HULL, section 3).
+        /// Rate of the phantom queue, as a share of the link's: gamma (HULL, on phantom queues).
         drain: Share = Share(0.95), Share(0.01) => Share(1.0);
         /// Backlog of the phantom queue above which packets are marked; the paper has 1 kB at 1 Gbit/s
-        /// (HULL, section 5).
+        /// (HULL, on the testbed).
         threshold: Bytes = Bytes::new(1000), Bytes::ZERO => Bytes::new(100_000_000);
     }
 }

@@ -10,7 +10,7 @@
 //! scalable:  p_L = coupling * p'    marked; where that would exceed 1: dropped by p_C, else marked
 //! ```
 //!
-//! This is the single queue of the PI2 paper with the constants of RFC 9332 appendix A.1; the paper's own are
+//! This is the single queue of the PI2 paper with the constants of RFC 9332 appendix A; the paper's own are
 //! a target of 20 ms, an update each 32 ms, alpha 5/16 and beta 50/16.
 
 use crate::{Algorithm, Aqm, Cause, Chance, Ecn, Moment, Packet, PiController, PiGains, Setpoint, Verdict};
@@ -22,21 +22,21 @@ const TARGET_MAX: Duration = Duration::from_secs(10);
 crate::params! {
     /// Parameters of PI2.
     pub struct Params {
-        /// Queue delay that is aimed at (RFC 9332 appendix A.1).
+        /// Queue delay that is aimed at (RFC 9332 appendix A).
         target: Duration = Duration::from_millis(15), TARGET_MIN => TARGET_MAX;
         /// Time between two updates of the probability: the smaller of the target and a third of the longest
-        /// round-trip time (RFC 9332 appendix A.1).
+        /// round-trip time (RFC 9332 appendix A).
         t_update: Duration = Duration::from_millis(15), Duration::from_micros(10) => Duration::from_secs(10);
         /// Integral gain, per second of delay above the target: 0.1 * t_update / (longest round-trip time)^2,
-        /// here for 100 ms (RFC 9332 appendix A.1).
+        /// here for 100 ms (RFC 9332 appendix A).
         alpha: f64 = 0.15, 0.0 => 1e6;
         /// Proportional gain, per second of growth of the delay: 0.3 / (longest round-trip time), here for
-        /// 100 ms (RFC 9332 appendix A.1).
+        /// 100 ms (RFC 9332 appendix A).
         beta: f64 = 3.0, 0.0 => 1e6;
-        /// Ratio k between the signals of scalable traffic and the base probability (RFC 9332 appendix A.1).
+        /// Ratio k between the signals of scalable traffic and the base probability (RFC 9332 appendix A).
         coupling: f64 = 2.0, 0.1 => 10.0;
         /// Whether ECT(1) means scalable traffic, which is signalled in proportion to the base probability
-        /// (RFC 9331 section 4.1); otherwise it is as any ECN-capable packet.
+        /// (RFC 9331 on setting the codepoint); otherwise it is as any ECN-capable packet.
         scalable: bool = true, false => true;
         /// Whether ECN-capable packets are marked instead of dropped, below overload.
         ecn: bool = true, false => true;
@@ -66,7 +66,7 @@ impl Algorithm for Pi2 {
     const NAME: &'static str = "pi2";
     const SUMMARY: &'static str =
         "Signals by a chance that a PI controller of the delay sets: squared for classic senders, linear for L4S.";
-    const SOURCE: &'static str = "De Schepper et al., PI2, CoNEXT 2016; RFC 9332 appendix A.1";
+    const SOURCE: &'static str = "De Schepper et al., PI2, CoNEXT 2016; RFC 9332 appendix A";
     const SETPOINT: Option<&'static str> = Some("target");
     type Params = Params;
 
@@ -123,7 +123,7 @@ impl Aqm for Pi2 {
         if m.queue.backlog <= self.small {
             return Verdict::Forward;
         }
-        // CE may have been either; RFC 9332 section 2.3 counts it as scalable.
+        // CE may have been either; RFC 9332 on traffic classification counts it as scalable.
         let scalable = self.ecn && self.scalable && matches!(p.ecn, Ecn::Ect1 | Ecn::Ce);
         if scalable { self.scalable(m) } else { self.classic(m, p) }
     }

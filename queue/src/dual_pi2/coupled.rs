@@ -26,7 +26,7 @@ pub struct Coupled {
     classic: Even,
 }
 
-/// Spreads events of a probability evenly (`recur` of RFC 9332 appendix A.1).
+/// Spreads events of a probability evenly (`recur` of RFC 9332 appendix A).
 #[derive(Clone, Copy, Default, Debug)]
 struct Even(f64);
 
@@ -41,13 +41,13 @@ impl Even {
     }
 }
 
-/// Whether a packet belongs to the low-latency queue (RFC 9331 section 5.1).
+/// Whether a packet belongs to the low-latency queue (RFC 9331 on classification in network nodes).
 pub(super) fn is_low_latency(ecn: Ecn) -> bool {
     matches!(ecn, Ecn::Ect1 | Ecn::Ce)
 }
 
 impl Coupled {
-    /// Its gains follow from the target and the longest usual round-trip time (RFC 9332 appendix A.1).
+    /// Its gains follow from the target and the longest usual round-trip time (RFC 9332 appendix A).
     pub(super) fn new(params: &Params, start: Time) -> Coupled {
         let gains = PiGains::for_rtt_max(params.target, params.rtt_max);
         Coupled {
@@ -71,7 +71,7 @@ impl Coupled {
     }
 
     /// Above this, classic packets are dropped although they could be marked: the senders do not listen. It is
-    /// where the coupled probability reaches 1 (RFC 9332 appendix A.1).
+    /// where the coupled probability reaches 1 (RFC 9332 appendix A).
     fn classic_most(&self) -> f64 {
         (1.0 / (self.coupling * self.coupling)).min(1.0)
     }
@@ -90,7 +90,7 @@ impl Coupled {
     fn on_low_latency(&mut self, m: &Moment, delay: Duration) -> Verdict {
         let coupled = self.coupled_probability();
         if coupled >= 1.0 {
-            // Marks are no longer enough: both queues get the same drops (RFC 9332 section 4.2.3).
+            // Marks are no longer enough: both queues get the same drops (RFC 9332 on ECN saturation).
             if self.low.hits(self.classic_probability()) {
                 return Verdict::Drop(Cause::Chance);
             }

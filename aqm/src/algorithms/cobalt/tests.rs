@@ -73,6 +73,22 @@ fn signals_follow_the_inverse_square_root() {
     }
 }
 
+/// In whole numbers, where nothing is rounded, as for CoDel.
+#[test]
+fn the_exact_twin_of_the_spacing_agrees_within_a_nanosecond() {
+    for interval in [20_000_000u64, 100_000_000, 99_999_999_999] {
+        let params = Params { interval: Duration::from_nanos(interval), ..Params::default() };
+        let cobalt = Cobalt::new(&params, Time::ZERO);
+        for count in (1..3000).chain([65_537, 1_000_003, u32::MAX]) {
+            let step = u128::from(cobalt.step(count).as_nanos());
+            let square = |s: u128| s * s * u128::from(count);
+            let wanted = u128::from(interval) * u128::from(interval);
+            let low = square(step.saturating_sub(1));
+            assert!(low <= wanted && wanted <= square(step + 1), "{interval} {count}: {step}");
+        }
+    }
+}
+
 #[test]
 fn it_forgets_at_the_pace_at_which_it_learned() {
     let (mut cobalt, last) = after_signals(5);
