@@ -20,6 +20,8 @@ mod packet_ring;
 mod pipe;
 mod port;
 mod processor;
+mod reflector;
+mod sensing;
 mod xsk;
 
 pub use assemble::DirectionSetup;
@@ -27,6 +29,9 @@ pub use engine::{Handle, Loop, Outcome, Setup};
 pub use headers::{Headers, Kind, complete_checksum, mark, read, read_seeded};
 pub use interface::{Interface, list as interfaces};
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
+
+pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
+pub use sensing::{Rehearsal, SensingNow};
 
 use frames::Frame;
 use serde::{Deserialize, Serialize};

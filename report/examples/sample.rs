@@ -179,6 +179,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             setpoint_ms: (aqm == "gsp").then_some(setpoint),
             faults: Vec::new(),
             phases: Vec::new(),
+            sensing: None,
         }],
         flows: (0..36).map(flow).collect(),
         host: Some(HostJitter::default()).filter(|_| aqm == "codel"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, LinkSummary, Summary};
+use weir_scenario::result::{Claim, LinkSummary, Sensing, Summary};
 
 use crate::escape::terminal;
 use crate::number::fixed;
@@ -69,6 +69,9 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
     for run in runs {
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
         phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
+        for link in &run.links {
+            notes.extend(link.sensing.as_ref().map(|sensing| sensing_line(&link.name, sensing)));
+        }
         for warning in &run.warnings {
             let _ = writeln!(notes, "! {}: {}", terminal(&run.title), terminal(warning));
         }
@@ -79,6 +82,23 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         text.push_str(&render(&PHASE_COLUMNS, &phases, paint));
     }
     text + &notes
+}
+
+/// What became of the probes of a link.
+fn sensing_line(link: &str, s: &Sensing) -> String {
+    let rtt = s.wire.as_ref().map(|wire| wire.rtt_ms);
+    let rtt = rtt
+        .map_or(String::new(), |r| format!("; RTT mean {} ms, p95 {} ms", fixed(r.mean, 2), fixed(r.p95, 2)));
+    let lost = if s.sent > 0 { s.lost as f64 / s.sent as f64 * 100.0 } else { 0.0 };
+    format!(
+        "{}: sensing: {}; {} probes sent ({} % of the data), {} returned, {} % lost{rtt}\n",
+        terminal(link),
+        terminal(&s.state),
+        s.sent,
+        fixed(s.share * 100.0, 3),
+        s.returned,
+        fixed(lost, 2),
+    )
 }
 
 const PHASE_COLUMNS: [(&str, Align); 6] = [

@@ -3,6 +3,7 @@
 //! The summary is JSON, the samples are tables. Field names carry their unit.
 
 use serde::{Deserialize, Serialize};
+use weir_sense::probe::Sensor;
 
 /// One run of one scenario.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -60,10 +61,86 @@ pub struct LinkSummary {
     pub setpoint_ms: Option<f64>,
     /// Frames that could not be parsed or forwarded, by reason.
     pub faults: Vec<(String, u64)>,
+    /// What its probes told, where it senses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensing: Option<Sensing>,
     /// How the link stood in each span of the run in which the number of flows stays; empty where it
     /// always does, and on links without a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+}
+
+/// What the probes of a link told, over the whole run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Sensing {
+    /// Whether probes can be relied on at the end: `starting`, `sensing`, `holding` or `fallen back`.
+    pub state: String,
+    /// Smoothed round trip of the probes that came back, at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Probes sent.
+    pub sent: u64,
+    /// Probes that came back, each counted once.
+    pub returned: u64,
+    /// Probes given up.
+    pub lost: u64,
+    /// Of those that came back, given up before.
+    pub late: u64,
+    /// Of those that came back, overtaken by a later one.
+    pub reordered: u64,
+    /// Of those that came back, in another class than they were sent in.
+    pub remapped: u64,
+    /// Replies to a probe that was back already.
+    pub duplicated: u64,
+    /// Replies to no probe of this link, or with a wrong nonce or time.
+    pub forged: u64,
+    /// Bytes of probes divided by bytes of data, as IP packets.
+    pub share: f64,
+    /// What else a live link saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<SensedWire>,
+}
+
+/// What a live link saw of probes, over the whole run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SensedWire {
+    /// Packets of data that probes may follow.
+    pub data_packets: u64,
+    /// Their IP bytes.
+    pub data_bytes: u64,
+    /// IP bytes of probes sent.
+    pub sent_bytes: u64,
+    /// Probes that were due by the number of packets and not sent, for the share of bytes or the rate.
+    pub budget_skipped: u64,
+    /// Messages of routers that know a shorter way for a probe (ICMP redirect); they end here.
+    pub redirects: u64,
+    /// Messages of routers and hosts that do not pass a probe on; they end here.
+    pub refused: u64,
+    /// Probes that were due while there was no memory for them.
+    pub no_memory: u64,
+    /// Round trips of the measured part, those of lost probes not among them.
+    pub rtt_ms: Spread,
+}
+
+impl Sensing {
+    /// What a sensor tells.
+    pub fn of(sensor: &Sensor) -> Sensing {
+        let c = sensor.counters();
+        Sensing {
+            state: sensor.state().name().to_string(),
+            rtt_ms: sensor.rtt().map(|rtt| rtt.as_millis_f64()),
+            sent: c.sent,
+            returned: c.returned,
+            lost: c.lost,
+            late: c.late,
+            reordered: c.reordered,
+            remapped: c.remapped,
+            duplicated: c.duplicated,
+            forged: c.forged + c.unknown + c.future,
+            share: c.sent_bytes.get() as f64 / (c.data_bytes.get() as f64).max(1.0),
+            wire: None,
+        }
+    }
 }
 
 /// The later half of a span of the run in which no flows start or stop: how the link settled.
@@ -82,7 +159,7 @@ pub struct Phase {
 }
 
 /// Mean and percentiles of a quantity.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,

@@ -143,6 +143,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
         faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
         phases: Vec::new(),
+        sensing: None,
     }
 }
 
