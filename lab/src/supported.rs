@@ -1,7 +1,7 @@
 //! What a scenario may ask of a live lab: one bottleneck at a constant rate, and what iperf3 and the kernel do.
 
 use crate::error::{Error, Result};
-use weir_scenario::{FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
+use weir_scenario::{Class, FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
 use weir_units::Duration;
 
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
@@ -42,6 +42,8 @@ fn keys_of(flows: &FlowGroup) -> Vec<&'static str> {
     let keys = [
         ("protocol", flows.protocol == Protocol::Quic),
         ("start_spread", flows.start_spread > Duration::ZERO),
+        ("pause", flows.pause.is_some()),
+        ("class", flows.class != Class::Assured),
         ("app_rate", flows.app_rate.is_some()),
         ("web", flows.web.is_some()),
         ("udp_pattern", pattern),
@@ -91,6 +93,8 @@ mod tests {
         );
         let told = |flows: &str| check_flows(&scenario("", flows, "").flows).unwrap_err().to_string();
         assert!(told("web = {}").starts_with("only the simulator knows `flows.0.web`: use"));
+        let again = told("transfer = \"1MB\", pause = \"0s\", class = \"ef\"");
+        assert!(again.starts_with("only the simulator knows `flows.0.pause`, `flows.0.class`: "), "{again}");
         let datagrams = "udp_rate = \"1Mbit/s\", udp_pattern = \"poisson\", packet = \"100B\"";
         assert!(
             told(datagrams).starts_with("only the simulator knows `flows.0.udp_pattern`, `flows.0.packet`: ")

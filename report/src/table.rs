@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, LinkSummary, Sensing, Summary};
+use weir_scenario::result::{Claim, LinkSummary, Summary};
 
 use crate::escape::terminal;
 use crate::number::fixed;
@@ -45,7 +45,8 @@ impl Cell {
 }
 
 /// One row for each managed link of each run: algorithm, number of flows, utilization, delay, signals and
-/// the set point at the end. Where flows come and go, a second table tells how the link settled each time.
+/// the set point at the end. Where flows come and go, a second table tells how the link settled each time, and
+/// where links probe, another what came of it.
 /// Warnings follow below.
 pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) -> String {
     const COLUMNS: [(&str, Align); 13] = [
@@ -64,14 +65,12 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         ("set pt ms", Align::Right),
     ];
     let mut rows = Vec::new();
-    let mut phases = Vec::new();
+    let (mut phases, mut sensed) = (Vec::new(), Vec::new());
     let mut notes = String::new();
     for run in runs {
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
         phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
-        for link in &run.links {
-            notes.extend(link.sensing.as_ref().map(|sensing| sensing_line(&link.name, sensing)));
-        }
+        sensed.extend(run.links.iter().filter_map(|link| sensing_row(run, link)));
         for warning in &run.warnings {
             let _ = writeln!(notes, "! {}: {}", terminal(&run.title), terminal(warning));
         }
@@ -81,24 +80,41 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         text.push_str("\nLater half of each span with the same flows\n");
         text.push_str(&render(&PHASE_COLUMNS, &phases, paint));
     }
+    if !sensed.is_empty() {
+        text.push_str("\nProbes\n");
+        text.push_str(&render(&SENSING_COLUMNS, &sensed, paint));
+    }
     text + &notes
 }
 
-/// What became of the probes of a link.
-fn sensing_line(link: &str, s: &Sensing) -> String {
-    let rtt = s.wire.as_ref().map(|wire| wire.rtt_ms);
-    let rtt = rtt
-        .map_or(String::new(), |r| format!("; RTT mean {} ms, p95 {} ms", fixed(r.mean, 2), fixed(r.p95, 2)));
-    let lost = if s.sent > 0 { s.lost as f64 / s.sent as f64 * 100.0 } else { 0.0 };
-    format!(
-        "{}: sensing: {}; {} probes sent ({} % of the data), {} returned, {} % lost{rtt}\n",
-        terminal(link),
-        terminal(&s.state),
-        s.sent,
-        fixed(s.share * 100.0, 3),
-        s.returned,
-        fixed(lost, 2),
-    )
+const SENSING_COLUMNS: [(&str, Align); 10] = [
+    ("run", Align::Left),
+    ("link", Align::Left),
+    ("state", Align::Left),
+    ("srtt ms", Align::Right),
+    ("sent", Align::Right),
+    ("returned", Align::Right),
+    ("lost", Align::Right),
+    ("reordered", Align::Right),
+    ("refused", Align::Right),
+    ("bytes %", Align::Right),
+];
+
+fn sensing_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
+    let sensing = link.sensing.as_ref()?;
+    let cells = [
+        run.title.clone(),
+        link.name.clone(),
+        sensing.state.clone(),
+        sensing.rtt_ms.map_or("–".to_string(), |ms| fixed(ms, 2)),
+        sensing.sent.to_string(),
+        sensing.returned.to_string(),
+        sensing.lost.to_string(),
+        sensing.reordered.to_string(),
+        (sensing.duplicated + sensing.forged).to_string(),
+        fixed(sensing.share * 100.0, 3),
+    ];
+    Some(cells.iter().map(|c| Cell::new(c)).collect())
 }
 
 const PHASE_COLUMNS: [(&str, Align); 6] = [
@@ -244,7 +260,7 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::Phase;
+    use weir_scenario::result::{Phase, Sensing};
 
     #[test]
     fn wide_and_combining_characters_are_measured() {
@@ -260,6 +276,16 @@ mod tests {
         let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
         let text = results([&run], Paint::Plain);
         assert!(text.ends_with("t    x     15.0–30.0  2   99.12     4.50\n"), "{text}");
+    }
+
+    #[test]
+    fn links_that_probe_get_a_table_of_their_own() {
+        let sensing = Sensing { state: "sensing".into(), sent: 10, share: 0.00467, ..Sensing::default() };
+        let link = LinkSummary { name: "x".into(), sensing: Some(sensing), ..LinkSummary::default() };
+        let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
+        let text = results([&run], Paint::Plain);
+        assert!(text.contains("\nProbes\n"), "{text}");
+        assert!(text.trim_end().ends_with("0.467"), "{text}");
     }
 
     #[test]

@@ -252,6 +252,7 @@ impl Scenario {
             }
         }
         self.check_routes(here, p);
+        self.check_media_and_probes(here, p);
         let first = &self.links[0];
         self.link = Bottleneck { shape: first.shape.clone(), variation: first.variation.clone() };
         self.queue = first.queue.clone();

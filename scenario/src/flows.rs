@@ -58,6 +58,16 @@ choices! {
     }
 }
 
+choices! {
+    /// How a packet is to be treated (DiffServ).
+    pub enum Class {
+        /// Managed by the algorithm, as most traffic is.
+        Assured = "af",
+        /// Expedited past it, where a link does that.
+        Expedited = "ef",
+    }
+}
+
 /// Round-trip time of flows without any queue.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub enum Rtt {
@@ -141,6 +151,10 @@ section! {
         transfer: Option<Bytes> = absent("no end", within(Bytes::new(1), Bytes::new(1_000_000_000_000)));
         /// A new transfer starts each time this has passed; needs `transfer`.
         every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION));
+        /// The next transfer starts this long after the last was complete; needs `transfer`.
+        pause: Option<Duration> = absent("a single transfer", within(Duration::ZERO, MAX_DURATION));
+        /// Class of the packets: "ef" for a few that must not wait. Acknowledgements have the class of the data.
+        class: Class = or(Class::Assured, Range::Any);
         /// Rate at which the application makes data, where that limits it.
         app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST));
         /// Version of IP.
@@ -194,6 +208,17 @@ impl Check for FlowGroup {
         }
         if self.every.is_some() && self.transfer.is_none() {
             here.wrong(p, "every", "repeats nothing", "give the size of a `transfer` too, such as \"64MB\"");
+        }
+        if self.pause.is_some() && self.transfer.is_none() {
+            here.wrong(
+                p,
+                "pause",
+                "is between nothing",
+                "give the size of a `transfer` too, such as \"5MB\"",
+            );
+        }
+        if self.pause.is_some() && self.every.is_some() {
+            here.wrong(p, "pause", "does not go with `every`", "remove one of the two");
         }
         self.check_one_kind(here, p);
         if self.udp_rate.is_some() {
@@ -279,7 +304,7 @@ impl FlowGroup {
             return Traffic::Unresponsive(Datagrams { rate, payload: self.packet, timing: self.timing() });
         }
         match (self.transfer, self.app_rate, self.web) {
-            (Some(size), _, _) => Traffic::Transfers { size, every: self.every },
+            (Some(size), _, _) => Traffic::Transfers { size, every: self.every, pause: self.pause },
             (None, Some(rate), _) => Traffic::Limited(rate),
             (None, None, Some(web)) => Traffic::Web(web),
             (None, None, None) => Traffic::Bulk,

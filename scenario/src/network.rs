@@ -6,9 +6,11 @@ use crate::flows::{Direction, FlowGroup, Rtt};
 use crate::link::Accounting;
 use crate::queue_config::QueueConfig;
 use crate::schema::Here;
+use crate::sense::Sense;
 use crate::settings::{AqmConfig, PolicyConfig};
-use crate::topology::Map;
+use crate::topology::{Link, Map};
 use crate::variation::Variation;
+use weir_sense::probe::Settings;
 use weir_units::{Bytes, Duration, Rate};
 
 /// Name of the link of a file with `[link]`.
@@ -48,6 +50,21 @@ pub struct NetworkLink {
     pub aqm: AqmConfig,
     /// The policy, where it is steered.
     pub policy: Option<PolicyConfig>,
+    /// Index of the first link of its medium; its own where it shares none.
+    pub medium: usize,
+    /// Whether expedited packets bypass the algorithm.
+    pub expedite: bool,
+    /// Probes that follow its packets.
+    pub probing: Option<Probing>,
+}
+
+/// Probes of a link: the links that they pass, in order and back again, and how they are sent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Probing {
+    /// Indices of the links, the probing one first.
+    pub route: Vec<usize>,
+    /// How they are sent.
+    pub settings: Settings,
 }
 
 /// The way of flows that are alike.
@@ -110,11 +127,11 @@ impl Scenario {
                 flows.from.as_deref().zip(flows.to.as_deref()).expect("checked when it was read");
             self.route(&map, flows, from, to).expect("checked when it was read")
         };
-        Network { links: self.network_links(), routes: self.flows.iter().map(route).collect() }
+        Network { links: self.network_links(&map), routes: self.flows.iter().map(route).collect() }
     }
 
-    fn network_links(&self) -> Vec<NetworkLink> {
-        let link = |link: &crate::topology::Link| NetworkLink {
+    fn network_links(&self, map: &Map) -> Vec<NetworkLink> {
+        let link = |(number, link): (usize, &Link)| NetworkLink {
             name: link.name.clone(),
             from: link.from.clone(),
             to: link.to.clone(),
@@ -126,8 +143,62 @@ impl Scenario {
             queue: link.queue.clone(),
             aqm: link.aqm.clone().unwrap_or_else(AqmConfig::fifo),
             policy: link.policy.clone(),
+            medium: self.first_of_medium(number),
+            expedite: link.expedite,
+            probing: link.sense.as_ref().map(|sense| Probing {
+                route: self.probed(map, number, sense).expect("checked when it was read"),
+                settings: sense.settings(),
+            }),
         };
-        self.links.iter().map(link).collect()
+        self.links.iter().enumerate().map(link).collect()
+    }
+
+    /// The first link of the medium of a link.
+    fn first_of_medium(&self, number: usize) -> usize {
+        let medium = &self.links[number].medium;
+        let same = |link: &Link| medium.is_some() && link.medium == *medium;
+        self.links.iter().position(same).unwrap_or(number)
+    }
+
+    /// The links that the probes of a link pass.
+    fn probed(&self, map: &Map, number: usize, sense: &Sense) -> Result<Vec<usize>, Wrong> {
+        map.check_node(&sense.at)?;
+        let link = &self.links[number];
+        if sense.at == link.from {
+            return Err(Wrong::new(
+                "is where the link begins",
+                "name a node behind the queues to be measured",
+            ));
+        }
+        let way = |from: &str, to: &str| {
+            let none = || {
+                Wrong::new(format!("no links lead from {from} to {to}"), "add links, or name another node")
+            };
+            map.shortest(from, to).ok_or_else(none)
+        };
+        let mut route = vec![number];
+        route.extend(way(&link.to, &sense.at)?);
+        route.extend(way(&sense.at, &link.from)?);
+        Ok(route)
+    }
+
+    /// Tells links of one medium that do not agree about it, and probes that cannot come back.
+    pub(crate) fn check_media_and_probes(&self, here: &Here, p: &mut Problems) {
+        let map = Map::new(&self.links);
+        for (i, link) in self.links.iter().enumerate() {
+            let first = self.first_of_medium(i);
+            if first != i && link.known_rate() != self.links[first].known_rate() {
+                let problem = format!("is not that of `links.{first}`, which is on the same medium");
+                here.wrong(p, &format!("links.{i}.rate"), problem, "give all links of a medium its rate");
+            }
+            if first != i && !link.variation.steps.is_empty() {
+                let remedy = format!("move them to `links.{first}`, the first on the medium");
+                here.wrong(p, &format!("links.{i}.steps"), "change the rate of a medium", remedy);
+            }
+            if let Some(wrong) = link.sense.as_ref().and_then(|sense| self.probed(&map, i, sense).err()) {
+                here.wrong(p, &format!("links.{i}.sense.at"), wrong.problem, wrong.remedy);
+            }
+        }
     }
 
     /// One link from a to b. Its delay lies behind it, as every flow may have its own.
@@ -144,6 +215,9 @@ impl Scenario {
             queue: self.queue.clone(),
             aqm: self.aqm.clone(),
             policy: self.policy.clone(),
+            medium: 0,
+            expedite: false,
+            probing: None,
         };
         let route = |flows: &FlowGroup| {
             let rtt = flows.rtt.unwrap_or(Rtt::Constant(self.path.rtt));

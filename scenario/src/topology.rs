@@ -4,7 +4,8 @@ use crate::errors::{Problems, Wrong, quoted};
 use crate::link::{LinkConfig, Shaped};
 use crate::near::nearest;
 use crate::queue_config::{Algorithm, QueueConfig};
-use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, or, required, such, within};
+use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, or, required, such, within};
+use crate::sense::Sense;
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,12 +43,19 @@ section! {
         delay: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
         /// How it differs from a link of constant rate that loses nothing.
         variation: Variation = Flat;
+        /// The medium that the link shares with all others that name the same one: they take turns, packet by packet, as
+        /// modems on a cable do. `rate` is that of the medium and the same for all; `steps` are those of the first.
+        medium: Option<String> = absent("one of its own", such(NAME, |t: &String| name_allowed(t)));
+        /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the algorithm.
+        expedite: bool = or(false, Range::Any);
         /// How packets wait at the beginning of the link.
         queue: QueueConfig = OneTable;
         /// The algorithm at the beginning of the link. Without it, packets are discarded when `buffer` is full.
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
+        /// Probes; their presence turns sensing on.
+        sense: Option<Sense> = OptionalTable;
     }
 }
 
@@ -65,6 +73,13 @@ impl Check for Link {
             }
             (Some(aqm), Some(policy)) => policy.check_with(aqm, &self.queue, here, p),
             _ => {}
+        }
+        if self.sense.is_some() && self.aqm.is_none() {
+            let remedy = "name an algorithm that uses samples, such as `aqm = { name = \"asqm\" }`";
+            here.wrong(p, "sense", "has nobody to tell without an algorithm", remedy);
+        }
+        if self.medium.is_some() && self.variation.trace.is_some() {
+            here.wrong(p, "trace", "does not go with `medium`", "give the medium a `rate`");
         }
     }
 }

@@ -16,6 +16,8 @@ pub enum Traffic {
         size: Bytes,
         /// Time from the start of one to the start of the next; `None` for a single transfer.
         every: Option<Duration>,
+        /// Time from the end of one to the start of the next; `None` if the end of one starts none.
+        pause: Option<Duration>,
     },
     /// Pages of several objects, with time to read them.
     Web(Web),

@@ -68,8 +68,11 @@ fn flows_send_what_their_keys_say() {
     let ten = Datagrams { rate: Rate::from_mbps(10), payload: None, timing: Timing::Cbr };
     let (size, every) = (Bytes::new(64_000_000), Some(Duration::from_secs(2)));
     assert_eq!(s.flows[0].traffic(), Traffic::Bulk);
-    assert_eq!(s.flows[1].traffic(), Traffic::Transfers { size, every });
-    assert_eq!(s.flows[2].traffic(), Traffic::Transfers { size: Bytes::new(1_000_000), every: None });
+    assert_eq!(s.flows[1].traffic(), Traffic::Transfers { size, every, pause: None });
+    assert_eq!(
+        s.flows[2].traffic(),
+        Traffic::Transfers { size: Bytes::new(1_000_000), every: None, pause: None }
+    );
     assert_eq!(s.flows[3].traffic(), Traffic::Unresponsive(ten));
     assert_eq!(s.flows[3].congestion, "none");
     assert_eq!(Scenario::parse("x", &s.to_toml()).unwrap(), s);

@@ -39,6 +39,8 @@ pub enum Rare {
     Stop(u32),
     /// A link's rate changes; the number counts the changes of all links.
     Step(u32),
+    /// The timer of a link's sensor.
+    Probe(u32),
     /// The measured part begins.
     MeasureFrom,
     /// The measured part ends.

@@ -31,6 +31,8 @@ pub struct FlowKind {
     pub host_jitter: Duration,
     /// When the flows stop, if before the end.
     pub stop: Option<Time>,
+    /// Whether their packets are expedited where a link does that.
+    pub expedited: bool,
 }
 
 /// Bytes of an IP packet besides the payload.

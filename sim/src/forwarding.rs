@@ -2,6 +2,7 @@
 
 use crate::discipline::Discarded;
 use crate::event::Event;
+use crate::flow::FlowKind;
 use crate::hash::Decision;
 use crate::host::Identity;
 use crate::network::Simulation;
@@ -10,6 +11,7 @@ use crate::prefetch;
 use crate::service::NEVER;
 use crate::tap::{Place, Seen, Tap};
 use weir_queue::{Arrival, Departure, Hosts};
+use weir_sense::probe::Stamp;
 use weir_units::{Duration, Ecn, Time};
 
 impl<T: Tap> Simulation<T> {
@@ -20,26 +22,53 @@ impl<T: Tap> Simulation<T> {
         let link = &mut self.links[number];
         let hosts = Hosts { sender: from.host, receiver: from.host };
         let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
-        let before = if T::ACTIVE { link.queue.counters().enqueued } else { 0 };
-        link.queue.enqueue(self.now, arrival, item, &mut self.discarded);
-        if T::ACTIVE && link.queue.counters().enqueued > before {
-            self.show_enqueued(number, &arrival, &item);
+        let watches = T::ACTIVE || link.prober.is_some();
+        let before = if watches { link.queue.counters().enqueued } else { 0 };
+        match &mut link.expedited {
+            Some(lane) if is_expedited(&self.kinds, from) => {
+                lane.enqueue(self.now, arrival, item, &mut self.discarded)
+            }
+            _ => link.queue.enqueue(self.now, arrival, item, &mut self.discarded),
+        }
+        if watches && link.queue.counters().enqueued > before {
+            self.stored(number, &arrival, &item, ip);
         }
         if !self.discarded.is_empty() {
             self.note_discarded(number);
         }
-        if self.soonest.get(number) == NEVER {
-            self.wake(number);
+        let leader = self.links[number].leader;
+        if self.soonest.get(leader) == NEVER {
+            self.wake(leader);
         }
     }
 
-    /// A link that had nothing to send looks again.
+    /// Somebody wants to know that a packet was stored.
+    #[cold]
+    fn stored(&mut self, number: usize, arrival: &Arrival, item: &Item, ip: u32) {
+        let is_probe = matches!(item.body, Body::Probe(_));
+        if T::ACTIVE && !is_probe {
+            self.show_enqueued(number, arrival, item);
+        }
+        if !is_probe {
+            self.data_stored(number, ip);
+        }
+    }
+
+    /// Whether anything waits for a link or the medium that it leads.
+    #[inline]
+    fn waits(&self, number: usize) -> bool {
+        match &self.links[number].medium {
+            None => self.links[number].waiting() > 0,
+            Some(medium) => medium.members().iter().any(|member| self.links[*member].waiting() > 0),
+        }
+    }
+
+    /// A link that had nothing to send looks again, or the medium that it leads.
     fn wake(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        if link.queue.packets() == 0 {
+        if !self.waits(number) {
             return;
         }
-        let free_at = link.service.free_at(self.now);
+        let free_at = self.links[number].service.free_at(self.now);
         if free_at <= self.now {
             self.serve(number);
         } else {
@@ -47,7 +76,31 @@ impl<T: Tap> Simulation<T> {
         }
     }
 
-    /// A link may send its next packet.
+    /// The next packet of a link, or of the medium that it leads, and the link it waited at.
+    #[inline]
+    fn take_next(&mut self, number: usize) -> Option<(usize, Departure<Item>)> {
+        if self.links[number].medium.is_some() {
+            return self.take_turn(number);
+        }
+        let departure = self.links[number].dequeue(self.now, &mut self.discarded);
+        Some((number, departure?))
+    }
+
+    fn take_turn(&mut self, leader: usize) -> Option<(usize, Departure<Item>)> {
+        loop {
+            let mut medium = self.links[leader].medium.take()?;
+            let next = medium.next(|member| self.links[member].waiting() > 0);
+            self.links[leader].medium = Some(medium);
+            let number = next?;
+            if let Some(departure) = self.links[number].dequeue(self.now, &mut self.discarded) {
+                return Some((number, departure));
+            }
+            // The algorithm discarded all that waited there.
+            self.note_discarded(number);
+        }
+    }
+
+    /// A link may send its next packet, or the medium that it leads the next of one of its links.
     pub(crate) fn serve(&mut self, number: usize) {
         let now = self.now;
         let link = &mut self.links[number];
@@ -56,24 +109,24 @@ impl<T: Tap> Simulation<T> {
         if free_at > now {
             return self.soonest.set(number, free_at);
         }
-        let departure = link.queue.dequeue(now, &mut self.discarded);
-        let Some(departure) = departure else {
+        let Some((from, departure)) = self.take_next(number) else {
             self.soonest.set(number, NEVER);
             return self.note_discarded(number);
         };
-        let sent = link.service.send(now, departure.packet.len);
+        let sent = self.links[number].service.send(now, departure.packet.len);
+        let link = &mut self.links[from];
         link.meter.departed(now, departure.packet.len, departure.sojourn);
         if self.hosts.are_many()
-            && let Some(head) = link.queue.head()
+            && let Some(head) = link.queue.head().filter(|head| !matches!(head.body, Body::Probe(_)))
         {
             prefetch::soon(&self.hosts.inbound[head.connection as usize]);
         }
-        let next = if link.queue.packets() > 0 { link.service.free_at(now) } else { NEVER };
+        let next = if self.waits(number) { self.links[number].service.free_at(now) } else { NEVER };
         self.soonest.set(number, next);
         if !self.discarded.is_empty() {
-            self.note_discarded(number);
+            self.note_discarded(from);
         }
-        self.transmit(number, departure, sent);
+        self.transmit(from, departure, sent);
     }
 
     /// The transmission of a packet began and will end at `sent`.
@@ -81,7 +134,10 @@ impl<T: Tap> Simulation<T> {
     fn transmit(&mut self, number: usize, departure: Departure<Item>, sent: Time) {
         let Departure { packet, mut item, marked, sojourn } = departure;
         if T::ACTIVE {
-            self.show_departed(number, &departure, sojourn);
+            match &item.body {
+                Body::Probe(stamp) => self.show_probe(number, &departure, stamp),
+                Body::Data(_) | Body::Ack(_) => self.show_departed(number, &departure, sojourn),
+            }
         }
         self.counts.hops += 1;
         let decision = if marked { Decision::Marked } else { Decision::Departed };
@@ -101,17 +157,22 @@ impl<T: Tap> Simulation<T> {
         match item.body {
             Body::Data(segment) => self.deliver(at, &item, segment),
             Body::Ack(kept) => self.send_back(at, &item, kept),
+            Body::Probe(_) => unreachable!("the way out of its last link is left to a probe"),
         }
     }
 
     /// A packet arrives at a link behind another one.
     pub(crate) fn enter_next(&mut self, item: Item) {
+        if matches!(item.body, Body::Probe(_)) {
+            return self.enter_probe(item);
+        }
         let side = &self.hosts.inbound[item.connection as usize];
         let from = self.hosts.outbound[item.connection as usize].identity;
         let kind = &self.kinds[self.flows[side.flow as usize].kind as usize];
         let (route, ip, ecn) = match &item.body {
             Body::Data(segment) => (&kind.forward, segment.payload + kind.headers.data, segment.ecn),
             Body::Ack(kept) => (&kind.back, kind.headers.ack_size(&self.acks.look(*kept)), Ecn::NotEct),
+            Body::Probe(_) => return,
         };
         let link = route[route.len() - 1 - usize::from(item.links_left)];
         self.enter(link, item, ip, from, ecn);
@@ -137,7 +198,7 @@ impl<T: Tap> Simulation<T> {
                 packet.flow,
                 self.acks.seq(&item.body),
             );
-            if T::ACTIVE {
+            if T::ACTIVE && !matches!(item.body, Body::Probe(_)) {
                 let flow = self.hosts.inbound[item.connection as usize].flow;
                 let place = Place { link: number, now: self.now, queue: &*self.links[number].queue };
                 self.tap.on_drop(
@@ -156,7 +217,10 @@ impl<T: Tap> Simulation<T> {
         let (link, rate) = self.steps[number as usize];
         let link = link as usize;
         self.links[link].service.set_rate(rate);
-        self.links[link].queue.set_rate(rate);
+        let on_medium = self.links[link].medium.as_ref().map_or(vec![link], |m| m.members().to_vec());
+        for member in on_medium {
+            self.links[member].queue.set_rate(rate);
+        }
         if self.soonest.get(link) == NEVER {
             self.wake(link);
         }
@@ -183,4 +247,16 @@ impl<T: Tap> Simulation<T> {
         }
         self.tap.on_depart(&place, seen, sojourn, *marked);
     }
+
+    #[cold]
+    fn show_probe(&mut self, number: usize, departure: &Departure<Item>, stamp: &Stamp) {
+        let place = Place { link: number, now: self.now, queue: &*self.links[number].queue };
+        self.tap.on_probe(&place, &departure.packet, stamp);
+    }
+}
+
+/// Whether a packet is of a class that links may expedite. Flows of one table are those of one host; probes, which
+/// are no flow's, go with the data that they measure.
+fn is_expedited(kinds: &[FlowKind], from: Identity) -> bool {
+    kinds.get(from.host as usize).is_some_and(|kind| kind.expedited)
 }

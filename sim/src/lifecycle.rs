@@ -110,6 +110,10 @@ impl<T: Tap> Simulation<T> {
         stats.completed += 1;
         stats.transfer_time += at.since(side.opened);
         self.close(id, at);
+        let kind = &self.kinds[self.flows[flow as usize].kind as usize];
+        if let Traffic::Transfers { pause: Some(pause), .. } = kind.traffic {
+            self.wheel.insert(self.now + pause, Event::Rare(Rare::Start(flow)));
+        }
     }
 
     /// A flow stops: its connections end at once, and what is on its way will find them closed.

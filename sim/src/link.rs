@@ -1,12 +1,16 @@
 //! A link: queue, sending side, and what happens to packets behind it.
 
 use crate::dice::{Chance, Dice};
-use crate::discipline::{LinkQueue, QueueSetup};
+use crate::discipline::{Discarded, LinkQueue, QueueSetup};
 use crate::error::Error;
+use crate::medium::Medium;
 use crate::meter::Meter;
+use crate::packet::Item;
+use crate::sensing::Prober;
 use crate::service::{Opportunities, Service};
+use weir_queue::Departure;
 use weir_scenario::measure::Window;
-use weir_scenario::{NetworkLink, Trace};
+use weir_scenario::{AqmConfig, NetworkLink, QueueConfig, Trace};
 use weir_units::{Bytes, Duration, Time};
 
 /// A link in one direction.
@@ -15,6 +19,14 @@ pub struct Link {
     pub name: String,
     /// Packets that wait.
     pub queue: Box<dyn LinkQueue>,
+    /// Expedited packets that wait, where the link has a lane for them.
+    pub expedited: Option<Box<dyn LinkQueue>>,
+    /// The link that sends for all of its medium: itself, where it shares none.
+    pub leader: usize,
+    /// The medium that it leads, if there are others on it.
+    pub medium: Option<Medium>,
+    /// What sends probes behind its packets.
+    pub prober: Option<Box<Prober>>,
     /// How fast packets are sent.
     pub service: Service,
     /// Bytes that count in addition to the IP packet.
@@ -47,6 +59,9 @@ impl Link {
             rate: setup.rate,
             seed: crate::dice::seed_of(run, &stream("aqm")),
         };
+        let (usual, fifo) = (QueueConfig::default(), AqmConfig::fifo());
+        let lane = QueueSetup { queue: &usual, aqm: &fifo, policy: None, ..queue };
+        let nonce = crate::dice::seed_of(run, &stream("nonce")) as u16;
         let variation = &setup.variation;
         let jitter =
             Jitter { most: variation.jitter, dice: Dice::of(run, &stream("jitter")), last: Time::ZERO };
@@ -55,6 +70,10 @@ impl Link {
         Ok(Link {
             name: setup.name.clone(),
             queue: queue.build()?,
+            expedited: setup.expedite.then(|| lane.build()).transpose()?,
+            leader: setup.medium,
+            medium: None,
+            prober: setup.probing.as_ref().map(|probing| Box::new(Prober::new(probing, nonce))),
             service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
             overhead: setup.accounting.overhead().get(),
             meter: Meter::new(window, rows),
@@ -77,6 +96,29 @@ impl Link {
             None => at,
             Some(jitter) => jitter.delayed(at),
         })
+    }
+
+    /// The next packet to send: expedited ones go first.
+    #[inline]
+    pub fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>> {
+        if let Some(lane) = &mut self.expedited
+            && let Some(departure) = lane.dequeue(now, discarded)
+        {
+            return Some(departure);
+        }
+        self.queue.dequeue(now, discarded)
+    }
+
+    /// Packets that wait.
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.queue.packets() + self.expedited.as_ref().map_or(0, |lane| lane.packets())
+    }
+
+    /// Whether no packet was lost or made up.
+    pub fn is_conserved(&self) -> bool {
+        let conserved = |queue: &dyn LinkQueue| queue.counters().is_conserved(queue.packets());
+        conserved(&*self.queue) && self.expedited.as_deref().is_none_or(conserved)
     }
 
     /// The size of an IP packet by this link's accounting.

@@ -12,6 +12,7 @@ use crate::flow::{Flow, FlowKind};
 use crate::hash::TraceHash;
 use crate::host::Hosts;
 use crate::link::Link;
+use crate::medium::Medium;
 use crate::packet::AckStore;
 use crate::prefetch;
 use crate::service::NEVER;
@@ -91,7 +92,8 @@ impl<T: Tap> Simulation<T> {
     pub fn new(setup: Setup<'_>, tap: T) -> Result<Simulation<T>, Error> {
         let rows = setup.window.until.as_nanos() / setup.sample.as_nanos().max(1) + 1;
         let link = |link: &NetworkLink| Link::new(link, setup.seed, setup.window, rows.min(1 << 20) as usize);
-        let links = setup.links.iter().map(link).collect::<Result<Vec<_>, _>>()?;
+        let mut links = setup.links.iter().map(link).collect::<Result<Vec<_>, _>>()?;
+        share_media(&mut links);
         let mut simulation = Simulation {
             now: Time::ZERO,
             wheel: Wheel::new(setup.delay),
@@ -198,6 +200,7 @@ impl<T: Tap> Simulation<T> {
             Rare::Start(flow) => self.start(flow),
             Rare::Stop(flow) => self.stop(flow),
             Rare::Step(number) => self.change_rate(number),
+            Rare::Probe(link) => self.ring_prober(link),
             Rare::MeasureFrom => self.links.iter_mut().for_each(|l| l.meter.begins(l.queue.counters())),
             Rare::MeasureUntil => self.links.iter_mut().for_each(|l| l.meter.ends(l.queue.counters())),
             Rare::Sample => self.take_samples(),
@@ -257,11 +260,20 @@ impl<T: Tap> Simulation<T> {
     /// Whether no packet was lost or made up.
     pub fn is_conserved(&self) -> bool {
         let c = &self.counts;
-        let queued: u64 = self.links.iter().map(|l| u64::from(l.queue.packets())).sum();
+        let queued: u64 = self.links.iter().map(|l| u64::from(l.waiting())).sum();
         let travelling = |e: &&Event| matches!(e, Event::Acknowledge { .. } | Event::Enter(_));
         let on_the_way = self.wheel.iter().filter(travelling).count() as u64;
-        let each = |l: &Link| l.queue.counters().is_conserved(l.queue.packets());
-        self.links.iter().all(each)
+        self.links.iter().all(Link::is_conserved)
             && c.sent == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way
+    }
+}
+
+/// Makes the first link of each medium its leader.
+fn share_media(links: &mut [Link]) {
+    for leader in 0..links.len() {
+        let members: Vec<usize> = (0..links.len()).filter(|number| links[*number].leader == leader).collect();
+        if members.len() > 1 {
+            links[leader].medium = Some(Medium::new(members));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What travels: packets in queues and on wires, and acknowledgements in a form that costs one cache line.
 
 use std::num::NonZeroU32;
+use weir_sense::probe::Stamp;
 use weir_tcp::{Ack, Segment};
 use weir_units::Time;
 
@@ -27,6 +28,9 @@ pub enum Body {
     Data(Segment),
     /// An acknowledgement on its way back, kept in the [`AckStore`]: queues mostly hold data.
     Ack(Kept),
+    /// A probe of a link. Its `connection` is the number of that link, and its `links_left` counts the way out of the
+    /// last one as well.
+    Probe(Stamp),
 }
 
 /// Where something is kept; starts with 1 so that "nothing" costs no space.
@@ -123,12 +127,13 @@ impl AckStore {
         full(light, light.blocks.map_or([(0, 0); 3], |kept| *self.blocks.get(kept)))
     }
 
-    /// A number for traces: that of the segment, or what is acknowledged.
+    /// A number for traces: that of the segment or probe, or what is acknowledged.
     #[inline]
     pub fn seq(&self, body: &Body) -> u64 {
         match body {
             Body::Data(segment) => segment.seq,
             Body::Ack(kept) => self.queued.get(*kept).next,
+            Body::Probe(stamp) => u64::from(stamp.sequence),
         }
     }
 }

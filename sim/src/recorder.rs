@@ -5,8 +5,9 @@ use crate::pcapng::{Capture, Look};
 use crate::tap::{Place, Seen, Tap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use weir_aqm::Cause;
+use weir_aqm::{Cause, Packet};
 use weir_scenario::{IpVersion, Protocol, Record, Scenario, Traffic};
+use weir_sense::probe::{Addresses, IPV4_LEN, Probe, Stamp};
 use weir_units::{Duration, Ecn, Time};
 
 /// One decision of an algorithm against a packet, with what it was made from.
@@ -118,6 +119,7 @@ impl<W: Write> Recorder<W> {
         let (bytes, length) = match &seen.item.body {
             Body::Data(segment) => look.data(segment, ce),
             Body::Ack(kept) => look.ack(&seen.acks.look(*kept), at.now),
+            Body::Probe(_) => return,
         };
         let comment = &mut self.comment;
         comment.clear();
@@ -153,7 +155,21 @@ impl<W: Write> Tap for Recorder<W> {
             self.capture(at, seen, what, marked || seen.packet.ecn == Ecn::Ce);
         }
     }
+
+    fn on_probe(&mut self, at: &Place<'_>, packet: &Packet, stamp: &Stamp) {
+        let wanted = self.wants(at) && self.failure.is_none();
+        let Some(capture) = self.capture.as_mut().filter(|_| wanted) else { return };
+        let mut bytes = [0; IPV4_LEN];
+        let written = Probe::new(PROBE_ADDRESSES, *stamp).write(&mut bytes);
+        debug_assert_eq!(written, Ok(IPV4_LEN));
+        let waited = at.now.since(packet.arrived);
+        let comment = format!("probe; waited {waited}; backlog {} B", at.queue.backlog().get());
+        self.failure = capture.packet(at.link as u32, at.now, &bytes, IPV4_LEN as u32, &comment).err();
+    }
 }
+
+/// Probes go to the address that they come from, so that a gateway returns them.
+const PROBE_ADDRESSES: Addresses = Addresses::V4 { source: [10, 253, 0, 2], destination: [10, 253, 0, 2] };
 
 /// Tells the connections of a flow apart. Numbers are given again once a connection is closed, and its sequence numbers
 /// under the same port would look like retransmissions; the prime spreads what comes after each other over the ports.

@@ -8,9 +8,10 @@ use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
 use weir_scenario::result::{
-    FlowSummary, LinkSummary, Progress, Recording, SteeringEvent, Summary, Transfers,
+    FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers,
 };
 use weir_scenario::{NetworkLink, Scenario, Traffic};
+use weir_sense::probe::State;
 use weir_units::{Duration, Time};
 
 /// Somebody who watches is told about this often, in virtual time, but not more often than samples come.
@@ -142,8 +143,8 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
         marks: totals.marks,
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
         faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
+        sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor())),
         phases: Vec::new(),
-        sensing: None,
     }
 }
 
@@ -183,6 +184,14 @@ fn warnings<T: Tap>(
     if skipped > 0 {
         let most = crate::MAX_OPEN;
         warnings.push(format!("{skipped} transfers were left out: {most} of their flow were under way"));
+    }
+    for link in simulation.links() {
+        let states = link.prober.iter().flat_map(|prober| prober.states());
+        for (at, _) in states.filter(|(_, state)| *state == State::FallenBack) {
+            let (name, at) = (&link.name, at.as_secs_f64());
+            warnings
+                .push(format!("link {name}: no probe came back, fell back to its own queue at {at:.1} s"));
+        }
     }
     if !simulation.samples_flows() {
         warnings.push("flows were not sampled: there would be too many rows".into());

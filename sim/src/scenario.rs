@@ -7,7 +7,9 @@ use crate::flow::{FlowKind, Headers};
 use crate::network::{Setup, Simulation};
 use crate::tap::Tap;
 use weir_scenario::measure::Window;
-use weir_scenario::{FlowGroup, IpVersion, Network, Protocol, Recovery, Route, Rtt, Scenario, Traffic};
+use weir_scenario::{
+    Class, FlowGroup, IpVersion, Network, Protocol, Recovery, Route, Rtt, Scenario, Traffic,
+};
 use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, SenderConfig};
 use weir_units::{Bytes, Duration, Time};
 
@@ -82,6 +84,7 @@ fn kind(scenario: &Scenario, group: &FlowGroup, route: &Route) -> Result<FlowKin
         headers,
         host_jitter: HOST_JITTER,
         stop: group.stop.map(|stop| Time::ZERO + stop),
+        expedited: group.class == Class::Expedited,
     })
 }
 

@@ -5,6 +5,7 @@
 use crate::discipline::LinkQueue;
 use crate::packet::{AckStore, Item};
 use weir_aqm::{Cause, Packet};
+use weir_sense::probe::Stamp;
 use weir_units::{Duration, Time};
 
 /// Where something happened: the link, and what its algorithm can tell about itself.
@@ -54,6 +55,11 @@ pub trait Tap {
     fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, marked: bool) {
         let _ = (at, seen, sojourn, marked);
     }
+
+    /// The transmission of a probe begins. Of probes no more is shown.
+    fn on_probe(&mut self, at: &Place<'_>, packet: &Packet, stamp: &Stamp) {
+        let _ = (at, packet, stamp);
+    }
 }
 
 /// Looks at nothing.
@@ -75,5 +81,8 @@ impl<T: Tap> Tap for &mut T {
     }
     fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, marked: bool) {
         (**self).on_depart(at, seen, sojourn, marked);
+    }
+    fn on_probe(&mut self, at: &Place<'_>, packet: &Packet, stamp: &Stamp) {
+        (**self).on_probe(at, packet, stamp);
     }
 }

@@ -308,7 +308,7 @@ impl TrafficRun {
         for group in numbered(groups) {
             run.announce(&group);
             match group.flows.traffic() {
-                Traffic::Transfers { size, every } => {
+                Traffic::Transfers { size, every, .. } => {
                     let size = size.get();
                     let job = transfer::Job { group, size, every, options: options.clone() };
                     let threads = transfer::start(testbed, job, &run.table, &run.abort, &findings)?;

@@ -21,6 +21,13 @@ const AGE_EVERY: Duration = Duration::from_millis(100);
 /// the traffic may have been lost by chance.
 const UNANSWERED_MIN: u32 = 8;
 
+/// How far returns are ahead of losses: each return adds one, each loss takes one away. A sensor starts with
+/// [`STANDING_FIRST`] and is relied on from [`STANDING_TRUSTED`] on, so that a path which returns one probe in a hundred
+/// is not taken for one that holds the other 99 up.
+const STANDING_MAX: u32 = 32;
+const STANDING_FIRST: u32 = 16;
+const STANDING_TRUSTED: u32 = 8;
+
 /// How a sensor probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
@@ -95,7 +102,7 @@ pub struct Counters {
     pub future: u64,
 }
 
-/// The sender's state of one class in one direction. Holds what it needs by value, about 100 KB, and never more,
+/// The sender's state of one class in one direction. Holds what it needs by value, about 64 KB, and never more,
 /// whatever comes in.
 #[derive(Clone, Debug)]
 pub struct Sensor {
@@ -109,6 +116,8 @@ pub struct Sensor {
     last_good: Option<Duration>,
     /// Probes sent since the last one came back.
     unanswered: u32,
+    /// See [`STANDING_MAX`].
+    standing: u32,
     /// When the age of an overdue probe last was a sample.
     last_age: Option<Time>,
     state: State,
@@ -127,6 +136,7 @@ impl Sensor {
             rtt: Srtt::default(),
             last_good: None,
             unanswered: 0,
+            standing: STANDING_FIRST,
             last_age: None,
             state: State::Starting,
             counters: Counters::default(),
@@ -143,14 +153,17 @@ impl Sensor {
 
     fn send(&mut self, now: Time, dscp: u8) -> Stamp {
         let (sequence, gave_up) = self.outstanding.push(now, dscp);
-        self.counters.lost += u64::from(gave_up);
+        if gave_up {
+            self.note_lost();
+        }
         self.counters.sent += 1;
         self.counters.sent_bytes += Bytes::new(self.settings.probe_len as u64);
         self.unanswered = self.unanswered.saturating_add(1);
         Stamp { sequence, nonce: self.nonce, sent: travelling(now), dscp }
     }
 
-    /// A reply came in. Returns the round trip it measured.
+    /// A reply came in. Returns the round trip it measured, which is a sample while [`Sensor::state`] is
+    /// [`State::Sensing`] afterwards.
     ///
     /// # Errors
     ///
@@ -196,13 +209,17 @@ impl Sensor {
         self.last_good = Some(rtt);
         self.unanswered = 0;
         self.last_age = None;
-        self.state = State::Sensing;
+        self.standing = (self.standing + 1).min(STANDING_MAX);
+        if self.standing >= STANDING_TRUSTED {
+            self.state = State::Sensing;
+        }
     }
 
     /// When [`Sensor::on_timer`] is due; it may come late. `None` while no probe is underway.
     pub fn next_timer(&self) -> Option<Time> {
-        let (sent, _) = self.outstanding.oldest()?;
+        let (sent, overtaken) = self.outstanding.oldest()?;
         let due = match self.state {
+            _ if overtaken => sent + self.overdue(),
             State::Sensing => sent + self.overdue(),
             State::Starting | State::Holding | State::FallenBack => sent + self.given_up(),
         };
@@ -212,7 +229,11 @@ impl Sensor {
     /// Looks at the probes underway. Returns what to take as a sample in place of a reply: the age of the oldest
     /// one while that says more than the last reply, once the last good value, otherwise nothing.
     pub fn on_timer(&mut self, now: Time) -> Option<Duration> {
-        let sent = self.oldest_not_overtaken(now)?;
+        let oldest = self.oldest_not_overtaken(now);
+        if self.standing < STANDING_TRUSTED {
+            self.state = State::FallenBack;
+        }
+        let sent = oldest?;
         let age = now.since(sent);
         if age >= self.given_up() {
             return self.fall_back(now);
@@ -246,7 +267,12 @@ impl Sensor {
 
     fn give_up_oldest(&mut self) {
         self.outstanding.give_up_oldest();
+        self.note_lost();
+    }
+
+    fn note_lost(&mut self) {
         self.counters.lost += 1;
+        self.standing = self.standing.saturating_sub(1);
     }
 
     /// Gives up all that is as old as that. The last good value is what remains, until there is enough silence to

@@ -156,9 +156,32 @@ fn where_nothing_ever_returned_there_is_no_sample_at_all() {
         assert_eq!(s.on_timer(at(t)), None);
     }
     assert_eq!(s.state(), State::FallenBack);
-    let probe = s.send(at(10_000), 0);
-    s.on_return(at(10_030), &probe).unwrap();
-    assert_eq!(s.state(), State::Sensing, "the first reply ends it");
+    for n in 0..8 {
+        assert_eq!(s.state(), State::FallenBack, "after {n} replies");
+        let probe = s.send(at(10_000 + n), 0);
+        s.on_return(at(10_030 + n), &probe).unwrap();
+    }
+    assert_eq!(s.state(), State::Sensing, "trust comes back with some replies");
+}
+
+#[test]
+fn a_path_that_returns_one_probe_in_a_hundred_is_not_relied_on() {
+    let mut s = sensor();
+    let (mut samples, mut sent) = (0, 0);
+    for t in 0..20_000 {
+        if let Some(probe) = s.on_data(at(t), FULL, 0) {
+            sent += 1;
+            if sent % 100 == 1 {
+                s.on_return(at(t), &probe).unwrap();
+                samples += u32::from(s.state() == State::Sensing);
+            }
+        }
+        if s.next_timer().is_some_and(|due| due <= at(t)) {
+            samples += u32::from(s.on_timer(at(t)).is_some());
+        }
+    }
+    assert_eq!(s.state(), State::FallenBack);
+    assert!(samples <= 4, "{samples} samples before it was known");
 }
 
 #[test]
