@@ -105,7 +105,7 @@ fn expedited_traffic_gets_no_probes_and_a_gateway_that_drops_them_is_told() {
     let Some(_turn) = turn() else { return };
     let testbed = with_gateway();
     exec(testbed.receiver(), "sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
-    let weir = Weir::start(testbed.bottleneck(), &sensed("auto", "fall_back = \"1s\""));
+    let weir = Weir::start(testbed.bottleneck(), &sensed("auto", "hold = \"500ms\"\nfall_back = \"1s\""));
     data(&testbed, 46 << 2, 200);
     data(&testbed, CLASS, 2000);
     let ended = weir.interrupt();

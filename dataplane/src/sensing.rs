@@ -50,6 +50,7 @@ impl Sensing {
             budget_ppm: (config.budget.0 * 1e6) as u32,
             rate_max: config.rate_max,
             probe_len: form.len(),
+            hold_after: config.hold,
             fall_back_after: config.fall_back,
             ..Settings::default()
         };
@@ -136,7 +137,9 @@ impl Sensing {
                     if self.measured.contains(at) {
                         self.rtt.record(rtt);
                     }
-                    sample(at, rtt);
+                    if self.sensor.state() == State::Sensing {
+                        sample(at, rtt);
+                    }
                 }
             }
             Found::Redirect => self.redirects += 1,

@@ -111,6 +111,9 @@ section! {
         budget: Share = or(Share(0.005), within(Share(0.0001), Share(0.05)));
         /// Most probes in a second.
         rate_max: u32 = or(1_000, within(1, 10_000));
+        /// While no probe comes back, the age of the oldest counts as its round trip up to this; then the last good value is
+        /// held.
+        hold: Duration = or(Duration::from_secs(2), within(Duration::from_millis(100), Duration::from_secs(60)));
         /// Time without a probe that came back after which the direction is managed by what its own queue shows.
         fall_back: Duration = or(Duration::from_secs(5), within(Duration::from_secs(1), Duration::from_secs(60)));
     }
@@ -139,6 +142,10 @@ impl Check for SenseConfig {
                 here.wrong(p, "target", problem, "give its address");
             }
             _ => {}
+        }
+        if self.fall_back < self.hold {
+            let problem = format!("{} is less than `hold`, {}", self.fall_back, self.hold);
+            here.wrong(p, "fall_back", problem, "raise it, or lower `hold`");
         }
         if let (Some(own), Some(target)) = (self.address, self.target)
             && own.is_ipv4() != target.is_ipv4()
