@@ -1,23 +1,29 @@
-//! Compiles the BPF object with clang.
+//! Compiles the BPF objects with clang.
 
 use std::path::Path;
 use std::process::Command;
 
-const SOURCE: &str = "bpf/port.bpf.c";
+const SOURCES: [&str; 2] = ["port", "reflect"];
 
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCE}");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    let object = Path::new(&out).join("port.bpf.o");
-    let status = Command::new(&clang)
-        .args(["-O2", "-g", "-target", "bpf", "-Wall", "-Werror", "-c", SOURCE, "-o"])
-        .arg(&object)
+    for name in SOURCES {
+        let source = format!("bpf/{name}.bpf.c");
+        println!("cargo::rerun-if-changed={source}");
+        compile(&clang, &source, &Path::new(&out).join(format!("{name}.bpf.o")));
+    }
+}
+
+fn compile(clang: &str, source: &str, object: &Path) {
+    let status = Command::new(clang)
+        .args(["-O2", "-g", "-target", "bpf", "-Wall", "-Werror", "-c", source, "-o"])
+        .arg(object)
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("{clang} could not compile {SOURCE}: {status}"),
+        Ok(status) => panic!("{clang} could not compile {source}: {status}"),
         Err(error) => panic!("{clang}: {error}. Remedy: install clang (Debian: apt-get install clang)"),
     }
 }

@@ -44,8 +44,10 @@ struct Options {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|a| a == "packets") {
-        return packets(&arguments[1..]);
+    match arguments.split_first() {
+        Some((first, rest)) if first == "packets" => return for_itself(instructions::packets(rest)),
+        Some((first, rest)) if first == "probes" => return for_itself(instructions::probes(rest)),
+        _ => {}
     }
     let (flags, parts): (Vec<&str>, Vec<&str>) =
         arguments.iter().map(String::as_str).partition(|a| a.starts_with("--"));
@@ -62,8 +64,9 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn packets(arguments: &[String]) -> ExitCode {
-    match instructions::packets(arguments) {
+/// Prints what a run of this program for itself found.
+fn for_itself(line: error::Result<String>) -> ExitCode {
+    match line {
         Ok(line) => {
             println!("{line}");
             ExitCode::SUCCESS

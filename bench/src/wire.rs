@@ -144,10 +144,8 @@ fn setup(forward: Channel, reverse: Channel, realtime: bool) -> Setup {
     Setup {
         ports: [PORT_A.into(), PORT_B.into()],
         mode: None,
-        directions: [
-            DirectionSetup { name: "a_to_b".into(), channel: forward },
-            DirectionSetup { name: "b_to_a".into(), channel: reverse },
-        ],
+        directions: [DirectionSetup::new("a_to_b", forward), DirectionSetup::new("b_to_a", reverse)],
+        sense: None,
         fail_open_after: Duration::from_millis(500),
         core: Some(FORWARDER_CPU),
         realtime,

@@ -51,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   weir lab scenarios/demo.toml                  run it with real TCP in network namespaces (root)
   weir compare scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
+  weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one, simulated
@@ -77,6 +78,9 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Forward between two interfaces under a configuration, until stopped.
     Run(verbs::run::Arguments),
+    #[cfg(feature = "live")]
+    /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
+    Reflect(verbs::reflect::Arguments),
     #[cfg(feature = "live")]
     /// Run a scenario on this machine with real TCP, in network namespaces.
     Lab(verbs::lab::Arguments),
@@ -111,6 +115,8 @@ fn main() -> ExitCode {
     let result = match arguments.verb {
         #[cfg(feature = "live")]
         Verb::Run(a) => verbs::run::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Reflect(a) => verbs::reflect::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Lab(a) => verbs::lab::main(a, &output),
         Verb::Sim(a) => verbs::sim::main(a, &output),

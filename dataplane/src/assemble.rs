@@ -23,6 +23,9 @@ const WIRE_MIN: u64 = 84;
 const LINE_MAX: u64 = 131_072;
 /// Queue of an unshaped direction, which waits for the port alone.
 const UNSHAPED_BUFFER: Bytes = Bytes::new(4 << 20);
+/// Room for packets of the class EF, as time at the link's rate, and at least.
+const EXPEDITED_ROOM: Duration = Duration::from_millis(50);
+const EXPEDITED_MIN: Bytes = Bytes::new(16 << 10);
 /// What a direction without an algorithm gets.
 const UNMANAGED: &str = "tail_drop";
 
@@ -33,9 +36,16 @@ pub struct DirectionSetup {
     pub name: String,
     /// Link, delay line, algorithm and policy.
     pub channel: Channel,
+    /// Whether packets of the class EF have a queue of their own, which goes first and which no algorithm manages.
+    pub expedites: bool,
 }
 
 impl DirectionSetup {
+    /// A direction with one queue for all packets.
+    pub fn new(name: &str, channel: Channel) -> DirectionSetup {
+        DirectionSetup { name: name.into(), channel, expedites: false }
+    }
+
     /// The algorithm; a plain queue where none is configured.
     pub(crate) fn aqm(&self) -> AqmConfig {
         let plain = || AqmConfig::new(UNMANAGED).expect("the list has a plain queue");
@@ -46,6 +56,13 @@ impl DirectionSetup {
         let bytes = self.channel.link.buffer_bytes().unwrap_or(UNSHAPED_BUFFER);
         let packets = (bytes.get() / PACKET_MEAN_MIN).clamp(PACKETS_MIN, PACKETS_MAX);
         Limits { bytes, packets: packets as u32 }
+    }
+
+    /// A class that is there for its low delay needs little room.
+    fn expedited_limits(&self) -> Limits {
+        let bytes = self.channel.link.rate.map_or(UNSHAPED_BUFFER, |rate| rate.bytes_in(EXPEDITED_ROOM));
+        let bytes = bytes.max(EXPEDITED_MIN);
+        Limits { bytes, packets: (bytes.get() / PACKET_MEAN_MIN).clamp(64, PACKETS_MAX) as u32 }
     }
 
     pub(crate) fn shape(&self, longest: Longest) -> Shape {
@@ -64,6 +81,7 @@ impl DirectionSetup {
             longest,
             // The standard library takes it from the system's source of randomness.
             hash_seed: RandomState::new().build_hasher().finish(),
+            expedited: self.expedites.then(|| self.expedited_limits()),
         }
     }
 
@@ -74,7 +92,8 @@ impl DirectionSetup {
             None if self.channel.delay == Duration::ZERO => 0,
             None => LINE_MAX / 4,
         };
-        self.limits().packets + in_line.min(LINE_MAX) as u32
+        let expedited = if self.expedites { self.expedited_limits().packets } else { 0 };
+        self.limits().packets + expedited + in_line.min(LINE_MAX) as u32
     }
 }
 

@@ -10,10 +10,13 @@ use crate::neighbours;
 use crate::pipe::{Longest, Pipe};
 use crate::port::{Port, WAITING_MAX};
 use crate::processor::Claim;
+use crate::sensing::{Sensing, SensingNow};
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_aqm::Sample;
+use weir_scenario::SenseConfig;
 use weir_scenario::measure::{Distribution, Window};
 use weir_scenario::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
 use weir_steer::Move;
@@ -25,6 +28,8 @@ const BATCH: usize = 256;
 const SAMPLES: usize = 4096;
 /// Moves of a set point kept for a reader that is late.
 const MOVES: usize = 4096;
+/// States of sensing kept for a reader that is late: newer ones are not told then.
+const SENSED: usize = 64;
 /// Warnings kept for a reader that is late, and the most that a run ends with.
 const WARNINGS: usize = 64;
 const ETHERNET: u32 = 14;
@@ -49,6 +54,8 @@ pub struct Setup {
     pub mode: Option<Mode>,
     /// From the first port to the second, and back.
     pub directions: [DirectionSetup; 2],
+    /// Probes, if a direction is sensed.
+    pub sense: Option<SenseConfig>,
     /// Age of the heartbeat at which the kernel forwards.
     pub fail_open_after: Duration,
     /// Processor to run on.
@@ -81,6 +88,7 @@ pub struct Handle {
     samples: [Consumer<LinkSample>; 2],
     moves: [Consumer<Move>; 2],
     warnings: Consumer<String>,
+    sensing: Consumer<SensingNow>,
     names: [String; 2],
     origin: Time,
 }
@@ -100,6 +108,11 @@ impl Handle {
     /// What happened to the ports since the last call and is to be known, oldest first.
     pub fn warnings(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.warnings.pop().ok()).collect()
+    }
+
+    /// How sensing stands; `None` if nothing was told since the last call.
+    pub fn sensing(&mut self) -> Option<SensingNow> {
+        std::iter::from_fn(|| self.sensing.pop().ok()).last()
     }
 
     /// Moves of the set points since the last call, oldest first within a direction.
@@ -154,6 +167,8 @@ pub struct Loop {
     mtus_now: [u32; 2],
     warnings: Vec<String>,
     warn: Producer<String>,
+    sensing: Option<Sensing>,
+    sensed: Producer<SensingNow>,
     gaps: Distribution,
     stalled: Duration,
     claim: Claim,
@@ -221,7 +236,10 @@ impl Loop {
         let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
-        let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, warned)?;
+        let (sensed, sensing) = RingBuffer::new(SENSED);
+        let told = (warned, sensing);
+        let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
+        let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
         let looping = Loop {
             setup,
@@ -237,6 +255,8 @@ impl Loop {
             mtus_now: mtus,
             warnings,
             warn,
+            sensing,
+            sensed,
             gaps,
             stalled: Duration::ZERO,
             claim: Claim::default(),
@@ -295,7 +315,12 @@ impl Loop {
                 let next = sample_due + self.setup.sample;
                 sample_due = if next > now { next } else { now + self.setup.sample };
                 self.pipes.iter_mut().for_each(|pipe| pipe.sample(now));
+                if let Some(sensing) = &self.sensing {
+                    // Whoever does not read does not watch.
+                    let _ = self.sensed.push(sensing.now());
+                }
             }
+            self.look_at_probes(now);
             if now >= presence_due {
                 presence_due = now + PRESENCE;
                 self.look_at_ports()?;
@@ -314,7 +339,19 @@ impl Loop {
             let to = 1 - from;
             batch.clear();
             self.ports[from].receive(&mut self.arena, now, batch);
-            worked |= self.pipes[from].turn(now, batch, &mut self.arena, &mut self.ports[to]);
+            let frames: &[Received] = match &mut self.sensing {
+                None => &*batch,
+                Some(sensing) if sensing.returns_at(from) => {
+                    let [ab, ba] = &mut self.pipes;
+                    let sensed = if to == 0 { ab } else { ba };
+                    let mut learn = |at, rtt| sensed.learn(at, Sample::Rtt(rtt));
+                    worked |= !batch.is_empty();
+                    sensing.take(batch, &mut self.arena, &mut learn);
+                    &*batch
+                }
+                Some(sensing) => sensing.follow(batch, &mut self.arena),
+            };
+            worked |= self.pipes[from].turn(now, frames, &mut self.arena, &mut self.ports[to]);
         }
         for port in &mut self.ports {
             if let Err(error) = port.flush(&mut self.arena) {
@@ -328,6 +365,20 @@ impl Loop {
             }
         }
         Ok(worked)
+    }
+
+    /// Gives the age of probes that are overdue for their round trip, and tells how sensing stands if that changed.
+    fn look_at_probes(&mut self, now: Time) {
+        let Some(sensing) = &mut self.sensing else { return };
+        let direction = sensing.direction();
+        if let Some(age) = sensing.look(now) {
+            self.pipes[direction].learn(now, Sample::Rtt(age));
+        }
+        let Some(news) = sensing.news() else { return };
+        let name = &self.setup.directions[direction].name;
+        if let Some(warning) = news.warning(name) {
+            self.warn(warning);
+        }
     }
 
     /// Ends the run if an interface is gone, and says so if its MTU was changed.
@@ -431,6 +482,7 @@ impl Loop {
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
+        let sensing = self.sensing.as_ref().filter(|sensing| sensing.direction() == index);
         let faults = [
             ("runt", meter.faults.runt),
             ("malformed", meter.faults.malformed),
@@ -454,8 +506,8 @@ impl Loop {
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
-            sensing: None,
             phases: Vec::new(),
+            sensing: sensing.map(Sensing::summary),
         }
     }
 }
@@ -583,7 +635,7 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    warnings: Consumer<String>,
+    (warnings, sensing): (Consumer<String>, Consumer<SensingNow>),
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
@@ -605,6 +657,7 @@ fn build_pipes(
         samples: [ab_samples, ba_samples],
         moves: [ab_moves, ba_moves],
         warnings,
+        sensing,
         names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
         origin,
     };

@@ -66,7 +66,7 @@ fn quiet() {
 }
 
 /// Makes a request of the library; its error says what was tried, and what the kernel said.
-fn request<T>(what: &str, call: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, Error> {
+pub fn request<T>(what: &str, call: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, Error> {
     quiet();
     KERNEL_SAID.set(None);
     call().map_err(|error| {
@@ -147,25 +147,7 @@ impl Guard {
 
     /// Attaches the XDP program. Frames go to the sockets as soon as the heart beats.
     pub fn attach_xdp(&mut self) -> Result<(), Error> {
-        let flags = match self.mode {
-            Mode::XdpNative => libbpf_sys::XDP_FLAGS_DRV_MODE,
-            _ => libbpf_sys::XDP_FLAGS_SKB_MODE,
-        };
-        let options = libbpf_sys::bpf_link_create_opts {
-            sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
-            flags,
-            ..Default::default()
-        };
-        let (program, ifindex) = (self.program("port_xdp").as_raw_fd(), self.ifindex as i32);
-        let fd = request("cannot attach the XDP program", || {
-            // SAFETY: the pointer is to a whole, initialised struct whose size it states.
-            match unsafe { libbpf_sys::bpf_link_create(program, ifindex, libbpf_sys::BPF_XDP, &options) } {
-                code if code < 0 => Err(libbpf_rs::Error::from_raw_os_error(-code)),
-                fd => Ok(fd),
-            }
-        })?;
-        // SAFETY: the descriptor was just opened and is owned by nobody else.
-        self.link = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+        self.link = Some(attach_xdp(self.program("port_xdp"), self.ifindex, self.mode == Mode::XdpNative)?);
         Ok(())
     }
 
@@ -196,6 +178,26 @@ impl Guard {
     pub fn bypassed(&self) -> u64 {
         self.control().bypassed.load(Ordering::Relaxed)
     }
+}
+
+/// Attaches an XDP program to an interface, in its driver or behind it. The kernel takes it off when the descriptor is
+/// closed.
+pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, native: bool) -> Result<OwnedFd, Error> {
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags: if native { libbpf_sys::XDP_FLAGS_DRV_MODE } else { libbpf_sys::XDP_FLAGS_SKB_MODE },
+        ..Default::default()
+    };
+    let (program, ifindex) = (program.as_raw_fd(), ifindex as i32);
+    let fd = request("cannot attach the XDP program", || {
+        // SAFETY: the pointer is to a whole, initialised struct whose size it states.
+        match unsafe { libbpf_sys::bpf_link_create(program, ifindex, libbpf_sys::BPF_XDP, &options) } {
+            code if code < 0 => Err(libbpf_rs::Error::from_raw_os_error(-code)),
+            fd => Ok(fd),
+        }
+    })?;
+    // SAFETY: the descriptor was just opened and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl Drop for Guard {

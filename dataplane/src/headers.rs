@@ -7,8 +7,8 @@ use weir_aqm::Ecn;
 
 const ETHERNET: usize = 14;
 const VLAN_TAGS_MAX: usize = 2;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
+pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
+pub(crate) const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const IPV4_MIN: usize = 20;
@@ -63,6 +63,31 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
+/// Offset of the network header of a frame with an Ethernet header, and what its type field says of it; behind
+/// VLAN tags, if there are any. An offset alone where the tags are cut off.
+#[inline]
+fn behind_tags(frame: &[u8]) -> Result<(usize, u16), usize> {
+    let mut network = ETHERNET;
+    let mut ethertype = be16(frame, 12);
+    for _ in 0..VLAN_TAGS_MAX {
+        if !matches!(ethertype, ETHERTYPE_VLAN | ETHERTYPE_SERVICE_VLAN) {
+            break;
+        }
+        if frame.len() < network + 4 {
+            return Err(network);
+        }
+        ethertype = be16(frame, network + 2);
+        network += 4;
+    }
+    Ok((network, ethertype))
+}
+
+/// As [`behind_tags`], for any frame.
+#[inline]
+pub(crate) fn network_of(frame: &[u8]) -> Option<(usize, u16)> {
+    if frame.len() < ETHERNET { None } else { behind_tags(frame).ok() }
+}
+
 /// Reads the headers of an Ethernet frame; hashes have the seed 0.
 pub fn read(frame: &[u8]) -> Headers {
     read_seeded(frame, 0)
@@ -73,18 +98,10 @@ pub fn read_seeded(frame: &[u8], seed: u64) -> Headers {
     if frame.len() < ETHERNET {
         return Headers::nothing(Kind::Runt, 0);
     }
-    let mut network = ETHERNET;
-    let mut ethertype = be16(frame, 12);
-    for _ in 0..VLAN_TAGS_MAX {
-        if !matches!(ethertype, ETHERTYPE_VLAN | ETHERTYPE_SERVICE_VLAN) {
-            break;
-        }
-        if frame.len() < network + 4 {
-            return Headers::nothing(Kind::Malformed, network);
-        }
-        ethertype = be16(frame, network + 2);
-        network += 4;
-    }
+    let (network, ethertype) = match behind_tags(frame) {
+        Ok(found) => found,
+        Err(network) => return Headers::nothing(Kind::Malformed, network),
+    };
     match ethertype {
         ETHERTYPE_IPV4 => read_ipv4(&frame[network..], network, seed),
         ETHERTYPE_IPV6 => read_ipv6(&frame[network..], network, seed),
@@ -201,13 +218,13 @@ pub fn complete_checksum(frame: &mut [u8]) -> bool {
 }
 
 /// Sum of big-endian 16-bit words (RFC 1071); an odd last byte is the high one.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let pairs = bytes.chunks_exact(2);
     let last = pairs.remainder().first().map_or(0, |b| u64::from(*b) << 8);
     pairs.map(|p| u64::from(u16::from_be_bytes([p[0], p[1]]))).sum::<u64>() + last
 }
 
-fn finish(mut sum: u64) -> u16 {
+pub(crate) fn finish(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -20,6 +20,8 @@ mod packet_ring;
 mod pipe;
 mod port;
 mod processor;
+mod reflector;
+mod sensing;
 mod xsk;
 
 pub use assemble::DirectionSetup;
@@ -29,6 +31,9 @@ pub use interface::{Interface, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
+
+pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
+pub use sensing::{Rehearsal, SensingNow};
 
 use frames::Frame;
 use serde::{Deserialize, Serialize};

@@ -67,16 +67,16 @@ impl Meter {
         }
     }
 
-    /// A packet left the queue.
-    pub fn departed(&mut self, at: Time, len: Bytes, sojourn: Duration, counters: &Counters) {
+    /// A packet left the queue; the counters are asked for at the edges of the measured part.
+    pub fn departed(&mut self, at: Time, len: Bytes, sojourn: Duration, counters: impl FnOnce() -> Counters) {
         self.sampler.departed(sojourn);
         if self.measured.contains(at) {
-            self.edges[0].get_or_insert(*counters);
+            self.edges[0].get_or_insert_with(counters);
             self.delivered.0 += 1;
             self.delivered.1 += len.get();
             self.sojourn.record(sojourn);
         } else if at >= self.measured.until {
-            self.edges[1].get_or_insert(*counters);
+            self.edges[1].get_or_insert_with(counters);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::interface::Interface;
 use std::ffi::CStr;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Length of a netlink message's header, and of what describes an interface behind it (rtnetlink(7)).
@@ -33,7 +33,7 @@ pub fn warn_of_addresses(port: &Interface) -> Option<String> {
             "{}: it carries {}, and this host does not see what arrives at a port while it is forwarded: connections \
              to and from these addresses break. Remedy: give them to another interface",
             port.name,
-            addresses.join(", ")
+            addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
         )
     })
 }
@@ -92,7 +92,7 @@ fn attribute(answer: &[u8], wanted: u16) -> Option<u32> {
 }
 
 /// Addresses of an interface, but for those that every interface gives itself (link-local IPv6).
-fn addresses(interface: &Interface) -> Vec<String> {
+pub fn addresses(interface: &Interface) -> Vec<IpAddr> {
     let Some(name) = interface.name_now() else { return Vec::new() };
     let (mut all, mut found) = (std::ptr::null_mut(), Vec::new());
     // SAFETY: the list is read up to its end and freed once; an address has the type that its family says.
@@ -112,21 +112,21 @@ fn addresses(interface: &Interface) -> Vec<String> {
     found
 }
 
-/// An IP address in words.
+/// An IP address.
 ///
 /// # Safety
 /// The pointer must be to a socket address of the type that its family says.
-unsafe fn address(pointer: *const libc::sockaddr) -> Option<String> {
+unsafe fn address(pointer: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: as the caller promises.
     unsafe {
         match i32::from((*pointer).sa_family) {
             libc::AF_INET => {
                 let ip = (*pointer.cast::<libc::sockaddr_in>()).sin_addr.s_addr;
-                Some(Ipv4Addr::from(u32::from_be(ip)).to_string())
+                Some(Ipv4Addr::from(u32::from_be(ip)).into())
             }
             libc::AF_INET6 => {
                 let ip = Ipv6Addr::from((*pointer.cast::<libc::sockaddr_in6>()).sin6_addr.s6_addr);
-                (!ip.is_unicast_link_local()).then(|| ip.to_string())
+                (!ip.is_unicast_link_local()).then_some(ip.into())
             }
             _ => None,
         }

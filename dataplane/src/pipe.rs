@@ -9,10 +9,11 @@ use crate::frames::{Arena, Frame};
 use crate::headers::{self, Headers, Kind};
 use crate::meter::{Meter, Standing};
 use crate::port::Port;
+use crate::sensing::EXPEDITED;
 use crate::{Received, charge};
 use std::collections::VecDeque;
-use weir_aqm::{Cause, Packet};
-use weir_queue::{Arrival, Counters, Discipline, Hosts, Shaper};
+use weir_aqm::{Aqm, Cause, Packet, Sample};
+use weir_queue::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Shaper, Single};
 use weir_scenario::Accounting;
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -37,6 +38,8 @@ pub trait Pipe: Send {
     fn counters(&self) -> Counters;
     /// The other port's MTU was changed.
     fn set_longest(&mut self, longest: Longest);
+    /// Something was learned that the algorithm may want to know.
+    fn learn(&mut self, now: Time, sample: Sample);
     /// Closes a sampling period.
     fn sample(&mut self, now: Time);
 }
@@ -58,7 +61,17 @@ pub struct Shape {
     pub longest: Longest,
     /// Secret of the hashes of flows and hosts.
     pub hash_seed: u64,
+    /// Room for packets of the class EF, if they have a queue of their own.
+    pub expedited: Option<Limits>,
 }
+
+/// What manages the packets of the class EF: nothing does.
+struct Unmanaged;
+
+impl Aqm for Unmanaged {}
+
+/// The queue of the class EF: it goes first, and no algorithm is asked.
+type Expedited = Single<Unmanaged, Held>;
 
 /// The longest frames that a port can send.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +85,7 @@ pub struct Longest {
 /// A direction with a queue of type `D`.
 pub struct Direction<D> {
     queue: D,
+    expedited: Option<Expedited>,
     standing: fn(&mut D, Time) -> Standing,
     shape: Shape,
     shaper: Shaper,
@@ -91,7 +105,8 @@ impl<D: Discipline<Held>> Direction<D> {
     ) -> Self {
         let shaper = Shaper::new(shape.rate, shape.catch_up);
         let line = VecDeque::with_capacity(shape.line_max);
-        Direction { queue, standing, shape, shaper, line, last: now, meter }
+        let expedited = shape.expedited.map(|limits| Single::new(Unmanaged, limits, shape.rate, 0));
+        Direction { queue, expedited, standing, shape, shaper, line, last: now, meter }
     }
 
     fn arrive(&mut self, at: Time, frame: Frame, arena: &mut Arena) {
@@ -113,14 +128,43 @@ impl<D: Discipline<Held>> Direction<D> {
         }
         let len = charge(self.shape.accounting, frame.len, network);
         let held = Held { frame, kind, network };
-        let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
         let hosts = Hosts { sender, receiver };
-        self.queue.enqueue(at, Arrival { len, flow, hosts, ecn }, held, &mut free);
+        let arrival = Arrival { len, flow, hosts, ecn };
+        if let Some(expedited) = &mut self.expedited
+            && is_expedited(arena.bytes(frame), kind, network)
+        {
+            let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+            return expedited.enqueue(at, arrival, held, &mut free);
+        }
+        let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+        self.queue.enqueue(at, arrival, held, &mut free);
+    }
+
+    /// When the packet arrived that leaves next, as far as is known.
+    fn head_arrived(&self) -> Option<Time> {
+        let first = self.expedited.as_ref().and_then(Expedited::head_arrived);
+        let [first, second] = [first, self.queue.head_arrived()];
+        first.into_iter().chain(second).min()
+    }
+
+    /// The packet that the link sends at `at`.
+    fn next(&mut self, at: Time, arena: &mut Arena) -> Option<Departure<Held>> {
+        let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+        if let Some(expedited) = &mut self.expedited
+            && expedited.head_arrived().is_some_and(|arrived| arrived <= at)
+        {
+            return expedited.dequeue(at, &mut free);
+        }
+        self.queue.dequeue(at, &mut free)
+    }
+
+    fn packets(&self) -> u32 {
+        self.queue.packets() + self.expedited.as_ref().map_or(0, Expedited::packets)
     }
 
     /// Lets packets leave the queue up to link time `until`.
     fn depart(&mut self, until: Time, arena: &mut Arena, out: &mut Port) {
-        while let Some(arrived) = self.queue.head_arrived() {
+        while let Some(arrived) = self.head_arrived() {
             let at = if self.shape.rate == Rate::ZERO { until } else { self.shaper.departure(arrived) };
             if at > until {
                 return;
@@ -130,11 +174,12 @@ impl<D: Discipline<Held>> Direction<D> {
                 self.shaper.blocked(until);
                 return;
             }
-            let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
-            let Some(departure) = self.queue.dequeue(at, &mut free) else { return };
+            let Some(departure) = self.next(at, arena) else { return };
             let Held { frame, kind, network } = departure.item;
             self.shaper.sent(at, departure.packet.len);
-            self.meter.departed(at, departure.packet.len, departure.sojourn, self.queue.counters());
+            let (queue, expedited) = (&self.queue, &self.expedited);
+            let counters = || all_counters(queue, expedited.as_ref());
+            self.meter.departed(at, departure.packet.len, departure.sojourn, counters);
             if departure.marked {
                 headers::mark(arena.bytes(frame), kind, network);
             }
@@ -176,16 +221,16 @@ impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
             self.arrive(at, r.frame, arena);
             self.last = at;
         }
-        let before = self.queue.packets();
+        let before = self.packets();
         self.depart(now.max(self.last), arena, out);
-        let departed = self.queue.packets() != before;
+        let departed = self.packets() != before;
         let released = self.release(now, out);
         self.last = self.last.max(now);
         departed || released || !received.is_empty()
     }
 
     fn next_event(&self) -> Option<Time> {
-        let departure = self.queue.head_arrived().map(|arrived| self.shaper.departure(arrived));
+        let departure = self.head_arrived().map(|arrived| self.shaper.departure(arrived));
         let release = self.line.front().map(|(due, _)| *due);
         match (departure, release) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -198,16 +243,38 @@ impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
     }
 
     fn counters(&self) -> Counters {
-        *self.queue.counters()
+        all_counters(&self.queue, self.expedited.as_ref())
     }
 
     fn set_longest(&mut self, longest: Longest) {
         self.shape.longest = longest;
     }
 
+    fn learn(&mut self, now: Time, sample: Sample) {
+        // What other processors stamped may be a little ahead; to the algorithm time only moves forward.
+        self.queue.sample(now.max(self.last), sample);
+    }
+
     fn sample(&mut self, now: Time) {
         let standing = (self.standing)(&mut self.queue, now);
-        let backlog: Bytes = self.queue.backlog();
-        self.meter.sample(now, backlog, standing, self.queue.counters());
+        let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, Expedited::backlog);
+        let backlog: Bytes = self.queue.backlog() + expedited;
+        let counters = all_counters(&self.queue, self.expedited.as_ref());
+        self.meter.sample(now, backlog, standing, &counters);
+    }
+}
+
+/// What happened to the packets of both queues.
+fn all_counters(queue: &impl Discipline<Held>, expedited: Option<&Expedited>) -> Counters {
+    expedited.map_or(*queue.counters(), |expedited| queue.counters().plus(expedited.counters()))
+}
+
+/// Whether a packet is of the class EF (RFC 3246).
+fn is_expedited(frame: &[u8], kind: Kind, network: u16) -> bool {
+    let ip = &frame[usize::from(network)..];
+    match kind {
+        Kind::Ipv4 => ip[1] >> 2 == EXPEDITED,
+        Kind::Ipv6 => (ip[0] & 15) << 2 | ip[1] >> 6 == EXPEDITED,
+        Kind::Other | Kind::Malformed | Kind::Runt => false,
     }
 }

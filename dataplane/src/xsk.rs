@@ -270,7 +270,8 @@ impl Xsk {
         for i in 0..n {
             let desc = self.rx.get(i);
             let frame = Frame { addr: desc.addr, len: desc.len };
-            out.push(Received { frame, arrived: stamp(arena, frame).unwrap_or(now) });
+            let arrived = stamp(arena, frame).unwrap_or(now);
+            out.push(Received { frame, arrived });
         }
         if n > 0 {
             self.rx.consumed(n);

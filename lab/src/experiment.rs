@@ -81,7 +81,7 @@ fn run_on(
     }
     let rtt = Duration::from_nanos(scenario.path.rtt.as_nanos());
     let lead = lead_time(&scenario.flows, rtt) + SETTLE;
-    let looping = Looping::start(&testbed, setup(scenario, mode, cores, lead))?;
+    let looping = Looping::start(testbed.bottleneck(), setup(scenario, mode, cores, lead))?;
     let epoch = Instant::now() + looping.handle.starts_in();
     let options = TrafficOptions {
         epoch,
@@ -135,10 +135,8 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     Setup {
         ports: [netns::PORT_A.into(), netns::PORT_B.into()],
         mode,
-        directions: [
-            DirectionSetup { name: FORWARD.into(), channel: forward },
-            DirectionSetup { name: REVERSE.into(), channel: reverse },
-        ],
+        directions: [DirectionSetup::new(FORWARD, forward), DirectionSetup::new(REVERSE, reverse)],
+        sense: None,
         fail_open_after: weir_units::Duration::from_millis(500),
         core: cores.own,
         realtime: cores.own.is_some(),
@@ -156,8 +154,8 @@ fn from_dataplane(error: weir_dataplane::Error) -> Error {
     Error::Dataplane(error.to_string())
 }
 
-/// The packet loop on a thread of its own in the bottleneck's namespace. Dropping it ends it.
-struct Looping {
+/// A packet loop on a thread of its own in a namespace. Dropping it ends it.
+pub(crate) struct Looping {
     handle: Handle,
     said: Vec<String>,
     stop: Arc<AtomicBool>,
@@ -165,9 +163,9 @@ struct Looping {
 }
 
 impl Looping {
-    fn start(testbed: &Testbed, setup: Setup) -> Result<Looping> {
+    pub fn start(namespace: &str, setup: Setup) -> Result<Looping> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (namespace, stopped) = (testbed.bottleneck().to_string(), stop.clone());
+        let (namespace, stopped) = (namespace.to_string(), stop.clone());
         let (opened, opening) = mpsc::channel();
         let body = move || {
             in_netns(&namespace, || {
@@ -194,7 +192,8 @@ impl Looping {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    fn finish(&mut self) -> Result<Outcome> {
+    /// Ends it; what came of it.
+    pub fn finish(&mut self) -> Result<Outcome> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map_or_else(|| Err(ended_early()), join)
     }

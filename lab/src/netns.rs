@@ -306,7 +306,7 @@ fn transmit_drops_in(text: &str, interface: &str) -> Option<u64> {
     line.split_ascii_whitespace().nth(11)?.parse().ok()
 }
 
-fn next_number() -> u32 {
+pub(crate) fn next_number() -> u32 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     COUNT.fetch_add(1, Ordering::Relaxed)
 }
@@ -391,13 +391,13 @@ fn set_end_host_sysctls(interface: &str, config: &TestbedConfig) -> Result<()> {
 }
 
 /// Writes a key below `/proc/sys/net` of the current namespace.
-fn set_sysctl(key: &str, value: &str) -> Result<()> {
+pub(crate) fn set_sysctl(key: &str, value: &str) -> Result<()> {
     fs::write(format!("/proc/sys/net/{key}"), value)
         .map_err(|e| Error::system(format!("set net/{key} to `{value}`"), e))
 }
 
 /// As [`set_sysctl`], but a key that the kernel does not have (IPv6 may be off) is left out.
-fn set_sysctl_if_present(key: &str, value: &str) -> Result<()> {
+pub(crate) fn set_sysctl_if_present(key: &str, value: &str) -> Result<()> {
     let present = fs::exists(format!("/proc/sys/net/{key}")).unwrap_or(false);
     if present { set_sysctl(key, value) } else { Ok(()) }
 }

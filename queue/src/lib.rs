@@ -136,6 +136,22 @@ impl Counters {
         }
     }
 
+    /// Those of two queues of one link together.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            arrived: self.arrived + other.arrived,
+            arrived_bytes: self.arrived_bytes + other.arrived_bytes,
+            enqueued: self.enqueued + other.enqueued,
+            dropped_in: self.dropped_in + other.dropped_in,
+            overflowed: self.overflowed + other.overflowed,
+            shed: self.shed + other.shed,
+            dequeued: self.dequeued + other.dequeued,
+            dequeued_bytes: self.dequeued_bytes + other.dequeued_bytes,
+            dropped_out: self.dropped_out + other.dropped_out,
+            marked: self.marked + other.marked,
+        }
+    }
+
     /// Whether no packet was lost or made up, with `queued` packets stored.
     pub fn is_conserved(&self, queued: u32) -> bool {
         self.arrived == self.enqueued + self.dropped_in + self.overflowed

@@ -96,6 +96,30 @@ pub struct Sensing {
     pub forged: u64,
     /// Bytes of probes divided by bytes of data, as IP packets.
     pub share: f64,
+    /// What else a live link saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<SensedWire>,
+}
+
+/// What a live link saw of probes, over the whole run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SensedWire {
+    /// Packets of data that probes may follow.
+    pub data_packets: u64,
+    /// Their IP bytes.
+    pub data_bytes: u64,
+    /// IP bytes of probes sent.
+    pub sent_bytes: u64,
+    /// Probes that were due by the number of packets and not sent, for the share of bytes or the rate.
+    pub budget_skipped: u64,
+    /// Messages of routers that know a shorter way for a probe (ICMP redirect); they end here.
+    pub redirects: u64,
+    /// Messages of routers and hosts that do not pass a probe on; they end here.
+    pub refused: u64,
+    /// Probes that were due while there was no memory for them.
+    pub no_memory: u64,
+    /// Round trips of the measured part, those of lost probes not among them.
+    pub rtt_ms: Spread,
 }
 
 impl Sensing {
@@ -114,6 +138,7 @@ impl Sensing {
             duplicated: c.duplicated,
             forged: c.forged + c.unknown + c.future,
             share: c.sent_bytes.get() as f64 / (c.data_bytes.get() as f64).max(1.0),
+            wire: None,
         }
     }
 }
@@ -134,7 +159,7 @@ pub struct Phase {
 }
 
 /// Mean and percentiles of a quantity.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,

@@ -5,8 +5,10 @@ use crate::errors::{Errors, Form, Problems};
 use crate::experiment::{MAX_DURATION, Scenario, check_sample};
 use crate::link::Channel;
 use crate::schema::{
-    Check, Here, OneTable, Printer, Range, Section, absent, or, reference, required, such, tables_of, within,
+    Check, Here, OneTable, OptionalTable, Printer, Range, Section, absent, or, reference, required, such,
+    tables_of, within,
 };
+use crate::sense_config::{PortName, SenseConfig};
 use weir_units::Duration;
 
 section! {
@@ -18,6 +20,9 @@ section! {
         a_to_b: Channel = OneTable;
         /// What enters at b and leaves at a.
         b_to_a: Channel = OneTable;
+        /// Probes that measure what waits below IP, behind the port that faces the gateway. The presence of this
+        /// table turns sensing on; packets of the class EF (DSCP 46) then pass the algorithm of that direction by.
+        sense: Option<SenseConfig> = OptionalTable;
         /// How the packet loop uses this machine.
         host: Host = OneTable;
         /// What is measured, and for how long.
@@ -27,7 +32,21 @@ section! {
     }
 }
 
-impl Check for RunConfig {}
+impl Check for RunConfig {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if let Some((name, channel)) = self.sensed()
+            && channel.aqm.is_none()
+        {
+            let problem = format!("senses for {name}, which has no algorithm to tell what it finds");
+            here.wrong(
+                p,
+                "sense.port",
+                problem,
+                format!("give `[{name}]` an `aqm` table, or name the other port"),
+            );
+        }
+    }
+}
 
 choices! {
     /// How packets get from and to a port.
@@ -144,13 +163,33 @@ impl RunConfig {
         Document::parse(file_name, text)?.run_config()
     }
 
+    /// The direction whose queue is sensed, by its name: the one that leaves at the port that faces the gateway.
+    pub fn sensed(&self) -> Option<(&'static str, &Channel)> {
+        Some(match self.sense.as_ref()?.port {
+            PortName::B => ("a_to_b", &self.a_to_b),
+            PortName::A => ("b_to_a", &self.b_to_a),
+        })
+    }
+
     /// What is allowed but may not be what was meant.
     pub fn warnings(&self) -> Vec<String> {
         let of = |name: &str, channel: &Channel| {
             let warning = channel.policy.as_ref()?.unused_setpoint(channel.aqm.as_ref()?)?;
             Some(format!("{name}: {warning}"))
         };
-        of("a_to_b", &self.a_to_b).into_iter().chain(of("b_to_a", &self.b_to_a)).collect()
+        let directions = [("a_to_b", &self.a_to_b), ("b_to_a", &self.b_to_a)];
+        let unused = directions.iter().filter_map(|(name, channel)| of(name, channel));
+        let sensed = self.sensed().map(|(name, _)| name);
+        let blind = directions.iter().filter(|(name, channel)| {
+            sensed != Some(*name) && channel.aqm.as_ref().is_some_and(|aqm| aqm.name == SENSES)
+        });
+        let blind = blind.map(|(name, _)| {
+            format!(
+                "{name}: `{SENSES}` is told of round trips by probes, and there is no `[sense]` table for this \
+                 direction: it sees its own queue alone"
+            )
+        });
+        unused.chain(blind).collect()
     }
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.
@@ -166,6 +205,9 @@ impl RunConfig {
         reference::<RunConfig>("Configuration of `weir run`", INTRO)
     }
 }
+
+/// The algorithm that acts on what probes find.
+const SENSES: &str = "asqm";
 
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \

@@ -4,6 +4,7 @@
 //! start-up to the end, cancels in the difference. The loop without an algorithm is measured in the same way
 //! and subtracted.
 
+mod probes;
 pub mod workload;
 
 use crate::error::{Error, Result};
@@ -65,8 +66,19 @@ fn ceiling(form: Form, algorithm: &str) -> f64 {
 /// Whose packets are counted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Subject {
-    Weir { algorithm: String, form: &'static str, region: &'static str },
-    Peer { algorithm: &'static str, mode: &'static str },
+    Weir {
+        algorithm: String,
+        form: &'static str,
+        region: &'static str,
+    },
+    Peer {
+        algorithm: &'static str,
+        mode: &'static str,
+    },
+    /// Data beside the probe path, on its way out or in; without it for the loop alone.
+    Probes {
+        way: Option<probes::Way>,
+    },
 }
 
 impl Subject {
@@ -79,6 +91,7 @@ impl Subject {
         match self {
             Subject::Weir { form, region, .. } => Subject::Weir { algorithm: NOTHING.into(), form, region },
             Subject::Peer { mode, .. } => Subject::Peer { algorithm: "none", mode },
+            Subject::Probes { .. } => Subject::Probes { way: None },
         }
     }
 
@@ -86,6 +99,7 @@ impl Subject {
         match self {
             Subject::Weir { algorithm, form, region } => format!("{algorithm}, {form}, {region}"),
             Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
+            Subject::Probes { way } => format!("probe path, idle, {}", probes::name(*way)),
         }
     }
 }
@@ -117,6 +131,9 @@ impl Programs {
             Subject::Peer { algorithm, mode } => {
                 let peer = self.rte_aqm.as_deref().map(path).unwrap_or_default();
                 vec![peer, (*algorithm).into(), packets.to_string(), (*mode).into()]
+            }
+            Subject::Probes { way } => {
+                vec![path(&self.this), "probes".into(), probes::name(*way).into(), packets.to_string()]
             }
         }
     }
@@ -162,6 +179,16 @@ fn references(said: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().replace(',', "").parse().ok()
 }
 
+/// What `probes` prints: one run in this process. Called by this program itself.
+pub fn probes(arguments: &[String]) -> Result<String> {
+    let [way, packets] = arguments else { return Err(Error::new("probes <out|in|none> <packets>")) };
+    let begin = std::time::Instant::now();
+    let packets = packets.parse()?;
+    probes::run(way, packets)?;
+    let ns = begin.elapsed().as_nanos() as f64 / packets.max(1) as f64;
+    Ok(format!("{{\"ns_per_packet\": {ns:.3}}}"))
+}
+
 /// What `packets` prints: one run in this process. Called by this program itself.
 pub fn packets(arguments: &[String]) -> Result<String> {
     let usage = || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below> <packets>");
@@ -173,6 +200,12 @@ pub fn packets(arguments: &[String]) -> Result<String> {
     let outcome = outcome.ok_or_else(|| Error::new("there is no such algorithm in this form"))?;
     let ns = outcome.ns as f64 / packets.max(1) as f64;
     Ok(format!("{{\"signals\": {}, \"ns_per_packet\": {ns:.3}}}", outcome.signals))
+}
+
+/// Both ways of the probe path.
+fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
+    let most = if cfg!(debug_assertions) { probes::CEILING_DEV } else { probes::CEILING };
+    probes::WAYS.into_iter().map(move |way| (Subject::Probes { way: Some(way) }, Some(most)))
 }
 
 /// Every algorithm in every form that it has, without a packet.
@@ -207,7 +240,7 @@ pub fn ceilings() -> Vec<Row> {
     };
     let working =
         |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region == Region::Working.name());
-    let subjects = subjects().into_iter().filter(|(s, _)| working(s));
+    let subjects = subjects().into_iter().filter(|(s, _)| working(s)).chain(probe_paths());
     subjects.map(|(subject, most)| count(&programs, &subject, most, PERIOD)).collect()
 }
 
@@ -230,6 +263,7 @@ pub fn run(packets: u64) -> Vec<Row> {
     let rte_aqm = found("DPDK's RED and PIE", tools::peer("rte_aqm"));
     let programs = Programs { this, valgrind, rte_aqm, empty: RefCell::default() };
     let mut all = subjects();
+    all.extend(probe_paths());
     if programs.rte_aqm.is_some() {
         all.extend(peers().into_iter().map(|peer| (peer, None)));
     }

@@ -82,6 +82,8 @@ pub struct Board {
     pub last: Option<LinkSample>,
     /// The last moves of the set point, newest first.
     pub moves: VecDeque<SteeringEvent>,
+    /// How sensing stands, in words; nothing where nothing is sensed.
+    pub sensing: Option<String>,
     /// The latest thing that went wrong.
     pub warning: Option<String>,
     recent: VecDeque<LinkSample>,

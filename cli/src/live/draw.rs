@@ -56,13 +56,15 @@ pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
     let virtual_rows = u16::from(is_virtual(board));
     let moves_rows = moves_rows(board, area.height);
     let warning_rows = if board.warning.is_some() { WARNING_ROWS } else { 0 };
-    let rows: [Rect; 9] = Layout::vertical([
+    let sensing_rows = u16::from(board.sensing.is_some());
+    let rows: [Rect; 10] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Fill(1),
         Constraint::Length(2),
         Constraint::Length(virtual_rows),
+        Constraint::Length(sensing_rows),
         Constraint::Length(moves_rows),
         Constraint::Length(warning_rows),
         Constraint::Length(1),
@@ -74,9 +76,10 @@ pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
     draw_delay(frame, board, look, rows[3]);
     frame.render_widget(Paragraph::new(vec![discards(board), state(board)]), rows[4]);
     frame.render_widget(virtual_queue(board), rows[5]);
-    draw_moves(frame, board, rows[6]);
-    frame.render_widget(warning(board), rows[7]);
-    frame.render_widget(hint(ending), rows[8]);
+    frame.render_widget(sensing(board), rows[6]);
+    draw_moves(frame, board, rows[7]);
+    frame.render_widget(warning(board), rows[8]);
+    frame.render_widget(hint(ending), rows[9]);
 }
 
 /// A terminal that was made small meanwhile: the numbers, as far as they fit.
@@ -128,6 +131,11 @@ fn progress(board: &Board, width: u16) -> Line<'static> {
 fn warning(board: &Board) -> Paragraph<'_> {
     let text = board.warning.as_deref().unwrap_or_default();
     Paragraph::new(Line::from(vec![name("Warning"), text.fg(BOUND)])).wrap(Wrap { trim: true })
+}
+
+/// How sensing stands.
+fn sensing(board: &Board) -> Line<'_> {
+    Line::from(vec![name("Sensing"), board.sensing.as_deref().unwrap_or_default().into()])
 }
 
 /// A name in bold before a line.

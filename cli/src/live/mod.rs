@@ -90,6 +90,11 @@ impl View {
         }
     }
 
+    /// Shows how sensing stands.
+    pub fn sense(&mut self, line: String) {
+        lock(&self.board).sensing = Some(line);
+    }
+
     /// Opens the screen as late as this because its thread inherits the processors of the caller, who by now
     /// keeps off the packet loop's.
     fn decide(&self) -> Shown {
@@ -113,6 +118,9 @@ impl View {
         let period = std::mem::take(&mut self.line);
         let rate_bps = lock(&self.board).about.rate_bps;
         self.output.say(words::period_line(t_s, length_s, &period, last, rate_bps));
+        if let Some(line) = &lock(&self.board).sensing {
+            self.output.say(format!("        sensing: {line}"));
+        }
     }
 }
 

@@ -268,14 +268,13 @@ fn setup(mode: Mode) -> Setup {
         buffer: Buffer::Bytes(Bytes::new(65_536)),
         ..Channel::unshaped().link
     };
-    let direction = |name: &str| DirectionSetup {
-        name: name.into(),
-        channel: Channel { link: link.clone(), ..Channel::unshaped() },
-    };
+    let channel = Channel { link, ..Channel::unshaped() };
+    let direction = |name: &str| DirectionSetup::new(name, channel.clone());
     Setup {
         ports: [netns::PORT_A.into(), netns::PORT_B.into()],
         mode: Some(mode),
         directions: [direction("a_to_b"), direction("b_to_a")],
+        sense: None,
         fail_open_after: weir_units::Duration::from_millis(500),
         core: None,
         realtime: false,

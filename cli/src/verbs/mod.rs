@@ -10,6 +10,8 @@ pub mod explain;
 #[cfg(feature = "live")]
 pub mod lab;
 pub mod list;
+#[cfg(feature = "live")]
+pub mod reflect;
 pub mod reproduce;
 #[cfg(feature = "live")]
 pub mod run;

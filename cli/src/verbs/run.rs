@@ -103,12 +103,16 @@ fn setup(config: &RunConfig) -> Setup {
         PortMode::XdpGeneric => Some(Mode::XdpGeneric),
         PortMode::AfPacket => Some(Mode::AfPacket),
     };
-    let direction =
-        |name: &str, channel: &Channel| DirectionSetup { name: name.into(), channel: channel.clone() };
+    let sensed = config.sensed().map(|(name, _)| name);
+    let direction = |name: &str, channel: &Channel| DirectionSetup {
+        expedites: sensed == Some(name),
+        ..DirectionSetup::new(name, channel.clone())
+    };
     Setup {
         ports: [config.ports.a.clone(), config.ports.b.clone()],
         mode,
         directions: [direction("a_to_b", &config.a_to_b), direction("b_to_a", &config.b_to_a)],
+        sense: config.sense.clone(),
         fail_open_after: config.fail_open.after,
         core: config.host.core.map(|core| core as usize),
         realtime: config.host.realtime && config.host.core.is_some(),
@@ -146,6 +150,9 @@ fn watch(
         let t_s = start.elapsed().as_secs_f64();
         let is_over = flag.load(Ordering::Relaxed) || length_s.is_some_and(|l| t_s >= l) || has_ended();
         handle.warnings().into_iter().for_each(|warning| view.warn(warning));
+        if let Some(now) = handle.sensing() {
+            view.sense(now.line());
+        }
         let (samples, events) = collect(&mut handle, &mut recording, shown);
         view.update(t_s, length_s, &samples, &events);
         if is_over {

@@ -1,0 +1,99 @@
+//! `weir reflect`: turns the probes of another Weir around.
+
+use crate::interrupt::interrupted;
+use crate::output::{Done, Output};
+use std::net::IpAddr;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
+
+/// Turn the probes of a `weir run` with `[sense]` around, until stopped.
+///
+/// For the far end of a link whose gateway does not bounce probes. What a peer sends to an address of the interface
+/// goes back to it; probes of others are discarded, everything else is left alone. It is done by an XDP program in the
+/// driver where that is to be had, which ends with this process. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Interface where probes come in and go out.
+    #[arg(long, value_name = "NAME")]
+    interface: String,
+    /// Who may send probes: the `sense.address` of a `weir run`. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    peer: Vec<IpAddr>,
+    /// What probes are sent to, the `sense.target` of a `weir run`, instead of the addresses of the interface. Can be
+    /// repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Vec<IpAddr>,
+    /// How probes are turned around.
+    #[arg(long, value_enum, default_value = "auto")]
+    mode: ModeChoice,
+    /// How long to run, in seconds, instead of until stopped.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    duration: Option<u32>,
+}
+
+const EXAMPLES: &str = "Examples:
+  weir reflect --interface eth0 --peer 203.0.113.7
+  weir reflect --interface eth0 --address 2001:db8::1 --peer 2001:db8::7 --mode xdp-generic";
+
+/// How probes are turned around.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ModeChoice {
+    /// The fastest that works.
+    Auto,
+    /// An XDP program in the driver.
+    XdpNative,
+    /// An XDP program behind the driver.
+    XdpGeneric,
+    /// This process, from a packet socket.
+    User,
+}
+
+impl ModeChoice {
+    fn mode(self) -> Option<ReflectMode> {
+        match self {
+            ModeChoice::Auto => None,
+            ModeChoice::XdpNative => Some(ReflectMode::XdpNative),
+            ModeChoice::XdpGeneric => Some(ReflectMode::XdpGeneric),
+            ModeChoice::User => Some(ReflectMode::User),
+        }
+    }
+}
+
+/// Between two lines that tell how it goes.
+const LINE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let stop = interrupted();
+    let Arguments { interface, peer: peers, address: addresses, mode, duration } = arguments;
+    let mode = mode.mode();
+    let setup = ReflectorSetup { interface, peers, addresses, mode };
+    let mut reflector = Reflector::open(&setup)?;
+    reflector.said().iter().for_each(|line| output.say(line));
+    output.say(format!("{}: reflecting, {}", setup.interface, reflector.mode()));
+    let start = Instant::now();
+    let end = duration.map(|s| Duration::from_secs(u64::from(s)));
+    let (mut line_due, mut last) = (LINE_PERIOD, Reflected::default());
+    while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| start.elapsed() < end) {
+        reflector.work(&stop)?;
+        let now = reflector.reflected();
+        if start.elapsed() >= line_due && now != last {
+            output.say(told(&now));
+            (line_due, last) = (start.elapsed() + LINE_PERIOD, now);
+        }
+    }
+    let counts = reflector.reflected();
+    let json = serde_json::json!({
+        "interface": setup.interface, "mode": reflector.mode().to_string(), "reflected": counts.reflected,
+        "refused": counts.refused,
+    });
+    output.result(&json, || told(&counts));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(counts: &Reflected) -> String {
+    format!("{} probes turned around, {} of strangers refused", counts.reflected, counts.refused)
+}

@@ -1,0 +1,224 @@
+//! Sensing on the packet path: probes follow the data out, and are taken out of what comes back.
+//!
+//! A probe is put into the batch behind the frame that it follows, and from there on goes where data goes: through
+//! the same queue and shaper, and through whatever lies below. What returns ends here; its round trip is a sample
+//! for the algorithm of the queue that it went through.
+
+mod echo;
+mod frame;
+mod told;
+
+pub use frame::EXPEDITED;
+pub use told::SensingNow;
+
+use crate::frames::{Arena, Frame};
+use crate::{Error, Received};
+use frame::{Form, Found};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use weir_scenario::measure::{Distribution, Window};
+use weir_scenario::result;
+use weir_scenario::{PortName, SenseConfig};
+use weir_sense::probe::{Sensor, Settings, State};
+use weir_units::{Duration, Time};
+
+/// The prober of one direction.
+pub struct Sensing {
+    /// Port that faces the gateway.
+    port: usize,
+    form: Form,
+    sensor: Sensor,
+    /// A batch with the probes among it.
+    mixed: Vec<Received>,
+    redirects: u64,
+    refused: u64,
+    no_memory: u64,
+    measured: Window,
+    rtt: Distribution,
+    every: u32,
+    /// The state that was said last.
+    said: State,
+}
+
+impl Sensing {
+    /// A prober for batches of at most `batch` frames.
+    pub fn new(config: &SenseConfig, batch: usize, measured: Window) -> Sensing {
+        // The standard library takes it from the system's source of randomness.
+        let nonce = RandomState::new().build_hasher().finish() as u16;
+        let form = Form::new(config, nonce);
+        let settings = Settings {
+            every: config.every,
+            budget_ppm: (config.budget.0 * 1e6) as u32,
+            rate_max: config.rate_max,
+            probe_len: form.len(),
+            hold_after: config.hold,
+            fall_back_after: config.fall_back,
+            ..Settings::default()
+        };
+        Sensing {
+            port: match config.port {
+                PortName::A => 0,
+                PortName::B => 1,
+            },
+            form,
+            sensor: Sensor::new(settings, nonce),
+            mixed: Vec::with_capacity(2 * batch),
+            redirects: 0,
+            refused: 0,
+            no_memory: 0,
+            measured,
+            rtt: Distribution::default(),
+            every: config.every,
+            said: State::Starting,
+        }
+    }
+
+    /// Whether probes come back at this port.
+    pub fn returns_at(&self, port: usize) -> bool {
+        self.port == port
+    }
+
+    /// The direction whose queue probes go through: it enters at the other port.
+    pub fn direction(&self) -> usize {
+        1 - self.port
+    }
+
+    /// The frames with probes behind those that are to be followed by one.
+    pub fn follow(&mut self, received: &[Received], arena: &mut Arena) -> &[Received] {
+        self.mixed.clear();
+        for r in received {
+            self.mixed.push(*r);
+            let Some(data) = self.form.follows(arena.bytes(r.frame)) else { continue };
+            if let Some(stamp) = self.sensor.on_data(r.arrived, data.len, data.dscp) {
+                self.probe(r, &data, stamp, arena);
+            }
+        }
+        &self.mixed
+    }
+
+    fn probe(
+        &mut self,
+        behind: &Received,
+        data: &frame::Data,
+        stamp: weir_sense::probe::Stamp,
+        arena: &mut Arena,
+    ) {
+        let Some(addr) = arena.take() else {
+            self.no_memory += 1;
+            return;
+        };
+        let mut buffer = [0; frame::LONGEST];
+        let len = self.form.write(data, arena.bytes(behind.frame), stamp, &mut buffer);
+        let frame = Frame { addr, len: len as u32 };
+        arena.bytes(frame).copy_from_slice(&buffer[..len]);
+        self.mixed.push(Received { frame, arrived: behind.arrived });
+    }
+
+    /// Takes what answers probes out of the frames that came in; gives each round trip to `sample`.
+    pub fn take(
+        &mut self,
+        received: &mut Vec<Received>,
+        arena: &mut Arena,
+        sample: &mut dyn FnMut(Time, Duration),
+    ) {
+        received.retain(|r| {
+            let Some(found) = self.form.find(arena.bytes(r.frame)) else { return true };
+            arena.give(r.frame.addr);
+            self.found(found, r.arrived, sample);
+            false
+        });
+    }
+
+    #[cold]
+    fn found(&mut self, found: Found, at: Time, sample: &mut dyn FnMut(Time, Duration)) {
+        match found {
+            Found::Reply(stamp) => {
+                // What is not believed was counted.
+                if let Ok(rtt) = self.sensor.on_return(at, &stamp) {
+                    if self.measured.contains(at) {
+                        self.rtt.record(rtt);
+                    }
+                    if self.sensor.state() == State::Sensing {
+                        sample(at, rtt);
+                    }
+                }
+            }
+            Found::Redirect => self.redirects += 1,
+            Found::Refused => self.refused += 1,
+        }
+    }
+
+    /// Looks after probes that are overdue; returns what is to be taken for a round trip in their place.
+    pub fn look(&mut self, now: Time) -> Option<Duration> {
+        if self.sensor.next_timer().is_none_or(|due| due > now) { None } else { self.sensor.on_timer(now) }
+    }
+
+    /// How it stands, if what samples are worth is not what was said last. That they are worth something at the
+    /// beginning is no news.
+    pub fn news(&mut self) -> Option<SensingNow> {
+        let state = self.sensor.state();
+        let before = std::mem::replace(&mut self.said, state);
+        (state != before && !(before == State::Starting && state == State::Sensing)).then(|| self.now())
+    }
+
+    /// How it stands.
+    pub fn now(&self) -> SensingNow {
+        SensingNow {
+            state: self.sensor.state(),
+            counters: *self.sensor.counters(),
+            rtt: self.sensor.rtt(),
+            redirects: self.redirects,
+            refused: self.refused,
+            no_memory: self.no_memory,
+        }
+    }
+
+    /// For results.
+    pub fn summary(&self) -> result::Sensing {
+        let wire = Some(self.now().wire(self.every, &self.rtt));
+        result::Sensing { wire, ..result::Sensing::of(&self.sensor) }
+    }
+}
+
+/// The probe path over a frame in memory, so that its cost can be measured without ports.
+pub struct Rehearsal {
+    sensing: Sensing,
+    arena: Arena,
+    batch: Vec<Received>,
+}
+
+impl Rehearsal {
+    /// A path for batches of as many frames like this one.
+    pub fn new(config: &SenseConfig, frame: &[u8], batch: usize) -> Result<Rehearsal, Error> {
+        let mut arena = Arena::new(2048, 4 * batch as u32)?;
+        let always = Window { from: Time::ZERO, until: Time::ZERO + Duration::MAX };
+        let received = (0..batch).filter_map(|_| {
+            let frame_of = Frame { addr: arena.take()?, len: frame.len() as u32 };
+            arena.bytes(frame_of).copy_from_slice(frame);
+            Some(Received { frame: frame_of, arrived: Time::ZERO })
+        });
+        let batch: Vec<Received> = received.collect();
+        Ok(Rehearsal { sensing: Sensing::new(config, batch.len(), always), arena, batch })
+    }
+
+    /// Lets the batch go out; how many frames it is with its probes.
+    pub fn go_out(&mut self) -> usize {
+        let out = self.sensing.follow(&self.batch, &mut self.arena);
+        let count = out.len();
+        if count > self.batch.len() {
+            // Data is longer than any probe.
+            let probes: Vec<Frame> =
+                out.iter().map(|r| r.frame).filter(|f| f.len as usize <= frame::LONGEST).collect();
+            probes.iter().for_each(|probe| self.arena.give(probe.addr));
+        }
+        count
+    }
+
+    /// Lets the batch come in; how many frames go on.
+    pub fn come_in(&mut self) -> usize {
+        self.sensing.take(&mut self.batch, &mut self.arena, &mut |_, _| {});
+        self.batch.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The namespaces of an access network and the wires between them.
+//!
+//! ```text
+//!   home 0 ---- [a] limiter 0 [b] --.
+//!   home 1 ---- [a] limiter 1 [b] ---- (bridge, FIFOs) ---- gateway ---- [a] delay [b] ---- server
+//!   home 2 ---- [a] limiter 2 [b] --'
+//! ```
+//!
+//! The bridge stands for the modems and the head end: each modem has a FIFO there that nobody manages, and they take
+//! turns on the shared link. The gateway is Linux as it comes, with routing and a strict reverse path filter on.
+
+use crate::command::{ip_batch, run};
+use crate::error::Result;
+use crate::netns::{
+    in_netns, next_number, remove_namespace, require_root, set_sysctl, set_sysctl_if_present,
+};
+use crate::offload;
+use crate::owner::Owner;
+use weir_units::Rate;
+
+/// Most modems.
+pub const MODEMS_MAX: u32 = 8;
+/// The server's address.
+pub const SERVER: &str = "10.21.0.2";
+/// The gateway's addresses, towards the homes and towards the server.
+const GATEWAY: [&str; 2] = ["10.20.0.1", "10.21.0.1"];
+/// Largest frame without its check sequence.
+const FRAME: u32 = 1514;
+
+/// The address of a home.
+pub fn home_address(modem: u32) -> String {
+    format!("10.20.0.{}", 11 + modem)
+}
+
+/// The namespaces. Removed when dropped.
+#[derive(Debug)]
+pub struct Wires {
+    /// One for each modem.
+    pub homes: Vec<String>,
+    /// One for each modem, with the ports `a` and `b`.
+    pub limiters: Vec<String>,
+    /// With the ports `a` and `b`.
+    pub delay: String,
+    /// Where transfers go.
+    pub server: String,
+    bridge: String,
+    gateway: String,
+}
+
+impl Wires {
+    /// Builds them. If a step fails, what was built so far is removed.
+    pub fn new(modems: u32, shared: Rate, fifo: u32) -> Result<Wires> {
+        require_root("building network namespaces")?;
+        let (owner, first) = (Owner::current(), next_number());
+        let name = |role: &str| owner.name(role, first);
+        let each = |role: &str| (0..modems).map(|i| owner.name(role, first * MODEMS_MAX + i)).collect();
+        let wires = Wires {
+            homes: each("hom"),
+            limiters: each("lim"),
+            delay: name("dly"),
+            server: name("srv"),
+            bridge: name("mdm"),
+            gateway: name("gwy"),
+        };
+        wires.build(shared, fifo)?;
+        Ok(wires)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        let single = [&self.bridge, &self.gateway, &self.delay, &self.server];
+        self.homes.iter().chain(&self.limiters).chain(single)
+    }
+
+    fn build(&self, shared: Rate, fifo: u32) -> Result<()> {
+        for name in self.all() {
+            run("ip", &["netns", "add", name])?;
+            in_netns(name, || set_sysctl_if_present("ipv6/conf/default/disable_ipv6", "1"))??;
+            ip_batch(name, &["link set dev lo up".into()])?;
+        }
+        ip_batch(&self.bridge, &["link add name br0 type bridge".into(), "link set dev br0 up".into()])?;
+        for (i, (home, limiter)) in self.homes.iter().zip(&self.limiters).enumerate() {
+            wire(home, "wan", limiter, "a")?;
+            wire(limiter, "b", &self.bridge, &format!("m{i}"))?;
+        }
+        wire(&self.bridge, "up", &self.gateway, "lan")?;
+        wire(&self.gateway, "wan", &self.delay, "a")?;
+        wire(&self.delay, "b", &self.server, "wan")?;
+        let ports = (0..self.homes.len()).map(|i| format!("m{i}")).chain(["up".to_string()]);
+        let join = ports.map(|port| format!("link set dev {port} master br0"));
+        ip_batch(&self.bridge, &join.collect::<Vec<_>>())?;
+        self.address()?;
+        self.share(shared, fifo)
+    }
+
+    fn address(&self) -> Result<()> {
+        in_netns(&self.gateway, || {
+            set_sysctl("ipv4/ip_forward", "1")?;
+            // The larger of the two is in force.
+            set_sysctl("ipv4/conf/all/rp_filter", "1")
+        })??;
+        let [lan, wan] = GATEWAY;
+        let on = |address: &str, device: &str| format!("addr add {address}/24 dev {device}");
+        let via = |gateway: &str| format!("route add default via {gateway}");
+        ip_batch(&self.gateway, &[on(lan, "lan"), on(wan, "wan")])?;
+        ip_batch(&self.server, &[on(SERVER, "wan"), via(wan)])?;
+        for (i, home) in self.homes.iter().enumerate() {
+            ip_batch(home, &[on(&home_address(i as u32), "wan"), via(lan)])?;
+        }
+        for host in self.homes.iter().chain([&self.server]) {
+            in_netns(host, end_host_settings)??;
+            // Without room there a veth discards what its peer cannot take at once.
+            run("tc", &["-n", host, "qdisc", "replace", "dev", "wan", "root", "pfifo", "limit", "1000"])?;
+        }
+        Ok(())
+    }
+
+    /// The shared link: FIFOs of the modems, served in turn.
+    fn share(&self, shared: Rate, fifo: u32) -> Result<()> {
+        let modems = self.homes.len() as u64;
+        let (whole, part) = (shared.as_bps(), shared.as_bps() / modems);
+        let limits = format!("burst {0} cburst {0} quantum {FRAME}", 2 * FRAME);
+        let mut lines = vec![
+            "qdisc add dev up root handle 1: htb default 99".to_string(),
+            format!("class add dev up parent 1: classid 1:100 htb rate {whole}bit ceil {whole}bit {limits}"),
+            // What is no traffic of homes: address resolution.
+            format!("class add dev up parent 1:100 classid 1:99 htb rate 64kbit ceil {whole}bit {limits}"),
+            "qdisc add dev up parent 1:99 pfifo limit 10".to_string(),
+        ];
+        for i in 0..self.homes.len() as u32 {
+            let (class, home) = (i + 1, home_address(i));
+            lines.push(format!(
+                "class add dev up parent 1:100 classid 1:{class} htb rate {part}bit ceil {whole}bit {limits}"
+            ));
+            lines.push(format!("qdisc add dev up parent 1:{class} pfifo limit {fifo}"));
+            lines.push(format!(
+                "filter add dev up parent 1: protocol ip prio 1 u32 match ip src {home}/32 flowid 1:{class}"
+            ));
+        }
+        for line in lines {
+            let words = ["-n", &self.bridge].into_iter().chain(line.split(' '));
+            run("tc", &words.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Wires {
+    fn drop(&mut self) {
+        for name in self.all() {
+            // A later start removes what is left.
+            let _ = remove_namespace(name);
+        }
+    }
+}
+
+/// A wire between two namespaces, without offloads: the frames on it are those of a real one.
+fn wire(near: &str, name: &str, far: &str, peer: &str) -> Result<()> {
+    let line = format!(
+        "link add name {name} numtxqueues 1 numrxqueues 1 type veth peer name {peer} numtxqueues 1 numrxqueues 1 netns {far}"
+    );
+    ip_batch(near, &[line, format!("link set dev {name} up")])?;
+    ip_batch(far, &[format!("link set dev {peer} up")])?;
+    in_netns(near, || offload::disable(name, false))??;
+    in_netns(far, || offload::disable(peer, false))?
+}
+
+/// Runs inside an end host.
+fn end_host_settings() -> Result<()> {
+    // Runs must not learn from each other.
+    set_sysctl("ipv4/tcp_no_metrics_save", "1")?;
+    set_sysctl("ipv4/tcp_tw_reuse", "1")?;
+    set_sysctl("ipv4/tcp_ecn", "0")?;
+    set_sysctl("ipv4/tcp_congestion_control", "cubic")
+        .or_else(|_| set_sysctl("ipv4/tcp_congestion_control", "reno"))
+}
