@@ -14,7 +14,7 @@ help:
 	@echo "make fuzz       every algorithm, discipline and parser against a fuzzer; SECONDS=60 for each"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
-	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about an hour, of which none is attended"
+	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make build      the program, in $(WEIR)"
 
 build:
