@@ -95,6 +95,8 @@ fn a_witness_runs_the_same_experiment() {
         let used = theirs[span]["utilization"].as_f64().expect("a number");
         assert!((0.5..=1.001).contains(&used), "{theirs}");
         assert!(theirs[span]["goodput"].as_f64().expect("a number") > 600.0, "{theirs}");
+        assert!(theirs[span].get("marked").is_none(), "ns-2 does not tell: {theirs}");
+        assert!(result["runs"][0]["spans"][span]["marked"].as_f64().is_some_and(|n| n > 0.0), "{result}");
     }
     let claims = result["claims"].as_array().expect("claims");
     assert_eq!(claims.iter().filter(|c| c["id"] == "ns-2").count(), 3);

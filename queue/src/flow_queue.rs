@@ -139,8 +139,6 @@ pub struct FlowQueue<A, T, G = ()> {
     sum: Sum,
     /// Flows that are not idle.
     active: u32,
-    /// What each flow that is not idle gets of the rate.
-    share: Rate,
     /// When the packet arrived that was stored last.
     latest: Time,
     /// The flow that was served last, for gauges.
@@ -193,7 +191,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             quantum: params.quantum.get() as i64,
             sum: Sum::default(),
             active: 0,
-            share: Rate::ZERO,
             latest: Time::ZERO,
             served: 0,
             sequence: 0,
@@ -214,6 +211,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.active
     }
 
+    /// What each flow that is not idle gets of the rate. It is not kept, because flows come and go with every packet,
+    /// and few algorithms ask.
+    #[inline]
+    fn share(&self) -> Rate {
+        Rate::from_bps(self.sum.rate.as_bps() / u64::from(self.active.max(1)))
+    }
+
     /// The moment as the algorithm of a flow sees it.
     #[inline]
     fn moment(&mut self, now: Time, flow: usize) -> Moment {
@@ -221,7 +225,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             backlog: Bytes::new(self.backlogs[flow]),
             packets: self.turns[flow].waiting,
             delay: self.flows[flow].last_delay,
-            rate: self.share,
+            rate: self.share(),
         };
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
@@ -256,7 +260,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
         hosts.flows[host].join(&mut self.turns, flow, self.quantum);
         self.active += 1;
-        self.share = divided(self.sum.rate, self.active);
     }
 
     /// Makes room: takes half of the longest backlog from its head, where drops are noticed first.
@@ -306,7 +309,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
                     hosts.turns[host].waiting -= left;
                 }
                 self.active -= left;
-                self.share = divided(self.sum.rate, self.active);
             }
             // The flows of a fair host may all have left it; then it leaves as well.
             if flow.is_some() || hosts.fair.is_none() {
@@ -327,6 +329,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
         self.wake(now, flow);
+        let share = self.share();
         let (state, turn, bytes) = (&mut self.flows[flow], &mut self.turns[flow], &mut self.backlogs[flow]);
         let departure = loop {
             let Some(slot) = self.pool.pop(&mut state.fifo) else { break None };
@@ -335,7 +338,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             turn.waiting -= 1;
             *bytes -= packet.len.get();
             let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
-            let queue = View { backlog, packets, delay, rate: self.share };
+            let queue = View { backlog, packets, delay, rate: share };
             let m = Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } };
             state.last_delay = sojourn;
             let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
@@ -370,11 +373,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
 
 fn assert_capable(packet: &Packet) {
     assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
-}
-
-/// What each of the flows that are not idle gets of a rate.
-fn divided(rate: Rate, active: u32) -> Rate {
-    Rate::from_bps(rate.as_bps() / u64::from(active.max(1)))
 }
 
 /// The first of the largest.
@@ -463,7 +461,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
 
     fn set_rate(&mut self, rate: Rate) {
         self.sum.rate = rate;
-        self.share = divided(rate, self.active);
         let bytes_per_second = rate.as_bps() as f64 / 8.0;
         self.sum.nanos_per_byte =
             if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };

@@ -47,6 +47,9 @@ section! {
         /// a window of one waits for its retransmission timer, so that it can send less than a packet per round-trip
         /// time. BBR has a smallest window of its own; Prague does not wait.
         window_min: u32 = or(2, within(1, 2));
+        /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
+        /// RFC 3390, 1 in senders of before 1998.
+        initial_window: u32 = or(10, within(1, 1000));
     }
 }
 
@@ -72,6 +75,7 @@ impl EndHost {
             ("window", self.window != usual.window),
             ("recovery", self.recovery != usual.recovery),
             ("window_min", self.window_min != usual.window_min),
+            ("initial_window", self.initial_window != usual.initial_window),
         ];
         keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }

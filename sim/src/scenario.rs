@@ -134,6 +134,7 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
             Recovery::NewReno => weir_tcp::Recovery::NewReno,
         },
         window_min: host.window_min,
+        initial_window: host.initial_window,
         ..SenderConfig::default()
     }
 }

@@ -13,7 +13,7 @@
 //! mean on an idle link, where no event happens, is left open there: here the time counts, so that the past
 //! is forgotten.
 
-use crate::{Algorithm, Aqm, Cause, Chance, Moment, Packet, Setpoint, Share, Verdict};
+use crate::{Algorithm, Aqm, Cause, Chance, Moment, Packet, Share, Verdict};
 use weir_units::{Bytes, Duration, Time};
 
 const TARGET_MIN: Duration = Duration::from_micros(1);
@@ -101,7 +101,8 @@ impl Algorithm for Blue {
         "Signals by a chance that long queues and overflows raise and idle times lower, in small steps.";
     const SOURCE: &'static str =
         "Feng, Kandlur, Saha and Shin, BLUE: A New Class of Active Queue Management Algorithms, 1999";
-    const SETPOINT: Option<&'static str> = Some("target");
+    /// `target` is a threshold like an overflow: where the queue settles follows from the steps and the load.
+    const SETPOINT: Option<&'static str> = None;
     type Params = Params;
 
     fn new(params: &Params, start: Time) -> Self {
@@ -134,23 +135,8 @@ impl Aqm for Blue {
         self.probability.raise(m.now, self.freeze);
     }
 
-    fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
-        Some(self)
-    }
-
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
         plot("drop_probability", self.probability.chance().get());
-    }
-}
-
-impl Setpoint for Blue {
-    fn get(&self) -> Duration {
-        self.target
-    }
-
-    fn set(&mut self, to: Duration) -> Duration {
-        self.target = to.clamp(TARGET_MIN, TARGET_MAX);
-        self.target
     }
 }
 

@@ -9,7 +9,8 @@
 //! the reference is the set point `target` at the link's rate.
 //!
 //! `a`, `b` and `f_s` follow from the fewest flows, the longest round-trip time and the link's rate by the
-//! paper's rule ([`design`]), anew when the rate changes; or they are given.
+//! paper's rule ([`design`]), anew when the rate changes; or they are given. A number of flows that is chosen for
+//! one rate makes the controller useless at a much higher one, so fast links count as having more of them.
 
 use crate::Chance;
 use crate::packets;
@@ -35,9 +36,13 @@ crate::params! {
         /// Whether gains and frequency follow from `flows`, `rtt` and the link's rate (section IV of the
         /// paper); else `a`, `b` and `frequency` hold.
         design: bool = true, false => true;
-        /// Fewest flows with which the loop must be stable: N of the design. The default is the paper's example;
-        /// fewer make the controller slower with the third power.
+        /// Fewest flows with which the loop must be stable: N of the design, unless `flow_rate` says more. The default
+        /// is the paper's example; fewer make the controller slower with the third power.
         flows: u32 = 60, 1 => 1_000_000;
+        /// Highest rate of a flow: on a link that is faster than `flows` times this, the design is for as many flows
+        /// as fill it at this rate, or it would be slower with the fourth power of the link's rate. The default is
+        /// the paper's example, 3750 packets per second and 60 flows, with packets of 1538 bytes.
+        flow_rate: Rate = Rate::from_bps(769_000), Rate::from_bps(1000) => Rate::from_bps(1_000_000_000_000);
         /// Longest round-trip time, with the queue, with which the loop must be stable: R of the design. The
         /// default is the paper's example; longer ones make the controller slower with the fifth power.
         rtt: Duration = Duration::from_millis(246), Duration::from_millis(1) => Duration::from_secs(10);
@@ -53,6 +58,13 @@ crate::params! {
         count_bytes: bool = true, false => true;
         /// Whether ECN-capable packets are marked instead of dropped.
         ecn: bool = true, false => true;
+    }
+}
+
+impl Params {
+    /// N of the design for a link of this rate.
+    pub fn fewest_flows(&self, rate: Rate) -> f64 {
+        f64::from(self.flows).max(rate.as_bps_f64() / self.flow_rate.as_bps_f64())
     }
 }
 
@@ -127,7 +139,7 @@ impl Pi {
         if !self.params.design || rate == Rate::ZERO {
             return;
         }
-        let (flows, rtt) = (f64::from(self.params.flows), self.params.rtt.as_secs_f64());
+        let (flows, rtt) = (self.params.fewest_flows(rate), self.params.rtt.as_secs_f64());
         let packets = rate.as_bps_f64() / (8.0 * self.params.mean_packet.get() as f64);
         let period = period(design(flows, rtt, packets).frequency);
         self.gains = gains(flows, rtt, packets, 1.0 / period.as_secs_f64());

@@ -1,10 +1,12 @@
-//! Instructions and nanoseconds of one packet, for every algorithm of the list and for RED and PIE of DPDK.
+//! Instructions and nanoseconds of one packet, for every algorithm of the list, for RED and PIE of DPDK and for its
+//! scheduler.
 //!
 //! Instructions are counted by valgrind in two runs of different length; what both have in common, from
 //! start-up to the end, cancels in the difference. The loop without an algorithm is measured in the same way
 //! and subtracted.
 
 mod probes;
+mod subjects;
 pub mod workload;
 
 use crate::error::{Error, Result};
@@ -14,7 +16,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use workload::{FORMS, Form, NOTHING, PERIOD, REGIONS, Region, Run};
+use subjects::{FLOWS_MODE, SCHEDULER, Subject, peers, probe_paths, subjects};
+use workload::{FORMS, Form, PERIOD, REGIONS, Region, Run};
 
 const PART: &str = "instructions";
 /// Rounds of nanoseconds; the best counts.
@@ -51,10 +54,13 @@ const CEILINGS: [Ceiling; 19] = [
     Ceiling { form: Form::Plain, algorithm: "", release: 400.0, dev: 1000.0 },
     Ceiling { form: Form::Steered, algorithm: "", release: 500.0, dev: 1400.0 },
     Ceiling { form: Form::Fifo, algorithm: "", release: 700.0, dev: 2000.0 },
-    Ceiling { form: Form::Flow, algorithm: "codel", release: 460.0, dev: 2500.0 },
-    Ceiling { form: Form::Flow, algorithm: "gsp", release: 460.0, dev: 2500.0 },
+    Ceiling { form: Form::Flow, algorithm: "codel", release: 450.0, dev: 2500.0 },
+    Ceiling { form: Form::Flow, algorithm: "gsp", release: 450.0, dev: 2500.0 },
     Ceiling { form: Form::Flow, algorithm: "", release: 700.0, dev: 3500.0 },
 ];
+
+/// Most nanoseconds of one packet that a FlowQueue stores and takes, with the algorithms that have a line of their own.
+const FLOW_NS_MAX: f64 = 120.0;
 
 /// The ceiling of an algorithm in a form, for builds such as this one.
 fn ceiling(form: Form, algorithm: &str) -> f64 {
@@ -63,52 +69,12 @@ fn ceiling(form: Form, algorithm: &str) -> f64 {
     if cfg!(debug_assertions) { found.dev } else { found.release }
 }
 
-/// Whose packets are counted.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Subject {
-    Weir {
-        algorithm: String,
-        form: &'static str,
-        region: &'static str,
-    },
-    Peer {
-        algorithm: &'static str,
-        mode: &'static str,
-    },
-    /// Data beside the probe path, on its way out or in; without it for the loop alone.
-    Probes {
-        way: Option<probes::Way>,
-    },
-}
-
-impl Subject {
-    fn weir(algorithm: &str, form: Form, region: Region) -> Subject {
-        Subject::Weir { algorithm: algorithm.into(), form: form.name(), region: region.name() }
-    }
-
-    /// The same loop without an algorithm.
-    fn empty(&self) -> Subject {
-        match self {
-            Subject::Weir { form, region, .. } => Subject::Weir { algorithm: NOTHING.into(), form, region },
-            Subject::Peer { mode, .. } => Subject::Peer { algorithm: "none", mode },
-            Subject::Probes { .. } => Subject::Probes { way: None },
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Subject::Weir { algorithm, form, region } => format!("{algorithm}, {form}, {region}"),
-            Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
-            Subject::Probes { way } => format!("probe path, idle, {}", probes::name(*way)),
-        }
-    }
-}
-
-/// Programs to run: this one, and the peer where it is to be had.
+/// Programs to run: this one, and the peers where they are to be had.
 struct Programs {
     this: PathBuf,
     valgrind: Option<PathBuf>,
     rte_aqm: Option<PathBuf>,
+    rte_flows: Option<PathBuf>,
     /// Instructions of loops without an algorithm that were counted already.
     empty: RefCell<BTreeMap<Subject, f64>>,
 }
@@ -129,7 +95,8 @@ impl Programs {
                 ]
             }
             Subject::Peer { algorithm, mode } => {
-                let peer = self.rte_aqm.as_deref().map(path).unwrap_or_default();
+                let program = if *mode == FLOWS_MODE { &self.rte_flows } else { &self.rte_aqm };
+                let peer = program.as_deref().map(path).unwrap_or_default();
                 vec![peer, (*algorithm).into(), packets.to_string(), (*mode).into()]
             }
             Subject::Probes { way } => {
@@ -202,39 +169,16 @@ pub fn packets(arguments: &[String]) -> Result<String> {
     Ok(format!("{{\"signals\": {}, \"ns_per_packet\": {ns:.3}}}", outcome.signals))
 }
 
-/// Both ways of the probe path.
-fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
-    let most = if cfg!(debug_assertions) { probes::CEILING_DEV } else { probes::CEILING };
-    probes::WAYS.into_iter().map(move |way| (Subject::Probes { way: Some(way) }, Some(most)))
-}
-
-/// Every algorithm in every form that it has, without a packet.
-fn subjects() -> Vec<(Subject, Option<f64>)> {
-    let mut subjects = Vec::new();
-    for algorithm in weir_aqm::names() {
-        for form in FORMS {
-            for region in REGIONS {
-                if (Run { form, region, packets: 0 }).with(algorithm).is_some() {
-                    subjects.push((Subject::weir(algorithm, form, region), Some(ceiling(form, algorithm))));
-                }
-            }
-        }
-    }
-    subjects
-}
-
-fn peers() -> Vec<Subject> {
-    let modes = ["marking", "below"];
-    let of = |algorithm| modes.map(|mode| Subject::Peer { algorithm, mode });
-    [of("red"), of("pie")].concat()
-}
-
 /// Checks the ceilings in the working region, without peers and without times.
 pub fn ceilings() -> Vec<Row> {
     let programs = match (std::env::current_exe(), tools::program("valgrind")) {
-        (Ok(this), Ok(valgrind)) => {
-            Programs { this, valgrind: Some(valgrind), rte_aqm: None, empty: RefCell::default() }
-        }
+        (Ok(this), Ok(valgrind)) => Programs {
+            this,
+            valgrind: Some(valgrind),
+            rte_aqm: None,
+            rte_flows: None,
+            empty: RefCell::default(),
+        },
         (Err(error), _) => return vec![Row::skipped(PART, "everything", error.to_string())],
         (_, Err(error)) => return vec![Row::skipped(PART, "everything", error.to_string())],
     };
@@ -261,11 +205,15 @@ pub fn run(packets: u64) -> Vec<Row> {
     };
     let valgrind = found("valgrind", tools::program("valgrind"));
     let rte_aqm = found("DPDK's RED and PIE", tools::peer("rte_aqm"));
-    let programs = Programs { this, valgrind, rte_aqm, empty: RefCell::default() };
+    let rte_flows = found("DPDK's scheduler", tools::peer("rte_flows"));
+    let programs = Programs { this, valgrind, rte_aqm, rte_flows, empty: RefCell::default() };
     let mut all = subjects();
     all.extend(probe_paths());
     if programs.rte_aqm.is_some() {
         all.extend(peers().into_iter().map(|peer| (peer, None)));
+    }
+    if programs.rte_flows.is_some() {
+        all.push((SCHEDULER, None));
     }
     if programs.valgrind.is_some() {
         rows.extend(all.iter().map(|(subject, most)| count(&programs, subject, *most, packets)));
@@ -277,7 +225,12 @@ pub fn run(packets: u64) -> Vec<Row> {
 fn count(programs: &Programs, subject: &Subject, most: Option<f64>, packets: u64) -> Row {
     let what = format!("{}: instructions", subject.name());
     eprintln!("{what}");
-    let peer = if programs.rte_aqm.is_some() { "rte_red, rte_pie" } else { "" };
+    let peer = match (subject.rival() == SCHEDULER, programs.rte_aqm.is_some(), programs.rte_flows.is_some())
+    {
+        (true, _, true) => "rte_sched",
+        (false, true, _) => "rte_red, rte_pie",
+        _ => "",
+    };
     match programs.instructions(subject, packets) {
         Ok(value) => {
             let row = Row::told(PART, what, value, "per packet").times(2).beside(peer);
@@ -287,7 +240,7 @@ fn count(programs: &Programs, subject: &Subject, most: Option<f64>, packets: u64
     }
 }
 
-/// The best of interleaved rounds, without the loop, beside rte_pie in the same mode.
+/// The best of interleaved rounds, without the loop, beside rte_pie while it signals, or rte_sched with as many flows.
 fn time(programs: &Programs, all: &[(Subject, Option<f64>)]) -> Vec<Row> {
     let mut subjects: Vec<Subject> = all.iter().flat_map(|(s, _)| [s.clone(), s.empty()]).collect();
     subjects.sort();
@@ -303,15 +256,19 @@ fn time(programs: &Programs, all: &[(Subject, Option<f64>)]) -> Vec<Row> {
         }
     }
     let net = |subject: &Subject| Some(best.get(subject)? - best.get(&subject.empty())?);
-    let pie = Subject::Peer { algorithm: "pie", mode: "marking" };
-    let pie = net(&pie);
     all.iter()
         .map(|(subject, _)| {
             let what = format!("{}: time", subject.name());
             let Some(ns) = net(subject) else { return Row::failed(PART, what, "it did not run") };
             let row = Row::told(PART, what, ns, "ns per packet").times(ROUNDS);
-            match pie {
-                Some(pie) => row.beside("rte_pie, marking").note(format!("{} of rte_pie", short(ns / pie))),
+            let row = subject.time_max().map_or(row.clone(), |most| row.at_most(most));
+            let rival = subject.rival();
+            match net(&rival) {
+                Some(theirs) => {
+                    let name = rival.name();
+                    let name = name.trim_start_matches("DPDK ");
+                    row.beside(name).note(format!("{} of {name}", short(ns / theirs)))
+                }
                 None => row,
             }
         })
@@ -327,6 +284,16 @@ mod tests {
         assert_eq!(references("==1== \n==1== I   refs:      1,234,567\n"), Some(1_234_567));
         assert_eq!(references("==1== I refs:        42\n"), Some(42));
         assert_eq!(references("nothing"), None);
+    }
+
+    #[test]
+    fn a_queue_of_flows_is_set_beside_a_scheduler_and_bounded_in_time() {
+        let codel = |form, region| Subject::weir("codel", form, region);
+        assert_eq!(codel(Form::Flow, Region::Below).rival(), SCHEDULER);
+        assert_ne!(codel(Form::Plain, Region::Below).rival(), SCHEDULER);
+        assert_eq!(codel(Form::Flow, Region::Working).time_max(), Some(120.0));
+        assert_eq!(codel(Form::Plain, Region::Working).time_max(), None);
+        assert_eq!(Subject::weir("red", Form::Flow, Region::Working).time_max(), None);
     }
 
     #[test]

@@ -56,7 +56,10 @@ fn probabilities_computed_by_hand() {
 
 #[test]
 fn the_configuration_designs_for_the_rate_of_the_link() {
-    let mut pi = pi(|params| (params.flows, params.rtt) = (20, Duration::from_millis(170)));
+    let mut pi = pi(|params| {
+        (params.flows, params.rtt) = (20, Duration::from_millis(170));
+        params.flow_rate = Rate::from_mbps(1000);
+    });
     pi.on_wakeup(&moment(Time::ZERO, 50, LINK));
     near(pi.gains.a, 1.705_18e-4, 1e-5);
     near(pi.gains.b, 1.688_21e-4, 1e-5);
@@ -67,6 +70,23 @@ fn the_configuration_designs_for_the_rate_of_the_link() {
     let faster = gains(20.0, 0.17, 12_500.0, 100.0 / 9.0);
     near(pi.gains.a, faster.a, 1e-2);
     assert_eq!(pi.next_wakeup().unwrap().since(next), Duration::from_secs_f64(1.0 / pi.gains.frequency));
+}
+
+#[test]
+fn a_fast_link_counts_as_having_more_flows() {
+    let params = Params::default();
+    let flows = |mbps| params.fewest_flows(Rate::from_mbps(mbps));
+    assert_eq!((flows(1), flows(46)), (60.0, 60.0));
+    near(flows(1000), 1000.0 / 0.769, 1e-12);
+    // So the queue's time is weighed alike: gains per packet fall with the rate, no faster.
+    let gains = [100, 10_000].map(|mbps| {
+        let mut pi = pi(|_| {});
+        pi.redesign(Rate::from_mbps(mbps));
+        pi.gains
+    });
+    // The periods are rounded to nanoseconds.
+    near(gains[0].a / gains[1].a, 100.0, 1e-6);
+    near(gains[0].frequency, gains[1].frequency, 1e-6);
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// With `--figure 5 --arm sim`: what steering adds to other algorithms, instead of the paper's claims. Names from
-    /// `weir list` between commas, or `all` for every one with a set point; at 1 Gbit/s with 2, 9 and 36 flows, one run
-    /// per point.
+    /// `weir list`, `fq_codel` and `dualpi2`, between commas, or `all` for every one with a set point; at 1 Gbit/s with 2,
+    /// 9 and 36 flows, one run per point.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     aqm: Vec<String>,
     /// Directory for the results.

@@ -69,6 +69,20 @@ fn as_in_the_paper(experiment: Experiment) -> Vec<Point> {
 }
 
 #[test]
+fn what_is_before_the_short_flows_does_not_count() {
+    let mut points = as_in_the_paper(Experiment::Four);
+    for point in &mut points {
+        point.spans[0] = row(0, (0.5, 99.0, 50_000.0 * f64::from(u8::from(point.series == "AVQ"))));
+        point.spans[1].short_per_s = 10.0;
+        point.spans[2].short_per_s = 20.0;
+    }
+    let claims = judged(Experiment::Four, &points);
+    assert_eq!(missed(&claims), [""; 0], "{claims:#?}");
+    points[0].spans[0].short_per_s = 5.0;
+    assert!(missed(&judged(Experiment::Four, &points)).len() >= 5);
+}
+
+#[test]
 fn experiments_2_and_4() {
     for (experiment, count) in [(Experiment::Two, 14), (Experiment::Four, 13)] {
         let mut points = as_in_the_paper(experiment);

@@ -84,13 +84,13 @@ fn over_load(figure: &OverLoad, experiment: u32, runs: &Runs) -> (&'static str, 
     (number, plot)
 }
 
-/// A value of a run over time.
-fn curve(point: &Point, name: &str, of: impl Fn(&Sample) -> f64) -> PlotSeries {
-    let at = |s: &Sample| PlotPoint { x: s.t_s, y: of(s), range: None };
+/// A value of a run over time, where it is known.
+fn curve(point: &Point, name: &str, of: impl Fn(&Sample) -> Option<f64>) -> PlotSeries {
+    let at = |s: &Sample| Some(PlotPoint { x: s.t_s, y: of(s)?, range: None });
     PlotSeries {
         name: name.into(),
         look: Look::Line,
-        points: point.samples.iter().map(at).collect(),
+        points: point.samples.iter().filter_map(at).collect(),
         on_right: false,
     }
 }
@@ -105,7 +105,7 @@ fn queue_over_time(number: &'static str, experiment: u32, point: &Point) -> (&'s
         subtitle: "First run; queue at the end of each tenth of a second.".into(),
         x: axis("Time (s)", (0.0, end(point))),
         left: axis("Queue (packets)", (0.0, 100.0)),
-        series: vec![curve(point, "Queue", |s| s.queue)],
+        series: vec![curve(point, "Queue", |s| Some(s.queue))],
         ..Plot::default()
     };
     (number, plot)
@@ -115,13 +115,13 @@ fn queue_over_time(number: &'static str, experiment: u32, point: &Point) -> (&'s
 fn alone(runs: &Runs) -> Vec<(&'static str, Plot)> {
     let Some(point) = runs.first("AVQ") else { return Vec::new() };
     let mut plots = vec![queue_over_time("1", 1, point)];
-    if point.samples.iter().any(|s| s.capacity.is_finite()) {
+    if point.samples.iter().any(|s| s.capacity.is_some()) {
         let plot = Plot {
             title: "Figure 2: experiment 1, virtual capacity over time for AVQ".into(),
             subtitle: "First run; at the end of each tenth of a second.".into(),
             x: axis("Time (s)", (0.0, end(point))),
             left: axis("Virtual capacity (packets/s)", (450.0, 700.0)),
-            series: vec![curve(point, "Virtual capacity", |s| s.capacity * PACKETS_PER_S)],
+            series: vec![curve(point, "Virtual capacity", |s| Some(s.capacity? * PACKETS_PER_S))],
             ..Plot::default()
         };
         plots.push(("2", plot));

@@ -125,6 +125,7 @@ fn series(scenario: &Scenario, experiment: Experiment) -> String {
 fn shorten(scenario: &mut Scenario) {
     let shorter = |d: Duration| Duration::from_nanos(d.as_nanos() / SHORTER);
     scenario.run.duration = shorter(scenario.run.duration);
+    scenario.run.warmup = shorter(scenario.run.warmup);
     for group in &mut scenario.flows {
         group.start = shorter(group.start);
         group.stop = group.stop.map(shorter);

@@ -33,9 +33,11 @@ pub struct Row {
     /// Packets that were discarded.
     pub lost: f64,
     /// Those of them that the algorithm discarded, where that is known.
-    pub discarded: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discarded: Option<f64>,
     /// Packets that were marked, where that is known.
-    pub marked: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marked: Option<f64>,
     /// Packets per second that were delivered and had not been before.
     pub goodput: f64,
     /// Jain's index of what the long flows got.
@@ -109,6 +111,7 @@ fn row(span: &Span, seen: &Observed) -> Row {
     let here = between(&seen.samples, span.from_s, span.to_s);
     let seconds = span.to_s - span.from_s;
     let sum = |of: fn(&Sample) -> f64| here.clone().map(of).sum::<f64>();
+    let known = |of: fn(&Sample) -> Option<u64>| here.clone().map(of).sum::<Option<u64>>().map(|n| n as f64);
     let at =
         |t_s: f64| seen.delivered.iter().min_by(|a, b| (a.t_s - t_s).abs().total_cmp(&(b.t_s - t_s).abs()));
     let mut row = Row {
@@ -120,8 +123,8 @@ fn row(span: &Span, seen: &Observed) -> Row {
         queue: mean(here.clone().map(|s| s.queue_mean)),
         deviation: deviation(here.clone()),
         lost: sum(|s| s.lost as f64),
-        discarded: sum(|s| s.discarded as f64),
-        marked: sum(|s| s.marked as f64),
+        discarded: known(|s| s.discarded),
+        marked: known(|s| s.marked),
         ..Row::default()
     };
     if let (Some(before), Some(after)) = (at(span.from_s), at(span.to_s)) {
@@ -137,12 +140,20 @@ fn row(span: &Span, seen: &Observed) -> Row {
 #[derive(Clone)]
 pub struct Runs<'a> {
     points: Vec<&'a Point>,
+    /// The span from which on values are looked at along the load.
+    first: usize,
 }
 
 impl<'a> Runs<'a> {
     /// Those of an experiment.
     pub fn new(points: &'a [Point], experiment: Experiment) -> Runs<'a> {
-        Runs { points: points.iter().filter(|p| p.experiment == experiment).collect() }
+        Runs { points: points.iter().filter(|p| p.experiment == experiment).collect(), first: 0 }
+    }
+
+    /// The same, along the loads with short flows alone: what is before them is for the algorithms to converge.
+    pub fn with_short_flows(&self) -> Runs<'a> {
+        let first = (0..self.spans()).find(|span| self.load(*span).short_per_s > 0.0);
+        Runs { points: self.points.clone(), first: first.unwrap_or(0) }
     }
 
     /// Names of the curves, in the order of the plan.
@@ -178,7 +189,14 @@ impl<'a> Runs<'a> {
 
     /// The same for every span.
     pub fn along(&self, series: &str, of: fn(&Row) -> f64) -> Vec<f64> {
-        (0..self.spans()).map(|span| self.at(series, span, of)).collect()
+        (self.first..self.spans()).map(|span| self.at(series, span, of)).collect()
+    }
+
+    /// Mean over the runs of a curve of what is not known of every run.
+    pub fn known(&self, series: &str, span: usize, of: fn(&Row) -> Option<f64>) -> Option<f64> {
+        let mine = self.points.iter().filter(|p| p.series == series);
+        let values: Option<Vec<f64>> = mine.filter_map(|p| p.spans.get(span)).map(of).collect();
+        values.map(|values| mean(values.into_iter()))
     }
 
     /// Mean over the runs, with their range, to be drawn at `x`.

@@ -1,6 +1,6 @@
 //! What is seen of a run: the queue over time, and what each flow got.
 
-use super::spans::Span;
+use super::spans::{Span, edges};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_aqm::Cause;
 use weir_scenario::Scenario;
@@ -25,11 +25,23 @@ pub struct Sample {
     /// Packets that were discarded, for whatever reason.
     pub lost: u64,
     /// Those of them that the algorithm discarded, where that is known; the others found no room.
-    pub discarded: u64,
+    pub discarded: Option<u64>,
     /// Packets that were marked, where that is known.
-    pub marked: u64,
-    /// Virtual capacity as a share of the link's; NaN where there is none.
-    pub capacity: f64,
+    pub marked: Option<u64>,
+    /// Virtual capacity as a share of the link's, where there is one.
+    pub capacity: Option<f64>,
+}
+
+impl Sample {
+    /// The start of a period of which everything is seen.
+    fn seen() -> Sample {
+        Sample { discarded: Some(0), marked: Some(0), ..Sample::default() }
+    }
+}
+
+/// One more of what is counted.
+fn count(counter: &mut Option<u64>) {
+    *counter = counter.map(|n| n + 1);
 }
 
 /// What had been delivered at a time: packets, each counted once however often it was sent.
@@ -100,12 +112,12 @@ impl Observer {
         let now = Delivered { t_s: 0.0, long: vec![0; count], short: 0 };
         Observer {
             period_s: scenario.run.sample.as_secs_f64(),
-            edges: spans.iter().map(|s| s.to_s).collect(),
+            edges: edges(spans),
             long,
             last_s: 0.0,
             queue: 0.0,
             area: 0.0,
-            sample: Sample { capacity: f64::NAN, ..Sample::default() },
+            sample: Sample::seen(),
             connections: BTreeMap::new(),
             seen: Observed { samples: Vec::new(), delivered: vec![now.clone()] },
             now,
@@ -114,13 +126,13 @@ impl Observer {
 
     /// What was seen until the end of the run.
     pub fn finish(mut self, end_s: f64) -> Observed {
-        let capacity = self.seen.samples.last().map_or(f64::NAN, |s| s.capacity);
+        let capacity = self.seen.samples.last().and_then(|s| s.capacity);
         self.advance(end_s, || capacity);
         self.seen
     }
 
     /// Closes the periods that have ended.
-    fn advance(&mut self, now_s: f64, capacity: impl Fn() -> f64) {
+    fn advance(&mut self, now_s: f64, capacity: impl Fn() -> Option<f64>) {
         // A period that ends with the run has ended.
         const ROUNDING: f64 = 1e-9;
         loop {
@@ -134,7 +146,7 @@ impl Observer {
                 Sample { t_s: end, queue_mean, queue: self.queue, capacity: capacity(), ..self.sample };
             self.seen.samples.push(sample);
             (self.last_s, self.area) = (end, 0.0);
-            self.sample = Sample { capacity: f64::NAN, ..Sample::default() };
+            self.sample = Sample::seen();
             if self.edges.iter().any(|edge| (edge - end).abs() < self.period_s / 2.0) {
                 self.seen.delivered.push(Delivered { t_s: end, ..self.now.clone() });
             }
@@ -154,11 +166,11 @@ impl Observer {
 }
 
 /// The gauge of AVQ.
-fn capacity(queue: &dyn LinkQueue) -> f64 {
-    let mut found = f64::NAN;
+fn capacity(queue: &dyn LinkQueue) -> Option<f64> {
+    let mut found = None;
     queue.gauges(&mut |name, value| {
         if name == "virtual_capacity" {
-            found = value;
+            found = Some(value);
         }
     });
     found
@@ -172,13 +184,15 @@ impl Tap for Observer {
     fn on_drop(&mut self, at: &Place<'_>, _seen: Seen<'_>, cause: Cause) {
         if self.step(at) {
             self.sample.lost += 1;
-            self.sample.discarded += u64::from(cause != Cause::Overflow);
+            if cause != Cause::Overflow {
+                count(&mut self.sample.discarded);
+            }
         }
     }
 
     fn on_mark(&mut self, at: &Place<'_>, _seen: Seen<'_>) {
         if self.step(at) {
-            self.sample.marked += 1;
+            count(&mut self.sample.marked);
         }
     }
 
@@ -219,13 +233,14 @@ mod tests {
             crate::verbs::reproduce::avq::experiments::plan(&plan).unwrap().swap_remove(0).scenario;
         let spans = super::super::spans::spans(&scenario);
         let mut observer = Observer::new(&scenario, &spans);
-        observer.advance(0.05, || 0.5);
+        observer.advance(0.05, || Some(0.5));
         observer.queue = 10.0;
-        observer.advance(0.25, || 0.5);
+        observer.advance(0.25, || Some(0.5));
         let seen = observer.finish(20.0);
         assert_eq!(seen.samples.len(), 200);
         assert!((seen.samples[0].queue_mean - 5.0).abs() < 1e-9, "{:?}", seen.samples[0]);
-        assert_eq!((seen.samples[1].queue, seen.samples[1].capacity), (10.0, 0.5));
+        assert_eq!((seen.samples[1].queue, seen.samples[1].capacity), (10.0, Some(0.5)));
+        assert_eq!((seen.samples[1].marked, seen.samples[1].discarded), (Some(0), Some(0)));
         assert_eq!(seen.delivered.iter().map(|d| d.t_s).collect::<Vec<_>>(), [0.0, 10.0, 20.0]);
     }
 }

@@ -12,7 +12,7 @@ pub fn beside(experiment: Experiment, runs: &Runs, condition: &str) -> Vec<Besid
         Experiment::One => alone(runs),
         Experiment::Two => over_load(runs, &["3", "4", "5"], &TWO),
         Experiment::Three => Vec::new(),
-        Experiment::Four => over_load(runs, &["9", "10", "11"], &FOUR),
+        Experiment::Four => over_load(&runs.with_short_flows(), &["9", "10", "11"], &FOUR),
         Experiment::Five => Vec::new(),
     };
     let row = |(figure, quantity, paper, ours): Line| Beside {
@@ -35,7 +35,7 @@ fn alone(runs: &Runs) -> Vec<Line> {
     let capacity = |from: f64| {
         runs.mean_of("AVQ", |p| {
             let late = p.samples.iter().filter(|s| s.t_s > from * p.samples.last().map_or(0.0, |s| s.t_s));
-            mean(late.map(|s| s.capacity * PACKETS_PER_S))
+            mean(late.filter_map(|s| s.capacity).map(|c| c * PACKETS_PER_S))
         })
     };
     vec![

@@ -81,6 +81,9 @@ fn condition(points: &[Point], quick: bool) -> String {
     format!("{runs}{}", if quick { ", a tenth of the time" } else { "" })
 }
 
+/// In tables, what a run does not tell.
+const UNKNOWN: &str = "–";
+
 /// The results of an experiment as a table: means over the runs.
 fn rows(experiment: Experiment, runs: &Runs) -> Rows {
     let header = [
@@ -104,6 +107,9 @@ fn rows(experiment: Experiment, runs: &Runs) -> Rows {
             let load = runs.load(span);
             let value =
                 |of: fn(&Row) -> f64, digits: usize| format!("{:.digits$}", runs.at(series, span, of));
+            let known = |of: fn(&Row) -> Option<f64>| {
+                runs.known(series, span, of).map_or(UNKNOWN.into(), |n| format!("{n:.0}"))
+            };
             rows.push(vec![
                 series.to_string(),
                 format!("{}", load.from_s),
@@ -114,8 +120,8 @@ fn rows(experiment: Experiment, runs: &Runs) -> Rows {
                 value(|r| r.queue, 1),
                 value(|r| r.deviation, 1),
                 value(|r| r.lost, 0),
-                value(|r| r.discarded, 0),
-                value(|r| r.marked, 0),
+                known(|r| r.discarded),
+                known(|r| r.marked),
                 value(|r| r.goodput, 1),
                 value(|r| r.fairness, 3),
             ]);
@@ -193,9 +199,10 @@ fn samples_csv(point: &Point) -> String {
     let header =
         ["t_s", "queue_mean_packets", "queue_packets", "departed", "lost", "marked", "virtual_capacity"];
     let row = |s: &super::observer::Sample| {
-        let capacity = if s.capacity.is_finite() { s.capacity.to_string() } else { String::new() };
-        let cells = [s.t_s, s.queue_mean, s.queue, s.departed, s.lost as f64, s.marked as f64];
-        let cells: Vec<String> = cells.iter().map(f64::to_string).chain([capacity]).collect();
+        let cells = [s.t_s, s.queue_mean, s.queue, s.departed, s.lost as f64];
+        let known = [s.marked.map(|n| n.to_string()), s.capacity.map(|c| c.to_string())];
+        let known = known.map(Option::unwrap_or_default);
+        let cells: Vec<String> = cells.iter().map(f64::to_string).chain(known).collect();
         csv::line(&cells)
     };
     point.samples.iter().fold(csv::line(&header), |out, sample| out + &row(sample))

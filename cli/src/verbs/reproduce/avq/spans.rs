@@ -2,6 +2,12 @@
 
 use weir_scenario::Scenario;
 
+/// Times at which what was delivered must be known to tell the spans apart, without the start of the run.
+pub fn edges(spans: &[Span]) -> Vec<f64> {
+    let begin = spans.first().map(|s| s.from_s).filter(|s| *s > 0.0);
+    begin.into_iter().chain(spans.iter().map(|s| s.to_s)).collect()
+}
+
 /// A span of time with its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -15,14 +21,15 @@ pub struct Span {
     pub short_per_s: f64,
 }
 
-/// The spans of a scenario, in order of time.
+/// The spans of a scenario after its warm-up, in order of time.
 pub fn spans(scenario: &Scenario) -> Vec<Span> {
-    let end = scenario.run.duration;
+    let (begin, end) = (scenario.run.warmup, scenario.run.duration);
     let starts = scenario.flows.iter().map(|g| g.start);
-    let mut edges: Vec<_> = starts.chain(scenario.flows.iter().filter_map(|g| g.stop)).chain([end]).collect();
+    let mut edges: Vec<_> =
+        starts.chain(scenario.flows.iter().filter_map(|g| g.stop)).chain([begin, end]).collect();
     edges.sort_unstable();
     edges.dedup();
-    edges.retain(|edge| *edge <= end);
+    edges.retain(|edge| (begin..=end).contains(edge));
     let span = |pair: &[weir_units::Duration]| {
         let (mut long, mut number, mut short_per_s) = (Vec::new(), 0, 0.0);
         for group in &scenario.flows {
@@ -57,6 +64,10 @@ mod tests {
     fn loads_are_those_of_the_paper() {
         assert_eq!(spans_of(ExperimentName::One), [(100.0, 180, 0.0), (200.0, 180, 30.0)]);
         assert_eq!(spans_of(ExperimentName::Two)[8], (900.0, 180, 0.0));
+        let two = plan(&arguments(ExperimentName::Two, false)).unwrap();
+        let two = spans(&two[0].scenario);
+        assert_eq!((two[0].from_s, two[0].to_s, two.len()), (10.0, 100.0, 9));
+        assert_eq!(edges(&two)[..2], [10.0, 100.0]);
         let three = [(100.0, 140, 0.0), (150.0, 35, 0.0), (250.0, 140, 0.0)];
         assert_eq!(spans_of(ExperimentName::Three), three);
         assert_eq!(spans_of(ExperimentName::Four)[5], (600.0, 40, 50.0));

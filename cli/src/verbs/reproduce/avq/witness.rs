@@ -116,9 +116,9 @@ fn sample(before: &[f64; 5], now: &[f64; 5]) -> Sample {
         queue: now[3],
         departed: more(1),
         lost: more(2) as u64,
-        discarded: 0,
-        marked: 0,
-        capacity: f64::NAN,
+        discarded: None,
+        marked: None,
+        capacity: None,
     }
 }
 
@@ -135,6 +135,7 @@ mod tests {
             (seen.samples[1].queue_mean, seen.samples[1].departed, seen.samples[1].lost),
             (10.0, 125.0, 0)
         );
+        assert_eq!(seen.samples.iter().map(|s| s.marked).collect::<Vec<_>>(), [None, None]);
         let ends = [
             Delivered { t_s: 0.0, long: vec![0, 0], short: 0 },
             Delivered { t_s: 0.15, long: vec![40, 60], short: 20 },

@@ -27,11 +27,45 @@ const RATE: &str = "1Gbit/s";
 /// The policy of the figure.
 const UTILIZATION_LOW: f64 = 0.99;
 
-/// An algorithm that can be steered.
+/// The table of the scenario files that names what is steered.
+const AQM_TABLE: &str = "[aqm]\nname = \"gsp\"\n";
+
+/// An algorithm, or a discipline with one, that can be steered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Steerable {
     name: &'static str,
     setpoint: &'static str,
+    queue: Queue,
+}
+
+/// Where the algorithm works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Queue {
+    /// In a single FIFO, under the name of the algorithm.
+    Single,
+    /// This one in each FIFO of a FlowQueue.
+    Flows(&'static str),
+    /// In a discipline of that name, which brings it.
+    Own,
+}
+
+/// Disciplines whose set point is steered as well.
+const DISCIPLINES: [Steerable; 2] = [
+    Steerable { name: "fq_codel", setpoint: "target", queue: Queue::Flows("codel") },
+    Steerable { name: "dualpi2", setpoint: "target", queue: Queue::Own },
+];
+
+impl Steerable {
+    /// Its tables in a scenario file, with a set point or the default.
+    fn tables(&self, at: Option<&str>) -> String {
+        let Steerable { name, setpoint, queue } = self;
+        let at = at.map_or(String::new(), |at| format!("{setpoint} = \"{at}\"\n"));
+        match queue {
+            Queue::Single => format!("[aqm]\nname = \"{name}\"\n{at}"),
+            Queue::Flows(aqm) => format!("[queue]\ndiscipline = \"flow\"\n\n[aqm]\nname = \"{aqm}\"\n{at}"),
+            Queue::Own => format!("[queue]\ndiscipline = \"{name}\"\n{at}"),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -40,7 +74,7 @@ struct Ask;
 impl Visitor for Ask {
     type Output = Option<Steerable>;
     fn visit<A: Algorithm>(self) -> Option<Steerable> {
-        Some(Steerable { name: A::NAME, setpoint: A::SETPOINT? })
+        Some(Steerable { name: A::NAME, setpoint: A::SETPOINT?, queue: Queue::Single })
     }
 }
 
@@ -66,6 +100,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
 fn named(names: &[String]) -> Result<Vec<Steerable>, Failure> {
     let mut all = Vec::new();
     weir_aqm::visit_all(Ask, |found| all.extend(found));
+    all.extend(DISCIPLINES);
     if names.iter().any(|name| name == ALL) {
         return Ok(all);
     }
@@ -109,24 +144,21 @@ fn point(
     flows: u32,
     arguments: &Arguments,
 ) -> Result<Planned, Failure> {
-    let Steerable { name, setpoint } = algorithm;
     let [steered, fixed] = FIVE;
     let (file, text) = if is_steered { steered } else { fixed };
-    let mut document = Document::parse(file, text).map_err(Failure::input)?;
-    let aqm = match is_steered {
-        true => format!("{{ name = \"{name}\" }}"),
-        false => format!("{{ name = \"{name}\", {setpoint} = \"{STATIC}\" }}"),
-    };
+    // Nothing is swept here.
+    let (text, _) = text.split_once("[sweep]").unwrap_or((text, ""));
+    let tables = algorithm.tables((!is_steered).then_some(STATIC));
+    let text = text.replace(AQM_TABLE, &tables);
+    let mut document = Document::parse(file, &text).map_err(Failure::input)?;
     let rate = arguments.rate.as_deref().unwrap_or(RATE);
     let count = flows.to_string();
     let quick = Part::Five.quick_changes(is_steered).iter().filter(|_| arguments.quick).copied();
-    for (key, value) in
-        [("link.rate", rate), ("aqm", &aqm), ("flows.0.count", &count)].into_iter().chain(quick)
-    {
+    for (key, value) in [("link.rate", rate), ("flows.0.count", &count)].into_iter().chain(quick) {
         document.set(key, value).map_err(Failure::input)?;
     }
     let scenario = document.scenario().map_err(Failure::input)?;
-    Ok(Planned { part: Part::Five, series: series(name, is_steered), flows, seed: 0, scenario })
+    Ok(Planned { part: Part::Five, series: series(algorithm.name, is_steered), flows, seed: 0, scenario })
 }
 
 /// Name of a curve.
@@ -365,7 +397,8 @@ mod tests {
     fn every_set_point_is_that_of_the_paper_or_steered() {
         let plan = plan(&names(&["all"]).unwrap(), &arguments(FigureName::Five, false)).unwrap();
         for planned in &plan {
-            let setpoint = planned.scenario.aqm.setpoint().map(|s| s.to_string());
+            let setpoint = ["target", "limit"].iter().find_map(|key| planned.scenario.aqm.get(key));
+            let setpoint = setpoint.map(|s| s.to_string());
             let is_static = setpoint.as_deref() == Some(STATIC) && planned.scenario.policy.is_none();
             assert!(is_static || planned.series.ends_with("steered"), "{}", planned.series);
             assert_eq!(planned.scenario.policy.is_some(), planned.series.ends_with("steered"));
@@ -373,6 +406,11 @@ mod tests {
             assert!(planned.scenario.sweep.axes.is_empty());
         }
         assert_eq!(plan.len() % 6, 0);
+        let disciplines = ["codel", "fq_codel", "dualpi2"].map(|name| {
+            let mine = plan.iter().find(|p| p.series == series(name, true)).unwrap();
+            (mine.scenario.queue.discipline.as_str(), mine.scenario.aqm.name.as_str())
+        });
+        assert_eq!(disciplines, [("single", "codel"), ("flow", "codel"), ("dualpi2", "dualpi2")]);
     }
 
     #[test]

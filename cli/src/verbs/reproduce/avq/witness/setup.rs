@@ -2,14 +2,16 @@
 
 use crate::output::Failure;
 use crate::verbs::reproduce::avq::experiments::Planned;
-use crate::verbs::reproduce::avq::spans::Span;
+use crate::verbs::reproduce::avq::spans::{Span, edges};
 use std::fmt::Write;
 use weir_aqm::algorithms::{avq, gkvq, pi, red, rem};
-use weir_scenario::{FlowGroup, Rtt, Scenario};
-use weir_units::Duration;
+use weir_scenario::{EndHost, FlowGroup, Rtt, Scenario};
+use weir_units::{Duration, Rate};
 
 /// The constant of AVQ that is built into ns-2.
 const ALPHA: f64 = 0.15;
+/// Packets of a window that nothing limits.
+const UNLIMITED: f64 = 100_000.0;
 
 /// A queue of ns-2: its class, its parameters, and its limit in packets.
 struct Queue {
@@ -24,10 +26,11 @@ pub fn setup(planned: &Planned, spans: &[Span]) -> Result<String, Failure> {
     let packet = f64::from(scenario.path.mtu);
     let ecn = scenario.flows.iter().any(|group| group.ecn);
     let queue = queue(scenario, packet, ecn)?;
+    let hosts = hosts(&scenario.flows)?;
     let settings: Vec<String> =
         queue.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let groups: Vec<String> = scenario.flows.iter().map(|group| flows(group, packet)).collect();
-    let edges: Vec<String> = spans.iter().map(|span| span.to_s.to_string()).collect();
+    let edges: Vec<String> = edges(spans).iter().map(f64::to_string).collect();
     let mut text = format!("# {}: {}, run {}\n", scenario.title, planned.series, planned.seed + 1);
     let mut set = |name: &str, value: String| {
         // Writing to a string cannot fail.
@@ -39,13 +42,33 @@ pub fn setup(planned: &Planned, spans: &[Span]) -> Result<String, Failure> {
     set("kind", queue.kind.into());
     set("settings", settings.join(" "));
     set("groups", format!("\n\t{{{}}}\n", groups.join("}\n\t{")));
-    set("window", weir_tcp::SenderConfig::default().initial_window.to_string());
+    set("first", hosts.initial_window.to_string());
+    set("most", most(hosts, packet).to_string());
     set("ecn", u32::from(ecn).to_string());
     set("sample", scenario.run.sample.as_secs_f64().to_string());
     set("edges", edges.join(" "));
     set("duration", scenario.run.duration.as_secs_f64().to_string());
     set("seed", planned.seed.to_string());
     Ok(text)
+}
+
+/// The end hosts, which have one configuration there.
+fn hosts(flows: &[FlowGroup]) -> Result<&EndHost, Failure> {
+    let alike = |a: &EndHost, b: &EndHost| a.initial_window == b.initial_window && a.window == b.window;
+    match flows.split_first() {
+        Some((first, others)) if others.iter().all(|g| alike(&g.host, &first.host)) => Ok(&first.host),
+        _ => Err(Failure::input("in ns-2 all flows have one `initial_window` and one `window`".to_string())),
+    }
+}
+
+/// Packets of the largest window.
+fn most(hosts: &EndHost, packet: f64) -> f64 {
+    hosts.window.map_or(UNLIMITED, |window| (window.get() as f64 / payload(packet)).floor())
+}
+
+/// Data in a packet: headers with timestamps take 52 bytes.
+fn payload(packet: f64) -> f64 {
+    packet - 52.0
 }
 
 fn flows(group: &FlowGroup, packet: f64) -> String {
@@ -55,8 +78,8 @@ fn flows(group: &FlowGroup, packet: f64) -> String {
         Some(Rtt::Uniform(from, to)) => (from, to),
         None => (Duration::ZERO, Duration::ZERO),
     };
-    // Headers with timestamps take 52 bytes; a last segment may be short.
-    let packets = group.transfer.map_or(-1.0, |size| (size.get() as f64 / (packet - 52.0)).ceil());
+    // A last segment may be short.
+    let packets = group.transfer.map_or(-1.0, |size| (size.get() as f64 / payload(packet)).ceil());
     let numbers = [
         f64::from(group.count),
         seconds(shortest),
@@ -144,7 +167,8 @@ fn rem_queue(p: &rem::Params, link: &Link) -> Queue {
 }
 
 fn pi_queue(p: &pi::Params, link: &Link) -> Queue {
-    let gains = pi::design(f64::from(p.flows), p.rtt.as_secs_f64(), link.per_s);
+    let rate = Rate::from_bps((link.per_s * link.packet * 8.0).round() as u64);
+    let gains = pi::design(p.fewest_flows(rate), p.rtt.as_secs_f64(), link.per_s);
     let settings = vec![
         ("qref_", link.packets(p.target)),
         ("a_", gains.a),
@@ -208,6 +232,16 @@ mod tests {
         let full = queues(ExperimentName::Five, "AVQ 100 %");
         assert_eq!((setting(&full, "gamma_"), setting(&full, "markpkts_")), (1.0, 0.0));
         assert_eq!(setting(&queues(ExperimentName::Two, "GKVQ"), "ecnlim_"), 0.9);
+    }
+
+    #[test]
+    fn windows_are_those_of_all_flows() {
+        let mut plan = plan(&arguments(ExperimentName::One, false)).unwrap();
+        let scenario = &mut plan[0].scenario;
+        let first = hosts(&scenario.flows).unwrap();
+        assert_eq!((first.initial_window, most(first, 1000.0)), (1, 20.0));
+        scenario.flows[1].host.initial_window = 10;
+        assert!(hosts(&scenario.flows).is_err());
     }
 
     #[test]

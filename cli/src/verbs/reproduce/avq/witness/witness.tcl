@@ -11,7 +11,8 @@
 #   groups     flows that are alike, each a list of
 #              count, shortest and longest round-trip time, start, spread of the starts, stop or -1,
 #              packets of a transfer or -1, time between transfers; all times in seconds
-#   window     packets of the first round trip
+#   first      packets of the first round trip
+#   most       packets of the largest window
 #   ecn        whether the flows use ECN
 #   sample     time between two lines of the output, in seconds
 #   edges      times of the ends of the spans, in seconds
@@ -31,11 +32,10 @@ add-packet-header IP TCP Flags
 
 # ns-2 adds headers of 40 bytes itself.
 Agent/TCP set packetSize_ [expr {$packet - 40}]
-Agent/TCP set window_ 100000
+Agent/TCP set window_ $most
 Agent/TCP set maxcwnd_ 0
-Agent/TCP set windowInit_ $window
+Agent/TCP set windowInit_ $first
 Agent/TCP set ecn_ $ecn
-Agent/TCP set minrto_ 0.2
 Agent/TCP set tcpTick_ 0.001
 # Hosts never act at the same moment; without it, flows keep their phases and the same ones lose.
 Agent/TCP set overhead_ 0.00001
@@ -56,8 +56,9 @@ $ns queue-limit $right $left 100000
 
 # A host on the left whose way there and back takes `rtt`.
 proc host {rtt} {
-	global ns left
+	global ns left way
 	set node [$ns node]
+	set way($node) $rtt
 	$ns duplex-link $node $left 10000Mb [expr {$rtt / 2}] DropTail
 	$ns queue-limit $node $left 100000
 	$ns queue-limit $left $node 100000
@@ -65,9 +66,13 @@ proc host {rtt} {
 }
 
 # A sender on `node` and its receiver on the right.
+#
+# Its least timeout is 200 ms above the round-trip time, as in Linux and RFC 8961. ns-2 has 200 ms for all, so that
+# flows whose windows were marked down to less than a packet would come back in step.
 proc connection {node} {
-	global ns right
+	global ns right way
 	set tcp [new Agent/TCP/Newreno]
+	$tcp set minrto_ [expr {0.2 + $way($node)}]
 	set sink [new Agent/TCPSink]
 	$ns attach-agent $node $tcp
 	$ns attach-agent $right $sink

@@ -1,0 +1,96 @@
+//! What is measured: algorithms in their forms, and the peers.
+
+use super::workload::{FORMS, Form, NOTHING, REGIONS, Region, Run};
+use super::{CEILINGS, FLOW_NS_MAX, ceiling, probes};
+
+/// Whose packets are counted.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Subject {
+    /// An algorithm of the list in a form and a region.
+    Weir { algorithm: String, form: &'static str, region: &'static str },
+    /// Something of DPDK in a mode.
+    Peer { algorithm: &'static str, mode: &'static str },
+    /// Data beside the probe path, on its way out or in; without it for the loop alone.
+    Probes { way: Option<probes::Way> },
+}
+
+impl Subject {
+    /// An algorithm of the list.
+    pub fn weir(algorithm: &str, form: Form, region: Region) -> Subject {
+        Subject::Weir { algorithm: algorithm.into(), form: form.name(), region: region.name() }
+    }
+
+    /// The same loop without an algorithm.
+    pub fn empty(&self) -> Subject {
+        match self {
+            Subject::Weir { form, region, .. } => Subject::Weir { algorithm: NOTHING.into(), form, region },
+            Subject::Peer { mode, .. } => Subject::Peer { algorithm: "none", mode },
+            Subject::Probes { .. } => Subject::Probes { way: None },
+        }
+    }
+
+    /// Its name in the table.
+    pub fn name(&self) -> String {
+        match self {
+            Subject::Weir { algorithm, form, region } => format!("{algorithm}, {form}, {region}"),
+            Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
+            Subject::Probes { way } => format!("probe path, idle, {}", probes::name(*way)),
+        }
+    }
+
+    /// The peer that does the same kind of work.
+    pub fn rival(&self) -> Subject {
+        match self {
+            Subject::Weir { form, .. } if *form == Form::Flow.name() => SCHEDULER,
+            Subject::Peer { mode: FLOWS_MODE, .. } => SCHEDULER,
+            _ => Subject::Peer { algorithm: "pie", mode: "marking" },
+        }
+    }
+
+    /// Most nanoseconds of a packet.
+    pub fn time_max(&self) -> Option<f64> {
+        let is_flow = |form: &str| form == Form::Flow.name();
+        let named = |name: &str| CEILINGS.iter().any(|c| c.form == Form::Flow && c.algorithm == name);
+        match self {
+            Subject::Weir { algorithm, form, region }
+                if is_flow(form) && *region == Region::Working.name() =>
+            {
+                named(algorithm).then_some(FLOW_NS_MAX)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The mode of DPDK's scheduler.
+pub const FLOWS_MODE: &str = "flows";
+/// DPDK's scheduler with as many flows as [`Form::Flow`] has.
+pub const SCHEDULER: Subject = Subject::Peer { algorithm: "sched", mode: FLOWS_MODE };
+
+/// Every algorithm in every form that it has, without a packet.
+pub fn subjects() -> Vec<(Subject, Option<f64>)> {
+    let mut subjects = Vec::new();
+    for algorithm in weir_aqm::names() {
+        for form in FORMS {
+            for region in REGIONS {
+                if (Run { form, region, packets: 0 }).with(algorithm).is_some() {
+                    subjects.push((Subject::weir(algorithm, form, region), Some(ceiling(form, algorithm))));
+                }
+            }
+        }
+    }
+    subjects
+}
+
+/// Both ways of the probe path.
+pub fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
+    let most = if cfg!(debug_assertions) { probes::CEILING_DEV } else { probes::CEILING };
+    probes::WAYS.into_iter().map(move |way| (Subject::Probes { way: Some(way) }, Some(most)))
+}
+
+/// What is measured of DPDK's RED and PIE.
+pub fn peers() -> Vec<Subject> {
+    let modes = ["marking", "below"];
+    let of = |algorithm| modes.map(|mode| Subject::Peer { algorithm, mode });
+    [of("red"), of("pie")].concat()
+}
