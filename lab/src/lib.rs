@@ -9,6 +9,7 @@
 //! [`clean_stale`] can tell what a killed program left behind; processes started in them die with the
 //! program that started them.
 
+mod awake;
 mod command;
 mod error;
 mod exclusive;
