@@ -5,7 +5,7 @@ CARGO ?= cargo
 WEIR := target/release/weir
 OUT ?= out
 
-.PHONY: help demo test fuzz bench reproduce witness build fmt clean
+.PHONY: help demo test fuzz bench reproduce realism witness build fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 75 s for each of three queues (root); else"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
+	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make build      the program, in $(WEIR)"
 
 build:
@@ -60,6 +61,13 @@ reproduce:
 witness:
 	@tools/install build live witness
 	@tools/kernel-witness
+
+# Both are run whether or not the first holds.
+realism:
+	@tools/install build live
+	$(CARGO) build --release -p weir-cli
+	@rc=0; for set in realism realism_steered; do \
+	$(WEIR) compare scenarios/$$set.toml --out $(OUT)/$$set || rc=1; done; exit $$rc
 
 fmt:
 	$(CARGO) fmt --all

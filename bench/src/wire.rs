@@ -150,6 +150,7 @@ fn setup(forward: Channel, reverse: Channel, realtime: bool) -> Setup {
         core: Some(FORWARDER_CPU),
         realtime,
         busy: true,
+        stands_still: false,
         journal: false,
         sample: Duration::from_millis(100),
         lead: Duration::ZERO,

@@ -99,6 +99,20 @@ pub fn show(differences: &[Difference]) -> String {
     aligned(&["quantity", "sim", "lab", "difference", "tolerance"], &rows)
 }
 
+/// What has a tolerance, of many points: a row for each, with what it is called.
+pub fn overview<'a>(points: impl Iterator<Item = (&'a str, &'a [Difference])>) -> String {
+    let rows: Vec<Vec<String>> = points.map(|(title, all)| overview_row(title, all)).collect();
+    let columns = ["", "utilization", "lab", "difference", "95 % delay ms", "lab", "difference", "tolerance"];
+    aligned(&columns, &rows)
+}
+
+fn overview_row(title: &str, differences: &[Difference]) -> Vec<String> {
+    let bounded = differences.iter().filter(|d| d.within.is_some());
+    let cells = bounded.flat_map(|d| d.row().into_iter().skip(1).take(3));
+    let verdict = if are_within(differences) { "ok" } else { "OUTSIDE" };
+    std::iter::once(title.to_string()).chain(cells).chain([verdict.to_string()]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +136,21 @@ mod tests {
         assert!(within((1.0, 1.0), (1.0, 1.49)), "small differences of the delay do not count");
         assert!(within((0.0, 0.0), (0.0, 0.0)), "nothing is like nothing");
         assert!(!within((0.5, 0.0), (0.0, 0.0)));
+    }
+
+    #[test]
+    fn an_overview_has_a_row_for_each_point() {
+        let points = [
+            ("near", differences(&summary(1.0, 10.0), &summary(0.98, 12.0))),
+            ("far", differences(&summary(1.0, 10.0), &summary(1.0, 20.0))),
+        ];
+        let text = overview(points.iter().map(|(title, all)| (*title, all.as_slice())));
+        let words = |of: &str| {
+            let line = text.lines().find(|l| l.starts_with(of)).unwrap_or_else(|| panic!("{text}"));
+            line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words("near"), "1.000 0.980 +2.0 % 10.000 12.000 -16.7 % ok");
+        assert_eq!(words("far"), "1.000 1.000 +0.0 % 10.000 20.000 -50.0 % OUTSIDE");
     }
 
     #[test]

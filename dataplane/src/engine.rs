@@ -5,6 +5,7 @@ use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
 use crate::journal::{Journal, starting};
+use crate::link_clock::LinkClock;
 use crate::meter::Meter;
 use crate::neighbours;
 use crate::pipe::{Longest, Pipe};
@@ -64,6 +65,9 @@ pub struct Setup {
     pub realtime: bool,
     /// Whether to turn all the time instead of sleeping until something happens.
     pub busy: bool,
+    /// Whether links stand still while the host takes the loop's processor away. Only end hosts on this machine
+    /// stand still with them.
+    pub stands_still: bool,
     /// Whether changes to interfaces are journalled on disk, for a start after a crash.
     pub journal: bool,
     /// Length of a sampling period.
@@ -172,6 +176,7 @@ pub struct Loop {
     gaps: Distribution,
     stalled: Duration,
     claim: Claim,
+    clock: LinkClock,
 }
 
 /// The clock that link times are on; BPF's `bpf_ktime_get_ns` reads the same.
@@ -241,6 +246,7 @@ impl Loop {
         let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
         let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
+        let clock = LinkClock::new(clock(), setup.stands_still);
         let looping = Loop {
             setup,
             ports,
@@ -260,6 +266,7 @@ impl Loop {
             gaps,
             stalled: Duration::ZERO,
             claim: Claim::default(),
+            clock,
         };
         Ok((looping, handle))
     }
@@ -277,6 +284,7 @@ impl Loop {
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
+        self.clock = LinkClock::new(clock(), self.setup.stands_still);
         // Until now frames were meant to pass in the kernel.
         let bypassed_before = self.bypassed();
         let result = self.turns(stop);
@@ -309,25 +317,28 @@ impl Loop {
             for guard in &self.guards {
                 guard.beat(now);
             }
-            let worked = self.turn(now, &mut batch)?;
-            if now >= sample_due {
+            let link_now = self.clock.turn(now);
+            let worked = self.turn(link_now, &mut batch)?;
+            if link_now >= sample_due {
                 // Rows keep their rhythm, unless the loop is late by more than one.
                 let next = sample_due + self.setup.sample;
-                sample_due = if next > now { next } else { now + self.setup.sample };
-                self.pipes.iter_mut().for_each(|pipe| pipe.sample(now));
+                sample_due = if next > link_now { next } else { link_now + self.setup.sample };
+                self.pipes.iter_mut().for_each(|pipe| pipe.sample(link_now));
                 if let Some(sensing) = &self.sensing {
                     // Whoever does not read does not watch.
                     let _ = self.sensed.push(sensing.now());
                 }
             }
-            self.look_at_probes(now);
+            self.look_at_probes(link_now);
             if now >= presence_due {
                 presence_due = now + PRESENCE;
                 self.look_at_ports()?;
             }
             if !worked {
                 // Time slept on purpose is no lateness.
-                last = now + self.rest(now, sample_due);
+                let slept = self.rest(link_now, sample_due);
+                self.clock.slept(slept);
+                last = now + slept;
             }
         }
         Ok(())
@@ -338,7 +349,8 @@ impl Loop {
         for from in 0..2 {
             let to = 1 - from;
             batch.clear();
-            self.ports[from].receive(&mut self.arena, now, batch);
+            self.ports[from].receive(&mut self.arena, self.clock.last(), batch);
+            batch.iter_mut().for_each(|received| received.arrived = self.clock.of(received.arrived));
             let frames: &[Received] = match &mut self.sensing {
                 None => &*batch,
                 Some(sensing) if sensing.returns_at(from) => {
@@ -451,7 +463,7 @@ impl Loop {
     }
 
     fn outcome(&mut self, bypassed_before: u64) -> Outcome {
-        let end = clock();
+        let end = self.clock.turn(clock());
         let window = self.setup.window(self.origin);
         let measured = window.until.min(end).since(window.from);
         let bypassed = self.bypassed() - bypassed_before;

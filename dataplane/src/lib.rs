@@ -13,6 +13,7 @@ mod guard;
 mod headers;
 mod interface;
 mod journal;
+mod link_clock;
 mod meter;
 mod namespace;
 mod neighbours;

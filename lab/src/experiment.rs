@@ -1,5 +1,6 @@
 //! One run of a scenario: namespaces, packet loop, traffic and samplers, from start to recording.
 
+use crate::awake::Awake;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
 use crate::host;
@@ -7,7 +8,7 @@ use crate::netns::{self, Testbed, TestbedConfig, in_netns};
 use crate::process::{SpawnOptions, set_affinity};
 use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
-use crate::traffic::{TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
+use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,10 @@ const SETTLE: Duration = Duration::from_millis(200);
 const CATCH_UP: weir_units::Duration = weir_units::Duration::from_millis(50);
 /// The end hosts stand for machines of their own: they come before whatever else runs here.
 const END_HOST_NICE: i32 = -15;
+/// Headers of IPv4 and TCP with timestamps.
+const TCP_HEADERS: u32 = 52;
+/// Flows go on for so long after the measured time: links that stood still with the host reach its end later.
+const OVERTIME: Duration = Duration::from_millis(250);
 /// Name of the managed direction in results.
 pub const FORWARD: &str = "a_to_b";
 /// Name of the way back, which is delayed and not managed.
@@ -53,6 +58,7 @@ pub fn run(
     let mut warnings = cores.warnings();
     warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
     let _ = set_affinity(&cores.others);
+    let _awake = cores.lent.then(|| Awake::keep(&cores.all)).transpose()?;
     let result = run_on(scenario, mode, &cores, watch);
     let _ = set_affinity(&cores.all);
     let mut recording = result?;
@@ -66,13 +72,13 @@ fn run_on(
     cores: &Cores,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
-    let mask = cores.others.iter().fold(0u64, |mask, cpu| if *cpu < 64 { mask | 1 << cpu } else { mask });
     let config = TestbedConfig {
         mtu: scenario.path.mtu,
-        // The sender answers an acknowledgement on the core of the loop that delivers it, at once and not
-        // when the processor of the end hosts has time: that would gather its segments in bursts.
+        // End hosts answer packets on the core of the loop that delivers them, at once and not when the
+        // processor of their programs has time: that would gather acknowledgements and segments in bursts.
         rps_sender: 0,
-        rps_receiver: mask,
+        rps_receiver: 0,
+        burst_segments: burst_segments(scenario),
         ..TestbedConfig::default()
     };
     let testbed = Testbed::new(config)?;
@@ -85,10 +91,13 @@ fn run_on(
     let epoch = Instant::now() + looping.handle.starts_in();
     let options = TrafficOptions {
         epoch,
-        duration: Duration::from_nanos(scenario.run.duration.as_nanos()),
+        duration: Duration::from_nanos(scenario.run.duration.as_nanos()) + OVERTIME,
         rtt,
         interval: Duration::from_millis(500),
-        low_water: low_water_mark(scenario.rate(), scenario.flow_count()),
+        receiving: Receiving {
+            low_water: low_water_mark(scenario.rate(), scenario.flow_count()),
+            window: testbed.config().receive_window(),
+        },
         sender: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
         receiver: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
     };
@@ -102,22 +111,31 @@ fn run_on(
     Ok(recording)
 }
 
+/// Segments of the largest burst, which all flows share: it is a property of their interface.
+fn burst_segments(scenario: &Scenario) -> u32 {
+    let payload = u64::from(scenario.path.mtu.saturating_sub(TCP_HEADERS).max(1));
+    let bursts = scenario.flows.iter().filter_map(|flows| flows.host.burst);
+    bursts.map(|burst| u32::try_from(burst.get() / payload).unwrap_or(u32::MAX)).max().unwrap_or(1).max(1)
+}
+
 /// Which processors do what.
 struct Cores {
     all: Vec<usize>,
     /// For the packet loop; `None` where there is only one.
     own: Option<usize>,
     others: Vec<usize>,
+    /// Whether a hypervisor may lend them to others when they halt.
+    lent: bool,
 }
 
 impl Cores {
     fn choose() -> Cores {
-        let all = host::cpus().allowed;
+        let host::Cpus { allowed: all, lent, .. } = host::cpus();
         match all.split_last() {
             Some((own, others)) if !others.is_empty() => {
-                Cores { own: Some(*own), others: others.to_vec(), all: all.clone() }
+                Cores { own: Some(*own), others: others.to_vec(), all: all.clone(), lent }
             }
-            _ => Cores { own: None, others: all.clone(), all },
+            _ => Cores { own: None, others: all.clone(), all, lent },
         }
     }
 
@@ -141,6 +159,8 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
         core: cores.own,
         realtime: cores.own.is_some(),
         busy: cores.own.is_some(),
+        // Whoever answers does so on the loop's core.
+        stands_still: cores.own.is_some(),
         // The namespace goes away with everything in it.
         journal: false,
         sample: scenario.run.sample,
@@ -300,6 +320,7 @@ impl Run<'_> {
             warnings,
         };
         recording.flow_samples = samples.samples;
+        recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
         recording.note_phases(self.scenario);
         Ok(recording)
     }

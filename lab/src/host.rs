@@ -37,6 +37,8 @@ pub struct Cpus {
     pub allowed: Vec<usize>,
     /// CPUs that the kernel's scheduler leaves alone (`isolcpus`).
     pub isolated: String,
+    /// Whether a hypervisor lends them.
+    pub lent: bool,
 }
 
 /// Facts about the processors.
@@ -44,10 +46,12 @@ pub fn cpus() -> Cpus {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split(": ").nth(1));
     let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let flags = info.lines().find(|l| l.starts_with("flags")).unwrap_or_default();
     Cpus {
         model: model.unwrap_or_default().to_string(),
         allowed: allowed_cpus(),
         isolated: isolated.trim().to_string(),
+        lent: flags.split_whitespace().any(|flag| flag == "hypervisor"),
     }
 }
 

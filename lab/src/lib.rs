@@ -10,6 +10,7 @@
 //! program that started them.
 
 pub mod access;
+mod awake;
 mod command;
 mod error;
 mod exclusive;

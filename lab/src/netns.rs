@@ -37,8 +37,11 @@ pub struct TestbedConfig {
     pub gro: bool,
     /// Whether neighbour entries are fixed, so that no ARP and no neighbour solicitation is ever sent.
     pub static_neighbours: bool,
-    /// Largest receive and send buffer of a connection in bytes (`tcp_rmem`, `tcp_wmem`).
+    /// Largest send buffer of a connection in bytes (`tcp_wmem`). A receive buffer is twice as large.
     pub max_buffer: u64,
+    /// Most segments that an end host hands to its interface as one (`gso_max_segs`). Without offloads in the
+    /// interface, too, the kernel gathers what its pacing rate would send in a millisecond, and cuts it up last.
+    pub burst_segments: u32,
     /// Packets the end hosts' interfaces hold while the bottleneck's port is busy taking packets. Without
     /// room there, a veth drops what its peer cannot take at once, and TCP sees losses that no AQM made.
     pub txqueuelen: u32,
@@ -60,11 +63,20 @@ impl Default for TestbedConfig {
             gro: false,
             static_neighbours: true,
             max_buffer: 128 << 20,
+            burst_segments: 1,
             txqueuelen: 1000,
             rps_sender: 0,
             rps_receiver: 0,
             rps_ports: 0,
         }
+    }
+}
+
+impl TestbedConfig {
+    /// The window that receivers offer: a quarter of their buffers, so that it stays the same while data waits for a
+    /// program, and that the kernel acknowledges when data arrives and not when it is read.
+    pub fn receive_window(&self) -> u32 {
+        (self.max_buffer / 2) as u32
     }
 }
 
@@ -249,11 +261,11 @@ impl Testbed {
     /// Makes a veth pair right inside the namespaces, so that nothing is left in the root namespace.
     fn link(&self, host: &EndHost, port: &str) -> Result<()> {
         let namespace = if host.interface == SENDER_INTERFACE { &self.sender } else { &self.receiver };
-        let TestbedConfig { mtu, txqueuelen, .. } = self.config;
+        let TestbedConfig { mtu, txqueuelen, burst_segments, .. } = self.config;
         // One queue on each side: a reader of a port then sees all packets of it.
         let line = format!(
             "link add name {} address {} mtu {mtu} txqueuelen {txqueuelen} numtxqueues 1 numrxqueues 1 \
-             type veth peer name {port} mtu {mtu} numtxqueues 1 numrxqueues 1 netns {}",
+             gso_max_segs {burst_segments} type veth peer name {port} mtu {mtu} numtxqueues 1 numrxqueues 1 netns {}",
             host.interface, host.mac, self.bottleneck
         );
         ip_batch(namespace, &[line])
@@ -319,10 +331,13 @@ fn check_config(config: &TestbedConfig) -> Result<()> {
             format!("choose one from 1280 (IPv6 needs it) to {MAX_MTU}"),
         ));
     }
-    if !((1 << 20)..=(1 << 30)).contains(&config.max_buffer) {
+    if config.burst_segments == 0 {
+        return Err(Error::invalid("a burst of no segments cannot be sent", "choose one segment or more"));
+    }
+    if !((1 << 20)..(1 << 30)).contains(&config.max_buffer) {
         return Err(Error::invalid(
             format!("socket buffers of {} bytes cannot be used", config.max_buffer),
-            "choose from 1 MiB to 1 GiB",
+            "choose from 1 MiB to less than 1 GiB",
         ));
     }
     Ok(())
@@ -338,7 +353,7 @@ fn ports_up() -> Vec<String> {
 }
 
 fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec<String> {
-    let dev = host.interface;
+    let (dev, window) = (host.interface, config.receive_window());
     let mut lines = vec![
         "link set lo up".into(),
         // No link-local address: then no router solicitation crosses the bottleneck.
@@ -348,8 +363,10 @@ fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec
         format!("addr add {}/32 dev {dev}", host.v4_ecn),
         format!("addr add {}/64 dev {dev} nodad", host.v6),
         format!("addr add {}/128 dev {dev} nodad", host.v6_ecn),
-        format!("route add {}/32 dev {dev} src {} features ecn", peer.v4_ecn, host.v4),
-        format!("route add {}/128 dev {dev} src {} features ecn", peer.v6_ecn, host.v6),
+        format!("route add {}/32 dev {dev} src {} window {window}", peer.v4, host.v4),
+        format!("route add {}/128 dev {dev} src {} window {window}", peer.v6, host.v6),
+        format!("route add {}/32 dev {dev} src {} window {window} features ecn", peer.v4_ecn, host.v4),
+        format!("route add {}/128 dev {dev} src {} window {window} features ecn", peer.v6_ecn, host.v6),
     ];
     if config.static_neighbours {
         let neighbour = |a: &str| format!("neigh replace {a} lladdr {} nud permanent dev {dev}", peer.mac);
@@ -370,9 +387,10 @@ fn prepare_bottleneck() -> Result<()> {
 /// Runs inside an end host.
 fn set_end_host_sysctls(interface: &str, config: &TestbedConfig) -> Result<()> {
     let max = config.max_buffer;
-    // Windows start at their full size: while a window grows, Linux acknowledges every segment and not every
+    // Windows start at their full size, which the routes say: while a window grows, Linux acknowledges every segment and not every
     // second one.
-    set_sysctl("ipv4/tcp_rmem", &format!("4096 {max} {max}"))?;
+    let receive = 2 * max;
+    set_sysctl("ipv4/tcp_rmem", &format!("4096 {receive} {receive}"))?;
     // The default lets a connection start with room for 4 MiB; autotuning follows the window from there.
     set_sysctl("ipv4/tcp_wmem", &format!("4096 4194304 {max}"))?;
     // Runs must not learn from each other.
@@ -641,5 +659,7 @@ mod tests {
         assert!(check_config(&config(9001, 64 << 20)).is_err());
         assert!(check_config(&config(1500, 1000)).unwrap_err().to_string().contains("1 MiB"));
         assert!(check_config(&config(9000, 64 << 20)).is_ok());
+        let none = TestbedConfig { burst_segments: 0, ..TestbedConfig::default() };
+        assert!(check_config(&none).unwrap_err().to_string().contains("one segment"));
     }
 }

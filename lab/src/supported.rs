@@ -24,6 +24,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
         let paths = paths.into_iter().filter(|(_, other)| *other).map(|(key, _)| key);
         keys.extend(paths.chain(keys_of(flows)).map(|key| format!("flows.{i}.{key}")));
     }
+    keys.extend(other_bursts(&scenario.flows));
     refuse(&keys)
 }
 
@@ -32,7 +33,7 @@ pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
     let keys = |(i, flows): (usize, &FlowGroup)| {
         keys_of(flows).into_iter().map(move |key| format!("flows.{i}.{key}"))
     };
-    let keys: Vec<String> = groups.iter().enumerate().flat_map(keys).collect();
+    let keys: Vec<String> = groups.iter().enumerate().flat_map(keys).chain(other_bursts(groups)).collect();
     refuse(&keys)
 }
 
@@ -50,7 +51,14 @@ fn keys_of(flows: &FlowGroup) -> Vec<&'static str> {
         ("packet", flows.packet.is_some()),
     ];
     let given = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
-    given.chain(flows.host.changed()).collect()
+    given.chain(flows.host.changed().into_iter().filter(|key| *key != "burst")).collect()
+}
+
+/// Groups whose bursts are not those of the first: they share an interface.
+fn other_bursts(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
+    let first = groups.first().and_then(|flows| flows.host.burst);
+    let others = groups.iter().enumerate().filter(move |(_, flows)| flows.host.burst != first);
+    others.map(|(i, _)| format!("flows.{i}.burst"))
 }
 
 fn refuse(keys: &[String]) -> Result<()> {
@@ -88,7 +96,7 @@ mod tests {
             told,
             "only the simulator knows `link.steps`, `link.jitter`, `link.loss`, `record`, `flows.0.rtt`, \
             `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
-            `flows.0.pacing`, `flows.0.burst`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`: \
+            `flows.0.pacing`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`: \
             use `weir sim`, or remove these keys for the lab"
         );
         let told = |flows: &str| check_flows(&scenario("", flows, "").flows).unwrap_err().to_string();
@@ -99,6 +107,18 @@ mod tests {
         assert!(
             told(datagrams).starts_with("only the simulator knows `flows.0.udp_pattern`, `flows.0.packet`: ")
         );
+    }
+
+    #[test]
+    fn all_flows_have_one_burst() {
+        let groups = |second: &str| {
+            let text = "title = \"x\"\nlink.rate = \"10Mbit/s\"\naqm.name = \"gsp\"\nrun.duration = \"5s\"\n\
+                flows = [{ burst = \"64kB\" }, {";
+            Scenario::parse("x", &format!("{text}{second} }}]\n")).unwrap().flows
+        };
+        check_flows(&groups(" burst = \"64kB\"")).unwrap();
+        let told = check_flows(&groups("")).unwrap_err().to_string();
+        assert!(told.starts_with("only the simulator knows `flows.1.burst`: use"), "{told}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_lab::netns::{namespaces, processes_in, set_rps};
 use weir_lab::tcpinfo::{FlowSamples, snapshot};
+use weir_lab::traffic::Receiving;
 use weir_lab::*;
 use weir_scenario::{FlowGroup, Scenario};
 
@@ -88,7 +89,7 @@ fn run(testbed: &Testbed, groups: &[FlowGroup], seconds: f64) -> Run {
         duration: Duration::from_secs_f64(seconds),
         rtt,
         interval: Duration::from_millis(500),
-        low_water: 1,
+        receiving: Receiving { low_water: 1, window: 1 << 20 },
         sender: SpawnOptions::default(),
         receiver: SpawnOptions::default(),
     };
@@ -211,7 +212,7 @@ fn an_abort_ends_all_flows_at_once() {
         duration: Duration::from_secs(90),
         rtt: Duration::ZERO,
         interval: Duration::from_millis(100),
-        low_water: 1,
+        receiving: Receiving { low_water: 1, window: 1 << 20 },
         sender: SpawnOptions { cpus: vec![0], nice: 5 },
         receiver: SpawnOptions { cpus: vec![0], nice: 5 },
     };
@@ -249,7 +250,7 @@ fn the_end_hosts_are_set_up_as_promised() {
         Testbed::new(TestbedConfig { mtu: 9000, rps_ports: 1, ..TestbedConfig::default() }).unwrap();
     let read =
         |file: &'static str| in_netns(testbed.receiver(), move || std::fs::read_to_string(file).unwrap());
-    assert!(read("/proc/sys/net/ipv4/tcp_rmem").unwrap().trim().ends_with("134217728"));
+    assert!(read("/proc/sys/net/ipv4/tcp_rmem").unwrap().trim().ends_with("268435456"));
     assert_eq!(read("/proc/sys/net/ipv4/tcp_no_metrics_save").unwrap().trim(), "1");
     set_rps(testbed.receiver(), "rcv0", 0b10).unwrap();
     let rps = |namespace: &str, interface: &str| {
@@ -263,6 +264,14 @@ fn the_end_hosts_are_set_up_as_promised() {
     let link = program("ip").args(["-n", testbed.bottleneck(), "addr", "show", "dev", "a"]).output().unwrap();
     let link = String::from_utf8(link.stdout).unwrap();
     assert!(link.contains("mtu 9000") && link.contains("state UP") && !link.contains("inet"), "{link}");
+    let told = |args: &[&str]| {
+        let output = program("ip").args(["-n", testbed.receiver()]).args(args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // A window below what the buffer could hold, and no segmentation that the interface does not have either.
+    assert!(told(&["route", "show", "10.77.0.1"]).contains("window 67108864"));
+    assert!(told(&["-6", "route", "show", "fd77::11"]).contains("window 67108864"));
+    assert!(told(&["-d", "link", "show", "rcv0"]).contains("gso_max_segs 1 "));
     testbed.require_congestion("reno").unwrap();
     let e = testbed.require_congestion("no_such_cc").unwrap_err().to_string();
     assert!(e.contains("no_such_cc") && e.contains("reno"), "{e}");

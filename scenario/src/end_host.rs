@@ -35,7 +35,8 @@ section! {
         /// Whether segments are spread over the round-trip time: "default" as the congestion control wants it,
         /// "on" or "off".
         pacing: Pacing = or(Pacing::Default, Range::Any);
-        /// Data that leaves the sender back to back at once, as with segmentation in the network card.
+        /// Most data that leaves the sender back to back. Linux gathers what its pacing rate would send in a
+        /// millisecond, up to 64kB, whether or not the network card cuts it up. All flows of a lab share one value.
         burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000)));
         /// An acknowledgement is sent for so many segments, or when the delayed-acknowledgement time is over.
         ack_every: u32 = or(2, within(1, 64));

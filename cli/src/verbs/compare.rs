@@ -1,6 +1,6 @@
 //! `weir compare`: the same scenario simulated and with real TCP.
 
-use crate::differences::{Difference, are_within, differences, show};
+use crate::differences::{Difference, are_within, differences, overview, show};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
@@ -77,7 +77,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         }
     }
     let within = compared.iter().all(|c| c.within);
-    let text = || compared.iter().map(Compared::text).collect::<Vec<_>>().join("\n");
+    let text = || {
+        let each = compared.iter().map(Compared::text).collect::<Vec<_>>().join("\n");
+        if plan.len() == 1 { each } else { format!("{each}\n{}", all_points(&compared)) }
+    };
     match compared.as_slice() {
         [one] if plan.len() == 1 => output.result(one, text),
         many => output.result(&serde_json::json!({ "points": many, "within": within }), text),
@@ -159,6 +162,13 @@ impl Compared {
             report.display()
         )
     }
+}
+
+/// All points of a sweep under one another.
+fn all_points(compared: &[Compared]) -> String {
+    let table = overview(compared.iter().map(|c| (c.title.as_str(), c.differences.as_slice())));
+    let held = compared.iter().filter(|c| c.within).count();
+    format!("{table}\n{held} of {} points within the tolerances\n", compared.len())
 }
 
 #[cfg(test)]

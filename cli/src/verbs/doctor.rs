@@ -279,6 +279,7 @@ fn setup(mode: Mode) -> Setup {
         core: None,
         realtime: false,
         busy: false,
+        stands_still: false,
         // The namespace goes away with everything in it.
         journal: false,
         sample: weir_units::Duration::from_millis(100),

@@ -117,6 +117,7 @@ fn setup(config: &RunConfig) -> Setup {
         core: config.host.core.map(|core| core as usize),
         realtime: config.host.realtime && config.host.core.is_some(),
         busy: config.host.poll == Poll::Busy,
+        stands_still: false,
         journal: true,
         sample: config.run.sample,
         lead: weir_units::Duration::ZERO,

@@ -1,7 +1,7 @@
 //! Bulk flows and datagrams, made by iperf3.
 
 use super::iperf::{Output, Stream};
-use super::low_water;
+use super::receivers;
 use super::{
     Datagrams, FIRST_CLIENT_PORT, FIRST_SERVER_PORT, Findings, FlowReport, Interval, Numbered,
     STREAMS_PER_PROCESS, TrafficOptions, handshakes,
@@ -31,6 +31,8 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_OUTPUT: u64 = 256 << 20;
 /// iperf3 takes at most this many seconds.
 const MAX_SECONDS: u64 = 86_400;
+/// How long after a round-trip time receivers have data for sure.
+const SETTLE: Duration = Duration::from_millis(50);
 /// A flow that starts later than planned by this is worth a warning.
 const LATE: Duration = Duration::from_millis(250);
 
@@ -193,7 +195,9 @@ impl Batch {
             let late = (late + LATE + self.options.rtt).as_secs_f64();
             findings.warn(format!("{} started {late:.2} s late", self.describe()));
         }
-        if let Err(e) = self.mark_receivers(&client) {
+        // Data has come by then, which the kernel measures first.
+        sleep_until(began.max(start) + self.options.rtt + SETTLE, abort);
+        if let Err(e) = self.set_receivers(&client) {
             findings.warn(format!("{}: acknowledges in bursts: {e}", self.describe()));
         }
         let early = await_end(&mut client, stop, abort)?;
@@ -258,13 +262,13 @@ impl Batch {
     }
 
     /// All connections exist by now.
-    fn mark_receivers(&self, client: &Process) -> Result<usize> {
+    fn set_receivers(&self, client: &Process) -> Result<usize> {
         let receiving = match self.group.source() {
             Side::Sender => self.server.as_ref(),
             Side::Receiver => Some(client),
         };
         let Some(process) = receiving.filter(|_| self.group.flows.udp_rate.is_none()) else { return Ok(0) };
-        low_water::set_in_process(process.child.pid(), self.ports(), self.options.low_water)
+        receivers::set_in_process(process.child.pid(), self.ports(), self.options.receiving)
     }
 
     /// The client ports of the flows.

@@ -7,7 +7,7 @@
 
 mod bulk;
 pub mod iperf;
-mod low_water;
+mod receivers;
 mod transfer;
 
 use crate::command;
@@ -17,6 +17,7 @@ use crate::process::SpawnOptions;
 use crate::supported;
 use crate::tcpinfo::{FlowTable, Side};
 use bulk::Batch;
+pub use receivers::{Receiving, low_water_mark};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -45,8 +46,8 @@ pub struct TrafficOptions {
     pub rtt: Duration,
     /// Length of the intervals in which received bytes are counted, at least 100 ms.
     pub interval: Duration,
-    /// Bytes that wait before a receiving program is woken; see [`low_water_mark`].
-    pub low_water: u32,
+    /// How connections receive.
+    pub receiving: Receiving,
     /// CPUs and niceness of what runs in the sender's namespace.
     pub sender: SpawnOptions,
     /// CPUs and niceness of what runs in the receiver's namespace.
@@ -83,11 +84,6 @@ impl TrafficOptions {
         let stop = group.stop.map_or(self.end(), |stop| self.at(stop).min(self.end()));
         (self.at(group.start), stop)
     }
-}
-
-/// How many bytes may wait at each of `flows` receivers before its program is woken.
-pub fn low_water_mark(rate: weir_units::Rate, flows: u64) -> u32 {
-    low_water::mark(rate, flows)
 }
 
 /// How long before the start of the run traffic must be started, so that flows that begin at its start do.

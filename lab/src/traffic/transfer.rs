@@ -181,8 +181,8 @@ fn claim(context: &Context, port: u16) -> Option<Arc<Shared>> {
 fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
     let mut buffer = vec![0; CHUNK];
     let _ = stream.set_read_timeout(Some(NAP));
-    // Without a mark transfers run too, in larger bursts.
-    let _ = super::low_water::set(&stream, context.job.options.low_water);
+    // Transfers run without it too, in larger bursts.
+    let _ = context.job.options.receiving.set(&stream);
     let mut from = Instant::now();
     let mut pending = 0;
     loop {
@@ -195,6 +195,9 @@ fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
         let over = match read {
             Ok(0) => true,
             Ok(n) => {
+                if progress.received == 0 {
+                    let _ = context.job.options.receiving.set(&stream);
+                }
                 pending += n as u64;
                 progress.received += n as u64;
                 if progress.received >= context.job.size {

@@ -1,10 +1,11 @@
-//! Programs that read seldom, so that receivers acknowledge when data arrives and not when it is read.
+//! Receivers that acknowledge when data arrives, whether or not their programs have read what came before.
 //!
 //! Linux acknowledges every second segment at once only if less data waits than the program wants to be woken
-//! for (`SO_RCVLOWAT`, one byte by default), or if the window would not shrink. With a program that waits for
-//! its turn on a busy processor, neither holds, and acknowledgements wait for the program too: gaps and bursts
-//! of milliseconds, which the queue under test then has. A larger low-water mark avoids that, and wakes the
-//! program less often.
+//! for (`SO_RCVLOWAT`, one byte by default), or if the window it would offer is as large as the last one. With a
+//! program that waits for its turn on a busy processor neither holds, and acknowledgements wait for the program
+//! too: one then answers hundreds of segments, and the sender's answer is a burst that the queue under test has to
+//! take. So the window of these receivers is a part of what their buffers could hold, and stays the same while data
+//! waits; the low-water mark only wakes their programs less often.
 
 use crate::error::{Error, Result};
 use socket2::{SockAddr, Socket, Type};
@@ -20,14 +21,23 @@ const WAKEUP: Duration = Duration::from_millis(20);
 const LARGEST: u64 = 256 * 1024;
 
 /// The low-water mark of each of `flows` flows that share a link.
-pub(super) fn mark(rate: Rate, flows: u64) -> u32 {
+pub fn low_water_mark(rate: Rate, flows: u64) -> u32 {
     let bytes = rate.as_bps() as f64 / 8.0 * WAKEUP.as_secs_f64() / flows.max(1) as f64;
     (bytes as u64).clamp(1, LARGEST) as u32
 }
 
-/// Sets the mark of those TCP connections of a process that have one of `ports` at either end; returns of how
-/// many. Others may carry messages that must not wait, as the control connections of iperf3 do.
-pub(super) fn set_in_process(pid: u32, ports: Range<u16>, mark: u32) -> Result<usize> {
+/// How a connection receives.
+#[derive(Clone, Copy, Debug)]
+pub struct Receiving {
+    /// Bytes that wait before the program is woken; see [`low_water_mark`].
+    pub low_water: u32,
+    /// Largest window that is offered.
+    pub window: u32,
+}
+
+/// Makes those TCP connections of a process receive so that have one of `ports` at either end; returns how many
+/// they are. Others may carry messages that must not wait, as the control connections of iperf3 do.
+pub(super) fn set_in_process(pid: u32, ports: Range<u16>, receiving: Receiving) -> Result<usize> {
     let what = || format!("look at the sockets of process {pid}");
     let files = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|e| Error::system(what(), e))?;
     let process = open_process(pid).map_err(|e| Error::system(what(), e))?;
@@ -39,32 +49,43 @@ pub(super) fn set_in_process(pid: u32, ports: Range<u16>, mark: u32) -> Result<u
         else {
             continue;
         };
-        // What was closed in the meantime needs no mark.
+        // What was closed in the meantime receives no more.
         let Ok(socket) = duplicate(&process, number).map(Socket::from) else { continue };
         let ends = [socket.local_addr(), socket.peer_addr()];
         let meant = |a: SockAddr| a.as_socket().is_some_and(|a| ports.contains(&a.port()));
         if socket.r#type().is_ok_and(|t| t == Type::STREAM) && ends.into_iter().flatten().any(meant) {
-            set(&socket, mark)?;
+            receiving.set(&socket)?;
             count += 1;
         }
     }
     Ok(count)
 }
 
-/// Sets the mark of a connection.
-pub(super) fn set(socket: &impl AsRawFd, mark: u32) -> Result<()> {
-    let mark = mark as libc::c_int;
+impl Receiving {
+    /// Makes a connection receive so. The kernel forgets the window when the sizes of packets begin to tell it how
+    /// much memory they take, so that it is to be set once data has come.
+    pub(super) fn set(self, socket: &impl AsRawFd) -> Result<()> {
+        let options = [
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT, self.low_water),
+            (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, self.window),
+        ];
+        options.into_iter().try_for_each(|(level, option, value)| set(socket, level, option, value))
+    }
+}
+
+fn set(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: u32) -> Result<()> {
+    let value = value as libc::c_int;
     // SAFETY: an open socket, and an integer with its size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const mark).cast(),
-            size_of_val(&mark) as libc::socklen_t,
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
         )
     };
-    if result < 0 { Err(Error::last("set a receiver's low-water mark")) } else { Ok(()) }
+    if result < 0 { Err(Error::last("set how a connection receives")) } else { Ok(()) }
 }
 
 fn open_process(pid: u32) -> io::Result<OwnedFd> {
@@ -99,7 +120,8 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         let port = listener.local_addr().unwrap().port();
         // The listening socket, too, has this port; marks of listening sockets are inherited, which is harmless.
-        assert_eq!(set_in_process(std::process::id(), port..port + 1, 1000).unwrap(), 3);
+        let receiving = Receiving { low_water: 1000, window: 1 << 20 };
+        assert_eq!(set_in_process(std::process::id(), port..port + 1, receiving).unwrap(), 3);
         // A blocking read waits for the mark.
         server.write_all(&[7; 600]).unwrap();
         client.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
@@ -114,14 +136,14 @@ mod tests {
 
     #[test]
     fn the_mark_shrinks_with_the_share_of_a_flow() {
-        assert_eq!(mark(Rate::from_mbps(1000), 36), 69_444);
-        assert_eq!(mark(Rate::from_mbps(1000), 2), LARGEST as u32);
-        assert_eq!(mark(Rate::from_bps(1000), 36), 1);
-        assert_eq!(mark(Rate::from_mbps(1), 0), 2500);
+        assert_eq!(low_water_mark(Rate::from_mbps(1000), 36), 69_444);
+        assert_eq!(low_water_mark(Rate::from_mbps(1000), 2), LARGEST as u32);
+        assert_eq!(low_water_mark(Rate::from_bps(1000), 36), 1);
+        assert_eq!(low_water_mark(Rate::from_mbps(1), 0), 2500);
     }
 
     #[test]
     fn a_process_that_is_gone_is_an_error() {
-        assert!(set_in_process(u32::MAX / 2, 0..10, 1).is_err());
+        assert!(set_in_process(u32::MAX / 2, 0..10, Receiving { low_water: 1, window: 1 << 20 }).is_err());
     }
 }
