@@ -1,6 +1,7 @@
 //! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
 
 use crate::assemble::{Assemble, DirectionSetup, Moves};
+use crate::checksums::{self, ChecksumWatch};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
@@ -157,6 +158,8 @@ pub struct Loop {
     gaps: Distribution,
     stalled: Duration,
     claim: Claim,
+    /// One for each port.
+    checksums: [ChecksumWatch; 2],
 }
 
 /// The clock that link times are on; BPF's `bpf_ktime_get_ns` reads the same.
@@ -240,6 +243,7 @@ impl Loop {
             gaps,
             stalled: Duration::ZERO,
             claim: Claim::default(),
+            checksums: Default::default(),
         };
         Ok((looping, handle))
     }
@@ -257,6 +261,7 @@ impl Loop {
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
+        self.tell_claim();
         // Until now frames were meant to pass in the kernel.
         let bypassed_before = self.bypassed();
         let result = self.turns(stop);
@@ -314,6 +319,9 @@ impl Loop {
             let to = 1 - from;
             batch.clear();
             self.ports[from].receive(&mut self.arena, now, batch);
+            if self.checksums[from].is_looking() {
+                self.look_at_checksums(from, batch);
+            }
             worked |= self.pipes[from].turn(now, batch, &mut self.arena, &mut self.ports[to]);
         }
         for port in &mut self.ports {
@@ -328,6 +336,31 @@ impl Loop {
             }
         }
         Ok(worked)
+    }
+
+    #[cold]
+    fn look_at_checksums(&mut self, port: usize, batch: &[Received]) {
+        for received in batch {
+            if self.checksums[port].look(self.arena.bytes(received.frame)) {
+                self.warn(checksums::warning(&self.ports[port].interface.name));
+            }
+        }
+    }
+
+    /// Says what of a processor was asked for and not granted.
+    fn tell_claim(&mut self) {
+        if self.setup.realtime && !self.claim.realtime {
+            self.warn(
+                "the system does not give the packet loop a real-time class: it will be late at times. Remedy: run it \
+                 as root, or allow it (`ulimit -r`, in containers the capability SYS_NICE)"
+                    .into(),
+            );
+        }
+        if let Some(core) = self.setup.core.filter(|_| !self.claim.core) {
+            self.warn(format!(
+                "the packet loop may not stay on core {core}. Remedy: allow it (`taskset`), or name another"
+            ));
+        }
     }
 
     /// Ends the run if an interface is gone, and says so if its MTU was changed.
@@ -427,7 +460,7 @@ impl Loop {
         let setup = &self.setup.directions[index];
         let meter = self.pipes[index].meter();
         let (drops, overflows, marks) = meter.signals(&counters);
-        let rate_bps = setup.channel.link.rate.map_or(0.0, |r| r.as_bps_f64());
+        let rate_bps = setup.channel.link.rate.map(|r| r.as_bps_f64());
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
@@ -447,7 +480,7 @@ impl Loop {
             accounting: setup.channel.link.accounting.to_string(),
             packets,
             bytes,
-            utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
+            utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
             delay_ms: meter.sojourn.spread_ms(),
             drops,
             overflows,
