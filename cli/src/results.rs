@@ -24,7 +24,8 @@ pub struct Planned {
     pub point: usize,
     /// Number of the run at this point, from 0.
     pub run: u32,
-    /// The file it comes from, for what is told about it.
+    /// The file it comes from, for what a lab tells about it.
+    #[cfg_attr(not(feature = "live"), allow(dead_code, reason = "the simulator has told everything before"))]
     pub document: Arc<Document>,
 }
 
