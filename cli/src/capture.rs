@@ -1,16 +1,14 @@
 //! What `[record]` asks for, as files: `decisions.csv`, and a capture for each link.
 
 use crate::output::Failure;
-use crate::results::make_folder;
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use weir_report::write_atomic;
+use serde::Serialize;
+use std::fmt::{self, Write as _};
+use std::io;
+use weir_report::{FileSet, SetFile};
 use weir_scenario::{Record, Scenario};
 use weir_sim::tap::{Place, Seen, Tap};
 use weir_sim::{DecisionRow, Recorder};
-use weir_units::Duration;
+use weir_units::{Bytes, Duration, Time};
 
 /// Reads a period such as `10s..12s`; either end may be left out.
 pub fn period(text: &str) -> Result<(Duration, Option<Duration>), String> {
@@ -25,91 +23,93 @@ pub fn period(text: &str) -> Result<(Duration, Option<Duration>), String> {
     }
 }
 
-/// A file under another name until it is whole.
-struct Unfinished {
-    out: BufWriter<File>,
-    temporary: PathBuf,
-    path: PathBuf,
-}
-
-impl Unfinished {
-    fn create(path: PathBuf) -> io::Result<Unfinished> {
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let out = BufWriter::new(File::create(&temporary)?);
-        Ok(Unfinished { out, temporary, path })
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.out.flush()?;
-        self.out.get_ref().sync_all()?;
-        std::fs::rename(&self.temporary, &self.path)
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After `finish` nothing has this name any more.
-        let _ = std::fs::remove_file(&self.temporary);
-    }
-}
-
-impl Write for Unfinished {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
 /// Writes down decisions, and the packets of each link.
 pub struct Records {
-    folder: PathBuf,
     links: Vec<String>,
-    decisions: Option<Recorder<Unfinished>>,
-    captures: Vec<Option<Recorder<Unfinished>>>,
+    decisions: Option<Recorder<SetFile>>,
+    captures: Vec<Option<Recorder<SetFile>>>,
+    size_max: Bytes,
+}
+
+/// What was written down.
+#[derive(Default)]
+pub struct Written {
+    /// Names of the files.
+    pub names: Vec<String>,
+    /// Those that end too early, and when.
+    pub truncated: Vec<Truncated>,
+}
+
+/// A file that does not have everything it was to have.
+#[derive(Clone, Debug, Serialize)]
+pub struct Truncated {
+    /// Its name.
+    pub file: String,
+    /// When it ends, in seconds after the start of the run.
+    pub at_s: f64,
+    /// The limit that it reached, in bytes.
+    pub size_max: u64,
+}
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Truncated { file, at_s, size_max } = self;
+        let size = Bytes::new(*size_max);
+        write!(
+            f,
+            "{file} ends after {at_s} s of the run, where it reached {size}: record a shorter time or fewer links, or \
+             raise record.size_max"
+        )
+    }
 }
 
 impl Records {
-    /// For a run whose results go to `folder`.
-    pub fn new(scenario: &Scenario, record: &Record, folder: &Path) -> Result<Records, Failure> {
-        make_folder(folder)?;
+    /// For a run whose results go into `files`.
+    pub fn new(scenario: &Scenario, record: &Record, files: &FileSet) -> Result<Records, Failure> {
         let links: Vec<String> = scenario.network().links.into_iter().map(|l| l.name).collect();
-        let told = |path: &Path| path.display().to_string();
         let decisions = record.decisions.then(|| Recorder::new(scenario, record, None)).transpose();
-        let capture = |link: &String| -> Result<Option<Recorder<Unfinished>>, Failure> {
+        let capture = |link: &String| -> Result<Option<Recorder<SetFile>>, Failure> {
             if !record.pcapng || !(record.links.is_empty() || record.links.contains(link)) {
                 return Ok(None);
             }
-            let path = folder.join(format!("{link}.pcapng"));
             let only = Record { decisions: false, links: vec![link.clone()], ..record.clone() };
-            let made = Unfinished::create(path.clone());
-            let made = made.and_then(|out| Recorder::new(scenario, &only, Some(out)));
-            Ok(Some(made.map_err(|e| format!("cannot write {}: {e}", told(&path)))?))
+            let out = files.open(capture_name(link))?;
+            let made = Recorder::new(scenario, &only, Some(out));
+            Ok(Some(made.map_err(|e| cannot_write(files, &capture_name(link), &e))?))
         };
         let captures = links.iter().map(capture).collect::<Result<Vec<_>, _>>()?;
-        Ok(Records { folder: folder.to_path_buf(), links, decisions: decisions?, captures })
+        Ok(Records { links, decisions: decisions?, captures, size_max: record.size_max })
     }
 
-    /// Finishes the files; returns their names.
-    pub fn finish(self) -> Result<Vec<String>, Failure> {
-        let mut names = Vec::new();
+    /// Finishes the files and puts them into the set.
+    pub fn finish(self, files: &mut FileSet) -> Result<Written, Failure> {
+        let mut written = Written::default();
+        let mut note = |file: String, full_at: Option<Time>| {
+            let cut = |at: Time| Truncated {
+                file: file.clone(),
+                at_s: at.as_secs_f64(),
+                size_max: self.size_max.get(),
+            };
+            written.truncated.extend(full_at.map(cut));
+            written.names.push(file);
+        };
         if let Some(recorder) = self.decisions {
+            let full_at = recorder.full_at();
             let (rows, _) = recorder.finish()?;
-            write_atomic(self.folder.join("decisions.csv"), decisions_csv(&rows, &self.links))?;
-            names.push("decisions.csv".to_string());
+            files.add("decisions.csv", decisions_csv(&rows, &self.links))?;
+            note("decisions.csv".into(), full_at);
         }
         for (link, recorder) in self.links.iter().zip(self.captures) {
             let Some(recorder) = recorder else { continue };
-            let name = format!("{link}.pcapng");
-            let finish = || recorder.finish()?.1.expect("it was given a file").finish();
-            finish().map_err(|e| format!("cannot write {}: {e}", self.folder.join(&name).display()))?;
-            names.push(name);
+            let (name, full_at) = (capture_name(link), recorder.full_at());
+            let (_, out) = recorder.finish().map_err(|e| cannot_write(files, &name, &e))?;
+            files.close(out.expect("it was given a file"))?;
+            note(name, full_at);
         }
-        Ok(names)
+        Ok(written)
     }
 
-    fn each(&mut self, link: usize, mut act: impl FnMut(&mut Recorder<Unfinished>)) {
+    fn each(&mut self, link: usize, mut act: impl FnMut(&mut Recorder<SetFile>)) {
         self.decisions.iter_mut().for_each(&mut act);
         self.captures[link].iter_mut().for_each(act);
     }
@@ -125,6 +125,14 @@ impl Tap for Records {
     fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, marked: bool) {
         self.each(at.link, |recorder| recorder.on_depart(at, seen, sojourn, marked));
     }
+}
+
+fn capture_name(link: &str) -> String {
+    format!("{link}.pcapng")
+}
+
+fn cannot_write(files: &FileSet, name: &str, e: &io::Error) -> Failure {
+    format!("cannot write {}: {e}", files.folder().join(name).display()).into()
 }
 
 /// Decisions as CSV. Inner variables have columns of their own, in the order in which they first appear; algorithms

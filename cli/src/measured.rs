@@ -43,11 +43,12 @@ pub fn measured(summary: &Summary) -> Measured {
         add_link(&mut row, &prefix, link);
     }
     let flows: Vec<&FlowSummary> = summary.flows.iter().collect();
-    add_flows(&mut row, "", &flows);
+    let measured_s = summary.duration_s;
+    add_flows(&mut row, "", &flows, measured_s);
     let groups = summary.flows.iter().map(|f| f.group + 1).max().unwrap_or(0);
     for group in (0..groups).filter(|_| groups > 1) {
         let flows: Vec<&FlowSummary> = summary.flows.iter().filter(|f| f.group == group).collect();
-        add_flows(&mut row, &format!("flows.{group}."), &flows);
+        add_flows(&mut row, &format!("flows.{group}."), &flows, measured_s);
     }
     row
 }
@@ -73,12 +74,15 @@ fn add_link(row: &mut Measured, prefix: &str, link: &LinkSummary) {
     row.extend(counts.map(|(name, n)| (format!("{prefix}{name}"), Value::Count(n))));
 }
 
-fn add_flows(row: &mut Measured, prefix: &str, flows: &[&FlowSummary]) {
+/// The goodput of all is what they got in the measured part over its length. Those of single flows are over the time
+/// in which each was active, and do not add up to it where flows come and go.
+fn add_flows(row: &mut Measured, prefix: &str, flows: &[&FlowSummary], measured_s: f64) {
     let goodput = Goodput::of(flows.iter().map(|f| f.goodput_bps));
+    let bytes: u64 = flows.iter().map(|f| f.bytes).sum();
     let n = flows.len() as f64;
     let rtt = flows.iter().map(|f| f.rtt_ms).sum::<f64>() / n;
     let numbers = [
-        ("goodput_bps", goodput.map(|g| g.mean * n)),
+        ("goodput_bps", (measured_s > 0.0).then_some(bytes as f64 * 8.0 / measured_s)),
         ("goodput_min_bps", goodput.map(|g| g.min)),
         ("goodput_mean_bps", goodput.map(|g| g.mean)),
         ("goodput_max_bps", goodput.map(|g| g.max)),
@@ -150,20 +154,24 @@ mod tests {
 
     #[test]
     fn several_links_and_groups_have_columns_of_their_own() {
-        let flow = |group, goodput_bps| FlowSummary { group, goodput_bps, ..FlowSummary::default() };
-        let mut summary = Summary { links: vec![LinkSummary::default()], ..Summary::default() };
-        summary.flows = vec![flow(0, 1.0), flow(0, 3.0)];
+        let flow = |group, goodput_bps: f64| {
+            // Each was active for a quarter of the four seconds.
+            FlowSummary { group, goodput_bps, bytes: (goodput_bps / 8.0) as u64, ..FlowSummary::default() }
+        };
+        let links = vec![LinkSummary::default()];
+        let mut summary = Summary { links, duration_s: 4.0, ..Summary::default() };
+        summary.flows = vec![flow(0, 8.0), flow(0, 24.0)];
         let names = |s: &Summary| measured(s).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names(&summary).iter().filter(|n| n.contains('.')).count(), 0);
         summary.links[0].name = "core".into();
         summary.links.push(LinkSummary { name: "edge".into(), ..LinkSummary::default() });
-        summary.flows.push(flow(1, 8.0));
+        summary.flows.push(flow(1, 64.0));
         let names = names(&summary);
         assert!(names.contains(&"core.drops".into()) && names.contains(&"edge.utilization".into()));
         let row = measured(&summary);
         let of = |name: &str| row.iter().find(|(n, _)| n == name).unwrap().1;
-        assert_eq!(of("goodput_bps"), Value::Number(12.0));
-        assert_eq!(of("flows.1.goodput_min_bps"), Value::Number(8.0));
+        assert_eq!(of("goodput_bps"), Value::Number(24.0), "over the measured time");
+        assert_eq!(of("flows.1.goodput_min_bps"), Value::Number(64.0), "over its own");
         assert_eq!(of("flows.0.flows"), Value::Count(2));
     }
 }

@@ -3,18 +3,18 @@
 use crate::output::{Failure, warn};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
-use weir_report::{Policy, csv, html, write_atomic};
+use weir_report::{FileSet, Policy, csv, html};
 use weir_scenario::result::Recording;
-use weir_scenario::{Document, Scenario, Trace, TraceFile};
+use weir_scenario::{Document, PolicyConfig, Scenario, Trace, TraceFile};
 
 /// Longest name of a folder that is made from settings; file systems take 255 bytes.
 const NAME_MAX: usize = 120;
 
 /// One run of one point of one scenario.
+#[derive(Clone)]
 pub struct Planned {
     /// The scenario; its title tells point and number of the run.
     pub scenario: Scenario,
@@ -24,30 +24,35 @@ pub struct Planned {
     pub point: usize,
     /// Number of the run at this point, from 0.
     pub run: u32,
+    /// The file it comes from, for what a lab tells about it.
+    #[cfg_attr(not(feature = "live"), allow(dead_code, reason = "the simulator has told everything before"))]
+    pub document: Arc<Document>,
 }
+
+/// Says whether an arm can run a scenario of a file.
+pub type Check = fn(&Document, &Scenario) -> Result<(), Failure>;
 
 /// Bytes that must fit into a folder for results before anything is run: less than any run writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Every run of the scenarios, checked before the first one starts, with folders that take results.
-#[cfg(feature = "live")]
-pub fn plan(files: &[PathBuf], set: &[String], out: &Path) -> Result<Vec<Planned>, Failure> {
-    let plan = draft(files, set, out)?;
-    prepare_all(out, &plan)?;
-    Ok(plan)
-}
-
-/// The same without a look at the folders, for verbs that have more to check first.
-pub fn draft(files: &[PathBuf], set: &[String], out: &Path) -> Result<Vec<Planned>, Failure> {
+/// Every run of the scenarios, checked before the first one starts. The folders are not looked at.
+pub fn draft(
+    files: &[PathBuf],
+    set: &[String],
+    out: &Path,
+    checks: &[Check],
+) -> Result<Vec<Planned>, Failure> {
     let mut plan = Vec::new();
     let (mut names, mut points) = (BTreeSet::new(), 0);
     for path in files {
-        let scenario = load(path, set)?;
+        let (document, scenario) = load(path, set)?;
+        let document = Arc::new(document);
         for warning in scenario.warnings() {
             warn(format_args!("weir: {}: {warning}", path.display()));
         }
         let stem = path.file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
         for point in scenario.expand() {
+            checks.iter().try_for_each(|check| check(&document, &point.scenario))?;
             let seeds = point.scenario.run.seeds;
             for run in 0..seeds {
                 let mut scenario = point.scenario.clone();
@@ -61,7 +66,7 @@ pub fn draft(files: &[PathBuf], set: &[String], out: &Path) -> Result<Vec<Planne
                     name = format!("{name}-{}", run + 1);
                 }
                 let folder = out.join(own_name(name, &mut names));
-                plan.push(Planned { scenario, folder, point: points, run });
+                plan.push(Planned { scenario, folder, point: points, run, document: document.clone() });
             }
             points += 1;
         }
@@ -82,12 +87,13 @@ fn own_name(name: String, taken: &mut BTreeSet<String>) -> String {
 }
 
 /// Reads a scenario with overrides.
-pub fn load(path: &Path, overrides: &[String]) -> Result<Scenario, Failure> {
+pub fn load(path: &Path, overrides: &[String]) -> Result<(Document, Scenario), Failure> {
     let mut document = Document::load(path).map_err(Failure::input)?;
     for text in overrides {
         document.set_from(text).map_err(Failure::input)?;
     }
-    document.scenario().map_err(Failure::input)
+    let scenario = document.scenario().map_err(Failure::input)?;
+    Ok((document, scenario))
 }
 
 /// The algorithm in a few words.
@@ -104,12 +110,18 @@ pub fn describe(scenario: &Scenario) -> String {
 fn file_name(label: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
     let name: String = label.chars().map(plain).take(NAME_MAX).collect();
-    if name.is_empty() { "run".into() } else { name }
+    // Hidden files are none of a user's, and `.` is the folder itself.
+    let hidden = name.strip_prefix('.').map(|rest| format!("_{rest}"));
+    if name.is_empty() { "run".into() } else { hidden.unwrap_or(name) }
 }
 
-/// What the charts show of the policy.
-pub fn policy_of(scenario: &Scenario) -> Policy {
-    let policy = scenario.policy.as_ref().map(|p| p.params::<weir_steer::Policy>());
+/// What the charts show of the policies of its links. What a lab has beyond, as the way back, has none.
+pub fn policies_of(scenario: &Scenario) -> Vec<Policy> {
+    scenario.network().links.iter().map(|link| shown(link.policy.as_ref())).collect()
+}
+
+fn shown(policy: Option<&PolicyConfig>) -> Policy {
+    let policy = policy.map(|p| p.policy());
     Policy {
         utilization_low: policy.as_ref().map(|p| p.utilization_low.0),
         utilization_target: policy.as_ref().map(|p| p.utilization_target.0).filter(|u| *u < 1.0),
@@ -142,65 +154,77 @@ pub fn prepare_all(out: &Path, plan: &[Planned]) -> Result<(), Failure> {
     plan.iter().map(|p| p.folder.as_path()).filter(|folder| *folder != out).try_for_each(prepare_old)
 }
 
-/// Writes to a folder as results will be written, and takes it away again.
+/// Writes to a folder as results will be written, and takes it away again. What a killed run left goes as well.
 fn probe(folder: &Path) -> Result<(), Failure> {
-    let path = folder.join(format!(".weir-{}-probe.tmp", std::process::id()));
-    let file = File::create(&path);
-    let written = file.and_then(|mut file| file.write_all(&PROBE).and_then(|()| file.sync_all()));
-    // Where it was not made there is nothing to take away.
-    let _ = std::fs::remove_file(&path);
+    let written = FileSet::new(folder).add("probe", PROBE);
     let remedy =
         "make room or change its permissions, or choose another folder with --out (`weir run`: run.out)";
-    Ok(written.map_err(|e| format!("cannot write to {}: {e}; {remedy}", folder.display()))?)
+    Ok(written.map_err(|e| format!("cannot write to {}: {}; {remedy}", folder.display(), e.source))?)
+}
+
+/// The files of a run for a folder, which is made where there is none.
+pub fn file_set(folder: &Path) -> Result<FileSet, Failure> {
+    make_folder(folder)?;
+    Ok(FileSet::new(folder))
 }
 
 /// Writes everything of a run to a folder.
 #[cfg(feature = "live")]
 pub fn write(recording: &Recording, scenario: &Scenario, folder: &Path) -> Result<(), Failure> {
-    write_as(&recording.summary, recording, scenario, folder)
+    write_as(&recording.summary, recording, scenario, file_set(folder)?)
 }
 
-/// The same with a summary that says more than that of the recording.
+/// The same with a summary that says more than that of the recording, beside what is in the set already. The summary
+/// comes last: a folder that has one has everything.
 pub fn write_as(
     summary: &impl Serialize,
     recording: &Recording,
     scenario: &Scenario,
-    folder: &Path,
+    mut files: FileSet,
 ) -> Result<(), Failure> {
-    make_folder(folder)?;
-    let summary = serde_json::to_string_pretty(summary).expect("results are plain data");
-    write_atomic(folder.join("summary.json"), summary)?;
-    write_scenario(scenario, folder)?;
-    for (link, samples) in recording.summary.links.iter().zip(&recording.link_samples) {
-        write_atomic(folder.join(format!("samples_{}.csv", link.name)), csv::link_samples(samples))?;
-    }
-    write_atomic(folder.join("flows.csv"), csv::flow_samples(&recording.flow_samples))?;
-    write_atomic(folder.join("events.csv"), csv::steering_events(&recording.events))?;
-    let policy = policy_of(scenario);
+    add_scenario(scenario, &mut files)?;
+    add_samples(recording, &mut files)?;
+    files.add("flows.csv", csv::flow_samples(&recording.flow_samples))?;
+    let policies = policies_of(scenario);
+    let policy = policies.first().copied().unwrap_or_default();
     let options = TimeSeriesOptions { policy, ..TimeSeriesOptions::default() };
-    write_atomic(folder.join("chart.svg"), weir_report::chart::time_series(recording, 0, &options))?;
-    let run = html::PageRun { label: "", recording, policy };
+    files.add("chart.svg", weir_report::chart::time_series(recording, 0, &options))?;
+    let run = html::PageRun { label: "", recording, policies: &policies };
     let page = html::Page { title: &recording.summary.title, runs: vec![run], ..html::Page::default() };
-    write_atomic(folder.join("report.html"), html::page(&page))?;
-    Ok(())
+    files.add("report.html", html::page(&page))?;
+    finish(files, summary)
 }
 
-/// Writes the scenario in canonical form, with the trace files it uses beside it, so that the copy can be run.
-fn write_scenario(scenario: &Scenario, folder: &Path) -> Result<(), Failure> {
+/// Adds the samples of each link, and the moves of the set point.
+pub fn add_samples(recording: &Recording, files: &mut FileSet) -> Result<(), Failure> {
+    for (link, samples) in recording.summary.links.iter().zip(&recording.link_samples) {
+        files.add(format!("samples_{}.csv", link.name), csv::link_samples(samples))?;
+    }
+    Ok(files.add("events.csv", csv::steering_events(&recording.events))?)
+}
+
+/// Adds the summary of a run and puts everything in its place.
+pub fn finish(mut files: FileSet, summary: &impl Serialize) -> Result<(), Failure> {
+    files.add("summary.json", serde_json::to_string_pretty(summary).expect("results are plain data"))?;
+    Ok(files.publish()?)
+}
+
+/// Adds the scenario in canonical form, with the trace files it uses beside it, so that the copy can be run.
+fn add_scenario(scenario: &Scenario, files: &mut FileSet) -> Result<(), Failure> {
     let mut copy = scenario.clone();
-    let mut files: Vec<TraceFile> = Vec::new();
+    let mut traces: Vec<TraceFile> = Vec::new();
     let links = copy.links.iter_mut().map(|link| &mut link.variation);
     for file in std::iter::once(&mut copy.link.variation).chain(links).filter_map(|v| v.trace.as_mut()) {
-        let number = files.iter().position(|known| known == file).unwrap_or_else(|| {
-            files.push(file.clone());
-            files.len() - 1
+        let number = traces.iter().position(|known| known == file).unwrap_or_else(|| {
+            traces.push(file.clone());
+            traces.len() - 1
         });
         file.path = trace_name(number);
     }
-    for (number, file) in files.iter().enumerate() {
-        write_atomic(folder.join(trace_name(number)), trace_text(&file.trace))?;
+    for (number, file) in traces.iter().enumerate() {
+        files.add(trace_name(number), trace_text(&file.trace))?;
     }
-    Ok(write_atomic(folder.join("scenario.toml"), copy.to_toml())?)
+    Ok(files.add("scenario.toml", copy.to_toml())?)
 }
 
 fn trace_name(number: usize) -> String {
@@ -222,39 +246,59 @@ pub fn trace_text(trace: &Trace) -> String {
     text
 }
 
+/// The files of a folder with several runs, each of which has a folder of its own in it.
+pub fn set_of_runs<'a>(out: &Path, folders: impl Iterator<Item = &'a Path>) -> Result<FileSet, Failure> {
+    let mut files = file_set(out)?;
+    for name in folders.filter_map(|folder| folder.strip_prefix(out).ok()?.to_str()) {
+        files.add_folder(name);
+    }
+    Ok(files)
+}
+
 /// A run that is shown beside others.
 pub struct Side<'a> {
     /// A few words: panels side by side have room for no more.
     pub label: String,
     /// The run.
     pub recording: &'a Recording,
-    /// Its policy.
-    pub policy: Policy,
+    /// The policies of its links.
+    pub policies: Vec<Policy>,
 }
 
-/// One page and one picture with all runs.
-pub fn write_comparison(runs: &[Side], out: &Path) -> Result<(), Failure> {
+/// Adds one page and one picture with all runs.
+pub fn add_comparison(runs: &[Side], files: &mut FileSet) -> Result<(), Failure> {
     let title = "Runs side by side";
     // On the page, unlike in the picture, there is room for titles.
     let runs_of_page = runs.iter().map(|side| html::PageRun { label: "", ..page_run(side) });
     let page = html::Page { title, runs: runs_of_page.collect(), ..html::Page::default() };
-    write_atomic(out.join("report.html"), html::page(&page))?;
-    write_picture(title, runs, out)
+    add_picture(title, runs, files)?;
+    Ok(files.add("report.html", html::page(&page))?)
 }
 
 /// A run as it stands on a page, under its label.
 pub fn page_run<'a>(side: &'a Side<'a>) -> html::PageRun<'a> {
-    html::PageRun { label: &side.label, recording: side.recording, policy: side.policy }
+    html::PageRun { label: &side.label, recording: side.recording, policies: &side.policies }
 }
 
-/// One picture with all runs.
-pub fn write_picture(title: &str, runs: &[Side], out: &Path) -> Result<(), Failure> {
+/// Adds one picture with all runs.
+pub fn add_picture(title: &str, runs: &[Side], files: &mut FileSet) -> Result<(), Failure> {
     let compared = runs.iter().map(|side| Compared {
         label: &side.label,
         recording: side.recording,
         link: 0,
-        policy: side.policy,
+        policy: side.policies.first().copied().unwrap_or_default(),
     });
     let comparison = Comparison { title, runs: compared.collect(), log_delay: false };
-    Ok(write_atomic(out.join("comparison.svg"), weir_report::chart::comparison(&comparison))?)
+    Ok(files.add("comparison.svg", weir_report::chart::comparison(&comparison))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_become_names_of_files() {
+        let names = ["demo", "aqm.name=gsp, n=2", "..", ".weir-files", "a/b", ""].map(file_name);
+        assert_eq!(names, ["demo", "aqm.name_gsp__n_2", "_.", "_weir-files", "a_b", "run"]);
+    }
 }

@@ -1,15 +1,15 @@
 //! A run of the simulator, as the verbs use it.
 
-use crate::capture::Records;
+use crate::capture::{Records, Truncated, Written};
 use crate::interrupt::is_interrupted;
 use crate::output::Failure;
 use crate::progress::Progress;
-use crate::results::{Planned, write_as};
+use crate::results::{Planned, file_set, write_as};
 use serde::Serialize;
 use std::ops::ControlFlow;
-use std::path::Path;
+use weir_report::FileSet;
 use weir_scenario::result::{Recording, Summary};
-use weir_scenario::{Scenario, Traffic, nearest};
+use weir_scenario::{Document, Scenario, Traffic, nearest};
 use weir_sim::Outcome;
 use weir_sim::tap::Tap;
 use weir_tcp::Congestion;
@@ -26,6 +26,9 @@ pub struct Simulated {
     /// Names of the files with decisions and packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<String>,
+    /// Those of them that reached `record.size_max` and end there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub truncated: Vec<Truncated>,
 }
 
 /// A congestion control that the transport models do not have.
@@ -52,13 +55,10 @@ pub fn unknown(scenario: &Scenario) -> impl Iterator<Item = Unknown<'_>> {
 }
 
 /// Refuses what the transport models do not have, before anything is run.
-pub fn check(scenario: &Scenario) -> Result<(), Failure> {
-    match unknown(scenario).next() {
-        None => Ok(()),
-        Some(Unknown { group, name, remedy }) => Err(Failure::Input(format!(
-            "key `flows.{group}.congestion`: the simulator has no congestion control `{name}`. Remedy: {remedy}"
-        ))),
-    }
+pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
+    let Some(Unknown { group, name, remedy }) = unknown(scenario).next() else { return Ok(()) };
+    let problem = format!("the simulator has no congestion control `{name}`");
+    Err(Failure::input(document.refuse(&format!("flows.{group}.congestion"), problem, remedy)))
 }
 
 /// About what a run costs: the bits that the slowest links of all routes can carry in its time. Runs are started
@@ -74,25 +74,30 @@ pub fn cost(scenario: &Scenario) -> f64 {
     (slow.into_iter().map(rate).sum::<f64>() / 1e9 + 1e-3) * scenario.run.duration.as_secs_f64()
 }
 
-/// Runs a scenario once. Returns the outcome and whether it was interrupted; with a folder, what `[record]` asks
-/// for is written there and named.
-pub fn simulate(
-    scenario: &Scenario,
-    seed: u64,
-    folder: Option<&Path>,
-    progress: &Progress,
-) -> Result<(Outcome, bool, Vec<String>), Failure> {
-    let wanted = scenario.record.as_ref().filter(|r| r.decisions || r.pcapng).zip(folder);
-    let Some((record, folder)) = wanted else {
-        let (outcome, interrupted, ()) = simulate_with(scenario, seed, (), progress)?;
-        return Ok((outcome, interrupted, Vec::new()));
-    };
-    let records = Records::new(scenario, record, folder)?;
-    let (outcome, interrupted, records) = simulate_with(scenario, seed, records, progress)?;
-    Ok((outcome, interrupted, records.finish()?))
+/// Runs a scenario once. Returns the outcome and whether it was interrupted.
+pub fn simulate(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, bool), Failure> {
+    let (outcome, interrupted, ()) = simulate_with(scenario, seed, (), progress)?;
+    Ok((outcome, interrupted))
 }
 
-/// The same with a tap that looks at the packets, which is given back.
+/// The same, and writes what `[record]` asks for into `files`.
+fn simulate_recording(
+    scenario: &Scenario,
+    seed: u64,
+    files: &mut FileSet,
+    progress: &Progress,
+) -> Result<(Outcome, Written), Failure> {
+    let Some(record) = scenario.record.as_ref().filter(|r| r.decisions || r.pcapng) else {
+        return Ok((simulate(scenario, seed, progress)?.0, Written::default()));
+    };
+    let records = Records::new(scenario, record, files)?;
+    let (mut outcome, _, records) = simulate_with(scenario, seed, records, progress)?;
+    let written = records.finish(files)?;
+    outcome.recording.summary.warnings.extend(written.truncated.iter().map(Truncated::to_string));
+    Ok((outcome, written))
+}
+
+/// Runs a scenario once with a tap that looks at the packets, which is given back.
 pub fn simulate_with<T: Tap>(
     scenario: &Scenario,
     seed: u64,
@@ -115,14 +120,16 @@ pub fn simulate_with<T: Tap>(
 /// Makes a planned run and writes its results.
 pub fn record(planned: &Planned, seed: u64, progress: &Progress) -> Result<(Simulated, Recording), Failure> {
     let Planned { scenario, folder, .. } = planned;
-    let (outcome, _, records) = simulate(scenario, seed, Some(folder), progress)?;
+    let mut files = file_set(folder)?;
+    let (outcome, written) = simulate_recording(scenario, seed, &mut files, progress)?;
+    let Written { names: records, truncated } = written;
     let trace_hash = format!("{:016x}", outcome.trace_hash);
     let recording = outcome.recording;
     let summary = recording.summary.clone();
-    let simulated = Simulated { summary, seed, trace_hash, records };
+    let simulated = Simulated { summary, seed, trace_hash, records, truncated };
     // The copy is this run alone.
     let mut copy = scenario.clone();
     copy.run.seeds = 1;
-    write_as(&simulated, &recording, &copy, folder)?;
+    write_as(&simulated, &recording, &copy, files)?;
     Ok((simulated, recording))
 }

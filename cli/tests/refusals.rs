@@ -109,7 +109,7 @@ fn nothing_is_left_of_the_look_at_the_folder() {
     let out = folder.path().join("out");
     done(&format!("sim {} --out {}", scenario.display(), out.display()));
     let hidden = tree(&out).into_keys().filter(|name| name.to_string_lossy().contains(".weir"));
-    assert_eq!(hidden.count(), 0);
+    assert_eq!(hidden.collect::<Vec<_>>(), [Path::new(".weir-files")], "but the list of what is there");
 }
 
 #[cfg(unix)]
@@ -134,6 +134,50 @@ fn what_is_no_regular_file_is_refused_and_not_waited_for() {
     assert!(refused(&format!("check {}", folder.path().display()), 2).contains("is a folder"));
 }
 
+#[cfg(feature = "live")]
+#[test]
+fn what_only_the_simulator_can_do_is_wrong_input_for_the_lab() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "web.toml", &SMALL.replace("count = 2", "web = {}"));
+    for verb in ["lab", "compare"] {
+        let told = refused(&format!("{verb} {}", scenario.display()), 2);
+        assert!(told.contains("web.toml: only the simulator knows `flows.0.web`: use `weir sim`"), "{told}");
+    }
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn options_of_the_other_arm_are_refused() {
+    let told = refused("reproduce steering --figure 5 --arm sim --runs 3", 2);
+    assert!(told.contains("--runs is for --arm lab: choose that, or use --seeds"), "{told}");
+    assert!(
+        refused("reproduce steering --figure 5 --arm lab --seeds 3", 2).contains("use --runs in the lab")
+    );
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_told_in_a_few_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "Lorem ipsum, dolor = sit amet\n".repeat(500);
+    let path = file(folder.path(), "prose.txt", &text);
+    let output = weir(&format!("check {}", path.display()));
+    let told = program::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.lines().count() <= 6 && told.contains("more problems; mend these first"), "{told}");
+}
+
+#[test]
+fn every_verb_has_an_example() {
+    let live: &[&str] = if cfg!(feature = "live") { &["run", "lab", "compare", "doctor"] } else { &[] };
+    let always = ["sim", "sweep", "list", "explain", "check", "characterize"];
+    let papers = ["reproduce", "reproduce steering", "reproduce avq"];
+    for verb in live.iter().copied().chain(always).chain(papers) {
+        let help = done(&format!("{verb} --help"));
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{verb}: {help}"));
+        assert!(examples.contains(&format!("weir {verb}")), "{verb}: {examples}");
+    }
+}
+
 #[test]
 fn a_congestion_control_that_nobody_has_is_told_with_the_one_that_was_meant() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +185,19 @@ fn a_congestion_control_that_nobody_has_is_told_with_the_one_that_was_meant() {
     let scenario = file(folder.path(), "small.toml", &text);
     let cubick = format!("{} --set flows.0.congestion=cubick", scenario.display());
     let told = refused(&format!("sim {cubick}"), 2);
-    assert!(told.contains("no congestion control `cubick`. Remedy: did you mean `cubic`? choose"), "{told}");
+    assert!(told.contains("no congestion control `cubick`; did you mean `cubic`? choose"), "{told}");
+    // With the line, also where it is swept.
+    let alone = SMALL.replace("flows = [{ count = 2 }]", "flows = [{ congestion = \"cubick\" }]");
+    let swept = format!("{SMALL}[sweep]\n\"flows.0.congestion\" = [\"reno\", \"cubick\"]\n");
+    for wrong in [alone, swept] {
+        let path = file(folder.path(), "wrong.toml", &wrong);
+        let told = refused(&format!("sim {}", path.display()), 2);
+        let line = wrong.lines().position(|line| line.contains("cubick")).unwrap() + 1;
+        assert!(
+            told.contains(&format!("wrong.toml:{line}: key `flows.0.congestion`: the simulator")),
+            "{told}"
+        );
+    }
     let checked: Value = serde_json::from_str(&done(&format!("check --json {cubick}"))).unwrap();
     let warnings = checked["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 1, "once, not for each point: {checked}");

@@ -369,6 +369,31 @@ fn tags_that_the_hosts_left_to_their_interfaces_pass() {
     }
 }
 
+#[test]
+fn checksums_that_the_other_end_leaves_open_are_told() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let near = udp(testbed.sender(), "10.77.0.1:7000");
+    for (offload, mode) in [("off", MODES[0]), ("on", MODES[0]), ("on", MODES[1]), ("on", MODES[2])] {
+        exec(testbed.sender(), "ethtool", &["-K", "snd0", "tx", offload]);
+        let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        for _ in 0..20 {
+            near.send_to(b"open", "10.77.0.2:7000").unwrap();
+            sleep(ms(5));
+        }
+        let ended = weir.interrupt();
+        let warnings = ended.json()["warnings"].to_string();
+        // Frames that come through AF_PACKET are known to be open, and completed.
+        let expected = offload == "on" && mode != "af_packet";
+        assert_eq!(
+            warnings.contains("a: packets arrive with unfinished checksums"),
+            expected,
+            "{mode}: {warnings}"
+        );
+        assert_eq!(ended.stderr.contains("ethtool -K DEV tx off"), expected, "{mode}: {}", ended.stderr);
+    }
+}
+
 /// A UDP datagram with a number in its payload.
 fn datagram(v6: bool, tags: &[u8], ecn: u8, number: u32) -> Vec<u8> {
     let mut ip = Vec::new();

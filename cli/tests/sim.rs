@@ -35,6 +35,7 @@ fn a_run_gives_the_same_bytes_again_and_all_files_of_the_lab() {
     assert!(a["trace_hash"].as_str().is_some_and(|h| u64::from_str_radix(h, 16).is_ok()), "{a}");
     let names: Vec<&str> = files.keys().map(|path| path.to_str().unwrap()).collect();
     let expected = [
+        ".weir-files",
         "bottleneck.pcapng",
         "chart.svg",
         "decisions.csv",
@@ -133,7 +134,7 @@ fn wrong_input_is_refused_with_a_remedy() {
     let scenario = file(folder.path(), "small.toml", SMALL);
     let scenario = scenario.display();
     let told = refused(&format!("sim {scenario} --set flows.0.congestion=vegas"), 2);
-    assert!(told.contains("no congestion control `vegas`. Remedy: choose one of: reno, cubic"), "{told}");
+    assert!(told.contains("key `flows.0.congestion`: the simulator has no congestion control `vegas`; choose one of: reno, cubic"), "{told}");
     let told = refused(&format!("sim {scenario} --set run.lenght=5s"), 2);
     assert!(told.contains("run.length") || told.contains("lenght"), "{told}");
     assert!(refused("sim nothing.toml", 2).contains("nothing.toml"));
@@ -166,6 +167,90 @@ fn an_interrupted_run_ends_with_what_was_simulated_so_far() {
     assert_eq!(summary["interrupted"], true);
     assert!(summary["links"][0]["packets"].as_u64().unwrap() > 1000, "{summary}");
     assert!(summary["warnings"][0].as_str().unwrap().starts_with("interrupted at"), "{summary}");
+}
+
+#[test]
+fn a_folder_holds_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let out = folder.path().join("out");
+    let run = |more: &str| done(&format!("sim {} --out {} {more}", scenario.display(), out.display()));
+    let mine = |out: &Path| {
+        let mut names: Vec<String> = tree(out).into_keys().map(|p| p.display().to_string()).collect();
+        names.retain(|name| name != "notes.csv" && name != "mine.pcapng");
+        names
+    };
+    run("");
+    let plain = mine(&out);
+    // What a user keeps there stays, and what was killed leaves nothing.
+    file(&out, "notes.csv", "mine");
+    file(&out, "mine.pcapng", "mine");
+    file(&out, ".weir-4294967295-7.tmp", "half");
+    run("--record ..1s");
+    assert_eq!(mine(&out).len(), plain.len() + 2);
+    run("--set run.seeds=3");
+    let several = mine(&out);
+    assert!(several.contains(&"small-3/summary.json".into()) && !several.contains(&"summary.json".into()));
+    run("--set run.seeds=2");
+    assert!(!out.join("small-3").exists() && out.join("small-2/summary.json").exists());
+    run("");
+    assert_eq!(mine(&out), plain);
+    assert_eq!(fs::read_to_string(out.join("mine.pcapng")).unwrap(), "mine");
+}
+
+/// Killed at any moment, a folder with a summary has all files of one run and no others.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_run_leaves_nothing_that_looks_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let out = folder.path().join("out");
+    let command = |seed: u32| {
+        let mut command = Command::new(WEIR);
+        command.arg("sim").arg(&scenario).arg("--out").arg(&out).args(["--seed", &seed.to_string()]);
+        command.stdout(Stdio::null());
+        command
+    };
+    let start = std::time::Instant::now();
+    assert!(command(0).status().unwrap().success());
+    let whole = start.elapsed();
+    let names: Vec<_> = tree(&out).into_keys().collect();
+    for attempt in 1..=20 {
+        let mut child = command(attempt).spawn().unwrap();
+        std::thread::sleep(whole * attempt / 20);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let Ok(summary) = fs::read(out.join("summary.json")) else { continue };
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        let samples = fs::read(out.join("samples_bottleneck.csv")).unwrap();
+        let again = folder.path().join("again");
+        let seed = summary["seed"].as_u64().unwrap();
+        done(&format!("sim {} --out {} --seed {seed}", scenario.display(), again.display()));
+        assert!(samples == fs::read(again.join("samples_bottleneck.csv")).unwrap(), "files of two runs");
+    }
+    assert!(command(0).status().unwrap().success());
+    assert_eq!(tree(&out).into_keys().collect::<Vec<_>>(), names, "what the killed left is gone");
+}
+
+#[test]
+fn a_record_that_reaches_its_size_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let out = folder.path().join("out");
+    let command = format!("sim {} --out {} --record ..", scenario.display(), out.display());
+    let whole = json(&command);
+    assert!(whole.get("truncated").is_none() && whole["warnings"].as_array().unwrap().is_empty(), "{whole}");
+    let cut = json(&format!("{command} --set record.size_max=100kB"));
+    assert_eq!(cut["truncated"][0]["file"], "bottleneck.pcapng");
+    let at_s = cut["truncated"][0]["at_s"].as_f64().unwrap();
+    assert!((0.1..2.0).contains(&at_s), "{cut}");
+    let warning = cut["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("bottleneck.pcapng ends after") && warning.contains("raise record.size_max"),
+        "{warning}"
+    );
+    assert!(fs::metadata(out.join("bottleneck.pcapng")).unwrap().len() <= 100_000);
+    assert!(done(&format!("{command} --set record.size_max=100kB")).contains("record.size_max"));
 }
 
 #[test]

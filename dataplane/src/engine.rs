@@ -1,6 +1,7 @@
 //! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
 
 use crate::assemble::{Assemble, DirectionSetup, Moves};
+use crate::checksums::{self, ChecksumWatch};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
@@ -177,6 +178,8 @@ pub struct Loop {
     stalled: Duration,
     claim: Claim,
     clock: LinkClock,
+    /// One for each port.
+    checksums: [ChecksumWatch; 2],
 }
 
 /// The clock that link times are on; BPF's `bpf_ktime_get_ns` reads the same.
@@ -267,6 +270,7 @@ impl Loop {
             stalled: Duration::ZERO,
             claim: Claim::default(),
             clock,
+            checksums: Default::default(),
         };
         Ok((looping, handle))
     }
@@ -285,6 +289,7 @@ impl Loop {
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
         self.clock = LinkClock::new(clock(), self.setup.stands_still);
+        self.tell_claim();
         // Until now frames were meant to pass in the kernel.
         let bypassed_before = self.bypassed();
         let result = self.turns(stop);
@@ -364,6 +369,11 @@ impl Loop {
                 Some(sensing) => sensing.follow(batch, &mut self.arena),
             };
             worked |= self.pipes[from].turn(now, frames, &mut self.arena, &mut self.ports[to]);
+            self.ports[from].receive(&mut self.arena, now, batch);
+            if self.checksums[from].is_looking() {
+                self.look_at_checksums(from, batch);
+            }
+            worked |= self.pipes[from].turn(now, batch, &mut self.arena, &mut self.ports[to]);
         }
         for port in &mut self.ports {
             if let Err(error) = port.flush(&mut self.arena) {
@@ -490,7 +500,7 @@ impl Loop {
         let setup = &self.setup.directions[index];
         let meter = self.pipes[index].meter();
         let (drops, overflows, marks) = meter.signals(&counters);
-        let rate_bps = setup.channel.link.rate.map_or(0.0, |r| r.as_bps_f64());
+        let rate_bps = setup.channel.link.rate.map(|r| r.as_bps_f64());
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
@@ -511,7 +521,7 @@ impl Loop {
             accounting: setup.channel.link.accounting.to_string(),
             packets,
             bytes,
-            utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
+            utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
             delay_ms: meter.sojourn.spread_ms(),
             drops,
             overflows,

@@ -3,6 +3,7 @@
 //! Reading never fails: whatever is not understood is forwarded untouched, as a wire would. Frames whose
 //! headers contradict themselves are forwarded and counted.
 
+use std::ops::Range;
 use weir_aqm::Ecn;
 
 const ETHERNET: usize = 14;
@@ -188,33 +189,62 @@ pub fn mark(frame: &mut [u8], kind: Kind, network: u16) {
     }
 }
 
-/// Computes the TCP or UDP checksum of a packet that its sender left to hardware that is not there.
-/// Returns whether it could.
-pub fn complete_checksum(frame: &mut [u8]) -> bool {
+/// The checksum of a TCP or UDP packet in a frame.
+struct Checksum {
+    /// What it is of, beside the pseudo-header.
+    covered: Range<usize>,
+    /// Where it stands.
+    field: Range<usize>,
+    /// Sum of the pseudo-header.
+    pseudo: u64,
+}
+
+/// Finds the checksum; there is none in other packets, and in those that are cut off.
+fn checksum_of(frame: &[u8]) -> Option<Checksum> {
     let headers = read(frame);
-    let ip = &mut frame[usize::from(headers.network)..];
+    let network = usize::from(headers.network);
+    let ip = &frame[network..];
     let (protocol, addresses, start, end) = match headers.kind {
         Kind::Ipv4 => (ip[9], 12..20, usize::from(ip[0] & 15) * 4, usize::from(be16(ip, 2))),
         Kind::Ipv6 => (ip[6], 8..40, IPV6_LEN, IPV6_LEN + usize::from(be16(ip, 4))),
-        _ => return false,
+        _ => return None,
     };
-    let field = match protocol {
-        6 => 16,
-        17 => 6,
-        _ => return false,
-    };
-    if end < start + field + 2 || end > ip.len() {
-        return false;
+    let field = start
+        + match protocol {
+            6 => 16,
+            17 => 6,
+            _ => return None,
+        };
+    if end < field + 2 || end > ip.len() {
+        return None;
     }
-    ip[start + field..start + field + 2].fill(0);
     let pseudo = sum(&ip[addresses]) + u64::from(protocol) + (end - start) as u64;
-    let checksum = match finish(pseudo + sum(&ip[start..end])) {
+    Some(Checksum {
+        covered: network + start..network + end,
+        field: network + field..network + field + 2,
+        pseudo,
+    })
+}
+
+/// Computes the TCP or UDP checksum of a packet that its sender left to hardware that is not there.
+/// Returns whether it could.
+pub fn complete_checksum(frame: &mut [u8]) -> bool {
+    let Some(Checksum { covered, field, pseudo }) = checksum_of(frame) else { return false };
+    frame[field.clone()].fill(0);
+    let checksum = match finish(pseudo + sum(&frame[covered])) {
         // Zero would say that a UDP datagram has no checksum (RFC 768).
         0 => 0xffff,
         other => other,
     };
-    ip[start + field..start + field + 2].copy_from_slice(&checksum.to_be_bytes());
+    frame[field].copy_from_slice(&checksum.to_be_bytes());
     true
+}
+
+/// Whether a TCP or UDP packet has a checksum that its sender left to hardware: the sum of the pseudo-header alone.
+/// One right checksum in 65536 looks like that. None of other packets.
+pub fn is_unfinished(frame: &[u8]) -> Option<bool> {
+    let Checksum { field, pseudo, .. } = checksum_of(frame)?;
+    Some(be16(frame, field.start) == !finish(pseudo))
 }
 
 /// Sum of big-endian 16-bit words (RFC 1071); an odd last byte is the high one.
@@ -383,7 +413,13 @@ mod tests {
                 frame[at..at + 2].copy_from_slice(&[0xaa, 0x55]);
                 assert!(complete_checksum(&mut frame));
                 assert_eq!(frame, right);
+                assert_eq!(is_unfinished(&right), Some(false));
+                // What Linux leaves there for hardware.
+                let pseudo = checksum_of(&right).unwrap().pseudo;
+                frame[at..at + 2].copy_from_slice(&(!finish(pseudo)).to_be_bytes());
+                assert_eq!(is_unfinished(&frame), Some(true));
             }
         }
+        assert_eq!(is_unfinished(&[0; 60]), None);
     }
 }

@@ -7,6 +7,7 @@
 //! This crate alone knows rings. The packet path allocates nothing and locks nothing.
 
 mod assemble;
+mod checksums;
 mod engine;
 mod frames;
 mod guard;

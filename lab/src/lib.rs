@@ -30,5 +30,6 @@ pub use exclusive::{Exclusive, exclusive};
 pub use experiment::run;
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
+pub use supported::check;
 pub use tcpinfo::{FlowTable, Sampler, SamplerConfig, Side};
 pub use traffic::{TrafficOptions, TrafficReport, TrafficRun};

@@ -41,7 +41,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_atomic(folder.join("figure.svg"), figure(&sample_figure()))?;
     write_atomic(folder.join("link.csv"), csv::link_samples(&steered.link_samples[0]))?;
 
-    let runs = [&steered, &codel, &tail].map(|recording| PageRun { label: "", recording, policy });
+    let policies = [policy];
+    let runs = [&steered, &codel, &tail];
+    let runs = runs.map(|recording| PageRun { label: "", recording, policies: &policies });
     let notes = ["Synthetic data, to look at the page; nothing here was measured.".to_string()];
     let html = page(&Page {
         title: "Steering to a policy",
@@ -152,6 +154,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
         id,
         group: u32::from(id > 1),
         congestion: "cubic".to_string(),
+        bytes: 1_000_000_000,
         goodput_bps: 1e9,
         retransmits: 1234,
         rtt_ms: 57.3,
@@ -167,7 +170,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
         links: vec![LinkSummary {
             name: "a_to_b".to_string(),
             aqm: aqm.to_string(),
-            rate_bps: RATE,
+            rate_bps: Some(RATE),
             accounting: "line".to_string(),
             packets: (bits / 12_000.0) as u64,
             bytes: (bits / 8.0) as u64,

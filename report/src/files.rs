@@ -47,19 +47,17 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
         _ => Path::new("."),
     };
     let (temporary, file) =
-        create_temporary(folder).map_err(fail("creating a temporary file in its folder"))?;
-    let written = fill(file, bytes.as_ref())
-        .map_err(fail("writing the bytes"))
-        .and_then(|()| fs::rename(&temporary, path).map_err(fail("renaming the temporary file")));
-    if written.is_err() {
-        // The first error is the one to tell; a leftover temporary file is the lesser evil.
-        let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    // The rename itself is durable only once the folder is. Some file systems refuse to sync folders, and
-    // the file is whole either way, so a refusal is not an error.
-    let _ = File::open(folder).and_then(|f| f.sync_all());
+        Temporary::create(folder).map_err(fail("creating a temporary file in its folder"))?;
+    fill(file, bytes.as_ref()).map_err(fail("writing the bytes"))?;
+    temporary.rename(path).map_err(fail("renaming the temporary file"))?;
+    sync_folder(folder);
     Ok(())
+}
+
+/// A rename is durable only once its folder is. Some file systems refuse to sync folders, and files are whole either
+/// way, so that a refusal is no error.
+pub(crate) fn sync_folder(folder: &Path) {
+    let _ = File::open(folder).and_then(|f| f.sync_all());
 }
 
 fn fill(mut file: File, bytes: &[u8]) -> io::Result<()> {
@@ -67,18 +65,48 @@ fn fill(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A new file with a name of its own. Names are short so that the longest allowed name can be written too.
-fn create_temporary(folder: &Path) -> io::Result<(PathBuf, File)> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    const MAX_ATTEMPTS: u32 = 100;
-    let mut attempt = 0;
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!(".weir-{}-{number}.tmp", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            // A crashed process with our number may have left its file.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => attempt += 1,
-            other => return other.map(|file| (path, file)),
+/// A file under a name of its own, which goes away unless it gets another one.
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
+
+/// What stands before and after the numbers in the names of temporary files.
+const BEFORE: &str = ".weir-";
+const AFTER: &str = ".tmp";
+
+impl Temporary {
+    /// A new file. Names are short so that the longest allowed name can be written too.
+    pub fn create(folder: &Path) -> io::Result<(Temporary, File)> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        const MAX_ATTEMPTS: u32 = 100;
+        let mut attempt = 0;
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!("{BEFORE}{}-{number}{AFTER}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                // A crashed process with our number may have left its file.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => attempt += 1,
+                other => return other.map(|file| (Temporary(path), file)),
+            }
         }
+    }
+
+    /// Gives it its name.
+    pub fn rename(&self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.0, path)
+    }
+
+    /// The process that made the file of this name, if it is one of these.
+    pub fn owner(name: &str) -> Option<u32> {
+        let numbers = name.strip_prefix(BEFORE)?.strip_suffix(AFTER)?;
+        let (process, number) = numbers.split_once('-')?;
+        number.parse::<u32>().ok()?;
+        process.parse().ok()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // After a rename nothing has this name; a leftover is the lesser evil.
+        let _ = fs::remove_file(&self.0);
     }
 }

@@ -11,6 +11,7 @@ pub mod chart;
 pub mod csv;
 mod downsample;
 mod escape;
+mod file_set;
 mod files;
 pub mod html;
 mod number;
@@ -19,5 +20,6 @@ mod svg;
 pub mod table;
 
 pub use downsample::keep_extremes;
+pub use file_set::{FileSet, SetFile, remove_leftovers};
 pub use files::{WriteError, write_atomic};
 pub use panels::Policy;

@@ -181,10 +181,8 @@ impl<'a> LinkView<'a> {
     }
 
     fn rate_limits(&self) -> Vec<Limit> {
-        let rate = self.summary.map_or(0.0, |s| s.rate_bps);
-        if !(drawable(rate) && rate > 0.0) {
-            return Vec::new();
-        }
+        let rate = self.summary.and_then(|s| s.rate_bps).filter(|rate| drawable(*rate));
+        let Some(rate) = rate else { return Vec::new() };
         let share = |name: &str, share: Option<f64>| {
             let share = share.filter(|s| drawable(*s))?;
             let label = format!("{name} {} %", significant(share * 100.0, 4));
@@ -317,8 +315,9 @@ fn active_flows(samples: &[FlowSample]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// A rate in words; `unshaped` where there is none.
-pub(crate) fn rate_text(bps: f64) -> String {
-    if drawable(bps) && bps > 0.0 { Rate::from_bps_f64(bps).to_string() } else { "unshaped".to_string() }
+pub(crate) fn rate_text(bps: Option<f64>) -> String {
+    let bps = bps.filter(|bps| drawable(*bps));
+    bps.map_or("unshaped".to_string(), |bps| Rate::from_bps_f64(bps).to_string())
 }
 
 #[cfg(test)]

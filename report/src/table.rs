@@ -142,7 +142,7 @@ fn phase_rows<'a>(run: &'a Summary, link: &'a LinkSummary) -> impl Iterator<Item
 
 fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
     let flows = if run.flows.is_empty() { "–".to_string() } else { run.flows.len().to_string() };
-    let used = if link.rate_bps > 0.0 { fixed(link.utilization * 100.0, 2) } else { "–".to_string() };
+    let used = link.rate_bps.map_or("–".to_string(), |_| fixed(link.utilization * 100.0, 2));
     let delay = link.delay_ms;
     let setpoint = link.setpoint_ms.map_or("–".to_string(), |v| fixed(v, 2));
     let numbers = [

@@ -152,7 +152,7 @@ fn figures_of_a_page_are_there_without_its_program() {
 }
 
 fn page_of(recording: &Recording, label: &str) -> String {
-    let run = PageRun { label, recording, policy: POLICY };
+    let run = PageRun { label, recording, policies: &[POLICY] };
     let claims = [claim(NASTY, true), claim(NASTY, false)];
     let notes = [NASTY.to_string()];
     page(&Page { title: NASTY, runs: vec![run, run], claims: &claims, notes: &notes, ..Page::default() })
@@ -173,6 +173,20 @@ fn foreign_text_does_not_break_out_of_the_page() {
     assert_eq!(page.matches("<!--").count(), 0, "a comment would hide the end of the script");
     let data = embedded(&page);
     assert_eq!(data["charts"][0]["events"][0]["rule"], NASTY);
+}
+
+/// The way back of a lab has no policy, and no line where it would be.
+#[test]
+fn a_policy_is_drawn_on_its_link_alone() {
+    let mut recording = tiny();
+    recording.summary.links.push(recording.summary.links[0].clone());
+    recording.link_samples.push(recording.link_samples[0].clone());
+    let policies = [Policy { utilization_low: Some(0.99), target_max_ms: Some(30.0), ..Policy::default() }];
+    let run = PageRun { label: "", recording: &recording, policies: &policies };
+    let data = embedded(&page(&Page { runs: vec![run], ..Page::default() }));
+    let names = |chart: usize| data["charts"][chart].to_string();
+    assert!(names(0).contains("target_max") && names(0).contains("u_low"), "{}", names(0));
+    assert!(!names(1).contains("target_max") && !names(1).contains("u_low"), "{}", names(1));
 }
 
 #[test]

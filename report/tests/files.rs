@@ -4,7 +4,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use weir_report::{csv, write_atomic};
+use weir_report::{FileSet, csv, remove_leftovers, write_atomic};
 use weir_scenario::result::LinkSample;
 
 /// A folder of its own that goes away with the test.
@@ -18,7 +18,11 @@ impl Folder {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).expect("the folder can be read");
+        Folder::names_of(&self.0)
+    }
+
+    fn names_of(path: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(path).expect("the folder can be read");
         let mut names: Vec<String> =
             entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
         names.sort();
@@ -104,4 +108,93 @@ fn names_of_the_greatest_length_can_be_written() {
     let path = folder.0.join("n".repeat(255));
     write_atomic(&path, "x").expect("it writes");
     assert_eq!(folder.names().len(), 1);
+}
+
+/// Publishes files whose text is `text`; folders get a file of their own.
+fn publish(folder: &Path, names: &[&str], text: &str) {
+    let mut set = FileSet::new(folder);
+    for name in names {
+        match name.strip_suffix('/') {
+            Some(inner) => {
+                std::fs::create_dir_all(folder.join(inner)).expect("the folder can be made");
+                publish(&folder.join(inner), &["inner.csv"], text);
+                set.add_folder(inner);
+            }
+            None => set.add(*name, text).expect("it writes"),
+        }
+    }
+    set.publish().expect("it is published");
+}
+
+#[test]
+fn a_folder_holds_the_files_of_one_run_and_those_of_others() {
+    let folder = Folder::new("set");
+    std::fs::write(folder.0.join("notes.txt"), "mine").expect("it writes");
+    publish(&folder.0, &["old.csv", "part/", "both.csv", "summary.json"], "first");
+    std::fs::write(folder.0.join("part/notes.txt"), "mine").expect("it writes");
+    publish(&folder.0, &["both.csv", "other/", "new.csv", "summary.json"], "second");
+    let expected = [".weir-files", "both.csv", "new.csv", "notes.txt", "other", "part", "summary.json"];
+    assert_eq!(folder.names(), expected);
+    assert_eq!(Folder::names_of(&folder.0.join("part")), ["notes.txt"]);
+    assert_eq!(std::fs::read_to_string(folder.0.join("both.csv")).expect("it reads"), "second");
+    // A set without the folder that nobody else uses.
+    publish(&folder.0, &["result.json"], "third");
+    assert_eq!(folder.names(), [".weir-files", "notes.txt", "part", "result.json"]);
+}
+
+#[test]
+fn a_set_that_is_not_published_changes_nothing() {
+    let folder = Folder::new("unpublished");
+    publish(&folder.0, &["a.csv", "summary.json"], "first");
+    let mut set = FileSet::new(&folder.0);
+    set.add("a.csv", "second").expect("it writes");
+    let open = set.open("b.csv").expect("it opens");
+    assert_eq!(folder.names().len(), 5, "{:?}", folder.names());
+    drop((set, open));
+    assert_eq!(folder.names(), [".weir-files", "a.csv", "summary.json"]);
+    assert_eq!(std::fs::read_to_string(folder.0.join("a.csv")).expect("it reads"), "first");
+}
+
+#[test]
+fn a_set_in_the_middle_of_being_published_does_not_look_whole() {
+    let folder = Folder::new("middle");
+    publish(&folder.0, &["a.csv", "table.csv"], "first");
+    let mut set = FileSet::new(&folder.0);
+    // A folder in the place of a file stops it there, as would a kill.
+    set.add("b.csv", "second").expect("it writes");
+    set.add("blocked.csv", "second").expect("it writes");
+    set.add("summary.json", "second").expect("it writes");
+    std::fs::create_dir(folder.0.join("blocked.csv")).expect("the folder can be made");
+    assert!(set.publish().expect_err("it is in the way").to_string().contains("blocked.csv"));
+    let names = folder.names();
+    assert!(!names.iter().any(|name| name == "table.csv" || name == "summary.json"), "{names:?}");
+    // The next run removes what the one before left, and what was there before that.
+    std::fs::remove_dir(folder.0.join("blocked.csv")).expect("it goes");
+    publish(&folder.0, &["summary.json"], "third");
+    assert_eq!(folder.names(), [".weir-files", "summary.json"]);
+    FileSet::withdraw(&folder.0).expect("it is withdrawn");
+    assert_eq!(folder.names(), [".weir-files"]);
+}
+
+#[test]
+fn a_list_that_leads_elsewhere_is_not_followed() {
+    let folder = Folder::new("elsewhere");
+    let inner = folder.0.join("inner");
+    std::fs::create_dir(&inner).expect("the folder can be made");
+    std::fs::write(folder.0.join("mine.txt"), "mine").expect("it writes");
+    std::fs::write(inner.join(".weir-files"), "../mine.txt\n/etc/hostname\n..\n../\n\n").expect("it writes");
+    publish(&inner, &["summary.json"], "x");
+    assert_eq!(folder.names(), ["inner", "mine.txt"]);
+}
+
+#[test]
+fn what_a_killed_program_left_is_removed() {
+    let folder = Folder::new("leftovers");
+    let own = format!(".weir-{}-999999.tmp", std::process::id());
+    // No process has the largest number.
+    for name in [".weir-4294967295-0.tmp", &own, ".weir-mine.tmp", "a.tmp"] {
+        std::fs::write(folder.0.join(name), "half").expect("it writes");
+    }
+    remove_leftovers(&folder.0);
+    assert_eq!(folder.names(), [own.as_str(), ".weir-mine.tmp", "a.tmp"]);
 }

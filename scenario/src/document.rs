@@ -13,6 +13,9 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// for itself; their product would exhaust the stack.
 pub const MAX_NESTING: usize = 32;
 
+/// Places told of a text that is no TOML: what follows the first is mostly a consequence of it.
+const MAX_SYNTAX: usize = 5;
+
 /// Where something was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
@@ -236,7 +239,8 @@ impl Document {
         let (table, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
             let mut problems = Problems::new(file);
-            for e in errors {
+            problems.leave_out(errors.len().saturating_sub(MAX_SYNTAX));
+            for e in errors.into_iter().take(MAX_SYNTAX) {
                 let place = e.span().map_or(Place::File, |s| lines.place(s.start));
                 let problem = format!("is not TOML here: {}", e.message().replace('\n', ", "));
                 let remedy = "mend the syntax (keys are checked once it can be read)";
@@ -269,6 +273,20 @@ impl Document {
         }
         crate::sweep::forget_axis(&mut self.root, key);
         Ok(())
+    }
+
+    /// Its name in messages.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Why a value that is right in itself cannot be used, with the place where it was written: for what only those
+    /// know who use it.
+    pub fn refuse(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Errors {
+        let place = crate::sweep::axis_of(&self.root, key).unwrap_or_else(|| self.root.place_of(key));
+        let mut problems = Problems::new(&self.file);
+        problems.add(&place, key, Wrong::new(problem, remedy));
+        problems.into_errors()
     }
 
     /// Whether the file has a table of that name at its top: `ports` tells a configuration from a scenario.

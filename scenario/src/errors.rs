@@ -176,6 +176,11 @@ impl Problems {
         }
     }
 
+    /// So many problems more are not worth telling.
+    pub fn leave_out(&mut self, count: usize) {
+        self.untold += count;
+    }
+
     /// Takes over the problems of one point of a sweep that no other point had before, saying which point.
     pub fn adopt(&mut self, point: &str, others: Problems) {
         self.untold += others.untold;

@@ -3,7 +3,7 @@
 //! When flows start or stop, a queue needs a while to follow, and TCP longer. A mean over the whole run mixes
 //! both; here the later half of each span tells how it settled.
 
-use crate::result::{LinkSample, LinkSummary, Phase, Recording};
+use crate::result::{LinkSample, Phase, Recording};
 use crate::{FlowGroup, Scenario};
 use weir_units::Duration;
 
@@ -14,10 +14,9 @@ impl Recording {
         if spans.len() < 2 {
             return;
         }
-        for (link, samples) in
-            self.summary.links.iter_mut().zip(&self.link_samples).filter(|(link, _)| link.rate_bps > 0.0)
-        {
-            link.phases = spans.iter().filter_map(|span| span.phase(link, samples)).collect();
+        for (link, samples) in self.summary.links.iter_mut().zip(&self.link_samples) {
+            let Some(rate_bps) = link.rate_bps else { continue };
+            link.phases = spans.iter().filter_map(|span| span.phase(rate_bps, samples)).collect();
         }
     }
 }
@@ -46,7 +45,7 @@ fn spans(groups: &[FlowGroup], end: Duration) -> Vec<Span> {
 
 impl Span {
     /// What the samples of its later half say; `None` where there are none.
-    fn phase(&self, link: &LinkSummary, samples: &[LinkSample]) -> Option<Phase> {
+    fn phase(&self, rate_bps: f64, samples: &[LinkSample]) -> Option<Phase> {
         let (from_s, to_s) = ((self.from + self.to).as_secs_f64() / 2.0, self.to.as_secs_f64());
         // Rows bear the end of their period, which may come a little late on a live link.
         let within = |t_s: f64| from_s < t_s - 1e-3 && t_s <= to_s + 1e-3;
@@ -60,7 +59,7 @@ impl Span {
             }
             before = row.t_s;
         }
-        let utilization = bits / seconds / link.rate_bps;
+        let utilization = bits / seconds / rate_bps;
         let delay_mean_ms = if bits > 0.0 { delay / bits } else { 0.0 };
         (seconds > 0.0).then_some(Phase { from_s, to_s, flows: self.flows, utilization, delay_mean_ms })
     }
@@ -69,6 +68,7 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::LinkSummary;
 
     fn scenario() -> Scenario {
         let text = "title = \"t\"\n[link]\nrate = \"1Mbit/s\"\nbuffer = \"1s\"\n[path]\nrtt = \"1ms\"\n[aqm]\n\
@@ -85,7 +85,7 @@ mod tests {
             ..LinkSample::default()
         };
         let mut recording = Recording::default();
-        recording.summary.links.push(LinkSummary { rate_bps: 8000.0, ..LinkSummary::default() });
+        recording.summary.links.push(LinkSummary { rate_bps: Some(8000.0), ..LinkSummary::default() });
         recording.link_samples.push(delivered_bps.iter().enumerate().map(row).collect());
         recording
     }

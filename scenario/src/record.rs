@@ -4,7 +4,10 @@ use crate::errors::Problems;
 use crate::experiment::MAX_DURATION;
 use crate::schema::{Check, Here, Range, absent, list, or, such, within};
 use crate::topology::{MAX_LINKS, NAME, name_allowed};
-use weir_units::Duration;
+use weir_units::{Bytes, Duration};
+
+/// Half a minute of packets at 1 Gbit/s; few disks are filled by it.
+const SIZE_MAX: Bytes = Bytes::new(500_000_000);
 
 section! {
     /// What the simulator writes down beyond summaries and samples.
@@ -17,8 +20,17 @@ section! {
         from: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
         /// End of what is written down, after the start of the run.
         to: Option<Duration> = absent("end of the run", within(Duration::ZERO, MAX_DURATION));
+        /// Most bytes of each capture, and of memory for decisions; the file ends there, which is told.
+        size_max: Bytes = or(SIZE_MAX, within(Bytes::new(10_000), Bytes::new(1_000_000_000_000)));
         /// Names of the links where it is written down; a link that stands in `[link]` is named "bottleneck".
         links: Vec<String> = list("all", MAX_LINKS, such(NAME, |t: &String| name_allowed(t)));
+    }
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        let from = Duration::ZERO;
+        Record { decisions: false, pcapng: false, from, to: None, size_max: SIZE_MAX, links: Vec::new() }
     }
 }
 

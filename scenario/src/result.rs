@@ -38,8 +38,8 @@ pub struct LinkSummary {
     pub name: String,
     /// The algorithm on it.
     pub aqm: String,
-    /// The configured rate in bit/s, by the link's byte accounting; 0 when unshaped.
-    pub rate_bps: f64,
+    /// The configured rate in bit/s, by the link's byte accounting; none when unshaped.
+    pub rate_bps: Option<f64>,
     /// Byte accounting of rates and utilization: `line`, `frame` or `ip`.
     pub accounting: String,
     /// Packets delivered in the measured part.
@@ -182,7 +182,10 @@ pub struct FlowSummary {
     pub group: u32,
     /// Congestion control.
     pub congestion: String,
-    /// Application bytes received in the measured part divided by the time the flow was active in it.
+    /// Application bytes received in the measured part.
+    #[serde(default)]
+    pub bytes: u64,
+    /// The same in bits, divided by the time the flow was active in it.
     pub goodput_bps: f64,
     /// Segments the sender's kernel sent again, over the whole run.
     pub retransmits: u64,

@@ -105,7 +105,7 @@ section! {
     pub struct Host {
         /// Core that the packet loop keeps to.
         core: Option<u32> = absent("any core", within(0, 1023));
-        /// Whether the packet loop asks for a real-time scheduling class.
+        /// Whether the packet loop asks for a real-time scheduling class, where it has a core of its own.
         realtime: bool = or(true, Range::Any);
         /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
         /// the price of a core; "sleep" waits.

@@ -216,6 +216,22 @@ pub(crate) fn forget_axis(root: &mut Table, key: &str) {
     }
 }
 
+/// Where the axis of a key was written, if it is swept.
+pub(crate) fn axis_of(root: &Table, key: &str) -> Option<Place> {
+    let Node::Table(table) = &root.get("sweep")?.item.node else { return None };
+    let quoted = table.get(key).map(|entry| entry.place.clone());
+    quoted.or_else(|| {
+        // A key without quotes is a table in a table.
+        let mut parts = key.split('.');
+        let mut entry = table.get(parts.next()?)?;
+        for part in parts {
+            let Node::Table(inner) = &entry.item.node else { return None };
+            entry = inner.get(part)?;
+        }
+        Some(entry.place.clone())
+    })
+}
+
 fn forget(table: &mut Table, prefix: &str, key: &str) {
     table.entries.retain_mut(|entry| {
         let path = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };

@@ -22,16 +22,31 @@ const OPTION_RESOLUTION: u16 = 9;
 /// Longest comment that an option can hold.
 const COMMENT_MAX: usize = 60_000;
 
+/// A packet as it stands in a capture.
+pub struct Packet<'a> {
+    /// Number of the link.
+    pub link: u32,
+    /// When it was seen.
+    pub at: Time,
+    /// What there is of it.
+    pub bytes: &'a [u8],
+    /// How long it is.
+    pub length: u32,
+    /// What is said about it.
+    pub comment: &'a str,
+}
+
 /// Writes blocks of a capture.
 pub struct Capture<W> {
     out: W,
     block: Vec<u8>,
+    written: u64,
 }
 
 impl<W: Write> Capture<W> {
     /// Begins a capture with an interface for each link.
     pub fn new(out: W, links: &[&str]) -> io::Result<Capture<W>> {
-        let mut capture = Capture { out, block: Vec::with_capacity(512) };
+        let mut capture = Capture { out, block: Vec::with_capacity(512), written: 0 };
         capture.begin();
         capture.u32(0x1A2B_3C4D);
         capture.u16(1);
@@ -53,15 +68,9 @@ impl<W: Write> Capture<W> {
         Ok(capture)
     }
 
-    /// A packet of which `bytes` are there, and that is `length` bytes long.
-    pub fn packet(
-        &mut self,
-        link: u32,
-        at: Time,
-        bytes: &[u8],
-        length: u32,
-        comment: &str,
-    ) -> io::Result<()> {
+    /// Writes a packet, unless the capture became larger than `most` bytes. Returns whether it did.
+    pub fn packet(&mut self, packet: &Packet<'_>, most: u64) -> io::Result<bool> {
+        let Packet { link, at, bytes, length, comment } = *packet;
         self.begin();
         self.u32(link);
         self.u32((at.as_nanos() >> 32) as u32);
@@ -75,7 +84,11 @@ impl<W: Write> Capture<W> {
             self.option(OPTION_COMMENT, &comment.as_bytes()[..end.unwrap_or(0)]);
             self.option(0, &[]);
         }
-        self.end(ENHANCED_PACKET)
+        if self.written + self.length() > most {
+            return Ok(false);
+        }
+        self.end(ENHANCED_PACKET)?;
+        Ok(true)
     }
 
     /// Writes what is left and gives the writer back.
@@ -89,11 +102,17 @@ impl<W: Write> Capture<W> {
     }
 
     fn end(&mut self, kind: u32) -> io::Result<()> {
-        let length = (self.block.len() as u32 + 12).to_le_bytes();
+        self.written += self.length();
+        let length = (self.length() as u32).to_le_bytes();
         self.out.write_all(&kind.to_le_bytes())?;
         self.out.write_all(&length)?;
         self.out.write_all(&self.block)?;
         self.out.write_all(&length)
+    }
+
+    /// Bytes of the block with what stands around it.
+    fn length(&self) -> u64 {
+        self.block.len() as u64 + 12
     }
 
     fn u16(&mut self, value: u16) {

@@ -1,7 +1,7 @@
 //! A tap that writes down what `[record]` of a scenario asks for: decisions, and packets as a capture.
 
 use crate::packet::{Body, Item};
-use crate::pcapng::{Capture, Look};
+use crate::pcapng::{Capture, Look, Packet};
 use crate::tap::{Place, Seen, Tap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -62,6 +62,12 @@ pub struct Recorder<W: Write> {
     capture: Option<Capture<W>>,
     /// The first failure; nothing is written after it.
     failure: Option<io::Error>,
+    /// Most bytes of the capture, and of memory for decisions.
+    most: u64,
+    /// Memory for decisions so far.
+    decided: u64,
+    /// When there was no room any more; nothing is written after it.
+    full_at: Option<Time>,
     comment: String,
 }
 
@@ -80,6 +86,9 @@ impl<W: Write> Recorder<W> {
             decisions: record.decisions.then(Vec::new),
             capture,
             failure: None,
+            most: record.size_max.get(),
+            decided: 0,
+            full_at: None,
             comment: String::new(),
         })
     }
@@ -93,14 +102,27 @@ impl<W: Write> Recorder<W> {
         Ok((self.decisions.unwrap_or_default(), out))
     }
 
+    /// When `record.size_max` was reached, if it was: what happened from then on is not written down.
+    pub fn full_at(&self) -> Option<Time> {
+        self.full_at
+    }
+
     fn wants(&self, at: &Place<'_>) -> bool {
-        self.links[at.link] && self.from <= at.now && self.to.is_none_or(|to| at.now < to)
+        self.full_at.is_none()
+            && self.links[at.link]
+            && self.from <= at.now
+            && self.to.is_none_or(|to| at.now < to)
     }
 
     fn decide(&mut self, at: &Place<'_>, seen: Seen<'_>, verdict: Verdict) {
         let Some(rows) = &mut self.decisions else { return };
         let mut gauges = Vec::new();
         at.queue.gauges(&mut |name, value| gauges.push((name, value)));
+        self.decided += (size_of::<DecisionRow>() + size_of_val(gauges.as_slice())) as u64;
+        if self.decided > self.most {
+            self.full_at = Some(at.now);
+            return;
+        }
         rows.push(DecisionRow {
             t_s: at.now.as_secs_f64(),
             link: at.link as u32,
@@ -129,8 +151,12 @@ impl<W: Write> Recorder<W> {
         at.queue.gauges(&mut |name, value| {
             let _ = write!(comment, "; {name} {value}");
         });
-        let written = capture.packet(at.link as u32, at.now, &bytes, length, comment);
-        self.failure = written.err();
+        let packet = Packet { link: at.link as u32, at: at.now, bytes: &bytes, length, comment };
+        match capture.packet(&packet, self.most) {
+            Ok(true) => {}
+            Ok(false) => self.full_at = Some(at.now),
+            Err(e) => self.failure = Some(e),
+        }
     }
 }
 

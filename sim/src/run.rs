@@ -132,7 +132,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
     LinkSummary {
         name: setup.name.clone(),
         aqm: setup.queue.label(&setup.aqm.name),
-        rate_bps,
+        rate_bps: (rate_bps > 0.0).then_some(rate_bps),
         accounting: setup.accounting.to_string(),
         packets: totals.packets,
         bytes: totals.bytes,
@@ -157,6 +157,7 @@ fn flow_summaries(scenario: &Scenario, flows: &[Flow]) -> Vec<FlowSummary> {
             id: id as u32,
             group: flow.kind,
             congestion: scenario.flows[flow.kind as usize].congestion.clone(),
+            bytes: stats.bytes,
             goodput_bps: if active > 0.0 { stats.bytes as f64 * 8.0 / active } else { 0.0 },
             retransmits: stats.retransmits,
             rtt_ms: stats.rtt_sum / samples * 1e3,

@@ -120,3 +120,19 @@ fn a_capture_has_valid_packets_and_says_what_was_decided() {
     let ce = |p: &&(u64, Vec<u8>, u32, String)| p.1[0] == 0x45 && p.1[1] & 3 == 3;
     assert_eq!(packets.iter().filter(ce).count(), said("marked"));
 }
+
+#[test]
+fn a_record_ends_at_its_size() {
+    let flows = "[[flows]]\n[record]\ndecisions = true\npcapng = true\nsize_max = \"100kB\"\n";
+    let link = "[link]\nrate = \"20Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"codel\"\n";
+    let scenario = scenario(&quiet(link, flows, "5s"));
+    let record = scenario.record.clone().unwrap();
+    let recorder = Recorder::new(&scenario, &record, Some(Vec::new())).unwrap();
+    let go_on = &mut |_: weir_sim::Progress<'_>| ControlFlow::Continue(());
+    let (_, recorder) = weir_sim::run_with(&scenario, 1, recorder, go_on).unwrap();
+    let full_at = recorder.full_at().unwrap().as_nanos();
+    let capture = recorder.finish().unwrap().1.unwrap();
+    assert!((99_000..=100_000).contains(&capture.len()), "{}", capture.len());
+    let last = packets(&capture).last().unwrap().0;
+    assert!(last <= full_at && full_at < last + 10_000_000, "{last} {full_at}");
+}

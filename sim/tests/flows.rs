@@ -104,6 +104,36 @@ fn readers_load_pages() {
     assert!((0.5e6..1.8e6).contains(&mean), "{mean}");
 }
 
+/// An object of one segment would end with a delayed acknowledgement, 40 ms later.
+#[test]
+fn an_object_ends_when_its_last_byte_is_there() {
+    let web = "[[flows]]\n[flows.web]\nobjects = 1\nobject_size = \"200B\"\nthink = \"0s\"\n";
+    let outcome = run(&quiet(CODEL_100M, web, "10s"), 1);
+    let bytes = outcome.recording.summary.flows[0].bytes as f64;
+    // One object in each round trip of 20 ms, and in those that take two segments not more.
+    let objects = bytes / 200.0;
+    assert!((350.0..700.0).contains(&objects), "{objects} of about 500");
+}
+
+#[test]
+fn low_rates_of_applications_are_met() {
+    let flows = "[[flows]]\napp_rate = \"1kbit/s\"\n[[flows]]\napp_rate = \"9990bit/s\"\n";
+    let outcome = run(&quiet(CODEL_100M, flows, "400s"), 1);
+    for (flow, wanted) in [(0, 1000.0), (1, 9990.0)] {
+        let got = goodput(&outcome, flow);
+        assert!((got / wanted - 1.0).abs() < 0.002, "{got} of {wanted}");
+    }
+}
+
+#[test]
+fn an_application_far_above_the_link_costs_no_more_than_one_that_always_has_data() {
+    let all = |flow: &str| run(&quiet(CODEL_100M, &format!("[[flows]]\n{flow}"), "5s"), 1);
+    let (bulk, fast) = (all(""), all("app_rate = \"100Gbit/s\"\n"));
+    assert!((goodput(&fast, 0) / goodput(&bulk, 0) - 1.0).abs() < 0.01, "{}", goodput(&fast, 0));
+    // Forty million segments are made in that time, and few of them by an event of their own.
+    assert!(fast.counts.events < bulk.counts.events + 5000, "{:?} {:?}", fast.counts, bulk.counts);
+}
+
 #[test]
 fn on_and_off_sends_its_share_of_the_time() {
     let flows =

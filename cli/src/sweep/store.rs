@@ -1,6 +1,6 @@
 //! The folder of a sweep: a file for each finished run, and what the folder belongs to.
 
-use super::fingerprint::{FORMAT, Fingerprint};
+use super::fingerprint::Fingerprint;
 use super::rows::Row;
 use crate::output::Failure;
 use crate::results::{make_folder, prepare};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use weir_report::write_atomic;
+use weir_report::{FileSet, remove_leftovers, write_atomic};
 
 /// The folder with the results of a sweep.
 pub struct Store {
@@ -18,8 +18,10 @@ pub struct Store {
 /// What a folder belongs to.
 #[derive(Serialize, Deserialize)]
 struct Owner {
-    format: u32,
     version: String,
+    /// Fingerprint of what computes; versions before had none.
+    #[serde(default)]
+    models: String,
     fingerprint: String,
     points: usize,
 }
@@ -48,12 +50,13 @@ impl Store {
     pub fn open(out: &Path, points: &[Fingerprint], scenario: &str) -> Result<Store, Failure> {
         let all = points.iter().fold(Fingerprint::of("sweep"), |hash, point| hash.and(&point.to_string()));
         let owner = Owner {
-            format: FORMAT,
             version: env!("CARGO_PKG_VERSION").into(),
+            models: Fingerprint::of_models().to_string(),
             fingerprint: all.to_string(),
             points: points.len(),
         };
         make_folder(&out.join("points"))?;
+        remove_leftovers(out);
         let path = out.join("sweep.json");
         match fs::read(&path) {
             Ok(bytes) => check_owner(&bytes, &owner, out, scenario)?,
@@ -97,9 +100,9 @@ impl Store {
         Ok(write_atomic(self.path(row.point, row.seed), text)?)
     }
 
-    /// Writes a file of the results.
-    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
-        Ok(write_atomic(self.out.join(name), bytes)?)
+    /// The tables, which appear together.
+    pub fn tables(&self) -> FileSet {
+        FileSet::new(&self.out)
     }
 }
 
@@ -115,8 +118,10 @@ fn check_owner(bytes: &[u8], owner: &Owner, out: &Path, scenario: &str) -> Resul
     }
     let folder = out.display();
     let remedy = format!("choose another folder with --out, or remove {folder}");
-    let why = if (was.format, &was.version) != (owner.format, &owner.version) {
+    let why = if was.version != owner.version {
         format!("was made by version {} of Weir, and this is {}", was.version, owner.version)
+    } else if was.models != owner.models {
+        "was made by another build of Weir, whose models behave differently".to_string()
     } else {
         let before = fs::read_to_string(out.join("sweep.toml")).unwrap_or_default();
         match difference(&before, scenario) {

@@ -10,7 +10,7 @@ mod rules;
 use crate::interrupt::{interrupted, is_interrupted};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
-use crate::results::{make_folder, prepare};
+use crate::results::{file_set, prepare};
 use crate::runs::run_all;
 use crate::simulate::simulate;
 use measure::{Case, numbers};
@@ -18,7 +18,7 @@ use plan::{Pair, Subject};
 use rules::{Finding, Results, judge};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_report::{html, write_atomic};
+use weir_report::html;
 use weir_scenario::Scenario;
 
 /// Run the experiments of RFC 7928 (Characterization Guidelines for Active Queue Management) with an algorithm in the
@@ -85,7 +85,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 fn run(plan: &[Pair], seed: u64, output: &Output) -> Result<Vec<Case>, Failure> {
     let runs: Vec<(&Pair, &Scenario)> = plan.iter().flat_map(|p| [(p, &p.aqm), (p, &p.tail_drop)]).collect();
     let measure = |(pair, scenario): &(&Pair, &Scenario), progress: &Progress| {
-        let (outcome, interrupted, _) = simulate(scenario, seed, None, progress)?;
+        let (outcome, interrupted) = simulate(scenario, seed, progress)?;
         let numbers = numbers(pair.experiment, scenario, outcome.recording, outcome.trace_hash);
         Ok((!interrupted).then_some(numbers))
     };
@@ -99,8 +99,7 @@ fn run(plan: &[Pair], seed: u64, output: &Output) -> Result<Vec<Case>, Failure> 
 }
 
 fn write(all: &Characterization, folder: &Path) -> Result<(), Failure> {
-    make_folder(folder)?;
-    write_atomic(folder.join("result.json"), serde_json::to_string_pretty(&page::json(all, folder))?)?;
+    let mut files = file_set(folder)?;
     let figures = chart::figures(all);
     let (title, notes, grids) = (page::title(all), page::notes(all), page::grids(all));
     let page = html::Page {
@@ -110,5 +109,7 @@ fn write(all: &Characterization, folder: &Path) -> Result<(), Failure> {
         figures: &figures,
         ..html::Page::default()
     };
-    Ok(write_atomic(folder.join("report.html"), html::page(&page))?)
+    files.add("report.html", html::page(&page))?;
+    files.add("result.json", serde_json::to_string_pretty(&page::json(all, folder))?)?;
+    Ok(files.publish()?)
 }

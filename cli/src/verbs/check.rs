@@ -9,6 +9,7 @@ use weir_scenario::{Document, RunConfig, Scenario};
 /// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run`). All problems are told
 /// at once, each with its line and remedy.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The file.
     file: PathBuf,
@@ -19,6 +20,11 @@ pub struct Arguments {
     #[arg(long)]
     print: bool,
 }
+
+const EXAMPLES: &str = "Examples:
+  weir check scenarios/demo.toml
+  weir check bridge.toml --print                       every parameter in force, with meaning and range
+  weir check scenarios/demo.toml --set aqm.name=codel  as it would be with another algorithm";
 
 enum Checked {
     Scenario(Box<Scenario>),

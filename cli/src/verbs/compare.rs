@@ -5,14 +5,15 @@ use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::progress::Progress;
 use crate::results::{
-    Planned, Side, draft, page_run, policy_of, prepare_all, prepare_old, write, write_picture,
+    Planned, Side, add_picture, draft, make_folder, page_run, policies_of, prepare_all, prepare_old,
+    set_of_runs, write,
 };
 use crate::simulate::{Simulated, check, cost, record};
 use crate::verbs::lab;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_report::{html, write_atomic};
+use weir_report::{FileSet, html};
 use weir_scenario::BOTTLENECK;
 use weir_scenario::result::{Recording, Summary};
 
@@ -59,10 +60,10 @@ struct Arms {
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let plan = draft(std::slice::from_ref(&arguments.scenario), &arguments.set, &arguments.out)?;
+    let files = std::slice::from_ref(&arguments.scenario);
+    let plan = draft(files, &arguments.set, &arguments.out, &[lab::check, check])?;
     // Repetitions are for the simulator; here each point is run once.
     let plan: Vec<Planned> = plan.into_iter().filter(|p| p.run == 0).collect();
-    plan.iter().try_for_each(|p| check(&p.scenario))?;
     prepare_all(&arguments.out, &plan)?;
     let mut arms = plan.iter().flat_map(|p| ["lab", "sim"].map(|arm| p.folder.join(arm)));
     arms.try_for_each(|folder| prepare_old(&folder))?;
@@ -95,17 +96,20 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 /// Runs both arms of a point. The lab goes first: it refuses what it cannot do.
 fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
     let Planned { scenario, folder, .. } = planned;
-    let mut live = lab::record(scenario, None, output)?;
+    let mut live = lab::run(planned, None, output)?;
     name_alike(&mut live);
+    make_folder(folder)?;
+    FileSet::withdraw(folder)?;
     write(&live, scenario, &folder.join("lab"))?;
-    let of_sim =
-        Planned { scenario: scenario.clone(), folder: folder.join("sim"), point: planned.point, run: 0 };
+    let of_sim = Planned { folder: folder.join("sim"), ..planned.clone() };
     let progress = Progress::new(1, cost(scenario), output);
     let (simulated, recording) = record(&of_sim, SEED, &progress)?;
     drop(progress);
     let differences = differences(&simulated.summary, &live.summary);
     let within = are_within(&differences);
-    write_side_by_side(planned, &recording, &live, &differences)?;
+    let arms = [folder.join("lab"), of_sim.folder];
+    let mut files = set_of_runs(folder, arms.iter().map(PathBuf::as_path))?;
+    add_side_by_side(planned, &recording, &live, &differences, &mut files)?;
     let compared = Compared {
         title: scenario.title.clone(),
         arms: Arms { sim: simulated, lab: live.summary },
@@ -114,7 +118,8 @@ fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
         out: folder.display().to_string(),
     };
     let text = serde_json::to_string_pretty(&compared).expect("results are plain data");
-    write_atomic(folder.join("comparison.json"), text)?;
+    files.add("comparison.json", text)?;
+    files.publish()?;
     Ok(compared)
 }
 
@@ -127,17 +132,19 @@ fn name_alike(lab: &mut Recording) {
     moves.for_each(|event| event.link = BOTTLENECK.to_string());
 }
 
-fn write_side_by_side(
+fn add_side_by_side(
     planned: &Planned,
     sim: &Recording,
     lab: &Recording,
     differences: &[Difference],
+    files: &mut FileSet,
 ) -> Result<(), Failure> {
-    let policy = policy_of(&planned.scenario);
-    let side = |label: &str, recording| Side { label: label.to_string(), recording, policy };
+    let policies = policies_of(&planned.scenario);
+    let side =
+        |label: &str, recording| Side { label: label.to_string(), recording, policies: policies.clone() };
     let sides = [side("Simulated", sim), side("Measured in the lab", lab)];
     let title = planned.scenario.title.as_str();
-    write_picture(title, &sides, &planned.folder)?;
+    add_picture(title, &sides, files)?;
     let outside = |d: &&Difference| d.within == Some(false);
     let notes: Vec<String> = differences
         .iter()
@@ -146,7 +153,7 @@ fn write_side_by_side(
         .collect();
     let runs = sides.iter().map(page_run).collect();
     let page = html::Page { title, runs, notes: &notes, ..html::Page::default() };
-    Ok(write_atomic(planned.folder.join("report.html"), html::page(&page))?)
+    Ok(files.add("report.html", html::page(&page))?)
 }
 
 impl Compared {

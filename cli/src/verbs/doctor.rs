@@ -20,11 +20,16 @@ use weir_units::{Bytes, Rate};
 /// Looks at the kernel, the tools, and tries namespaces, BPF and each way of taking frames, in namespaces
 /// that are removed again. Exit status 0 if `weir lab` and `weir run` will work, else 1.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// First remove what killed runs left: namespaces, and changes to interfaces in any namespace.
     #[arg(long)]
     clean: bool,
 }
+
+const EXAMPLES: &str = "Examples:
+  sudo weir doctor
+  sudo weir doctor --clean   after a killed run";
 
 /// Length of the measurement of wakeups.
 const JITTER_LENGTH: Duration = Duration::from_millis(300);

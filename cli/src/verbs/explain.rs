@@ -11,10 +11,16 @@ use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
 /// explains the policy of steering, and `weir explain steering` how the set point moves and what each rule in a
 /// trace means.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// A name as in `weir list`, or `policy`, or `steering`.
     name: String,
 }
+
+const EXAMPLES: &str = "Examples:
+  weir explain gsp
+  weir explain policy     the keys of the table [policy]
+  weir explain steering   how the set point moves, and why";
 
 const POLICY: &str = "policy";
 const STEERING: &str = "steering";

@@ -8,7 +8,12 @@ use weir_aqm::{Algorithm, Visitor};
 /// List the algorithms, the queue disciplines and the congestion controls of the simulator, one line each. `weir explain NAME` tells
 /// more of one.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {}
+
+const EXAMPLES: &str = "Examples:
+  weir list
+  weir list --json   the same for programs";
 
 #[derive(Serialize)]
 struct Entry {

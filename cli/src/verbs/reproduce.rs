@@ -16,11 +16,15 @@ use weir_scenario::result::Claim;
 /// Claims are judged on what was measured here, never adjusted: a missed claim is printed as missed, and the
 /// exit status is 1.
 #[derive(clap::Args)]
-#[command(subcommand_value_name = "PAPER", subcommand_help_heading = "Papers")]
+#[command(subcommand_value_name = "PAPER", subcommand_help_heading = "Papers", after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(subcommand)]
     paper: Paper,
 }
+
+const EXAMPLES: &str = "Examples:
+  weir reproduce steering --figure 5 --arm sim
+  weir reproduce avq --experiment 2";
 
 /// Papers that can be repeated.
 #[derive(clap::Subcommand)]

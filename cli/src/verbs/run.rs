@@ -3,6 +3,7 @@
 use crate::interrupt::interrupted;
 use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results::{self, add_samples, file_set};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Handle, Loop, Mode, Outcome, Setup};
 use weir_lab::host;
-use weir_report::{csv, table, write_atomic};
+use weir_report::table;
 use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
 use weir_scenario::{Channel, Document, Poll, PortMode, RunConfig};
 
@@ -20,6 +21,7 @@ use weir_scenario::{Channel, Document, Poll, PortMode, RunConfig};
 /// after a crash at the next start or by `weir doctor --clean`. If the program dies or hangs, the kernel
 /// forwards. Needs root.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The configuration, a TOML file.
     config: PathBuf,
@@ -27,6 +29,16 @@ pub struct Arguments {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
+
+const EXAMPLES: &str = "Examples:
+  sudo weir run bridge.toml
+  sudo weir run bridge.toml --set run.duration=60s --set run.out=out/run   a minute, with results
+A configuration that shapes one direction:
+  ports = { a = \"eth1\", b = \"eth2\" }
+  [a_to_b]
+  rate = \"100Mbit/s\"
+  aqm = { name = \"gsp\" }
+  policy = { utilization_low = \"99%\", target_max = \"30ms\" }";
 
 /// How often the view is fed.
 const WATCH: Duration = Duration::from_millis(100);
@@ -42,7 +54,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let config = document.run_config().map_err(Failure::input)?;
     check_core(&config, &host::cpus().allowed)?;
     if let Some(out) = &config.run.out {
-        crate::results::prepare(Path::new(out))?;
+        results::prepare(Path::new(out))?;
     }
     for line in weir_dataplane::restore_stale() {
         output.say(format!("after a killed run: {line}"));
@@ -53,6 +65,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let (looping, handle) = Loop::open(setup(&config))?;
     looping.said().iter().for_each(|line| output.say(line));
     output.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
+    if let Some(why) = not_realtime(&config) {
+        output.say(why);
+    }
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
     let has_ended = || thread.is_finished();
@@ -86,6 +101,23 @@ fn check_core(config: &RunConfig, allowed: &[usize]) -> Result<(), Failure> {
     }
 }
 
+/// Whether the packet loop asks for a real-time class: one that has no core of its own would keep others from theirs.
+fn is_realtime(config: &RunConfig) -> bool {
+    config.host.realtime && config.host.core.is_some()
+}
+
+/// Why the packet loop has no real-time class, where it asks for none.
+fn not_realtime(config: &RunConfig) -> Option<&'static str> {
+    let why = match config.host.realtime {
+        _ if is_realtime(config) => return None,
+        true => {
+            "no real-time class, because the packet loop has no core of its own: name one with `host.core`"
+        }
+        false => "no real-time class, because `host.realtime` is false",
+    };
+    Some(why)
+}
+
 /// Cores in words, such as `cores 0-3, 6`.
 fn cores(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
@@ -115,7 +147,7 @@ fn setup(config: &RunConfig) -> Setup {
         sense: config.sense.clone(),
         fail_open_after: config.fail_open.after,
         core: config.host.core.map(|core| core as usize),
-        realtime: config.host.realtime && config.host.core.is_some(),
+        realtime: is_realtime(config),
         busy: config.host.poll == Poll::Busy,
         stands_still: false,
         journal: true,
@@ -220,19 +252,25 @@ fn finish(recording: &mut Recording, config: &RunConfig, outcome: Outcome, inter
 }
 
 fn write(recording: &Recording, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-    let summary = serde_json::to_string_pretty(&recording.summary).expect("results are plain data");
-    write_atomic(folder.join("summary.json"), summary)?;
-    for (link, samples) in recording.summary.links.iter().zip(&recording.link_samples) {
-        write_atomic(folder.join(format!("samples_{}.csv", link.name)), csv::link_samples(samples))?;
-    }
-    write_atomic(folder.join("events.csv"), csv::steering_events(&recording.events))?;
-    Ok(())
+    let mut files = file_set(folder)?;
+    add_samples(recording, &mut files)?;
+    results::finish(files, &recording.summary)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_said_why_there_is_no_real_time_class() {
+        let told = |host: &str| {
+            let text = format!("ports = {{ a = \"x\", b = \"y\" }}\nhost = {{ {host} }}\n");
+            not_realtime(&RunConfig::parse("x", &text).unwrap())
+        };
+        assert!(told("").unwrap().contains("host.core"));
+        assert!(told("realtime = false, core = 0").unwrap().contains("`host.realtime` is false"));
+        assert_eq!(told("core = 0"), None);
+    }
 
     #[test]
     fn cores_are_told_in_runs() {

@@ -4,13 +4,13 @@ use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
 use crate::measured::measured;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results::{Planned, Side, describe, draft, make_folder, policy_of, prepare_all, write_comparison};
+use crate::results::{Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
 use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_report::{table, write_atomic};
+use weir_report::{FileSet, table};
 use weir_scenario::Record;
 use weir_scenario::result::Recording;
 use weir_units::Duration;
@@ -36,7 +36,8 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "out/sim")]
     out: PathBuf,
     /// Write every drop and mark with its reason to decisions.csv, and the packets of each link as a capture for
-    /// Wireshark, between these times. The table [record] of the scenario does the same.
+    /// Wireshark, between these times. The table [record] of the scenario does the same; its key `size_max` says how
+    /// large a file may become.
     #[arg(long, value_name = "FROM..TO", value_parser = capture::period)]
     record: Option<(Duration, Option<Duration>)>,
 }
@@ -63,6 +64,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let plan = plan_records(&arguments)?;
     prepare_all(&arguments.out, &plan)?;
     let _ = interrupted();
+    if plan.len() > 1 {
+        FileSet::withdraw(&arguments.out)?;
+    }
     let finished = make(&plan, arguments.seed, output)?;
     if plan.len() > 1 {
         write_together(&plan, &finished, &arguments.out)?;
@@ -73,10 +77,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 
 /// Every run, with what is to be written down.
 fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
-    let mut plan = draft(&arguments.scenarios, &arguments.set, &arguments.out)?;
+    let mut plan = draft(&arguments.scenarios, &arguments.set, &arguments.out, &[check])?;
     for planned in &mut plan {
         let scenario = &mut planned.scenario;
-        check(scenario)?;
         let Some((from, to)) = arguments.record else { continue };
         if from >= scenario.run.duration {
             let end = scenario.run.duration;
@@ -84,8 +87,8 @@ fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
                 "--record starts at {from}, and the run ends at {end}: start earlier, or run longer"
             )));
         }
-        let links = scenario.record.take().map_or(Vec::new(), |record| record.links);
-        scenario.record = Some(Record { decisions: true, pcapng: true, from, to, links });
+        let record = scenario.record.take().unwrap_or_default();
+        scenario.record = Some(Record { decisions: true, pcapng: true, from, to, ..record });
     }
     Ok(plan)
 }
@@ -139,24 +142,25 @@ fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>,
 
 /// Tables of all runs, and a page with all of them if they are few enough.
 fn write_together(plan: &[Planned], finished: &[Option<Finished>], out: &Path) -> Result<(), Failure> {
-    make_folder(out)?;
+    let made = plan.iter().zip(finished).filter(|(_, finished)| finished.is_some());
+    let mut files = set_of_runs(out, made.map(|(planned, _)| planned.folder.as_path()))?;
     let (labels, rows, points) = points(plan, finished);
-    write_atomic(out.join("table.csv"), run_table(&labels, &rows).to_csv())?;
     if is_repeated(plan) {
-        write_atomic(out.join("summary.csv"), summary_table(&labels, &points).to_csv())?;
+        files.add("summary.csv", summary_table(&labels, &points).to_csv())?;
     }
     let side = |(planned, finished): (&Planned, &'_ Option<Finished>)| -> Option<(String, _)> {
         finished.as_ref()?.recording.as_ref()?;
-        Some((describe(&planned.scenario), policy_of(&planned.scenario)))
+        Some((describe(&planned.scenario), policies_of(&planned.scenario)))
     };
     let recordings = finished.iter().flatten().filter_map(|f| f.recording.as_ref());
     let named = plan.iter().zip(finished).filter_map(side).zip(recordings);
     let sides: Vec<Side> =
-        named.map(|((label, policy), recording)| Side { label, recording, policy }).collect();
+        named.map(|((label, policies), recording)| Side { label, recording, policies }).collect();
     if !sides.is_empty() {
-        write_comparison(&sides, out)?;
+        add_comparison(&sides, &mut files)?;
     }
-    Ok(())
+    files.add("table.csv", run_table(&labels, &rows).to_csv())?;
+    Ok(files.publish()?)
 }
 
 fn report(

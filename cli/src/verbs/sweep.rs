@@ -139,7 +139,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 
 impl Sweep {
     fn read(arguments: &Arguments) -> Result<Sweep, Failure> {
-        let scenario = load(&arguments.scenario, &arguments.set)?;
+        let (document, scenario) = load(&arguments.scenario, &arguments.set)?;
         let file = arguments.scenario.display();
         for warning in scenario.warnings() {
             warn(format_args!("weir: {file}: {warning}"));
@@ -150,7 +150,7 @@ impl Sweep {
             ));
         }
         let points = scenario.expand();
-        points.iter().try_for_each(|point| check(&point.scenario))?;
+        points.iter().try_for_each(|point| check(&document, &point.scenario))?;
         // A sweep may give its points numbers of seeds of their own; the table has as many for all.
         let own = points.iter().map(|p| p.scenario.run.seeds).max().unwrap_or(1);
         let seeds = arguments.seeds.unwrap_or(own) as usize;
@@ -220,7 +220,7 @@ fn one(scenario: &Scenario, point: usize, seed: u64, progress: &Progress) -> Res
     if is_interrupted() {
         return Ok(None);
     }
-    let (outcome, interrupted, _) = simulate(scenario, seed, None, progress)?;
+    let (outcome, interrupted) = simulate(scenario, seed, progress)?;
     Ok((!interrupted).then(|| Row {
         point: point + 1,
         seed,
@@ -237,14 +237,15 @@ fn write_tables(
     points: &[PointStatistics],
 ) -> Result<(), Failure> {
     let table = run_table(labels, rows);
-    store.write("table.csv", table.to_csv())?;
     let parquet = table.to_parquet().map_err(|e| format!("cannot make table.parquet: {e}"))?;
-    store.write("table.parquet", parquet)?;
-    store.write("summary.csv", summary_table(labels, points).to_csv())?;
+    let mut files = store.tables();
     if let Some(chart) = chart(title, labels, points) {
-        store.write("chart.svg", chart)?;
+        files.add("chart.svg", chart)?;
     }
-    Ok(())
+    files.add("summary.csv", summary_table(labels, points).to_csv())?;
+    files.add("table.parquet", parquet)?;
+    files.add("table.csv", table.to_csv())?;
+    Ok(files.publish()?)
 }
 
 impl Told {

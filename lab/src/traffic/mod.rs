@@ -195,6 +195,7 @@ impl FlowReport {
             id: self.id,
             group: self.group,
             congestion: self.congestion.clone(),
+            bytes: self.bytes_within(warmup_s, end_s) as u64,
             goodput_bps: self.goodput_bps(warmup_s, end_s),
             retransmits: self.retransmits,
             rtt_ms: if rtts.is_empty() { 0.0 } else { rtts.iter().sum::<f64>() / rtts.len() as f64 },
@@ -470,6 +471,6 @@ mod tests {
             [sample(0.5, 0, 90_000), sample(1.0, 0, 10_000), sample(1.5, 0, 20_000), sample(1.5, 1, 5)];
         let report = TrafficReport { flows: vec![flow(&[(1.0, 2.0, 125_000)])], warnings: Vec::new() };
         let summaries = report.summaries(1.0, 2.0, &samples);
-        assert_eq!((summaries[0].rtt_ms, summaries[0].goodput_bps), (15.0, 1e6));
+        assert_eq!((summaries[0].rtt_ms, summaries[0].goodput_bps, summaries[0].bytes), (15.0, 1e6, 125_000));
     }
 }

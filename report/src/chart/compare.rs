@@ -146,11 +146,8 @@ impl<'a> Cell<'a> {
     /// The two numbers for which one compares.
     fn result(&self) -> Option<String> {
         let link = self.view.summary?;
-        let used = if link.rate_bps > 0.0 {
-            format!("{} % used, ", significant(link.utilization * 100.0, 4))
-        } else {
-            String::new()
-        };
+        let used = |_| format!("{} % used, ", significant(link.utilization * 100.0, 4));
+        let used = link.rate_bps.map_or(String::new(), used);
         Some(format!("{used}p95 {} ms", significant(link.delay_ms.p95, 3)))
     }
 }

@@ -48,8 +48,8 @@ pub struct PageRun<'a> {
     pub label: &'a str,
     /// The run.
     pub recording: &'a Recording,
-    /// The policy of the run, drawn as dashed lines.
-    pub policy: Policy,
+    /// The policies of its links, drawn as dashed lines; links beyond have none.
+    pub policies: &'a [Policy],
 }
 
 /// Rows of steering events that a run shows; a page with more is slow to open, and the CSV has them all.
@@ -94,9 +94,10 @@ impl<'a> PageRun<'a> {
 
     /// One view for each link that has a summary or samples.
     fn links(&self) -> impl Iterator<Item = LinkView<'a>> + use<'a> {
-        let (recording, policy) = (self.recording, self.policy);
+        let (recording, policies) = (self.recording, self.policies);
         let count = recording.summary.links.len().max(recording.link_samples.len());
-        (0..count).map(move |link| LinkView::new(recording, link, policy))
+        let policy = |link: usize| policies.get(link).copied().unwrap_or_default();
+        (0..count).map(move |link| LinkView::new(recording, link, policy(link)))
     }
 }
 
@@ -212,7 +213,7 @@ fn phase_cells(run: &PageRun, link: &LinkSummary, phase: &Phase) -> Vec<String> 
 
 fn result_cells(run: &PageRun, link: &LinkSummary, chart: usize) -> Vec<String> {
     let flows = run.recording.summary.flows.len();
-    let used = if link.rate_bps > 0.0 { fixed(link.utilization * 100.0, 2) } else { "–".to_string() };
+    let used = link.rate_bps.map_or("–".to_string(), |_| fixed(link.utilization * 100.0, 2));
     let delay = link.delay_ms;
     vec![
         format!("<a href=\"#chart{chart}\">{}</a>", xml(run.name())),
@@ -363,7 +364,8 @@ fn push_flows(out: &mut String, flows: &[FlowSummary]) {
     push(out, format_args!("<details><summary>Flows ({})</summary>", flows.len()));
     open_table(out, &COLUMNS);
     for flow in flows {
-        let goodput = if flow.goodput_bps > 0.0 { rate_text(flow.goodput_bps) } else { "0".to_string() };
+        let goodput =
+            if flow.goodput_bps > 0.0 { rate_text(Some(flow.goodput_bps)) } else { "0".to_string() };
         let cells = [
             flow.id.to_string(),
             flow.group.to_string(),

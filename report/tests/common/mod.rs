@@ -32,7 +32,7 @@ pub fn tiny() -> Recording {
             links: vec![LinkSummary {
                 name: "a_to_b".to_string(),
                 aqm: "gsp".to_string(),
-                rate_bps: 100e6,
+                rate_bps: Some(100e6),
                 utilization: 0.98,
                 delay_ms: Spread { mean: 11.0, p50: 11.0, p95: 12.0, p99: 12.0, max: 20.0 },
                 drops: 15,
@@ -91,7 +91,7 @@ pub fn nasty() -> Recording {
     link.name = NASTY.to_string();
     link.aqm = NASTY.to_string();
     link.utilization = f64::NAN;
-    link.rate_bps = f64::INFINITY;
+    link.rate_bps = Some(f64::INFINITY);
     link.setpoint_ms = Some(f64::NEG_INFINITY);
     link.faults = vec![(NASTY.to_string(), 3)];
     let event = &mut recording.events[0];

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 ///
 /// The experiments run in the simulator, which gives the same numbers everywhere.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The experiment.
     #[arg(long, value_enum)]
@@ -35,6 +36,10 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "out/reproduce")]
     out: PathBuf,
 }
+
+const EXAMPLES: &str = "Examples:
+  weir reproduce avq --experiment 2 --quick
+  weir reproduce avq --experiment all --witness ns2   beside another simulator";
 
 /// Experiments of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

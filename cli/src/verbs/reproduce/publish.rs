@@ -2,12 +2,10 @@
 
 use crate::interrupt::is_interrupted;
 use crate::output::{Failure, INTERRUPTED, Output};
-use crate::results::make_folder;
-use std::path::Path;
 use std::process::ExitCode;
 use weir_report::chart::{Plot, plot};
 use weir_report::html::{Beside, Grid, Rows};
-use weir_report::{html, write_atomic};
+use weir_report::{FileSet, html};
 use weir_scenario::result::Claim;
 
 /// A chart and the name of its file.
@@ -37,17 +35,11 @@ pub struct Publication<'a> {
 }
 
 impl Publication<'_> {
-    /// Writes `result.json`, `report.html` and the charts.
-    pub fn write(&self, folder: &Path) -> Result<(), Failure> {
-        self.write_with(&[], folder)
-    }
-
-    /// The same with tables whose cells are coloured.
-    pub fn write_with(&self, grids: &[Grid], folder: &Path) -> Result<(), Failure> {
-        make_folder(folder)?;
-        write_atomic(folder.join("result.json"), serde_json::to_string_pretty(self.result)?)?;
+    /// Writes the page, the charts and `result.json` beside what is in the set already; `grids` are tables whose cells
+    /// are coloured. The result for programs comes last: a folder that has one has everything.
+    pub fn publish(&self, grids: &[Grid], mut files: FileSet) -> Result<(), Failure> {
         for figure in self.figures {
-            write_atomic(folder.join(format!("{}.svg", figure.file)), plot(&figure.plot))?;
+            files.add(format!("{}.svg", figure.file), plot(&figure.plot))?;
         }
         let plots: Vec<Plot> = self.figures.iter().map(|f| f.plot.clone()).collect();
         let page = html::Page {
@@ -60,8 +52,9 @@ impl Publication<'_> {
             grids,
             ..html::Page::default()
         };
-        write_atomic(folder.join("report.html"), html::page(&page))?;
-        Ok(())
+        files.add("report.html", html::page(&page))?;
+        files.add("result.json", serde_json::to_string_pretty(self.result)?)?;
+        Ok(files.publish()?)
     }
 }
 

@@ -22,6 +22,7 @@ use weir_scenario::Scenario;
 /// lower rate (--rate 200Mbit/s) tells what is the host's and what is the algorithm's. The simulator has no host,
 /// and gives the same numbers everywhere.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The figure; the lab has 5 and 8.
     #[arg(long, value_enum)]
@@ -37,9 +38,9 @@ pub struct Arguments {
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     #[cfg(feature = "live")]
-    /// How often each point is run in the lab; the figure shows the mean and the range.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    runs: u32,
+    /// How often each point is run in the lab, otherwise once; the figure shows the mean and the range.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
     /// How often each point is run in the simulator, with other random numbers each time; otherwise 3, or 1 in the
     /// short form. The paper has 10.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -53,6 +54,12 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "out/reproduce")]
     out: PathBuf,
 }
+
+const EXAMPLES: &str = "Examples:
+  weir reproduce steering --figure 5 --arm sim --quick
+  weir reproduce steering --figure all --arm sim --rate 1Gbit/s --seeds 10
+  weir reproduce steering --figure 5 --arm sim --aqm pie,codel   what steering adds to other algorithms
+  sudo weir reproduce steering --figure 5 --arm lab --runs 3     with real TCP";
 
 /// Figures of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -102,6 +109,7 @@ impl Arm {
 
 /// Repeats the figures.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
+    check_arm(&arguments)?;
     let done = match arguments.arm {
         _ if !arguments.aqm.is_empty() => each::main(&arguments, output),
         #[cfg(feature = "live")]
@@ -111,6 +119,19 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Arm::Sim => sim::main(&arguments, output),
     };
     done.map_err(|failure| blame(failure, arguments.rate.as_deref()))
+}
+
+/// Refuses options of the other arm: whoever gave one believes that it does something.
+fn check_arm(arguments: &Arguments) -> Result<(), Failure> {
+    let refused = |option: &str, arm: &str, here: &str| {
+        Err(Failure::Input(format!("{option} is for --arm {arm}: choose that, or {here}")))
+    };
+    match arguments.arm {
+        Arm::Lab if arguments.seeds.is_some() => refused("--seeds", "sim", "use --runs in the lab"),
+        #[cfg(feature = "live")]
+        Arm::Sim if arguments.runs.is_some() => refused("--runs", "lab", "use --seeds in the simulator"),
+        _ => Ok(()),
+    }
 }
 
 /// Scenarios get the rate as a key; whoever gave `--rate` wrote no key and is told of the option.
@@ -157,11 +178,25 @@ mod tests {
             quick,
             rate: None,
             #[cfg(feature = "live")]
-            runs: 1,
+            runs: None,
             seeds: None,
             aqm: Vec::new(),
             out,
         }
+    }
+
+    #[test]
+    fn options_of_the_other_arm_are_refused() {
+        let of = |arguments: Arguments| match check_arm(&arguments) {
+            Err(Failure::Input(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let plain = || arguments(FigureName::Five, true);
+        let seeds = Arguments { arm: Arm::Lab, seeds: Some(2), ..plain() };
+        assert_eq!(of(seeds), "--seeds is for --arm sim: choose that, or use --runs in the lab");
+        #[cfg(feature = "live")]
+        assert!(of(Arguments { runs: Some(2), ..plain() }).starts_with("--runs is for --arm lab"));
+        assert!(check_arm(&Arguments { seeds: Some(2), ..plain() }).is_ok());
     }
 
     #[test]

@@ -4,13 +4,13 @@ use super::experiments::{Experiment, Planned, plan};
 use super::measured::{Point, Row, Runs, measure};
 use super::{Arguments, claims, draw, paper, witness};
 use crate::output::{Done, Failure, Output};
-use crate::results::prepare;
+use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status};
 use crate::verbs::reproduce::work::run_all;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use weir_report::html::{Beside, Rows};
-use weir_report::{csv, table, write_atomic};
+use weir_report::{csv, table};
 use weir_scenario::result::Claim;
 
 /// What became of the experiments.
@@ -173,22 +173,22 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
         beside: &results.beside,
         result: &result_of(results, arguments, folder),
     };
-    publication.write(folder)?;
+    let mut files = file_set(folder)?;
     for (experiment, runs) in experiments(&results.points) {
         let number = u32::from(experiment);
         let table = rows(experiment, &runs);
-        write_atomic(folder.join(format!("experiment{number}.csv")), table_csv(&table))?;
+        files.add(format!("experiment{number}.csv"), table_csv(&table))?;
         for series in runs.series().into_iter().filter(|_| experiment.is_over_time()) {
             if let Some(point) = runs.first(series) {
                 let name = format!("experiment{number}-{}-samples.csv", series.to_lowercase());
-                write_atomic(folder.join(name), samples_csv(point))?;
+                files.add(name, samples_csv(point))?;
             }
         }
     }
     if let Some(witness) = &results.witness {
-        write_atomic(folder.join("witness.csv"), table_csv(&witness.table))?;
+        files.add("witness.csv", table_csv(&witness.table))?;
     }
-    Ok(())
+    publication.publish(&[], files)
 }
 
 fn table_csv(table: &Rows) -> String {

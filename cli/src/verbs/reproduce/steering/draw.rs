@@ -175,7 +175,7 @@ fn virtual_queue(recording: &Recording) -> (&'static str, Plot) {
     let (from, to) = detail(recording);
     let here = || between(recording, from, to);
     let threshold_kb = |s: &LinkSample| s.setpoint_ms / 1e3 * s.virtual_rate_bps / 8.0 / 1e3;
-    let rate_bps = recording.summary.links.first().map_or(0.0, |l| l.rate_bps);
+    let rate_bps = recording.summary.links.first().and_then(|l| l.rate_bps).unwrap_or(0.0);
     let plot = Plot {
         title: "Figure 8b: length of the virtual queue, 36 flows".into(),
         subtitle: "First run, samples of 2 ms.".into(),
@@ -202,7 +202,7 @@ fn virtual_rate(recording: &Recording) -> (&'static str, Plot) {
         LinkSample { delivered_bps: sum / part.len() as f64, ..last }
     };
     let thin: Vec<LinkSample> = here.chunks(MEAN_OVER).map(mean).collect();
-    let rate_bps = recording.summary.links.first().map_or(0.0, |l| l.rate_bps);
+    let rate_bps = recording.summary.links.first().and_then(|l| l.rate_bps).unwrap_or(0.0);
     let unset = |s: &LinkSample| if s.virtual_rate_bps > 0.0 { s.virtual_rate_bps / 1e9 } else { f64::NAN };
     let plot = Plot {
         title: "Beside figure 8b: egress rate and rate of the virtual queue, 36 flows".into(),

@@ -5,7 +5,7 @@ use super::measured::{Measured, Point};
 use super::sim::{measure, rate_text};
 use super::{Arguments, Arm, FigureName, folder, percent};
 use crate::output::{Done, Failure, Output};
-use crate::results::prepare;
+use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{Named, Publication, status};
 use crate::verbs::reproduce::work::run_all;
 use std::path::Path;
@@ -365,7 +365,7 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
         beside: &[],
         result: &results.json(arguments, folder),
     };
-    publication.write_with(&[results.grid()], folder)
+    publication.publish(&[results.grid()], file_set(folder)?)
 }
 
 #[cfg(test)]

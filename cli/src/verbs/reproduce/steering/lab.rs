@@ -4,13 +4,13 @@ use super::measured::{Run, Runs};
 use super::{Arguments, FigureName, folder, percent, series};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
-use crate::results::{make_folder, policy_of, prepare, write as write_run};
+use crate::results::{file_set, policies_of, prepare, write as write_run};
 use crate::verbs::lab;
 use crate::verbs::reproduce::publish::{keep_measured, status};
 use serde::Serialize;
 use std::path::Path;
 use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
-use weir_report::{html, table, write_atomic};
+use weir_report::{FileSet, html, table};
 use weir_scenario::result::{Claim, HostJitter, LinkSummary, Recording};
 use weir_scenario::{Document, Scenario};
 
@@ -58,10 +58,11 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     let folder = folder(arguments, &format!("figure{}-lab", number(arguments)));
     prepare(&folder)?;
     let seconds: f64 = scenarios.iter().map(|s| s.run.duration.as_secs_f64() + 2.0).sum();
-    let total = scenarios.len() * arguments.runs as usize;
-    output.say(format!("{total} runs, about {:.0} min", seconds * f64::from(arguments.runs) / 60.0));
+    let runs = arguments.runs.unwrap_or(1);
+    let total = scenarios.len() * runs as usize;
+    output.say(format!("{total} runs, about {:.0} min", seconds * f64::from(runs) / 60.0));
     let mut points = Vec::new();
-    'all: for run in 0..arguments.runs {
+    'all: for run in 0..runs {
         for scenario in &scenarios {
             output.say(format!("[{}/{total}] {}", points.len() + 1, scenario.title));
             points.push(measure(scenario, run, output)?);
@@ -334,27 +335,26 @@ fn title(arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    make_folder(folder)?;
     let title = title(arguments);
-    let json = serde_json::to_string_pretty(&result_of(results, claims, arguments, folder))?;
-    write_atomic(folder.join("result.json"), json)?;
-    write_atomic(folder.join("figure.svg"), figure(&results.figure(&title)))?;
-    let notes = [results.host_line()];
-    let run = |p: &&Point| -> (String, weir_report::Policy) {
-        (format!("{}, {} flows", p.series, p.flows), policy_of(&p.scenario))
-    };
-    let labels: Vec<_> = results.runs.points.iter().map(run).collect();
-    let runs = results.runs.points.iter().zip(&labels);
-    let runs =
-        runs.map(|(p, (label, policy))| html::PageRun { label, recording: &p.recording, policy: *policy });
-    let page =
-        html::Page { title: &title, runs: runs.collect(), claims, notes: &notes, ..html::Page::default() };
-    write_atomic(folder.join("report.html"), html::page(&page))?;
+    let mut files = file_set(folder)?;
+    FileSet::withdraw(folder)?;
     for point in &results.runs.points {
         let name = format!("{}-{}-{}", point.series.replace(' ', "_"), point.flows, point.run);
-        write_run(&point.recording, &point.scenario, &folder.join(name))?;
+        write_run(&point.recording, &point.scenario, &folder.join(&name))?;
+        files.add_folder(name);
     }
-    Ok(())
+    files.add("figure.svg", figure(&results.figure(&title)))?;
+    let notes = [results.host_line()];
+    let run = |p: &&Point| (format!("{}, {} flows", p.series, p.flows), policies_of(&p.scenario));
+    let labels: Vec<_> = results.runs.points.iter().map(run).collect();
+    let runs = results.runs.points.iter().zip(&labels);
+    let runs = runs.map(|(p, (label, policies))| html::PageRun { label, recording: &p.recording, policies });
+    let page =
+        html::Page { title: &title, runs: runs.collect(), claims, notes: &notes, ..html::Page::default() };
+    files.add("report.html", html::page(&page))?;
+    let result = result_of(results, claims, arguments, folder);
+    files.add("result.json", serde_json::to_string_pretty(&result)?)?;
+    Ok(files.publish()?)
 }
 
 fn result_of(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> serde_json::Value {

@@ -5,14 +5,14 @@ use super::measured::{Measured, Point};
 use super::{Arguments, claims, draw, folder, paper};
 use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
-use crate::results::prepare;
+use crate::results::{file_set, prepare};
 use crate::simulate::simulate;
 use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status};
 use crate::verbs::reproduce::work::run_all;
 use clap::ValueEnum;
 use std::path::Path;
 use weir_report::html::Beside;
-use weir_report::{csv, table, write_atomic};
+use weir_report::{csv, table};
 use weir_scenario::result::{Claim, Summary};
 use weir_units::Rate;
 
@@ -39,7 +39,7 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
 
 /// A run, if it was not interrupted.
 pub fn measure(planned: &Planned, progress: &Progress) -> Result<Option<Point>, Failure> {
-    let (outcome, interrupted, _) = simulate(&planned.scenario, planned.seed, None, progress)?;
+    let (outcome, interrupted) = simulate(&planned.scenario, planned.seed, progress)?;
     let trace_hash = format!("{:016x}", outcome.trace_hash);
     let mut recording = outcome.recording;
     recording.flow_samples.clear();
@@ -116,7 +116,17 @@ fn note(results: &Results, arguments: &Arguments) -> String {
 
 fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
     let (title, notes) = (title(arguments), [note(results, arguments)]);
-    Publication {
+    let mut files = file_set(folder)?;
+    for point in &results.points {
+        if let Some(recording) = &point.recording {
+            let name =
+                format!("figure{}-{}", point.figure.name(), rate_text(point.rate_bps).replace('/', "p"));
+            let samples = csv::link_samples(recording.link_samples.first().map_or(&[][..], Vec::as_slice));
+            files.add(format!("{name}-samples.csv"), samples)?;
+            files.add(format!("{name}-events.csv"), csv::steering_events(&recording.events))?;
+        }
+    }
+    let publication = Publication {
         title: &title,
         notes: &notes,
         claims: &results.claims,
@@ -124,18 +134,8 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
         tables: &[],
         beside: &results.beside,
         result: &result_of(results, arguments, folder),
-    }
-    .write(folder)?;
-    for point in &results.points {
-        if let Some(recording) = &point.recording {
-            let name =
-                format!("figure{}-{}", point.figure.name(), rate_text(point.rate_bps).replace('/', "p"));
-            let samples = csv::link_samples(recording.link_samples.first().map_or(&[][..], Vec::as_slice));
-            write_atomic(folder.join(format!("{name}-samples.csv")), samples)?;
-            write_atomic(folder.join(format!("{name}-events.csv")), csv::steering_events(&recording.events))?;
-        }
-    }
-    Ok(())
+    };
+    publication.publish(&[], files)
 }
 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {

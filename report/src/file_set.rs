@@ -1,0 +1,240 @@
+//! The files of one run, which appear in a folder together.
+
+use crate::files::{Temporary, WriteError, sync_folder};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Component, Path, PathBuf};
+
+/// Lists what Weir wrote to a folder: nothing else is ever removed from it. The last line names the file that is the
+/// sign of completeness; folders end with a slash.
+const LIST: &str = ".weir-files";
+
+/// The files of one run on their way into a folder.
+///
+/// They are written under other names first, so that an old set stays whole until the new one is. Then they take
+/// their places, what an older run left is removed, and the file that was added last comes last: it is the sign that
+/// the set is complete. Whatever ends the program between, a folder with that file has all files of one run and no
+/// others. A set that is not published leaves nothing.
+#[derive(Debug)]
+pub struct FileSet {
+    folder: PathBuf,
+    staged: Vec<Staged>,
+    folders: BTreeSet<String>,
+}
+
+/// A file that is whole, under another name.
+#[derive(Debug)]
+struct Staged {
+    name: String,
+    temporary: Temporary,
+}
+
+/// A file of a set that is written little by little.
+#[derive(Debug)]
+pub struct SetFile {
+    out: BufWriter<File>,
+    staged: Staged,
+}
+
+impl Write for SetFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl FileSet {
+    /// A set for a folder, which must exist. What killed programs left half written there is removed.
+    pub fn new(folder: impl Into<PathBuf>) -> FileSet {
+        let folder = folder.into();
+        remove_leftovers(&folder);
+        FileSet { folder, staged: Vec::new(), folders: BTreeSet::new() }
+    }
+
+    /// Where the files go.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, name: impl Into<String>, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
+        let name = name.into();
+        assert!(is_plain(&name), "`{name}` is no name of a file");
+        self.staged.push(self.stage(name, bytes)?);
+        Ok(())
+    }
+
+    /// Begins a file that is added with [`FileSet::close`].
+    pub fn open(&self, name: impl Into<String>) -> Result<SetFile, WriteError> {
+        let name = name.into();
+        assert!(is_plain(&name), "`{name}` is no name of a file");
+        self.begin(name)
+    }
+
+    /// Adds a file that was begun with [`FileSet::open`].
+    pub fn close(&mut self, file: SetFile) -> Result<(), WriteError> {
+        self.staged.push(self.end(file)?);
+        Ok(())
+    }
+
+    /// Adds a folder with a set of its own, which is there already: it stays.
+    pub fn add_folder(&mut self, name: impl Into<String>) {
+        let name = name.into();
+        assert!(is_plain(&name), "`{name}` is no name of a folder");
+        self.folders.insert(name);
+    }
+
+    /// Takes away the files of an older set, but for its folders: for a set whose folders are written one by one, so
+    /// that old and new do not stand side by side under the sign of the old.
+    pub fn withdraw(folder: &Path) -> Result<(), WriteError> {
+        let list = List::read(folder);
+        let old: Vec<&String> = list.sign.iter().chain(&list.files).collect();
+        old.into_iter().try_for_each(|name| remove(&folder.join(name)))?;
+        sync_folder(folder);
+        Ok(())
+    }
+
+    /// Puts the files in their places.
+    pub fn publish(self) -> Result<(), WriteError> {
+        let FileSet { folder, staged, folders } = &self;
+        let old = List::read(folder);
+        let files: BTreeSet<String> = staged.iter().map(|s| s.name.clone()).collect();
+        let new = List { sign: staged.last().map(|s| s.name.clone()), files, folders: folders.clone() };
+        let both = self.stage(LIST.into(), old.and(&new).text())?;
+        old.sign.iter().chain(&new.sign).try_for_each(|sign| remove(&folder.join(sign)))?;
+        sync_folder(folder);
+        // Whatever happens from here on, everything that may be here is known to the next run.
+        self.place(&both)?;
+        let (last, others) = match staged.split_last() {
+            Some((last, others)) => (Some(last), others),
+            None => (None, &[][..]),
+        };
+        others.iter().try_for_each(|file| self.place(file))?;
+        old.files.difference(&new.files).try_for_each(|name| remove(&folder.join(name)))?;
+        old.folders.difference(&new.folders).try_for_each(|name| clear(&folder.join(name)))?;
+        sync_folder(folder);
+        last.map_or(Ok(()), |file| self.place(file))?;
+        sync_folder(folder);
+        self.place(&self.stage(LIST.into(), new.text())?)
+    }
+
+    fn stage(&self, name: String, bytes: impl AsRef<[u8]>) -> Result<Staged, WriteError> {
+        let mut file = self.begin(name)?;
+        let written = file.write_all(bytes.as_ref());
+        written.map_err(self.failed(&file.staged.name, "writing the bytes"))?;
+        self.end(file)
+    }
+
+    fn begin(&self, name: String) -> Result<SetFile, WriteError> {
+        let (temporary, file) = Temporary::create(&self.folder)
+            .map_err(self.failed(&name, "creating a temporary file in its folder"))?;
+        Ok(SetFile { out: BufWriter::new(file), staged: Staged { name, temporary } })
+    }
+
+    fn end(&self, mut file: SetFile) -> Result<Staged, WriteError> {
+        let written = file.out.flush().and_then(|()| file.out.get_ref().sync_all());
+        written.map_err(self.failed(&file.staged.name, "writing the bytes"))?;
+        Ok(file.staged)
+    }
+
+    fn place(&self, file: &Staged) -> Result<(), WriteError> {
+        let renamed = file.temporary.rename(&self.folder.join(&file.name));
+        renamed.map_err(self.failed(&file.name, "renaming the temporary file"))
+    }
+
+    fn failed(&self, name: &str, step: &'static str) -> impl FnOnce(io::Error) -> WriteError + use<> {
+        let path = self.folder.join(name);
+        move |source| WriteError { path, step, source }
+    }
+}
+
+/// What is in a folder by its list.
+#[derive(Clone, Debug, Default)]
+struct List {
+    sign: Option<String>,
+    files: BTreeSet<String>,
+    folders: BTreeSet<String>,
+}
+
+impl List {
+    /// The list of a folder; empty where there is none. A name that leads out of the folder is no name.
+    fn read(folder: &Path) -> List {
+        let text = fs::read_to_string(folder.join(LIST)).unwrap_or_default();
+        let mut list = List::default();
+        for line in text.lines() {
+            match line.strip_suffix('/') {
+                Some(name) if is_plain(name) => {
+                    list.folders.insert(name.to_string());
+                }
+                None if is_plain(line) => {
+                    list.files.insert(line.to_string());
+                    list.sign = Some(line.to_string());
+                }
+                _ => {}
+            }
+        }
+        list
+    }
+
+    fn and(&self, other: &List) -> List {
+        List {
+            sign: other.sign.clone(),
+            files: self.files.union(&other.files).cloned().collect(),
+            folders: self.folders.union(&other.folders).cloned().collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let folders = self.folders.iter().map(|name| format!("{name}/\n"));
+        let files = self.files.iter().filter(|name| Some(*name) != self.sign.as_ref()).chain(&self.sign);
+        folders.chain(files.map(|name| format!("{name}\n"))).collect()
+    }
+}
+
+/// Whether it names something in a folder and nothing outside, and is no name of this module.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let is_one = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
+    is_one && name != LIST && !name.contains(['\n', '/', '\\'])
+}
+
+fn remove(path: &Path) -> Result<(), WriteError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|source| {
+            let step = "removing what an older run left";
+            WriteError { path: path.to_path_buf(), step, source }
+        }),
+    }
+}
+
+/// Removes what the list of a folder names, and the folder if nothing else is in it.
+fn clear(folder: &Path) -> Result<(), WriteError> {
+    let list = List::read(folder);
+    list.sign.iter().chain(&list.files).try_for_each(|name| remove(&folder.join(name)))?;
+    list.folders.iter().try_for_each(|name| clear(&folder.join(name)))?;
+    remove(&folder.join(LIST))?;
+    // It stays where a user keeps something in it.
+    let _ = fs::remove_dir(folder);
+    Ok(())
+}
+
+/// Removes temporary files of programs that are no more.
+pub fn remove_leftovers(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().and_then(Temporary::owner).is_some_and(|process| !is_running(process)) {
+            // Another program may have been quicker, and what cannot be removed harms nobody.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether there is a process of this number. Where that is not known there is none.
+fn is_running(process: u32) -> bool {
+    process == std::process::id() || Path::new("/proc").join(process.to_string()).exists()
+}
