@@ -2,6 +2,7 @@
 //!
 //! A paper is a module with its arguments and one line in [`Paper`]; what papers have in common is here.
 
+mod asqm;
 mod avq;
 mod publish;
 mod steering;
@@ -26,6 +27,7 @@ pub struct Arguments {
 enum Paper {
     Steering(steering::Arguments),
     Avq(avq::Arguments),
+    Asqm(asqm::Arguments),
 }
 
 /// Runs the verb.
@@ -33,6 +35,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     match arguments.paper {
         Paper::Steering(arguments) => steering::main(arguments, output),
         Paper::Avq(arguments) => avq::main(&arguments, output),
+        Paper::Asqm(arguments) => asqm::main(&arguments, output),
     }
 }
 
