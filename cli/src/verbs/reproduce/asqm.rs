@@ -3,7 +3,6 @@
 #[cfg(feature = "live")]
 mod lab;
 
-use super::claim;
 use crate::output::{Done, Output};
 use std::path::PathBuf;
 
