@@ -18,8 +18,8 @@ pub struct Prober {
     sensor: Sensor,
     /// The links that a probe passes, the probing one first, from there to the turning point and back.
     route: Vec<u32>,
-    /// Whether an event for the sensor's timer is in the event queue.
-    armed: bool,
+    /// When the next event for the sensor's timer comes; later ones may be in the event queue too.
+    armed: Option<Time>,
     /// When the sensor's state changed, and to what.
     states: Vec<(Time, State)>,
 }
@@ -28,7 +28,7 @@ impl Prober {
     /// Nothing was sent yet; `nonce` is what the probes carry.
     pub fn new(probing: &Probing, nonce: u16) -> Prober {
         let route = probing.route.iter().map(|link| *link as u32).collect();
-        Prober { sensor: Sensor::new(probing.settings, nonce), route, armed: false, states: Vec::new() }
+        Prober { sensor: Sensor::new(probing.settings, nonce), route, armed: None, states: Vec::new() }
     }
 
     /// What it saw.
@@ -97,7 +97,9 @@ impl<T: Tap> Simulation<T> {
     pub(crate) fn ring_prober(&mut self, number: u32) {
         let number = number as usize;
         let Some(prober) = &mut self.links[number].prober else { return };
-        prober.armed = false;
+        if prober.armed.is_some_and(|armed| armed <= self.now) {
+            prober.armed = None;
+        }
         if prober.sensor.next_timer().is_some_and(|due| due <= self.now) {
             let sample = prober.sensor.on_timer(self.now);
             prober.note_state(self.now);
@@ -113,12 +115,13 @@ impl<T: Tap> Simulation<T> {
         self.links[number].queue.sample(self.now, Sample::Rtt(rtt));
     }
 
-    /// Sees to it that an event waits for the sensor's timer. One that comes too early is put off when it comes.
+    /// Sees to it that an event comes in time for the sensor's timer. One that comes too early is put off then.
     fn arm_prober(&mut self, number: usize) {
         let Some(prober) = &mut self.links[number].prober else { return };
-        if let Some(due) = prober.sensor.next_timer().filter(|_| !prober.armed) {
-            prober.armed = true;
-            self.wheel.insert(due.max(self.now), Event::Rare(Rare::Probe(number as u32)));
+        let Some(due) = prober.sensor.next_timer().map(|due| due.max(self.now)) else { return };
+        if prober.armed.is_none_or(|armed| due < armed) {
+            prober.armed = Some(due);
+            self.wheel.insert(due, Event::Rare(Rare::Probe(number as u32)));
         }
     }
 }

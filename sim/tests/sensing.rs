@@ -101,6 +101,19 @@ fn a_link_whose_probes_are_lost_keeps_its_traffic_and_says_so() {
     assert!(warnings.iter().any(|w| w.contains("fell back to its own queue")), "{warnings:?}");
 }
 
+/// An algorithm at the head of a full queue discards probes as well as data, one in thirty here.
+#[test]
+fn some_losses_are_no_silence() {
+    let flows = format!(
+        "{TO_GATEWAY}rtt = \"100ms\"\ncount = 9\n{TO_GATEWAY}rtt = \"100ms\"\ntransfer = \"700kB\"\npause = \"0s\"\n"
+    );
+    let outcome = run(&home("codel", "48Mbit/s", &flows, 30), 1);
+    let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+    assert!(sensing.lost > 20 && sensing.lost < sensing.sent / 10, "{sensing:?}");
+    assert_eq!(sensing.state, "sensing");
+    assert_eq!(outcome.recording.summary.warnings, Vec::<String>::new());
+}
+
 /// Longest wait at the first link of the flows of the second table.
 #[derive(Default)]
 struct Waits(Duration, u32);

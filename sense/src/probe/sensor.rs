@@ -172,7 +172,7 @@ impl Sensor {
     pub fn on_return(&mut self, now: Time, reply: &Stamp) -> Result<Duration, Rejected> {
         let measured = self.examine(now, reply);
         match measured {
-            Ok(rtt) => self.believe(rtt),
+            Ok(rtt) => self.believe(now, rtt),
             Err(Rejected::Unknown) => self.counters.unknown += 1,
             Err(Rejected::Forged) => self.counters.forged += 1,
             Err(Rejected::Future) => self.counters.future += 1,
@@ -203,7 +203,9 @@ impl Sensor {
         Ok(now.since(sent))
     }
 
-    fn believe(&mut self, rtt: Duration) {
+    fn believe(&mut self, now: Time, rtt: Duration) {
+        // Losses are counted before the return that shows them, so that both stay in the order in which they happened.
+        let _ = self.oldest_not_overtaken(now);
         self.counters.returned += 1;
         self.rtt.sample(rtt);
         self.last_good = Some(rtt);

@@ -156,12 +156,15 @@ fn where_nothing_ever_returned_there_is_no_sample_at_all() {
         assert_eq!(s.on_timer(at(t)), None);
     }
     assert_eq!(s.state(), State::FallenBack);
-    for n in 0..8 {
-        assert_eq!(s.state(), State::FallenBack, "after {n} replies");
-        let probe = s.send(at(10_000 + n), 0);
-        s.on_return(at(10_030 + n), &probe).unwrap();
+    let mut returns = 0;
+    while s.state() == State::FallenBack {
+        let now = at(10_000 + 4 * returns);
+        let probe = s.send(now, 0);
+        s.on_return(now, &probe).unwrap();
+        returns += 1;
     }
-    assert_eq!(s.state(), State::Sensing, "trust comes back with some replies");
+    // The last half second of unanswered ones is lost while the first replies come.
+    assert_eq!((s.state(), (100..200).contains(&returns)), (State::Sensing, true), "after {returns} replies");
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Runs the cases, judges the claims, and writes and prints what came of them.
+
+use super::cases::{Planned, plan};
+use super::measured::{Cases, Run, measure};
+use super::{Arguments, claims, draw, tables};
+use crate::output::{Done, Failure, Output};
+use crate::results::prepare;
+use crate::verbs::reproduce::publish::{Named, Publication, status};
+use crate::verbs::reproduce::work::run_all;
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+use weir_report::html::Rows;
+use weir_report::{csv, table, write_atomic};
+use weir_scenario::result::Claim;
+
+/// What became of the experiments.
+struct Results {
+    runs: Vec<Run>,
+    claims: Vec<Claim>,
+    figures: Vec<Named>,
+    tables: Vec<Rows>,
+}
+
+/// Repeats the experiments.
+pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    let plan = plan(arguments)?;
+    let folder = folder(arguments);
+    prepare(&folder)?;
+    let runs = run_all(&plan, |p: &Planned| &p.scenario, output, measure)?;
+    let cases = Cases::new(&runs);
+    let results = Results {
+        claims: claims::all(&cases),
+        figures: draw::figures(arguments.figure, &cases),
+        tables: tables::all(&cases),
+        runs,
+    };
+    write(&results, arguments, &folder)?;
+    print(&results, arguments, &folder, output);
+    Ok(status(&results.claims))
+}
+
+fn name(arguments: &Arguments) -> String {
+    let value = arguments.figure.to_possible_value();
+    value.map_or(String::new(), |v| v.get_name().to_string())
+}
+
+fn folder(arguments: &Arguments) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    arguments.out.join(format!("asqm-figure{}-sim{quick}", name(arguments)))
+}
+
+fn note(arguments: &Arguments) -> String {
+    let length = if arguments.quick {
+        "This is the short form: 20 s, of which 15 s are measured, upload only."
+    } else {
+        "Runs of 120 s, of which 110 s are measured."
+    };
+    format!(
+        "The testbed of the ASQM paper in a simulator: three modems with limiters of 16 Mbit/s, FIFOs of 1000 full frames \
+         below them, and a shared access link on which they take turns; each modem has five connections that transfer \
+         5 MB again and again, one without an end, and four that transfer 700 kB again and again. Bandwidth is payload \
+         that reached its application in order; round trips are those of data packets. {length}"
+    )
+}
+
+fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+    let title = match name(arguments).as_str() {
+        "all" => "ASQM, figures 4 to 15".to_string(),
+        "sweep" => "ASQM, what is told without a figure".to_string(),
+        one => format!("ASQM, figure {one}"),
+    };
+    let publication = Publication {
+        title: &title,
+        notes: &[note(arguments)],
+        claims: &results.claims,
+        figures: &results.figures,
+        tables: &results.tables,
+        beside: &[],
+        result: &result_of(results, arguments, folder),
+    };
+    publication.write(folder)?;
+    let rows = |rows: &Rows| rows.rows.iter().fold(csv::line(&rows.header), |out, row| out + &csv::line(row));
+    for (number, table) in results.tables.iter().enumerate() {
+        write_atomic(folder.join(format!("table{}.csv", number + 1)), rows(table))?;
+    }
+    Ok(())
+}
+
+fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
+    serde_json::json!({
+        "paper": "asqm",
+        "figure": name(arguments),
+        "arm": "sim",
+        "quick": arguments.quick,
+        "claims": results.claims,
+        "runs": results.runs,
+        "out": folder.display().to_string(),
+    })
+}
+
+fn print(results: &Results, arguments: &Arguments, folder: &Path, output: &Output) {
+    output.result(&result_of(results, arguments, folder), || {
+        let mut text = String::new();
+        for rows in &results.tables {
+            let header: Vec<&str> = rows.header.iter().map(String::as_str).collect();
+            text += &format!("{}\n{}\n", rows.title, table::aligned(&header, &rows.rows));
+        }
+        let claims = table::claims(&results.claims, output.paint());
+        format!("{text}{claims}\nReport: {}", folder.join("report.html").display())
+    });
+}
