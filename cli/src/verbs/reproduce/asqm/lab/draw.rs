@@ -17,12 +17,15 @@ fn distribution(points: &[Point], load: Load, of: fn(&Point) -> &Vec<f64>) -> Ve
     series.collect()
 }
 
+/// A file, the name of an axis, and the values.
+type Quantity = (&'static str, &'static str, fn(&Point) -> &Vec<f64>);
+
 /// The charts.
 pub fn figures(points: &[Point]) -> Vec<Named> {
     let axis = |name: &str, range| PlotAxis { name: name.into(), range };
     let mut figures = Vec::new();
     for load in [Load::OffPeak, Load::Peak] {
-        let of: [(&str, &str, fn(&Point) -> &Vec<f64>); 2] = [
+        let of: [Quantity; 2] = [
             ("delay", "Round trip of a ping beside the transfers (ms)", |p| &p.pings_ms),
             ("bandwidth", "Throughput of a modem in a second (Mbit/s)", |p| &p.bins_mbps),
         ];
