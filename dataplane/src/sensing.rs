@@ -47,12 +47,11 @@ impl Sensing {
         let form = Form::new(config, nonce);
         let settings = Settings {
             every: config.every,
-            budget_ppm: (config.budget.0 * 1e6) as u32,
+            budget_ppm: (config.budget.0 * 1e6 + 0.5) as u32,
             rate_max: config.rate_max,
             probe_len: form.len(),
             hold_after: config.hold,
             fall_back_after: config.fall_back,
-            ..Settings::default()
         };
         Sensing {
             port: match config.port {

@@ -15,7 +15,6 @@ fn numbers(p95: f64, utilization: f64, experiment: &'static Experiment) -> Numbe
         fairness: Some(0.99),
         classes: experiment.classes.iter().map(class).collect(),
         phases: Vec::new(),
-        sensing: None,
         trace_hash: String::new(),
         samples: Vec::new(),
     }

@@ -16,21 +16,19 @@ use std::path::PathBuf;
 
 /// The ASQM paper (Active Sense Queue Management).
 ///
-/// In the simulator, which gives the same numbers everywhere, all figures and sweeps. With real TCP in network
-/// namespaces the uploads, all at once: each home behind a limiter of its own and a modem with a FIFO that nobody
-/// manages; an unmodified Linux gateway bounces the probes.
+/// In the simulator, which gives the same numbers everywhere, or in the lab, with real TCP and an unmodified gateway.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The figure: 4 to 9 are off-peak, 10 to 15 at peak hours; "sweep" is what the paper tells without a figure.
-    #[arg(long, value_enum, default_value = "all")]
+    #[arg(long, value_enum)]
     figure: FigureName,
     /// Where it runs.
     #[arg(long, value_enum, default_value = "sim")]
     arm: Arm,
-    /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM, 24 s each.
+    /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM at peak.
     #[arg(long)]
     quick: bool,
-    /// How often each run is made in the simulator, with other random numbers each time; otherwise 5, and 1 in the short form and for the
+    /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form and for the
     /// sweeps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
@@ -91,34 +89,20 @@ pub enum FigureName {
 enum Arm {
     /// The simulator.
     Sim,
-    /// Real TCP in network namespaces.
+    /// Real TCP in network namespaces: homes behind limiters and modems, and an unmodified Linux gateway.
     Lab,
 }
 
 /// Repeats the experiments.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
-    check_arm(arguments)?;
     match arguments.arm {
         Arm::Sim => results::main(arguments, output),
+        Arm::Lab if arguments.figure != FigureName::All || arguments.seeds.is_some() => Err(Failure::input(
+            "the lab makes all figures of uploads at once, each run once: choose --figure all",
+        )),
         #[cfg(feature = "live")]
         Arm::Lab => lab::main(arguments.quick, &arguments.out, output),
         #[cfg(not(feature = "live"))]
         Arm::Lab => Err(Failure::input("this program was made without live links: choose --arm sim")),
     }
-}
-
-/// Refuses options of the other arm: whoever gave one believes that it does something.
-fn check_arm(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.arm == Arm::Sim {
-        return Ok(());
-    }
-    if arguments.figure != FigureName::All {
-        return Err(Failure::input(
-            "the lab shows all that it can at once: leave --figure out, or choose --arm sim",
-        ));
-    }
-    if arguments.seeds.is_some() {
-        return Err(Failure::input("--seeds is for --arm sim: choose that, or leave it out in the lab"));
-    }
-    Ok(())
 }

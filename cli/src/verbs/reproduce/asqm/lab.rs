@@ -1,15 +1,16 @@
 //! The access network in namespaces, with real TCP and an unmodified gateway.
 
-use super::claim;
+mod claims;
+mod draw;
+
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::prepare;
-use crate::verbs::reproduce::publish::{Named, Publication, status};
+use crate::verbs::reproduce::publish::{Publication, status};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 use weir_lab::access::{self, AccessConfig, ModemResult};
-use weir_report::chart::{Look, Plot, PlotAxis, PlotPoint, PlotSeries};
 use weir_report::html::Rows;
 use weir_report::table;
 use weir_scenario::RunConfig;
@@ -20,8 +21,6 @@ use weir_units::Rate;
 const RTTS_MS: [u64; 3] = [50, 100, 200];
 /// Packets that a modem's FIFO holds, as the delays of the paper imply.
 const FIFO: u32 = 1000;
-/// At the default target the link's round trip is held there.
-const TARGET_MS: f64 = 100.0;
 
 /// Rate of the shared link for each modem: all of what the limiters let through, and less than was sold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -207,7 +206,7 @@ pub fn main(quick: bool, out: &Path, output: &Output) -> Done {
         points.push(Point::of(plan, modems));
         output.say(format!("  {}", points[n].row()[1..].join("  ")));
     }
-    let claims = claims(&points, quick);
+    let claims = claims::of(&points, quick);
     publish(&points, &claims, quick, &folder, output)?;
     Ok(status(&claims))
 }
@@ -224,146 +223,6 @@ fn run(plan: &Plan, output: &Output) -> Result<Vec<ModemResult>, Failure> {
     };
     let waiting = || output.say("waiting for another run on this machine to end");
     Ok(access::run(&config, waiting, &mut |_| !is_interrupted())?)
-}
-
-/// The claims that the points are enough for.
-fn claims(points: &[Point], quick: bool) -> Vec<Claim> {
-    let find = |aqm: &str, load, rtt_ms| {
-        points.iter().find(|p| p.aqm == aqm && p.load == load && p.rtt_ms == rtt_ms)
-    };
-    let mut claims = Vec::new();
-    for rtt in RTTS_MS {
-        let at = |load| ["codel", "pie"].into_iter().filter_map(move |aqm| find(aqm, load, rtt));
-        for other in at(Load::Peak) {
-            claims.push(blind(other));
-        }
-        if let Some(asqm) = find("asqm", Load::Peak, rtt) {
-            claims.extend(at(Load::Peak).map(|other| controlled(asqm, other)));
-            claims.push(paid(asqm));
-            // The short form is too short for what needs many seconds.
-            if !quick {
-                claims.push(held(asqm));
-                claims.extend(at(Load::Peak).map(|other| steadier(asqm, other)));
-            }
-            claims.extend(find("asqm", Load::OffPeak, rtt).map(|before| unaffected(asqm, before)));
-        }
-        for aqm in ["codel", "pie", "asqm"] {
-            claims.extend(find(aqm, Load::OffPeak, rtt).map(|p| throughput(p, "B4", (15.0, 15.8))));
-            claims.extend(find(aqm, Load::Peak, rtt).map(|p| throughput(p, "B9", (6.2, 6.8))));
-        }
-    }
-    claims
-}
-
-fn blind(p: &Point) -> Claim {
-    claim(
-        "B10",
-        format!("{}: what waits below IP is not seen", p.title),
-        "ping p95 above 500 ms",
-        format!("{:.0} ms", p.ping_p95_ms),
-        p.ping_p95_ms > 500.0,
-    )
-}
-
-fn held(p: &Point) -> Claim {
-    let most = p.rtt_ms as f64 + TARGET_MS;
-    claim(
-        "B7",
-        format!("{}: the delay below IP is held", p.title),
-        format!("ping p50 at most {most:.0} ms"),
-        format!("{:.0} ms", p.ping_p50_ms),
-        p.ping_p50_ms <= most,
-    )
-}
-
-fn controlled(p: &Point, other: &Point) -> Claim {
-    claim(
-        "B10",
-        format!("{}: the delay stays controlled where {} does not see it", p.title, other.title),
-        "ping p95 below 500 ms, and at most half",
-        format!("{:.0} of {:.0} ms", p.ping_p95_ms, other.ping_p95_ms),
-        p.ping_p95_ms < 500.0 && p.ping_p95_ms <= other.ping_p95_ms / 2.0,
-    )
-}
-
-fn steadier(p: &Point, other: &Point) -> Claim {
-    claim(
-        "B12",
-        format!("{}: a steadier rate than {}", p.title, other.title),
-        "deviation of seconds at most half",
-        format!("± {:.2} of {:.2} Mbit/s", p.deviation_mbps, other.deviation_mbps),
-        p.deviation_mbps <= other.deviation_mbps / 2.0,
-    )
-}
-
-fn unaffected(peak: &Point, before: &Point) -> Claim {
-    claim(
-        "B11",
-        format!("{}: the peak does not change the delay", peak.title),
-        "p95 within 25 % of the off-peak value",
-        format!("{:.0} and {:.0} ms", peak.ping_p95_ms, before.ping_p95_ms),
-        (peak.ping_p95_ms / before.ping_p95_ms - 1.0).abs() <= 0.25,
-    )
-}
-
-fn throughput(p: &Point, id: &str, (low, high): (f64, f64)) -> Claim {
-    claim(
-        id,
-        format!("{}: throughput of a modem", p.title),
-        format!("{low} to {high} Mbit/s"),
-        format!("{:.2} Mbit/s", p.mbps),
-        (low..=high).contains(&p.mbps),
-    )
-}
-
-fn paid(p: &Point) -> Claim {
-    let (overhead, returned) = (p.overhead.unwrap_or(f64::NAN), p.returned.unwrap_or(0.0));
-    claim(
-        "B2",
-        format!("{}: the price of probes, off a plain Linux gateway", p.title),
-        "at most 0.5 % of the bytes; all but what the modem's FIFO dropped come back",
-        format!("{:.3} %, {:.1} % returned", overhead * 100.0, returned * 100.0),
-        overhead <= 0.005 && returned > 0.9,
-    )
-}
-
-/// The share of values up to each.
-fn distribution(points: &[Point], load: Load, of: fn(&Point) -> &Vec<f64>) -> Vec<PlotSeries> {
-    let of_load = points.iter().filter(|p| p.load == load);
-    let series = of_load.map(|p| {
-        let values = of(p);
-        let step = (values.len() / 200).max(1);
-        let at = |i: usize| PlotPoint { x: values[i], y: (i + 1) as f64 / values.len() as f64, range: None };
-        let points = (0..values.len()).step_by(step).map(at).collect();
-        PlotSeries { name: p.title.clone(), look: Look::Line, points, on_right: false }
-    });
-    series.collect()
-}
-
-fn figures(points: &[Point]) -> Vec<Named> {
-    let axis = |name: &str, range| PlotAxis { name: name.into(), range };
-    let mut figures = Vec::new();
-    for load in [Load::OffPeak, Load::Peak] {
-        let of: [(&str, &str, fn(&Point) -> &Vec<f64>); 2] = [
-            ("delay", "Round trip of a ping beside the transfers (ms)", |p| &p.pings_ms),
-            ("bandwidth", "Throughput of a modem in a second (Mbit/s)", |p| &p.bins_mbps),
-        ];
-        for (file, name, of) in of {
-            let series = distribution(points, load, of);
-            if series.is_empty() {
-                continue;
-            }
-            let plot = Plot {
-                title: format!("Distribution of {file}, {}", load.name()),
-                x: axis(name, None),
-                left: axis("Share", Some((0.0, 1.0))),
-                series,
-                ..Plot::default()
-            };
-            figures.push(Named { file: format!("{file}-{}", load.name()), plot });
-        }
-    }
-    figures
 }
 
 fn publish(
@@ -391,7 +250,7 @@ fn publish(
         title: &title,
         notes: &notes,
         claims,
-        figures: &figures(points),
+        figures: &draw::figures(points),
         tables: &[Rows { title: "Runs".into(), header, rows: rows.clone() }],
         beside: &[],
         result: &result,
@@ -406,4 +265,37 @@ fn publish(
         )
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limiter_is_a_valid_configuration_and_only_asqm_senses() {
+        for plan in plans(true).iter().chain(&plans(false)) {
+            let limiter = plan.limiter().unwrap_or_else(|e| panic!("{e:?}"));
+            assert_eq!(limiter.sense.is_some(), plan.aqm == "asqm");
+            assert_eq!(limiter.warnings(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn claims_are_judged_on_what_was_measured() {
+        let modem =
+            |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
+        let points = |asqm_ms: f64| {
+            let [codel, asqm] = [plans(true)[0], plans(true)[1]];
+            [Point::of(&codel, vec![modem(vec![1500.0; 9])]), Point::of(&asqm, vec![modem(vec![asqm_ms; 9])])]
+        };
+        let held = |asqm_ms: f64| -> Vec<bool> {
+            let claims = claims::of(&points(asqm_ms), true);
+            claims.iter().filter(|c| c.id == "B10").map(|c| c.held).collect()
+        };
+        assert_eq!(held(200.0), [true, true]);
+        assert_eq!(held(600.0), [true, false]);
+        let point = &points(200.0)[0];
+        assert_eq!((point.mbps, point.deviation_mbps, point.ping_p95_ms), (6.5, 0.5, 1500.0));
+        assert!(claims::of(&points(f64::NAN), true).iter().any(|c| c.id == "B10" && !c.held));
+    }
 }
