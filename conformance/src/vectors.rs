@@ -3,6 +3,7 @@
 //! The first line names the algorithm and its parameters, each further one is a call. A twin of the
 //! algorithm, in a kernel or in another language, is right if it answers the same. Times are in
 //! nanoseconds, sizes in bytes, rates in bit/s; `dice` is hexadecimal because JSON has no 64-bit integers.
+//! `vectors/README.md` says it in full, for those who have nothing but the files.
 
 use crate::script::Dice;
 use serde_json::{Value as Json, json};
@@ -11,7 +12,11 @@ use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Sample, Share
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Calls in a script.
-pub const STEPS: usize = 300;
+pub const STEPS: usize = 400;
+
+/// From this call on the queue has room for no more than `ROOM` packets, so that some find it full.
+const SHORT_FROM: usize = 300;
+const ROOM: usize = 8;
 
 const RATE: Rate = Rate::from_mbps(1);
 
@@ -62,7 +67,8 @@ fn answer(verdict: Verdict) -> String {
     format!("{what}: {cause}")
 }
 
-/// A small queue at 1 Mbit/s: overload for 0.7 s, a pause until it is empty, and overload again.
+/// A small queue at 1 Mbit/s: overload for 0.7 s, a pause until it is empty, and overload again, at the end of a short
+/// buffer.
 struct Recorder<A> {
     aqm: A,
     fifo: VecDeque<Packet>,
@@ -161,6 +167,10 @@ impl<A: Aqm> Recorder<A> {
         let p = Packet { arrived: now, len, seq: self.sequence, flow: (self.sequence % 5) as u32, ecn };
         self.sequence += 1;
         let m = self.moment(now);
+        if self.lines.len() >= SHORT_FROM && self.fifo.len() >= ROOM {
+            self.aqm.on_overflow(&m, &p);
+            return self.line("overflow", &m, Some(&p), None);
+        }
         let verdict = self.aqm.on_enqueue(&m, &p);
         self.line("enqueue", &m, Some(&p), Some(verdict));
         if !matches!(verdict, Verdict::Drop(_)) {
@@ -268,6 +278,7 @@ fn ask(aqm: &mut impl Aqm, line: &Json) -> Result<Option<Verdict>, String> {
     match line["call"].as_str() {
         Some("enqueue") => return Ok(Some(aqm.on_enqueue(&m, &packet()?))),
         Some("dequeue") => return Ok(Some(aqm.on_dequeue(&m, &packet()?))),
+        Some("overflow") => aqm.on_overflow(&m, &packet()?),
         Some("empty") => aqm.on_empty(now),
         Some("wakeup") => aqm.on_wakeup(&m),
         other => return Err(format!("no call {other:?}")),

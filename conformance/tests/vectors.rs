@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use weir_aqm::{Algorithm, Params, Value, Visitor};
 use weir_conformance::vectors::{STEPS, record, record_with, replay};
+use weir_units::Time;
 
 /// A file, what differs from the defaults, and whether the algorithm is told round trips.
 type Variant = (&'static str, &'static [(&'static str, Value)], bool);
@@ -56,6 +57,29 @@ fn golden_steps() {
         wrong.extend(compared.expect("an algorithm of the list").err());
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Overflows are there for most: an algorithm may well keep its queue so short that there are none.
+#[test]
+fn every_kind_of_call_is_recorded() {
+    #[derive(Clone)]
+    struct Overflows;
+    impl Visitor for Overflows {
+        type Output = bool;
+        fn visit<A: Algorithm>(self) -> bool {
+            let recording = record::<A>();
+            let is_there = |kind: &str| recording.contains(&format!("{{\"call\":\"{kind}\""));
+            for kind in ["enqueue", "dequeue", "empty"] {
+                assert!(is_there(kind), "{}: {kind}", A::NAME);
+            }
+            let wakes = A::new(&A::Params::default(), Time::ZERO).next_wakeup().is_some();
+            assert_eq!(is_there("wakeup"), wakes, "{}: wakeup", A::NAME);
+            is_there("overflow")
+        }
+    }
+    let mut with = 0;
+    weir_aqm::visit_all(Overflows, |overflows| with += usize::from(overflows));
+    assert!(2 * with > weir_aqm::names().len(), "{with} recordings have overflows");
 }
 
 #[test]

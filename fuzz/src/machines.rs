@@ -65,15 +65,22 @@ fn over<D: OverAny, A: Algorithm>(mut script: Script) {
     }
 }
 
-/// A policy in every fourth script, of values that need not fit together.
+/// A policy in every fourth script; the default one if the values do not fit together.
 fn policy(script: &mut Script) -> Option<Policy> {
-    (script.byte_or_zero() % 4 == 0).then(|| script.params())
+    let wanted = script.byte_or_zero().is_multiple_of(4);
+    let policy: Policy = if wanted { script.params() } else { return None };
+    Some(if policy.validate().is_ok() { policy } else { Policy::default() })
 }
 
 fn setup(script: &mut Script) -> Setup {
     let packets = 1 + u32::from(script.byte_or_zero());
     let limits = Limits { bytes: Bytes::new(1 + u64::from(script.number()) * 8), packets };
-    Setup { limits, rate: script.rate(), seed: script.number().into(), grows: script.byte_or_zero() % 2 == 0 }
+    Setup {
+        limits,
+        rate: script.rate(),
+        seed: script.number().into(),
+        grows: script.byte_or_zero().is_multiple_of(2),
+    }
 }
 
 /// The declared range of a set point.
@@ -114,8 +121,16 @@ impl<G, Q: Managed<u32, Guide = Overseer<G>>> Run<Q> {
         match step % 16 {
             0..=5 => self.enqueue(arrival(script)),
             6 => {
-                let (arrival, times) = (arrival(script), script.byte_or_zero() % 64);
-                (0..times).for_each(|_| self.enqueue(arrival));
+                let (arrival, times) = (arrival(script), script.byte_or_zero());
+                let (pause, each) =
+                    (Duration::from_nanos(script.magnitude(20)), 1 + script.byte_or_zero() % 4);
+                for n in 0..times {
+                    self.enqueue(arrival);
+                    self.now += pause;
+                    if n % each == 0 {
+                        self.dequeue();
+                    }
+                }
             }
             7..=9 => self.dequeue(),
             10 => {
