@@ -356,6 +356,9 @@ impl Loop {
             batch.clear();
             self.ports[from].receive(&mut self.arena, self.clock.last(), batch);
             batch.iter_mut().for_each(|received| received.arrived = self.clock.of(received.arrived));
+            if self.checksums[from].is_looking() {
+                self.look_at_checksums(from, batch);
+            }
             let frames: &[Received] = match &mut self.sensing {
                 None => &*batch,
                 Some(sensing) if sensing.returns_at(from) => {
@@ -369,11 +372,6 @@ impl Loop {
                 Some(sensing) => sensing.follow(batch, &mut self.arena),
             };
             worked |= self.pipes[from].turn(now, frames, &mut self.arena, &mut self.ports[to]);
-            self.ports[from].receive(&mut self.arena, now, batch);
-            if self.checksums[from].is_looking() {
-                self.look_at_checksums(from, batch);
-            }
-            worked |= self.pipes[from].turn(now, batch, &mut self.arena, &mut self.ports[to]);
         }
         for port in &mut self.ports {
             if let Err(error) = port.flush(&mut self.arena) {
@@ -400,6 +398,31 @@ impl Loop {
         let name = &self.setup.directions[direction].name;
         if let Some(warning) = news.warning(name) {
             self.warn(warning);
+        }
+    }
+
+    #[cold]
+    fn look_at_checksums(&mut self, port: usize, batch: &[Received]) {
+        for received in batch {
+            if self.checksums[port].look(self.arena.bytes(received.frame)) {
+                self.warn(checksums::warning(&self.ports[port].interface.name));
+            }
+        }
+    }
+
+    /// Says what of a processor was asked for and not granted.
+    fn tell_claim(&mut self) {
+        if self.setup.realtime && !self.claim.realtime {
+            self.warn(
+                "the system does not give the packet loop a real-time class: it will be late at times. Remedy: run it \
+                 as root, or allow it (`ulimit -r`, in containers the capability SYS_NICE)"
+                    .into(),
+            );
+        }
+        if let Some(core) = self.setup.core.filter(|_| !self.claim.core) {
+            self.warn(format!(
+                "the packet loop may not stay on core {core}. Remedy: allow it (`taskset`), or name another"
+            ));
         }
     }
 
