@@ -3,6 +3,8 @@
 mod link;
 
 use link::*;
+use std::cell::Cell;
+use std::rc::Rc;
 use weir_tcp::{ReceiverConfig, Recovery, SenderConfig, State};
 use weir_units::{Duration, Time};
 
@@ -38,6 +40,34 @@ fn the_first_segment_is_repaired_without_a_timeout() {
     let info = link.sender.info();
     assert_eq!((info.retransmits, info.timeouts, info.reductions), (1, 0, 1));
     assert!(end < 1.5, "{end}");
+}
+
+/// When the first of so many segments is repaired, each of which takes a millisecond on the link.
+fn repaired(segments: u64) -> Time {
+    let mut link = reno();
+    link.service = ms(1);
+    let seen = Rc::new(Cell::new(None));
+    let repair = seen.clone();
+    link.judge = Box::new(move |s, _| {
+        if s.retransmission {
+            repair.set(Some(s.sent));
+            return Fate::Pass;
+        }
+        if s.seq == 0 { Fate::Drop } else { Fate::Pass }
+    });
+    link.sender.write(segments * 1448);
+    link.run_to_the_end(Duration::from_secs(60)).expect("everything arrives");
+    seen.get().expect("it was sent again")
+}
+
+#[test]
+fn three_segments_beyond_a_hole_prove_it_and_two_wait_for_reordering() {
+    // They are reported after 101, 102 and 103 ms.
+    let third = repaired(10);
+    assert!((at(ms(103))..at(ms(104))).contains(&third), "{third:?}");
+    // A quarter of the RTT later, and no timeout.
+    let waited = repaired(3);
+    assert!((at(ms(120))..at(ms(140))).contains(&waited), "{waited:?}");
 }
 
 #[test]

@@ -132,3 +132,35 @@ impl CongestionControl for Bbr {
         Some(HIGH_GAIN * f64::from(window.cwnd) / rtt)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::RateSample;
+
+    /// The ACK that begins a round, with a measured rate in segments per second and too much in flight to leave
+    /// draining.
+    fn round(number: u64, rate: f64) -> AckSample {
+        let rtt = Duration::from_millis(100);
+        let now = Time::ZERO + rtt.saturating_mul(number);
+        let prior_delivered = 100 * (number - 1);
+        let rate = RateSample { rate: Some(rate), prior_delivered, app_limited: false };
+        let first = AckSample::of_one(now, 100 * number, rtt, 10_000);
+        AckSample { rate: Some(rate), ..first }
+    }
+
+    #[test]
+    fn three_rounds_without_growth_end_the_startup() {
+        let env =
+            Env { now: Time::ZERO, hystart: true, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+        let (mut bbr, mut window) = (Bbr::new(&env), Window::new(10));
+        // A quarter more each round is growth; the rounds that follow add a few percent.
+        let rates = [100.0, 130.0, 170.0, 175.0, 180.0, 185.0];
+        let modes = [1, 2, 3, 4, 5, 6].map(|number| {
+            bbr.on_sample(&mut window, &round(number, rates[number as usize - 1]));
+            bbr.0.mode
+        });
+        assert_eq!(modes[..5], [Mode::Startup; 5]);
+        assert_eq!(modes[5], Mode::Drain);
+    }
+}
