@@ -112,9 +112,8 @@ mod tests {
     #[test]
     fn all_flows_have_one_burst() {
         let groups = |second: &str| {
-            let text = "title = \"x\"\nlink.rate = \"10Mbit/s\"\naqm.name = \"gsp\"\nrun.duration = \"5s\"\n\
-                flows = [{ burst = \"64kB\" }, {";
-            Scenario::parse("x", &format!("{text}{second} }}]\n")).unwrap().flows
+            let flows = format!("burst = \"64kB\" }}, {{ {second}");
+            scenario("", &flows, "").flows
         };
         check_flows(&groups(" burst = \"64kB\"")).unwrap();
         let told = check_flows(&groups("")).unwrap_err().to_string();
