@@ -5,13 +5,15 @@
 //! when they return, and says what to believe when none do.
 
 mod budget;
+mod counters;
 mod outstanding;
 mod sensor;
 mod state;
 mod wire;
 
+pub use counters::Counters;
 pub use outstanding::WINDOW;
-pub use sensor::{Counters, Rejected, Sensor, Settings};
+pub use sensor::{Rejected, Sensor, Settings};
 pub use state::State;
 pub use wire::{
     Addresses, HOPS, IPV4_LEN, IPV6_LEN, NotAProbe, PROTOCOL, Probe, Stamp, TIMESTAMP_BITS, TooShort,
