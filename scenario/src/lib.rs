@@ -46,7 +46,7 @@ pub use record::Record;
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
 pub use settings::{AqmConfig, PolicyConfig};
 pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
-pub use topology::{Link, MAX_LINKS};
+pub use topology::{Link, MAX_LINKS, Sensing};
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
 pub use variation::{MAX_STEPS, MAX_TRACES, Step, TraceFile, Variation};

@@ -7,7 +7,7 @@ use crate::link::Accounting;
 use crate::queue_config::QueueConfig;
 use crate::schema::Here;
 use crate::settings::{AqmConfig, PolicyConfig};
-use crate::topology::Map;
+use crate::topology::{Map, Sensing};
 use crate::variation::Variation;
 use weir_units::{Bytes, Duration, Rate};
 
@@ -48,6 +48,8 @@ pub struct NetworkLink {
     pub aqm: AqmConfig,
     /// The policy, where it is steered.
     pub policy: Option<PolicyConfig>,
+    /// What it learns of the bottlenecks behind it.
+    pub sense: Sensing,
 }
 
 /// The way of flows that are alike.
@@ -126,6 +128,7 @@ impl Scenario {
             queue: link.queue.clone(),
             aqm: link.aqm.clone().unwrap_or_else(AqmConfig::fifo),
             policy: link.policy.clone(),
+            sense: link.sense,
         };
         self.links.iter().map(link).collect()
     }
@@ -144,6 +147,7 @@ impl Scenario {
             queue: self.queue.clone(),
             aqm: self.aqm.clone(),
             policy: self.policy.clone(),
+            sense: Sensing::Off,
         };
         let route = |flows: &FlowGroup| {
             let rtt = flows.rtt.unwrap_or(Rtt::Constant(self.path.rtt));
@@ -192,6 +196,20 @@ impl Scenario {
         Ok(Route { forward, back, rtt, link_delay, split })
     }
 
+    /// Tells links that are to sense flows whose acknowledgements they cannot see.
+    fn check_sight(&self, flows: usize, route: &Route, here: &Here, p: &mut Problems) {
+        let blind = |link: &&usize| {
+            let link = &self.links[**link];
+            link.sense != Sensing::Off && !route.back.iter().any(|back| self.links[*back].from == link.from)
+        };
+        for number in route.forward.iter().filter(blind) {
+            let from = &self.links[*number].from;
+            let problem = format!("sees no acknowledgements of flows.{flows}: none come back through {from}");
+            let remedy = format!("add links that lead back through {from}, or say \"off\"");
+            here.wrong(p, &format!("links.{number}.sense"), problem, remedy);
+        }
+    }
+
     /// Tells flows that cannot reach where they go, and links that cannot hold their packets.
     pub(crate) fn check_routes(&self, here: &Here, p: &mut Problems) {
         let map = Map::new(&self.links);
@@ -200,6 +218,7 @@ impl Scenario {
             let (Some(from), Some(to)) = (&flows.from, &flows.to) else { continue };
             match self.route(&map, flows, from, to) {
                 Ok(route) => {
+                    self.check_sight(i, &route, here, p);
                     for link in route.forward {
                         largest[link] = self.mtu(flows).max(largest[link]);
                     }

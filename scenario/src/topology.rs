@@ -4,7 +4,7 @@ use crate::errors::{Problems, Wrong, quoted};
 use crate::link::{LinkConfig, Shaped};
 use crate::near::nearest;
 use crate::queue_config::{Algorithm, QueueConfig};
-use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, or, required, such, within};
+use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, or, required, such, within};
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +25,18 @@ pub(crate) fn name_allowed(name: &str) -> bool {
 pub(crate) fn word(text: &str, most: usize) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=most).contains(&text.len()) && text.chars().all(plain)
+}
+
+choices! {
+    /// What a link learns of the bottlenecks behind it, from the packets that pass.
+    pub enum Sensing {
+        /// Nothing.
+        Off = "off",
+        /// Round-trip times and bytes in flight behind it; its algorithm is told.
+        Inform = "inform",
+        /// The same, and its rate follows the bottleneck, so that packets wait here and not there.
+        Follow = "follow",
+    }
 }
 
 section! {
@@ -48,6 +60,10 @@ section! {
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
+        /// What the link learns of the bottlenecks behind it: "off" nothing; "inform" measures round-trip times
+        /// and bytes in flight behind it and tells its algorithm, which `vaqm` needs; "follow" in addition lowers
+        /// its own rate to that of the bottleneck. Acknowledgements must come back through the node where it begins.
+        sense: Sensing = or(Sensing::Off, Range::Any);
     }
 }
 
@@ -58,6 +74,7 @@ impl Check for Link {
             let problem = format!("is {}, where the link begins", quoted(&self.to));
             here.wrong(p, "to", problem, "a link leads from one node to another: name another one");
         }
+        self.check_sensing(here, p);
         match (&self.aqm, &self.policy) {
             (None, Some(_)) => {
                 let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
@@ -70,6 +87,20 @@ impl Check for Link {
 }
 
 impl Link {
+    /// Tells a rate that is to follow two masters.
+    fn check_sensing(&self, here: &Here, p: &mut Problems) {
+        let variation = &self.variation;
+        let other = match () {
+            () if self.sense != Sensing::Follow => return,
+            () if variation.trace.is_some() => "trace",
+            () if !variation.steps.is_empty() => "steps",
+            () if self.policy.is_some() => "policy",
+            () => return,
+        };
+        let remedy = format!("remove `{other}`, or say \"inform\"");
+        here.wrong(p, "sense", format!("moves the rate and does not go with `{other}`"), remedy);
+    }
+
     /// The rate, or that of the trace on average.
     pub fn rate(&self) -> Rate {
         self.known_rate().expect("a link with neither rate nor trace is refused when it is read")

@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::packet::Item;
 use std::marker::PhantomData;
-use weir_aqm::{Algorithm, Aqm, Cause, Packet};
+use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
 use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup};
 use weir_scenario::measure::Status;
 use weir_scenario::{AqmConfig, PolicyConfig, QueueConfig};
@@ -40,6 +40,8 @@ pub trait LinkQueue {
     fn counters(&self) -> &Counters;
     /// The link's rate changed.
     fn set_rate(&mut self, rate: Rate);
+    /// Something was measured outside.
+    fn sample(&mut self, now: Time, sample: Sample);
     /// How the algorithm stands.
     fn status(&mut self, now: Time) -> Status;
     /// Inner variables of the algorithm, by name.
@@ -177,6 +179,9 @@ macro_rules! forward_to_queue {
         }
         fn set_rate(&mut self, rate: Rate) {
             self.0.set_rate(rate);
+        }
+        fn sample(&mut self, now: Time, sample: Sample) {
+            self.0.sample(now, sample);
         }
         fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
             self.0.gauges(plot);

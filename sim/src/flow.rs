@@ -31,6 +31,22 @@ pub struct FlowKind {
     pub host_jitter: Duration,
     /// When the flows stop, if before the end.
     pub stop: Option<Time>,
+    /// What an observer can read of their packets.
+    pub shows: Shows,
+    /// Links on the way back, each with a link on the way there that begins at the same node and senses: it sees
+    /// the acknowledgements that enter the other one.
+    pub sights: Vec<(u32, u32)>,
+}
+
+/// What an observer can read of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shows {
+    /// The numbers of TCP.
+    Tcp,
+    /// The spin bit of QUIC.
+    Spin,
+    /// Nothing.
+    Nothing,
 }
 
 /// Bytes of an IP packet besides the payload.

@@ -21,6 +21,9 @@ impl<T: Tap> Simulation<T> {
         let hosts = Hosts { sender: from.host, receiver: from.host };
         let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
         let before = if T::ACTIVE { link.queue.counters().enqueued } else { 0 };
+        if let Some(sensor) = &mut link.sensor {
+            sensor.arrived(self.now, &item.body, arrival.len);
+        }
         link.queue.enqueue(self.now, arrival, item, &mut self.discarded);
         if T::ACTIVE && link.queue.counters().enqueued > before {
             self.show_enqueued(number, &arrival, &item);
@@ -89,6 +92,9 @@ impl<T: Tap> Simulation<T> {
         if marked && let Body::Data(segment) = &mut item.body {
             segment.ecn = Ecn::Ce;
         }
+        if self.links[number].sensor.is_some() {
+            self.sense_forwarded(number, &item, &packet, sent);
+        }
         let Some(at) = self.links[number].arrival(sent) else {
             self.counts.lost += 1;
             self.hash.note(Decision::Lost, number as u32, self.now, packet.flow, self.acks.seq(&item.body));
@@ -114,6 +120,11 @@ impl<T: Tap> Simulation<T> {
             Body::Ack(kept) => (&kind.back, kind.headers.ack_size(&self.acks.look(*kept)), Ecn::NotEct),
         };
         let link = route[route.len() - 1 - usize::from(item.links_left)];
+        if let Body::Ack(kept) = item.body
+            && let Some((_, sensing)) = kind.sights.iter().find(|(back, _)| *back == link)
+        {
+            self.sense_acknowledged(*sensing as usize, &item, kept, ip);
+        }
         self.enter(link, item, ip, from, ecn);
     }
 

@@ -4,6 +4,7 @@ use crate::dice::{Chance, Dice};
 use crate::discipline::{LinkQueue, QueueSetup};
 use crate::error::Error;
 use crate::meter::Meter;
+use crate::sensor::Sensor;
 use crate::service::{Opportunities, Service};
 use weir_scenario::measure::Window;
 use weir_scenario::{NetworkLink, Trace};
@@ -23,6 +24,8 @@ pub struct Link {
     pub meter: Meter,
     /// Packets lost behind the queue.
     pub lost: u64,
+    /// What it learns of the bottlenecks behind it, if it senses.
+    pub sensor: Option<Box<Sensor>>,
     delay: Duration,
     jitter: Option<Jitter>,
     loss: Option<Chance>,
@@ -59,6 +62,7 @@ impl Link {
             overhead: setup.accounting.overhead().get(),
             meter: Meter::new(window, rows),
             lost: 0,
+            sensor: Sensor::of(setup),
             delay: setup.delay,
             jitter: (variation.jitter > Duration::ZERO).then_some(jitter),
             loss: (loss > 0.0).then(|| Chance::new(loss, Dice::of(run, &stream("loss")))),
