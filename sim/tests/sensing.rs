@@ -126,12 +126,13 @@ fn tcp_and_quic_show_the_path_and_little_is_unmeasured() {
 #[test]
 fn one_flow_keeps_its_throughput_without_the_delay() {
     for (flow, least) in [("[[flows]]\n", 0.98), ("[[flows]]\nprotocol = \"quic\"\n", 0.95)] {
-        let [off, on, follow] = ["", INFORM, FOLLOW].map(|sensing| measured(&phone(sensing, flow)));
-        let all = format!("{flow}{off:?} {on:?} {follow:?}");
-        assert!(off.median_ms > 5.0 * on.median_ms && off.median_ms > 5.0 * follow.median_ms, "{all}");
-        assert!(on.goodput_mbps > least * off.goodput_mbps, "{all}");
-        assert!(follow.goodput_mbps > 0.95 * off.goodput_mbps, "{all}");
+        let [off, on] = ["", INFORM].map(|sensing| measured(&phone(sensing, flow)));
+        assert!(off.median_ms > 5.0 * on.median_ms, "{flow}{off:?} {on:?}");
+        assert!(on.goodput_mbps > least * off.goodput_mbps, "{flow}{off:?} {on:?}");
     }
+    let [off, follow] = ["", FOLLOW].map(|sensing| measured(&phone(sensing, "[[flows]]\n")));
+    assert!(off.median_ms > 5.0 * follow.median_ms, "{off:?} {follow:?}");
+    assert!(follow.goodput_mbps > 0.95 * off.goodput_mbps, "{off:?} {follow:?}");
 }
 
 #[test]
