@@ -27,7 +27,7 @@ pub fn peer(name: &str) -> Result<PathBuf> {
     for tool in ["make", "cc"] {
         program(tool)?;
     }
-    if name == "rte_aqm" && !has_dpdk()? {
+    if name.starts_with("rte_") && !has_dpdk()? {
         return Err(Error::new("DPDK is missing: install the Debian package `libdpdk-dev`"));
     }
     let here = std::env::current_exe()?;
