@@ -51,7 +51,7 @@ macro_rules! algorithms {
 
         /// Any algorithm of the list as one type, for places where ten nanoseconds do not matter.
         #[derive(Clone)]
-        #[allow(missing_docs)]
+        #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum AnyAqm {
             $($(#[$gate])* $ty($module::$ty),)*
         }
@@ -111,6 +111,7 @@ algorithms! {
     gkvq => Gkvq,
     avq => Avq,
     asqm => Asqm,
+    vaqm => Vaqm,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
 }

@@ -121,8 +121,15 @@ pub enum Sample {
     Rtt(Duration),
     /// The rate the link delivers now.
     LinkRate(Rate),
-    /// Bytes in flight.
-    Inflight(Bytes),
+    /// Bytes that a flow has in flight between here and its receiver.
+    Inflight {
+        /// Which flow, as in [`Packet::flow`].
+        flow: u32,
+        /// How much.
+        bytes: Bytes,
+    },
+    /// How long senders take to answer a signal, by what was measured of their paths.
+    Reaction(Duration),
 }
 
 /// The delay set point of an algorithm: what steering moves.

@@ -9,6 +9,7 @@ mod shaper;
 mod sim;
 mod tools;
 mod traffic;
+mod users;
 mod wire;
 
 use instructions::workload::PERIOD;
@@ -26,6 +27,7 @@ parts:
   instructions   instructions and nanoseconds of a packet, beside DPDK's RED and PIE
   ceilings       instructions where signals happen, alone: what the tests check
   sim            speed and size of the simulator, beside ns-2
+  users          a packet among 100 000 users, and an idle user
   forwarding     unshaped forwarding beside DPDK's testpmd (root)
   shaper         delivered rate of the shaper (root)
   delay          error of the delay line (root)
@@ -89,6 +91,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
         "instructions" => instructions(options),
         "ceilings" => instructions::ceilings(),
         "sim" => sim(options),
+        "users" => users(options),
         "forwarding" => forwarding(options),
         "shaper" => shaper::run(seconds(options)),
         "delay" => delay::run(seconds(options)),
@@ -102,6 +105,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
 fn all(options: &Options) -> Vec<Row> {
     let mut rows = instructions(options);
     rows.extend(sim(options));
+    rows.extend(users(options));
     if weir_lab::host::is_root() {
         rows.extend(forwarding(options));
         rows.extend(shaper::run(seconds(options)));
@@ -121,6 +125,10 @@ fn instructions(options: &Options) -> Vec<Row> {
 fn sim(options: &Options) -> Vec<Row> {
     let (rounds, seconds) = if options.quick { (1, 10) } else { (5, 30) };
     sim::run(sim::Options { rounds, seconds })
+}
+
+fn users(options: &Options) -> Vec<Row> {
+    users::run(if options.quick { 100_000 } else { 2_000_000 })
 }
 
 fn forwarding(options: &Options) -> Vec<Row> {

@@ -11,8 +11,11 @@ use weir_units::Time;
 type Variant = (&'static str, &'static [(&'static str, Value)], bool);
 
 /// Algorithms that do not show all they can in so short a time with their defaults, and more recordings of them.
-const VARIANTS: [(&str, Variant); 2] =
-    [("rem", ("rem_steep", &[("phi", Value::Number(1.3))], false)), ("asqm", ("asqm_sensed", &[], true))];
+const VARIANTS: [(&str, Variant); 3] = [
+    ("rem", ("rem_steep", &[("phi", Value::Number(1.3))], false)),
+    ("asqm", ("asqm_sensed", &[], true)),
+    ("vaqm", ("vaqm_sensed", &[], true)),
+];
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../vectors").join(format!("{name}.jsonl"))

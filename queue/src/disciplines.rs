@@ -141,4 +141,5 @@ disciplines! {
     single => OneFifo,
     flow_queue => Flows,
     dual_pi2 => Dual,
+    per_user => Users,
 }

@@ -8,17 +8,15 @@
 //! that it gets while so many flows are served. A guide sees the queue as a whole.
 
 mod buckets;
-mod pool;
-mod rounds;
 
 use crate::disciplines::{Entry, Managed, OverAny, Setup};
+use crate::pool::{Chain, Pool, Slot};
+use crate::rounds::{Rounds, Turn};
 use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox};
 use buckets::Buckets;
-use pool::{Chain, Pool, Slot};
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
-use rounds::{Rounds, Turn};
 use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Verdict, View};
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 

@@ -13,12 +13,16 @@
 mod disciplines;
 pub mod dual_pi2;
 pub mod flow_queue;
+pub mod per_user;
+mod pool;
+mod rounds;
 mod shaper;
 pub mod single;
 
 pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, Visitor, names, visit};
 pub use dual_pi2::DualPi2;
 pub use flow_queue::FlowQueue;
+pub use per_user::PerUser;
 pub use shaper::Shaper;
 pub use single::{Limits, Single};
 

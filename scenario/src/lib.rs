@@ -51,7 +51,7 @@ pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode};
 pub use settings::{AqmConfig, PolicyConfig};
 pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
-pub use topology::{Link, MAX_LINKS};
+pub use topology::{Link, MAX_LINKS, Upstream};
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
 pub use variation::{MAX_STEPS, MAX_TRACES, Step, TraceFile, Variation};

@@ -8,7 +8,7 @@ use crate::queue_config::QueueConfig;
 use crate::schema::Here;
 use crate::sense::Sense;
 use crate::settings::{AqmConfig, PolicyConfig};
-use crate::topology::{Link, Map};
+use crate::topology::{Link, Map, Upstream};
 use crate::variation::Variation;
 use weir_sense::probe::Settings;
 use weir_units::{Bytes, Duration, Rate};
@@ -50,6 +50,8 @@ pub struct NetworkLink {
     pub aqm: AqmConfig,
     /// The policy, where it is steered.
     pub policy: Option<PolicyConfig>,
+    /// What it learns of the bottlenecks behind it from the packets that pass.
+    pub upstream: Upstream,
     /// Index of the first link of its medium; its own where it shares none.
     pub medium: usize,
     /// Whether expedited packets bypass the algorithm.
@@ -143,6 +145,7 @@ impl Scenario {
             queue: link.queue.clone(),
             aqm: link.aqm.clone().unwrap_or_else(AqmConfig::fifo),
             policy: link.policy.clone(),
+            upstream: link.upstream,
             medium: self.first_of_medium(number),
             expedite: link.expedite,
             probing: link.sense.as_ref().map(|sense| Probing {
@@ -215,6 +218,7 @@ impl Scenario {
             queue: self.queue.clone(),
             aqm: self.aqm.clone(),
             policy: self.policy.clone(),
+            upstream: Upstream::Off,
             medium: 0,
             expedite: false,
             probing: None,
@@ -266,6 +270,21 @@ impl Scenario {
         Ok(Route { forward, back, rtt, link_delay, split })
     }
 
+    /// Tells links that are to observe flows whose acknowledgements they cannot see.
+    fn check_sight(&self, flows: usize, route: &Route, here: &Here, p: &mut Problems) {
+        let blind = |link: &&usize| {
+            let link = &self.links[**link];
+            link.upstream != Upstream::Off
+                && !route.back.iter().any(|back| self.links[*back].from == link.from)
+        };
+        for number in route.forward.iter().filter(blind) {
+            let from = &self.links[*number].from;
+            let problem = format!("sees no acknowledgements of flows.{flows}: none come back through {from}");
+            let remedy = format!("add links that lead back through {from}, or say \"off\"");
+            here.wrong(p, &format!("links.{number}.upstream"), problem, remedy);
+        }
+    }
+
     /// Tells flows that cannot reach where they go, and links that cannot hold their packets.
     pub(crate) fn check_routes(&self, here: &Here, p: &mut Problems) {
         let map = Map::new(&self.links);
@@ -274,6 +293,7 @@ impl Scenario {
             let (Some(from), Some(to)) = (&flows.from, &flows.to) else { continue };
             match self.route(&map, flows, from, to) {
                 Ok(route) => {
+                    self.check_sight(i, &route, here, p);
                     for link in route.forward {
                         largest[link] = self.mtu(flows).max(largest[link]);
                     }

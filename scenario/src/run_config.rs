@@ -180,14 +180,17 @@ impl RunConfig {
         let directions = [("a_to_b", &self.a_to_b), ("b_to_a", &self.b_to_a)];
         let unused = directions.iter().filter_map(|(name, channel)| of(name, channel));
         let sensed = self.sensed().map(|(name, _)| name);
-        let blind = directions.iter().filter(|(name, channel)| {
-            sensed != Some(*name) && channel.aqm.as_ref().is_some_and(|aqm| aqm.name == SENSES)
-        });
-        let blind = blind.map(|(name, _)| {
-            format!(
+        let blind = directions.iter().filter(|(name, _)| sensed != Some(*name));
+        let blind = blind.filter_map(|(name, channel)| match channel.aqm.as_ref()?.name.as_str() {
+            SENSES => Some(format!(
                 "{name}: `{SENSES}` is told of round trips by probes, and there is no `[sense]` table for this \
                  direction: it sees its own queue alone"
-            )
+            )),
+            OBSERVES => Some(format!(
+                "{name}: `{OBSERVES}` is told of round trips of the packets that pass in the simulator only so far: \
+                 here it signals nothing"
+            )),
+            _ => None,
         });
         unused.chain(blind).collect()
     }
@@ -208,6 +211,9 @@ impl RunConfig {
 
 /// The algorithm that acts on what probes find.
 const SENSES: &str = "asqm";
+
+/// The algorithm that acts on what is observed of the packets that pass.
+const OBSERVES: &str = "vaqm";
 
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \

@@ -28,6 +28,18 @@ pub(crate) fn word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.chars().all(plain)
 }
 
+choices! {
+    /// What a link learns of the bottlenecks behind it, from the packets that pass.
+    pub enum Upstream {
+        /// Nothing.
+        Off = "off",
+        /// Round-trip times and bytes in flight behind it; its algorithm is told.
+        Inform = "inform",
+        /// The same, and its rate follows the bottleneck, so that packets wait here and not there.
+        Follow = "follow",
+    }
+}
+
 section! {
     /// A link in one direction between two nodes.
     pub struct Link {
@@ -54,6 +66,11 @@ section! {
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
+        /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing; "inform"
+        /// measures round-trip times and bytes in flight behind it and tells its algorithm, which `vaqm` needs;
+        /// "follow" in addition lowers its own rate to that of the bottleneck. Acknowledgements must come back
+        /// through the node where it begins.
+        upstream: Upstream = or(Upstream::Off, Range::Any);
         /// Probes; their presence turns sensing on.
         sense: Option<Sense> = OptionalTable;
     }
@@ -66,6 +83,7 @@ impl Check for Link {
             let problem = format!("is {}, where the link begins", quoted(&self.to));
             here.wrong(p, "to", problem, "a link leads from one node to another: name another one");
         }
+        self.check_upstream(here, p);
         match (&self.aqm, &self.policy) {
             (None, Some(_)) => {
                 let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
@@ -85,6 +103,25 @@ impl Check for Link {
 }
 
 impl Link {
+    /// Tells a rate that is to follow two masters, and an algorithm that is to be told two kinds of round trips.
+    fn check_upstream(&self, here: &Here, p: &mut Problems) {
+        if self.upstream != Upstream::Off && self.sense.is_some() {
+            let problem = "tells the algorithm of round trips, and `sense` of others";
+            here.wrong(p, "upstream", problem, "remove the `sense` table, or say \"off\"");
+        }
+        let variation = &self.variation;
+        let other = match () {
+            () if self.upstream != Upstream::Follow => return,
+            () if self.medium.is_some() => "medium",
+            () if variation.trace.is_some() => "trace",
+            () if !variation.steps.is_empty() => "steps",
+            () if self.policy.is_some() => "policy",
+            () => return,
+        };
+        let remedy = format!("remove `{other}`, or say \"inform\"");
+        here.wrong(p, "upstream", format!("moves the rate and does not go with `{other}`"), remedy);
+    }
+
     /// The rate, or that of the trace on average.
     pub fn rate(&self) -> Rate {
         self.known_rate().expect("a link with neither rate nor trace is refused when it is read")

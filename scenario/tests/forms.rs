@@ -227,6 +227,19 @@ fn two_ports_are_a_configuration() {
 }
 
 #[test]
+fn an_algorithm_that_nobody_tells_of_round_trips_is_a_warning() {
+    let warnings = |aqm: &str, more: &str| {
+        let text = format!("{PORTS}[a_to_b]\naqm = {{ name = \"{aqm}\" }}\n{more}");
+        RunConfig::parse("x", &text).unwrap().warnings()
+    };
+    assert!(warnings("asqm", "")[0].contains("no `[sense]` table"));
+    assert!(warnings("vaqm", "")[0].contains("in the simulator only so far"));
+    for (aqm, sense) in [("asqm", "[sense]\nport = \"b\"\n"), ("codel", "")] {
+        assert_eq!(warnings(aqm, sense), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_full_configuration_prints_as_itself() {
     let text = format!(
         "{PORTS}mode = \"af_packet\"\n\

@@ -2,15 +2,50 @@
 //!
 //! Sans-IO: times and packets are arguments, estimates are values. No clock, no allocation, no dice, so that
 //! the simulator and the live link sense with the same code.
+//!
+//! [`wire`] reads packets, [`Flows`] turns those of a user into round-trip times and bytes in flight, and
+//! [`bottleneck`] says what that means for the bottleneck on the way to the user.
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod bottleneck;
+mod flows;
 pub mod probe;
+mod quic;
+mod rate;
 mod srtt;
+mod suspicions;
+mod tcp;
+mod timed;
 mod windowed;
+pub mod wire;
 
+pub use flows::{Coverage, Flows, LIVE, Seen};
+pub use quic::QuicFlow;
 pub use srtt::Srtt;
+pub use suspicions::Suspicions;
+pub use tcp::TcpFlow;
 pub use windowed::{WindowedMax, WindowedMin};
+
+use weir_units::Duration;
+
+/// Which way a packet goes, seen from the observer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To the user, through the bottleneck in question.
+    ToUser,
+    /// From the user.
+    FromUser,
+}
+
+/// A round-trip time that was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rtt {
+    /// The time.
+    pub rtt: Duration,
+    /// It may hold a wait that has nothing to do with the path: good for a minimum, bad for a mean.
+    pub doubtful: bool,
+}

@@ -33,6 +33,22 @@ pub struct FlowKind {
     pub stop: Option<Time>,
     /// Whether their packets are expedited where a link does that.
     pub expedited: bool,
+    /// What an observer can read of their packets.
+    pub shows: Shows,
+    /// Links on the way back, each with a link on the way there that begins at the same node and observes: it sees
+    /// the acknowledgements that enter the other one.
+    pub sights: Vec<(u32, u32)>,
+}
+
+/// What an observer can read of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shows {
+    /// The numbers of TCP.
+    Tcp,
+    /// The spin bit of QUIC.
+    Spin,
+    /// Nothing.
+    Nothing,
 }
 
 /// Bytes of an IP packet besides the payload.

@@ -22,6 +22,9 @@ impl<T: Tap> Simulation<T> {
         let link = &mut self.links[number];
         let hosts = Hosts { sender: from.host, receiver: from.host };
         let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
+        if let Some(observer) = &mut link.observer {
+            observer.arrived(self.now, &item.body, arrival.len);
+        }
         let watches = T::ACTIVE || link.prober.is_some();
         let before = if watches { link.queue.counters().enqueued } else { 0 };
         match &mut link.expedited {
@@ -145,6 +148,9 @@ impl<T: Tap> Simulation<T> {
         if marked && let Body::Data(segment) = &mut item.body {
             segment.ecn = Ecn::Ce;
         }
+        if self.links[number].observer.is_some() {
+            self.observe_forwarded(number, &item, &packet, sent);
+        }
         let Some(at) = self.links[number].arrival(sent) else {
             self.counts.lost += 1;
             self.hash.note(Decision::Lost, number as u32, self.now, packet.flow, self.acks.seq(&item.body));
@@ -175,6 +181,11 @@ impl<T: Tap> Simulation<T> {
             Body::Probe(_) => return,
         };
         let link = route[route.len() - 1 - usize::from(item.links_left)];
+        if let Body::Ack(kept) = item.body
+            && let Some((_, observing)) = kind.sights.iter().find(|(back, _)| *back == link)
+        {
+            self.observe_acknowledged(*observing as usize, &item, kept, ip);
+        }
         self.enter(link, item, ip, from, ecn);
     }
 

@@ -5,6 +5,7 @@ use crate::discipline::{Discarded, LinkQueue, QueueSetup};
 use crate::error::Error;
 use crate::medium::Medium;
 use crate::meter::Meter;
+use crate::observer::Observer;
 use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::{Opportunities, Service};
@@ -35,6 +36,8 @@ pub struct Link {
     pub meter: Meter,
     /// Packets lost behind the queue.
     pub lost: u64,
+    /// What it learns of the bottlenecks behind it, if it observes packets.
+    pub observer: Option<Box<Observer>>,
     delay: Duration,
     jitter: Option<Jitter>,
     loss: Option<Chance>,
@@ -78,6 +81,7 @@ impl Link {
             overhead: setup.accounting.overhead().get(),
             meter: Meter::new(window, rows),
             lost: 0,
+            observer: Observer::of(setup),
             delay: setup.delay,
             jitter: (variation.jitter > Duration::ZERO).then_some(jitter),
             loss: (loss > 0.0).then(|| Chance::new(loss, Dice::of(run, &stream("loss")))),

@@ -3,12 +3,13 @@
 use crate::application::pages;
 use crate::dice::Dice;
 use crate::error::Error;
-use crate::flow::{FlowKind, Headers};
+use crate::flow::{FlowKind, Headers, Shows};
 use crate::network::{Setup, Simulation};
 use crate::tap::Tap;
 use weir_scenario::measure::Window;
 use weir_scenario::{
-    Class, FlowGroup, IpVersion, Network, Protocol, Recovery, Route, Rtt, Scenario, Traffic,
+    Class, FlowGroup, IpVersion, Network, NetworkLink, Protocol, Recovery, Route, Rtt, Scenario, Traffic,
+    Upstream,
 };
 use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, SenderConfig};
 use weir_units::{Bytes, Duration, Time};
@@ -31,7 +32,7 @@ const FLOW_ROWS_MAX: u64 = 4_000_000;
 /// Builds the network of a scenario with all its flows.
 pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulation<T>, Error> {
     let Network { links, routes } = scenario.network();
-    let kinds = scenario.flows.iter().zip(&routes).map(|(group, route)| kind(scenario, group, route));
+    let kinds = scenario.flows.iter().zip(&routes).map(|(group, route)| kind(scenario, group, route, &links));
     let run = &scenario.run;
     let rows = scenario.flow_count() * (run.duration.as_nanos() / run.sample.as_nanos().max(1));
     let setup = Setup {
@@ -60,7 +61,12 @@ pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulatio
     Ok(simulation)
 }
 
-fn kind(scenario: &Scenario, group: &FlowGroup, route: &Route) -> Result<FlowKind, Error> {
+fn kind(
+    scenario: &Scenario,
+    group: &FlowGroup,
+    route: &Route,
+    links: &[NetworkLink],
+) -> Result<FlowKind, Error> {
     let mtu = scenario.mtu(group);
     let traffic = group.traffic();
     let congestion = match traffic {
@@ -85,7 +91,28 @@ fn kind(scenario: &Scenario, group: &FlowGroup, route: &Route) -> Result<FlowKin
         host_jitter: HOST_JITTER,
         stop: group.stop.map(|stop| Time::ZERO + stop),
         expedited: group.class == Class::Expedited,
+        shows: shows(group),
+        sights: sights(route, links),
     })
+}
+
+/// What an observer can read of the packets of these flows.
+fn shows(group: &FlowGroup) -> Shows {
+    match (group.traffic(), group.protocol) {
+        (Traffic::Unresponsive(_), _) => Shows::Nothing,
+        (_, Protocol::Tcp) => Shows::Tcp,
+        (_, Protocol::Quic) => Shows::Spin,
+    }
+}
+
+/// Where acknowledgements pass the node of a link that observes. A route visits each node once.
+fn sights(route: &Route, links: &[NetworkLink]) -> Vec<(u32, u32)> {
+    let observing = route.forward.iter().filter(|link| links[**link].upstream != Upstream::Off);
+    let seen = |link: &usize| {
+        let back = route.back.iter().find(|back| links[**back].from == links[*link].from)?;
+        Some((*back as u32, *link as u32))
+    };
+    observing.filter_map(seen).collect()
 }
 
 fn unknown(name: &str) -> Error {

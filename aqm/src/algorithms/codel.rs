@@ -8,11 +8,13 @@
 //! `1 / sqrt(count)` is computed exactly (IEEE double), not by the one-step Newton iteration of the Linux
 //! kernel, whose second interval is 29 % too short.
 
-use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict};
+use crate::{Algorithm, Aqm, Cause, Moment, Packet, Sample, Setpoint, Verdict};
 use weir_units::{Bytes, Duration, Time};
 
 const TARGET_MIN: Duration = Duration::from_micros(1);
 const TARGET_MAX: Duration = Duration::from_secs(10);
+const INTERVAL_MIN: Duration = Duration::from_micros(10);
+const INTERVAL_MAX: Duration = Duration::from_secs(100);
 
 crate::params! {
     /// Parameters of CoDel.
@@ -21,7 +23,7 @@ crate::params! {
         target: Duration = Duration::from_millis(5), TARGET_MIN => TARGET_MAX;
         /// About a worst-case round-trip time: how long the delay must stand above the target before the
         /// first signal (RFC 8289 section 4.3).
-        interval: Duration = Duration::from_millis(100), Duration::from_micros(10) => Duration::from_secs(100);
+        interval: Duration = Duration::from_millis(100), INTERVAL_MIN => INTERVAL_MAX;
         /// Whether ECN-capable packets are marked instead of dropped (RFC 8289 section 3.1 leaves it open).
         ecn: bool = true, false => true;
         /// A backlog of at most this size is never signalled: one maximum packet must be allowed to wait
@@ -147,6 +149,13 @@ impl Aqm for CoDel {
         self.dropped = false;
     }
 
+    /// The interval stands for a round-trip time, and what was measured is better than what was configured.
+    fn on_sample(&mut self, _now: Time, s: Sample) {
+        if let Sample::Reaction(time) = s {
+            self.interval = time.clamp(INTERVAL_MIN, INTERVAL_MAX);
+        }
+    }
+
     fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
         Some(self)
     }
@@ -260,6 +269,16 @@ mod tests {
         assert_eq!(head(&mut codel, ms(110.0), wait, Ecn::NotEct), Verdict::Drop(Cause::SetPoint));
         // The packet behind a first drop is sent (RFC 8289 section 5.5), whatever its delay.
         assert_eq!(head(&mut codel, ms(110.0), wait, Ecn::NotEct), Verdict::Forward);
+    }
+
+    #[test]
+    fn a_measured_reaction_time_takes_the_place_of_the_interval() {
+        let mut codel = CoDel::new(&Params::default(), Time::ZERO);
+        codel.on_sample(ms(1.0), Sample::Reaction(Duration::from_millis(30)));
+        let wait = Duration::from_millis(6);
+        assert_eq!(head(&mut codel, ms(10.0), wait, Ecn::NotEct), Verdict::Forward);
+        assert_eq!(head(&mut codel, ms(39.9), wait, Ecn::NotEct), Verdict::Forward);
+        assert_eq!(head(&mut codel, ms(40.0), wait, Ecn::NotEct), Verdict::Drop(Cause::SetPoint));
     }
 
     #[test]

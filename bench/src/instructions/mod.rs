@@ -37,7 +37,7 @@ struct Ceiling {
 }
 
 /// The one table of ceilings; the first line that fits counts.
-const CEILINGS: [Ceiling; 19] = [
+const CEILINGS: [Ceiling; 20] = [
     Ceiling { form: Form::Plain, algorithm: "gsp", release: 160.0, dev: 240.0 },
     Ceiling { form: Form::Plain, algorithm: "codel", release: 200.0, dev: 240.0 },
     Ceiling { form: Form::Plain, algorithm: "red", release: 150.0, dev: 240.0 },
@@ -50,6 +50,7 @@ const CEILINGS: [Ceiling; 19] = [
     Ceiling { form: Form::Plain, algorithm: "cobalt", release: 250.0, dev: 350.0 },
     Ceiling { form: Form::Plain, algorithm: "hull", release: 150.0, dev: 225.0 },
     Ceiling { form: Form::Plain, algorithm: "asqm", release: 150.0, dev: 240.0 },
+    Ceiling { form: Form::Plain, algorithm: "vaqm", release: 150.0, dev: 240.0 },
     Ceiling { form: Form::Steered, algorithm: "gsp", release: 220.0, dev: 400.0 },
     Ceiling { form: Form::Plain, algorithm: "", release: 400.0, dev: 1000.0 },
     Ceiling { form: Form::Steered, algorithm: "", release: 500.0, dev: 1400.0 },

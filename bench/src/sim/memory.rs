@@ -26,6 +26,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// Makes something, and tells how many bytes it holds.
+pub fn allocated_by<R>(make: impl FnOnce() -> R) -> (R, u64) {
+    let before = HELD.load(Relaxed);
+    let made = make();
+    (made, HELD.load(Relaxed) - before)
+}
+
 /// When flows that have little to send have sent it.
 const CALM: Duration = Duration::from_millis(9_999);
 

@@ -1,0 +1,207 @@
+//! vAQM without bitrate adjustment: signals for a queue that is elsewhere (M. Ihlar, A. Nazari, R. Skog, "Low
+//! latency, high flexibility: virtual AQM", Ericsson Technology Review, 2018).
+//!
+//! The bottleneck, such as a radio link with a deep buffer, belongs to somebody else and lies between here and the user. The
+//! host measures round-trip times to the user and tells them ([`Sample::Rtt`]), and what each flow has in flight
+//! there ([`Sample::Inflight`]). While Average RTT stays above Target RTT for an interval, packets that leave are
+//! signalled at times `interval / sqrt(count)` apart, as in CoDel (RFC 8289 section 5.3). The victim is the flow
+//! with the most in flight, because it contributes most to the queue. The queue in which the packets are here does
+//! not matter.
+
+mod flights;
+
+use crate::{Algorithm, Aqm, Cause, Moment, Packet, Sample, Share, Verdict};
+use flights::Flights;
+use weir_sense::Rtt;
+use weir_sense::bottleneck::{PathConfig, PathModel};
+use weir_units::{Duration, Time};
+
+crate::params! {
+    /// Parameters of vAQM.
+    pub struct Params {
+        /// Target Queue Delay as a share of Path RTT: the delay that is tolerated behind this place. A sender that
+        /// halves its window, or takes three tenths of it, must not empty a queue that its whole path needs full.
+        fraction: Share = Share(1.0), Share(0.01) => Share(1.0);
+        /// Smallest Target Queue Delay.
+        target_min: Duration = Duration::from_millis(5), Duration::from_micros(1) => Duration::from_secs(10);
+        /// Largest Target Queue Delay.
+        target_max: Duration = Duration::from_millis(100), Duration::from_micros(1) => Duration::from_secs(10);
+        /// How long the smallest round-trip time counts as that of the path without a queue.
+        window: Duration = Duration::from_secs(10), Duration::from_millis(100) => Duration::from_secs(600);
+        /// The interval in Path RTTs: how long Average RTT must stand above Target RTT before the first signal.
+        interval_paths: f64 = 8.0, 0.1 => 100.0;
+        /// Smallest interval.
+        interval_min: Duration = Duration::from_millis(20), Duration::from_micros(10) => Duration::from_secs(100);
+        /// Largest interval.
+        interval_max: Duration = Duration::from_millis(500), Duration::from_micros(10) => Duration::from_secs(100);
+        /// Whether ECN-capable packets are marked instead of dropped.
+        ecn: bool = true, false => true;
+    }
+}
+
+/// Re-entry soon after the last dropping state resumes its rate (RFC 8289 section 5.4).
+const RESUME_INTERVALS: u64 = 16;
+/// How long the queue is held low to see the path behind it, before its smallest delay counts as that of the path.
+const VALIDATION: Duration = Duration::from_secs(2);
+/// What of Target Queue Delay is tolerated meanwhile.
+const VALIDATION_PART: u64 = 8;
+/// Round-trip times older than this, and than four of them, say nothing about now.
+const STALE: Duration = Duration::from_secs(1);
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Vaqm {
+    params: Params,
+    model: PathModel,
+    flights: Flights,
+    sampled: Option<Time>,
+    /// Since when the queue is held low because Path RTT is old.
+    validating: Option<Time>,
+    /// When Average RTT will have stood above Target RTT for an interval.
+    first_above: Option<Time>,
+    /// When the next signal is due, in the dropping state.
+    next: Option<Time>,
+    /// When the last signal was.
+    signalled: Option<Time>,
+    count: u32,
+    last_count: u32,
+}
+
+impl Algorithm for Vaqm {
+    const NAME: &'static str = "vaqm";
+    const SUMMARY: &'static str =
+        "Signals the flow with the most in flight while the measured round-trip time says that a queue stands elsewhere.";
+    const SOURCE: &'static str = "Ihlar, Nazari, Skog, Ericsson Technology Review 2018";
+    const SETPOINT: Option<&'static str> = None;
+    type Params = Params;
+
+    fn new(params: &Params, _start: Time) -> Self {
+        let config = PathConfig {
+            fraction: params.fraction.0,
+            delay_min: params.target_min,
+            delay_max: params.target_max.max(params.target_min),
+            window: params.window,
+        };
+        Vaqm {
+            params: params.clone(),
+            model: PathModel::new(config),
+            flights: Flights::default(),
+            sampled: None,
+            validating: None,
+            first_above: None,
+            next: None,
+            signalled: None,
+            count: 1,
+            last_count: 1,
+        }
+    }
+}
+
+impl Vaqm {
+    fn interval(&self) -> Duration {
+        let path = self.model.path_rtt().unwrap_or(Duration::ZERO);
+        let most = self.params.interval_max.max(self.params.interval_min);
+        path.mul_f64(self.params.interval_paths).clamp(self.params.interval_min, most)
+    }
+
+    fn spacing(&self) -> Duration {
+        self.interval().mul_f64(1.0 / libm::sqrt(f64::from(self.count)))
+    }
+
+    fn on_rtt(&mut self, now: Time, rtt: Duration) {
+        self.sampled = Some(now);
+        self.model.sample(now, Rtt { rtt, doubtful: false }, true);
+        self.validate(now);
+        // As in CoDel, one round trip without much of a queue says that none stands. The average would say so only
+        // after several more signals.
+        let low = |delay: Option<Duration>| delay.is_some_and(|delay| delay <= self.target());
+        if low(Some(rtt)) || low(self.model.average()) {
+            return self.calm();
+        }
+        match self.first_above {
+            None => self.first_above = Some(now + self.interval()),
+            Some(due) if now >= due && self.next.is_none() => self.enter(now),
+            Some(_) => {}
+        }
+    }
+
+    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed.
+    fn validate(&mut self, now: Time) {
+        if !self.model.wants_drain(now) {
+            self.validating = None;
+            return;
+        }
+        let since = *self.validating.get_or_insert(now);
+        if now.since(since) >= VALIDATION {
+            self.model.age(now);
+            self.validating = None;
+        }
+    }
+
+    /// Target RTT, as far as the path is known.
+    fn target(&self) -> Duration {
+        let path = self.model.path_rtt().unwrap_or(Duration::MAX);
+        let tolerated = self.model.target_queue_delay().unwrap_or(Duration::ZERO);
+        let part = if self.validating.is_some() { VALIDATION_PART } else { 1 };
+        path + Duration::from_nanos(tolerated.as_nanos() / part)
+    }
+
+    fn calm(&mut self) {
+        (self.first_above, self.next) = (None, None);
+    }
+
+    fn enter(&mut self, now: Time) {
+        let delta = self.count.saturating_sub(self.last_count);
+        let resume = self.interval().saturating_mul(RESUME_INTERVALS);
+        let soon = self.signalled.is_some_and(|at| now.since(at) < resume);
+        self.count = if delta > 1 && soon { delta } else { 1 };
+        self.last_count = self.count;
+        self.next = Some(now);
+    }
+
+    /// Whether nothing was measured for so long that the dropping state would act on the past.
+    fn is_blind(&self, now: Time) -> bool {
+        let memory = self.model.average().unwrap_or(Duration::ZERO).saturating_mul(4).max(STALE);
+        self.sampled.is_none_or(|at| now.since(at) > memory)
+    }
+}
+
+impl Aqm for Vaqm {
+    fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+        let Some(due) = self.next.filter(|due| *due <= m.now) else { return Verdict::Forward };
+        if self.is_blind(m.now) {
+            self.calm();
+            return Verdict::Forward;
+        }
+        // A victim that sends nothing for a quarter of the interval is spared, and the next largest pays.
+        let quarter = (self.interval().as_nanos() / 4).max(1);
+        let spared = m.now.since(due).as_nanos() / quarter;
+        if self.flights.larger_than(p.flow, m.now) as u64 > spared {
+            return Verdict::Forward;
+        }
+        self.next = Some(m.now + self.spacing());
+        self.signalled = Some(m.now);
+        self.count = self.count.saturating_add(1);
+        Verdict::signal(p, self.params.ecn, Cause::SetPoint)
+    }
+
+    fn on_sample(&mut self, now: Time, s: Sample) {
+        match s {
+            Sample::Rtt(rtt) => self.on_rtt(now, rtt),
+            Sample::Inflight { flow, bytes } => self.flights.note(flow, bytes, now),
+            Sample::LinkRate(_) | Sample::Reaction(_) => {}
+        }
+    }
+
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        let seconds = |time: Option<Duration>| time.map_or(0.0, Duration::as_secs_f64);
+        plot("path_rtt_s", seconds(self.model.path_rtt()));
+        plot("average_rtt_s", seconds(self.model.average()));
+        plot("target_rtt_s", seconds(self.model.target_rtt()));
+        plot("dropping", f64::from(u8::from(self.next.is_some())));
+        plot("count", f64::from(self.count));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+use super::*;
+use crate::{Ecn, View};
+use std::vec::Vec;
+use weir_units::{Bytes, Rate};
+
+const MS: u64 = 1_000_000;
+
+fn at(ms: u64) -> Time {
+    Time::from_nanos(ms * MS)
+}
+
+/// What is checked here, whatever the defaults.
+fn params() -> Params {
+    Params {
+        fraction: Share(1.0),
+        interval_paths: 4.0,
+        interval_max: Duration::from_millis(400),
+        ..Params::default()
+    }
+}
+
+fn vaqm() -> Vaqm {
+    Vaqm::new(&params(), Time::ZERO)
+}
+
+fn rtt(aqm: &mut Vaqm, ms: u64, rtt: u64) {
+    aqm.on_sample(at(ms), Sample::Rtt(Duration::from_millis(rtt)));
+}
+
+fn flight(aqm: &mut Vaqm, ms: u64, flow: u32, bytes: u64) {
+    aqm.on_sample(at(ms), Sample::Inflight { flow, bytes: Bytes::new(bytes) });
+}
+
+/// Asks about a packet that leaves; the queue that it leaves is empty.
+fn leaves(aqm: &mut Vaqm, now: Time, flow: u32, ecn: Ecn) -> Verdict {
+    let queue =
+        View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: Rate::from_mbps(1000) };
+    let p = Packet { arrived: now, len: Bytes::new(1500), seq: 0, flow, ecn };
+    aqm.on_dequeue(&Moment { now, queue, dice: 0 }, &p)
+}
+
+/// A path of 50 ms with a queue of 150 ms from 1 s on; the interval is 200 ms.
+fn congested(until: u64) -> Vaqm {
+    let mut aqm = vaqm();
+    rtt(&mut aqm, 0, 50);
+    for ms in (1000..=until).step_by(10) {
+        rtt(&mut aqm, ms, 200);
+    }
+    aqm
+}
+
+#[test]
+fn signals_follow_the_inverse_square_root_after_an_interval() {
+    let mut aqm = congested(1000);
+    let mut times = Vec::new();
+    for ms in 1000..2500 {
+        if ms % 10 == 0 {
+            rtt(&mut aqm, ms, 200);
+        }
+        if leaves(&mut aqm, at(ms), 1, Ecn::NotEct) == Verdict::Drop(Cause::SetPoint) {
+            times.push(ms);
+        }
+    }
+    // With the fourth sample of 200 ms, at 1020 ms, the average is 112 ms, above 100 ms; the interval begins there.
+    assert_eq!(times[0], 1220);
+    let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
+    assert_eq!(gaps[..5], [200, 142, 116, 100, 90]);
+}
+
+#[test]
+fn capable_packets_are_marked() {
+    let mut aqm = congested(1400);
+    assert_eq!(leaves(&mut aqm, at(1401), 1, Ecn::Ect0), Verdict::Mark(Cause::SetPoint));
+    let mut aqm = Vaqm { params: Params { ecn: false, ..params() }, ..congested(1400) };
+    assert_eq!(leaves(&mut aqm, at(1401), 1, Ecn::Ect0), Verdict::Drop(Cause::SetPoint));
+}
+
+#[test]
+fn a_round_trip_below_the_target_ends_the_dropping_state() {
+    let mut aqm = congested(1400);
+    assert_ne!(leaves(&mut aqm, at(1401), 1, Ecn::NotEct), Verdict::Forward);
+    rtt(&mut aqm, 1402, 90);
+    assert!(aqm.next.is_none() && aqm.model.excess().is_some(), "one round trip below it is enough");
+    for ms in 0..40 {
+        rtt(&mut aqm, 1410 + ms, 60);
+    }
+    for ms in 1450..1500 {
+        assert_eq!(leaves(&mut aqm, at(ms), 1, Ecn::NotEct), Verdict::Forward);
+    }
+    // Soon above again: it goes on where it was, not from the start.
+    for ms in (1500..=2400).step_by(10) {
+        rtt(&mut aqm, ms, 300);
+        let _ = leaves(&mut aqm, at(ms), 1, Ecn::NotEct);
+    }
+    assert!(aqm.count > 5, "{}", aqm.count);
+    for ms in 0..100 {
+        rtt(&mut aqm, 2410 + ms, 50);
+    }
+    for ms in (2600..3000).step_by(10) {
+        rtt(&mut aqm, ms, 300);
+    }
+    assert!(aqm.next.is_some() && aqm.count > 1, "{}", aqm.count);
+}
+
+#[test]
+fn the_victim_is_the_flow_with_the_most_in_flight() {
+    let mut aqm = congested(1400);
+    flight(&mut aqm, 1400, 1, 10_000);
+    flight(&mut aqm, 1400, 2, 90_000);
+    flight(&mut aqm, 1400, 3, 40_000);
+    // The signal is due, and for 50 ms only the largest can get it.
+    aqm.next = Some(at(1401));
+    for flow in [1, 3, 4] {
+        assert_eq!(leaves(&mut aqm, at(1410), flow, Ecn::NotEct), Verdict::Forward, "flow {flow}");
+    }
+    assert_ne!(leaves(&mut aqm, at(1411), 2, Ecn::NotEct), Verdict::Forward);
+    // It is silent: after 50 ms the second may pay, after 100 ms the third.
+    aqm.next = Some(at(1420));
+    assert_eq!(leaves(&mut aqm, at(1469), 3, Ecn::NotEct), Verdict::Forward);
+    assert_eq!(leaves(&mut aqm, at(1471), 1, Ecn::NotEct), Verdict::Forward);
+    assert_ne!(leaves(&mut aqm, at(1471), 3, Ecn::NotEct), Verdict::Forward);
+}
+
+#[test]
+fn without_measurements_nothing_is_signalled() {
+    let mut aqm = vaqm();
+    for ms in 0..5000 {
+        assert_eq!(leaves(&mut aqm, at(ms), 1, Ecn::NotEct), Verdict::Forward);
+    }
+    // The last round-trip time is older than a second.
+    let mut aqm = congested(1400);
+    assert_eq!(leaves(&mut aqm, at(2500), 1, Ecn::NotEct), Verdict::Forward);
+    assert_eq!((aqm.next, aqm.first_above), (None, None));
+}
+
+#[test]
+fn a_queue_that_stands_for_a_window_is_held_low_and_then_believed() {
+    let mut aqm = congested(10_000);
+    assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(50)));
+    rtt(&mut aqm, 10_010, 200);
+    assert_eq!((aqm.model.path_rtt(), aqm.target()), (Some(Duration::from_millis(50)), Duration::from_nanos(56_250_000)));
+    for ms in (10_020..=12_010).step_by(10) {
+        rtt(&mut aqm, ms, 200);
+    }
+    assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(200)));
+}

@@ -1,0 +1,484 @@
+//! A FIFO and an algorithm for each user, served in turn: for a network function that carries many.
+//!
+//! A user is whoever has the same host hash: an address, a prefix, a VLAN or a tunnel, as the host of the queue
+//! chooses. Users come into being with their first packet, or by [`PerUser::admit`]. All memory for them is allocated at
+//! the start, so that it has a bound that is known then ([`PerUser::bytes_per_user`]); when all places are taken, one
+//! that was idle for `idle` is given to the newcomer, or the newcomer's packets are discarded and counted.
+//!
+//! Room for packets is shared by a dynamic threshold (A. K. Choudhury, E. L. Hahne, "Dynamic queue length
+//! thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a user may have
+//! as much as is still free, so that there is always room for others, without looking for the longest of many.
+
+mod table;
+
+use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
+use crate::pool::{Chain, Pool};
+use crate::rounds::{Rounds, Turn};
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox};
+use rand_core::RngCore;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{self, SeedableRng};
+use table::Table;
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Verdict, View};
+use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
+
+/// Most places that are looked at for an idle user when a new one comes and all are taken.
+pub const SWEEP_MAX: usize = 16;
+
+weir_aqm::params! {
+    /// Parameters of PerUser.
+    pub struct Params {
+        /// Most users; memory for them is allocated at the start.
+        users: u32 = 1024, 1 => 1_000_000;
+        /// Whether a user is whoever sends, by source address, instead of whoever receives.
+        by_sender: bool = false, false => true;
+        /// How long a user must have been idle before a newcomer may take the place, when all are taken. A user who
+        /// comes back after that starts anew.
+        idle: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(86_400);
+        /// Bytes that a user sends in one round, about one packet of the largest size.
+        quantum: Bytes = Bytes::new(1538), Bytes::new(64) => Bytes::new(1_000_000);
+        /// Most bytes of one user.
+        user_memory: Bytes = Bytes::new(4_000_000), Bytes::new(1500) => Bytes::new(4_000_000_000);
+        /// Most packets stored, beside the room of the link.
+        packets: u32 = 102_400, 1 => 10_000_000;
+        /// Most bytes stored, beside the room of the link.
+        memory: Bytes = Bytes::new(128_000_000), Bytes::new(1500) => Bytes::new(64_000_000_000);
+    }
+}
+
+struct User<A> {
+    aqm: A,
+    key: u32,
+    fifo: Chain,
+    backlog: Bytes,
+    last_delay: Duration,
+    active: Time,
+}
+
+/// See the [module documentation](self).
+pub struct PerUser<A, T, G = ()> {
+    users: Box<[User<A>]>,
+    turns: Box<[Turn]>,
+    rounds: Rounds,
+    table: Table,
+    /// What a new user starts with.
+    fresh: A,
+    /// Places that were ever given out.
+    used: usize,
+    /// Where the search for an idle user goes on.
+    hand: usize,
+    pool: Pool<T>,
+    guide: G,
+    limits: Limits,
+    user_memory: Bytes,
+    idle: Duration,
+    by_sender: bool,
+    quantum: i64,
+    backlog: Bytes,
+    packets: u32,
+    rate: Rate,
+    nanos_per_byte: f64,
+    /// Users that have something to send.
+    active: u32,
+    share: Rate,
+    latest: Time,
+    served: usize,
+    refused: u64,
+    sequence: u64,
+    dice: SplitMix64,
+    counters: Counters,
+}
+
+impl<A: Aqm + Clone, T: Copy> PerUser<A, T> {
+    /// An empty queue, with a copy of `aqm` for each user.
+    pub fn new(params: &Params, aqm: A, setup: &Setup) -> Self {
+        Self::guided(params, aqm, (), setup)
+    }
+}
+
+impl<A, T, G> PerUser<A, T, G> {
+    /// Memory of a user without packets.
+    pub fn bytes_per_user() -> usize {
+        size_of::<User<A>>() + size_of::<Turn>() + Table::bytes_per_key()
+    }
+}
+
+impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
+    /// The same with a guide.
+    pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
+        let count = params.users as usize;
+        let user = |_| User {
+            aqm: aqm.clone(),
+            key: 0,
+            fifo: Chain::default(),
+            backlog: Bytes::ZERO,
+            last_delay: Duration::ZERO,
+            active: Time::ZERO,
+        };
+        let limits = Limits {
+            bytes: setup.limits.bytes.min(params.memory),
+            packets: setup.limits.packets.min(params.packets),
+        };
+        let room = if setup.grows { 0 } else { limits.packets as usize };
+        let mut queue = PerUser {
+            users: (0..count).map(user).collect(),
+            turns: vec![Turn::IDLE; count].into(),
+            rounds: Rounds::default(),
+            table: Table::new(count, setup.seed),
+            fresh: aqm,
+            used: 0,
+            hand: 0,
+            pool: Pool::with_capacity(room),
+            guide,
+            limits,
+            user_memory: params.user_memory,
+            idle: params.idle,
+            by_sender: params.by_sender,
+            quantum: params.quantum.get() as i64,
+            backlog: Bytes::ZERO,
+            packets: 0,
+            rate: Rate::ZERO,
+            nanos_per_byte: 0.0,
+            active: 0,
+            share: Rate::ZERO,
+            latest: Time::ZERO,
+            served: 0,
+            refused: 0,
+            sequence: 0,
+            dice: SplitMix64::seed_from_u64(setup.seed),
+            counters: Counters::default(),
+        };
+        queue.set_rate(setup.rate);
+        queue
+    }
+
+    /// Gives a user a place before the first packet; whether there was one.
+    pub fn admit(&mut self, now: Time, key: u32) -> bool {
+        self.place(now, key).is_some()
+    }
+
+    /// Tells the algorithm of one user what was measured for it; whether the user is known.
+    pub fn sample_of(&mut self, key: u32, now: Time, sample: Sample) -> bool {
+        let place = self.table.find(key, |at| self.users[at].key);
+        place.map(|at| self.users[at].aqm.on_sample(now, sample)).is_some()
+    }
+
+    /// Packets discarded because their user found no place.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Users that have a place, idle ones included.
+    pub fn users(&self) -> usize {
+        self.used
+    }
+
+    #[inline]
+    fn place(&mut self, now: Time, key: u32) -> Option<usize> {
+        let users = &self.users;
+        match self.table.find(key, |at| users[at].key) {
+            Some(at) => {
+                if self.is_forgotten(now, at) {
+                    self.users[at].aqm = self.fresh.clone();
+                }
+                self.users[at].active = now;
+                Some(at)
+            }
+            None => self.take_place(now, key),
+        }
+    }
+
+    /// Whether a user was idle for so long that its past does not count.
+    #[inline]
+    fn is_forgotten(&self, now: Time, at: usize) -> bool {
+        now.since(self.users[at].active) >= self.idle && self.turns[at].is_idle()
+    }
+
+    #[cold]
+    fn take_place(&mut self, now: Time, key: u32) -> Option<usize> {
+        let at = if self.used < self.users.len() {
+            self.used += 1;
+            self.used - 1
+        } else {
+            self.sweep(now)?
+        };
+        let user = &mut self.users[at];
+        user.aqm = self.fresh.clone();
+        (user.key, user.active, user.last_delay) = (key, now, Duration::ZERO);
+        self.table.insert(key, at);
+        Some(at)
+    }
+
+    /// Looks for a user that was idle for long, a few places further each time, and takes the place away.
+    fn sweep(&mut self, now: Time) -> Option<usize> {
+        for _ in 0..SWEEP_MAX.min(self.users.len()) {
+            let at = self.hand;
+            self.hand = (self.hand + 1) % self.users.len();
+            if self.is_forgotten(now, at) {
+                let users = &self.users;
+                self.table.remove(users[at].key, |other| users[other].key);
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn moment(&mut self, now: Time, at: usize) -> Moment {
+        let user = &self.users[at];
+        let queue = View {
+            backlog: user.backlog,
+            packets: self.turns[at].waiting,
+            delay: user.last_delay,
+            rate: self.share,
+        };
+        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+    }
+
+    fn whole(&self) -> View {
+        let delay = Duration::from_nanos((self.backlog.get() as f64 * self.nanos_per_byte) as u64);
+        View { backlog: self.backlog, packets: self.packets, delay, rate: self.rate }
+    }
+
+    fn wake(&mut self, now: Time, at: usize) {
+        if self.users[at].aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now, at);
+            self.guide.on_wakeup(&mut self.users[at].aqm, &m);
+        }
+    }
+
+    /// Whether a packet of a user may be stored: in what the user may have of what is free.
+    fn fits(&self, at: usize, len: Bytes) -> bool {
+        let free = self.limits.bytes - self.backlog;
+        let own = self.users[at].backlog + len;
+        let packets_free = self.limits.packets - self.packets;
+        own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
+    }
+
+    fn store(&mut self, now: Time, at: usize, packet: Packet, marked: bool, item: T) {
+        let user = &mut self.users[at];
+        self.pool.push(&mut user.fifo, packet, marked, item);
+        user.backlog += packet.len;
+        self.turns[at].waiting += 1;
+        self.backlog += packet.len;
+        self.packets += 1;
+        self.latest = now;
+        self.counters.enqueued += 1;
+        if self.turns[at].is_idle() {
+            self.rounds.join(&mut self.turns, at, self.quantum);
+            self.active += 1;
+            self.share = divided(self.rate, self.active);
+        }
+    }
+
+    fn choose(&mut self) -> Option<usize> {
+        let mut left = 0;
+        let chosen = self.rounds.choose(&mut self.turns, self.quantum, &mut left);
+        if left > 0 {
+            self.active -= left;
+            self.share = divided(self.rate, self.active);
+        }
+        chosen
+    }
+
+    /// The next packet of a user; `None` when its algorithm lets none go.
+    fn take(
+        &mut self,
+        now: Time,
+        at: usize,
+        drops: &mut u32,
+        out: &mut impl Outbox<T>,
+    ) -> Option<Departure<T>> {
+        self.wake(now, at);
+        let departure = loop {
+            let Some(&slot) = self.pool.pop(&mut self.users[at].fifo) else { break None };
+            let (packet, sojourn) = (slot.packet, now.since(slot.packet.arrived));
+            self.users[at].backlog -= packet.len;
+            self.turns[at].waiting -= 1;
+            self.backlog -= packet.len;
+            self.packets -= 1;
+            let (m, whole) = (self.moment(now, at), self.whole());
+            self.users[at].last_delay = sojourn;
+            let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
+                self.guide.on_dequeue(&mut self.users[at].aqm, &whole, &m, &packet)
+            } else {
+                Verdict::Forward
+            };
+            if let Verdict::Drop(cause) = verdict {
+                *drops += 1;
+                self.counters.dropped_out += 1;
+                out.discarded(&packet, slot.item, cause);
+                continue;
+            }
+            let marks = verdict != Verdict::Forward;
+            if marks {
+                assert_capable(&packet);
+                self.counters.marked += u64::from(!slot.marked);
+            }
+            self.turns[at].charge(packet.len);
+            self.counters.dequeued += 1;
+            self.counters.dequeued_bytes += packet.len.get();
+            break Some(Departure { packet, item: slot.item, marked: slot.marked || marks, sojourn });
+        };
+        if self.turns[at].waiting == 0 {
+            self.users[at].last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut self.users[at].aqm, self.packets == 0, now);
+        }
+        self.users[at].active = now;
+        departure
+    }
+}
+
+fn assert_capable(packet: &Packet) {
+    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+}
+
+/// What each of the users that have something to send gets of a rate.
+fn divided(rate: Rate, active: u32) -> Rate {
+    Rate::from_bps(rate.as_bps() / u64::from(active.max(1)))
+}
+
+impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
+    fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
+        let Arrival { len, flow, hosts: Hosts { sender, receiver }, ecn } = arrival;
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
+        self.sequence += 1;
+        self.counters.arrived += 1;
+        self.counters.arrived_bytes += len.get();
+        let Some(at) = self.place(now, if self.by_sender { sender } else { receiver }) else {
+            self.refused += 1;
+            self.counters.overflowed += 1;
+            return out.discarded(&packet, item, Cause::Overflow);
+        };
+        self.wake(now, at);
+        let m = self.moment(now, at);
+        if !self.fits(at, len) {
+            self.counters.overflowed += 1;
+            self.guide.on_overflow(&mut self.users[at].aqm, &m, &packet);
+            return out.discarded(&packet, item, Cause::Overflow);
+        }
+        let whole = self.whole();
+        match self.guide.on_enqueue(&mut self.users[at].aqm, &whole, &m, &packet) {
+            Verdict::Forward => self.store(now, at, packet, false, item),
+            Verdict::Mark(_) => {
+                assert_capable(&packet);
+                self.counters.marked += 1;
+                self.store(now, at, packet, true, item);
+            }
+            Verdict::Drop(cause) => {
+                self.counters.refused(cause);
+                out.discarded(&packet, item, cause);
+            }
+        }
+        debug_assert!(self.counters.is_conserved(self.packets));
+    }
+
+    fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
+        let mut drops = 0;
+        let departure = loop {
+            let Some(at) = self.choose() else { break None };
+            if let Some(departure) = self.take(now, at, &mut drops, out) {
+                self.served = at;
+                break Some(departure);
+            }
+        };
+        debug_assert!(self.counters.is_conserved(self.packets));
+        departure
+    }
+
+    /// That of the packet stored last: none leaves before it, as all that could have left by then did.
+    fn head_arrived(&self) -> Option<Time> {
+        (self.packets > 0).then_some(self.latest)
+    }
+
+    fn backlog(&self) -> Bytes {
+        self.backlog
+    }
+
+    fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+        self.share = divided(rate, self.active);
+        let bytes_per_second = rate.as_bps() as f64 / 8.0;
+        self.nanos_per_byte = if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
+    }
+
+    /// For all users; [`PerUser::sample_of`] tells one of them.
+    fn sample(&mut self, now: Time, sample: Sample) {
+        for user in &mut self.users[..self.used] {
+            user.aqm.on_sample(now, sample);
+        }
+    }
+}
+
+impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
+    type Guide = G;
+
+    fn guide(&self) -> &G {
+        &self.guide
+    }
+
+    fn guide_mut(&mut self) -> &mut G {
+        &mut self.guide
+    }
+
+    fn setpoint(&mut self) -> Option<Duration> {
+        self.users[self.served].aqm.setpoint().map(|s| s.get())
+    }
+
+    fn head(&self) -> Option<&T> {
+        let at = self.rounds.first()?;
+        self.pool.head(&self.users[at].fifo).map(|slot| &slot.item)
+    }
+
+    /// Those of the user that was served last, and of the queue.
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        self.users[self.served].aqm.gauges(plot);
+        self.guide.gauges(plot);
+        plot("users", self.used as f64);
+        plot("active_users", f64::from(self.active));
+        plot("refused", self.refused as f64);
+    }
+}
+
+/// PerUser in the list of disciplines.
+pub struct Users;
+
+impl Entry for Users {
+    const NAME: &'static str = "user";
+    const SUMMARY: &'static str = "A FIFO and an instance of the algorithm for each user, served in turn.";
+    const SOURCE: &'static str = "Ihlar, Nazari, Skog, Ericsson Technology Review 2018";
+    type Params = Params;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.over_any::<Self>()
+    }
+}
+
+impl OverAny for Users {
+    const FIFOS: Fifos = Fifos::Many;
+    type Queue<A, G, T>
+        = PerUser<A, T, G>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static;
+
+    fn build<A, G, T>(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self::Queue<A, G, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        PerUser::guided(params, aqm, guide, setup)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use super::*;
+use weir_aqm::algorithms::{codel, tail_drop, vaqm};
+use weir_aqm::{Algorithm, Visitor as EachAlgorithm};
+
+/// So fast that tail drop has no limit of its own here.
+const MBPS: u64 = 10_000;
+
+fn setup(packets: u32) -> Setup {
+    let limits = Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets };
+    Setup { limits, rate: Rate::from_mbps(MBPS), seed: 1, grows: true }
+}
+
+fn queue<A: Algorithm>(users: u32, packets: u32) -> PerUser<A, u32> {
+    let params = Params { users, idle: Duration::from_secs(10), ..Params::default() };
+    PerUser::new(&params, A::new(&A::Params::default(), Time::ZERO), &setup(packets))
+}
+
+fn of(user: u32) -> Arrival {
+    let hosts = Hosts { sender: 1, receiver: user };
+    Arrival { len: Bytes::new(1500), flow: 7, hosts, ecn: Ecn::NotEct }
+}
+
+fn at(ms: u64) -> Time {
+    Time::from_nanos(ms * 1_000_000)
+}
+
+/// Stores a packet; whether it was kept.
+fn put<A: Algorithm>(queue: &mut PerUser<A, u32>, now: Time, user: u32) -> bool {
+    let mut kept = true;
+    queue.enqueue(now, of(user), user, &mut |_: &Packet, _, _| kept = false);
+    kept
+}
+
+fn get<A: Algorithm>(queue: &mut PerUser<A, u32>, now: Time) -> Option<u32> {
+    queue.dequeue(now, &mut |_: &Packet, _, _| {}).map(|d| d.item)
+}
+
+#[test]
+fn users_take_turns_whatever_they_have_waiting() {
+    let mut q = queue::<tail_drop::TailDrop>(4, 100);
+    for user in [1, 1, 1, 1, 1, 1, 2, 2, 3] {
+        assert!(put(&mut q, at(0), user));
+    }
+    let order: Vec<u32> = std::iter::from_fn(|| get(&mut q, at(1))).collect();
+    // A quantum is 38 bytes more than a packet, and newcomers go first.
+    assert_eq!(order.len(), 9);
+    assert_eq!(order[..6].iter().filter(|user| **user == 1).count(), 3, "{order:?}");
+    assert_eq!((q.packets(), q.backlog()), (0, Bytes::ZERO));
+}
+
+#[test]
+fn a_flood_leaves_room_for_others() {
+    let mut q = queue::<tail_drop::TailDrop>(100, 1000);
+    let kept = (0..5000).filter(|_| put(&mut q, at(0), 1)).count();
+    assert_eq!(kept, 500, "as much as is still free");
+    let second = (0..5000).filter(|_| put(&mut q, at(0), 2)).count();
+    assert_eq!(second, 250);
+    for user in 3..50 {
+        assert!(put(&mut q, at(0), user), "user {user}");
+    }
+    assert_eq!(q.counters().overflowed, 4500 + 4750);
+}
+
+#[test]
+fn places_are_limited_and_given_to_others_after_idle_time() {
+    let mut q = queue::<tail_drop::TailDrop>(8, 100);
+    for user in 0..8 {
+        assert!(put(&mut q, at(0), user));
+    }
+    assert!(!put(&mut q, at(1), 99) && !q.admit(at(1), 98));
+    assert_eq!((q.refused(), q.users()), (1, 8));
+    while get(&mut q, at(2)).is_some() {}
+    assert!(!put(&mut q, at(5_000), 99), "nobody was idle for ten seconds");
+    assert!(put(&mut q, at(9_000), 3) && get(&mut q, at(9_000)) == Some(3));
+    let newcomers = (100..120).filter(|user| q.admit(at(12_000), *user)).count();
+    assert_eq!(newcomers, 7, "all but the one that was active");
+    assert!(put(&mut q, at(12_000), 3) && put(&mut q, at(12_000), 100));
+    assert_eq!(q.users(), 8);
+}
+
+#[test]
+fn whoever_comes_back_after_idle_time_starts_anew() {
+    let mut q = queue::<vaqm::Vaqm>(8, 100);
+    put(&mut q, at(0), 1);
+    put(&mut q, at(0), 2);
+    assert!(q.sample_of(1, at(0), Sample::Rtt(Duration::from_millis(50))));
+    assert!(!q.sample_of(3, at(0), Sample::Rtt(Duration::from_millis(50))));
+    let path = |q: &mut PerUser<vaqm::Vaqm, u32>, now, user| {
+        while get(q, now).is_some() {}
+        put(q, now, user);
+        assert_eq!(get(q, now), Some(user));
+        let mut seen = None;
+        q.gauges(&mut |name, value| seen = if name == "path_rtt_s" { Some(value) } else { seen });
+        seen.unwrap()
+    };
+    assert_eq!(path(&mut q, at(100), 1), 0.05);
+    assert_eq!(path(&mut q, at(100), 2), 0.0, "another user");
+    assert_eq!(path(&mut q, at(9_000), 1), 0.05);
+    assert_eq!(path(&mut q, at(20_000), 1), 0.0);
+}
+
+#[test]
+fn users_can_be_those_who_send() {
+    let params = Params { by_sender: true, ..Params::default() };
+    let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
+    let mut q: PerUser<_, u32> = PerUser::new(&params, codel, &setup(100));
+    put(&mut q, at(0), 1);
+    put(&mut q, at(0), 2);
+    assert_eq!(q.users(), 1);
+}
+
+#[test]
+fn an_idle_user_costs_at_most_a_kilobyte_whatever_the_algorithm() {
+    #[derive(Clone)]
+    struct Size;
+    impl EachAlgorithm for Size {
+        type Output = (&'static str, usize);
+        fn visit<A: Algorithm>(self) -> Self::Output {
+            (A::NAME, PerUser::<A, u32>::bytes_per_user())
+        }
+    }
+    weir_aqm::visit_all(Size, |(name, bytes)| assert!(bytes <= 1024, "{name}: {bytes}"));
+}

@@ -1,0 +1,270 @@
+//! A shaping rate that follows a bottleneck somebody else owns, so that its queue forms here.
+//!
+//! While Average RTT is above Target RTT the bottleneck is busy, and what it delivers is its rate. The shaper then
+//! sends less by the factor Target / Average, so that the queue there shrinks to what is tolerated. Below the target
+//! nothing says how much faster the bottleneck has become: the shaper tries, a sixteenth more in each Path RTT, for as long
+//! as packets wait for it. With nothing waiting it is not needed and lets go.
+
+use super::{PathConfig, PathModel};
+use crate::rate::Bins;
+use crate::{Rtt, WindowedMax};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Bins are as long as Path RTT, within these.
+const BIN_MIN: Duration = Duration::from_millis(10);
+const BIN_MAX: Duration = Duration::from_millis(100);
+/// How long a rate that did not fill the bottleneck's queue counts, in Path RTTs and at most in time.
+const RATE_WINDOW_PATHS: u64 = 10;
+const RATE_WINDOW_MAX: Duration = Duration::from_secs(10);
+/// The rate never falls below so many bytes in a Path RTT: two segments, or no acknowledgement would ever come.
+const FLOOR: Bytes = Bytes::new(2 * 1500);
+/// A drain goes by rounds of two Path RTTs, and at least this.
+const DRAIN_MIN: Duration = Duration::from_millis(200);
+/// A mean that is older than this, and than four round-trip times, says nothing.
+const BLIND_AFTER: Duration = Duration::from_secs(1);
+/// The share of the bottleneck's rate that is sent while it is drained.
+const DRAIN_SHARE: f64 = 0.5;
+
+/// What a follower is made with.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct FollowConfig {
+    /// The four variables.
+    pub path: PathConfig,
+    /// Most that is ever sent, such as an aggregate maximum bit rate; `None` for no limit.
+    pub rate_max: Option<Rate>,
+    /// Least that is ever sent, such as a guaranteed bit rate.
+    pub rate_min: Option<Rate>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Phase {
+    /// The bottleneck is not congested; everything passes.
+    Open,
+    /// At this rate, which was tried last at that time.
+    Following { rate: Rate, tried: Time },
+    /// Path RTT is looked at anew, in rounds that end then.
+    Draining { rate: Rate, began: Time, until: Time, before: Duration },
+}
+
+/// The model of a bottleneck and the rate that it gives to a shaper.
+#[derive(Clone, Copy, Debug)]
+pub struct Follower {
+    config: FollowConfig,
+    path: PathModel,
+    arrived: Bins,
+    forwarded: Bins,
+    delivered: Bins,
+    /// Of flows that show nothing: what was sent to the user.
+    unseen: Bins,
+    /// Delivery rates of the last two bins.
+    latest: [Option<Rate>; 2],
+    /// The last round-trip time, and when one entered the mean last.
+    rtt: Duration,
+    averaged: Option<Time>,
+    /// Whether the mean says something that was not acted on.
+    fresh: bool,
+    /// The largest rate that was sent while Average RTT was at or below its target.
+    uncongested: WindowedMax<Rate>,
+    /// The largest delivery rate.
+    bandwidth: WindowedMax<Rate>,
+    phase: Phase,
+    /// Since when nothing waits for the shaper.
+    empty_since: Option<Time>,
+    /// The Path RTT that bins and windows were made for.
+    fitted: Duration,
+}
+
+impl Follower {
+    /// Nothing is known yet, and everything passes.
+    pub fn new(config: FollowConfig, start: Time) -> Follower {
+        let bins = Bins::new(BIN_MAX, start);
+        Follower {
+            config,
+            path: PathModel::new(config.path),
+            arrived: bins,
+            forwarded: bins,
+            delivered: bins,
+            unseen: bins,
+            latest: [None; 2],
+            rtt: Duration::ZERO,
+            averaged: None,
+            fresh: false,
+            uncongested: WindowedMax::new(RATE_WINDOW_MAX),
+            bandwidth: WindowedMax::new(RATE_WINDOW_MAX),
+            phase: Phase::Open,
+            empty_since: None,
+            fitted: Duration::ZERO,
+        }
+    }
+
+    /// The four variables.
+    pub fn path(&self) -> &PathModel {
+        &self.path
+    }
+
+    /// The rate to send at; `None` where no shaper is needed.
+    pub fn rate(&self) -> Option<Rate> {
+        match self.phase {
+            Phase::Open => self.config.rate_max,
+            Phase::Following { rate, .. } | Phase::Draining { rate, .. } => Some(self.bounded(rate)),
+        }
+    }
+
+    /// The largest rate that the bottleneck delivered lately.
+    pub fn bandwidth(&mut self, now: Time) -> Option<Rate> {
+        self.bandwidth.get(now)
+    }
+
+    /// Bytes came in, before any queue.
+    pub fn arrived(&mut self, now: Time, bytes: Bytes) {
+        self.arrived.add(now, bytes.get());
+    }
+
+    /// Bytes went out towards the bottleneck.
+    pub fn forwarded(&mut self, now: Time, bytes: Bytes) {
+        self.forwarded.add(now, bytes.get());
+    }
+
+    /// The user has these bytes.
+    pub fn delivered(&mut self, now: Time, bytes: Bytes) {
+        if let Some(rate) = self.delivered.add(now, bytes.get()) {
+            self.note_delivery(now, rate, self.unseen.rate());
+        }
+    }
+
+    /// These bytes of flows that show nothing were forwarded. They count as delivered; that this is not so when the
+    /// bottleneck becomes slower shows in the round-trip time of others.
+    pub fn unseen(&mut self, now: Time, bytes: Bytes) {
+        if let Some(rate) = self.unseen.add(now, bytes.get()) {
+            self.delivered.look(now);
+            self.note_delivery(now, rate, self.delivered.rate());
+        }
+    }
+
+    fn note_delivery(&mut self, now: Time, one: Rate, other: Option<Rate>) {
+        let rate = Rate::from_bps(one.as_bps().saturating_add(other.map_or(0, Rate::as_bps)));
+        self.latest = [Some(rate), self.latest[0]];
+        self.bandwidth.insert(now, rate);
+    }
+
+    /// A round-trip time between observer and user.
+    pub fn sample(&mut self, now: Time, rtt: Rtt, enters_mean: bool) {
+        self.rtt = rtt.rtt;
+        if enters_mean {
+            (self.averaged, self.fresh) = (Some(now), true);
+        }
+        self.path.sample(now, rtt, enters_mean);
+        let path = self.path.path_rtt().unwrap_or(rtt.rtt);
+        if path.as_nanos().abs_diff(self.fitted.as_nanos()) > self.fitted.as_nanos() / 4 {
+            self.fit(path);
+        }
+    }
+
+    fn fit(&mut self, path: Duration) {
+        self.fitted = path;
+        for bins in [&mut self.arrived, &mut self.forwarded, &mut self.delivered, &mut self.unseen] {
+            bins.set_width(path.clamp(BIN_MIN, BIN_MAX));
+        }
+        let window = path.saturating_mul(RATE_WINDOW_PATHS).min(RATE_WINDOW_MAX);
+        // The rates are those of the old path; at its beginning there are none.
+        self.uncongested = WindowedMax::new(window);
+        self.bandwidth = WindowedMax::new(window);
+    }
+
+    /// Takes a decision; to be called with each sample and from time to time. `waiting` says whether packets wait for the
+    /// shaper.
+    pub fn look(&mut self, now: Time, waiting: bool) {
+        self.empty_since = if waiting { None } else { self.empty_since.or(Some(now)) };
+        let Some(path) = self.path.path_rtt() else { return };
+        if self.path.excess().is_none() {
+            let seen = [self.arrived.rate(), self.forwarded.rate()].into_iter().flatten().min();
+            seen.into_iter().for_each(|rate| self.uncongested.insert(now, rate));
+        }
+        self.phase = match self.phase {
+            phase @ Phase::Draining { until, .. } if now < until => phase,
+            Phase::Draining { rate, began, until, before } => {
+                self.drained(now, rate, until.since(began), before)
+            }
+            Phase::Following { .. } if self.path.wants_drain(now) => {
+                let rate = self.bandwidth.get(now).unwrap_or(self.floor(path));
+                self.drain(now, Rate::from_bps_f64(rate.as_bps_f64() * DRAIN_SHARE))
+            }
+            phase => self.follow(now, path, phase),
+        };
+    }
+
+    /// Another round of a drain: long enough that what it does comes back.
+    fn drain(&mut self, now: Time, rate: Rate) -> Phase {
+        self.path.begins_drain();
+        let path = self.path.path_rtt().unwrap_or(self.rtt);
+        let round = path.saturating_mul(2).max(self.rtt).max(DRAIN_MIN);
+        Phase::Draining { rate, began: now, until: now + round, before: self.rtt }
+    }
+
+    /// A round is over. At half the bottleneck's rate the round-trip times that come back fall by about a second in a
+    /// second, for as long as a queue drains. When they do not, there is none, and the smallest is the path.
+    fn drained(&mut self, now: Time, rate: Rate, round: Duration, before: Duration) -> Phase {
+        let fell = before.saturating_sub(self.rtt).saturating_mul(4) >= round;
+        if fell {
+            return self.drain(now, rate);
+        }
+        self.path.age(now);
+        let rate = self.bandwidth.get(now).unwrap_or(rate);
+        Phase::Following { rate, tried: now }
+    }
+
+    fn follow(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
+        if let Some(excess) = self.path.excess().filter(|_| !self.is_blind(now)) {
+            let known = self.congested_rate(now).filter(|_| self.fresh);
+            let Some(known) = known else { return phase };
+            self.fresh = false;
+            let rate = Rate::from_bps_f64(known.as_bps_f64() * excess).max(self.floor(path));
+            return Phase::Following { rate, tried: now };
+        }
+        let Phase::Following { rate, tried } = phase else { return phase };
+        let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));
+        if idle {
+            return Phase::Open;
+        }
+        if now.since(tried) < path || self.empty_since.is_some() {
+            return phase;
+        }
+        Phase::Following { rate: Rate::from_bps(rate.as_bps() + rate.as_bps() / 16), tried: now }
+    }
+
+    /// Whether the mean is so old that it says nothing about now: flows that were measured stopped, or were starved.
+    fn is_blind(&self, now: Time) -> bool {
+        let memory = self.path.average().unwrap_or(self.rtt).saturating_mul(4).max(BLIND_AFTER);
+        self.averaged.is_none_or(|at| now.since(at) > memory)
+    }
+
+    /// The rate of a bottleneck that is busy: what it delivers, and not more than what once did not fill it.
+    fn congested_rate(&mut self, now: Time) -> Option<Rate> {
+        let delivered = self.latest.iter().flatten().max().copied();
+        let uncongested = self.uncongested.get(now);
+        let mostly_unseen = self.unseen.rate() > self.delivered.rate();
+        match (delivered, uncongested) {
+            // What shows nothing counts as delivered when it is sent: as a base, each reduction would be that of the
+            // next before it can have had an effect.
+            (_, Some(most)) if mostly_unseen => Some(most),
+            (Some(delivered), Some(most)) => Some(delivered.min(most.max(self.floor_rate()))),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn floor_rate(&self) -> Rate {
+        self.path.path_rtt().map_or(Rate::ZERO, |path| self.floor(path))
+    }
+
+    fn floor(&self, path: Duration) -> Rate {
+        Rate::from_bps_f64(FLOOR.get() as f64 * 8.0 / path.as_secs_f64().max(1e-6))
+    }
+
+    fn bounded(&self, rate: Rate) -> Rate {
+        let rate = self.config.rate_min.map_or(rate, |least| rate.max(least));
+        self.config.rate_max.map_or(rate, |most| rate.min(most))
+    }
+}
+
+#[cfg(test)]
+mod tests;

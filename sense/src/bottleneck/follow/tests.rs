@@ -1,0 +1,178 @@
+use super::*;
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+const PACKET: u64 = 1500;
+const PATH: Duration = Duration::from_millis(40);
+/// What the follower stands on: a link that is far faster than the bottleneck.
+const OWN: Rate = Rate::from_mbps(200);
+
+/// A follower with packets waiting for it at any time, and behind it a bottleneck with an endless buffer.
+struct Model {
+    follower: Follower,
+    /// Rate of the bottleneck, from a time on.
+    steps: Vec<(Time, Rate)>,
+    now: Time,
+    /// When the bottleneck will have sent what it has.
+    free_at: Time,
+    /// Acknowledgements on their way: when, and when the packet was sent.
+    acks: VecDeque<(Time, Time)>,
+    entered: Time,
+    sent: u64,
+    /// Whether acknowledgements are seen.
+    shows_acks: bool,
+}
+
+impl Model {
+    fn new(steps: &[(u64, u64)]) -> Model {
+        let step = |&(ms, mbps): &(u64, u64)| (Time::from_nanos(ms * 1_000_000), Rate::from_mbps(mbps));
+        Model {
+            follower: Follower::new(FollowConfig::default(), Time::ZERO),
+            steps: steps.iter().map(step).collect(),
+            now: Time::ZERO,
+            free_at: Time::ZERO,
+            acks: VecDeque::new(),
+            entered: Time::ZERO,
+            sent: 0,
+            shows_acks: true,
+        }
+    }
+
+    fn rate(&self) -> Rate {
+        self.steps.iter().rev().find(|(from, _)| *from <= self.now).map_or(Rate::ZERO, |(_, rate)| *rate)
+    }
+
+    /// Sends one packet, with everything that comes back before it.
+    fn step(&mut self) {
+        let own = self.follower.rate().unwrap_or(OWN).min(OWN);
+        self.now += own.time_for(Bytes::new(PACKET));
+        while let Some((at, sent)) = self.acks.front().copied().filter(|(at, _)| *at <= self.now) {
+            self.acks.pop_front();
+            let enters = at.since(self.entered) >= Duration::from_nanos(PATH.as_nanos() / 4);
+            self.entered = if enters { at } else { self.entered };
+            if self.shows_acks {
+                self.follower.delivered(at, Bytes::new(PACKET));
+            }
+            self.follower.sample(at, Rtt { rtt: at.since(sent), doubtful: false }, enters);
+            self.follower.look(at, true);
+        }
+        let now = self.now;
+        self.follower.arrived(now, Bytes::new(PACKET));
+        self.follower.forwarded(now, Bytes::new(PACKET));
+        if !self.shows_acks {
+            self.follower.unseen(now, Bytes::new(PACKET));
+        }
+        self.free_at = self.free_at.max(now) + self.rate().time_for(Bytes::new(PACKET));
+        self.acks.push_back((self.free_at + PATH, now));
+        self.sent += 1;
+    }
+
+    fn run_until(&mut self, ms: u64) {
+        while self.now < Time::from_nanos(ms * 1_000_000) {
+            self.step();
+        }
+    }
+
+    /// The delay of the bottleneck's queue now.
+    fn queue(&self) -> Duration {
+        self.free_at.since(self.now)
+    }
+
+    /// Share of the bottleneck's rate that is used from one time to another.
+    fn usage(&mut self, from: u64, until: u64) -> f64 {
+        self.run_until(from);
+        let before = self.sent;
+        self.run_until(until);
+        (self.sent - before) as f64 * PACKET as f64 * 8.0
+            / (self.rate().as_bps_f64() * (until - from) as f64 * 1e-3)
+    }
+}
+
+#[test]
+fn the_known_answer() {
+    // Path RTT 40 ms, Average RTT 90 ms, 20 Mbit/s while it was at its target: 60 / 90 of that.
+    let mut follower = Follower::new(FollowConfig::default(), Time::ZERO);
+    let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+    let rtt = |ms| Rtt { rtt: Duration::from_millis(ms), doubtful: false };
+    follower.sample(ms(0), rtt(40), true);
+    for n in 0..100 {
+        follower.arrived(ms(n * 4), Bytes::new(10_000));
+        follower.forwarded(ms(n * 4), Bytes::new(10_000));
+        follower.look(ms(n * 4), false);
+    }
+    assert_eq!(follower.rate(), None);
+    follower.sample(ms(400), rtt(200), true);
+    follower.sample(ms(400), rtt(300), true);
+    follower.look(ms(400), false);
+    let rate = follower.rate().unwrap().as_bps_f64();
+    assert!((rate / 13.333e6 - 1.0).abs() < 0.001, "{rate}");
+}
+
+#[test]
+fn a_bottleneck_is_used_and_its_queue_is_what_is_tolerated() {
+    for mbps in [2, 20, 100] {
+        let mut model = Model::new(&[(0, mbps)]);
+        // From a start at ten times its rate and more.
+        let usage = model.usage(20_000, 60_000);
+        assert!((0.9..=1.01).contains(&usage), "{mbps} Mbit/s: {usage}");
+        let mut queues: Vec<Duration> = Vec::new();
+        for n in 0..500 {
+            model.run_until(60_000 + n * 20);
+            queues.push(model.queue());
+        }
+        queues.sort();
+        assert!(queues[250] <= PATH, "{mbps} Mbit/s: median {:?}", queues[250]);
+    }
+}
+
+#[test]
+fn a_step_down_is_followed_within_ten_path_rtts() {
+    for shows_acks in [true, false] {
+        let mut model = Model::new(&[(0, 20), (20_000, 5)]);
+        model.shows_acks = shows_acks;
+        // Of what shows nothing, the rate that once did not fill the bottleneck has to be forgotten first.
+        model.run_until(20_000 + if shows_acks { 10 } else { 20 } * 40);
+        let rate = model.follower.rate().unwrap();
+        assert!(rate <= Rate::from_bps(5_250_000), "{rate} with acknowledgements: {shows_acks}");
+        model.run_until(if shows_acks { 22_000 } else { 26_000 });
+        assert!(model.queue() <= Duration::from_millis(100), "{:?}", model.queue());
+        let usage = model.usage(26_000, 40_000);
+        // It is found again from below, each time.
+        let least = if shows_acks { 0.9 } else { 0.5 };
+        assert!((least..=1.01).contains(&usage), "{usage} with acknowledgements: {shows_acks}");
+    }
+}
+
+#[test]
+fn a_step_up_is_followed_within_forty_path_rtts() {
+    let mut model = Model::new(&[(0, 5), (20_000, 20)]);
+    model.run_until(20_000 + 40 * 40);
+    let usage = model.usage(21_600, 22_600);
+    assert!(usage >= 0.9, "{usage}");
+}
+
+#[test]
+fn without_anything_waiting_the_shaper_lets_go() {
+    let mut model = Model::new(&[(0, 20)]);
+    model.run_until(10_000);
+    assert!(model.follower.rate().is_some());
+    let mut now = model.now;
+    for _ in 0..20 {
+        now += Duration::from_millis(20);
+        model.follower.sample(now, Rtt { rtt: PATH, doubtful: false }, true);
+        model.follower.look(now, false);
+    }
+    assert_eq!(model.follower.rate(), None);
+}
+
+#[test]
+fn limits_that_were_agreed_hold() {
+    let mbps = Rate::from_mbps;
+    for (most, least, wanted) in [(Some(mbps(3)), None, mbps(3)), (None, Some(mbps(30)), mbps(30))] {
+        let config = FollowConfig { rate_max: most, rate_min: least, ..FollowConfig::default() };
+        let mut model = Model::new(&[(0, 20)]);
+        model.follower = Follower::new(config, Time::ZERO);
+        model.run_until(6_000);
+        assert_eq!(model.follower.rate(), Some(wanted));
+    }
+}

@@ -1,0 +1,219 @@
+//! The flows of one user: a table of fixed size that turns packets into round-trip times and flights.
+
+use crate::quic::QuicFlow;
+use crate::rate::Bins;
+use crate::tcp::TcpFlow;
+use crate::wire::Transport;
+use crate::{Rtt, Suspicions, Way, WindowedMin};
+use weir_units::{Bytes, Duration, Time};
+
+/// A flow whose last round-trip time is older has none.
+pub const LIVE: Duration = Duration::from_secs(2);
+/// How long the smallest round-trip time counts by which samples are thinned.
+const SMALLEST: Duration = Duration::from_secs(10);
+/// The rate of a flow that shows no acknowledgements is taken over this time.
+const RATE_BIN: Duration = Duration::from_millis(50);
+
+/// What one packet told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// A round-trip time between observer and user.
+    pub rtt: Option<Rtt>,
+    /// Whether it may enter a mean: it is not doubtful, and the first of its flow for a quarter of the smallest
+    /// round-trip time. Otherwise a flow with many packets would speak for all.
+    pub enters_mean: bool,
+    /// Bytes of the flow between observer and user; `None` where nothing tells.
+    pub in_flight: Option<Bytes>,
+    /// Bytes that are now known to have arrived: acknowledged, or passed before an edge of the spin bit that came
+    /// back.
+    pub delivered: Bytes,
+}
+
+/// Which share of bytes flows whose round-trip time is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Coverage {
+    /// Bytes towards the user.
+    pub bytes: u64,
+    /// Those of flows with a round-trip time that is at most [`LIVE`] old.
+    pub live: u64,
+}
+
+impl Coverage {
+    /// The share; `None` before the first byte.
+    pub fn share(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.live as f64 / self.bytes as f64)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "places are as large as the largest kind: nothing is allocated")]
+enum Kind {
+    Tcp(TcpFlow),
+    Quic(QuicFlow, Bins),
+    Silent,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    kind: Kind,
+    active: Time,
+    entered: Option<Time>,
+}
+
+/// The flows of a user, at most `N`. A flow that is measured keeps its place for as long as it is; a newcomer takes
+/// that of the one which has been silent the longest, or is not tracked. So a million flows cost the memory of `N`.
+#[derive(Clone, Debug)]
+pub struct Flows<const N: usize> {
+    keys: [Option<u32>; N],
+    slots: [Slot; N],
+    smallest: WindowedMin<Duration>,
+    latest: Option<Duration>,
+    suspicions: Suspicions,
+    coverage: Coverage,
+}
+
+impl<const N: usize> Default for Flows<N> {
+    fn default() -> Flows<N> {
+        Flows {
+            keys: [None; N],
+            slots: [Slot { kind: Kind::Silent, active: Time::ZERO, entered: None }; N],
+            smallest: WindowedMin::new(SMALLEST),
+            latest: None,
+            suspicions: Suspicions::default(),
+            coverage: Coverage::default(),
+        }
+    }
+}
+
+impl<const N: usize> Flows<N> {
+    /// A packet of `len` bytes passes at `now`. `key` is a hash of its flow that is the same in both directions.
+    pub fn observe(&mut self, now: Time, way: Way, key: u32, len: u32, transport: &Transport) -> Seen {
+        let place = self.place(now, key);
+        if way == Way::ToUser {
+            let live = place.is_some_and(|at| self.slots[at].is_live(now));
+            self.coverage.bytes += u64::from(len);
+            self.coverage.live += if live { u64::from(len) } else { 0 };
+        }
+        let Some(at) = place else {
+            self.suspicions.untracked += 1;
+            return Seen::default();
+        };
+        let slot = &mut self.slots[at];
+        slot.active = now;
+        let mut seen = slot.take(now, way, len, transport, self.latest, &mut self.suspicions);
+        if let Some(Rtt { rtt, doubtful }) = seen.rtt {
+            self.smallest.insert(now, rtt);
+            self.latest = Some(rtt);
+            let smallest = self.smallest.get(now).unwrap_or(rtt);
+            let quarter = Duration::from_nanos(smallest.as_nanos() / 4);
+            let slot = &mut self.slots[at];
+            seen.enters_mean = !doubtful && slot.entered.is_none_or(|last| now.since(last) >= quarter);
+            slot.entered = if seen.enters_mean { Some(now) } else { slot.entered };
+        }
+        seen
+    }
+
+    fn place(&mut self, now: Time, key: u32) -> Option<usize> {
+        if let Some(at) = self.keys.iter().position(|k| *k == Some(key)) {
+            return Some(at);
+        }
+        let free = self.keys.iter().position(Option::is_none);
+        let at = free.or_else(|| {
+            let places = (0..N).filter(|at| !self.slots[*at].is_live(now));
+            places.min_by_key(|at| self.slots[*at].active)
+        })?;
+        self.keys[at] = Some(key);
+        self.slots[at] = Slot { kind: Kind::Silent, active: now, entered: None };
+        Some(at)
+    }
+
+    /// The bytes in flight of a flow, where they are known.
+    pub fn in_flight(&self, key: u32) -> Option<Bytes> {
+        let at = self.keys.iter().position(|k| *k == Some(key))?;
+        self.slots[at].in_flight(self.latest)
+    }
+
+    /// Whether nobody was active for `idle`, so that the table may be given to another user.
+    pub fn is_idle(&self, now: Time, idle: Duration) -> bool {
+        let used = self.keys.iter().zip(&self.slots).filter(|(key, _)| key.is_some());
+        used.into_iter().all(|(_, slot)| now.since(slot.active) >= idle)
+    }
+
+    /// What did not add up so far.
+    pub fn suspicions(&self) -> &Suspicions {
+        &self.suspicions
+    }
+
+    /// How much of the traffic is measured.
+    pub fn coverage(&self) -> Coverage {
+        self.coverage
+    }
+}
+
+impl Slot {
+    fn is_live(&self, now: Time) -> bool {
+        let measured = match &self.kind {
+            Kind::Tcp(flow) => flow.measured_at(),
+            Kind::Quic(flow, _) => flow.measured_at(),
+            Kind::Silent => None,
+        };
+        measured.is_some_and(|at| now.since(at) < LIVE)
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        way: Way,
+        len: u32,
+        transport: &Transport,
+        latest: Option<Duration>,
+        suspicions: &mut Suspicions,
+    ) -> Seen {
+        match transport {
+            Transport::Tcp(segment) => {
+                if !matches!(self.kind, Kind::Tcp(_)) {
+                    self.kind = Kind::Tcp(TcpFlow::default());
+                }
+                let Kind::Tcp(flow) = &mut self.kind else { return Seen::default() };
+                let before = flow.delivered();
+                let rtt = match way {
+                    Way::ToUser => {
+                        flow.forward(now, segment, suspicions);
+                        None
+                    }
+                    Way::FromUser => flow.back(now, segment, suspicions),
+                };
+                let delivered = flow.delivered() - before;
+                Seen { rtt, delivered, in_flight: Some(flow.in_flight()), enters_mean: false }
+            }
+            Transport::Quic(packets) => {
+                if !matches!(self.kind, Kind::Quic(..)) {
+                    self.kind = Kind::Quic(QuicFlow::default(), Bins::new(RATE_BIN, now));
+                }
+                let Kind::Quic(flow, bins) = &mut self.kind else { return Seen::default() };
+                if way == Way::ToUser {
+                    bins.add(now, u64::from(len));
+                }
+                let before = flow.delivered();
+                let of_handshake = if packets.handshake { flow.handshake(now, way) } else { None };
+                let of_spin = packets.spin.and_then(|spin| flow.spin(now, way, len, spin, suspicions));
+                let delivered = flow.delivered() - before;
+                let rtt = of_handshake.or(of_spin);
+                Seen { rtt, delivered, in_flight: self.in_flight(latest), enters_mean: false }
+            }
+            Transport::Other => Seen::default(),
+        }
+    }
+
+    /// Of QUIC by Little's law: what is forwarded in a round-trip time is under way.
+    fn in_flight(&self, latest: Option<Duration>) -> Option<Bytes> {
+        match &self.kind {
+            Kind::Tcp(flow) => Some(flow.in_flight()),
+            Kind::Quic(_, bins) => latest.and_then(|rtt| Some(bins.rate()?.bytes_in(rtt))),
+            Kind::Silent => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

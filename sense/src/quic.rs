@@ -1,0 +1,229 @@
+//! The round-trip time between an observer and one end of a QUIC connection, from what is visible without keys.
+//!
+//! One side inverts the spin bit and the other reflects it (RFC 9000 section 17.4), so its edges travel round and
+//! round: an edge passes towards the user and after some time one comes back from there. That time is the half
+//! of the round trip on the user's side, whichever side inverts. Before the first edge the handshake gives one
+//! sample: the user's first Handshake packet answers the first one that it gets.
+//!
+//! The bit may be off, random or a lie. After RFC 9312 section 4.2, an edge is believed when a second packet
+//! of the new value follows (one that was overtaken flips the bit for a single packet) and when it is not
+//! closer to the one before it than half of the last period. Samples are believed after two windows of [`WINDOW`]
+//! edges that took turns between the directions, and left out when they are far from those before.
+
+use crate::{Rtt, Srtt, Suspicions, Way};
+use weir_units::{Bytes, Duration, Time};
+
+/// Edges after which a connection is judged, again and again.
+pub const WINDOW: u8 = 8;
+/// Faults in a window that are forgiven: loss hides an edge now and then.
+const FAULTS_MAX: u8 = 2;
+/// A sample this many times the smoothed one is an application's pause, unless it repeats.
+const OUTLIER: u64 = 4;
+/// This many outliers in a row are the truth.
+const OUTLIERS_MAX: u8 = 3;
+
+/// A QUIC connection, as an observer sees it, joined at any moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuicFlow {
+    to_user: Edges,
+    from_user: Edges,
+    /// The edge that the user has not answered yet.
+    pending: Option<Edge>,
+    /// Bytes that passed towards the user, and those before the last edge that was answered.
+    forwarded: u64,
+    delivered: u64,
+    judge: Judge,
+    smoothed: Srtt,
+    outliers: u8,
+    handshake: Handshake,
+    measured_at: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Handshake {
+    #[default]
+    Unseen,
+    /// The first packet passed towards the user then.
+    Asked(Time),
+    Over,
+}
+
+/// An edge that a second packet confirmed.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    /// When the first packet of the new value passed.
+    at: Time,
+    /// Bytes that had passed before it.
+    before: u64,
+    /// It came too soon after the last one to be timed.
+    close: bool,
+}
+
+/// The edges of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Edges {
+    value: Option<bool>,
+    /// When the first packet of another value passed, and bytes before it.
+    candidate: Option<(Time, u64)>,
+    last: Option<Time>,
+    period: Duration,
+}
+
+/// What came of a packet with a spin bit.
+enum Turn {
+    Nothing,
+    /// The bit flipped for one packet.
+    Flicker,
+    Edge(Edge),
+}
+
+impl Edges {
+    fn see(&mut self, now: Time, spin: bool, before: u64) -> Turn {
+        let Some(value) = self.value else {
+            self.value = Some(spin);
+            return Turn::Nothing;
+        };
+        if spin == value {
+            return if self.candidate.take().is_some() { Turn::Flicker } else { Turn::Nothing };
+        }
+        let Some((at, before)) = self.candidate.take() else {
+            self.candidate = Some((now, before));
+            return Turn::Nothing;
+        };
+        self.value = Some(spin);
+        // One that is rejected moves the period all the same, so that a path that became short is believed at
+        // its second edge.
+        let period = self.last.map_or(Duration::ZERO, |last| at.since(last));
+        let close = period.saturating_mul(2) < self.period;
+        (self.last, self.period) = (Some(at), period);
+        Turn::Edge(Edge { at, before, close })
+    }
+}
+
+/// Whether a spin bit is one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Judge {
+    edges: u8,
+    faults: u8,
+    /// Windows without too many faults, one after the other. A random bit passes one now and then, but hardly two.
+    clean: u8,
+}
+
+impl Judge {
+    fn edge(&mut self, suspicions: &mut Suspicions) {
+        self.edges += 1;
+        if self.edges == WINDOW {
+            let clean = self.faults <= FAULTS_MAX;
+            suspicions.spin_distrusted += u64::from(!clean);
+            let clean = if clean { self.clean.saturating_add(1) } else { 0 };
+            *self = Judge { edges: 0, faults: 0, clean };
+        }
+    }
+
+    fn trusts(&self) -> bool {
+        self.clean >= 2
+    }
+
+    fn fault(&mut self) {
+        self.faults = self.faults.saturating_add(1);
+    }
+}
+
+impl QuicFlow {
+    /// A packet of `len` bytes with a short header and this spin bit passes.
+    pub fn spin(
+        &mut self,
+        now: Time,
+        way: Way,
+        len: u32,
+        spin: bool,
+        suspicions: &mut Suspicions,
+    ) -> Option<Rtt> {
+        // The first edge that is seen may be the answer to one that was not.
+        let first = self.to_user.last.is_none() && self.from_user.last.is_none();
+        let edges = match way {
+            Way::ToUser => &mut self.to_user,
+            Way::FromUser => &mut self.from_user,
+        };
+        let turn = edges.see(now, spin, self.forwarded);
+        self.forwarded += if way == Way::ToUser { u64::from(len) } else { 0 };
+        let edge = match turn {
+            Turn::Nothing => return None,
+            Turn::Flicker => {
+                self.judge.fault();
+                return None;
+            }
+            Turn::Edge(edge) => edge,
+        };
+        let asked = self.pending.take();
+        if way == Way::ToUser {
+            self.pending = Some(edge);
+        }
+        let sample = match (way, asked) {
+            (Way::FromUser, Some(asked)) if edge.at >= asked.at => {
+                self.delivered = self.delivered.max(asked.before);
+                (!edge.close && !asked.close).then(|| edge.at.since(asked.at))
+            }
+            (Way::ToUser, None) => None,
+            (Way::FromUser, None) if first => None,
+            _ => {
+                suspicions.spin_out_of_turn += 1;
+                self.judge.fault();
+                None
+            }
+        };
+        self.judge.edge(suspicions);
+        let rtt = sample.filter(|_| self.judge.trusts())?;
+        self.believe(now, rtt, suspicions)
+    }
+
+    /// Bytes that had passed before an edge which the user answered: what is there for sure.
+    pub fn delivered(&self) -> Bytes {
+        Bytes::new(self.delivered)
+    }
+
+    fn believe(&mut self, now: Time, rtt: Duration, suspicions: &mut Suspicions) -> Option<Rtt> {
+        let usual = self.smoothed.get().unwrap_or(rtt);
+        if rtt > usual.saturating_mul(OUTLIER) && self.outliers < OUTLIERS_MAX {
+            self.outliers += 1;
+            suspicions.spin_outliers += 1;
+            return None;
+        }
+        if self.outliers == OUTLIERS_MAX {
+            self.smoothed = Srtt::default();
+        }
+        self.outliers = 0;
+        self.smoothed.sample(rtt);
+        self.measured_at = Some(now);
+        Some(Rtt { rtt, doubtful: false })
+    }
+
+    /// A datagram with a Handshake packet passes.
+    pub fn handshake(&mut self, now: Time, way: Way) -> Option<Rtt> {
+        match (way, self.handshake) {
+            (Way::ToUser, Handshake::Unseen) => {
+                self.handshake = Handshake::Asked(now);
+                None
+            }
+            (Way::FromUser, Handshake::Asked(at)) => {
+                self.handshake = Handshake::Over;
+                self.measured_at = Some(now);
+                Some(Rtt { rtt: now.since(at), doubtful: false })
+            }
+            // A user who speaks first is the server, or the beginning was missed.
+            (Way::FromUser, Handshake::Unseen) => {
+                self.handshake = Handshake::Over;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// When the last round-trip time was taken.
+    pub fn measured_at(&self) -> Option<Time> {
+        self.measured_at
+    }
+}
+
+#[cfg(test)]
+mod tests;

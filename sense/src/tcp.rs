@@ -1,0 +1,213 @@
+//! The round-trip time between an observer and the receiver of a TCP stream, and what is in flight there.
+//!
+//! Data passes the observer towards its receiver ("forward"), acknowledgements come back. What the observer
+//! sees is the half of the path on the receiver's side, with its queues.
+//!
+//! An acknowledgement is answered to the segment whose end it names: this segment made the receiver send it,
+//! and earlier ones that it covers had been waiting for it (delayed ACK, RFC 5681 section 4.2). What must not
+//! be timed is left out:
+//!
+//! * After a retransmission everything under way is ambiguous (Karn's algorithm, RFC 6298 section 3), and what
+//!   was held behind the hole as well.
+//! * Acknowledgements with SACK blocks and those that acknowledge nothing new.
+//! * A segment that was alone under way may have waited for the delayed-ACK timer, up to half a second. It is
+//!   [`Rtt::doubtful`]: good for a minimum, bad for a mean.
+//!
+//! Where sequence numbers say nothing for a while, timestamps may (RFC 7323 section 4): the echo of a TSval
+//! names one transmission even if the data was sent twice.
+
+use crate::timed::{Timed, ahead};
+use crate::wire::Segment;
+use crate::{Rtt, Suspicions};
+use weir_units::{Bytes, Duration, Time};
+
+/// Segments that are timed at once.
+const TIMED: usize = 16;
+/// Timestamps that are timed at once.
+const STAMPED: usize = 8;
+/// Pairs of segments that are timed in a round trip: a receiver acknowledges every other segment.
+const PAIRS_PER_RTT: u64 = 8;
+/// No window is larger (RFC 7323 section 2.3), so what jumps further is another connection, or a lie.
+const WINDOW_MAX: u32 = 1 << 30;
+/// A clock of TSvals that goes back this far was started anew; a smaller step is reordering.
+const STAMPS_BACK_MAX: i32 = 1 << 20;
+
+/// One direction of data of a TCP connection, as an observer sees it, joined at any moment.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpFlow {
+    stream: Option<Stream>,
+    timed: Timed<TIMED>,
+    stamped: Timed<STAMPED>,
+    last_stamp: Option<u32>,
+    /// The next segment is timed whatever the spacing: it is the second of a pair.
+    second: bool,
+    timed_at: Option<Time>,
+    /// The last round-trip time, and when it was taken.
+    last: Option<(Duration, Time)>,
+    largest: u32,
+    delivered: u64,
+}
+
+/// The part of the sequence space that is in flight.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    acknowledged: u32,
+    forwarded: u32,
+    /// Whether only the SYN is under way: no receiver delays its answer.
+    opening: bool,
+}
+
+impl Default for TcpFlow {
+    fn default() -> TcpFlow {
+        TcpFlow {
+            stream: None,
+            timed: Timed::NONE,
+            stamped: Timed::NONE,
+            last_stamp: None,
+            second: false,
+            timed_at: None,
+            last: None,
+            largest: 0,
+            delivered: 0,
+        }
+    }
+}
+
+impl TcpFlow {
+    /// A segment passes towards the receiver, leaving the observer at `now`.
+    pub fn forward(&mut self, now: Time, s: &Segment, suspicions: &mut Suspicions) {
+        if s.rst {
+            self.stream = None;
+            return self.forget_timed();
+        }
+        if s.span() == 0 {
+            return;
+        }
+        let end = s.seq.wrapping_add(s.span());
+        let started = Stream { acknowledged: s.seq, forwarded: end, opening: s.syn };
+        match &mut self.stream {
+            Some(stream) if !s.syn => {
+                let gap = ahead(s.seq, stream.forwarded);
+                let further = ahead(end, stream.forwarded) > 0;
+                let flight = end.wrapping_sub(stream.acknowledged);
+                if gap.unsigned_abs() > WINDOW_MAX || (further && flight > WINDOW_MAX) {
+                    suspicions.sequence_jumps += 1;
+                    *stream = started;
+                    self.forget_timed();
+                } else if gap < 0 {
+                    stream.forwarded = if further { end } else { stream.forwarded };
+                    self.timed.clear();
+                    return self.stamp(now, s, suspicions);
+                }
+            }
+            _ => {
+                // A SYN that is sent again is ambiguous as any other segment.
+                let again = self.stream.is_some_and(|old| old.opening && old.acknowledged == s.seq);
+                self.stream = Some(started);
+                self.forget_timed();
+                if again {
+                    return;
+                }
+            }
+        }
+        let stream = self.stream.get_or_insert(started);
+        stream.forwarded = end;
+        stream.opening &= s.syn;
+        self.largest = self.largest.max(s.len);
+        self.time(now, end);
+        self.stamp(now, s, suspicions);
+    }
+
+    fn forget_timed(&mut self) {
+        self.timed.clear();
+        self.stamped.clear();
+        self.last_stamp = None;
+        (self.second, self.timed_at) = (false, None);
+    }
+
+    /// The time between two pairs that are timed; nothing before a round-trip time is known.
+    fn spacing(&self) -> Duration {
+        self.last.map_or(Duration::ZERO, |(rtt, _)| Duration::from_nanos(rtt.as_nanos() / PAIRS_PER_RTT))
+    }
+
+    fn time(&mut self, now: Time, end: u32) {
+        let due = self.timed_at.is_none_or(|at| now.since(at) >= self.spacing());
+        if due {
+            self.timed_at = Some(now);
+        }
+        if due || self.second {
+            self.timed.push(end, now);
+        }
+        self.second = due;
+    }
+
+    fn stamp(&mut self, now: Time, s: &Segment, suspicions: &mut Suspicions) {
+        let Some(stamps) = s.stamps else { return };
+        match self.last_stamp.map(|last| ahead(stamps.value, last)) {
+            Some(0) => return,
+            Some(step) if step < -STAMPS_BACK_MAX => {
+                suspicions.stamp_jumps += 1;
+                self.stamped.clear();
+            }
+            Some(step) if step < 0 => return,
+            _ => {}
+        }
+        self.last_stamp = Some(stamps.value);
+        self.stamped.push(stamps.value, now);
+    }
+
+    /// A segment comes back from the receiver at `now`.
+    pub fn back(&mut self, now: Time, s: &Segment, suspicions: &mut Suspicions) -> Option<Rtt> {
+        if s.rst {
+            self.stream = None;
+            self.forget_timed();
+            return None;
+        }
+        let (stream, ack) = (self.stream.as_mut()?, s.ack?);
+        let news = ahead(ack, stream.acknowledged);
+        if ahead(ack, stream.forwarded) > 0 {
+            // Nobody can have received what did not pass here.
+            suspicions.acks_beyond += 1;
+            return None;
+        }
+        if news <= 0 {
+            return None;
+        }
+        let alone = ack == stream.forwarded && news.unsigned_abs() <= self.largest && !stream.opening;
+        stream.acknowledged = ack;
+        stream.opening = false;
+        self.delivered += u64::from(news.unsigned_abs());
+        let timed = self.timed.take(ack);
+        let stamped = s.stamps.and_then(|stamps| self.stamped.take(stamps.echo));
+        if s.sacks > 0 {
+            return None;
+        }
+        let unanswered = |at: &Time| self.last.is_none_or(|(_, last)| last < *at);
+        let since = timed.or(stamped.filter(unanswered))?;
+        let rtt = now.since(since);
+        self.last = Some((rtt, now));
+        Some(Rtt { rtt, doubtful: alone })
+    }
+
+    /// Bytes forwarded and not acknowledged; what SACK blocks name counts as in flight until the hole before it
+    /// is filled.
+    pub fn in_flight(&self) -> Bytes {
+        self.stream.map_or(Bytes::ZERO, |s| {
+            let span = s.forwarded.wrapping_sub(s.acknowledged);
+            Bytes::new(u64::from(span))
+        })
+    }
+
+    /// Bytes acknowledged since the observer joined.
+    pub fn delivered(&self) -> Bytes {
+        Bytes::new(self.delivered)
+    }
+
+    /// When the last round-trip time was taken.
+    pub fn measured_at(&self) -> Option<Time> {
+        self.last.map(|(_, at)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests;
