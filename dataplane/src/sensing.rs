@@ -82,15 +82,22 @@ impl Sensing {
     }
 
     /// The frames with probes behind those that are to be followed by one.
-    pub fn follow(&mut self, received: &[Received], arena: &mut Arena) -> &[Received] {
+    pub fn follow<'a>(&'a mut self, received: &'a [Received], arena: &mut Arena) -> &'a [Received] {
         self.mixed.clear();
-        for r in received {
-            self.mixed.push(*r);
+        // Frames are copied up to here: only for the sake of a probe.
+        let mut copied = 0;
+        for (n, r) in received.iter().enumerate() {
             let Some(data) = self.form.follows(arena.bytes(r.frame)) else { continue };
             if let Some(stamp) = self.sensor.on_data(r.arrived, data.len, data.dscp) {
+                self.mixed.extend_from_slice(&received[copied..=n]);
+                copied = n + 1;
                 self.probe(r, &data, stamp, arena);
             }
         }
+        if copied == 0 {
+            return received;
+        }
+        self.mixed.extend_from_slice(&received[copied..]);
         &self.mixed
     }
 
@@ -106,7 +113,9 @@ impl Sensing {
             return;
         };
         let mut buffer = [0; frame::LONGEST];
-        let len = self.form.write(data, arena.bytes(behind.frame), stamp, &mut buffer);
+        let Some(len) = self.form.write(data, arena.bytes(behind.frame), stamp, &mut buffer) else {
+            return arena.give(addr);
+        };
         let frame = Frame { addr, len: len as u32 };
         arena.bytes(frame).copy_from_slice(&buffer[..len]);
         self.mixed.push(Received { frame, arrived: behind.arrived });

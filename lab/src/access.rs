@@ -130,6 +130,8 @@ fn setup(directions: [DirectionSetup; 2], config: &AccessConfig) -> Setup {
         core: None,
         realtime: true,
         busy: false,
+        // Kernel queues stand between these links, and their time goes on.
+        stands_still: false,
         // The namespace goes away with everything in it.
         journal: false,
         sample: weir_units::Duration::from_millis(100),

@@ -1,7 +1,7 @@
 //! A tap that writes down what `[record]` of a scenario asks for: decisions, and packets as a capture.
 
 use crate::packet::{Body, Item};
-use crate::pcapng::{Capture, Look, Packet};
+use crate::pcapng::{self, Capture, Look};
 use crate::tap::{Place, Seen, Tap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -135,6 +135,15 @@ impl<W: Write> Recorder<W> {
         });
     }
 
+    /// Remembers that the capture took no packet, and why.
+    fn note(&mut self, written: io::Result<bool>, now: Time) {
+        match written {
+            Ok(true) => {}
+            Ok(false) => self.full_at = Some(now),
+            Err(e) => self.failure = Some(e),
+        }
+    }
+
     fn capture(&mut self, at: &Place<'_>, seen: Seen<'_>, what: &str, ce: bool) {
         let Some(capture) = self.capture.as_mut().filter(|_| self.failure.is_none()) else { return };
         let look = Look { connection: connection(seen.item), ..self.looks[seen.flow as usize] };
@@ -151,12 +160,9 @@ impl<W: Write> Recorder<W> {
         at.queue.gauges(&mut |name, value| {
             let _ = write!(comment, "; {name} {value}");
         });
-        let packet = Packet { link: at.link as u32, at: at.now, bytes: &bytes, length, comment };
-        match capture.packet(&packet, self.most) {
-            Ok(true) => {}
-            Ok(false) => self.full_at = Some(at.now),
-            Err(e) => self.failure = Some(e),
-        }
+        let packet = pcapng::Packet { link: at.link as u32, at: at.now, bytes: &bytes, length, comment };
+        let written = capture.packet(&packet, self.most);
+        self.note(written, at.now);
     }
 }
 
@@ -189,8 +195,11 @@ impl<W: Write> Tap for Recorder<W> {
         let written = Probe::new(PROBE_ADDRESSES, *stamp).write(&mut bytes);
         debug_assert_eq!(written, Ok(IPV4_LEN));
         let waited = at.now.since(packet.arrived);
-        let comment = format!("probe; waited {waited}; backlog {} B", at.queue.backlog().get());
-        self.failure = capture.packet(at.link as u32, at.now, &bytes, IPV4_LEN as u32, &comment).err();
+        let comment = &format!("probe; waited {waited}; backlog {} B", at.queue.backlog().get());
+        let length = IPV4_LEN as u32;
+        let packet = pcapng::Packet { link: at.link as u32, at: at.now, bytes: &bytes, length, comment };
+        let written = capture.packet(&packet, self.most);
+        self.note(written, at.now);
     }
 }
 

@@ -26,7 +26,6 @@ pub struct Data {
     pub len: Bytes,
     /// Class: the upper six bits of the traffic class octet.
     pub dscp: u8,
-    addresses: Addresses,
 }
 
 /// What came in that has to do with probes.
@@ -78,25 +77,32 @@ impl Form {
         let (network, ethertype) = network_of(frame)?;
         let ip = &frame[network..];
         let (dscp, len) = match ethertype {
-            ETHERTYPE_IPV4 if ip.len() >= IPV4_HEADER => (ip[1] >> 2, be16(ip, 2)),
-            ETHERTYPE_IPV6 if ip.len() >= IPV6_HEADER => {
+            ETHERTYPE_IPV4 if ip.len() >= IPV4_HEADER && ip[0] >> 4 == 4 => (ip[1] >> 2, be16(ip, 2)),
+            ETHERTYPE_IPV6 if ip.len() >= IPV6_HEADER && ip[0] >> 4 == 6 => {
                 ((be16(ip, 0) >> 6) as u8 & 0x3f, be16(ip, 4).saturating_add(IPV6_HEADER as u16))
             }
             _ => return None,
         };
-        let addresses = self.addresses(ip, ethertype)?;
-        (dscp != EXPEDITED).then(|| Data { network, len: Bytes::new(u64::from(len)), dscp, addresses })
+        // A header that says more than there is must not pay for probes.
+        let len = Bytes::new(u64::from(len).min(ip.len() as u64));
+        let is_followed = dscp != EXPEDITED && self.own(ip).is_some();
+        is_followed.then_some(Data { network, len, dscp })
+    }
+
+    /// Where a probe behind this packet comes from. The packet has a whole header of the version that it says.
+    #[inline]
+    fn own(&self, ip: &[u8]) -> Option<IpAddr> {
+        match (self.address, self.is_v6, ip[0] >> 4) {
+            (Some(own), _, _) => Some(own),
+            (None, false, 4) => host(v4(ip, 12)),
+            (None, true, 6) => host(v6(ip, 8)),
+            (None, _, _) => self.last,
+        }
     }
 
     /// Where a probe behind this packet goes from and to.
-    #[inline]
-    fn addresses(&self, ip: &[u8], ethertype: u16) -> Option<Addresses> {
-        let own = match (self.address, self.is_v6) {
-            (Some(own), _) => own,
-            (None, false) if ethertype == ETHERTYPE_IPV4 => host(v4(ip, 12))?,
-            (None, true) if ethertype == ETHERTYPE_IPV6 => host(v6(ip, 8))?,
-            (None, _) => self.last?,
-        };
+    fn addresses(&self, ip: &[u8]) -> Option<Addresses> {
+        let own = self.own(ip)?;
         match (own, self.target.unwrap_or(own)) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 Some(Addresses::V4 { source: from.octets(), destination: to.octets() })
@@ -109,8 +115,9 @@ impl Form {
     }
 
     /// Writes the probe that follows `data` behind the Ethernet header of its frame; returns the frame's length.
-    pub fn write(&mut self, data: &Data, of: &[u8], stamp: Stamp, into: &mut [u8]) -> usize {
-        let Data { network, addresses, .. } = *data;
+    pub fn write(&mut self, data: &Data, of: &[u8], stamp: Stamp, into: &mut [u8]) -> Option<usize> {
+        let network = data.network;
+        let addresses = self.addresses(&of[network..])?;
         into[..network].copy_from_slice(&of[..network]);
         if let Some(mac) = self.gateway_mac {
             into[..6].copy_from_slice(&mac.0);
@@ -123,7 +130,7 @@ impl Form {
             SenseMode::Icmp => echo::write(addresses, stamp, ip),
             _ => Probe::new(addresses, stamp).write(ip).expect("a frame has room for a probe"),
         };
-        network + len
+        Some(network + len)
     }
 
     /// Looks whether a frame that came in answers a probe of this form.

@@ -5,7 +5,7 @@ mod draw;
 
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
-use crate::results::prepare;
+use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{Publication, status};
 use serde::Serialize;
 use std::path::Path;
@@ -255,7 +255,7 @@ fn publish(
         beside: &[],
         result: &result,
     }
-    .write(folder)?;
+    .publish(&[], file_set(folder)?)?;
     output.result(&result, || {
         format!(
             "{}\n{}\nResults: {}",

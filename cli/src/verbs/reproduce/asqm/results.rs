@@ -4,13 +4,13 @@ use super::cases::{Planned, plan};
 use super::measured::{Cases, Run, measure};
 use super::{Arguments, claims, draw, tables};
 use crate::output::{Done, Failure, Output};
-use crate::results::prepare;
-use crate::verbs::reproduce::publish::{Named, Publication, status};
+use crate::results::{file_set, prepare};
+use crate::verbs::reproduce::publish::{Named, Publication, keep_measured, status};
 use crate::verbs::reproduce::work::run_all;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use weir_report::html::Rows;
-use weir_report::{csv, table, write_atomic};
+use weir_report::{csv, table};
 use weir_scenario::result::Claim;
 
 /// What became of the experiments.
@@ -28,12 +28,13 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     prepare(&folder)?;
     let runs = run_all(&plan, |p: &Planned| &p.scenario, output, measure)?;
     let cases = Cases::new(&runs);
-    let results = Results {
+    let mut results = Results {
         claims: claims::all(&cases),
         figures: draw::figures(arguments.figure, &cases),
         tables: tables::all(&cases),
         runs,
     };
+    keep_measured(&mut results.claims, &mut Vec::new(), output);
     write(&results, arguments, &folder)?;
     print(&results, arguments, &folder, output);
     Ok(status(&results.claims))
@@ -78,12 +79,12 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
         beside: &[],
         result: &result_of(results, arguments, folder),
     };
-    publication.write(folder)?;
+    let mut files = file_set(folder)?;
     let rows = |rows: &Rows| rows.rows.iter().fold(csv::line(&rows.header), |out, row| out + &csv::line(row));
     for (number, table) in results.tables.iter().enumerate() {
-        write_atomic(folder.join(format!("table{}.csv", number + 1)), rows(table))?;
+        files.add(format!("table{}.csv", number + 1), rows(table))?;
     }
-    Ok(())
+    publication.publish(&[], files)
 }
 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
