@@ -8,6 +8,6 @@ pub const MODEL: [u64; 5] = [
     0x565d_46ba_ad02_1799,
     0x66df_2c27_865c_acb0,
     0xd172_1d54_555e_519b,
-    0x715f_ae5f_b0c6_35bb,
+    0xb417_60f0_eb5f_5aae,
     0x9a77_70ca_48fe_8580,
 ];
