@@ -2,7 +2,7 @@
 //!
 //! The queue that fills may lie below IP, in a modem whose link is slower than the rate it was sold with. ASQM does
 //! not look at its own queue but at round trips that probes measured through everything below
-//! ([`Sample::Rtt`](crate::Sample::Rtt)): when their smoothed value reaches the target it signals arriving packets at
+//! ([`Sample::Rtt`]): when their smoothed value reaches the target it signals arriving packets at
 //! once and then at times `interval / sqrt(n)` apart, until one of them lies below the target.
 //!
 //! Without samples for `silence` the sojourn time of its own queue takes their place, under the same law and the same
