@@ -10,10 +10,12 @@ mod coupled;
 pub use coupled::Coupled;
 
 use crate::disciplines::{Entry, Managed, OfItsOwn, Setup, Visitor};
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Limits, Outbox};
+use crate::{
+    Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Limits, Outbox, assert_capable,
+};
 use coupled::{TARGET_MAX, TARGET_MIN, is_low_latency};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Share, Verdict, View};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Share, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 weir_aqm::params! {
@@ -188,7 +190,9 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
     }
 
     fn store(&mut self, which: Which, packet: Packet, marked: bool, item: T) {
-        assert!(!marked || packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+        if marked {
+            assert_capable(&packet);
+        }
         self.counters.enqueued += 1;
         self.counters.marked += u64::from(marked);
         self.latest = packet.arrived;
@@ -244,8 +248,7 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
         let Arrival { len, flow, ecn, .. } = arrival;
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
         self.sequence += 1;
-        self.counters.arrived += 1;
-        self.counters.arrived_bytes += len.get();
+        self.counters.arrival(len);
         let which = if is_low_latency(ecn) { Which::Low } else { Which::Classic };
         let (whole, rate) = (self.whole(now), self.rate);
         let m = Moment { now, queue: self.lane(which).view(rate), dice: 0 };
@@ -283,14 +286,12 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
                 continue;
             }
             let marks = verdict != Verdict::Forward;
-            assert!(
-                !marks || packet.ecn != Ecn::NotEct,
-                "an algorithm marked a packet that is not ECN-capable"
-            );
+            if marks {
+                assert_capable(&packet);
+            }
             self.scheduler.sent(which, packet.len, contended);
             self.counters.marked += u64::from(marks && !marked);
-            self.counters.dequeued += 1;
-            self.counters.dequeued_bytes += packet.len.get();
+            self.counters.departure(packet.len);
             let sojourn = now.since(packet.arrived);
             break Some(Departure { packet, item, marked: marked || marks, sojourn });
         };

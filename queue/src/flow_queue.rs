@@ -12,13 +12,16 @@ mod buckets;
 use crate::disciplines::{Entry, Managed, OverAny, Setup};
 use crate::pool::{Chain, Pool, Slot};
 use crate::rounds::{Rounds, Turn};
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox};
+use crate::sum::Sum;
+use crate::{
+    Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox, assert_capable,
+};
 use buckets::Buckets;
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
-use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Verdict, View};
-use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
 /// but not more than this (RFC 8290 section 4.1). Finding it takes a look at every FIFO, once in a batch.
@@ -92,36 +95,6 @@ impl HostKey {
     }
 }
 
-/// The queue as a whole.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    backlog: Bytes,
-    packets: u32,
-    rate: Rate,
-    nanos_per_byte: f64,
-}
-
-impl Sum {
-    #[inline]
-    fn add(&mut self, len: Bytes) {
-        self.backlog += len;
-        self.packets += 1;
-    }
-
-    #[inline]
-    fn remove(&mut self, len: Bytes) {
-        self.backlog -= len;
-        self.packets -= 1;
-    }
-
-    /// Its delay is the time that everything takes at the link's rate.
-    #[inline]
-    fn view(&self) -> View {
-        let delay = Duration::from_nanos((self.backlog.get() as f64 * self.nanos_per_byte) as u64);
-        View { backlog: self.backlog, packets: self.packets, delay, rate: self.rate }
-    }
-}
-
 /// See the [module documentation](self).
 pub struct FlowQueue<A, T, G = ()> {
     flows: Box<[Flow<A>]>,
@@ -171,7 +144,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         };
         // A packet is stored before others make room for it.
         let room = if setup.grows { 0 } else { limits.packets as usize + 1 };
-        let mut queue = FlowQueue {
+        FlowQueue {
             flows: (0..count).map(flow).collect(),
             turns: vec![Turn::IDLE; count].into(),
             backlogs: vec![0; count].into(),
@@ -187,16 +160,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             guide,
             limits,
             quantum: params.quantum.get() as i64,
-            sum: Sum::default(),
+            sum: Sum::new(setup.rate),
             active: 0,
             latest: Time::ZERO,
             served: 0,
             sequence: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
-        };
-        queue.set_rate(setup.rate);
-        queue
+        }
     }
 
     /// How often a packet of one flow came to the FIFO of another.
@@ -213,7 +184,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     /// and few algorithms ask.
     #[inline]
     fn share(&self) -> Rate {
-        Rate::from_bps(self.sum.rate.as_bps() / u64::from(self.active.max(1)))
+        self.sum.share(self.active)
     }
 
     /// The moment as the algorithm of a flow sees it.
@@ -356,8 +327,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
                 self.counters.marked += u64::from(!slot.marked);
             }
             turn.charge(packet.len);
-            self.counters.dequeued += 1;
-            self.counters.dequeued_bytes += packet.len.get();
+            self.counters.departure(packet.len);
             let marked = slot.marked || marks;
             break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
         };
@@ -367,10 +337,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
         departure
     }
-}
-
-fn assert_capable(packet: &Packet) {
-    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
 }
 
 /// The first of the largest.
@@ -386,8 +352,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         self.wake(now, flow);
         let packet = Packet { arrived: now, len, seq: self.sequence, flow: hash, ecn };
         self.sequence += 1;
-        self.counters.arrived += 1;
-        self.counters.arrived_bytes += len.get();
+        self.counters.arrival(len);
         let m = self.moment(now, flow);
         let state = &mut self.flows[flow];
         if len > self.limits.bytes || self.limits.packets == 0 {
@@ -458,10 +423,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        self.sum.rate = rate;
-        let bytes_per_second = rate.as_bps() as f64 / 8.0;
-        self.sum.nanos_per_byte =
-            if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
+        self.sum.set_rate(rate);
     }
 
     fn sample(&mut self, now: Time, sample: Sample) {

@@ -18,6 +18,7 @@ mod pool;
 mod rounds;
 mod shaper;
 pub mod single;
+mod sum;
 
 pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, Visitor, names, visit};
 pub use dual_pi2::DualPi2;
@@ -131,7 +132,27 @@ pub struct Counters {
     pub marked: u64,
 }
 
+/// Only packets that can carry a mark are marked.
+#[inline]
+pub(crate) fn assert_capable(packet: &Packet) {
+    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+}
+
 impl Counters {
+    /// A packet wants in.
+    #[inline]
+    pub(crate) fn arrival(&mut self, len: Bytes) {
+        self.arrived += 1;
+        self.arrived_bytes += len.get();
+    }
+
+    /// A packet is sent.
+    #[inline]
+    pub(crate) fn departure(&mut self, len: Bytes) {
+        self.dequeued += 1;
+        self.dequeued_bytes += len.get();
+    }
+
     /// The algorithm discarded an arrival.
     pub(crate) fn refused(&mut self, cause: Cause) {
         match cause {

@@ -14,13 +14,16 @@ mod table;
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
 use crate::pool::{Chain, Pool};
 use crate::rounds::{Rounds, Turn};
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox};
+use crate::sum::Sum;
+use crate::{
+    Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox, assert_capable,
+};
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
 use table::Table;
-use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Verdict, View};
-use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most places that are looked at for an idle user when a new one comes and all are taken.
 pub const SWEEP_MAX: usize = 16;
@@ -74,13 +77,9 @@ pub struct PerUser<A, T, G = ()> {
     idle: Duration,
     by_sender: bool,
     quantum: i64,
-    backlog: Bytes,
-    packets: u32,
-    rate: Rate,
-    nanos_per_byte: f64,
+    sum: Sum,
     /// Users that have something to send.
     active: u32,
-    share: Rate,
     latest: Time,
     served: usize,
     refused: u64,
@@ -120,7 +119,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             packets: setup.limits.packets.min(params.packets),
         };
         let room = if setup.grows { 0 } else { limits.packets as usize };
-        let mut queue = PerUser {
+        PerUser {
             users: (0..count).map(user).collect(),
             turns: vec![Turn::IDLE; count].into(),
             rounds: Rounds::default(),
@@ -135,21 +134,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             idle: params.idle,
             by_sender: params.by_sender,
             quantum: params.quantum.get() as i64,
-            backlog: Bytes::ZERO,
-            packets: 0,
-            rate: Rate::ZERO,
-            nanos_per_byte: 0.0,
+            sum: Sum::new(setup.rate),
             active: 0,
-            share: Rate::ZERO,
             latest: Time::ZERO,
             served: 0,
             refused: 0,
             sequence: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
-        };
-        queue.set_rate(setup.rate);
-        queue
+        }
     }
 
     /// Gives a user a place before the first packet; whether there was one.
@@ -229,14 +222,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             backlog: user.backlog,
             packets: self.turns[at].waiting,
             delay: user.last_delay,
-            rate: self.share,
+            rate: self.sum.share(self.active),
         };
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
-    }
-
-    fn whole(&self) -> View {
-        let delay = Duration::from_nanos((self.backlog.get() as f64 * self.nanos_per_byte) as u64);
-        View { backlog: self.backlog, packets: self.packets, delay, rate: self.rate }
     }
 
     fn wake(&mut self, now: Time, at: usize) {
@@ -248,9 +236,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// Whether a packet of a user may be stored: in what the user may have of what is free.
     fn fits(&self, at: usize, len: Bytes) -> bool {
-        let free = self.limits.bytes - self.backlog;
+        let free = self.limits.bytes - self.sum.backlog;
         let own = self.users[at].backlog + len;
-        let packets_free = self.limits.packets - self.packets;
+        let packets_free = self.limits.packets - self.sum.packets;
         own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
     }
 
@@ -259,24 +247,19 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.pool.push(&mut user.fifo, packet, marked, item);
         user.backlog += packet.len;
         self.turns[at].waiting += 1;
-        self.backlog += packet.len;
-        self.packets += 1;
+        self.sum.add(packet.len);
         self.latest = now;
         self.counters.enqueued += 1;
         if self.turns[at].is_idle() {
             self.rounds.join(&mut self.turns, at, self.quantum);
             self.active += 1;
-            self.share = divided(self.rate, self.active);
         }
     }
 
     fn choose(&mut self) -> Option<usize> {
         let mut left = 0;
         let chosen = self.rounds.choose(&mut self.turns, self.quantum, &mut left);
-        if left > 0 {
-            self.active -= left;
-            self.share = divided(self.rate, self.active);
-        }
+        self.active -= left;
         chosen
     }
 
@@ -294,9 +277,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             let (packet, sojourn) = (slot.packet, now.since(slot.packet.arrived));
             self.users[at].backlog -= packet.len;
             self.turns[at].waiting -= 1;
-            self.backlog -= packet.len;
-            self.packets -= 1;
-            let (m, whole) = (self.moment(now, at), self.whole());
+            self.sum.remove(packet.len);
+            let (m, whole) = (self.moment(now, at), self.sum.view());
             self.users[at].last_delay = sojourn;
             let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
                 self.guide.on_dequeue(&mut self.users[at].aqm, &whole, &m, &packet)
@@ -315,26 +297,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 self.counters.marked += u64::from(!slot.marked);
             }
             self.turns[at].charge(packet.len);
-            self.counters.dequeued += 1;
-            self.counters.dequeued_bytes += packet.len.get();
+            self.counters.departure(packet.len);
             break Some(Departure { packet, item: slot.item, marked: slot.marked || marks, sojourn });
         };
         if self.turns[at].waiting == 0 {
             self.users[at].last_delay = Duration::ZERO;
-            self.guide.on_empty(&mut self.users[at].aqm, self.packets == 0, now);
+            self.guide.on_empty(&mut self.users[at].aqm, self.sum.packets == 0, now);
         }
         self.users[at].active = now;
         departure
     }
-}
-
-fn assert_capable(packet: &Packet) {
-    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
-}
-
-/// What each of the users that have something to send gets of a rate.
-fn divided(rate: Rate, active: u32) -> Rate {
-    Rate::from_bps(rate.as_bps() / u64::from(active.max(1)))
 }
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
@@ -342,8 +314,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         let Arrival { len, flow, hosts: Hosts { sender, receiver }, ecn } = arrival;
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
         self.sequence += 1;
-        self.counters.arrived += 1;
-        self.counters.arrived_bytes += len.get();
+        self.counters.arrival(len);
         let Some(at) = self.place(now, if self.by_sender { sender } else { receiver }) else {
             self.refused += 1;
             self.counters.overflowed += 1;
@@ -356,7 +327,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
             self.guide.on_overflow(&mut self.users[at].aqm, &m, &packet);
             return out.discarded(&packet, item, Cause::Overflow);
         }
-        let whole = self.whole();
+        let whole = self.sum.view();
         match self.guide.on_enqueue(&mut self.users[at].aqm, &whole, &m, &packet) {
             Verdict::Forward => self.store(now, at, packet, false, item),
             Verdict::Mark(_) => {
@@ -369,7 +340,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
                 out.discarded(&packet, item, cause);
             }
         }
-        debug_assert!(self.counters.is_conserved(self.packets));
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
@@ -381,21 +352,21 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
                 break Some(departure);
             }
         };
-        debug_assert!(self.counters.is_conserved(self.packets));
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
         departure
     }
 
     /// That of the packet stored last: none leaves before it, as all that could have left by then did.
     fn head_arrived(&self) -> Option<Time> {
-        (self.packets > 0).then_some(self.latest)
+        (self.sum.packets > 0).then_some(self.latest)
     }
 
     fn backlog(&self) -> Bytes {
-        self.backlog
+        self.sum.backlog
     }
 
     fn packets(&self) -> u32 {
-        self.packets
+        self.sum.packets
     }
 
     fn counters(&self) -> &Counters {
@@ -403,10 +374,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        self.rate = rate;
-        self.share = divided(rate, self.active);
-        let bytes_per_second = rate.as_bps() as f64 / 8.0;
-        self.nanos_per_byte = if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
+        self.sum.set_rate(rate);
     }
 
     /// For all users; [`PerUser::sample_of`] tells one of them.

@@ -1,14 +1,13 @@
 //! One FIFO under one algorithm.
 
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Outbox};
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Outbox, assert_capable};
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
 use std::collections::VecDeque;
 use weir_aqm::{
-    Aqm, Cause, Ecn, Guide, Moment, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value, Verdict,
-    View,
+    Aqm, Cause, Guide, Moment, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value, Verdict, View,
 };
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -106,7 +105,9 @@ impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
     }
 
     fn store(&mut self, packet: Packet, marked: bool, item: T) {
-        assert!(!marked || packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
+        if marked {
+            assert_capable(&packet);
+        }
         self.counters.enqueued += 1;
         self.counters.marked += u64::from(marked);
         self.backlog += packet.len;
@@ -137,8 +138,7 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
         let Arrival { len, flow, ecn, .. } = arrival;
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
         self.sequence += 1;
-        self.counters.arrived += 1;
-        self.counters.arrived_bytes += len.get();
+        self.counters.arrival(len);
         let m = self.moment(now);
         if !self.fits(len) {
             self.counters.overflowed += 1;
@@ -177,17 +177,13 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
                     continue;
                 }
                 Verdict::Mark(_) => {
-                    assert!(
-                        packet.ecn != Ecn::NotEct,
-                        "an algorithm marked a packet that is not ECN-capable"
-                    );
+                    assert_capable(&packet);
                     true
                 }
                 Verdict::Forward => false,
             };
             self.counters.marked += u64::from(marks && !marked);
-            self.counters.dequeued += 1;
-            self.counters.dequeued_bytes += packet.len.get();
+            self.counters.departure(packet.len);
             break Some(Departure { packet, item, marked: marked || marks, sojourn: self.last_delay });
         };
         if departure.is_some() || drops > 0 {
@@ -301,6 +297,7 @@ mod tests {
     use super::*;
     use crate::Hosts;
     use weir_aqm::Algorithm;
+    use weir_aqm::Ecn;
     use weir_aqm::algorithms::{codel, gsp, tail_drop};
 
     const ARRIVAL: Arrival =

@@ -1,4 +1,5 @@
 use super::*;
+use weir_aqm::Ecn;
 use weir_aqm::algorithms::{codel, tail_drop, vaqm};
 use weir_aqm::{Algorithm, Visitor as EachAlgorithm};
 
