@@ -23,16 +23,13 @@
  * Everything is deterministic, so the difference in instructions between N and
  * 2N iterations, divided by N, is the cost of one packet.
  */
-#define _POSIX_C_SOURCE 200809L
+#include "peer.h"
+
 #define ALLOW_EXPERIMENTAL_API 1
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rte_pie.h>
 #include <rte_random.h>
@@ -54,8 +51,6 @@
 #define PIE_TICK (PIE_INTERVAL / 1250)
 #define PIE_PROBABILITY 0.05
 
-/* The compiler must keep the queue's and the algorithm's state in memory. */
-#define SETTLE() __asm__ volatile("" ::: "memory")
 
 struct queue {
 	uint64_t now;
@@ -141,31 +136,12 @@ run_pie(struct queue *q, struct pie_state *s, uint64_t n)
 	return drops;
 }
 
-static uint64_t
-nanoseconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static int
 usage(void)
 {
 	fprintf(stderr,
 		"usage: rte_aqm <none|red|pie> <iterations> [marking|below|idle] [warm-up]\n");
 	return 2;
-}
-
-static int
-number(const char *text, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && text[0] != '-';
 }
 
 int

@@ -16,72 +16,24 @@
  * The scheduler keeps its tables in memory of the EAL and reads the processor's
  * clock once in a burst; both are part of it.
  */
-#define _POSIX_C_SOURCE 200809L
-#define ALLOW_EXPERIMENTAL_API 1
+#include "peer.h"
+#include "scheduler.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rte_eal.h>
 #include <rte_mbuf.h>
-#include <rte_sched.h>
 
 #define FLOWS 1024u
 #define WAITING 2u
 #define BURST 32u
 #define PKT_LEN 1500u
-/* Bytes per second: more than a loop can pass. */
-#define RATE UINT64_C(100000000000)
-
-/* The compiler must not see that packets are not looked at. */
-#define SETTLE() __asm__ volatile("" ::: "memory")
-
 struct store {
 	struct rte_mbuf *free[FLOWS * WAITING + BURST];
 	uint32_t n;
 };
-
-static struct rte_sched_port *
-scheduler(void)
-{
-	const uint32_t be = RTE_SCHED_TRAFFIC_CLASS_BE;
-	struct rte_sched_subport_profile_params profile = {
-		.tb_rate = RATE, .tb_size = 1000000, .tc_period = 10,
-	};
-	struct rte_sched_pipe_params pipe = {
-		.tb_rate = RATE, .tb_size = 1000000, .tc_period = 10,
-		.tc_ov_weight = 1, .wrr_weights = { 1, 1, 1, 1 },
-	};
-	struct rte_sched_subport_params subport = {
-		.n_pipes_per_subport_enabled = FLOWS,
-		.pipe_profiles = &pipe, .n_pipe_profiles = 1, .n_max_pipe_profiles = 1,
-	};
-	struct rte_sched_port_params params = {
-		.name = "flows", .socket = 0, .rate = RATE, .mtu = 1522,
-		.frame_overhead = RTE_SCHED_FRAME_OVERHEAD_DEFAULT,
-		.n_subports_per_port = 1, .subport_profiles = &profile,
-		.n_subport_profiles = 1, .n_max_subport_profiles = 1,
-		.n_pipes_per_subport = FLOWS,
-	};
-	struct rte_sched_port *port;
-
-	for (uint32_t tc = 0; tc <= be; tc++)
-		profile.tc_rate[tc] = RATE;
-	pipe.tc_rate[be] = RATE;
-	subport.qsize[be] = 64;
-	port = rte_sched_port_config(&params);
-	if (port == NULL || rte_sched_subport_config(port, 0, &subport, 0) != 0)
-		return NULL;
-	for (uint32_t flow = 0; flow < FLOWS; flow++)
-		if (rte_sched_pipe_config(port, 0, flow, 0) != 0)
-			return NULL;
-	return port;
-}
 
 /* A burst of packets of the flows from `flow` on. */
 static inline void
@@ -116,6 +68,14 @@ run_none(struct store *s, uint64_t n)
 	return n;
 }
 
+static inline void
+enqueue(struct rte_sched_port *port, struct rte_mbuf **burst)
+{
+	for (uint32_t i = 0; i < BURST; i++)
+		aim(port, burst[i], burst[i]->hash.sched.queue_id);
+	rte_sched_port_enqueue(port, burst, BURST);
+}
+
 static __attribute__((noinline)) uint64_t
 run_sched(struct rte_sched_port *port, struct store *s, uint64_t n)
 {
@@ -124,11 +84,7 @@ run_sched(struct rte_sched_port *port, struct store *s, uint64_t n)
 
 	for (uint64_t i = 0; i < n; i += BURST) {
 		arrivals(s, burst, i & (FLOWS - 1));
-		for (uint32_t j = 0; j < BURST; j++)
-			rte_sched_port_pkt_write(port, burst[j], 0,
-				burst[j]->hash.sched.queue_id,
-				RTE_SCHED_TRAFFIC_CLASS_BE, 0, RTE_COLOR_GREEN);
-		rte_sched_port_enqueue(port, burst, BURST);
+		enqueue(port, burst);
 		for (uint32_t room = BURST; room > 0; ) {
 			uint32_t got = rte_sched_port_dequeue(port, burst, room);
 
@@ -148,31 +104,8 @@ fill(struct rte_sched_port *port, struct store *s)
 
 	for (uint32_t i = 0; i < FLOWS * WAITING; i += BURST) {
 		arrivals(s, burst, i & (FLOWS - 1));
-		for (uint32_t j = 0; j < BURST; j++)
-			rte_sched_port_pkt_write(port, burst[j], 0,
-				burst[j]->hash.sched.queue_id,
-				RTE_SCHED_TRAFFIC_CLASS_BE, 0, RTE_COLOR_GREEN);
-		rte_sched_port_enqueue(port, burst, BURST);
+		enqueue(port, burst);
 	}
-}
-
-static uint64_t
-nanoseconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static int
-number(const char *text, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && text[0] != '-';
 }
 
 int
@@ -201,7 +134,7 @@ main(int argc, char **argv)
 	for (; store.n < FLOWS * WAITING + BURST; store.n++)
 		store.free[store.n] = &packets[store.n];
 	if (strcmp(argv[1], "sched") == 0) {
-		port = scheduler();
+		port = scheduler(FLOWS);
 		if (port == NULL) {
 			fprintf(stderr, "rte_flows: the library refused its configuration\n");
 			return 1;
