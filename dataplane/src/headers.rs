@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 use weir_aqm::Ecn;
+use weir_sense::checksum::{finish, sum};
 
 const ETHERNET: usize = 14;
 const VLAN_TAGS_MAX: usize = 2;
@@ -245,20 +246,6 @@ pub fn complete_checksum(frame: &mut [u8]) -> bool {
 pub fn is_unfinished(frame: &[u8]) -> Option<bool> {
     let Checksum { field, pseudo, .. } = checksum_of(frame)?;
     Some(be16(frame, field.start) == !finish(pseudo))
-}
-
-/// Sum of big-endian 16-bit words (RFC 1071); an odd last byte is the high one.
-pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    let pairs = bytes.chunks_exact(2);
-    let last = pairs.remainder().first().map_or(0, |b| u64::from(*b) << 8);
-    pairs.map(|p| u64::from(u16::from_be_bytes([p[0], p[1]]))).sum::<u64>() + last
-}
-
-pub(crate) fn finish(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]

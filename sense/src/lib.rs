@@ -12,6 +12,7 @@
 extern crate std;
 
 pub mod bottleneck;
+pub mod checksum;
 mod flows;
 pub mod probe;
 mod quic;

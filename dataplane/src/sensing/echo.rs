@@ -2,7 +2,7 @@
 //!
 //! The identifier is the nonce, the sequence number that of the probe, and eight bytes of data hold the timestamp.
 
-use crate::headers::{finish, sum};
+use weir_sense::checksum::{finish, sum};
 use weir_sense::probe::{Addresses, HOPS, Stamp, TIMESTAMP_BITS};
 
 /// Length of an echo request before its data.

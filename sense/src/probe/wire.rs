@@ -13,6 +13,8 @@
 //!
 //! The ECN field is zero, or a queue below that marks would mark the probe where it discards data.
 
+use crate::checksum::{finish, sum};
+
 /// The protocol number of probes, set aside for experiments by RFC 3692.
 pub const PROTOCOL: u8 = 253;
 
@@ -162,7 +164,7 @@ impl Probe {
         packet[10..12].fill(0);
         packet[12..16].copy_from_slice(&source);
         packet[16..20].copy_from_slice(&destination);
-        let checksum = !ones_sum(&packet[..IPV4_HEADER]);
+        let checksum = finish(sum(&packet[..IPV4_HEADER]));
         packet[10..12].copy_from_slice(&checksum.to_be_bytes());
         packet[IPV4_HEADER..].copy_from_slice(&payload(s.nonce, s.sent));
     }
@@ -206,7 +208,7 @@ fn parse_ipv4(packet: &[u8]) -> Result<Probe, NotAProbe> {
     if be16(packet, 6) & FRAGMENT != 0 {
         return Err(NotAProbe::Fragment);
     }
-    if ones_sum(&packet[..IPV4_HEADER]) != u16::MAX {
+    if finish(sum(&packet[..IPV4_HEADER])) != 0 {
         return Err(NotAProbe::Checksum);
     }
     let (nonce, sent) = open_payload(packet, IPV4_HEADER);
@@ -250,14 +252,6 @@ fn take<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&packet[at..at + N]);
     bytes
-}
-
-/// The ones' complement sum of 16-bit words (RFC 1071); all ones for a header with a correct checksum.
-fn ones_sum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]
