@@ -7,6 +7,7 @@ const SOURCES: [&str; 2] = ["port", "reflect"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CLANG");
+    println!("cargo::rerun-if-changed=bpf/bpf.h");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     for name in SOURCES {

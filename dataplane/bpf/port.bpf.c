@@ -6,34 +6,17 @@
 // through AF_PACKET, in which case `port_tc` discards the originals and `port_copy` lets the copies through. Once the heartbeat is stale (the loop
 // hangs, was stopped or killed) `port_tc` sends every frame out of the peer port: the wire fails open.
 //
-// The few helpers and context fields used are declared here, so that no kernel or libbpf headers are needed.
+// The few helpers and context fields used are declared here and in bpf.h, so that no kernel or libbpf headers are needed.
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "bpf.h"
 
-#define SEC(name) __attribute__((section(name), used))
-#define __uint(name, val) int (*name)[val]
-#define __type(name, val) typeof(val) *name
-
-enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_XSKMAP = 17 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
-enum { XDP_DROP = 1, XDP_PASS = 2 };
 enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2 };
 
-static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static long (*const bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
 static long (*const bpf_xdp_adjust_meta)(void *ctx, int delta) = (void *)54;
-
-struct xdp_md {
-	u32 data;
-	u32 data_end;
-	u32 data_meta;
-	u32 ingress_ifindex;
-	u32 rx_queue_index;
-	u32 egress_ifindex;
-};
 
 // Shared with the packet loop, which maps it into its memory. The layout is that of `Control` in guard.rs.
 struct control {

@@ -3,32 +3,12 @@
 // Turns probes around in the driver: what was sent to one of our addresses by a peer goes back to it, with the
 // addresses exchanged and a hop less. Everything else passes. The form of a probe is that of `weir_sense::probe`.
 //
-// The few helpers and context fields used are declared here, so that no kernel or libbpf headers are needed.
+// The few helpers and context fields used are declared here and in bpf.h, so that no kernel or libbpf headers are needed.
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "bpf.h"
 
-#define SEC(name) __attribute__((section(name), used))
-#define __uint(name, val) int (*name)[val]
-#define __type(name, val) typeof(val) *name
-
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
-enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3 };
 enum { PROBE = 253, V4_LEN = 28, V6_PAYLOAD = 8, TAGS_MAX = 2, PEERS_MAX = 1024 };
 enum { REFLECTED = 0, REFUSED = 1 };
-
-static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
-
-struct xdp_md {
-	u32 data;
-	u32 data_end;
-	u32 data_meta;
-	u32 ingress_ifindex;
-	u32 rx_queue_index;
-	u32 egress_ifindex;
-};
 
 struct address {
 	u32 word[4]; // in network byte order; IPv4 in the first, the others zero
