@@ -3,6 +3,7 @@
 //! A missing number (NaN) is an empty field. Floating-point numbers are written in the shortest form that
 //! reads back as the same number, so writing and reading is lossless.
 
+use crate::html::Rows;
 use std::fmt;
 
 use weir_scenario::result::{FlowSample, LinkSample, SteeringEvent};
@@ -191,6 +192,11 @@ fn read_field<F: Field>(name: &str, text: Option<&String>) -> Result<F, String> 
 fn write_table<R: Row>(rows: &[R]) -> String {
     let header = line(R::HEADER);
     rows.iter().fold(header, |out, row| out + &line(&row.fields()))
+}
+
+/// A table with its header.
+pub fn rows(table: &Rows) -> String {
+    table.rows.iter().fold(line(&table.header), |out, row| out + &line(row))
 }
 
 /// One line of a table, with quotes where a field needs them.

@@ -1,5 +1,6 @@
 //! Plain-text tables for the terminal.
 
+use crate::html::Rows;
 use std::fmt::Write;
 
 use weir_scenario::result::{Claim, LinkSummary, Summary};
@@ -186,6 +187,15 @@ pub fn aligned(header: &[&str], rows: &[Vec<String>]) -> String {
     let columns: Vec<(&str, Align)> = header.iter().enumerate().map(|(i, name)| (*name, side(i))).collect();
     let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().map(|c| Cell::new(c)).collect()).collect();
     render(&columns, &rows, Paint::Plain)
+}
+
+/// Tables under their titles.
+pub fn titled(tables: &[Rows]) -> String {
+    let one = |table: &Rows| {
+        let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
+        format!("{}\n{}\n", table.title, aligned(&header, &table.rows))
+    };
+    tables.iter().map(one).collect()
 }
 
 fn render(columns: &[(&str, Align)], rows: &[Vec<Cell>], paint: Paint) -> String {

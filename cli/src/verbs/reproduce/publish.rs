@@ -2,10 +2,12 @@
 
 use crate::interrupt::is_interrupted;
 use crate::output::{Failure, INTERRUPTED, Output};
+use clap::ValueEnum;
+use std::path::Path;
 use std::process::ExitCode;
 use weir_report::chart::{Plot, plot};
 use weir_report::html::{Beside, Grid, Rows};
-use weir_report::{FileSet, html};
+use weir_report::{FileSet, html, table};
 use weir_scenario::result::Claim;
 
 /// A chart and the name of its file.
@@ -66,6 +68,17 @@ pub fn beside_json(rows: &[Beside]) -> serde_json::Value {
         })
     };
     rows.iter().map(row).collect()
+}
+
+/// What an option's value is called on the command line.
+pub fn value_name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |v| v.get_name().to_string())
+}
+
+/// What is printed of results: their tables, the claims, and where the page is.
+pub fn text(tables: &[Rows], claims: &[Claim], folder: &Path, output: &Output) -> String {
+    let claims = table::claims(claims, output.paint());
+    format!("{}{claims}\nReport: {}", table::titled(tables), folder.join("report.html").display())
 }
 
 /// How the mean of no runs is shown.

@@ -5,12 +5,11 @@ use super::measured::{Cases, Run, measure};
 use super::{Arguments, claims, draw, tables};
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
-use crate::verbs::reproduce::publish::{Named, Publication, keep_measured, status};
+use crate::verbs::reproduce::publish::{Named, Publication, keep_measured, status, text, value_name};
 use crate::verbs::reproduce::work::run_all;
-use clap::ValueEnum;
 use std::path::{Path, PathBuf};
+use weir_report::csv;
 use weir_report::html::Rows;
-use weir_report::{csv, table};
 use weir_scenario::result::Claim;
 
 /// What became of the experiments.
@@ -40,14 +39,9 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     Ok(status(&results.claims))
 }
 
-fn name(arguments: &Arguments) -> String {
-    let value = arguments.figure.to_possible_value();
-    value.map_or(String::new(), |v| v.get_name().to_string())
-}
-
 fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
-    arguments.out.join(format!("asqm-figure{}-sim{quick}", name(arguments)))
+    arguments.out.join(format!("asqm-figure{}-sim{quick}", value_name(&arguments.figure)))
 }
 
 fn note(arguments: &Arguments) -> String {
@@ -65,7 +59,7 @@ fn note(arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    let title = match name(arguments).as_str() {
+    let title = match value_name(&arguments.figure).as_str() {
         "all" => "ASQM, figures 4 to 15".to_string(),
         "sweep" => "ASQM, what is told without a figure".to_string(),
         one => format!("ASQM, figure {one}"),
@@ -80,9 +74,8 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
         result: &result_of(results, arguments, folder),
     };
     let mut files = file_set(folder)?;
-    let rows = |rows: &Rows| rows.rows.iter().fold(csv::line(&rows.header), |out, row| out + &csv::line(row));
     for (number, table) in results.tables.iter().enumerate() {
-        files.add(format!("table{}.csv", number + 1), rows(table))?;
+        files.add(format!("table{}.csv", number + 1), csv::rows(table))?;
     }
     publication.publish(&[], files)
 }
@@ -90,7 +83,7 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
     serde_json::json!({
         "paper": "asqm",
-        "figure": name(arguments),
+        "figure": value_name(&arguments.figure),
         "arm": "sim",
         "quick": arguments.quick,
         "claims": results.claims,
@@ -101,12 +94,6 @@ fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_j
 
 fn print(results: &Results, arguments: &Arguments, folder: &Path, output: &Output) {
     output.result(&result_of(results, arguments, folder), || {
-        let mut text = String::new();
-        for rows in &results.tables {
-            let header: Vec<&str> = rows.header.iter().map(String::as_str).collect();
-            text += &format!("{}\n{}\n", rows.title, table::aligned(&header, &rows.rows));
-        }
-        let claims = table::claims(&results.claims, output.paint());
-        format!("{text}{claims}\nReport: {}", folder.join("report.html").display())
+        text(&results.tables, &results.claims, folder, output)
     });
 }

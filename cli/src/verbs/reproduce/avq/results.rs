@@ -5,12 +5,13 @@ use super::measured::{Point, Row, Runs, measure};
 use super::{Arguments, claims, draw, paper, witness};
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
-use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status};
+use crate::verbs::reproduce::publish::{
+    Named, Publication, beside_json, keep_measured, status, text, value_name,
+};
 use crate::verbs::reproduce::work::run_all;
-use clap::ValueEnum;
 use std::path::{Path, PathBuf};
+use weir_report::csv;
 use weir_report::html::{Beside, Rows};
-use weir_report::{csv, table};
 use weir_scenario::result::Claim;
 
 /// What became of the experiments.
@@ -131,14 +132,9 @@ fn rows(experiment: Experiment, runs: &Runs) -> Rows {
     Rows { title, header: header.map(String::from).to_vec(), rows }
 }
 
-fn name(arguments: &Arguments) -> String {
-    let value = arguments.experiment.to_possible_value();
-    value.map_or(String::new(), |v| v.get_name().to_string())
-}
-
 fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
-    arguments.out.join(format!("avq-experiment{}{quick}", name(arguments)))
+    arguments.out.join(format!("avq-experiment{}{quick}", value_name(&arguments.experiment)))
 }
 
 fn note(results: &Results, arguments: &Arguments) -> String {
@@ -158,7 +154,7 @@ fn note(results: &Results, arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    let title = match name(arguments).as_str() {
+    let title = match value_name(&arguments.experiment).as_str() {
         "all" => "AVQ, experiments 1 to 5".to_string(),
         one => format!("AVQ, experiment {one}"),
     };
@@ -177,7 +173,7 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
     for (experiment, runs) in experiments(&results.points) {
         let number = u32::from(experiment);
         let table = rows(experiment, &runs);
-        files.add(format!("experiment{number}.csv"), table_csv(&table))?;
+        files.add(format!("experiment{number}.csv"), csv::rows(&table))?;
         for series in runs.series().into_iter().filter(|_| experiment.is_over_time()) {
             if let Some(point) = runs.first(series) {
                 let name = format!("experiment{number}-{}-samples.csv", series.to_lowercase());
@@ -186,13 +182,9 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
         }
     }
     if let Some(witness) = &results.witness {
-        files.add("witness.csv", table_csv(&witness.table))?;
+        files.add("witness.csv", csv::rows(&witness.table))?;
     }
     publication.publish(&[], files)
-}
-
-fn table_csv(table: &Rows) -> String {
-    table.rows.iter().fold(csv::line(&table.header), |out, row| out + &csv::line(row))
 }
 
 fn samples_csv(point: &Point) -> String {
@@ -211,7 +203,7 @@ fn samples_csv(point: &Point) -> String {
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
     let mut result = serde_json::json!({
         "paper": "avq",
-        "experiment": name(arguments),
+        "experiment": value_name(&arguments.experiment),
         "quick": arguments.quick,
         "claims": results.claims,
         "beside": beside_json(&results.beside),
@@ -226,12 +218,6 @@ fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_j
 
 fn print(results: &Results, arguments: &Arguments, folder: &Path, output: &Output) {
     output.result(&result_of(results, arguments, folder), || {
-        let mut text = String::new();
-        for rows in &results.tables {
-            let header: Vec<&str> = rows.header.iter().map(String::as_str).collect();
-            text += &format!("{}\n{}\n", rows.title, table::aligned(&header, &rows.rows));
-        }
-        let claims = table::claims(&results.claims, output.paint());
-        format!("{text}{claims}\nReport: {}", folder.join("report.html").display())
+        text(&results.tables, &results.claims, folder, output)
     });
 }

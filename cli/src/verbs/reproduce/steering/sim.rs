@@ -7,9 +7,8 @@ use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
 use crate::results::{file_set, prepare};
 use crate::simulate::simulate;
-use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status};
+use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status, value_name};
 use crate::verbs::reproduce::work::run_all;
-use clap::ValueEnum;
 use std::path::Path;
 use weir_report::html::Beside;
 use weir_report::{csv, table};
@@ -27,7 +26,7 @@ struct Results {
 /// Runs the figures and judges their claims.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
     let plan = plan(arguments)?;
-    let folder = folder(arguments, &format!("figure{}-sim", name(arguments)));
+    let folder = folder(arguments, &format!("figure{}-sim", value_name(&arguments.figure)));
     prepare(&folder)?;
     let points = run_all(&plan, |p| &p.scenario, output, measure)?;
     let mut results = judge(points, arguments.quick);
@@ -91,13 +90,8 @@ pub fn rate_text(bps: f64) -> String {
     Rate::from_bps_f64(bps).to_string()
 }
 
-fn name(arguments: &Arguments) -> String {
-    let value = arguments.figure.to_possible_value();
-    value.map_or(String::new(), |v| v.get_name().to_string())
-}
-
 fn title(arguments: &Arguments) -> String {
-    let what = match name(arguments).as_str() {
+    let what = match value_name(&arguments.figure).as_str() {
         "all" => "figures 5 to 8".to_string(),
         one => format!("figure {one}"),
     };
@@ -141,7 +135,7 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
     serde_json::json!({
         "paper": "steering",
-        "figure": name(arguments),
+        "figure": value_name(&arguments.figure),
         "arm": "sim",
         "quick": arguments.quick,
         "claims": results.claims,
