@@ -3,7 +3,7 @@
 use crate::document::{Place, Table};
 use crate::errors::Problems;
 use crate::schema::{Check, Here, Range, Section, absent, or, within};
-use weir_units::Bytes;
+use weir_units::{Bytes, Duration};
 
 choices! {
     /// Whether a sender spreads its segments over the round-trip time.
@@ -51,6 +51,9 @@ section! {
         /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
         /// RFC 3390, 1 in senders of before 1998.
         initial_window: u32 = or(10, within(1, 1000));
+        /// Delay that a LEDBAT flow adds to a link of its own; RFC 6817 allows at most 100 ms.
+        delay_target: Duration =
+            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_millis(100)));
     }
 }
 
@@ -77,6 +80,7 @@ impl EndHost {
             ("recovery", self.recovery != usual.recovery),
             ("window_min", self.window_min != usual.window_min),
             ("initial_window", self.initial_window != usual.initial_window),
+            ("delay_target", self.delay_target != usual.delay_target),
         ];
         keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }

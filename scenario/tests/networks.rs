@@ -180,7 +180,7 @@ fn flows_can_do_what_the_simulator_knows() {
     let flows = "{ app_rate = \"1Mbit/s\" }, { web = { think = \"5s\" } }, { udp_rate = \"1Mbit/s\", packet = \"200B\" }, \
         { udp_rate = \"1Mbit/s\", udp_pattern = \"onoff\", on = \"1s\", off = \"2s\" }, \
         { udp_rate = \"1Mbit/s\", udp_pattern = \"poisson\" }, \
-        { start_spread = \"1s\", hystart = false, window = \"64kB\", recovery = \"newreno\", window_min = 1, initial_window = 3, burst = \"64kB\", mtu = 9000 }";
+        { start_spread = \"1s\", hystart = false, window = \"64kB\", recovery = \"newreno\", window_min = 1, initial_window = 3, delay_target = \"5ms\", burst = \"64kB\", mtu = 9000 }";
     let scenario = one_link(
         "link.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\nrecord = { decisions = true, to = \"5s\" }",
         flows,
@@ -196,7 +196,7 @@ fn flows_can_do_what_the_simulator_knows() {
     assert!(matches!(sent[4], Traffic::Unresponsive(d) if d.timing == Timing::Poisson));
     assert_eq!(
         scenario.flows[5].host.changed(),
-        ["hystart", "burst", "window", "recovery", "window_min", "initial_window"]
+        ["hystart", "burst", "window", "recovery", "window_min", "initial_window", "delay_target"]
     );
     assert_eq!((scenario.mtu(&scenario.flows[0]), scenario.mtu(&scenario.flows[5])), (1500, 9000));
     assert!(scenario.record.unwrap().decisions);

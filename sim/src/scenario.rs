@@ -162,6 +162,7 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
         },
         window_min: host.window_min,
         initial_window: host.initial_window,
+        delay_target: host.delay_target,
         ..SenderConfig::default()
     }
 }

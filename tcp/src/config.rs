@@ -46,6 +46,8 @@ pub struct SenderConfig {
     pub mss_payload: u32,
     /// Segments sent in the first round trip (RFC 6928), and after an idle time. At least 1.
     pub initial_window: u32,
+    /// Delay that LEDBAT adds to a link of its own.
+    pub delay_target: Duration,
     /// Use of the ECN field.
     pub ecn: EcnMode,
     /// Whether CUBIC may leave slow start before a loss.
@@ -72,6 +74,7 @@ impl Default for SenderConfig {
         SenderConfig {
             mss_payload: 1448,
             initial_window: 10,
+            delay_target: crate::congestion::ledbat::TARGET,
             ecn: EcnMode::Off,
             hystart: true,
             pacing: Pacing::Default,

@@ -22,6 +22,8 @@ pub struct Env {
     pub paced: bool,
     /// Window at the start.
     pub initial_window: u32,
+    /// Delay that a flow of less than best effort adds.
+    pub delay_target: Duration,
     /// Payload of a full segment in bytes, 1 to 65535.
     pub mss: u32,
     /// Start of its dice.
@@ -261,6 +263,7 @@ congestion_controls! {
     dctcp => Dctcp,
     bbr => Bbr,
     prague => Prague,
+    ledbat => Ledbat,
 }
 
 mod hystart;

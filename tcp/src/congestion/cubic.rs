@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn cubic() -> Cubic {
-        Cubic::new(&Env { now: Time::ZERO, hystart: true, paced: false, initial_window: 10, mss: 1448, seed: 0 })
+        Cubic::new(&Env { now: Time::ZERO, hystart: true, paced: false, initial_window: 10, mss: 1448, seed: 0, delay_target: Duration::from_millis(100) })
     }
 
     #[test]

@@ -144,7 +144,7 @@ mod tests {
 
     fn prague() -> Prague {
         let env =
-            Env { now: Time::ZERO, hystart: true, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+            Env { now: Time::ZERO, hystart: true, paced: true, initial_window: 10, mss: 1448, seed: 0, delay_target: Duration::from_millis(100) };
         Prague::new(&env)
     }
 

@@ -87,7 +87,7 @@ const LONG_LIVED: [&str; 5] = [RENO, CUBIC, LEVELS[0], LEVELS[1], LEVELS[2]];
 /// Parts of the delay under tail drop.
 const SHORT_DELAY: (f64, f64) = (0.33, 0.67);
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     Rule {
         aspect: "short queue with long-lived flows",
         section: "5.1, 5.2, 8.2",
@@ -153,11 +153,20 @@ const RULES: [Rule; 19] = [
         good: 0.3,
         breaks: 0.65,
     },
+    // Where queues are short, LEDBAT sees no delay to yield to: RFC 7928 asks to tell it.
+    Rule {
+        aspect: "background transfers that yield",
+        section: "5.4",
+        quantity: "share of the goodput that the LEDBAT flow has beside a Reno flow",
+        of: background,
+        good: 0.15,
+        breaks: 0.4,
+    },
     Rule {
         aspect: "short transfers",
         section: "5.1.2",
         quantity: "mean completion time in that under tail drop",
-        of: |r| worst_time(r, &[SHORT], "short"),
+        of: |r| worst_time(r, &[SHORT, SHORT_SMALL], "short"),
         good: 1.05,
         breaks: 1.5,
     },
@@ -296,6 +305,12 @@ fn left_over(results: &Results) -> Option<Found> {
     let (ours, theirs) = (used(&case.aqm), used(&case.tail_drop));
     let text = format!("uses {:.0} % of what is left, under tail drop {:.0} %", ours * 100.0, theirs * 100.0);
     found(1.0 - ours, text)
+}
+
+fn background(results: &Results) -> Option<Found> {
+    let case = results.get(LBE)?;
+    let [ours, theirs] = [&case.aqm, &case.tail_drop].map(|n| share_of_second(n).unwrap_or(f64::NAN));
+    found(ours, format!("has {:.0} %, under tail drop {:.0} %", ours * 100.0, theirs * 100.0))
 }
 
 fn worst_time(results: &Results, ids: &[&str], class: &str) -> Option<Found> {
