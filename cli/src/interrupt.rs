@@ -27,6 +27,11 @@ pub fn is_interrupted() -> bool {
     interrupted().load(Ordering::Relaxed)
 }
 
+/// The title of results, which says if they are not whole.
+pub fn titled(title: &str) -> String {
+    if is_interrupted() { format!("{title} (interrupted)") } else { title.to_string() }
+}
+
 /// A terminal that is closed: whoever started the program with `nohup` wants it to go on.
 #[cfg(unix)]
 mod hangup {

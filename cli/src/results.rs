@@ -1,5 +1,6 @@
 //! Which runs a verb makes, and the files of a run: the same for every arm.
 
+use crate::interrupt::is_interrupted;
 use crate::output::{Failure, warn};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -162,10 +163,20 @@ fn probe(folder: &Path) -> Result<(), Failure> {
     Ok(written.map_err(|e| format!("cannot write to {}: {}; {remedy}", folder.display(), e.source))?)
 }
 
-/// The files of a run for a folder, which is made where there is none.
+/// The files of a run for a folder, which is made where there is none. Those of an interrupted run say so, each table
+/// included, by a file beside them.
 pub fn file_set(folder: &Path) -> Result<FileSet, Failure> {
     make_folder(folder)?;
-    Ok(FileSet::new(folder))
+    let mut files = FileSet::new(folder);
+    if is_interrupted() {
+        mark_incomplete(&mut files, "interrupted before the end")?;
+    }
+    Ok(files)
+}
+
+/// Tells those who find the files later, each table for itself included, that they are not whole.
+pub fn mark_incomplete(files: &mut FileSet, why: &str) -> Result<(), Failure> {
+    Ok(files.add("INCOMPLETE", format!("What lies here is not whole: {why}.\n"))?)
 }
 
 /// Writes everything of a run to a folder.

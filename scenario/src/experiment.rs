@@ -361,6 +361,9 @@ impl Scenario {
                 warnings.push(format!("flows.{i} would stop only after the end of the run"));
             }
         }
+        for link in self.network().links {
+            warnings.extend(link.variation.stuck().map(|told| format!("link {}, steps: {told}", link.name)));
+        }
         if self.links.is_empty() {
             warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
         }

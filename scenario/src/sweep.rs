@@ -83,6 +83,12 @@ fn check_keys(axes: &[Values], p: &mut Problems) {
             let wrong = Wrong::new("is no key that can be swept", "write it like `\"aqm.target\"`");
             p.add(axis.place, &path, wrong);
         }
+        if matches!(parts[0], "record") || axis.key == "run.seeds" {
+            let problem = "has no meaning in a sweep";
+            let remedy =
+                "set it outside of the table, or leave it out: a sweep has as many seeds for each point";
+            p.add(axis.place, &path, Wrong::new(problem, remedy));
+        }
         if let Some(other) = axes[..i].iter().find(|o| covers(&o.key, &axis.key) || covers(&axis.key, &o.key))
         {
             let problem = format!("sets what `{}` sets too", shown_key(&other.key));

@@ -16,6 +16,9 @@ use std::rc::Rc;
 use weir_aqm::Share;
 use weir_units::{Duration, Rate};
 
+/// Bits of a packet of 1500 bytes.
+const FULL_PACKET: f64 = 12_000.0;
+
 /// Most changes of a link's rate.
 pub const MAX_STEPS: usize = 10_000;
 
@@ -63,6 +66,20 @@ impl Variation {
     /// The trace, if the link follows one.
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref().map(|file| &file.trace)
+    }
+
+    /// Tells of a step to a rate so low that a packet outlasts it: what is in transmission when the rate changes keeps
+    /// the time that it began with.
+    pub(crate) fn stuck(&self) -> Option<String> {
+        let pair = self.steps.windows(2).find(|pair| {
+            let bits = pair[0].rate.as_bps_f64() * (pair[1].at - pair[0].at).as_secs_f64();
+            pair[0].rate > Rate::ZERO && bits < FULL_PACKET
+        })?;
+        let (rate, time) = (pair[0].rate, (pair[1].at - pair[0].at));
+        Some(format!(
+            "{rate} for {time} is less than a packet of 1500 bytes, which blocks the link until it is sent at that rate: \
+             write `rate = \"0bit/s\"` for an outage"
+        ))
     }
 
     /// Whether the link has a constant rate, a constant delay and loses nothing.

@@ -15,6 +15,13 @@ impl<T: Tap> Simulation<T> {
     pub(crate) fn deliver(&mut self, at: Time, item: &Item, segment: Segment) {
         let side = &mut self.hosts.inbound[item.connection as usize];
         let at = at + side.delay;
+        // It is said at once what arrives then, which may be after the flow has stopped.
+        if self.stops
+            && self.kinds[self.flows[side.flow as usize].kind as usize].stop.is_some_and(|stop| stop <= at)
+        {
+            self.counts.late += 1;
+            return;
+        }
         let receiver = match &mut side.sink {
             Sink::Transport(receiver) if side.generation == item.generation => receiver,
             Sink::Datagrams(bytes) if side.generation == item.generation => {

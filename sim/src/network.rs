@@ -78,6 +78,8 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) window: Window,
     pub(crate) sample: Duration,
     pub(crate) sample_flows: bool,
+    /// Whether any flow stops before the end.
+    pub(crate) stops: bool,
     pub(crate) flow_samples: Vec<FlowSample>,
     pub(crate) seed: u64,
     pub(crate) counts: Counts,
@@ -106,6 +108,7 @@ impl<T: Tap> Simulation<T> {
             window: setup.window,
             sample: setup.sample,
             sample_flows: setup.sample_flows,
+            stops: false,
             flow_samples: Vec::new(),
             seed: setup.seed,
             counts: Counts::default(),
@@ -142,6 +145,7 @@ impl<T: Tap> Simulation<T> {
     pub fn add_flow(&mut self, kind: u32, extra: ExtraDelay, start: Time) -> u32 {
         let flow = self.flows.len() as u32;
         if let Some(stop) = self.kinds[kind as usize].stop {
+            self.stops = true;
             self.wheel.insert(stop, Event::Rare(Rare::Stop(flow)));
         }
         self.wheel.insert(start, Event::Rare(Rare::Start(flow)));

@@ -30,10 +30,10 @@ use weir_scenario::Scenario;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The algorithm, by its name in `weir list`.
+    /// The algorithm, by its name in `weir list`; with `fq_` before it in each FIFO of a FlowQueue.
     name: String,
-    /// Set a parameter of the algorithm or of a policy that steers it, such as `aqm.target=2.5ms` or
-    /// `policy.target_max=30ms`. Can be repeated.
+    /// Set a parameter of the algorithm, of a policy that steers it or of the discipline it works in, such as
+    /// `aqm.target=2.5ms`, `policy.target_max=30ms` or `queue.discipline=flow`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Rate of the link, from 1Mbit/s to 1Gbit/s. On faster links there are more flows, as the levels of congestion

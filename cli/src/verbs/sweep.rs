@@ -4,7 +4,7 @@ use crate::interrupt::{interrupted, is_interrupted};
 use crate::measured::measured;
 use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use crate::progress::Progress;
-use crate::results::load;
+use crate::results::{load, mark_incomplete};
 use crate::simulate::{check, cost, simulate};
 use crate::sweep::chart::chart;
 use crate::sweep::fingerprint::Fingerprint;
@@ -119,7 +119,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let labels = sweep.labels();
     let rows: Vec<Row> = sweep.rows.iter().flatten().cloned().collect();
     let points = statistics(&labels, &rows);
-    write_tables(&store, &sweep.scenario.title, &labels, &rows, &points)?;
+    let missing = sweep.rows.len() - rows.len();
+    write_tables(&store, &sweep.scenario.title, &labels, &rows, &points, missing)?;
     let told = Told {
         title: sweep.scenario.title.clone(),
         points: sweep.points.len(),
@@ -128,7 +129,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         found,
         damaged,
         made: rows.len() - found,
-        missing: sweep.rows.len() - rows.len(),
+        missing,
         interrupted: is_interrupted(),
         results: points,
         out: arguments.out.display().to_string(),
@@ -235,10 +236,14 @@ fn write_tables(
     labels: &Labels,
     rows: &[Row],
     points: &[PointStatistics],
+    missing: usize,
 ) -> Result<(), Failure> {
     let table = run_table(labels, rows);
     let parquet = table.to_parquet().map_err(|e| format!("cannot make table.parquet: {e}"))?;
     let mut files = store.tables();
+    if missing > 0 {
+        mark_incomplete(&mut files, &format!("{missing} runs are missing"))?;
+    }
     if let Some(chart) = chart(title, labels, points) {
         files.add("chart.svg", chart)?;
     }

@@ -1,10 +1,11 @@
 //! What was found, for people and for programs.
 
 use super::Characterization;
-use super::experiments::LEFT_OUT;
+use super::experiments::{EXPERIMENTS, LEFT_OUT};
 use super::measure::{Case, Numbers};
 use super::plan::Subject;
 use super::rules::{Finding, Verdict, summary};
+use crate::interrupt::titled;
 use std::path::Path;
 use weir_report::html::{Grid, GridCell};
 use weir_report::table;
@@ -13,22 +14,32 @@ use weir_scenario::{AqmConfig, Scenario};
 impl Subject {
     /// The algorithm in a few words.
     pub fn label(&self) -> String {
-        let is_steered = self.settings.iter().any(|(key, _)| key.split('.').next() == Some("policy"));
-        format!("{}{}", self.name, if is_steered { ", steered" } else { "" })
+        let is_of = |table: &str| self.settings.iter().any(|(key, _)| key.split('.').next() == Some(table));
+        let steered = if is_of("policy") { ", steered" } else { "" };
+        let discipline = self.settings.iter().find(|(key, _)| key == "queue.discipline");
+        let queue = discipline.map_or(String::new(), |(_, name)| format!(" in the discipline `{name}`"));
+        format!("{}{queue}{steered}", self.name)
     }
 }
 
 /// The title of the page.
 pub fn title(all: &Characterization) -> String {
     let short = if all.subject.quick { " (short form)" } else { "" };
-    format!("{}: characterized by RFC 7928{short}", all.subject.label())
+    titled(&format!("{}: characterized by RFC 7928{short}", all.subject.label()))
+}
+
+/// What was set of the discipline.
+fn queue_settings(subject: &Subject) -> impl Iterator<Item = String> {
+    let of_queue = |(key, _): &&(String, String)| key.starts_with("queue.");
+    subject.settings.iter().filter(of_queue).map(|(key, value)| format!("{key} = {value}"))
 }
 
 /// The parameters that are in force, which the guidelines want told (section 4.3.1).
-fn parameters(scenario: &Scenario) -> String {
+fn parameters(subject: &Subject, scenario: &Scenario) -> String {
     let AqmConfig { settings, .. } = &scenario.aqm;
     let setting = |(name, value): &(&str, weir_aqm::Value)| format!("{name} = {value}");
     let mut all: Vec<String> = settings.iter().map(setting).collect();
+    all.extend(queue_settings(subject));
     if let Some(policy) = &scenario.policy {
         let changed = policy.settings.iter().filter(|(name, _)| policy.given.contains(name));
         all.extend(changed.map(|(name, value)| format!("policy.{name} = {value}")));
@@ -36,17 +47,26 @@ fn parameters(scenario: &Scenario) -> String {
     all.join(", ")
 }
 
+/// What was not run, if that is more than always.
+fn unfinished(all: &Characterization) -> Option<String> {
+    let (run, planned) = (all.results.0.len(), EXPERIMENTS.len());
+    (run < planned).then(|| {
+        format!("Interrupted: {run} of {planned} experiments were run; verdicts follow from these alone.")
+    })
+}
+
 /// What a reader should know first.
 pub fn notes(all: &Characterization) -> Vec<String> {
     let rate = all.subject.rate;
-    let mut notes = summary(&all.subject.label(), &all.findings).to_vec();
+    let mut notes: Vec<String> = unfinished(all).into_iter().collect();
+    notes.extend(summary(&all.subject.label(), &all.findings));
     notes.push(format!(
             "Experiments of RFC 7928 in the simulator: {rate}, round-trip time 100 ms, buffer 100 ms, packets of 1500 \
              bytes, seed {}. Tail drop, which only the buffer limits, ran in the same place.",
             all.seed
     ));
     if let Some(first) = all.results.0.first() {
-        notes.push(format!("Parameters: {}.", parameters(&first.scenario)));
+        notes.push(format!("Parameters: {}.", parameters(&all.subject, &first.scenario)));
     }
     if all.subject.quick {
         notes.push("Runs had a quarter of their length: verdicts are rough.".into());
@@ -217,6 +237,7 @@ pub fn text(all: &Characterization, is_coloured: bool, report: &Path) -> String 
         text.push_str(&format!("{word}  {:width$}  {}\n", f.aspect, f.measured));
     }
     let left_out: Vec<String> = LEFT_OUT.iter().map(|(what, why)| format!("{what} ({why})")).collect();
+    text.extend(unfinished(all).map(|told| format!("\n{told}\n")));
     text.push_str(&format!("\n{}\n", summary(&all.subject.label(), &all.findings).join("\n")));
     text.push_str(&format!("Not run: {}.\n", left_out.join("; ")));
     text + &format!("The rules of the verdicts: {}", report.display())
@@ -244,7 +265,7 @@ pub fn json(all: &Characterization, folder: &Path) -> serde_json::Value {
     serde_json::json!({
         "aqm": all.subject.name,
         "settings": all.subject.settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
-        "parameters": all.results.0.first().map(|case| parameters(&case.scenario)),
+        "parameters": all.results.0.first().map(|case| parameters(&all.subject, &case.scenario)),
         "rate_bps": all.subject.rate.as_bps_f64(),
         "seed": all.seed,
         "quick": all.subject.quick,

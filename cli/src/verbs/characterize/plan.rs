@@ -41,6 +41,16 @@ pub struct Pair {
 impl Subject {
     /// From what was given on the command line.
     pub fn new(name: &str, set: &[String], rate: Option<&str>, quick: bool) -> Result<Subject, Failure> {
+        // FlowQueue over an algorithm, as everybody calls it.
+        let (name, is_fair) = match name.strip_prefix("fq_") {
+            Some(aqm) if weir_aqm::names().contains(&aqm) => (aqm, true),
+            _ => (name, false),
+        };
+        if name == "dualpi2" {
+            let problem = "dualpi2 is a discipline with queues and an algorithm of its own, and stands in no single queue";
+            let remedy = "characterize `pi2`, which it is made of, or an algorithm under FlowQueue, such as `fq_codel`";
+            return Err(Failure::Input(format!("{problem}: {remedy}")));
+        }
         if !weir_aqm::names().contains(&name) {
             let meant = nearest(name, weir_aqm::names().iter().copied());
             let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
@@ -49,7 +59,9 @@ impl Subject {
                 "there is no algorithm `{name}`: {meant}name one of {known}"
             )));
         }
-        let settings = set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
+        let fair = is_fair.then(|| Ok(("queue.discipline".to_string(), "flow".to_string())));
+        let settings =
+            fair.into_iter().chain(set.iter().map(|text| setting(text))).collect::<Result<_, _>>()?;
         let rate = rate.map_or(Ok(FILE_RATE), read_rate)?;
         Ok(Subject { name: name.into(), settings, rate, quick })
     }

@@ -1,6 +1,6 @@
 //! What a reproduction leaves behind: a page, its charts, its result for programs, and the exit status.
 
-use crate::interrupt::is_interrupted;
+use crate::interrupt::{is_interrupted, titled};
 use crate::output::{Failure, INTERRUPTED, Output};
 use clap::ValueEnum;
 use std::path::Path;
@@ -44,10 +44,11 @@ impl Publication<'_> {
             files.add(format!("{}.svg", figure.file), plot(&figure.plot))?;
         }
         let plots: Vec<Plot> = self.figures.iter().map(|f| f.plot.clone()).collect();
+        let (title, notes) = (titled(self.title), with_note(self.notes));
         let page = html::Page {
-            title: self.title,
+            title: &title,
             claims: self.claims,
-            notes: self.notes,
+            notes: &notes,
             figures: &plots,
             tables: self.tables,
             beside: self.beside,
@@ -79,6 +80,16 @@ pub fn value_name(value: &impl ValueEnum) -> String {
 pub fn text(tables: &[Rows], claims: &[Claim], folder: &Path, output: &Output) -> String {
     let claims = table::claims(claims, output.paint());
     format!("{}{claims}\nReport: {}", table::titled(tables), folder.join("report.html").display())
+}
+
+/// What stands first on the page of an interrupted reproduction.
+const CUT_SHORT: &str = "Interrupted: not all runs were made. Claims without any runs are left out, and what is said to be \
+    the mean of several runs may be one of fewer.";
+
+/// What a reader should know, and first of all if the results are not whole.
+pub fn with_note(notes: &[String]) -> Vec<String> {
+    let cut_short = is_interrupted().then(|| CUT_SHORT.to_string());
+    cut_short.into_iter().chain(notes.iter().cloned()).collect()
 }
 
 /// How the mean of no runs is shown.

@@ -234,6 +234,7 @@ fn publish(
 ) -> Result<(), Failure> {
     let result = serde_json::json!({
         "paper": "asqm", "arm": "lab", "quick": quick, "claims": claims, "runs": points,
+        "interrupted": is_interrupted(),
         "out": folder.display().to_string(),
     });
     let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();

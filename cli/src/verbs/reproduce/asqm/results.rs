@@ -3,6 +3,7 @@
 use super::cases::{Planned, plan};
 use super::measured::{Cases, Run, measure};
 use super::{Arguments, claims, draw, tables};
+use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{Named, Publication, keep_measured, status, text, value_name};
@@ -88,6 +89,7 @@ fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_j
         "quick": arguments.quick,
         "claims": results.claims,
         "runs": results.runs,
+        "interrupted": is_interrupted(),
         "out": folder.display().to_string(),
     })
 }

@@ -3,6 +3,7 @@
 use super::experiments::{Experiment, Planned, plan};
 use super::measured::{Point, Row, Runs, measure};
 use super::{Arguments, claims, draw, paper, witness};
+use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{
@@ -208,6 +209,7 @@ fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_j
         "claims": results.claims,
         "beside": beside_json(&results.beside),
         "runs": results.points,
+        "interrupted": is_interrupted(),
         "out": folder.display().to_string(),
     });
     if let Some(witness) = &results.witness {

@@ -319,7 +319,7 @@ fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
         claim(
             "A16",
             "the virtual queue of 36 flows fluctuates within the paper's scale",
-            format!("99 % of the time below {scale_kb:.0} kB"),
+            format!("99 % of the time below {scale_kb:.*} kB", if scale_kb < 1.0 { 2 } else { 0 }),
             format!("{:.0} kB", seen.p99_kb),
             seen.p99_kb <= scale_kb,
         ),

@@ -4,6 +4,7 @@ use super::figures::{FIVE, Part, Planned};
 use super::measured::{Measured, Point};
 use super::sim::{measure, rate_text};
 use super::{Arguments, Arm, FigureName, folder, percent};
+use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{Named, Publication, status};
@@ -105,7 +106,7 @@ fn named(names: &[String]) -> Result<Vec<Steerable>, Failure> {
         return Ok(all);
     }
     let mut chosen = Vec::new();
-    for name in names {
+    for name in names.iter().map(|name| name.trim()) {
         let found = all.iter().find(|a| a.name == name).copied().ok_or_else(|| unknown(name, &all))?;
         if !chosen.contains(&found) {
             chosen.push(found);
@@ -294,6 +295,7 @@ impl Results {
             "paper": "steering", "figure": "5", "arm": "sim", "quick": arguments.quick,
             "rows": self.rows().iter().map(row).collect::<Vec<_>>(),
             "runs": self.points,
+            "interrupted": is_interrupted(),
             "out": folder.display().to_string(),
         })
     }

@@ -2,11 +2,11 @@
 
 use super::measured::{Run, Runs};
 use super::{Arguments, FigureName, folder, percent, series};
-use crate::interrupt::is_interrupted;
+use crate::interrupt::{is_interrupted, titled};
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, policies_of, prepare, write as write_run};
 use crate::verbs::lab;
-use crate::verbs::reproduce::publish::{keep_measured, status};
+use crate::verbs::reproduce::publish::{keep_measured, status, with_note};
 use serde::Serialize;
 use std::path::Path;
 use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
@@ -335,7 +335,7 @@ fn title(arguments: &Arguments) -> String {
 }
 
 fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    let title = title(arguments);
+    let title = titled(&title(arguments));
     let mut files = file_set(folder)?;
     FileSet::withdraw(folder)?;
     for point in &results.runs.points {
@@ -344,7 +344,7 @@ fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Pa
         files.add_folder(name);
     }
     files.add("figure.svg", figure(&results.figure(&title)))?;
-    let notes = [results.host_line()];
+    let notes = with_note(&[results.host_line()]);
     let run = |p: &&Point| (format!("{}, {} flows", p.series, p.flows), policies_of(&p.scenario));
     let labels: Vec<_> = results.runs.points.iter().map(run).collect();
     let runs = results.runs.points.iter().zip(&labels);
@@ -365,6 +365,7 @@ fn result_of(results: &Results, claims: &[Claim], arguments: &Arguments, folder:
         "quick": arguments.quick,
         "claims": claims,
         "runs": results.runs.points,
+        "interrupted": is_interrupted(),
         "out": folder.display().to_string(),
     })
 }

@@ -3,6 +3,7 @@
 use super::figures::{Part, Planned, plan};
 use super::measured::{Measured, Point};
 use super::{Arguments, claims, draw, folder, paper};
+use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
 use crate::results::{file_set, prepare};
@@ -141,6 +142,7 @@ fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_j
         "claims": results.claims,
         "beside": beside_json(&results.beside),
         "runs": results.points,
+        "interrupted": is_interrupted(),
         "out": folder.display().to_string(),
     })
 }
