@@ -51,6 +51,9 @@ section! {
         /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
         /// RFC 3390, 1 in senders of before 1998.
         initial_window: u32 = or(10, within(1, 1000));
+        /// Whether a connection begins with the slow-start threshold that earlier ones between the same two nodes ended
+        /// with, of all flows that say so. Linux did up to 5.5, and does with `tcp_no_ssthresh_metrics_save = 0`.
+        ssthresh_saved: bool = or(false, Range::Any);
     }
 }
 
@@ -77,6 +80,7 @@ impl EndHost {
             ("recovery", self.recovery != usual.recovery),
             ("window_min", self.window_min != usual.window_min),
             ("initial_window", self.initial_window != usual.initial_window),
+            ("ssthresh_saved", self.ssthresh_saved != usual.ssthresh_saved),
         ];
         keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }

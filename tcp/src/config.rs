@@ -46,6 +46,8 @@ pub struct SenderConfig {
     pub mss_payload: u32,
     /// Segments sent in the first round trip (RFC 6928), and after an idle time. At least 1.
     pub initial_window: u32,
+    /// Slow-start threshold to begin with, in segments; `None` to find out. Not for BBR.
+    pub ssthresh: Option<u32>,
     /// Use of the ECN field.
     pub ecn: EcnMode,
     /// Whether CUBIC may leave slow start before a loss.
@@ -72,6 +74,7 @@ impl Default for SenderConfig {
         SenderConfig {
             mss_payload: 1448,
             initial_window: 10,
+            ssthresh: None,
             ecn: EcnMode::Off,
             hystart: true,
             pacing: Pacing::Default,
