@@ -187,13 +187,14 @@ impl Wires {
             Way::Download => "dst",
         };
         for i in 0..self.homes.len() as u32 {
-            let (class, home) = (i + 1, home_address(i));
+            // The whole network of a home: probes of downloads go to the gateway's address in it.
+            let (class, network) = (i + 1, format!("10.20.{i}.0/24"));
             lines.push(format!(
                 "class add dev {FIFOS} parent 1:100 classid 1:{class} htb rate {part}bit ceil {whole}bit {limits}"
             ));
             lines.push(format!("qdisc add dev {FIFOS} parent 1:{class} pfifo limit {fifo}"));
             lines.push(format!(
-                "filter add dev {FIFOS} parent 1: protocol ip prio 1 u32 match ip {side} {home}/32 flowid 1:{class}"
+                "filter add dev {FIFOS} parent 1: protocol ip prio 1 u32 match ip {side} {network} flowid 1:{class}"
             ));
         }
         for line in lines {
