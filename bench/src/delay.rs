@@ -74,7 +74,7 @@ fn measure(loaded: bool, seconds: u32) -> Result<Measured> {
     let blast = if loaded { Some(tools::peer("udp_blast")?) } else { None };
     let _alone = alone()?;
     let testbed = Testbed::new(TestbedConfig::default())?;
-    let manner = Manner { realtime: true, interrupts: Interrupts::Kernel };
+    let manner = Manner { realtime: true, interrupts: Interrupts::Kernel, sense: None };
     let weir = Weir::start(&testbed, channel("delay = \"25ms\"")?, Channel::unshaped(), manner)?;
     let length = f64::from(seconds) + 2.0;
     let flood = blast.map(|b| Flood::start(&testbed, &b, LOAD_FRAME, LOAD_PER_S, length)).transpose()?;

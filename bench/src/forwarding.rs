@@ -23,15 +23,18 @@ pub struct Options {
 
 /// Kinds of traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Load {
+pub enum Load {
+    /// So many connections.
     Tcp(u32),
+    /// The smallest frames, as many as go.
     Small,
 }
 
 const LOADS: [Load; 3] = [Load::Tcp(1), Load::Tcp(4), Load::Small];
 
 impl Load {
-    fn name(self) -> String {
+    /// What it is called.
+    pub fn name(self) -> String {
         match self {
             Load::Tcp(1) => "TCP, 1 flow".into(),
             Load::Tcp(n) => format!("TCP, {n} flows"),
@@ -39,7 +42,8 @@ impl Load {
         }
     }
 
-    fn unit(self) -> &'static str {
+    /// What its values are in.
+    pub fn unit(self) -> &'static str {
         match self {
             Load::Tcp(_) => "Gbit/s",
             Load::Small => "thousand/s",
@@ -47,7 +51,7 @@ impl Load {
     }
 
     /// The setting of the ports that is best for this traffic, for both forwarders; see the peers' README.
-    fn best_interrupts(self) -> Interrupts {
+    pub fn best_interrupts(self) -> Interrupts {
         match self {
             Load::Tcp(_) => Interrupts::Kernel,
             Load::Small => Interrupts::Deferred,
@@ -120,7 +124,8 @@ fn turns(load: Load, blast: &Path, peer: bool, options: Options) -> Values {
     values
 }
 
-fn ready() -> Result<PathBuf> {
+/// The sender of small frames, if everything that is needed is there.
+pub fn ready() -> Result<PathBuf> {
     for tool in ["ip", "tc", "iperf3"] {
         tools::program(tool)?;
     }
@@ -134,7 +139,7 @@ fn measure(forwarder: Forwarder, load: Load, blast: &Path, seconds: u32) -> Resu
     let value = match forwarder {
         Forwarder::Weir => {
             let forward = channel("aqm = { name = \"gsp\" }")?;
-            let manner = Manner { realtime: false, interrupts: load.best_interrupts() };
+            let manner = Manner { realtime: false, interrupts: load.best_interrupts(), sense: None };
             let weir = Weir::start(&testbed, forward, Channel::unshaped(), manner)?;
             let value = offer(&testbed, load, blast, seconds);
             weir.finish()?;
@@ -151,7 +156,8 @@ fn measure(forwarder: Forwarder, load: Load, blast: &Path, seconds: u32) -> Resu
     value
 }
 
-fn offer(testbed: &Testbed, load: Load, blast: &Path, seconds: u32) -> Result<f64> {
+/// Offers the traffic for so many seconds; how much of it arrived.
+pub fn offer(testbed: &Testbed, load: Load, blast: &Path, seconds: u32) -> Result<f64> {
     match load {
         Load::Tcp(flows) => traffic::tcp_gbps(testbed, flows, seconds),
         Load::Small => {

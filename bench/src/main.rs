@@ -5,6 +5,7 @@ mod error;
 mod forwarding;
 mod instructions;
 mod rows;
+mod sensing;
 mod shaper;
 mod sim;
 mod tools;
@@ -29,6 +30,7 @@ parts:
   sim            speed and size of the simulator, beside ns-2
   users          a packet among 100 000 users, and an idle user
   forwarding     unshaped forwarding beside DPDK's testpmd (root)
+  sensing        unshaped forwarding with probes beside it without (root)
   shaper         delivered rate of the shaper (root)
   delay          error of the delay line (root)
 
@@ -82,7 +84,7 @@ fn for_itself(line: error::Result<String>) -> ExitCode {
 
 fn measure(part: &str, options: &Options) -> ExitCode {
     let machine = Machine::this();
-    let live = ["all", "forwarding", "shaper", "delay"].contains(&part);
+    let live = ["all", "forwarding", "sensing", "shaper", "delay"].contains(&part);
     let rows = match part {
         _ if live && !weir_lab::host::is_root() && part != "all" => {
             vec![Row::skipped("all", part, "network namespaces need root: run it with sudo")]
@@ -93,6 +95,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
         "sim" => sim(options),
         "users" => users(options),
         "forwarding" => forwarding(options),
+        "sensing" => sensing(options),
         "shaper" => shaper::run(seconds(options)),
         "delay" => delay::run(seconds(options)),
         _ => return usage(),
@@ -108,10 +111,11 @@ fn all(options: &Options) -> Vec<Row> {
     rows.extend(users(options));
     if weir_lab::host::is_root() {
         rows.extend(forwarding(options));
+        rows.extend(sensing(options));
         rows.extend(shaper::run(seconds(options)));
         rows.extend(delay::run(seconds(options)));
     } else {
-        for part in ["forwarding", "shaper", "delay"] {
+        for part in ["forwarding", "sensing", "shaper", "delay"] {
             rows.push(Row::skipped(part, "everything", "network namespaces need root: run it with sudo"));
         }
     }
@@ -134,6 +138,11 @@ fn users(options: &Options) -> Vec<Row> {
 fn forwarding(options: &Options) -> Vec<Row> {
     let (rounds, seconds) = if options.quick { (1, 1) } else { (5, 4) };
     forwarding::run(forwarding::Options { rounds, seconds })
+}
+
+fn sensing(options: &Options) -> Vec<Row> {
+    let (rounds, seconds) = if options.quick { (1, 1) } else { (9, 4) };
+    sensing::run(forwarding::Options { rounds, seconds })
 }
 
 fn seconds(options: &Options) -> u32 {

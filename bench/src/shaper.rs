@@ -50,7 +50,7 @@ fn measure(rate: u32, blast: &Path, seconds: u32) -> Result<(f64, f64)> {
     let _alone = alone()?;
     let testbed = Testbed::new(TestbedConfig::default())?;
     let keys = format!("rate = \"{rate}Mbit/s\"\ncatch_up = \"50ms\"\naqm = {{ name = \"gsp\" }}");
-    let manner = Manner { realtime: true, interrupts: Interrupts::Kernel };
+    let manner = Manner { realtime: true, interrupts: Interrupts::Kernel, sense: None };
     let weir = Weir::start(&testbed, channel(&keys)?, Channel::unshaped(), manner)?;
     let offered = f64::from(rate) * 1e6 * OVERLOAD / 8.0 / (f64::from(FRAME) - 4.0 + UNCOUNTED);
     let flood = Flood::start(&testbed, blast, FRAME, offered, f64::from(seconds) + 3.0)?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Loop, Outcome, Setup};
 use weir_lab::netns::{PORT_A, PORT_B};
 use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
-use weir_scenario::{Channel, RunConfig};
+use weir_scenario::{Channel, RunConfig, SenseConfig};
 
 /// Processor of the end hosts: all traffic is made and taken here.
 pub const TRAFFIC_CPU: usize = 0;
@@ -81,12 +81,14 @@ fn mount_own_sys() -> Result<()> {
 }
 
 /// How the loop runs, apart from what it forwards.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Manner {
     /// Whether to ask for a real-time class; otherwise the loop is as important as its peers are.
     pub realtime: bool,
     /// Who takes frames from the driver.
     pub interrupts: Interrupts,
+    /// Probes behind what goes forward.
+    pub sense: Option<SenseConfig>,
 }
 
 /// Weir's packet loop on a thread of its own. Dropping it ends it.
@@ -98,7 +100,7 @@ pub struct Weir {
 impl Weir {
     /// Starts the loop between the ports of a testbed.
     pub fn start(testbed: &Testbed, forward: Channel, reverse: Channel, manner: Manner) -> Result<Weir> {
-        let setup = setup(forward, reverse, manner.realtime);
+        let setup = setup(forward, reverse, &manner);
         let stop = Arc::new(AtomicBool::new(false));
         let (namespace, stopped) = (testbed.bottleneck().to_string(), stop.clone());
         let (opened, opening) = mpsc::channel();
@@ -139,16 +141,18 @@ fn join(thread: JoinHandle<Result<Outcome>>) -> Result<Outcome> {
     thread.join().unwrap_or_else(|_| Err(Error::new("the packet loop panicked")))
 }
 
-fn setup(forward: Channel, reverse: Channel, realtime: bool) -> Setup {
+fn setup(forward: Channel, reverse: Channel, manner: &Manner) -> Setup {
     use weir_units::Duration;
+    let expedites = manner.sense.is_some();
+    let forward = DirectionSetup { expedites, ..DirectionSetup::new("a_to_b", forward) };
     Setup {
         ports: [PORT_A.into(), PORT_B.into()],
         mode: None,
-        directions: [DirectionSetup::new("a_to_b", forward), DirectionSetup::new("b_to_a", reverse)],
-        sense: None,
+        directions: [forward, DirectionSetup::new("b_to_a", reverse)],
+        sense: manner.sense.clone(),
         fail_open_after: Duration::from_millis(500),
         core: Some(FORWARDER_CPU),
-        realtime,
+        realtime: manner.realtime,
         busy: true,
         stands_still: false,
         journal: false,

@@ -9,7 +9,8 @@ use common::*;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
-use weir_lab::{Testbed, in_netns};
+use weir_lab::{Testbed, TestbedConfig, in_netns};
+use weir_sense::probe::Probe;
 
 /// Length of a datagram of data, as an IP packet.
 const LEN: usize = 1500;
@@ -19,7 +20,15 @@ const PROBE: u8 = 253;
 
 /// A testbed whose receiver forwards, with a reverse path filter, as a gateway does.
 fn with_gateway() -> Testbed {
-    let testbed = testbed();
+    gateway_of(testbed())
+}
+
+/// The same, with hosts that ask for each other's cards.
+fn with_gateway_that_asks() -> Testbed {
+    gateway_of(Testbed::new(TestbedConfig { static_neighbours: false, ..TestbedConfig::default() }).unwrap())
+}
+
+fn gateway_of(testbed: Testbed) -> Testbed {
     let settings =
         ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=1", "net.ipv6.conf.all.forwarding=1"];
     exec(testbed.receiver(), "sysctl", &[&["-qw"][..], &settings].concat());
@@ -178,4 +187,123 @@ fn a_reflector_turns_probes_of_its_peers_around_and_leaves_nothing_behind() {
         assert!(told.contains("\"reflected\":0") && told.contains("\"refused\":100"), "{mode}: {told}");
         assert_eq!(weir.interrupt().json()["links"][0]["sensing"]["returned"], 0);
     }
+}
+
+/// What a gateway made by hand sends back for a probe: cards exchanged, a hop less, with anything changed that `change`
+/// changes of the packet before its checksum is set right.
+fn returned(probe: &[u8], change: impl Fn(&mut Probe)) -> Vec<u8> {
+    let mut frame = probe.to_vec();
+    let (to, from) = frame[..12].split_at_mut(6);
+    to.swap_with_slice(from);
+    let mut parsed = Probe::parse(&frame[14..]).expect("a probe");
+    parsed.hops -= 1;
+    change(&mut parsed);
+    parsed.write(&mut frame[14..]).expect("it has room");
+    frame
+}
+
+#[test]
+fn a_gateway_that_floods_forges_reorders_and_remaps_moves_nothing_but_the_counters() {
+    let Some(_turn) = turn() else { return };
+    let testbed = with_gateway();
+    exec(testbed.receiver(), "sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
+    let (gateway, host) = (Raw::open(testbed.receiver(), "rcv0"), Raw::open(testbed.sender(), "snd0"));
+    let weir = Weir::start(testbed.bottleneck(), &sensed("auto", ""));
+    let answering = std::thread::spawn(move || {
+        let (mut probes, mut kept) = (0, None);
+        while let Some(frame) = gateway.receive(Duration::from_millis(500)) {
+            if frame[12..14] != [8, 0] || frame[23] != PROBE {
+                continue;
+            }
+            probes += 1;
+            // Pairs change places, and all of them come back in another class.
+            let Some(earlier) = kept.take() else {
+                kept = Some(frame);
+                continue;
+            };
+            // A hundred times as many: another secret, a clock that jumped an hour ahead or back, and copies.
+            for n in 0..50 {
+                gateway.send(&returned(&frame, |p| p.stamp.nonce ^= 1 + n));
+                gateway.send(&returned(&earlier, |p| p.stamp.sent += 3_600_000_000_000));
+                gateway.send(&returned(&earlier, |p| p.stamp.sent /= 2));
+            }
+            for _ in 0..51 {
+                gateway.send(&returned(&frame, |p| p.stamp.dscp = 0));
+            }
+            gateway.send(&returned(&earlier, |p| p.stamp.dscp = 0));
+        }
+        probes
+    });
+    data(&testbed, CLASS, 800);
+    let probes: u64 = answering.join().unwrap();
+    let back = seen(&host);
+    let ended = weir.interrupt();
+    let json = ended.json();
+    let s = &json["links"][0]["sensing"];
+    let count = |key: &str| s[key].as_u64().unwrap_or_else(|| panic!("{key}: {s}"));
+    assert_eq!((s["state"].as_str(), probes, count("sent")), (Some("sensing"), 200, 200), "{s}");
+    // The machine may be slow to take what it is flooded with.
+    let returned = count("returned");
+    assert!((180..=200).contains(&returned) && count("remapped") == returned, "{s}");
+    assert!((80..=100).contains(&count("reordered")), "{s}");
+    assert!(count("duplicated") > 1000 && count("forged") > 3000, "{s}");
+    assert!(count("duplicated") <= 5000 && count("forged") <= 15000, "{s}");
+    assert!(s["rtt_ms"].as_f64().unwrap() < 200.0, "no reply that is not believed is a sample: {s}");
+    assert!(back.iter().all(|f| f[23] != PROBE), "a reply got through");
+    assert_eq!(
+        (json["links"][0]["drops"].as_u64(), json["links"][0]["overflows"].as_u64()),
+        (Some(0), Some(0)),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_route_that_flaps_is_told_and_probed_again_while_the_data_passes() {
+    let Some(_turn) = turn() else { return };
+    let testbed = with_gateway_that_asks();
+    let weir = Weir::start(testbed.bottleneck(), &sensed("auto", "hold = \"500ms\"\nfall_back = \"1s\""));
+    let ip = |words: &str| exec(testbed.receiver(), "ip", &words.split(' ').collect::<Vec<_>>());
+    for _ in 0..2 {
+        data(&testbed, CLASS, 300);
+        // The way back to the host goes, and with it what the gateway knew of its card.
+        ip("route replace blackhole 10.77.0.1/32");
+        ip("neigh flush dev rcv0");
+        data(&testbed, CLASS, 1500);
+        ip("route replace 10.77.0.1/32 dev rcv0 src 10.77.0.2");
+    }
+    data(&testbed, CLASS, 700);
+    let ended = weir.interrupt();
+    let json = ended.json();
+    let s = &json["links"][0]["sensing"];
+    assert_eq!((s["state"].as_str(), s["sent"].as_u64()), (Some("sensing"), Some(1075)), "{s}");
+    let returned = s["returned"].as_u64().unwrap();
+    assert!((250..=340).contains(&returned), "{s}");
+    for (what, times) in [("is held for now", 2), ("has fallen back", 2), ("probes come back", 2)] {
+        assert_eq!(ended.stderr.matches(what).count(), times, "{what}: {}", ended.stderr);
+    }
+    assert_eq!(json["links"][0]["drops"], 0, "{json}");
+    assert!(json["links"][0]["packets"].as_u64().unwrap() >= 4300 + 1075, "{json}");
+}
+
+#[test]
+fn probes_over_ipv6_need_no_address_and_none_leaves_before_the_neighbour_is_known() {
+    let Some(_turn) = turn() else { return };
+    let testbed = with_gateway_that_asks();
+    let gateway = Raw::open(testbed.receiver(), "rcv0");
+    let weir = Weir::start(testbed.bottleneck(), &sensed("auto", ""));
+    let socket = in_netns(testbed.sender(), || UdpSocket::bind("[fd77::1]:0")).unwrap().unwrap();
+    for _ in 0..800 {
+        let _ = socket.send_to(&[0; LEN - 48], "[fd77::2]:7000");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let wire: Vec<_> = std::iter::from_fn(|| gateway.receive(Duration::from_millis(100))).collect();
+    let s = weir.interrupt().json()["links"][0]["sensing"].clone();
+    let sent = s["sent"].as_u64().unwrap();
+    // 48 bytes each: half a percent of the bytes is one in 6.4 packets.
+    assert!((115..=130).contains(&sent) && s["share"].as_f64().unwrap() <= 0.005, "{s}");
+    assert_eq!((s["returned"].as_u64(), s["lost"].as_u64()), (Some(sent), Some(0)), "{s}");
+    let is_v6 = |f: &&Vec<u8>| f[12..14] == [0x86, 0xdd];
+    let first = |wanted: fn(&[u8]) -> bool| wire.iter().filter(is_v6).position(|f| wanted(&f[14..]));
+    let (asked, probed) = (first(|ip| ip[6] == 58 && ip[40] == 135), first(|ip| ip[6] == PROBE));
+    assert!(asked.is_some() && asked < probed, "asked {asked:?}, probed {probed:?}");
 }

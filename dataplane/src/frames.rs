@@ -17,6 +17,8 @@ pub struct Arena {
     base: NonNull<u8>,
     chunk: u32,
     count: u32,
+    /// In bytes.
+    size: usize,
     free: Vec<u32>,
 }
 
@@ -40,7 +42,7 @@ impl Arena {
         // SAFETY: the region was just mapped with this size.
         unsafe { libc::madvise(base, size, libc::MADV_DONTFORK) };
         let base = NonNull::new(base.cast()).expect("a successful mmap is not null");
-        Ok(Arena { base, chunk, count, free: (0..count).rev().collect() })
+        Ok(Arena { base, chunk, count, size, free: (0..count).rev().collect() })
     }
 
     /// Address of the region in this process.
@@ -55,7 +57,7 @@ impl Arena {
 
     /// Size of the region in bytes.
     pub fn size(&self) -> usize {
-        self.chunk as usize * self.count as usize
+        self.size
     }
 
     /// Takes a free chunk; its offset in the arena.

@@ -49,7 +49,7 @@ impl Sensing {
             every: config.every,
             budget_ppm: (config.budget.0 * 1e6 + 0.5) as u32,
             rate_max: config.rate_max,
-            probe_len: form.len(),
+            probe_len: form.first_len(),
             hold_after: config.hold,
             fall_back_after: config.fall_back,
         };
@@ -85,13 +85,13 @@ impl Sensing {
     pub fn follow<'a>(&'a mut self, received: &'a [Received], arena: &mut Arena) -> &'a [Received] {
         self.mixed.clear();
         // Frames are copied up to here: only for the sake of a probe.
-        let mut copied = 0;
-        for (n, r) in received.iter().enumerate() {
-            let Some(data) = self.form.follows(arena.bytes(r.frame)) else { continue };
-            if let Some(stamp) = self.sensor.on_data(r.arrived, data.len, data.dscp) {
-                self.mixed.extend_from_slice(&received[copied..=n]);
-                copied = n + 1;
-                self.probe(r, &data, stamp, arena);
+        let (mut copied, mut passed) = (0, 0);
+        while let Some((ahead, data)) = self.next_due(&received[passed..], arena) {
+            passed += ahead + 1;
+            if let Some(probe) = self.probe(&received[passed - 1], &data, arena) {
+                self.mixed.extend_from_slice(&received[copied..passed]);
+                self.mixed.push(probe);
+                copied = passed;
             }
         }
         if copied == 0 {
@@ -101,24 +101,32 @@ impl Sensing {
         &self.mixed
     }
 
-    fn probe(
-        &mut self,
-        behind: &Received,
-        data: &frame::Data,
-        stamp: weir_sense::probe::Stamp,
-        arena: &mut Arena,
-    ) {
+    /// Counts frames up to the first one behind which a probe is due. All that most packets cost is here.
+    fn next_due(&mut self, received: &[Received], arena: &mut Arena) -> Option<(usize, frame::Data)> {
+        for (n, r) in received.iter().enumerate() {
+            let Some(data) = self.form.follows(arena.bytes(r.frame)) else { continue };
+            if self.sensor.is_due(r.arrived, data.len) {
+                return Some((n, data));
+            }
+        }
+        None
+    }
+
+    /// The probe behind a frame; none, and it stays due, without an address or memory for it.
+    #[cold]
+    fn probe(&mut self, behind: &Received, data: &frame::Data, arena: &mut Arena) -> Option<Received> {
+        let plan = self.form.plan(data, arena.bytes(behind.frame))?;
         let Some(addr) = arena.take() else {
             self.no_memory += 1;
-            return;
+            return None;
         };
+        self.sensor.set_probe_len(plan.len);
+        let stamp = self.sensor.send(behind.arrived, data.dscp);
         let mut buffer = [0; frame::LONGEST];
-        let Some(len) = self.form.write(data, arena.bytes(behind.frame), stamp, &mut buffer) else {
-            return arena.give(addr);
-        };
+        let len = self.form.write(&plan, data, arena.bytes(behind.frame), stamp, &mut buffer);
         let frame = Frame { addr, len: len as u32 };
         arena.bytes(frame).copy_from_slice(&buffer[..len]);
-        self.mixed.push(Received { frame, arrived: behind.arrived });
+        Some(Received { frame, arrived: behind.arrived })
     }
 
     /// Takes what answers probes out of the frames that came in; gives each round trip to `sample`.
@@ -128,6 +136,10 @@ impl Sensing {
         arena: &mut Arena,
         sample: &mut dyn FnMut(Time, Duration),
     ) {
+        // Mostly there is nothing to take.
+        if received.iter().all(|r| frame::is_plain_data(arena.bytes(r.frame))) {
+            return;
+        }
         received.retain(|r| {
             let Some(found) = self.form.find(arena.bytes(r.frame)) else { return true };
             arena.give(r.frame.addr);

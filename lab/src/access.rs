@@ -1,41 +1,77 @@
 //! An access network with modems: the queue that fills is not the one that is managed.
 //!
-//! The testbed of the paper on Active Sense Queue Management. Each home uploads through a limiter of its own, where the
-//! algorithm is, and a modem with a FIFO that nobody manages; the modems share a link. While the shared link is fast
-//! enough the limiter is the bottleneck. When it is not, packets wait in the FIFO.
+//! The testbed of the paper on Active Sense Queue Management. The data of each home passes a limiter of its own, where the
+//! algorithm is, and a FIFO that nobody manages, in the modem for uploads and in the head end for downloads; the modems
+//! share a link. While the shared link is fast enough the limiter is the bottleneck. When it is not, packets wait in the
+//! FIFO.
 
+mod scenario;
 mod traffic;
 mod wires;
+
+pub use scenario::Access;
 
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
 use crate::experiment::Looping;
 use crate::host;
 use crate::netns;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use traffic::Traffic;
-use weir_dataplane::{DirectionSetup, Setup};
-use weir_scenario::result::LinkSummary;
+use weir_dataplane::{DirectionSetup, Mode, Setup};
+use weir_scenario::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
 use weir_scenario::{Channel, RunConfig};
 use weir_units::Rate;
-use wires::Wires;
+use wires::{Wires, gateway_address};
 
 /// Lengths of bins of throughput.
 const BIN: Duration = Duration::from_secs(1);
+/// How often somebody who watches is told.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Which way the data goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// From the homes to the server; probes turn around at the gateway.
+    Upload,
+    /// From the server to the homes; probes turn around at the homes.
+    Download,
+}
+
+/// A connection of a home, or one after the other.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Bytes of a transfer; without it there is no end.
+    pub size: Option<u64>,
+    /// From the end of a transfer to the start of the next; without it there is no next.
+    pub pause: Option<Duration>,
+}
+
+/// A home behind its modem.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// Configuration of its limiter, as for `weir run`; the link is `a_to_b`, and modem and head end are at port `b`.
+    pub limiter: RunConfig,
+    /// Its connections.
+    pub connections: Vec<Connection>,
+}
 
 /// What is run.
 #[derive(Clone, Debug)]
 pub struct AccessConfig {
-    /// Number of modems.
-    pub modems: u32,
-    /// Rate of the link that they share, by frames.
+    /// Which way the data goes.
+    pub way: Way,
+    /// The homes, with a modem each.
+    pub homes: Vec<Home>,
+    /// How frames enter and leave the limiters; `None` chooses the best that works.
+    pub mode: Option<Mode>,
+    /// Rate of the link that the modems share, by frames.
     pub shared: Rate,
     /// Packets that a modem's FIFO holds.
     pub fifo: u32,
     /// Round-trip time without queues.
     pub rtt: Duration,
-    /// Configuration of each limiter, as for `weir run`; the link is `a_to_b`, the gateway is at port `b`.
-    pub limiter: RunConfig,
     /// Length of the run.
     pub duration: Duration,
     /// Its beginning, which is not measured.
@@ -49,70 +85,136 @@ pub struct ModemResult {
     pub bins_bps: Vec<f64>,
     /// Round trips of pings beside the transfers, in milliseconds.
     pub pings_ms: Vec<f64>,
-    /// Pages that the users sent, over the whole run.
-    pub pages: u64,
-    /// The limiter's upload.
+    /// Its connections, in order.
+    pub connections: Vec<ConnectionResult>,
+    /// The limiter's link.
     pub link: LinkSummary,
+    /// Its samples.
+    pub samples: Vec<LinkSample>,
+    /// Moves of its set point.
+    pub events: Vec<SteeringEvent>,
+    /// How frames entered and left the limiter.
+    pub ports: String,
+    /// What is to be known of the limiter's run.
+    pub warnings: Vec<String>,
+}
+
+/// What came of one connection, or of those that followed each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionResult {
+    /// Bytes received in the measured part.
+    pub bytes: u64,
+    /// Transfers completed over the whole run, and the time that they took.
+    pub completed: u64,
+    /// Seconds that completed transfers took.
+    pub busy_s: f64,
+    /// Segments that the sender's kernel sent again, over the whole run.
+    pub retransmits: u64,
+    /// Smoothed round-trip time at the ends of the connections, mean, in milliseconds.
+    pub rtt_ms: f64,
 }
 
 /// Runs it. One run measures at a time on a machine: `waiting` is called if this one has to wait for another.
-/// `go_on` is asked about ten times a second with the time in seconds; what was measured until it says no is returned.
+/// `watch` is called about ten times a second; what was measured until it breaks off is returned.
 pub fn run(
     config: &AccessConfig,
     waiting: impl FnOnce(),
-    go_on: &mut dyn FnMut(f64) -> bool,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Vec<ModemResult>> {
-    if !(1..=wires::MODEMS_MAX).contains(&config.modems) {
+    let modems = config.homes.len() as u32;
+    if !(1..=wires::MODEMS_MAX).contains(&modems) {
         let remedy = format!("choose 1 to {}", wires::MODEMS_MAX);
-        return Err(Error::invalid(format!("{} modems cannot be had", config.modems), remedy));
+        return Err(Error::invalid(format!("{modems} modems cannot be had"), remedy));
     }
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
     let _alone = exclusive(waiting)?;
     netns::clean_stale()?;
-    let wires = Wires::new(config.modems, config.shared, config.fifo)?;
+    let wires = Wires::new(modems, config.way, config.shared, config.fifo)?;
     let delay = Looping::start(&wires.delay, delay(config))?;
-    let limiters = wires.limiters.iter().map(|namespace| Looping::start(namespace, limiter(config)));
-    let limiters: Vec<Looping> = limiters.collect::<Result<_>>()?;
-    let traffic = Traffic::start(&wires)?;
-    let results = measure(config, &traffic, go_on);
-    drop(traffic);
-    let results = limiters.into_iter().zip(results).map(|(mut limiter, result)| {
-        let [link, _] = limiter.finish()?.links;
-        Ok(ModemResult { link, ..result })
-    });
-    let results: Result<Vec<ModemResult>> = results.collect();
+    let limiters = wires.limiters.iter().zip(0..);
+    let limiters = limiters.map(|(namespace, home)| Looping::start(namespace, limiter(config, home)));
+    let mut limiters: Vec<Looping> = limiters.collect::<Result<_>>()?;
+    let traffic = Traffic::start(&wires, config)?;
+    let mut results = measure(config, &traffic, &mut limiters, watch);
+    let connections = traffic.finish();
+    for ((result, limiter), connections) in results.iter_mut().zip(&mut limiters).zip(connections) {
+        let outcome = limiter.finish()?;
+        collect(limiter, result);
+        [result.link, _] = outcome.links;
+        result.ports = outcome.mode.to_string();
+        result.warnings = outcome.warnings;
+        for (told, counted) in result.connections.iter_mut().zip(connections) {
+            // What was received is that of the measured part.
+            *told = ConnectionResult { bytes: told.bytes, ..counted };
+        }
+    }
     drop(delay);
-    results
+    Ok(results)
+}
+
+/// Takes what a limiter told.
+fn collect(limiter: &mut Looping, result: &mut ModemResult) {
+    result.samples.extend(limiter.handle().samples(0));
+    result.events.extend(limiter.handle().events());
 }
 
 /// Lets time pass and counts.
-fn measure(config: &AccessConfig, traffic: &Traffic, go_on: &mut dyn FnMut(f64) -> bool) -> Vec<ModemResult> {
+fn measure(
+    config: &AccessConfig,
+    traffic: &Traffic,
+    limiters: &mut [Looping],
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Vec<ModemResult> {
     let start = Instant::now();
     let (from, end) = (start + config.warmup, start + config.duration);
-    let mut results = vec![ModemResult::default(); config.modems as usize];
-    let (mut due, mut before) = (from, None);
-    while Instant::now() < end && go_on(start.elapsed().as_secs_f64()) {
-        std::thread::sleep(Duration::from_millis(100).min(end.saturating_duration_since(Instant::now())));
+    let length_s = config.duration.as_secs_f64();
+    let mut results = vec![ModemResult::default(); config.homes.len()];
+    let (mut due, mut counts) = (from, Vec::new());
+    loop {
         let now = Instant::now();
-        if now < due {
-            continue;
+        if now >= due {
+            due += BIN;
+            counts.push((now, traffic.received()));
         }
-        let received = traffic.received();
-        if let Some((then, earlier)) = before.replace((now, received.clone())) {
-            let span = now.duration_since(then).as_secs_f64();
-            for (result, (now, then)) in results.iter_mut().zip(received.iter().zip(earlier)) {
-                result.bins_bps.push((now - then) as f64 * 8.0 / span);
-            }
+        let (seen, moved) = results.first().map_or((0, 0), |first| (first.samples.len(), first.events.len()));
+        results.iter_mut().zip(&mut *limiters).for_each(|(result, limiter)| collect(limiter, result));
+        let (samples, events) = (&results[0].samples[seen..], &results[0].events[moved..]);
+        let t_s = now.duration_since(start).as_secs_f64();
+        if now >= end || watch(Progress { t_s, length_s, samples, events }).is_break() {
+            break;
         }
-        due += BIN;
+        std::thread::sleep(LOOK.min(end.saturating_duration_since(now)));
     }
     for (home, result) in results.iter_mut().enumerate() {
+        result.bins_bps = bins(&counts, home);
+        result.connections = connections(&counts, home, config.homes[home].connections.len());
         result.pings_ms = traffic.pings(home, from, end);
-        result.pages = traffic.pages(home);
     }
     results
+}
+
+/// What was received up to a moment, by home and connection.
+type Counted = (Instant, Vec<Vec<u64>>);
+
+/// Throughput of a home between the moments, in bit/s.
+fn bins(counts: &[Counted], home: usize) -> Vec<f64> {
+    let received = |(_, of): &Counted| of[home].iter().sum::<u64>();
+    let bin = |pair: &[Counted]| {
+        let span = pair[1].0.duration_since(pair[0].0).as_secs_f64();
+        (received(&pair[1]) - received(&pair[0])) as f64 * 8.0 / span
+    };
+    counts.windows(2).map(bin).collect()
+}
+
+/// What each connection of a home received from the first moment to the last.
+fn connections(counts: &[Counted], home: usize, count: usize) -> Vec<ConnectionResult> {
+    let received = |n: usize| match (counts.first(), counts.last()) {
+        (Some((_, first)), Some((_, last))) => last[home][n] - first[home][n],
+        _ => 0,
+    };
+    (0..count).map(|n| ConnectionResult { bytes: received(n), ..ConnectionResult::default() }).collect()
 }
 
 fn units(d: Duration) -> weir_units::Duration {
@@ -123,7 +225,7 @@ fn units(d: Duration) -> weir_units::Duration {
 fn setup(directions: [DirectionSetup; 2], config: &AccessConfig) -> Setup {
     Setup {
         ports: [netns::PORT_A.into(), netns::PORT_B.into()],
-        mode: None,
+        mode: config.mode,
         directions,
         sense: None,
         fail_open_after: weir_units::Duration::from_millis(500),
@@ -146,8 +248,16 @@ fn delay(config: &AccessConfig) -> Setup {
     setup(["up", "down"].map(|name| DirectionSetup::new(name, half.clone())), config)
 }
 
-fn limiter(config: &AccessConfig) -> Setup {
-    let RunConfig { a_to_b, b_to_a, sense, .. } = config.limiter.clone();
-    let upload = DirectionSetup { expedites: sense.is_some(), ..DirectionSetup::new("upload", a_to_b) };
-    Setup { sense, ..setup([upload, DirectionSetup::new("download", b_to_a)], config) }
+fn limiter(config: &AccessConfig, home: u32) -> Setup {
+    let RunConfig { a_to_b, b_to_a, mut sense, .. } = config.homes[home as usize].limiter.clone();
+    let (there, back) = match config.way {
+        Way::Upload => ("upload", "download"),
+        Way::Download => ("download", "upload"),
+    };
+    if let (Way::Download, Some(sense)) = (config.way, &mut sense) {
+        // Data comes from the server, whose address does not lead back through this limiter.
+        sense.address = sense.address.or_else(|| gateway_address(home).parse().ok());
+    }
+    let managed = DirectionSetup { expedites: sense.is_some(), ..DirectionSetup::new(there, a_to_b) };
+    Setup { sense, ..setup([managed, DirectionSetup::new(back, b_to_a)], config) }
 }

@@ -1,5 +1,6 @@
 //! One run of a scenario: namespaces, packet loop, traffic and samplers, from start to recording.
 
+use crate::access::Access;
 use crate::awake::Awake;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
@@ -48,6 +49,9 @@ pub fn run(
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
     supported::check(scenario)?;
+    if !scenario.links.is_empty() {
+        return Access::of(scenario)?.record(scenario, mode, waiting, watch);
+    }
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
@@ -206,6 +210,11 @@ impl Looping {
             Ok((handle, said)) => Ok(Looping { handle, said, stop, thread: Some(thread) }),
             Err(_) => Err(join(thread).err().unwrap_or_else(ended_early)),
         }
+    }
+
+    /// What it tells while it runs, and what is left of that at its end.
+    pub fn handle(&mut self) -> &mut Handle {
+        &mut self.handle
     }
 
     fn has_ended(&self) -> bool {

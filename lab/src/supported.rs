@@ -1,19 +1,18 @@
-//! What a scenario may ask of a live lab: one bottleneck at a constant rate, and what iperf3 and the kernel do.
+//! What a scenario may ask of a live lab: one bottleneck at a constant rate, and what iperf3 and the kernel do; or an
+//! access network with modems.
 
+use crate::access::Access;
 use crate::error::{Error, Result};
 use weir_scenario::{Class, FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
 use weir_units::Duration;
 
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
 pub fn check(scenario: &Scenario) -> Result<()> {
+    if !scenario.links.is_empty() && scenario.record.is_none() {
+        return Access::of(scenario).map(|_| ());
+    }
     let mut keys = Vec::new();
-    if !scenario.links.is_empty() {
-        keys.push("links".to_string());
-    }
-    let link = &scenario.link.variation;
-    if scenario.links.is_empty() {
-        keys.extend(link.changed().iter().map(|key| format!("link.{key}")));
-    }
+    keys.extend(scenario.link.variation.changed().iter().map(|key| format!("link.{key}")));
     if scenario.record.is_some() {
         keys.push("record".to_string());
     }
@@ -121,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn several_links_are_told_as_such() {
+    fn links_that_are_no_access_network_are_told_as_such() {
         let text = "title = \"x\"\nlinks = [{ name = \"l\", from = \"a\", to = \"b\", rate = \"1Mbit/s\" }]\n\
             flows = [{ from = \"a\", to = \"b\" }]\nrun.duration = \"5s\"\n";
         let told = check(&Scenario::parse("x", text).unwrap()).unwrap_err().to_string();
-        assert!(told.starts_with("only the simulator knows `links`: use `weir sim`"), "{told}");
+        assert!(told.starts_with("none of the `links` has an algorithm"), "{told}");
     }
 
     #[test]

@@ -54,6 +54,9 @@ section! {
         /// Delay that a LEDBAT flow adds to a link of its own; RFC 6817 allows at most 100 ms.
         delay_target: Duration =
             or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_millis(100)));
+        /// Whether a connection begins with the slow-start threshold that earlier ones between the same two nodes ended
+        /// with, of all flows that say so. Linux did up to 5.5, and does with `tcp_no_ssthresh_metrics_save = 0`.
+        ssthresh_saved: bool = or(false, Range::Any);
     }
 }
 
@@ -81,6 +84,7 @@ impl EndHost {
             ("window_min", self.window_min != usual.window_min),
             ("initial_window", self.initial_window != usual.initial_window),
             ("delay_target", self.delay_target != usual.delay_target),
+            ("ssthresh_saved", self.ssthresh_saved != usual.ssthresh_saved),
         ];
         keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }

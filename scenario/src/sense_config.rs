@@ -100,7 +100,7 @@ section! {
         mode: SenseMode = or(SenseMode::Bounce, Range::Any);
         /// Address that probes come from and return to. For an upload behind NAT, and wherever the gateway routes the
         /// senders' addresses back through this port, the senders' own will do.
-        address: Option<IpAddr> = absent("the source address of the IPv4 packets that probes follow", such("an address of one host", |a: &IpAddr| unicast(a)));
+        address: Option<IpAddr> = absent("the source address of the packets that probes follow", such("an address of one host", |a: &IpAddr| unicast(a)));
         /// Host that turns probes around, in the modes "reflector" and "icmp".
         target: Option<IpAddr> = absent("needed in the modes \"reflector\" and \"icmp\"", such("an address of one host", |a: &IpAddr| unicast(a)));
         /// Network card of the gateway. Packets to others get no probes then.

@@ -23,6 +23,9 @@ pub struct FlowKind {
     pub congestion: Option<Congestion>,
     /// The sending hosts.
     pub sender: SenderConfig,
+    /// Number of the first kind between the same two hosts that remembers its connections, if this one does: they
+    /// share what is remembered.
+    pub memory: Option<u32>,
     /// The receiving hosts.
     pub receiver: ReceiverConfig,
     /// Sizes of headers.

@@ -91,6 +91,7 @@ impl<T: Tap> Simulation<T> {
         }
         let mut config = kind.sender.clone();
         config.seed = seed;
+        config.ssthresh = kind.memory.and_then(|memory| self.memories[memory as usize].ssthresh());
         let congestion = kind.congestion.expect("only datagrams go without");
         let mut sender = Sender::new(&config, congestion, self.now);
         match kind.traffic {
@@ -131,7 +132,11 @@ impl<T: Tap> Simulation<T> {
         let (transmitter, sink) = self.hosts.close(id);
         let state = &mut self.flows[flow as usize];
         if let Transmitter::Transport(sender) = transmitter {
-            state.stats.retransmits += sender.info().retransmits;
+            let info = sender.info();
+            state.stats.retransmits += info.retransmits;
+            if let Some(memory) = self.kinds[state.kind as usize].memory {
+                self.memories[memory as usize].learn(&info);
+            }
         }
         state.stats.bytes += progress.measured(&self.window, sink.received());
         state.closes(at, id, self.window);

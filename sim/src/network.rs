@@ -22,6 +22,7 @@ use crate::wheel::Wheel;
 use weir_scenario::measure::Window;
 use weir_scenario::result::FlowSample;
 use weir_scenario::{ExtraDelay, NetworkLink};
+use weir_tcp::PathMemory;
 use weir_units::{Duration, Rate, Time};
 
 /// Events between asking for an endpoint's memory and its use.
@@ -73,6 +74,8 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) links: Vec<Link>,
     pub(crate) kinds: Vec<FlowKind>,
     pub(crate) flows: Vec<Flow>,
+    /// What hosts remember of connections that ended; see [`FlowKind::memory`].
+    pub(crate) memories: Vec<PathMemory>,
     pub(crate) hosts: Hosts,
     pub(crate) acks: AckStore,
     pub(crate) window: Window,
@@ -101,6 +104,7 @@ impl<T: Tap> Simulation<T> {
             wheel: Wheel::new(setup.delay),
             soonest: Soonest::new(links.len().max(1)),
             links,
+            memories: vec![PathMemory::default(); setup.kinds.len()],
             kinds: setup.kinds,
             flows: Vec::new(),
             hosts: Hosts::default(),

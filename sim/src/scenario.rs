@@ -86,6 +86,7 @@ fn kind(
         traffic,
         congestion,
         sender: sender(group, mtu - headers.data, ecn),
+        memory: memory(scenario, group),
         receiver: receiver(group, route, mtu - headers.data, ecn),
         headers,
         host_jitter: HOST_JITTER,
@@ -94,6 +95,14 @@ fn kind(
         shows: shows(group),
         sights: sights(route, links),
     })
+}
+
+/// With whom connections of these flows share what their host remembers, if it does.
+fn memory(scenario: &Scenario, group: &FlowGroup) -> Option<u32> {
+    let shares =
+        |other: &FlowGroup| other.host.ssthresh_saved && (&other.from, &other.to) == (&group.from, &group.to);
+    let first = scenario.flows.iter().position(shares)?;
+    group.host.ssthresh_saved.then_some(first as u32)
 }
 
 /// What an observer can read of the packets of these flows.

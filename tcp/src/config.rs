@@ -48,6 +48,8 @@ pub struct SenderConfig {
     pub initial_window: u32,
     /// Delay that LEDBAT adds to a link of its own.
     pub delay_target: Duration,
+    /// Slow-start threshold to begin with, in segments; `None` to find out. Not for BBR.
+    pub ssthresh: Option<u32>,
     /// Use of the ECN field.
     pub ecn: EcnMode,
     /// Whether CUBIC may leave slow start before a loss.
@@ -75,6 +77,7 @@ impl Default for SenderConfig {
             mss_payload: 1448,
             initial_window: 10,
             delay_target: crate::congestion::ledbat::TARGET,
+            ssthresh: None,
             ecn: EcnMode::Off,
             hystart: true,
             pacing: Pacing::Default,

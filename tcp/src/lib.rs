@@ -16,6 +16,7 @@
 
 mod config;
 pub mod congestion;
+mod memory;
 mod nanos;
 mod pacing;
 mod prr;
@@ -30,6 +31,7 @@ pub mod sources;
 
 pub use config::{EcnMode, Pacing, ReceiverConfig, Recovery, SenderConfig};
 pub use congestion::Congestion;
+pub use memory::PathMemory;
 pub use prr::Prr;
 pub use rate::RateSample;
 pub use receiver::Receiver;

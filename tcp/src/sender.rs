@@ -151,6 +151,7 @@ impl Sender {
         let mut window = Window::new(initial_window);
         if !control.owns_window() {
             window.least = config.window_min.clamp(1, CWND_MIN);
+            window.ssthresh = config.ssthresh.map(|ssthresh| ssthresh.max(CWND_MIN));
         }
         Sender {
             board: Scoreboard::new(),

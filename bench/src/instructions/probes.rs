@@ -7,7 +7,7 @@ use weir_scenario::RunConfig;
 
 /// Most instructions of one packet, in a release build and in a development build.
 pub const CEILING: f64 = 60.0;
-pub const CEILING_DEV: f64 = 450.0;
+pub const CEILING_DEV: f64 = 110.0;
 
 /// Which way packets go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

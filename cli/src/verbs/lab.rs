@@ -137,6 +137,16 @@ pub fn record(
 }
 
 fn about(scenario: &Scenario) -> About {
+    let managed = scenario.links.iter().find(|link| link.aqm.is_some());
+    if let Some(link) = managed {
+        return About {
+            title: scenario.title.clone(),
+            aqm: link.aqm.as_ref().map(|aqm| aqm.name.clone()).unwrap_or_default(),
+            rate_bps: link.rate().as_bps_f64(),
+            utilization: None,
+            target_max_ms: None,
+        };
+    }
     let policy = scenario.policy.as_ref().map(|p| p.params::<weir_steer::Policy>());
     About {
         title: scenario.title.clone(),

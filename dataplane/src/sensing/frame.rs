@@ -8,7 +8,10 @@ use weir_units::Bytes;
 
 use super::echo;
 
+const ETHERNET: usize = 14;
 const IPV4_HEADER: usize = 20;
+/// The shortest frame with a header of IP.
+const HEAD: usize = ETHERNET + IPV4_HEADER;
 const IPV6_HEADER: usize = 40;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
@@ -26,6 +29,14 @@ pub struct Data {
     pub len: Bytes,
     /// Class: the upper six bits of the traffic class octet.
     pub dscp: u8,
+}
+
+/// A probe about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    addresses: Addresses,
+    /// Its length as an IP packet.
+    pub len: usize,
 }
 
 /// What came in that has to do with probes.
@@ -47,8 +58,6 @@ pub struct Form {
     target: Option<IpAddr>,
     gateway_mac: Option<MacAddress>,
     nonce: u16,
-    /// Whether probes are IPv6.
-    is_v6: bool,
     /// Whence the last probe went.
     last: Option<IpAddr>,
 }
@@ -57,84 +66,88 @@ impl Form {
     /// As configured; probes carry `nonce`.
     pub fn new(config: &SenseConfig, nonce: u16) -> Form {
         let SenseConfig { mode, address, target, gateway_mac, .. } = *config;
-        let is_v6 = address.or(target).is_some_and(|a| a.is_ipv6());
-        Form { mode, address, target, gateway_mac, nonce, is_v6, last: None }
+        Form { mode, address, target, gateway_mac, nonce, last: None }
     }
 
-    /// Length of a probe as an IP packet.
-    pub fn len(&self) -> usize {
+    /// Length of the first probe as an IP packet, as far as can be said before there is data.
+    pub fn first_len(&self) -> usize {
+        self.len(self.address.or(self.target).is_some_and(|a| a.is_ipv6()))
+    }
+
+    fn len(&self, is_v6: bool) -> usize {
         let echo = if self.mode == SenseMode::Icmp { echo::HEADER } else { 0 };
-        echo + if self.is_v6 { IPV6_HEADER + 8 } else { IPV4_HEADER + 8 }
+        echo + if is_v6 { IPV6_HEADER + 8 } else { IPV4_HEADER + 8 }
     }
 
-    /// Reads a frame that a probe may follow: IP of a class that is managed, for one card, from one host.
+    /// Reads a frame that a probe may follow: IP of a class that is managed, for one card.
     #[inline]
     pub fn follows(&self, frame: &[u8]) -> Option<Data> {
-        let to = frame.first_chunk::<6>()?;
+        let head = frame.first_chunk::<HEAD>()?;
+        let to = head.first_chunk::<6>()?;
         if to[0] & 1 != 0 || self.gateway_mac.is_some_and(|mac| mac.0 != *to) {
             return None;
         }
-        let (network, ethertype) = network_of(frame)?;
-        let ip = &frame[network..];
-        let (dscp, len) = match ethertype {
-            ETHERTYPE_IPV4 if ip.len() >= IPV4_HEADER && ip[0] >> 4 == 4 => (ip[1] >> 2, be16(ip, 2)),
-            ETHERTYPE_IPV6 if ip.len() >= IPV6_HEADER && ip[0] >> 4 == 6 => {
-                ((be16(ip, 0) >> 6) as u8 & 0x3f, be16(ip, 4).saturating_add(IPV6_HEADER as u16))
+        // Almost all frames are IP without tags: those of IPv4 are read without a search for the header.
+        let data = match be16(head, ETHERNET - 2) {
+            ETHERTYPE_IPV4 if head[ETHERNET] >> 4 == 4 => {
+                // A header that says more than there is must not pay for probes.
+                let len = u64::from(be16(head, ETHERNET + 2)).min((frame.len() - ETHERNET) as u64);
+                Data { network: ETHERNET, len: Bytes::new(len), dscp: head[ETHERNET + 1] >> 2 }
+            }
+            _ => read_data(frame)?,
+        };
+        (data.dscp != EXPEDITED).then_some(data)
+    }
+
+    /// The probe that is to follow a packet; none while it is not known where probes may come from.
+    #[cold]
+    pub fn plan(&self, data: &Data, of: &[u8]) -> Option<Plan> {
+        let own = self.own(&of[data.network..])?;
+        let addresses = match (own, self.target.unwrap_or(own)) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                Addresses::V4 { source: from.octets(), destination: to.octets() }
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                Addresses::V6 { source: from.octets(), destination: to.octets() }
             }
             _ => return None,
         };
-        // A header that says more than there is must not pay for probes.
-        let len = Bytes::new(u64::from(len).min(ip.len() as u64));
-        let is_followed = dscp != EXPEDITED && self.own(ip).is_some();
-        is_followed.then_some(Data { network, len, dscp })
+        Some(Plan { addresses, len: self.len(own.is_ipv6()) })
     }
 
     /// Where a probe behind this packet comes from. The packet has a whole header of the version that it says.
-    #[inline]
     fn own(&self, ip: &[u8]) -> Option<IpAddr> {
-        match (self.address, self.is_v6, ip[0] >> 4) {
-            (Some(own), _, _) => Some(own),
-            (None, false, 4) => host(v4(ip, 12)),
-            (None, true, 6) => host(v6(ip, 8)),
-            (None, _, _) => self.last,
+        if self.address.is_some() {
+            return self.address;
         }
-    }
-
-    /// Where a probe behind this packet goes from and to.
-    fn addresses(&self, ip: &[u8]) -> Option<Addresses> {
-        let own = self.own(ip)?;
-        match (own, self.target.unwrap_or(own)) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                Some(Addresses::V4 { source: from.octets(), destination: to.octets() })
-            }
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                Some(Addresses::V6 { source: from.octets(), destination: to.octets() })
-            }
-            _ => None,
-        }
+        let source = if ip[0] >> 4 == 4 { v4(ip, 12) } else { v6(ip, 8) };
+        let fits = |own: &IpAddr| self.target.is_none_or(|target| target.is_ipv6() == own.is_ipv6());
+        let seen = host(source).filter(fits);
+        // Where there is data of both versions probes are IPv4, which are smaller.
+        let keeps = |last: &IpAddr| last.is_ipv4() && !seen.is_some_and(|own| own.is_ipv4());
+        self.last.filter(keeps).or(seen).or(self.last)
     }
 
     /// Writes the probe that follows `data` behind the Ethernet header of its frame; returns the frame's length.
-    pub fn write(&mut self, data: &Data, of: &[u8], stamp: Stamp, into: &mut [u8]) -> Option<usize> {
-        let network = data.network;
-        let addresses = self.addresses(&of[network..])?;
+    pub fn write(&mut self, plan: &Plan, data: &Data, of: &[u8], stamp: Stamp, into: &mut [u8]) -> usize {
+        let (network, addresses) = (data.network, plan.addresses);
         into[..network].copy_from_slice(&of[..network]);
         if let Some(mac) = self.gateway_mac {
             into[..6].copy_from_slice(&mac.0);
         }
-        let ethertype = if self.is_v6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+        let own = source(addresses);
+        let ethertype = if own.is_ipv6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
         into[network - 2..network].copy_from_slice(&ethertype.to_be_bytes());
-        self.last = Some(source(addresses));
+        self.last = Some(own);
         let ip = &mut into[network..];
         let len = match self.mode {
             SenseMode::Icmp => echo::write(addresses, stamp, ip),
             _ => Probe::new(addresses, stamp).write(ip).expect("a frame has room for a probe"),
         };
-        Some(network + len)
+        network + len
     }
 
     /// Looks whether a frame that came in answers a probe of this form.
-    #[inline]
     pub fn find(&self, frame: &[u8]) -> Option<Found> {
         let (network, ethertype) = network_of(frame)?;
         let ip = &frame[network..];
@@ -150,7 +163,6 @@ impl Form {
         }
     }
 
-    #[cold]
     fn find_reply(&self, ip: &[u8]) -> Option<Found> {
         let probe = Probe::parse(ip).ok().filter(Probe::has_bounced)?;
         let to = source(probe.addresses.reversed());
@@ -163,7 +175,6 @@ impl Form {
     }
 
     /// Echo replies, and messages of routers that quote a probe.
-    #[cold]
     fn find_message(&self, ip: &[u8]) -> Option<Found> {
         if let Some(stamp) = echo::reply(ip) {
             let is_ours = self.mode == SenseMode::Icmp && stamp.nonce == self.nonce;
@@ -176,6 +187,34 @@ impl Form {
         };
         (stamp.nonce == self.nonce).then_some(found)
     }
+}
+
+/// Whether a frame carries neither probes nor messages of routers, as almost all do: it is read no further.
+#[inline]
+pub fn is_plain_data(frame: &[u8]) -> bool {
+    let Some(head) = frame.first_chunk::<HEAD>() else { return false };
+    match be16(head, ETHERNET - 2) {
+        ETHERTYPE_IPV4 => !matches!(head[ETHERNET + 9], PROTOCOL | ICMP),
+        ETHERTYPE_IPV6 => !matches!(head[ETHERNET + 6], PROTOCOL | ICMPV6),
+        _ => false,
+    }
+}
+
+/// Reads any frame with data of IP: behind tags, too.
+#[inline(never)]
+fn read_data(frame: &[u8]) -> Option<Data> {
+    let (network, ethertype) = network_of(frame)?;
+    let ip = &frame[network..];
+    let (dscp, len) = match ethertype {
+        ETHERTYPE_IPV4 if ip.len() >= IPV4_HEADER && ip[0] >> 4 == 4 => (ip[1] >> 2, be16(ip, 2)),
+        ETHERTYPE_IPV6 if ip.len() >= IPV6_HEADER && ip[0] >> 4 == 6 => {
+            ((be16(ip, 0) >> 6) as u8 & 0x3f, be16(ip, 4).saturating_add(IPV6_HEADER as u16))
+        }
+        _ => return None,
+    };
+    // A header that says more than there is must not pay for probes.
+    let len = Bytes::new(u64::from(len).min(ip.len() as u64));
+    Some(Data { network, len, dscp })
 }
 
 /// An address that replies can be sent to.

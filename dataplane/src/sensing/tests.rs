@@ -173,15 +173,6 @@ fn configured_addresses_and_tags_are_used() {
         (&probe[12..14], Probe::parse(&probe[14..]).unwrap().addresses),
         (&[8, 0][..], parsed.addresses)
     );
-    // Without an address probes are IPv4, as soon as one is known.
-    let mut auto = Bench::new("");
-    assert_eq!(auto.send(&ipv6(1500), 8, at(0)).len(), 0);
-    assert_eq!(auto.send(&ipv4(1500, 0), 4, at(0)).len(), 1);
-    let probe = auto.send(&ipv6(1500), 4, at(0)).remove(0);
-    assert_eq!(
-        Probe::parse(&probe[14..]).unwrap().addresses,
-        Addresses::V4 { source: HOST, destination: HOST }
-    );
     let mut far = Bench::new("mode = \"reflector\"\ntarget = \"203.0.113.5\"");
     let probe = far.send(&ipv4(1500, 0), 4, at(0)).remove(0);
     let there = Addresses::V4 { source: HOST, destination: [203, 0, 113, 5] };
@@ -189,6 +180,44 @@ fn configured_addresses_and_tags_are_used() {
     let back = altered(&probe, |p| p.addresses = there.reversed());
     assert!(!far.come_in(&back, at(7)));
     assert_eq!(far.samples, [Duration::from_millis(7)]);
+}
+
+#[test]
+fn without_an_address_probes_come_from_where_the_data_does_of_ipv4_if_there_is_both() {
+    let mut bench = Bench::new("");
+    let own = Addresses::V6 { source: [0xfd; 16], destination: [0xfd; 16] };
+    for probe in bench.send(&ipv6(3000), 8, at(0)) {
+        assert_eq!((&probe[12..14], Probe::parse(&probe[14..]).unwrap().addresses), (&[0x86, 0xdd][..], own));
+        assert!(!bench.come_in(&routed(&probe), at(5)));
+    }
+    assert_eq!((bench.wire().sent_bytes, bench.samples.len()), (96, 2));
+    let own = Addresses::V4 { source: HOST, destination: HOST };
+    let both = [ipv4(1500, 0), ipv6(1500), ipv6(1500)];
+    let probes: Vec<_> = both.iter().flat_map(|data| bench.send(data, 4, at(9))).collect();
+    for probe in &probes {
+        assert_eq!((&probe[12..14], Probe::parse(&probe[14..]).unwrap().addresses), (&[8, 0][..], own));
+    }
+    assert_eq!((probes.len(), bench.wire().sent_bytes), (3, 96 + 3 * 28));
+    // A target says which version is meant.
+    let mut far = Bench::new("mode = \"reflector\"\ntarget = \"2001:db8::1\"");
+    assert_eq!(far.send(&ipv4(1500, 0), 8, at(0)).len(), 0);
+    assert_eq!(far.send(&ipv6(3000), 4, at(0)).len(), 1);
+}
+
+#[test]
+fn nothing_is_sent_before_the_gateway_is_known_and_what_was_due_follows_at_once() {
+    let mut bench = Bench::new("");
+    let request = [&[0xff; 6][..], &OWN, &[8, 6], &[0; 46]].concat();
+    let mut solicitation = ipv6(72);
+    solicitation[..6].copy_from_slice(&[0x33, 0x33, 0xff, 0, 0, 1]);
+    let mut asked = ipv6(72);
+    // A link-local address is nothing that a gateway sends to.
+    asked[22..24].copy_from_slice(&[0xfe, 0x80]);
+    for frame in [request, solicitation, asked] {
+        assert_eq!(bench.send(&frame, 400, at(0)).len(), 0, "{frame:02x?}");
+    }
+    assert_eq!(bench.summary().state, "starting");
+    assert_eq!(bench.send(&ipv4(1500, 0), 1, at(1)).len(), 1);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct SensingNow {
     pub redirects: u64,
     /// Messages of routers and hosts that do not pass probes on; not passed on.
     pub refused: u64,
-    /// Probes that were due while there was no memory for them; they count as lost.
+    /// Packets behind which a probe was due and for which there was no memory.
     pub no_memory: u64,
 }
 

@@ -1,14 +1,21 @@
 //! The namespaces of an access network and the wires between them.
 //!
 //! ```text
+//! upload:
 //!   home 0 ---- [a] limiter 0 [b] --.
 //!   home 1 ---- [a] limiter 1 [b] ---- (bridge, FIFOs) ---- gateway ---- [a] delay [b] ---- server
 //!   home 2 ---- [a] limiter 2 [b] --'
+//! download:
+//!   home 0 --.                                 .-- [b] limiter 0 [a] --.
+//!   home 1 ---- (bridge) ---- (FIFOs, bridge) ---- [b] limiter 1 [a] ---- gateway ---- [a] delay [b] ---- server
+//!   home 2 --'                                 '-- [b] limiter 2 [a] --'
 //! ```
 //!
-//! The bridge stands for the modems and the head end: each modem has a FIFO there that nobody manages, and they take
-//! turns on the shared link. The gateway is Linux as it comes, with routing and a strict reverse path filter on.
+//! A bridge stands for the modems and the head end: each modem has a FIFO there that nobody manages, and they take
+//! turns on the shared link. What probes turn around at, the gateway for uploads and the home for downloads, is Linux as
+//! it comes, with routing and a strict reverse path filter on.
 
+use super::Way;
 use crate::command::{ip_batch, run};
 use crate::error::Result;
 use crate::netns::{
@@ -22,14 +29,21 @@ use weir_units::Rate;
 pub const MODEMS_MAX: u32 = 8;
 /// The server's address.
 pub const SERVER: &str = "10.21.0.2";
-/// The gateway's addresses, towards the homes and towards the server.
-const GATEWAY: [&str; 2] = ["10.20.0.1", "10.21.0.1"];
+/// The gateway's address towards the server.
+const GATEWAY: &str = "10.21.0.1";
+/// The port behind which the FIFOs of the modems are.
+const FIFOS: &str = "fifos";
 /// Largest frame without its check sequence.
 const FRAME: u32 = 1514;
 
-/// The address of a home.
+/// The address of a home. Each has a network of its own.
 pub fn home_address(modem: u32) -> String {
-    format!("10.20.0.{}", 11 + modem)
+    format!("10.20.{modem}.2")
+}
+
+/// The gateway's address towards a home.
+pub fn gateway_address(modem: u32) -> String {
+    format!("10.20.{modem}.1")
 }
 
 /// The namespaces. Removed when dropped.
@@ -43,13 +57,14 @@ pub struct Wires {
     pub delay: String,
     /// Where transfers go.
     pub server: String,
-    bridge: String,
+    /// Bridges: the one with the FIFOs, and for downloads the one behind them.
+    bridges: Vec<String>,
     gateway: String,
 }
 
 impl Wires {
     /// Builds them. If a step fails, what was built so far is removed.
-    pub fn new(modems: u32, shared: Rate, fifo: u32) -> Result<Wires> {
+    pub fn new(modems: u32, way: Way, shared: Rate, fifo: u32) -> Result<Wires> {
         require_root("building network namespaces")?;
         let (owner, first) = (Owner::current(), next_number());
         let name = |role: &str| owner.name(role, first);
@@ -59,52 +74,89 @@ impl Wires {
             limiters: each("lim"),
             delay: name("dly"),
             server: name("srv"),
-            bridge: name("mdm"),
+            bridges: match way {
+                Way::Upload => vec![name("mdm")],
+                Way::Download => vec![name("cmt"), name("mdm")],
+            },
             gateway: name("gwy"),
         };
-        wires.build(shared, fifo)?;
+        wires.build(way, shared, fifo)?;
         Ok(wires)
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
-        let single = [&self.bridge, &self.gateway, &self.delay, &self.server];
-        self.homes.iter().chain(&self.limiters).chain(single)
+        let single = [&self.gateway, &self.delay, &self.server];
+        self.homes.iter().chain(&self.limiters).chain(&self.bridges).chain(single)
     }
 
-    fn build(&self, shared: Rate, fifo: u32) -> Result<()> {
+    fn build(&self, way: Way, shared: Rate, fifo: u32) -> Result<()> {
         for name in self.all() {
             run("ip", &["netns", "add", name])?;
             in_netns(name, || set_sysctl_if_present("ipv6/conf/default/disable_ipv6", "1"))??;
             ip_batch(name, &["link set dev lo up".into()])?;
         }
-        ip_batch(&self.bridge, &["link add name br0 type bridge".into(), "link set dev br0 up".into()])?;
-        for (i, (home, limiter)) in self.homes.iter().zip(&self.limiters).enumerate() {
-            wire(home, "wan", limiter, "a")?;
-            wire(limiter, "b", &self.bridge, &format!("m{i}"))?;
+        for bridge in &self.bridges {
+            ip_batch(bridge, &["link add name br0 type bridge".into(), "link set dev br0 up".into()])?;
         }
-        wire(&self.bridge, "up", &self.gateway, "lan")?;
+        match way {
+            Way::Upload => self.wire_uploads()?,
+            Way::Download => self.wire_downloads()?,
+        }
         wire(&self.gateway, "wan", &self.delay, "a")?;
         wire(&self.delay, "b", &self.server, "wan")?;
-        let ports = (0..self.homes.len()).map(|i| format!("m{i}")).chain(["up".to_string()]);
-        let join = ports.map(|port| format!("link set dev {port} master br0"));
-        ip_batch(&self.bridge, &join.collect::<Vec<_>>())?;
-        self.address()?;
-        self.share(shared, fifo)
+        self.address(way)?;
+        self.share(way, shared, fifo)
     }
 
-    fn address(&self) -> Result<()> {
-        in_netns(&self.gateway, || {
-            set_sysctl("ipv4/ip_forward", "1")?;
-            // The larger of the two is in force.
-            set_sysctl("ipv4/conf/all/rp_filter", "1")
-        })??;
-        let [lan, wan] = GATEWAY;
+    fn wire_uploads(&self) -> Result<()> {
+        let bridge = &self.bridges[0];
+        for (i, (home, limiter)) in self.homes.iter().zip(&self.limiters).enumerate() {
+            wire(home, "wan", limiter, "a")?;
+            wire(limiter, "b", bridge, &format!("m{i}"))?;
+            join(bridge, &format!("m{i}"))?;
+        }
+        wire(bridge, FIFOS, &self.gateway, "lan")?;
+        join(bridge, FIFOS)
+    }
+
+    fn wire_downloads(&self) -> Result<()> {
+        let [head_end, modems] = [&self.bridges[0], &self.bridges[1]];
+        for (i, (home, limiter)) in self.homes.iter().zip(&self.limiters).enumerate() {
+            wire(&self.gateway, &format!("lan{i}"), limiter, "a")?;
+            wire(limiter, "b", head_end, &format!("m{i}"))?;
+            join(head_end, &format!("m{i}"))?;
+            wire(modems, &format!("h{i}"), home, "wan")?;
+            join(modems, &format!("h{i}"))?;
+        }
+        wire(head_end, FIFOS, modems, "up")?;
+        join(head_end, FIFOS)?;
+        join(modems, "up")
+    }
+
+    fn address(&self, way: Way) -> Result<()> {
+        let turns: Vec<&String> = match way {
+            Way::Upload => vec![&self.gateway],
+            Way::Download => self.homes.iter().chain([&self.gateway]).collect(),
+        };
+        for router in turns {
+            in_netns(router, router_settings)??;
+        }
+        if way == Way::Download {
+            // Its interfaces meet on the head end's bridge: each is to answer for its own address.
+            in_netns(&self.gateway, || set_sysctl("ipv4/conf/all/arp_ignore", "1"))??;
+        }
         let on = |address: &str, device: &str| format!("addr add {address}/24 dev {device}");
         let via = |gateway: &str| format!("route add default via {gateway}");
-        ip_batch(&self.gateway, &[on(lan, "lan"), on(wan, "wan")])?;
-        ip_batch(&self.server, &[on(SERVER, "wan"), via(wan)])?;
+        ip_batch(&self.gateway, &[on(GATEWAY, "wan")])?;
+        ip_batch(&self.server, &[on(SERVER, "wan"), via(GATEWAY)])?;
         for (i, home) in self.homes.iter().enumerate() {
-            ip_batch(home, &[on(&home_address(i as u32), "wan"), via(lan)])?;
+            let lan = match way {
+                Way::Upload => "lan".to_string(),
+                Way::Download => format!("lan{i}"),
+            };
+            let (near, far) = (home_address(i as u32), gateway_address(i as u32));
+            ip_batch(&self.gateway, &[on(&far, &lan)])?;
+            ip_batch(home, &[on(&near, "wan"), via(&far)])?;
         }
         for host in self.homes.iter().chain([&self.server]) {
             in_netns(host, end_host_settings)??;
@@ -115,29 +167,38 @@ impl Wires {
     }
 
     /// The shared link: FIFOs of the modems, served in turn.
-    fn share(&self, shared: Rate, fifo: u32) -> Result<()> {
+    fn share(&self, way: Way, shared: Rate, fifo: u32) -> Result<()> {
         let modems = self.homes.len() as u64;
         let (whole, part) = (shared.as_bps(), shared.as_bps() / modems);
         let limits = format!("burst {0} cburst {0} quantum {FRAME}", 2 * FRAME);
         let mut lines = vec![
-            "qdisc add dev up root handle 1: htb default 99".to_string(),
-            format!("class add dev up parent 1: classid 1:100 htb rate {whole}bit ceil {whole}bit {limits}"),
+            format!("qdisc add dev {FIFOS} root handle 1: htb default 99"),
+            format!(
+                "class add dev {FIFOS} parent 1: classid 1:100 htb rate {whole}bit ceil {whole}bit {limits}"
+            ),
             // What is no traffic of homes: address resolution.
-            format!("class add dev up parent 1:100 classid 1:99 htb rate 64kbit ceil {whole}bit {limits}"),
-            "qdisc add dev up parent 1:99 pfifo limit 10".to_string(),
+            format!(
+                "class add dev {FIFOS} parent 1:100 classid 1:99 htb rate 64kbit ceil {whole}bit {limits}"
+            ),
+            format!("qdisc add dev {FIFOS} parent 1:99 pfifo limit 10"),
         ];
+        let side = match way {
+            Way::Upload => "src",
+            Way::Download => "dst",
+        };
         for i in 0..self.homes.len() as u32 {
-            let (class, home) = (i + 1, home_address(i));
+            // The whole network of a home: probes of downloads go to the gateway's address in it.
+            let (class, network) = (i + 1, format!("10.20.{i}.0/24"));
             lines.push(format!(
-                "class add dev up parent 1:100 classid 1:{class} htb rate {part}bit ceil {whole}bit {limits}"
+                "class add dev {FIFOS} parent 1:100 classid 1:{class} htb rate {part}bit ceil {whole}bit {limits}"
             ));
-            lines.push(format!("qdisc add dev up parent 1:{class} pfifo limit {fifo}"));
+            lines.push(format!("qdisc add dev {FIFOS} parent 1:{class} pfifo limit {fifo}"));
             lines.push(format!(
-                "filter add dev up parent 1: protocol ip prio 1 u32 match ip src {home}/32 flowid 1:{class}"
+                "filter add dev {FIFOS} parent 1: protocol ip prio 1 u32 match ip {side} {network} flowid 1:{class}"
             ));
         }
         for line in lines {
-            let words = ["-n", &self.bridge].into_iter().chain(line.split(' '));
+            let words = ["-n", &self.bridges[0]].into_iter().chain(line.split(' '));
             run("tc", &words.collect::<Vec<_>>())?;
         }
         Ok(())
@@ -153,6 +214,11 @@ impl Drop for Wires {
     }
 }
 
+/// A port of a bridge.
+fn join(bridge: &str, port: &str) -> Result<()> {
+    ip_batch(bridge, &[format!("link set dev {port} master br0")])
+}
+
 /// A wire between two namespaces, without offloads: the frames on it are those of a real one.
 fn wire(near: &str, name: &str, far: &str, peer: &str) -> Result<()> {
     let line = format!(
@@ -164,10 +230,19 @@ fn wire(near: &str, name: &str, far: &str, peer: &str) -> Result<()> {
     in_netns(far, || offload::disable(peer, false))?
 }
 
+/// Runs inside what routes.
+fn router_settings() -> Result<()> {
+    set_sysctl("ipv4/ip_forward", "1")?;
+    // The larger of the two is in force.
+    set_sysctl("ipv4/conf/all/rp_filter", "1")
+}
+
 /// Runs inside an end host.
 fn end_host_settings() -> Result<()> {
-    // Runs must not learn from each other.
-    set_sysctl("ipv4/tcp_no_metrics_save", "1")?;
+    // As hosts of the paper's time did, connections begin with the slow-start threshold of earlier ones. What is learned
+    // goes with the namespace.
+    set_sysctl("ipv4/tcp_no_metrics_save", "0")?;
+    set_sysctl_if_present("ipv4/tcp_no_ssthresh_metrics_save", "0")?;
     set_sysctl("ipv4/tcp_tw_reuse", "1")?;
     set_sysctl("ipv4/tcp_ecn", "0")?;
     set_sysctl("ipv4/tcp_congestion_control", "cubic")

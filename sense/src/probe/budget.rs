@@ -3,78 +3,141 @@
 use weir_units::{Bytes, Duration, Time};
 
 /// Parts that a byte of credit is divided into, so that budgets are exact.
-const PARTS: u64 = 1_000_000;
+const PARTS: i64 = 1_000_000;
 
 /// Probes for which credit may be saved up, so that a burst of data is followed by its probes and no more.
-const SAVED_MAX: u64 = 4;
+const SAVED_MAX: i64 = 4;
 
 /// Probes that may follow each other closely before the rate is enforced.
 const BURST: u64 = 16;
 
 /// Three limits at once: one probe for so many packets, so many bytes of probes for bytes of data, and a rate.
+///
+/// Each is kept as what must be reached, so that a packet costs three comparisons and no arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    every: u32,
-    parts_per_byte: u64,
-    price: u64,
+    every: u64,
+    parts_per_byte: i64,
+    price: i64,
     spacing: Duration,
-    /// Data packets since the last probe.
-    packets: u32,
-    /// What the data so far has paid for, in parts of a byte.
-    credit: u64,
+    /// What the data before `settled` has paid for, in parts of a byte; less than nothing after a probe that was
+    /// dearer than the one before.
+    credit: i64,
+    /// Data up to which credit is settled.
+    settled: Bytes,
     /// When the rate would be exactly used up by the probes sent so far.
     used_up: Time,
+    /// What the next probe waits for.
+    due: Due,
+}
+
+/// What must be reached.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    packets: u64,
+    bytes: Bytes,
+    at: Time,
 }
 
 impl Budget {
     pub fn new(every: u32, budget_ppm: u32, rate_max: u32, probe_len: usize) -> Budget {
-        Budget {
-            every: every.max(1),
-            parts_per_byte: u64::from(budget_ppm),
-            price: probe_len as u64 * PARTS,
+        let every = every.max(1).into();
+        let mut budget = Budget {
+            every,
+            parts_per_byte: budget_ppm.into(),
+            price: price_of(probe_len),
             spacing: Duration::from_nanos(weir_units::NANOS_PER_SEC / u64::from(rate_max.max(1))),
-            packets: 0,
             credit: 0,
+            settled: Bytes::ZERO,
             used_up: Time::ZERO,
+            due: Due { packets: every, bytes: Bytes::ZERO, at: Time::ZERO },
+        };
+        budget.due.bytes = budget.paid_at();
+        budget
+    }
+
+    /// From now on probes have this length.
+    pub fn set_probe_len(&mut self, probe_len: usize) {
+        if self.price != price_of(probe_len) {
+            self.price = price_of(probe_len);
+            self.due.bytes = self.paid_at();
         }
     }
 
-    /// A data packet passed; whether a probe is due and paid for.
-    pub fn on_data(&mut self, now: Time, len: Bytes) -> bool {
-        self.packets = self.packets.saturating_add(1);
-        let earned = len.get().saturating_mul(self.parts_per_byte);
-        self.credit = self.credit.saturating_add(earned).min(SAVED_MAX * self.price);
-        if self.packets < self.every || self.credit < self.price || !self.rate_allows(now) {
-            return false;
-        }
-        self.packets = 0;
-        self.credit -= self.price;
+    /// Whether a probe is due and paid for, after so much data in all.
+    #[inline]
+    pub fn is_due(&self, now: Time, packets: u64, bytes: Bytes) -> bool {
+        packets >= self.due.packets && now >= self.due.at && bytes >= self.due.bytes
+    }
+
+    /// A probe is sent, after so much data in all.
+    pub fn spend(&mut self, now: Time, packets: u64, bytes: Bytes) {
+        let data = (bytes.get() - self.settled.get()).min(i64::MAX as u64) as i64;
+        let earned = data.saturating_mul(self.parts_per_byte);
+        self.credit = self.credit.saturating_add(earned).min(SAVED_MAX * self.price) - self.price;
+        self.settled = bytes;
         self.used_up = self.used_up.max(now) + self.spacing;
-        true
+        let ahead = self.spacing.saturating_mul(BURST - 1).as_nanos();
+        let at = Time::from_nanos(self.used_up.as_nanos().saturating_sub(ahead));
+        self.due = Due { packets: packets + self.every, bytes: self.paid_at(), at };
     }
 
-    fn rate_allows(&self, now: Time) -> bool {
-        self.used_up.since(now) <= self.spacing.saturating_mul(BURST - 1)
+    /// Data after which the next probe is paid for.
+    fn paid_at(&self) -> Bytes {
+        let missing = (self.price - self.credit).max(0) as u64;
+        let wanted = match self.parts_per_byte {
+            0 => u64::MAX,
+            parts => missing.div_ceil(parts as u64),
+        };
+        self.settled + Bytes::new(wanted)
     }
+}
+
+fn price_of(probe_len: usize) -> i64 {
+    probe_len as i64 * PARTS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sent(budget: &mut Budget, packets: u64, len: u64, spacing: Duration) -> u64 {
+    /// A budget beside the data so far.
+    struct Beside {
+        budget: Budget,
+        packets: u64,
+        bytes: Bytes,
+    }
+
+    impl Beside {
+        fn new(rate_max: u32, probe_len: usize) -> Beside {
+            Beside { budget: Budget::new(4, 5_000, rate_max, probe_len), packets: 0, bytes: Bytes::ZERO }
+        }
+
+        /// Whether a probe follows a packet.
+        fn pass(&mut self, now: Time, len: u64) -> bool {
+            self.packets += 1;
+            self.bytes += Bytes::new(len);
+            let is_due = self.budget.is_due(now, self.packets, self.bytes);
+            if is_due {
+                self.budget.spend(now, self.packets, self.bytes);
+            }
+            is_due
+        }
+    }
+
+    fn sent(budget: &mut Beside, packets: u64, len: u64, spacing: Duration) -> u64 {
         let mut now = Time::ZERO;
         let mut probes = 0;
         for _ in 0..packets {
             now += spacing;
-            probes += u64::from(budget.on_data(now, Bytes::new(len)));
+            probes += u64::from(budget.pass(now, len));
         }
         probes
     }
 
     #[test]
     fn full_packets_are_followed_by_one_probe_in_four() {
-        let mut budget = Budget::new(4, 5_000, 1_000, 28);
+        let mut budget = Beside::new(1_000, 28);
         let probes = sent(&mut budget, 4_000, 1_500, Duration::from_millis(1));
         assert_eq!(probes, 1_000);
         assert!((probes * 28) as f64 / (4_000.0 * 1_500.0) < 0.0047, "share of the bytes");
@@ -83,7 +146,7 @@ mod tests {
     #[test]
     fn small_packets_and_long_probes_are_held_to_the_share_of_bytes() {
         for (len, probe) in [(64, 28), (1_500, 48), (200, 48)] {
-            let mut budget = Budget::new(4, 5_000, 1_000, probe);
+            let mut budget = Beside::new(1_000, probe);
             let probes = sent(&mut budget, 100_000, len, Duration::from_millis(1));
             let share = (probes * probe as u64) as f64 / (100_000 * len) as f64;
             assert!((0.0049..=0.005).contains(&share), "{share} with packets of {len} and probes of {probe}");
@@ -92,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_held_however_much_data_passes() {
-        let mut budget = Budget::new(4, 5_000, 1_000, 28);
+        let mut budget = Beside::new(1_000, 28);
         // A million packets in a second.
         let probes = sent(&mut budget, 1_000_000, 1_500, Duration::from_micros(1));
         assert!((1_000..=1_000 + BURST).contains(&probes), "{probes}");
@@ -100,14 +163,23 @@ mod tests {
 
     #[test]
     fn saved_credit_is_spent_within_a_few_probes() {
-        let mut budget = Budget::new(4, 5_000, 1, 28);
+        let mut budget = Beside::new(1, 28);
         sent(&mut budget, 1_000, 9_000, Duration::ZERO);
         let mut later = Time::ZERO + Duration::from_secs(1_000);
         let mut probes = 0;
         for _ in 0..400 {
             later += Duration::from_nanos(1);
-            probes += u64::from(budget.on_data(later, Bytes::new(20)));
+            probes += u64::from(budget.pass(later, 20));
         }
-        assert!(probes <= SAVED_MAX + 1, "{probes}");
+        assert!(probes <= SAVED_MAX as u64 + 1, "{probes}");
+    }
+    #[test]
+    fn a_probe_that_is_dearer_than_the_one_before_is_paid_for_later() {
+        let mut budget = Beside::new(1_000, 28);
+        assert_eq!(sent(&mut budget, 4, 1_500, Duration::from_millis(1)), 1);
+        budget.budget.set_probe_len(48);
+        let probes = sent(&mut budget, 100_000, 1_500, Duration::from_millis(1));
+        let share = (probes * 48) as f64 / (100_000.0 * 1_500.0);
+        assert!((0.0049..=0.005).contains(&share), "{share}");
     }
 }

@@ -37,7 +37,7 @@ pub struct Settings {
     pub budget_ppm: u32,
     /// Probes in a second, at most.
     pub rate_max: u32,
-    /// Length of a probe in bytes, at the layer at which the data is counted.
+    /// Length of a probe in bytes, at the layer at which the data is counted; see [`Sensor::set_probe_len`].
     pub probe_len: usize,
     /// Ages of overdue probes count as samples up to here; then the last good value is held.
     pub hold_after: Duration,
@@ -112,15 +112,30 @@ impl Sensor {
         }
     }
 
+    /// A data packet of `len` bytes passed at `now`. Whether a probe is to follow it, which [`Sensor::send`] sends; one
+    /// that cannot be sent stays due.
+    #[inline]
+    pub fn is_due(&mut self, now: Time, len: Bytes) -> bool {
+        self.counters.data_packets += 1;
+        self.counters.data_bytes += len;
+        self.budget.is_due(now, self.counters.data_packets, self.counters.data_bytes)
+    }
+
     /// A data packet of `len` bytes was queued at `now`, in class `dscp`. If a probe is to follow it, returns what
     /// the probe shall carry; it counts as sent.
     pub fn on_data(&mut self, now: Time, len: Bytes, dscp: u8) -> Option<Stamp> {
-        self.counters.data_packets += 1;
-        self.counters.data_bytes += len;
-        self.budget.on_data(now, len).then(|| self.send(now, dscp))
+        self.is_due(now, len).then(|| self.send(now, dscp))
     }
 
-    fn send(&mut self, now: Time, dscp: u8) -> Stamp {
+    /// From now on probes have this length.
+    pub fn set_probe_len(&mut self, probe_len: usize) {
+        self.settings.probe_len = probe_len;
+        self.budget.set_probe_len(probe_len);
+    }
+
+    /// Sends the probe that is due, behind a packet of class `dscp`: what it carries.
+    pub fn send(&mut self, now: Time, dscp: u8) -> Stamp {
+        self.budget.spend(now, self.counters.data_packets, self.counters.data_bytes);
         let (sequence, gave_up) = self.outstanding.push(now, dscp);
         if gave_up {
             self.note_lost();

@@ -25,7 +25,8 @@ pub struct Arguments {
     /// Where it runs.
     #[arg(long, value_enum, default_value = "sim")]
     arm: Arm,
-    /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM at peak.
+    /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM at peak, whatever the
+    /// figure.
     #[arg(long)]
     quick: bool,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form and for the
@@ -97,11 +98,13 @@ enum Arm {
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
     match arguments.arm {
         Arm::Sim => results::main(arguments, output),
-        Arm::Lab if arguments.figure != FigureName::All || arguments.seeds.is_some() => Err(Failure::input(
-            "the lab makes all figures of uploads at once, each run once: choose --figure all",
-        )),
+        Arm::Lab if arguments.figure == FigureName::Sweep || arguments.seeds.is_some() => {
+            Err(Failure::input(
+                "the lab makes the runs of the figures once each: choose one of them or --figure all, without --seeds",
+            ))
+        }
         #[cfg(feature = "live")]
-        Arm::Lab => lab::main(arguments.quick, &arguments.out, output),
+        Arm::Lab => lab::main(arguments.figure, arguments.quick, &arguments.out, output),
         #[cfg(not(feature = "live"))]
         Arm::Lab => Err(Failure::input("this program was made without live links: choose --arm sim")),
     }

@@ -211,7 +211,7 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
 }
 
 /// Load and algorithm of a figure. Claims compare figures, but only those that were asked for.
-fn of_figure(figure: FigureName) -> Vec<(Study, Managed)> {
+pub fn of_figure(figure: FigureName) -> Vec<(Study, Managed)> {
     let all = |study| MANAGED.map(|managed| (study, managed));
     match figure {
         FigureName::Four | FigureName::Five => vec![(Study::OffPeak, Managed::CoDel)],

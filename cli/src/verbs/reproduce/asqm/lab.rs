@@ -3,14 +3,17 @@
 mod claims;
 mod draw;
 
+use super::FigureName;
+use super::cases::{Managed, Study, of_figure};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
-use crate::verbs::reproduce::publish::{Publication, status};
+use crate::verbs::reproduce::publish::{Publication, status, value_name};
 use serde::Serialize;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
-use weir_lab::access::{self, AccessConfig, ModemResult};
+use weir_lab::access::{self, AccessConfig, Connection, Home, ModemResult, Way};
 use weir_report::html::Rows;
 use weir_report::table;
 use weir_scenario::RunConfig;
@@ -19,8 +22,23 @@ use weir_units::Rate;
 
 /// Round-trip times of the paper, in milliseconds.
 const RTTS_MS: [u64; 3] = [50, 100, 200];
+/// The one of downloads.
+const DOWNLOAD_RTT_MS: u64 = 100;
 /// Packets that a modem's FIFO holds, as the delays of the paper imply.
 const FIFO: u32 = 1000;
+
+/// Transfers of a home that start again when they end.
+const TRANSFERS: usize = 5;
+/// Users of a home, and the first of their connections: behind the transfers and the one without end.
+const USERS: usize = 4;
+const PAGES_FROM: usize = TRANSFERS + 1;
+
+/// The traffic of a home (section 3.3 of draft-kuhn-aqm-eval-guidelines-00).
+fn mix() -> Vec<Connection> {
+    let repeated = |size| Connection { size: Some(size), pause: Some(Duration::ZERO) };
+    let endless = Connection { size: None, pause: None };
+    [vec![repeated(5_000_000); TRANSFERS], vec![endless], vec![repeated(700_000); USERS]].concat()
+}
 
 /// Rate of the shared link for each modem: all of what the limiters let through, and less than was sold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -50,6 +68,7 @@ impl Load {
 /// One run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Plan {
+    way: Way,
     aqm: &'static str,
     load: Load,
     rtt_ms: u64,
@@ -65,7 +84,8 @@ impl Plan {
             "pie" => "PIE",
             _ => "ASQM",
         };
-        format!("{name}, {}, RTT {} ms", self.load.name(), self.rtt_ms)
+        let way = if self.way == Way::Download { ", download" } else { "" };
+        format!("{name}, {}, RTT {} ms{way}", self.load.name(), self.rtt_ms)
     }
 
     /// The limiter as a user of `weir run` would configure it.
@@ -80,17 +100,33 @@ impl Plan {
     }
 }
 
-fn plans(quick: bool) -> Vec<Plan> {
+/// Uploads of the figures that were asked for at each round-trip time, downloads at one.
+fn plans(figure: FigureName, quick: bool) -> Vec<Plan> {
+    let whole = Plan {
+        way: Way::Upload,
+        aqm: "codel",
+        load: Load::Peak,
+        rtt_ms: 50,
+        modems: 3,
+        seconds: 60,
+        warmup: 15,
+    };
     if quick {
-        let plan = Plan { aqm: "codel", load: Load::Peak, rtt_ms: 50, modems: 1, seconds: 24, warmup: 10 };
+        let plan = Plan { modems: 1, seconds: 24, warmup: 10, ..whole };
         return vec![plan, Plan { aqm: "asqm", ..plan }];
     }
+    let uploads = RTTS_MS.map(|rtt_ms| (Way::Upload, rtt_ms));
     let mut plans = Vec::new();
-    for rtt_ms in RTTS_MS {
-        for load in [Load::OffPeak, Load::Peak] {
-            let plan = |aqm| Plan { aqm, load, rtt_ms, modems: 3, seconds: 60, warmup: 15 };
-            plans.extend(["codel", "pie", "asqm"].map(plan));
-        }
+    for (way, rtt_ms) in uploads.into_iter().chain([(Way::Download, DOWNLOAD_RTT_MS)]) {
+        plans.extend(of_figure(figure).into_iter().map(|(study, managed)| {
+            let aqm = match managed {
+                Managed::CoDel => "codel",
+                Managed::Pie => "pie",
+                Managed::Asqm => "asqm",
+            };
+            let load = if study == Study::Peak { Load::Peak } else { Load::OffPeak };
+            Plan { way, aqm, load, rtt_ms, ..whole }
+        }));
     }
     plans
 }
@@ -99,6 +135,7 @@ fn plans(quick: bool) -> Vec<Plan> {
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     title: String,
+    is_download: bool,
     aqm: &'static str,
     load: Load,
     rtt_ms: u64,
@@ -136,6 +173,7 @@ impl Point {
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
         Point {
             title: plan.title(),
+            is_download: plan.way == Way::Download,
             aqm: plan.aqm,
             load: plan.load,
             rtt_ms: plan.rtt_ms,
@@ -143,7 +181,11 @@ impl Point {
             deviation_mbps: deviations.sum::<f64>() / modems.len().max(1) as f64,
             ping_p50_ms: quantile(&pings_ms, 0.5),
             ping_p95_ms: quantile(&pings_ms, 0.95),
-            pages: modems.iter().map(|m| m.pages).sum(),
+            pages: modems
+                .iter()
+                .flat_map(|m| m.connections.iter().skip(PAGES_FROM))
+                .map(|c| c.completed)
+                .sum(),
             overhead: is_sensed
                 .then(|| ratio(wires().map(|w| w.sent_bytes).sum(), wires().map(|w| w.data_bytes).sum())),
             returned: is_sensed.then(|| ratio(sensing().map(|s| s.returned).sum(), sent)),
@@ -189,10 +231,15 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 }
 
 /// Runs the experiment and judges its claims.
-pub fn main(quick: bool, out: &Path, output: &Output) -> Done {
-    let folder = out.join(if quick { "asqm-lab-quick" } else { "asqm-lab" });
+pub fn main(figure: FigureName, quick: bool, out: &Path, output: &Output) -> Done {
+    let which = match (quick, figure) {
+        (true, _) => "-quick".to_string(),
+        (false, FigureName::All) => String::new(),
+        (false, figure) => format!("-figure{}", value_name(&figure)),
+    };
+    let folder = out.join(format!("asqm-lab{which}"));
     prepare(&folder)?;
-    let plans = plans(quick);
+    let plans = plans(figure, quick);
     let seconds: u64 = plans.iter().map(|p| p.seconds + 2).sum();
     output.say(format!("{} runs, about {:.0} min", plans.len(), seconds as f64 / 60.0));
     let mut points = Vec::new();
@@ -213,16 +260,19 @@ pub fn main(quick: bool, out: &Path, output: &Output) -> Done {
 
 fn run(plan: &Plan, output: &Output) -> Result<Vec<ModemResult>, Failure> {
     let config = AccessConfig {
-        modems: plan.modems,
+        way: plan.way,
+        mode: None,
+        homes: vec![Home { limiter: plan.limiter()?, connections: mix() }; plan.modems as usize],
         shared: plan.load.shared(plan.modems),
         fifo: FIFO,
         rtt: Duration::from_millis(plan.rtt_ms),
-        limiter: plan.limiter()?,
         duration: Duration::from_secs(plan.seconds),
         warmup: Duration::from_secs(plan.warmup),
     };
     let waiting = || output.say("waiting for another run on this machine to end");
-    Ok(access::run(&config, waiting, &mut |_| !is_interrupted())?)
+    Ok(access::run(&config, waiting, &mut |_| {
+        if is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?)
 }
 
 fn publish(
@@ -239,10 +289,11 @@ fn publish(
     });
     let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
     let notes = [
-        "Each home uploads five transfers of 5 MB that repeat, one without end and pages of 700 kB of four users; the \
+        "Each home has five transfers of 5 MB that repeat, one without end and pages of 700 kB of four users; the \
          limiter lets 16 Mbit/s through, and the modem's FIFO holds 1000 packets."
             .to_string(),
-        "The gateway is a Linux namespace with ip_forward and a strict rp_filter; nothing else was set there."
+        "What probes turn around at, the gateway for uploads and the home for downloads, is a Linux namespace with \
+         ip_forward and a strict rp_filter."
             .to_string(),
     ];
     let title = format!("ASQM, real TCP{}", if quick { " (short form)" } else { "" });
@@ -274,7 +325,7 @@ mod tests {
 
     #[test]
     fn every_limiter_is_a_valid_configuration_and_only_asqm_senses() {
-        for plan in plans(true).iter().chain(&plans(false)) {
+        for plan in plans(FigureName::All, true).iter().chain(&plans(FigureName::All, false)) {
             let limiter = plan.limiter().unwrap_or_else(|e| panic!("{e:?}"));
             assert_eq!(limiter.sense.is_some(), plan.aqm == "asqm");
             assert_eq!(limiter.warnings(), Vec::<String>::new());
@@ -286,7 +337,7 @@ mod tests {
         let modem =
             |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
         let points = |asqm_ms: f64| {
-            let [codel, asqm] = [plans(true)[0], plans(true)[1]];
+            let [codel, asqm] = <[Plan; 2]>::try_from(plans(FigureName::All, true)).expect("two");
             [Point::of(&codel, vec![modem(vec![1500.0; 9])]), Point::of(&asqm, vec![modem(vec![asqm_ms; 9])])]
         };
         let held = |asqm_ms: f64| -> Vec<bool> {

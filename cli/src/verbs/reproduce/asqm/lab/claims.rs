@@ -9,29 +9,38 @@ const TARGET_MS: f64 = 100.0;
 
 /// The claims that the points are enough for.
 pub fn of(points: &[Point], quick: bool) -> Vec<Claim> {
-    let find = |aqm: &str, load, rtt_ms| {
-        points.iter().find(|p| p.aqm == aqm && p.load == load && p.rtt_ms == rtt_ms)
-    };
     let mut claims = Vec::new();
-    for rtt in RTTS_MS {
-        let at = |load| ["codel", "pie"].into_iter().filter_map(move |aqm| find(aqm, load, rtt));
-        for other in at(Load::Peak) {
-            claims.push(blind(other));
+    for is_download in [false, true] {
+        for rtt in RTTS_MS {
+            let alike: Vec<&Point> =
+                points.iter().filter(|p| p.is_download == is_download && p.rtt_ms == rtt).collect();
+            claims.extend(of_path(&alike, quick));
         }
-        if let Some(asqm) = find("asqm", Load::Peak, rtt) {
-            claims.extend(at(Load::Peak).map(|other| controlled(asqm, other)));
-            claims.push(paid(asqm));
-            // The short form is too short for what needs many seconds.
-            if !quick {
-                claims.push(held(asqm));
-                claims.extend(at(Load::Peak).map(|other| steadier(asqm, other)));
-            }
-            claims.extend(find("asqm", Load::OffPeak, rtt).map(|before| unaffected(asqm, before)));
+    }
+    claims
+}
+
+/// The claims about one direction at one round-trip time.
+fn of_path(points: &[&Point], quick: bool) -> Vec<Claim> {
+    let find = |aqm: &str, load| points.iter().copied().find(|p| p.aqm == aqm && p.load == load);
+    let mut claims = Vec::new();
+    let at = |load| ["codel", "pie"].into_iter().filter_map(move |aqm| find(aqm, load));
+    for other in at(Load::Peak) {
+        claims.push(blind(other));
+    }
+    if let Some(asqm) = find("asqm", Load::Peak) {
+        claims.extend(at(Load::Peak).map(|other| controlled(asqm, other)));
+        claims.push(paid(asqm));
+        // The short form is too short for what needs many seconds.
+        if !quick {
+            claims.push(held(asqm));
+            claims.extend(at(Load::Peak).map(|other| steadier(asqm, other)));
         }
-        for aqm in ["codel", "pie", "asqm"] {
-            claims.extend(find(aqm, Load::OffPeak, rtt).map(|p| throughput(p, "B4", (15.0, 15.8))));
-            claims.extend(find(aqm, Load::Peak, rtt).map(|p| throughput(p, "B9", (6.2, 6.8))));
-        }
+        claims.extend(find("asqm", Load::OffPeak).map(|before| unaffected(asqm, before)));
+    }
+    for aqm in ["codel", "pie", "asqm"] {
+        claims.extend(find(aqm, Load::OffPeak).map(|p| throughput(p, "B4", (15.0, 15.8))));
+        claims.extend(find(aqm, Load::Peak).map(|p| throughput(p, "B9", (6.2, 6.8))));
     }
     claims
 }
