@@ -119,7 +119,7 @@ section! {
     }
 }
 
-fn unicast(address: &IpAddr) -> bool {
+pub(crate) fn unicast(address: &IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || broadcast)
 }
