@@ -4,5 +4,10 @@
 //! [`rules`], and a [`rules::Plane`] keeps them: packets leave tunnels and enter them, each QoS flow waits in a queue of
 //! its own with the AQM it needs.
 
+pub mod codec;
+pub mod control;
 pub mod filter;
+pub mod ledger;
+pub mod message;
 pub mod rules;
+pub mod server;
