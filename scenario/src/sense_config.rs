@@ -57,7 +57,7 @@ impl std::fmt::Display for MacAddress {
 }
 
 /// Reads a text that has a form of its own.
-fn parsed<T: Scalar + std::str::FromStr>(node: &Node, what: &str) -> Result<T, Wrong> {
+pub(crate) fn parsed<T: Scalar + std::str::FromStr>(node: &Node, what: &str) -> Result<T, Wrong> {
     let Node::Text(text) = node else { return Err(wrong_type::<T>(node)) };
     text.parse()
         .map_err(|_| Wrong::new(format!("{} is no {what}", quoted(text)), format!("write {}", T::kind())))

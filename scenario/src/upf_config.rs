@@ -1,18 +1,19 @@
 //! A configuration of `weir upf`: a 5G user-plane function.
 
-use crate::document::Document;
-use crate::errors::{Errors, Form, Problems};
-use crate::link::Buffer;
+use crate::document::{Document, Node};
+use crate::errors::{Errors, Form, Problems, Wrong};
+use crate::experiment::MAX_DURATION;
+use crate::link::{FASTEST, SLOWEST};
 use crate::queue_config::QueueConfig;
-use crate::run_config::{Host, INTERFACE, PortMode, RunConfig, RunOptions, interface};
+use crate::run_config::{Host, INTERFACE, PortMode, RunConfig, interface};
 use crate::schema::{
-    Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent, list, or,
-    reference, required, such, tables_of, within,
+    Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Scalar, Section, absent,
+    list, or, reference, required, such, tables_of, within,
 };
-use crate::sense_config::unicast;
+use crate::sense_config::{parsed, unicast};
 use crate::settings::{AqmConfig, PolicyConfig};
 use std::net::IpAddr;
-use weir_units::{Bytes, Duration};
+use weir_units::{Bytes, Duration, Rate};
 
 section! {
     /// A 5G user-plane function: tunnels on one side, the data network on the other, sessions from a session
@@ -28,17 +29,30 @@ section! {
         local: Option<N6> = OptionalTable;
         /// How much there can be.
         limits: UpfLimits = OneTable;
-        /// How the packets of a QoS flow wait where nothing else is said; without an algorithm that is `vaqm`, which
-        /// needs no parameters.
+        /// How the packets of a QoS flow wait where nothing else is said; without an algorithm that is vAQM, which learns
+        /// what it needs.
         flow: FlowConfig = OneTable;
+        /// How packets from and to the port for local breakout wait, where they wait otherwise.
+        local_flow: Option<FlowConfig> = OptionalTable;
         /// QoS flows that wait otherwise.
         flows: Vec<QosFlow> = OPTIONAL_TABLES;
         /// How the packet loop uses this machine.
         host: Host = OneTable;
-        /// What is measured, and for how long.
-        run: RunOptions = OneTable;
+        /// For how long.
+        run: UpfRun = OneTable;
     }
 }
+
+section! {
+    /// For how long it runs.
+    pub struct UpfRun {
+        /// How long to run.
+        duration: Option<Duration> =
+            absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+    }
+}
+
+impl Check for UpfRun {}
 
 impl Check for UpfConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
@@ -66,19 +80,64 @@ impl Check for UpfConfig {
     }
 }
 
+/// An address of ours with the prefix of the link that it is on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// How many bits of it are those of the link.
+    pub length: u8,
+}
+
+impl std::str::FromStr for LinkAddress {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<LinkAddress, ()> {
+        let (address, length) = text.split_once('/').ok_or(())?;
+        let address: IpAddr = address.parse().map_err(drop)?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length: u8 = length.parse().map_err(drop)?;
+        if length <= most && !text.contains('+') { Ok(LinkAddress { address, length }) } else { Err(()) }
+    }
+}
+
+impl std::fmt::Display for LinkAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl Scalar for LinkAddress {
+    fn kind() -> String {
+        "an IP address with the prefix of its link such as \"192.0.2.1/24\"".to_string()
+    }
+    fn read(node: &Node) -> Result<Self, Wrong> {
+        parsed(node, "IP address with a prefix")
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+const OWN: &str = "an address of one host";
+
+fn own(address: &LinkAddress) -> bool {
+    unicast(&address.address)
+}
+
 section! {
     /// The side of the base stations.
     pub struct N3 {
         /// Name of the network interface.
         port: String = required(such(INTERFACE, |t: &String| interface(t)));
         /// Our addresses, where tunnels end; one for each IP version.
-        address: Vec<IpAddr> = list("needed", 2, such("an address of one host", |a: &IpAddr| unicast(a)));
+        address: Vec<LinkAddress> = list("needed", 2, such(OWN, |a: &LinkAddress| own(a)));
         /// Next hop to base stations that are not on the link; one for each IP version.
-        gateway: Vec<IpAddr> = list("all are on the link", 2, such("an address of one host", |a: &IpAddr| unicast(a)));
+        gateway: Vec<IpAddr> = list("all are on the link", 2, such(OWN, |a: &IpAddr| unicast(a)));
         /// Network instance of this side. Rules that name another are refused.
         instance: Option<String> = absent("any name is taken", such(INSTANCE, |t: &String| instance(t)));
-        /// Largest IP packet on the link, tunnel headers included.
-        mtu: u32 = or(1500, within(1280, 9000));
+        /// Rate of the link behind the port, where that is less than the port can send.
+        rate: Option<Rate> = absent("as fast as the port", within(SLOWEST, FASTEST));
         /// How packets get from and to the port; "auto" takes the fastest way that works.
         mode: PortMode = or(PortMode::Auto, Range::Any);
     }
@@ -87,9 +146,9 @@ section! {
 impl Check for N3 {
     fn check(&mut self, here: &Here, p: &mut Problems) {
         if self.address.is_empty() {
-            here.wrong(p, "address", "is missing: tunnels need an end", "add it, such as [\"192.0.2.1\"]");
+            here.wrong(p, "address", "is missing: tunnels need an end", "add it, such as [\"192.0.2.1/24\"]");
         }
-        one_of_each(&self.address, "address", here, p);
+        one_of_each(&hosts(&self.address), "address", here, p);
         one_of_each(&self.gateway, "gateway", here, p);
     }
 }
@@ -100,13 +159,13 @@ section! {
         /// Name of the network interface.
         port: String = required(such(INTERFACE, |t: &String| interface(t)));
         /// Our addresses, to which routers send what goes to user equipment; one for each IP version.
-        address: Vec<IpAddr> = list("needed", 2, such("an address of one host", |a: &IpAddr| unicast(a)));
+        address: Vec<LinkAddress> = list("needed", 2, such(OWN, |a: &LinkAddress| own(a)));
         /// Next hop to what is not on the link; one for each IP version.
-        gateway: Vec<IpAddr> = list("all are on the link", 2, such("an address of one host", |a: &IpAddr| unicast(a)));
+        gateway: Vec<IpAddr> = list("all are on the link", 2, such(OWN, |a: &IpAddr| unicast(a)));
         /// Network instance of this side.
         instance: Option<String> = absent("any name that no other side has", such(INSTANCE, |t: &String| instance(t)));
-        /// Largest IP packet on the link.
-        mtu: u32 = or(1500, within(1280, 9000));
+        /// Rate of the link behind the port, where that is less than the port can send.
+        rate: Option<Rate> = absent("as fast as the port", within(SLOWEST, FASTEST));
         /// How packets get from and to the port; "auto" takes the fastest way that works.
         mode: PortMode = or(PortMode::Auto, Range::Any);
     }
@@ -116,11 +175,15 @@ impl Check for N6 {
     fn check(&mut self, here: &Here, p: &mut Problems) {
         if self.address.is_empty() {
             let problem = "is missing: routers need an address to send to";
-            here.wrong(p, "address", problem, "add it, such as [\"198.51.100.1\"]");
+            here.wrong(p, "address", problem, "add it, such as [\"198.51.100.1/24\"]");
         }
-        one_of_each(&self.address, "address", here, p);
+        one_of_each(&hosts(&self.address), "address", here, p);
         one_of_each(&self.gateway, "gateway", here, p);
     }
+}
+
+fn hosts(addresses: &[LinkAddress]) -> Vec<IpAddr> {
+    addresses.iter().map(|own| own.address).collect()
 }
 
 fn one_of_each(addresses: &[IpAddr], key: &str, here: &Here, p: &mut Problems) {
@@ -142,11 +205,11 @@ section! {
     /// Where session management reaches this function.
     pub struct N4 {
         /// Our address, which is also our Node ID.
-        address: IpAddr = required(such("an address of one host", |a: &IpAddr| here_or_unicast(a)));
+        address: IpAddr = required(such(OWN, |a: &IpAddr| here_or_unicast(a)));
         /// UDP port.
         udp_port: u32 = or(8805, within(1, 65_535));
         /// Who may associate; nobody else gets an answer.
-        peers: Vec<IpAddr> = list("needed", 64, such("an address of one host", |a: &IpAddr| here_or_unicast(a)));
+        peers: Vec<IpAddr> = list("needed", 64, such(OWN, |a: &IpAddr| here_or_unicast(a)));
         /// Between two heartbeats to an associated peer.
         heartbeat: Duration = or(Duration::from_secs(10), within(Duration::from_secs(1), Duration::from_secs(3600)));
         /// Time after which a request of ours without an answer is sent again (T1).
@@ -193,6 +256,19 @@ section! {
         rules: u32 = or(32, within(1, 255));
         /// SDF filters of a packet detection rule.
         filters: u32 = or(16, within(1, 255));
+        /// Queues that are in use at once. One that was empty for `idle` may be given to another QoS flow.
+        queues: u32 = or(8192, within(16, 1_000_000));
+        /// See `queues`.
+        idle: Duration = or(Duration::from_secs(10), within(Duration::from_millis(100), Duration::from_secs(3600)));
+        /// Sessions at once whose bottleneck behind the base station is learnt.
+        learners: u32 = or(1024, within(1, 100_000));
+        /// Packets that wait at once, in all queues together.
+        packets: u32 = or(32_768, within(64, 4_000_000));
+        /// Room of a queue, as the time that packets take at its rate.
+        buffer: Duration =
+            or(Duration::from_millis(250), within(Duration::from_micros(1), Duration::from_secs(60)));
+        /// Room of a queue at least.
+        buffer_min: Bytes = or(Bytes::new(64_000), within(Bytes::new(1500), Bytes::new(1_000_000_000)));
     }
 }
 
@@ -201,34 +277,33 @@ impl Check for UpfLimits {}
 section! {
     /// How packets of a QoS flow wait.
     pub struct FlowConfig {
-        /// Room for waiting packets, as the time they take at the flow's rate or in bytes.
-        buffer: Buffer = or(Buffer::Time(Duration::from_secs(1)), such("1us .. 60s or 1500B .. 100GB", room));
         /// The algorithm.
         aqm: Option<AqmConfig> = OptionalTable;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
-    }
-}
-
-fn room(buffer: &Buffer) -> bool {
-    match buffer {
-        Buffer::Time(t) => (Duration::from_micros(1)..=Duration::from_secs(60)).contains(t),
-        Buffer::Bytes(b) => (Bytes::new(1500)..=Bytes::new(100_000_000_000)).contains(b),
+        /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station, so that packets wait
+        /// here and not there.
+        follow: Option<bool> = absent("as if true without an algorithm, as if false with one", Range::Any);
     }
 }
 
 impl Check for FlowConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        if let Some(policy) = &self.policy {
-            policy.check_with(&self.algorithm(), &QueueConfig::default(), here, p);
+        match (&self.aqm, &self.policy) {
+            (Some(aqm), Some(policy)) => policy.check_with(aqm, &QueueConfig::default(), here, p),
+            (None, Some(_)) => {
+                let problem = "has nothing to steer: vAQM learns by itself";
+                here.wrong(p, "policy", problem, "name an algorithm in an `aqm` table, or remove it");
+            }
+            _ => {}
         }
     }
 }
 
 impl FlowConfig {
-    /// The algorithm that is in force.
-    pub fn algorithm(&self) -> AqmConfig {
-        self.aqm.clone().unwrap_or_else(|| AqmConfig::new("vaqm").expect("vaqm is in the list"))
+    /// Whether the rate follows a bottleneck behind the base station.
+    pub fn follows(&self) -> bool {
+        self.follow.unwrap_or(self.aqm.is_none())
     }
 }
 
@@ -255,18 +330,13 @@ impl UpfConfig {
         Document::parse(file_name, text)?.upf_config()
     }
 
-    /// How packets of a QoS flow wait; `None` is the aggregate of the flows without a guaranteed rate.
-    pub fn waits(&self, qfi: Option<u8>) -> &FlowConfig {
-        let own = self.flows.iter().find(|flow| Some(flow.qfi) == qfi.map(u32::from));
-        own.map_or(&self.flow, |flow| &flow.waits)
-    }
-
     /// What is allowed but may not be what was meant.
     pub fn warnings(&self) -> Vec<String> {
         let named = self.flows.iter().map(|flow| (format!("QoS flow {}", flow.qfi), &flow.waits));
-        let all = std::iter::once(("flow".to_string(), &self.flow)).chain(named);
+        let local = self.local_flow.iter().map(|flow| ("local_flow".to_string(), flow));
+        let all = std::iter::once(("flow".to_string(), &self.flow)).chain(local).chain(named);
         all.filter_map(|(name, flow)| {
-            let warning = flow.policy.as_ref()?.unused_setpoint(&flow.algorithm())?;
+            let warning = flow.policy.as_ref()?.unused_setpoint(flow.aqm.as_ref()?)?;
             Some(format!("{name}: {warning}"))
         })
         .collect()
@@ -308,24 +378,23 @@ impl Document {
 mod tests {
     use super::*;
 
-    const SMALL: &str = "n3 = { port = \"a\", address = [\"192.0.2.1\"] }\n\
+    const SMALL: &str = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
                          n4 = { address = \"127.0.0.1\", peers = [\"127.0.0.2\"] }\n\
-                         n6 = { port = \"b\", address = [\"198.51.100.1\"] }\n";
+                         n6 = { port = \"b\", address = [\"198.51.100.1/24\"] }\n";
 
     #[test]
     fn little_must_be_said_and_what_is_in_force_reads_back() {
         let config = UpfConfig::parse("x", SMALL).unwrap();
-        assert_eq!(config.waits(Some(5)).algorithm().name, "vaqm");
+        assert!(config.flow.aqm.is_none() && config.flow.follows());
         assert_eq!(UpfConfig::parse("y", &config.to_toml()).unwrap(), config);
     }
 
     #[test]
     fn each_qos_flow_can_wait_in_its_own_way() {
-        let more = "[[flows]]\nqfi = 5\naqm = { name = \"codel\" }\nbuffer = \"64kB\"\n";
+        let more = "[[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n";
         let config = UpfConfig::parse("x", &format!("{SMALL}{more}")).unwrap();
-        assert_eq!(config.waits(Some(5)).algorithm().name, "codel");
-        assert_eq!(config.waits(Some(6)).algorithm().name, "vaqm");
-        assert_eq!(config.waits(None).algorithm().name, "vaqm");
+        let waits = &config.flows[0].waits;
+        assert_eq!((waits.aqm.as_ref().map(|aqm| &*aqm.name), waits.follows()), (Some("codel"), false));
         assert_eq!(UpfConfig::parse("y", &config.to_toml()).unwrap(), config);
     }
 
@@ -335,7 +404,9 @@ mod tests {
         for (from, to, key) in [
             ("port = \"b\"", "port = \"a\"", "n6.port"),
             ("peers = [\"127.0.0.2\"]", "peers = [\"::1\"]", "n4.peers"),
-            ("[\"192.0.2.1\"]", "[\"192.0.2.1\", \"192.0.2.2\"]", "n3.address"),
+            ("[\"192.0.2.1/24\"]", "[\"192.0.2.1/24\", \"192.0.2.2/24\"]", "n3.address"),
+            ("192.0.2.1/24", "192.0.2.1", "n3.address"),
+            ("192.0.2.1/24", "192.0.2.1/33", "n3.address"),
             (", peers = [\"127.0.0.2\"]", "", "n4.peers"),
         ] {
             let text = SMALL.replace(from, to);
@@ -343,7 +414,7 @@ mod tests {
         }
         let twice = format!("{SMALL}[[flows]]\nqfi = 5\n[[flows]]\nqfi = 5\n");
         assert!(told(&twice).contains("flows.1.qfi"));
-        let local = format!("{SMALL}local = {{ port = \"c\", address = [\"192.0.2.9\"] }}\n");
+        let local = format!("{SMALL}local = {{ port = \"c\", address = [\"192.0.2.9/24\"] }}\n");
         assert!(told(&local).contains("local.instance"));
     }
 }

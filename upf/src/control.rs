@@ -21,6 +21,7 @@ pub use cause::{Cause, Refused};
 pub use counts::Counts;
 pub use peers::{Association, Peer};
 pub use sessions::{Entry, Sessions};
+pub use translate::GTPU_PORT;
 
 use crate::codec::{Codec, Malformed};
 use crate::message::{Element, Message, NodeId, kind};

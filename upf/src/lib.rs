@@ -4,6 +4,7 @@
 //! [`rules`], and a [`rules::Plane`] keeps them: packets leave tunnels and enter them, each QoS flow waits in a queue of
 //! its own with the AQM it needs.
 
+pub mod client;
 pub mod codec;
 pub mod control;
 pub mod filter;

@@ -283,7 +283,7 @@ fn forwarding(mut bag: Bag, old: Option<Forward>, sides: &Sides) -> Result<(Forw
         None => old.filter(|old| old.to == to).and_then(|old| old.tunnel),
     };
     let marking = bag.number(ie::TRANSPORT_LEVEL_MARKING)?;
-    let dscp = marking.map(|octets| dscp(octets)).transpose()?.or(old.and_then(|old| old.dscp));
+    let dscp = marking.map(dscp).transpose()?.or(old.and_then(|old| old.dscp));
     if let Some(value) = bag.take(ie::FORWARDING_POLICY)? {
         let why = format!("there is no forwarding policy {value:?}");
         return Err(Refused::element(Cause::ForwardingPolicy, ie::FORWARDING_POLICY, why));

@@ -280,6 +280,8 @@ fn whole(mut session: Session, sides: &Sides) -> Result<Session, Refused> {
     }
     session.order();
     session.problem()?;
-    (session.pdrs.shrink_to_fit(), session.fars.shrink_to_fit(), session.qers.shrink_to_fit());
+    session.pdrs.shrink_to_fit();
+    session.fars.shrink_to_fit();
+    session.qers.shrink_to_fit();
     Ok(session)
 }
