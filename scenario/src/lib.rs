@@ -55,5 +55,5 @@ pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
 pub use topology::{Link, MAX_LINKS, Upstream};
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
-pub use upf_config::{FlowConfig, LinkAddress, N3, N4, N6, QosFlow, UpfConfig, UpfLimits, UpfRun};
+pub use upf_config::{FlowConfig, LinkAddress, N3, N4, N6, QosFlow, UpfConfig, UpfHost, UpfLimits, UpfRun};
 pub use variation::{MAX_STEPS, MAX_TRACES, Step, TraceFile, Variation};

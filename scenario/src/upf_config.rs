@@ -5,7 +5,7 @@ use crate::errors::{Errors, Form, Problems, Wrong};
 use crate::experiment::MAX_DURATION;
 use crate::link::{FASTEST, SLOWEST};
 use crate::queue_config::QueueConfig;
-use crate::run_config::{Host, INTERFACE, PortMode, RunConfig, interface};
+use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
 use crate::schema::{
     Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Scalar, Section, absent,
     list, or, reference, required, such, tables_of, within,
@@ -37,11 +37,24 @@ section! {
         /// QoS flows that wait otherwise.
         flows: Vec<QosFlow> = OPTIONAL_TABLES;
         /// How the packet loop uses this machine.
-        host: Host = OneTable;
+        host: UpfHost = OneTable;
         /// For how long.
         run: UpfRun = OneTable;
     }
 }
+
+section! {
+    /// How the packet loop uses this machine.
+    pub struct UpfHost {
+        /// How packets get from and to the ports; "auto" takes the fastest way that works for all of them.
+        mode: PortMode = or(PortMode::Auto, Range::Any);
+        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
+        /// the price of a core; "sleep" waits.
+        poll: Poll = or(Poll::Sleep, Range::Any);
+    }
+}
+
+impl Check for UpfHost {}
 
 section! {
     /// For how long it runs.
@@ -138,8 +151,6 @@ section! {
         instance: Option<String> = absent("any name is taken", such(INSTANCE, |t: &String| instance(t)));
         /// Rate of the link behind the port, where that is less than the port can send.
         rate: Option<Rate> = absent("as fast as the port", within(SLOWEST, FASTEST));
-        /// How packets get from and to the port; "auto" takes the fastest way that works.
-        mode: PortMode = or(PortMode::Auto, Range::Any);
     }
 }
 
@@ -166,8 +177,6 @@ section! {
         instance: Option<String> = absent("any name that no other side has", such(INSTANCE, |t: &String| instance(t)));
         /// Rate of the link behind the port, where that is less than the port can send.
         rate: Option<Rate> = absent("as fast as the port", within(SLOWEST, FASTEST));
-        /// How packets get from and to the port; "auto" takes the fastest way that works.
-        mode: PortMode = or(PortMode::Auto, Range::Any);
     }
 }
 
