@@ -5,4 +5,5 @@
 //! its own with the AQM it needs.
 
 pub mod filter;
+pub mod plane;
 pub mod rules;

@@ -8,8 +8,8 @@ mod write;
 
 pub use read::read;
 pub use write::{
-    END_MARKER_LEN, header_len, write_echo_request, write_echo_response, write_end_marker, write_error_indication,
-    write_header, write_supported_extensions,
+    END_MARKER_LEN, header_len, write_echo_request, write_echo_response, write_end_marker,
+    write_error_indication, write_header, write_supported_extensions,
 };
 
 use std::net::IpAddr;

@@ -97,7 +97,8 @@ fn read_v6(packet: &[u8]) -> Option<Inner> {
         at += if is_fragment { 8 } else { 8 + usize::from(extension[1]) * 8 };
         protocol = extension[0];
     }
-    let address = |at: usize| u128::from_be_bytes(*header[at..].first_chunk().expect("the header has its length"));
+    let address =
+        |at: usize| u128::from_be_bytes(*header[at..].first_chunk().expect("the header has its length"));
     let transport = packet.get(at..).filter(|_| has_transport);
     Some(Inner {
         is_v6: true,

@@ -41,7 +41,8 @@ fn behind_header(message: &[u8], flags: u8) -> Result<Behind, Fault> {
         return Ok(Behind { start: HEADER, sequence: 0, container: None });
     }
     let optional: &[u8; OPTIONAL] = message[HEADER..].first_chunk().ok_or(Fault::Short)?;
-    let sequence = if flags & flag::SEQUENCE == 0 { 0 } else { u16::from_be_bytes([optional[0], optional[1]]) };
+    let sequence =
+        if flags & flag::SEQUENCE == 0 { 0 } else { u16::from_be_bytes([optional[0], optional[1]]) };
     let mut behind = Behind { start: HEADER + OPTIONAL, sequence, container: None };
     let mut next = if flags & flag::EXTENSION == 0 { 0 } else { optional[3] };
     for _ in 0..EXTENSIONS_MAX {
@@ -96,9 +97,9 @@ fn error_indication(mut elements: &[u8]) -> Result<Message, Fault> {
             element::TEID => rest.split_at_checked(4),
             element::RECOVERY => rest.split_at_checked(1),
             0..128 => None,
-            _ => rest.split_first_chunk().and_then(|(len, rest)| {
-                rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
-            }),
+            _ => rest
+                .split_first_chunk()
+                .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))),
         }
         .ok_or(Fault::Element)?;
         match kind {

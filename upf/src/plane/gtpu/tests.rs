@@ -19,7 +19,8 @@ fn packets_are_written_as_the_specification_draws_them() {
         let mut out = [0xff; 16];
         write_header(&mut out, 0x1234_5678, Some((way, 9)), 100);
         assert_eq!(out.to_vec(), hex(header));
-        let expected = GPdu { teid: 0x1234_5678, container: Some(Container { way, qfi: 9 }), start: 16, end: 116 };
+        let expected =
+            GPdu { teid: 0x1234_5678, container: Some(Container { way, qfi: 9 }), start: 16, end: 116 };
         assert_eq!(read(&packet(header, 100)), Ok(Message::Packet(expected)));
     }
     let mut out = [0; 8];
@@ -37,13 +38,13 @@ fn headers_of_all_forms_are_passed() {
     };
     assert_eq!(start("32ff002c 00000007 00010000"), (12, None), "a sequence number");
     assert_eq!(start("31ff002c 00000007 00000500"), (12, None), "an N-PDU number");
-    assert_eq!(start("36ff0034 00000007 00010085 01100500 "), (16, Some(5)));
+    assert_eq!(start("36ff0030 00000007 00010085 01100500"), (16, Some(5)));
     // A UDP port before the container, and a container of eight octets.
-    assert_eq!(start("34ff0038 00000007 00000040 01086885 01100500"), (20, Some(5)));
-    assert_eq!(start("34ff0038 00000007 00000085 02100500 00000000"), (20, Some(5)));
+    assert_eq!(start("34ff0034 00000007 00000040 01086885 01100500"), (20, Some(5)));
+    assert_eq!(start("34ff0034 00000007 00000085 02100500 00000000"), (20, Some(5)));
     // Not understood, and none needs to be: service class, and one nobody knows.
-    assert_eq!(start("34ff0034 00000007 00000020 01000000"), (16, None));
-    assert_eq!(start("34ff0034 00000007 0000007f 01000000"), (16, None));
+    assert_eq!(start("34ff0030 00000007 00000020 01000000"), (16, None));
+    assert_eq!(start("34ff0030 00000007 0000007f 01000000"), (16, None));
     // The flag says that there is no extension header, whatever the octet says.
     assert_eq!(start("32ff002c 00000007 00010085"), (12, None));
 }

@@ -77,11 +77,15 @@ fn errors_are_told_to_senders_with_right_checksums() {
     let mut out = [0; 1500];
     let about = udp4(&[7; 1400]);
     let len = write_error(&mut out, &about, Told::TooBig { most: 1456 }, 0x0a00_00fe).unwrap();
-    let error = etherparse::SlicedPacket::from_ip(&out[..len]).unwrap();
+    let copy = out;
+    let error = etherparse::SlicedPacket::from_ip(&copy[..len]).unwrap();
     let Some(etherparse::TransportSlice::Icmpv4(icmp)) = error.transport else { panic!("{error:?}") };
     assert_eq!(len, 576);
     assert_eq!((finish(sum(&out[..20])), finish(sum(icmp.slice()))), (0, 0));
-    assert_eq!((&out[16..20], &icmp.slice()[..2], &icmp.slice()[6..8]), (&about[12..16], &[3, 4][..], &[5, 176][..]));
+    assert_eq!(
+        (&out[16..20], &icmp.slice()[..2], &icmp.slice()[6..8]),
+        (&about[12..16], &[3, 4][..], &[5, 176][..])
+    );
     assert!(!read(&out[..len]).unwrap().tells_errors(&out), "none of an error");
     let about = tcp6(&[7; 1400]);
     let len = write_error(&mut out, &about, Told::Expired, 5).unwrap();
