@@ -6,9 +6,11 @@
 
 pub mod client;
 pub mod codec;
+pub mod configured;
 pub mod control;
 pub mod filter;
 pub mod ledger;
 pub mod message;
+pub mod plane;
 pub mod rules;
 pub mod server;

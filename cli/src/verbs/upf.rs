@@ -3,12 +3,18 @@
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::sessions::{Board, Row};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_scenario::{Document, UpfConfig};
+use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
+use weir_upf::ledger::Ledger;
+use weir_upf::plane::{Desk, Remote};
 use weir_upf::rules::Plane;
 use weir_upf::server::Server;
 
@@ -56,17 +62,54 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let config = document.upf_config().map_err(Failure::input)?;
     config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let stop = interrupted();
-    let most = config.limits.sessions as usize;
-    if !arguments.control_only {
-        return Err(Failure::Failed("the user plane is not there".into()));
+    if arguments.control_only {
+        let most = config.limits.sessions as usize;
+        return serve(&config, Ledger::new(most), &stop, &|| false, output);
     }
-    serve(&config, weir_upf::ledger::Ledger::new(most), &stop, output)
+    forward(&config, &stop, output)
+}
+
+/// With the packet loop in a thread of its own.
+fn forward(config: &UpfConfig, stop: &AtomicBool, output: &Output) -> Done {
+    for line in weir_dataplane::restore_stale() {
+        output.say(format!("after a killed run: {line}"));
+    }
+    let seed = RandomState::new().build_hasher().finish();
+    let (looping, desk) = weir_upf::plane::open(plane_setup(config, seed), pace(config))?;
+    looping.said().iter().for_each(|line| output.say(line));
+    output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
+    let end = Arc::new(AtomicBool::new(false));
+    let flag = end.clone();
+    let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
+    let status = serve(config, desk, stop, &|| thread.is_finished(), output);
+    end.store(true, Ordering::Relaxed);
+    let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
+    left.iter().for_each(|line| output.say(line));
+    status
+}
+
+/// What a plane counted that is no session's.
+trait Tells {
+    fn faults(&mut self) -> Vec<(&'static str, u64)>;
+}
+
+impl Tells for Ledger {
+    fn faults(&mut self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+impl Tells for Desk<Remote> {
+    fn faults(&mut self) -> Vec<(&'static str, u64)> {
+        Desk::faults(self)
+    }
 }
 
 fn serve(
     config: &UpfConfig,
-    plane: impl Plane,
-    stop: &std::sync::atomic::AtomicBool,
+    plane: impl Plane + Tells,
+    stop: &AtomicBool,
+    has_ended: &dyn Fn() -> bool,
     output: &Output,
 ) -> Done {
     let mut server = Server::open(config, plane)?;
@@ -77,7 +120,9 @@ fn serve(
     let length = config.run.duration.map(|d| Duration::from_nanos(d.as_nanos()));
     let period = if output.live() { PICTURE } else { LINE };
     let (mut due, mut board) = (period, Board::new(output));
-    while !stop.load(Ordering::Relaxed) && length.is_none_or(|length| start.elapsed() < length) {
+    let is_over =
+        || stop.load(Ordering::Relaxed) || length.is_some_and(|l| start.elapsed() >= l) || has_ended();
+    while !is_over() {
         server.turn(TURN)?;
         server.control().told().iter().for_each(|line| board.say(line));
         if start.elapsed() >= due {
@@ -125,7 +170,7 @@ fn rows<P: Plane>(server: &mut Server<P>, most: usize) -> Vec<Row> {
     rows
 }
 
-fn finish<P: Plane>(
+fn finish<P: Plane + Tells>(
     server: &mut Server<P>,
     board: &mut Board,
     elapsed: Duration,
@@ -134,6 +179,7 @@ fn finish<P: Plane>(
 ) -> Result<(), Failure> {
     let rows = rows(server, usize::MAX);
     let tunnels = server.control().tunnels();
+    let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
     server.goodbye(GOODBYE)?;
     server.control().told().iter().for_each(|line| board.say(line));
     let counts = server.control().counts().clone();
@@ -143,6 +189,7 @@ fn finish<P: Plane>(
         "duration_s": elapsed.as_secs_f64(),
         "sessions": rows.iter().map(Row::json).collect::<Vec<_>>(),
         "tunnels": tunnels,
+        "discarded": faults,
         "pfcp": crate::sessions::counts_json(&counts, server.unsent()),
     });
     output.result(&json, || {
