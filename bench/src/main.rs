@@ -5,6 +5,7 @@ mod error;
 mod forwarding;
 mod instructions;
 mod rows;
+mod sessions;
 mod shaper;
 mod sim;
 mod tools;
@@ -28,6 +29,7 @@ parts:
   ceilings       instructions where signals happen, alone: what the tests check
   sim            speed and size of the simulator, beside ns-2
   users          a packet among 100 000 users, and an idle user
+  sessions       sessions of a 5G user-plane function: established in a second, and an idle one
   forwarding     unshaped forwarding beside DPDK's testpmd (root)
   shaper         delivered rate of the shaper (root)
   delay          error of the delay line (root)
@@ -92,6 +94,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
         "ceilings" => instructions::ceilings(),
         "sim" => sim(options),
         "users" => users(options),
+        "sessions" => sessions(options),
         "forwarding" => forwarding(options),
         "shaper" => shaper::run(seconds(options)),
         "delay" => delay::run(seconds(options)),
@@ -106,6 +109,7 @@ fn all(options: &Options) -> Vec<Row> {
     let mut rows = instructions(options);
     rows.extend(sim(options));
     rows.extend(users(options));
+    rows.extend(sessions(options));
     if weir_lab::host::is_root() {
         rows.extend(forwarding(options));
         rows.extend(shaper::run(seconds(options)));
@@ -129,6 +133,10 @@ fn sim(options: &Options) -> Vec<Row> {
 
 fn users(options: &Options) -> Vec<Row> {
     users::run(if options.quick { 100_000 } else { 2_000_000 })
+}
+
+fn sessions(options: &Options) -> Vec<Row> {
+    sessions::run(if options.quick { 10_000 } else { 100_000 })
 }
 
 fn forwarding(options: &Options) -> Vec<Row> {

@@ -9,10 +9,12 @@ mod bytes;
 mod machines;
 mod overseer;
 mod parsers;
+mod sessions;
 
 pub use machines::{algorithm, discipline};
 pub use overseer::Overseer;
-pub use parsers::{configuration, frame, journal, scenario, trace};
+pub use parsers::{configuration, frame, journal, scenario, trace, upf_configuration};
+pub use sessions::{pfcp, sdf_filter};
 
 #[cfg(fuzzing)]
 #[doc(hidden)]

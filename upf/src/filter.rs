@@ -1,5 +1,9 @@
 //! Filters of service data flows: which packets of a session belong to a rule.
 
+mod text;
+
+pub use text::{DESCRIPTION_MAX, PORTS_MAX, Wrong};
+
 use std::net::IpAddr;
 
 /// An SDF filter: all that is named must match.
@@ -20,6 +24,9 @@ pub struct Filter {
     pub spi: Option<u32>,
     /// Flow label of IPv6.
     pub flow_label: Option<u32>,
+    /// It was written for packets from the user equipment alone ("permit in"); such a filter stands in rules for those
+    /// only.
+    pub is_in: bool,
     /// Its number, by which others of the session refer to it (SDF Filter ID).
     pub id: Option<u32>,
 }

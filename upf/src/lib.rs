@@ -4,6 +4,13 @@
 //! [`rules`], and a [`rules::Plane`] keeps them: packets leave tunnels and enter them, each QoS flow waits in a queue of
 //! its own with the AQM it needs.
 
+pub mod client;
+pub mod codec;
+pub mod configured;
+pub mod control;
 pub mod filter;
+pub mod ledger;
+pub mod message;
 pub mod plane;
 pub mod rules;
+pub mod server;
