@@ -8,9 +8,12 @@ use weir_scenario::UpfConfig;
 use weir_units::{Duration, Time};
 use weir_upf::client::{creates, usual};
 use weir_upf::codec::{Codec, Pfcp};
+use weir_upf::configured::plane_setup;
 use weir_upf::control::{Control, Outgoing};
 use weir_upf::ledger::Ledger;
 use weir_upf::message::{Element, Message, NodeId, Value, ie, kind};
+use weir_upf::plane::memory::{Here, Memory};
+use weir_upf::plane::{Card, Desk, PlaneSetup, UserPlane};
 use weir_upf::rules::{PerDirection, Plane};
 
 const PART: &str = "sessions";
@@ -27,10 +30,35 @@ const CONFIG: &str = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
 pub fn run(sessions: u32) -> Vec<Row> {
     let sessions = sessions.min(SESSIONS);
     eprintln!("sessions: {sessions}");
-    of("control alone", sessions, Ledger::new(SESSIONS as usize))
+    let mut rows = of("control alone", sessions, Ledger::new(SESSIONS as usize), 0);
+    let (few, many) = (tables(1), tables(SESSIONS));
+    match whole(SESSIONS) {
+        Ok(plane) => {
+            // Tables of the packet path have their size from the start; what they hold for each session counts with it.
+            let tables = u64::from(sessions) * many.saturating_sub(few) / u64::from(SESSIONS);
+            rows.extend(of("control and packet path", sessions, plane, tables));
+        }
+        Err(why) => rows.push(Row::failed(PART, "control and packet path", why)),
+    }
+    rows
 }
 
-fn of(what: &str, sessions: u32, plane: impl Plane) -> Vec<Row> {
+/// Bytes of a packet path for so many sessions, without any.
+fn tables(sessions: u32) -> u64 {
+    allocated_by(|| whole(sessions)).1
+}
+
+/// A packet path between ports that lead nowhere.
+fn whole(sessions: u32) -> Result<Desk<Here>, String> {
+    let config = UpfConfig::parse("bench", CONFIG).map_err(|errors| errors.to_string())?;
+    let setup = PlaneSetup { sessions, packets: 1024, ..plane_setup(&config, 7) };
+    let cards = [1, 2].map(|last| Card { address: [2, 0, 0, 0, 0, last], mtu: 1500 });
+    let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO)?;
+    let memory = Memory::new(1024).map_err(|error| error.to_string())?;
+    Ok(Desk::new(setup, Here { plane, memory, now: Time::ZERO }))
+}
+
+fn of(what: &str, sessions: u32, plane: impl Plane, tables: u64) -> Vec<Row> {
     let config = UpfConfig::parse("bench", CONFIG).expect("a good configuration");
     let mut control = Control::new(&config, 1, plane, Pfcp);
     let peer: SocketAddr = "127.0.0.2:8805".parse().expect("an address");
@@ -46,7 +74,7 @@ fn of(what: &str, sessions: u32, plane: impl Plane) -> Vec<Row> {
     let rate = f64::from(sessions) / start.elapsed().as_secs_f64();
     assert_eq!(control.sessions().len(), sessions as usize, "{:?}", control.counts());
     let of_answers = (answers * ANSWER_BYTES) as f64;
-    let each = (bytes as f64 - of_answers) / f64::from(sessions);
+    let each = ((bytes + tables) as f64 - of_answers) / f64::from(sessions);
     vec![
         Row::told(PART, format!("{what}: sessions established in a second"), rate, "1/s")
             .at_least(LEAST_RATE),

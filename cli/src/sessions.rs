@@ -167,7 +167,7 @@ impl Board {
         let widest = |at: usize| cells.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..HEADS.len()).map(|at| widest(at).max(HEADS[at].len())).collect();
         let line = |row: &mut dyn Iterator<Item = &str>| {
-            let padded = row.zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            let padded = row.zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
             padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
         };
         let mut lines = vec![line(&mut HEADS.iter().copied())];

@@ -1,5 +1,6 @@
 //! `weir upf` as a person and as session management meet it.
 
+#[allow(dead_code, reason = "each file of tests uses a part of it")]
 mod common;
 
 use common::{exec, skipped, testbed, turn};

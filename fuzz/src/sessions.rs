@@ -223,7 +223,9 @@ fn changed(elements: &mut Vec<Element>, script: &mut Script) {
             if groups.is_empty() {
                 break;
             }
-            let Value::Group(inner) = &mut level[groups[at % groups.len()]].value else { break };
+            let Value::Group(inner) = &mut level[groups[at % groups.len()]].value else {
+                unreachable!("chosen among groups")
+            };
             level = inner;
         }
         let at = usize::from(script.byte_or_zero()) % (level.len() + 1);

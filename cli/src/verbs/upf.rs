@@ -50,6 +50,8 @@ const PICTURE: Duration = Duration::from_secs(1);
 const LINE: Duration = Duration::from_secs(10);
 /// Longest wait for datagrams before the flag of Ctrl-C is looked at.
 const TURN: Duration = Duration::from_millis(20);
+/// Most sessions that are told one by one at the end.
+const TOLD_MAX: usize = 10_000;
 /// How long peers are waited for at the end.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -177,7 +179,8 @@ fn finish<P: Plane + Tells>(
     was_stopped: bool,
     output: &Output,
 ) -> Result<(), Failure> {
-    let rows = rows(server, usize::MAX);
+    let total = server.control().sessions().len();
+    let rows = rows(server, TOLD_MAX);
     let tunnels = server.control().tunnels();
     let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
     server.goodbye(GOODBYE)?;
@@ -187,13 +190,14 @@ fn finish<P: Plane + Tells>(
         "arm": "upf",
         "interrupted": was_stopped,
         "duration_s": elapsed.as_secs_f64(),
+        "sessions_in_all": total,
         "sessions": rows.iter().map(Row::json).collect::<Vec<_>>(),
         "tunnels": tunnels,
         "discarded": faults,
         "pfcp": crate::sessions::counts_json(&counts, server.unsent()),
     });
     output.result(&json, || {
-        format!("{}\n{}", head(&counts, rows.len(), tunnels), Board::table(&rows, None).join("\n"))
+        format!("{}\n{}", head(&counts, total, tunnels), Board::table(&rows, Some(total)).join("\n"))
     });
     Ok(())
 }

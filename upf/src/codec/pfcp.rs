@@ -339,6 +339,7 @@ fn wire_address(address: &UserAddress) -> UeIpAddress {
     wire.ipv6_prefix_length_present = length.is_some();
     wire.ipv6_prefix_length = length;
     wire.choose_ipv4 = address.is_chosen && address.v4.is_none();
+    wire.choose_ipv6 = address.is_chosen && address.v4.is_some();
     wire
 }
 
