@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """A session management function made of scapy's PFCP layer: what it asks `weir upf`, and what it must be answered.
 
-    scapy_session.py SERVER OWN-ADDRESS ADDRESS-OF-TUNNELS
+    scapy_session.py SERVER OWN-ADDRESS ADDRESS-OF-TUNNELS [STATION COMMAND ...]
+
+With a command, that is a base station: it gets the tunnel that was chosen and its own, QFI and address of the user.
 """
 
 import socket
+import subprocess
 import sys
 import time
 
@@ -23,6 +26,8 @@ RULE_FAILURE = 73
 OWN_SEID = 0x42
 UE = "10.45.0.9"
 GNB = "192.0.2.201"
+OWN_TEID = 0x99
+QFI = 5
 
 
 class Client:
@@ -83,11 +88,11 @@ def rules(filters):
             IE_FAR_Id(id=2), IE_ApplyAction(FORW=1),
             IE_ForwardingParameters(IE_list=[
                 IE_DestinationInterface(interface="Access"),
-                IE_OuterHeaderCreation(GTPUUDPIPV4=1, TEID=0x99, ipv4=GNB),
+                IE_OuterHeaderCreation(GTPUUDPIPV4=1, TEID=OWN_TEID, ipv4=GNB),
             ]),
         ]),
         IE_CreateQER(IE_list=[
-            IE_QER_Id(id=1), IE_GateStatus(), IE_MBR(ul=20_000, dl=40_000), IE_QFI(QFI=5),
+            IE_QER_Id(id=1), IE_GateStatus(), IE_MBR(ul=20_000, dl=40_000), IE_QFI(QFI=QFI),
         ]),
     ]
 
@@ -98,7 +103,7 @@ def establish(client, elements):
 
 
 def main():
-    server, own, tunnels = sys.argv[1:4]
+    server, own, tunnels, *station = sys.argv[1:]
     client = Client(server, own)
     node = IE_NodeId(id_type="IPv4", ipv4=own)
     now = int(time.time()) + 2_208_988_800
@@ -113,11 +118,14 @@ def main():
     must(cause(answer) == RULE_FAILURE, "a filter that is none", answer)
     must(element(answer, pfcp.IE_FailedRuleId) is not None, "no failed rule", answer)
 
-    answer = establish(client, rules(["permit out 6 from any 80,443 to assigned", "permit out 17 from any to assigned"]))
+    answer = establish(client, rules(["permit out 6 from any 80,443 to assigned", "permit out 1 from any to assigned"]))
     must(cause(answer) == ACCEPTED, "no session", answer)
     seid = element(answer, IE_FSEID).seid
     tunnel = element(answer, IE_FTEID)
     must(tunnel.TEID != 0 and tunnel.ipv4 == tunnels, "no tunnel", answer)
+    if station:
+        own_end = [GNB, tunnels, str(tunnel.TEID), str(OWN_TEID), str(QFI), UE]
+        subprocess.run([*station[:-1], *own_end, station[-1]], check=True, timeout=30)
     for expected in (ACCEPTED, NO_SESSION):
         answer = client.ask(pfcp.PFCPSessionDeletionRequest(), seid=seid)
         must(cause(answer) == expected, "deletion", answer)
