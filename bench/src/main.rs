@@ -50,6 +50,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
         Some((first, rest)) if first == "packets" => return for_itself(instructions::packets(rest)),
+        Some((first, rest)) if first == "tunnels" => return for_itself(instructions::tunnels(rest)),
         Some((first, rest)) if first == "probes" => return for_itself(instructions::probes(rest)),
         _ => {}
     }

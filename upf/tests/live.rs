@@ -14,8 +14,8 @@ mod world;
 use station::Station;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_dataplane::Mode;
 use weir_upf::plane::{Desk, Pace, Remote, open};
@@ -63,6 +63,18 @@ fn session(ambr_kbps: u64) -> Session {
     }
 }
 
+/// Tests that measure take turns: they share the machine's processors.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Ends a loop also when a test fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs `measure` while the packet loop turns in its namespace.
 fn with_plane<T: Send>(world: &World, mode: Mode, measure: impl FnOnce(&mut Desk<Remote>) -> T + Send) -> T {
     let stop = AtomicBool::new(false);
@@ -73,8 +85,10 @@ fn with_plane<T: Send>(world: &World, mode: Mode, measure: impl FnOnce(&mut Desk
     std::thread::scope(|scope| {
         let stop = &stop;
         let running = scope.spawn(move || inside(&world.upf, move || looping.run(stop)));
-        let result = measure(&mut desk);
-        stop.store(true, Ordering::Relaxed);
+        let result = {
+            let _stops = Stops(stop);
+            measure(&mut desk)
+        };
         assert_eq!(running.join().unwrap().unwrap(), Vec::<String>::new());
         result
     })
@@ -137,6 +151,7 @@ fn flood(world: &World, station: &Station, bps: f64) -> f64 {
 }
 
 fn rates_hold(mode: Mode, kbps: &[u64]) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(world) = World::new() else { return };
     let station = Station::new(&world, UE);
     with_plane(&world, mode, |desk| {

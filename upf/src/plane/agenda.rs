@@ -105,6 +105,12 @@ impl Agenda {
         Some(if place % 2 == 0 { Class::Guaranteed } else { Class::Ordinary })
     }
 
+    /// Whether somebody is in the wheel.
+    #[inline]
+    pub fn is_later(&self, who: u32) -> bool {
+        self.nodes[who as usize].place.is_some_and(|place| (place as usize) < SLOTS)
+    }
+
     /// The first of those that wait for a port.
     pub fn first_at(&self, port: usize) -> Option<u32> {
         let first = |class| self.places[line(port, class) as usize].first;

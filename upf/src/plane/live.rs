@@ -12,6 +12,8 @@ pub struct Line {
     pub place: Option<u32>,
     /// Bytes that it sent, as far as it had to share: who sent less goes first.
     pub served: u64,
+    /// When its algorithm was asked last: to it time only moves forward, also when a rate is taken away.
+    pub asked: Time,
     /// How much of what it sends is within its guaranteed rate.
     pub guaranteed: Shaper,
     /// What was done in places that it has no more.
@@ -59,6 +61,8 @@ pub struct Live {
     pub usage: Usage,
     /// When a packet came last.
     pub active: Time,
+    /// When the next may leave, to the user equipment and from it; `None` while none waits for its time.
+    pub due: [Option<Time>; 2],
     /// Whether it was told that none comes any more.
     pub told_inactive: bool,
     /// Whether it was told that packets wait.
@@ -72,6 +76,7 @@ impl Live {
         let line = |gbr: Rate| Line {
             place: None,
             served: 0,
+            asked: Time::ZERO,
             // What was not used of a guarantee is not saved up.
             guaranteed: Shaper::new(gbr, Duration::ZERO),
             past: Past::default(),
@@ -85,6 +90,7 @@ impl Live {
             learner: None,
             usage: Usage::default(),
             active: Time::ZERO,
+            due: [None; 2],
             told_inactive: false,
             told_waiting: false,
         }

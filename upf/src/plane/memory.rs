@@ -53,7 +53,7 @@ impl Io for Memory {
     }
 
     fn push(&mut self, port: usize, frame: Frame) {
-        self.room[port] -= 1;
+        self.room[port] = self.room[port].saturating_sub(1);
         self.sent.push((port, frame));
     }
 }

@@ -27,6 +27,8 @@ const TOLD_EVERY: Duration = Duration::from_millis(1);
 const TOLD_BURST: Duration = Duration::from_millis(20);
 /// Packets that may wait for a neighbour's answer at each port.
 const PENDING_MAX: usize = 64;
+/// Queue without a rate, which waits for the port alone.
+const UNSHAPED_BUFFER: Bytes = Bytes::new(4 << 20);
 /// Things to be told that nobody fetched.
 pub(super) const EVENTS_MAX: usize = 4096;
 
@@ -285,11 +287,11 @@ impl UserPlane {
         let key = Key::new(&inner, true, false);
         let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
         let rules = &live.program.up;
-        let qfi = gpdu.container.map_or(u64::MAX, |container| 1 << container.qfi);
+        let qfi = gpdu.container.map_or(0, |container| 1 << container.qfi);
         let suits = |number: u16| {
             let rule = &rules.rules[usize::from(number)];
             rule.teid == Some(gpdu.teid)
-                && (rule.qfis & qfi != 0)
+                && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
                 && rule.is_of_user(inner.is_v6, inner.source, inner.destination)
         };
         let found = rules.filters.find(&key, &inner, bytes, suits);
@@ -446,7 +448,14 @@ impl UserPlane {
     /// A packet met a rule, or none.
     #[inline]
     fn matched(&mut self, session: u32, is_up: bool, rule: Option<u16>, arrived: Arrived, io: &mut impl Io) {
-        let mut live = self.sessions[session as usize].take().expect("tables name sessions that are there");
+        let there = "tables name sessions that are there";
+        // What left before this one came is gone when its algorithm is asked.
+        if self.sessions[session as usize].as_ref().expect(there).due[usize::from(is_up)] <= Some(arrived.at)
+            && self.agenda.is_later(2 * session + u32::from(is_up))
+        {
+            self.serve(2 * session + u32::from(is_up), arrived.at, None, io);
+        }
+        let mut live = self.sessions[session as usize].take().expect(there);
         let outcome = self.admit(&mut live, session, is_up, rule, &arrived, io);
         let told = match outcome {
             Ok(()) => None,
@@ -545,14 +554,17 @@ impl UserPlane {
         };
         let (room, least) = self.setup.buffer;
         let room =
-            if plan.rate == Rate::ZERO { Bytes::new(u64::MAX) } else { plan.rate.bytes_in(room).max(least) };
-        // Whoever was idle may not make up for it.
-        let served = if live.lines.len() > 1 { self.least_served(live, queue) } else { 0 };
-        let (place, store) = self.waits.with_store(place);
-        if place.queue.packets() == 0 {
-            live.lines[usize::from(queue)].served = served;
+            if plan.rate == Rate::ZERO { UNSHAPED_BUFFER } else { plan.rate.bytes_in(room).max(least) };
+        if live.lines.len() > 1 && self.waits.place(place).queue.packets() == 0 {
+            // Whoever was idle may not make up for it.
+            live.lines[usize::from(queue)].served = self.least_served(live, queue);
         }
+        let (place, store) = self.waits.with_store(place);
+        // Nobody takes more than what is left for others, so that there is always room for a flow with a guarantee.
+        let is_greedy = plan.gbr == Rate::ZERO && place.queue.packets() >= store.free();
+        let room = if is_greedy { Bytes::ZERO } else { room };
         place.active = at;
+        live.lines[usize::from(queue)].asked = at;
         let ecn = Ecn::from_bits(held.tos);
         let arrival = Arrival {
             len: Bytes::new(u64::from(held.frame.len)),

@@ -94,6 +94,7 @@ impl UserPlane {
         let Some(mut live) = self.sessions[session].take() else { return self.agenda.remove(who) };
         live.limits.iter_mut().chain(&mut live.bottleneck).for_each(|limit| limit.looked(until));
         let next = self.send_until(&mut live, is_up, until, budget, io);
+        live.due[usize::from(is_up)] = if let Next::Later(at) = next { Some(at) } else { None };
         self.sessions[session] = Some(live);
         match next {
             Next::Nothing => self.agenda.remove(who),
@@ -136,10 +137,6 @@ impl UserPlane {
                 }
                 let is_spent = budget == Some(0);
                 if is_spent || at > until || io.room(port) == 0 {
-                    if io.room(port) == 0 {
-                        // The port is the bottleneck now: time it costs is queueing delay.
-                        live.limits.iter_mut().for_each(|limit| limit.blocked(until));
-                    }
                     return Next::Port(port, choice.class);
                 }
             }
@@ -159,7 +156,7 @@ impl UserPlane {
             if matches!(live.program.acts[usize::from(held.act)].what, What::Buffer { .. }) {
                 continue;
             }
-            let mut at = arrived;
+            let mut at = arrived.max(line.asked);
             for limit in plan.limits.iter().map_while(|limit| *limit) {
                 at = live.limits[usize::from(limit)].departure(at);
             }
@@ -195,13 +192,15 @@ impl UserPlane {
         let plan = &live.program.queues[choice.line];
         let limits: [Option<u8>; LIMITS_MAX] = plan.limits;
         for limit in limits.into_iter().map_while(|limit| limit) {
-            live.limits[usize::from(limit)].sent(at, len);
+            charge(&mut live.limits[usize::from(limit)], departure.packet.arrived, len);
         }
         if follows(live, choice.line).is_some() {
-            live.bottleneck.as_mut().expect("it was just looked at").sent(at, len);
+            let bottleneck = live.bottleneck.as_mut().expect("it was just looked at");
+            charge(bottleneck, departure.packet.arrived, len);
         }
         let line = &mut live.lines[choice.line];
         line.served += len.get();
+        line.asked = at;
         if choice.class == Class::Guaranteed {
             let earned = line.guaranteed.departure(departure.packet.arrived);
             line.guaranteed.sent(earned, len);
@@ -252,6 +251,13 @@ impl UserPlane {
             What::Drop | What::Buffer { .. } => {}
         }
     }
+}
+
+/// A rate is charged at the time at which it alone would have let the packet go: what another rate or the port cost it is not
+/// lost, as far as it is made up for at all.
+#[inline]
+fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
+    limit.sent(limit.departure(arrived), len);
 }
 
 /// A packet that left its queue.

@@ -81,7 +81,7 @@ impl World {
             ),
         );
         run("ip", &format!("netns exec {one} ethtool -K {name} tx off"));
-        run("ip", &format!("netns exec {one} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
+        run("ip", &format!("-n {one} link set dev {name} addrgenmode none"));
         run("ip", &format!("-n {one} link set dev {name} up"));
         run("ip", &format!("-n {other} link set dev {other_name} up"));
     }
