@@ -8,7 +8,7 @@ import socket
 import sys
 
 from scapy.contrib.gtp import GTP_U_Header, GTPEchoRequest, GTPEchoResponse, GTPErrorIndication, GTPPDUSessionContainer
-from scapy.layers.inet import ICMP, IP
+from scapy.layers.inet import ICMP, IP, UDP
 
 PORT = 2152
 UPLINK = 1
@@ -32,11 +32,11 @@ def main():
         must(sender == (tunnels, PORT), f"an answer of {sender}", answer)
         return answer
 
-    def tunnelled(number):
+    def tunnelled(number, what):
         header = GTP_U_Header(teid=number, E=1, next_ex=0x85)
-        return header / GTPPDUSessionContainer(type=UPLINK, QFI=int(qfi)) / IP(src=user, dst=host) / ICMP(id=7, seq=1) / b"ping"
+        return header / GTPPDUSessionContainer(type=UPLINK, QFI=int(qfi)) / IP(src=user, dst=host) / what
 
-    answer = ask(tunnelled(int(teid)))
+    answer = ask(tunnelled(int(teid), ICMP(id=7, seq=1) / b"ping"))
     must(answer.teid == int(own_teid), "another tunnel", answer)
     must(answer.haslayer(GTPPDUSessionContainer), "no PDU session container", answer)
     container = answer[GTPPDUSessionContainer]
@@ -44,7 +44,7 @@ def main():
     must(answer.haslayer(ICMP) and answer[IP].dst == user and answer[ICMP].type == 0, "no ping", answer)
     answer = ask(GTP_U_Header(gtp_type=1, teid=0, S=1, seq=77) / GTPEchoRequest())
     must(answer.haslayer(GTPEchoResponse) and answer.seq == 77, "no echo", answer)
-    answer = ask(tunnelled(int(teid) ^ 0x5555))
+    answer = ask(tunnelled(int(teid) ^ 0x5555, UDP(sport=5000, dport=9) / b"to nobody"))
     must(answer.haslayer(GTPErrorIndication), "no error indication", answer)
     print("scapy: a ping through the tunnel in its QoS flow, an echo, an error indication, as they must be")
 

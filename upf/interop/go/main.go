@@ -23,6 +23,7 @@ const (
 type client struct {
 	conn     *net.UDPConn
 	own      string
+	started  time.Time
 	sequence uint32
 }
 
@@ -70,14 +71,14 @@ func cause(element *ie.IE) uint8 {
 
 func (c *client) associate() {
 	request := message.NewAssociationSetupRequest(c.next(), ie.NewNodeID(c.own, "", ""),
-		ie.NewRecoveryTimeStamp(time.Now()))
+		ie.NewRecoveryTimeStamp(c.started))
 	answer, _, _ := c.exchange(request)
 	setup, is := answer.(*message.AssociationSetupResponse)
 	must(is && cause(setup.Cause) == ie.CauseRequestAccepted, "no association: %v", answer)
 	must(setup.UPFunctionFeatures != nil && setup.UPFunctionFeatures.HasFTUP(), "tunnels are not allocated")
 	_, err := setup.RecoveryTimeStamp.RecoveryTimeStamp()
 	must(err == nil, "no recovery time stamp: %v", err)
-	beat, _, _ := c.exchange(message.NewHeartbeatRequest(c.next(), ie.NewRecoveryTimeStamp(time.Now()), nil))
+	beat, _, _ := c.exchange(message.NewHeartbeatRequest(c.next(), ie.NewRecoveryTimeStamp(c.started), nil))
 	_, is = beat.(*message.HeartbeatResponse)
 	must(is, "no heartbeat: %v", beat)
 }
@@ -155,7 +156,7 @@ func main() {
 	server, own := net.ParseIP(os.Args[1]), net.ParseIP(os.Args[2])
 	conn, err := net.DialUDP("udp", &net.UDPAddr{IP: own, Port: 8805}, &net.UDPAddr{IP: server, Port: 8805})
 	must(err == nil, "%v", err)
-	c := &client{conn: conn, own: os.Args[2]}
+	c := &client{conn: conn, own: os.Args[2], started: time.Now()}
 	c.associate()
 	seid := c.establish(os.Args[3])
 	c.modify(seid)
