@@ -123,6 +123,11 @@ fn setup() -> PlaneSetup {
     setup
 }
 
+/// The same for both directions.
+fn both<T: Copy>(value: T) -> PerDirection<T> {
+    PerDirection { up: value, down: value }
+}
+
 /// A session with rules that overlap, may contradict each other, and may be refused.
 fn session(script: &mut Script) -> Session {
     let number = u32::from(script.byte_or_zero() % 4);
@@ -173,7 +178,6 @@ fn session(script: &mut Script) -> Session {
         Far { id, action }
     });
     let fars = fars.collect();
-    let both = |value| PerDirection { up: value, down: value };
     let qers = (0..3).map(|id| {
         let rate = script.magnitude(20);
         Qer {
