@@ -232,7 +232,9 @@ pub fn user_plane(bytes: &[u8]) {
         sent(&mut desk.reach().memory);
         while desk.event().is_some() {}
     }
-    there.into_iter().for_each(|seid| drop(desk.remove(seid).expect("it is there")));
+    there.into_iter().for_each(|seid| {
+        desk.remove(seid).expect("it is there");
+    });
     let memory = &mut desk.reach().memory;
     let free = std::iter::from_fn(|| memory.take(60)).count();
     assert_eq!(free, FRAMES as usize, "frames were lost or made up");

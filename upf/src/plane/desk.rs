@@ -8,7 +8,7 @@ use super::setup::PlaneSetup;
 use crate::rules::{
     Action, Capacity, Event, FlowUsage, Forward, Plane, Refusal, RemoteTunnel, Seid, Session, Usage,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -25,24 +25,24 @@ pub trait Reach {
 
 struct Known {
     layout: Layout,
-    tunnels: Box<[RemoteTunnel]>,
+    session: Arc<Session>,
 }
 
 /// See the [module documentation](self).
 pub struct Desk<R> {
     setup: PlaneSetup,
-    sessions: HashMap<Seid, Known>,
+    /// Boxed, because a table has room for more than there are.
+    sessions: HashMap<Seid, Box<Known>>,
     /// Who sends into a tunnel: an error indication names the tunnel alone.
-    senders: BTreeMap<(IpAddr, u32), (Seid, RemoteTunnel)>,
+    senders: HashMap<(IpAddr, u32), Seid>,
     reach: R,
 }
 
-fn tunnels(session: &Session) -> Box<[RemoteTunnel]> {
-    let tunnel = |action| match action {
+fn tunnels(session: &Session) -> impl Iterator<Item = RemoteTunnel> {
+    session.fars.iter().filter_map(|far| match far.action {
         Action::Forward(Forward { tunnel, .. }) => tunnel,
         _ => None,
-    };
-    session.fars.iter().filter_map(|far| tunnel(far.action)).collect()
+    })
 }
 
 fn gone() -> Refusal {
@@ -52,7 +52,7 @@ fn gone() -> Refusal {
 impl<R: Reach> Desk<R> {
     /// A desk before a packet path without sessions that was made with the same setup.
     pub fn new(setup: PlaneSetup, reach: R) -> Desk<R> {
-        Desk { setup, sessions: HashMap::new(), senders: BTreeMap::new(), reach }
+        Desk { setup, sessions: HashMap::new(), senders: HashMap::new(), reach }
     }
 
     /// The way to the packet path.
@@ -68,23 +68,31 @@ impl<R: Reach> Desk<R> {
         }
     }
 
-    fn note(&mut self, session: &Session, layout: Layout) {
+    fn note(&mut self, session: Arc<Session>, mut layout: Layout) {
         self.forget(session.seid);
-        let tunnels = tunnels(session);
-        for tunnel in &tunnels {
-            self.senders.insert((tunnel.address, tunnel.teid), (session.seid, *tunnel));
+        for tunnel in tunnels(&session) {
+            self.senders.insert((tunnel.address, tunnel.teid), session.seid);
         }
-        self.sessions.insert(session.seid, Known { layout, tunnels });
+        layout.shrink();
+        self.sessions.insert(session.seid, Box::new(Known { layout, session }));
     }
 
     fn forget(&mut self, seid: Seid) {
         let Some(known) = self.sessions.remove(&seid) else { return };
-        for tunnel in &known.tunnels {
+        for tunnel in tunnels(&known.session) {
             let key = (tunnel.address, tunnel.teid);
-            if self.senders.get(&key).is_some_and(|(sender, _)| *sender == seid) {
+            if self.senders.get(&key) == Some(&seid) {
                 self.senders.remove(&key);
             }
         }
+    }
+
+    /// The tunnel of a number at a host, as the rules name it, and its session.
+    fn sender(&self, address: IpAddr, teid: u32) -> Option<(Seid, RemoteTunnel)> {
+        let seid = *self.senders.get(&(address, teid))?;
+        let session = &self.sessions.get(&seid)?.session;
+        let is_it = |tunnel: &RemoteTunnel| tunnel.address == address && tunnel.teid == teid;
+        tunnels(session).find(is_it).map(|tunnel| (seid, tunnel))
     }
 
     fn done(&mut self, command: Command) -> Result<(), Refusal> {
@@ -101,7 +109,7 @@ impl<R: Reach> Plane for Desk<R> {
         let (program, layout) = compile(&session, &self.setup, &Layout::default())?;
         let live = Box::new(Live::new(program, self.setup.catch_up));
         self.done(Command::Establish(live))?;
-        self.note(&session, layout);
+        self.note(session, layout);
         Ok(())
     }
 
@@ -113,7 +121,7 @@ impl<R: Reach> Plane for Desk<R> {
         let (program, layout) = compile(&session, &self.setup, &known.layout)?;
         let live = Box::new(Live::new(program, self.setup.catch_up));
         self.done(Command::Modify(live, ended.into()))?;
-        self.note(&session, layout);
+        self.note(session, layout);
         Ok(())
     }
 
@@ -148,8 +156,8 @@ impl<R: Reach> Plane for Desk<R> {
                 Happened::Inactive { seid } => Event::Inactive { seid },
                 Happened::Waiting { seid, pdr } => Event::DownlinkData { seid, pdr },
                 // Nobody sends there any more, or somebody made it up.
-                Happened::Unknown { teid, peer } => match self.senders.get(&(peer, teid)) {
-                    Some((seid, tunnel)) => Event::ErrorIndication { seid: *seid, tunnel: *tunnel },
+                Happened::Unknown { teid, peer } => match self.sender(peer, teid) {
+                    Some((seid, tunnel)) => Event::ErrorIndication { seid, tunnel },
                     None => continue,
                 },
             };

@@ -152,6 +152,17 @@ pub struct Layout {
     queues: Places<QueueKey>,
 }
 
+impl Layout {
+    /// Gives back memory that is not used: there are as many layouts as sessions.
+    pub fn shrink(&mut self) {
+        self.acts.0.shrink_to_fit();
+        self.limits.0.shrink_to_fit();
+        self.queues.0.shrink_to_fit();
+        let keys = self.queues.0.iter_mut().filter_map(|place| place.key.as_mut());
+        keys.for_each(|key| key.limits.shrink_to_fit());
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct QueueKey {
     is_up: bool,
