@@ -136,7 +136,7 @@ fn flood(world: &World, station: &Station, bps: f64) -> f64 {
         scope.spawn(|| {
             let (begin, mut sent) = (Instant::now(), 0.0);
             while !stop.load(Ordering::Relaxed) {
-                while sent < begin.elapsed().as_secs_f64() * bps {
+                while sent < begin.elapsed().as_secs_f64() * bps && !stop.load(Ordering::Relaxed) {
                     let _ = socket.send_to(&[1; 1300], (UE, 9));
                     sent += 1328.0 * 8.0;
                 }
@@ -160,6 +160,7 @@ fn rates_hold(mode: Mode, kbps: &[u64]) {
             desk.modify(Arc::new(session(*kbps)), &[]).unwrap();
             let expected = *kbps as f64 * 1e3;
             let tcp = download(&world, &station, 2);
+            println!("TCP {tcp:.0} bit/s; {:?} {:?}", desk.usage(1), desk.faults());
             let before = desk.flows(1);
             let udp = flood(&world, &station, 1.3 * expected);
             let p95 = before.iter().find(|flow| !flow.is_uplink).unwrap().sojourn_p95.unwrap();

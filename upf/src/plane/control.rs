@@ -259,9 +259,10 @@ impl UserPlane {
     /// Memory of a session without packets: its rules, and its part of all tables.
     pub fn idle_bytes(&self, seid: u64) -> Option<usize> {
         let live = self.session(seid)?;
-        let keys = 1 + live.program.teids.len() + live.program.users.len();
-        let tables =
-            keys * Table::BYTES_PER_KEY + 2 * super::agenda::Agenda::BYTES + size_of::<Option<Box<Live>>>();
+        let users = live.program.users.len() * self.by_v4.bytes_per_key().max(self.by_v6.bytes_per_key());
+        let keys =
+            self.by_seid.bytes_per_key() + live.program.teids.len() * self.by_teid.bytes_per_key() + users;
+        let tables = keys + 2 * super::agenda::Agenda::BYTES + size_of::<Option<Box<Live>>>();
         Some(live.bytes() + tables + size_of::<u32>())
     }
 

@@ -33,8 +33,8 @@ pub struct Rule {
     pub teid: Option<u32>,
     /// QoS flows that it may be of, as bits.
     pub qfis: u64,
-    /// The address that it must bear.
-    pub ue: Option<UeAddress>,
+    /// The address that it must bear, among those of the session.
+    pub ue: Option<u8>,
     /// Where it goes.
     pub act: Option<u8>,
     /// Where it waits.
@@ -129,6 +129,8 @@ pub struct Program {
     pub limits: Box<[LimitPlan]>,
     /// Our ends of tunnels.
     pub teids: Box<[u32]>,
+    /// Addresses that rules ask for.
+    pub ues: Box<[UeAddress]>,
     /// Keys of the user equipment's addresses.
     pub users: Box<[User]>,
     /// After how long without packets that is told.
@@ -222,7 +224,8 @@ impl<K: PartialEq + Clone> Places<K> {
 /// Makes what the packet path needs of a session, whose rules stand as `before` so far.
 pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result<(Program, Layout), Refusal> {
     session.problem()?;
-    let mut making = Making { session, setup, layout: Layout::default(), queues: Vec::new() };
+    let mut making =
+        Making { session, setup, layout: Layout::default(), queues: Vec::new(), ues: Vec::new() };
     making.layout.acts = before.acts.keeping(|id| session.far(*id).is_some());
     making.layout.limits = before.limits.keeping(|(id, _)| session.qer(*id).is_some());
     let acts = making.acts()?;
@@ -243,6 +246,7 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
         limits: limits.collect(),
         queues: making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect(),
         teids: teids(session),
+        ues: making.ues.into(),
         users: users(session)?,
         inactivity: session.inactivity,
     };
@@ -269,6 +273,7 @@ struct Making<'a> {
     layout: Layout,
     /// By place.
     queues: Vec<Option<QueuePlan>>,
+    ues: Vec<UeAddress>,
 }
 
 fn kbps(rate: u64) -> Rate {
@@ -417,7 +422,16 @@ impl Making<'_> {
         Ok(Rules { filters: filters.build(), rules: rules.into() })
     }
 
+    fn ue(&mut self, ue: UeAddress) -> Option<u8> {
+        let at = self.ues.iter().position(|other| *other == ue).unwrap_or_else(|| {
+            self.ues.push(ue);
+            self.ues.len() - 1
+        });
+        u8::try_from(at).ok()
+    }
+
     fn rule(&mut self, pdr: &Pdr, key: &QueueKey) -> Result<Rule, Refusal> {
+        let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many addresses in one session");
         let queue = self.queue(pdr, key)?;
         // A highest rate of nothing lets nothing pass.
         let passes = |qer: &Qer| {
@@ -430,7 +444,7 @@ impl Making<'_> {
             id: pdr.id,
             teid: pdr.tunnel.map(|tunnel| tunnel.teid),
             qfis: if pdr.qfis.is_empty() { u64::MAX } else { bits },
-            ue: pdr.ue,
+            ue: pdr.ue.map(|ue| self.ue(ue).ok_or_else(full)).transpose()?,
             act: pdr.far.and_then(|far| self.layout.acts.of(&far)),
             queue,
             is_open,
@@ -494,11 +508,11 @@ fn users(session: &Session) -> Result<Box<[User]>, Refusal> {
     Ok(users.into())
 }
 
-impl Rule {
+impl Program {
     /// Whether a packet that bears these addresses is of the user equipment of the rule.
     #[inline]
-    pub fn is_of_user(&self, is_v6: bool, source: u128, destination: u128) -> bool {
-        let Some(ue) = &self.ue else { return true };
+    pub fn is_of_user(&self, rule: &Rule, is_v6: bool, source: u128, destination: u128) -> bool {
+        let Some(ue) = rule.ue.map(|at| &self.ues[usize::from(at)]) else { return true };
         let address = if ue.end == End::Source { source } else { destination };
         if is_v6 {
             ue.v6.is_some_and(|prefix| (u128::from(prefix.address) ^ address) >> 64 == 0)
@@ -513,7 +527,7 @@ impl Program {
     pub fn bytes(&self) -> usize {
         let of = |rules: &Rules| rules.filters.bytes() + size_of_val(&*rules.rules);
         let lists = size_of_val(&*self.acts) + size_of_val(&*self.queues) + size_of_val(&*self.limits);
-        let keys = size_of_val(&*self.teids) + size_of_val(&*self.users);
+        let keys = size_of_val(&*self.teids) + size_of_val(&*self.users) + size_of_val(&*self.ues);
         size_of::<Program>() + of(&self.up) + of(&self.down) + lists + keys
     }
 }

@@ -17,7 +17,6 @@ pub const OVERHEAD_MAX: usize = IPV6_LEN + UDP_LEN + gtpu::header_len(true);
 #[derive(Clone, Copy, Debug)]
 pub struct Outer {
     remote: RemoteTunnel,
-    host: u128,
     dscp: Option<u8>,
     is_v6: bool,
     /// IP and UDP header; lengths, traffic class and checksums are filled in.
@@ -50,7 +49,7 @@ impl Outer {
         let at = if is_v6 { IPV6_LEN } else { IPV4_MIN };
         head[at..at + 2].copy_from_slice(&gtpu::PORT.to_be_bytes());
         head[at + 2..at + 4].copy_from_slice(&remote.port.to_be_bytes());
-        Outer { remote, host: super::neighbours::number(remote.address), dscp, is_v6, head, partial }
+        Outer { remote, dscp, is_v6, head, partial }
     }
 
     /// The other end.
@@ -61,7 +60,7 @@ impl Outer {
     /// The number of its host.
     #[inline]
     pub fn host(&self) -> u128 {
-        self.host
+        super::neighbours::number(self.remote.address)
     }
 
     /// Whether it is reached by IPv6.

@@ -292,7 +292,7 @@ impl UserPlane {
             let rule = &rules.rules[usize::from(number)];
             rule.teid == Some(gpdu.teid)
                 && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
-                && rule.is_of_user(inner.is_v6, inner.source, inner.destination)
+                && live.program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
         };
         let found = rules.filters.find(&key, &inner, bytes, suits);
         self.matched(session, true, found, Arrived { frame, inner, key, at, port: ACCESS }, io);
@@ -327,7 +327,8 @@ impl UserPlane {
         let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
         let rules = &live.program.down;
         let suits = |number: u16| {
-            rules.rules[usize::from(number)].is_of_user(inner.is_v6, inner.source, inner.destination)
+            let rule = &rules.rules[usize::from(number)];
+            live.program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
         };
         let found = rules.filters.find(&key, &inner, bytes, suits);
         let port = if is_local { LOCAL } else { CORE };

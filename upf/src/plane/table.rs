@@ -28,8 +28,10 @@ impl Table {
         Table { places: vec![Place::default(); count].into(), seed: seed | 1, shift, used: 0, most }
     }
 
-    /// Memory for a key at most.
-    pub const BYTES_PER_KEY: usize = 4 * size_of::<Place>();
+    /// Memory for a key.
+    pub fn bytes_per_key(&self) -> usize {
+        (self.places.len() * size_of::<Place>()).div_ceil(self.most.max(1))
+    }
 
     #[inline]
     fn home(&self, key: u64) -> usize {

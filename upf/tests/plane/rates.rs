@@ -149,7 +149,7 @@ impl Sender {
 
     /// The receiver has packet `number`; what is older and did not come is lost.
     fn acknowledged(&mut self, number: u64, now: Time) {
-        let lost = number - self.expected;
+        let Some(lost) = number.checked_sub(self.expected) else { return };
         (self.expected, self.heard) = (number + 1, now);
         self.flight = self.flight.saturating_sub(lost + 1);
         if lost > 0 && now >= self.recovering {
