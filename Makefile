@@ -5,7 +5,7 @@ CARGO ?= cargo
 WEIR := target/release/weir
 OUT ?= out
 
-.PHONY: help demo test fuzz bench reproduce realism witness build fmt clean
+.PHONY: help demo test fuzz bench reproduce realism witness interop build fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 75 s for each of three queues (root); else"
@@ -16,6 +16,7 @@ help:
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
+	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
 	@echo "make build      the program, in $(WEIR)"
 
 build:
@@ -61,6 +62,11 @@ reproduce:
 witness:
 	@tools/install build live witness
 	@tools/kernel-witness
+
+interop:
+	@tools/install build interop
+	$(CARGO) build --release -p weir-cli
+	@tools/interop $(WEIR)
 
 # Both are run whether or not the first holds.
 realism:

@@ -3,7 +3,7 @@
 //! Adding an algorithm is one file beside this one and one line in the list below. Names, checked
 //! parameters, `weir list` and `weir explain`, TOML, steering, conformance, benchmarks and fuzzing follow.
 
-use crate::{Algorithm, Aqm, Moment, Packet, Sample, Setpoint, Verdict};
+use crate::{Algorithm, Aqm, Moment, Packet, Params, Sample, Setpoint, Verdict};
 use weir_units::Time;
 
 /// Something to do with an algorithm, generic over which one it is.
@@ -14,6 +14,12 @@ pub trait Visitor {
     type Output;
     /// Does it with algorithm `A`.
     fn visit<A: Algorithm>(self) -> Self::Output;
+}
+
+/// Who has parameters for whichever algorithm there is.
+pub trait Parameters {
+    /// Those of an algorithm.
+    fn params<P: Params>(&self) -> P;
 }
 
 /// From lines `module => Type` this makes the modules, [`names`], [`visit`], [`visit_all`], [`AnyAqm`] and the
@@ -61,6 +67,16 @@ macro_rules! algorithms {
                 AnyAqm::$ty(aqm)
             }
         })*
+
+        impl AnyAqm {
+            /// A fresh instance of the algorithm of that name; `None` if there is none.
+            pub fn new(name: &str, from: &impl Parameters, start: Time) -> Option<AnyAqm> {
+                $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {
+                    return Some(<$module::$ty as Algorithm>::new(&from.params(), start).into());
+                })*
+                None
+            }
+        }
 
         impl Aqm for AnyAqm {
             const ROLLS: bool = true;

@@ -54,3 +54,56 @@ pub trait Guide<A: Aqm> {
 
 /// Nobody: the algorithm keeps its set point.
 impl<A: Aqm> Guide<A> for () {}
+
+/// Where it is known only at run time whether there is a guide.
+impl<A: Aqm, G: Guide<A>> Guide<A> for Option<G> {
+    #[inline]
+    fn on_enqueue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+        match self {
+            Some(guide) => guide.on_enqueue(aqm, whole, m, p),
+            None => aqm.on_enqueue(m, p),
+        }
+    }
+
+    #[inline]
+    fn on_dequeue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+        match self {
+            Some(guide) => guide.on_dequeue(aqm, whole, m, p),
+            None => aqm.on_dequeue(m, p),
+        }
+    }
+
+    fn on_overflow(&mut self, aqm: &mut A, m: &Moment, p: &Packet) {
+        match self {
+            Some(guide) => guide.on_overflow(aqm, m, p),
+            None => aqm.on_overflow(m, p),
+        }
+    }
+
+    fn on_shed(&mut self, aqm: &mut A, m: &Moment, p: &Packet) {
+        match self {
+            Some(guide) => guide.on_shed(aqm, m, p),
+            None => aqm.on_overflow(m, p),
+        }
+    }
+
+    fn on_empty(&mut self, aqm: &mut A, all: bool, now: Time) {
+        match self {
+            Some(guide) => guide.on_empty(aqm, all, now),
+            None => aqm.on_empty(now),
+        }
+    }
+
+    fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
+        match self {
+            Some(guide) => guide.on_wakeup(aqm, m),
+            None => aqm.on_wakeup(m),
+        }
+    }
+
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        if let Some(guide) = self {
+            guide.gauges(plot);
+        }
+    }
+}

@@ -30,7 +30,7 @@ mod sampling;
 
 pub mod algorithms;
 
-pub use algorithms::{AnyAqm, Visitor, names, visit, visit_all};
+pub use algorithms::{AnyAqm, Parameters, Visitor, names, visit, visit_all};
 pub use chance::Chance;
 pub use guide::Guide;
 #[doc(hidden)]

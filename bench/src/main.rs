@@ -6,6 +6,7 @@ mod forwarding;
 mod instructions;
 mod rows;
 mod sensing;
+mod sessions;
 mod shaper;
 mod sim;
 mod tools;
@@ -29,6 +30,7 @@ parts:
   ceilings       instructions where signals happen, alone: what the tests check
   sim            speed and size of the simulator, beside ns-2
   users          a packet among 100 000 users, and an idle user
+  sessions       sessions of a 5G user-plane function: established in a second, and an idle one
   forwarding     unshaped forwarding beside DPDK's testpmd (root)
   sensing        unshaped forwarding with probes beside it without (root)
   shaper         delivered rate of the shaper (root)
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
         Some((first, rest)) if first == "packets" => return for_itself(instructions::packets(rest)),
+        Some((first, rest)) if first == "tunnels" => return for_itself(instructions::tunnels(rest)),
         Some((first, rest)) if first == "probes" => return for_itself(instructions::probes(rest)),
         _ => {}
     }
@@ -94,6 +97,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
         "ceilings" => instructions::ceilings(),
         "sim" => sim(options),
         "users" => users(options),
+        "sessions" => sessions(options),
         "forwarding" => forwarding(options),
         "sensing" => sensing(options),
         "shaper" => shaper::run(seconds(options)),
@@ -109,6 +113,7 @@ fn all(options: &Options) -> Vec<Row> {
     let mut rows = instructions(options);
     rows.extend(sim(options));
     rows.extend(users(options));
+    rows.extend(sessions(options));
     if weir_lab::host::is_root() {
         rows.extend(forwarding(options));
         rows.extend(sensing(options));
@@ -133,6 +138,10 @@ fn sim(options: &Options) -> Vec<Row> {
 
 fn users(options: &Options) -> Vec<Row> {
     users::run(if options.quick { 100_000 } else { 2_000_000 })
+}
+
+fn sessions(options: &Options) -> Vec<Row> {
+    sessions::run(if options.quick { 10_000 } else { 100_000 })
 }
 
 fn forwarding(options: &Options) -> Vec<Row> {

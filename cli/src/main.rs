@@ -11,6 +11,8 @@ mod output;
 mod progress;
 mod results;
 mod runs;
+#[cfg(feature = "live")]
+mod sessions;
 mod simulate;
 mod statistics;
 mod sweep;
@@ -52,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   weir compare scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
   weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
+  weir upf upf.toml                             a 5G user-plane function: sessions over PFCP (root)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one, simulated
@@ -69,7 +72,7 @@ const EXAMPLES: &str = "Examples:
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
 
-This program was made without live links (`run`, `lab`, `compare`, `doctor`): they need Linux and clang.
+This program was made without live links (`run`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
 
 Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
 
@@ -81,6 +84,9 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
     Reflect(verbs::reflect::Arguments),
+    #[cfg(feature = "live")]
+    /// Be a 5G user-plane function: sessions over PFCP, tunnels over GTP-U, a queue for each QoS flow.
+    Upf(verbs::upf::Arguments),
     #[cfg(feature = "live")]
     /// Run a scenario on this machine with real TCP, in network namespaces.
     Lab(verbs::lab::Arguments),
@@ -117,6 +123,8 @@ fn main() -> ExitCode {
         Verb::Run(a) => verbs::run::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Reflect(a) => verbs::reflect::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Upf(a) => verbs::upf::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Lab(a) => verbs::lab::main(a, &output),
         Verb::Sim(a) => verbs::sim::main(a, &output),

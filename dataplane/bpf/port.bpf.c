@@ -23,7 +23,7 @@ struct control {
 	u64 beat_ns;  // CLOCK_MONOTONIC of the loop's last turn
 	u64 after_ns; // age at which the heartbeat is stale
 	u64 bypassed; // frames sent past the loop
-	u32 peer;     // ifindex of the other port
+	u32 peer;     // ifindex of the other port; 0 for none
 	u32 copied;   // the loop gets copies (AF_PACKET), so originals are discarded
 };
 
@@ -87,6 +87,9 @@ int port_tc(void *skb)
 		return TC_ACT_OK;
 	if (c->copied && is_fresh(c, bpf_ktime_get_ns()))
 		return TC_ACT_SHOT;
+	// A port of a network function has no peer: frames past it are the host's.
+	if (!c->peer)
+		return TC_ACT_OK;
 	__sync_fetch_and_add(&c->bypassed, 1);
 	return bpf_redirect(c->peer, 0);
 }

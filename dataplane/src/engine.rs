@@ -37,9 +37,9 @@ const WARNINGS: usize = 64;
 const ETHERNET: u32 = 14;
 const VLAN_TAG: u32 = 4;
 /// Ethernet header, two VLAN tags.
-const LINK_OVERHEAD: u32 = ETHERNET + 2 * VLAN_TAG;
+pub(crate) const LINK_OVERHEAD: u32 = ETHERNET + 2 * VLAN_TAG;
 /// Largest MTU of a port.
-const MTU_MAX: u32 = 9000;
+pub(crate) const MTU_MAX: u32 = 9000;
 /// How often the loop looks whether its interfaces are still there, and as they were.
 const PRESENCE: Duration = Duration::from_millis(200);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
@@ -133,8 +133,8 @@ impl Handle {
 }
 
 /// Room for very large frames would be gigabytes.
-fn check_mtus(ports: [&Interface; 2], mtus: [u32; 2]) -> Result<(), Error> {
-    if let Some((port, mtu)) = ports.iter().zip(mtus).find(|(_, mtu)| *mtu > MTU_MAX) {
+pub(crate) fn check_mtus(ports: &[&Interface], mtus: &[u32]) -> Result<(), Error> {
+    if let Some((port, mtu)) = ports.iter().zip(mtus).find(|(_, mtu)| **mtu > MTU_MAX) {
         return Err(Error::Refused(format!(
             "{}: its MTU is {mtu}, and at most {MTU_MAX} can be forwarded. Remedy: `ip link set {} mtu {MTU_MAX}`",
             port.name, port.name
@@ -183,7 +183,7 @@ pub struct Loop {
 }
 
 /// The clock that link times are on; BPF's `bpf_ktime_get_ns` reads the same.
-fn clock() -> Time {
+pub fn clock() -> Time {
     // SAFETY: all-zero is a valid value of this plain struct, which the call fills.
     let t = unsafe {
         let mut t: libc::timespec = std::mem::zeroed();
@@ -205,7 +205,7 @@ impl Loop {
             )));
         }
         let mtus = [a.mtu()?, b.mtu()?];
-        check_mtus([&a, &b], mtus)?;
+        check_mtus(&[&a, &b], &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
         let mut journal = Journal::open(setup.journal)?;
         let mut said = Vec::new();
@@ -216,20 +216,7 @@ impl Loop {
             ));
         }
         for port in [&a, &b] {
-            if guard::is_guarded(port.index) {
-                return Err(Error::Refused(format!(
-                    "{}: the filter of another run is attached already. Remedy: end that run; if it was \
-                     killed, `weir doctor --clean`",
-                    port.name
-                )));
-            }
-            if let Some(id) = guard::xdp_program(port.index) {
-                return Err(Error::Refused(format!(
-                    "{}: XDP program {id} is attached already. Remedy: end the program that owns it, or \
-                     `ip link set {} xdp off`",
-                    port.name, port.name
-                )));
-            }
+            guard::refuse_taken(port)?;
         }
         let mut warnings = Vec::new();
         for port in [&a, &b] {
@@ -587,6 +574,21 @@ fn open_ports(
     Err(refusal.expect("at least one mode was tried"))
 }
 
+/// Size of a chunk for frames of `longest` bytes. AF_XDP leaves room in front of each frame; with AF_PACKET there is as much
+/// as is asked for.
+pub(crate) fn chunk_for(mode: Mode, longest: u32, headroom: u32) -> Result<u32, Error> {
+    match mode {
+        Mode::AfPacket => Ok((longest + headroom + 64).next_power_of_two().max(2048)),
+        _ if longest <= 2048 - HEADROOM => Ok(2048),
+        _ if longest <= 4096 - HEADROOM => Ok(4096),
+        _ => Err(Error::Refused(format!(
+            "frames of {longest} bytes do not fit in a page, which AF_XDP needs. Remedy: an MTU of at \
+             most {}, or mode = \"af_packet\"",
+            4096 - HEADROOM - LINK_OVERHEAD
+        ))),
+    }
+}
+
 fn open_in_mode(
     setup: &Setup,
     interfaces: &[Interface; 2],
@@ -595,18 +597,7 @@ fn open_in_mode(
     journal: &mut Journal,
 ) -> Result<(Arena, [Guard; 2], [Port; 2]), Error> {
     let longest = frame_max[0].max(frame_max[1]);
-    let chunk = match mode {
-        Mode::AfPacket => (longest + 64).next_power_of_two().max(2048),
-        _ if longest <= 2048 - HEADROOM => 2048,
-        _ if longest <= 4096 - HEADROOM => 4096,
-        _ => {
-            return Err(Error::Refused(format!(
-                "frames of {longest} bytes do not fit in a page, which AF_XDP needs. Remedy: an MTU of at \
-                 most {}, or mode = \"af_packet\"",
-                4096 - HEADROOM - LINK_OVERHEAD
-            )));
-        }
-    };
+    let chunk = chunk_for(mode, longest, 0)?;
     let count = match mode {
         // Frames in rings are not in the arena: what waits for the ports, twice for rounding.
         Mode::AfPacket => 4 * WAITING_MAX as u32,
@@ -617,12 +608,12 @@ fn open_in_mode(
     let arena = Arena::new(chunk, count)?;
     let [a, b] = interfaces;
     let mut guards = [
-        open_guard(a, b, mode, setup.fail_open_after, journal)?,
-        open_guard(b, a, mode, setup.fail_open_after, journal)?,
+        open_guard(a, Some(b), mode, setup.fail_open_after, journal)?,
+        open_guard(b, Some(a), mode, setup.fail_open_after, journal)?,
     ];
     let ports = if mode == Mode::AfPacket {
         let port = |interface: &Interface, guard: &Guard| {
-            Port::packet(interface.clone(), longest as usize, guard.copy_filter())
+            Port::packet(interface.clone(), longest as usize, 0, guard.copy_filter())
         };
         [port(a, &guards[0])?, port(b, &guards[1])?]
     } else {
@@ -635,22 +626,22 @@ fn open_in_mode(
     Ok((arena, guards, ports))
 }
 
-fn open_guard(
+pub(crate) fn open_guard(
     port: &Interface,
-    peer: &Interface,
+    peer: Option<&Interface>,
     mode: Mode,
     after: Duration,
     journal: &mut Journal,
 ) -> Result<Guard, Error> {
     journal.programs(port)?;
-    let (guard, created) = Guard::attach(port.index, peer.index, mode, after)?;
+    let (guard, created) = Guard::attach(port.index, peer.map(|peer| peer.index), mode, after)?;
     if created {
         journal.created_clsact(port)?;
     }
     Ok(guard)
 }
 
-fn sockets(
+pub(crate) fn sockets(
     arena: &Arena,
     interface: &Interface,
     guard: &Guard,

@@ -5,6 +5,7 @@
 //! The XDP program is attached by a link, which the kernel ends with its descriptor: it goes when the process
 //! dies, wherever the interface is then, also in another network namespace.
 
+use crate::interface::Interface;
 use crate::{Error, Mode};
 use libbpf_rs::{
     ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, TC_INGRESS, TcHook, TcHookBuilder, Xdp,
@@ -107,9 +108,14 @@ fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
 }
 
 impl Guard {
-    /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on.
-    /// Also says whether the port had no `clsact` qdisc before.
-    pub fn attach(ifindex: u32, peer: u32, mode: Mode, after: Duration) -> Result<(Guard, bool), Error> {
+    /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on: to the peer, or
+    /// to the host where there is none. Also says whether the port had no `clsact` qdisc before.
+    pub fn attach(
+        ifindex: u32,
+        peer: Option<u32>,
+        mode: Mode,
+        after: Duration,
+    ) -> Result<(Guard, bool), Error> {
         let mut builder = ObjectBuilder::default();
         let open = request("cannot read the BPF object", || builder.open_memory(OBJECT))?;
         let object = request("cannot load the BPF programs", || open.load())?;
@@ -120,7 +126,7 @@ impl Guard {
         shared.after_ns.store(after.as_nanos(), Ordering::Relaxed);
         // SAFETY: nothing reads these fields before the programs are attached below.
         unsafe {
-            (*guard.control.as_ptr()).peer = peer;
+            (*guard.control.as_ptr()).peer = peer.unwrap_or(0);
             (*guard.control.as_ptr()).copied = u32::from(mode == Mode::AfPacket);
         }
         let created = guard.attach_filter()?;
@@ -234,6 +240,25 @@ pub fn is_guarded(ifindex: u32) -> bool {
     // SAFETY: the query names no program, so the descriptor is only carried along.
     let none = unsafe { BorrowedFd::borrow_raw(0) };
     hook(none, ifindex).query().is_ok()
+}
+
+/// Refuses a port that another run or program has.
+pub fn refuse_taken(port: &Interface) -> Result<(), Error> {
+    if is_guarded(port.index) {
+        return Err(Error::Refused(format!(
+            "{}: the filter of another run is attached already. Remedy: end that run; if it was \
+             killed, `weir doctor --clean`",
+            port.name
+        )));
+    }
+    if let Some(id) = xdp_program(port.index) {
+        return Err(Error::Refused(format!(
+            "{}: XDP program {id} is attached already. Remedy: end the program that owns it, or \
+             `ip link set {} xdp off`",
+            port.name, port.name
+        )));
+    }
+    Ok(())
 }
 
 /// Takes our filter off an interface; `clsact` too if we had brought it. Safe to call twice.

@@ -68,6 +68,15 @@ impl Interface {
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
 
+    /// Its address on the link.
+    pub fn link_address(&self) -> Result<[u8; 6], Error> {
+        let mut request = self.request()?;
+        self.ioctl(libc::SIOCGIFHWADDR, &mut request, "cannot read the address")?;
+        // SAFETY: the kernel filled this member of the union.
+        let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        Ok([0, 1, 2, 3, 4, 5].map(|at| data[at] as u8))
+    }
+
     /// Whether the interface is administratively up.
     pub fn is_up(&self) -> Result<bool, Error> {
         let mut request = self.request()?;

@@ -21,23 +21,25 @@ mod neighbours;
 mod packet_ring;
 mod pipe;
 mod port;
+mod ports;
 mod processor;
 mod reflector;
 mod sensing;
 mod xsk;
 
 pub use assemble::DirectionSetup;
-pub use engine::{Handle, Loop, Outcome, Setup};
+pub use engine::{Handle, Loop, Outcome, Setup, clock};
+pub use frames::{Arena, Frame};
 pub use headers::{Headers, Kind, complete_checksum, mark, read, read_seeded};
 pub use interface::{Interface, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
 
+pub use ports::{HEADROOM_MIN, Ports, PortsSetup};
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};
 
-use frames::Frame;
 use serde::{Deserialize, Serialize};
 use weir_scenario::Accounting;
 use weir_units::{Bytes, Time};
@@ -96,9 +98,11 @@ impl Error {
 
 /// A frame that came in, with the time at which the kernel received it.
 #[derive(Clone, Copy, Debug)]
-struct Received {
-    frame: Frame,
-    arrived: Time,
+pub struct Received {
+    /// The frame.
+    pub frame: Frame,
+    /// The time.
+    pub arrived: Time,
 }
 
 /// How frames come in and go out.

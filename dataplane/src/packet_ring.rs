@@ -20,6 +20,8 @@ pub struct PacketRing {
     map: *mut u8,
     map_len: usize,
     slot: usize,
+    /// Room that is kept in front of each frame in the arena.
+    headroom: u64,
     rx_at: u32,
     tx_at: u32,
     /// Frames that did not fit in a chunk of the arena or in a slot.
@@ -92,7 +94,7 @@ pub fn clear_error(fd: RawFd) {
 impl PacketRing {
     /// Opens both rings on an interface, for frames of at most `frame_max` bytes. `filter` is a BPF program
     /// that says which frames are copied.
-    pub fn open(ifindex: u32, frame_max: usize, filter: RawFd) -> Result<PacketRing, Error> {
+    pub fn open(ifindex: u32, frame_max: usize, headroom: u64, filter: RawFd) -> Result<PacketRing, Error> {
         let fd = open()?;
         let raw = fd.as_raw_fd();
         set_option(raw, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
@@ -125,6 +127,7 @@ impl PacketRing {
             map: map.cast(),
             map_len,
             slot,
+            headroom,
             rx_at: 0,
             tx_at: 0,
             oversized: 0,
@@ -183,7 +186,7 @@ impl PacketRing {
         let len = header.tp_snaplen as usize;
         let start = header.tp_mac as usize;
         let is_whole = header.tp_len == header.tp_snaplen && start + len <= self.slot;
-        if !is_whole || len + tag > arena.chunk() as usize || (tag > 0 && len < 14) {
+        if !is_whole || len + tag + self.headroom as usize > arena.chunk() as usize || (tag > 0 && len < 14) {
             self.oversized += 1;
             return None;
         }
@@ -191,7 +194,7 @@ impl PacketRing {
             self.no_memory += 1;
             return None;
         };
-        let frame = Frame { addr, len: (len + tag) as u32 };
+        let frame = Frame { addr: addr + self.headroom, len: (len + tag) as u32 };
         // SAFETY: checked above to lie inside of the slot.
         let data =
             unsafe { std::slice::from_raw_parts(self.slot_at(self.rx_at).cast::<u8>().add(start), len) };

@@ -43,9 +43,14 @@ impl Port {
         Port::new(interface, Rings::Xdp(sockets))
     }
 
-    /// Opens AF_PACKET rings; `filter` says which frames are copied to them.
-    pub fn packet(interface: Interface, frame_max: usize, filter: RawFd) -> Result<Port, Error> {
-        let ring = PacketRing::open(interface.index, frame_max, filter)?;
+    /// Opens AF_PACKET rings; `filter` says which frames are copied to them, with so much room in front of each.
+    pub fn packet(
+        interface: Interface,
+        frame_max: usize,
+        headroom: u64,
+        filter: RawFd,
+    ) -> Result<Port, Error> {
+        let ring = PacketRing::open(interface.index, frame_max, headroom, filter)?;
         Port::new(interface, Rings::Packet(ring))
     }
 

@@ -9,10 +9,14 @@ mod bytes;
 mod machines;
 mod overseer;
 mod parsers;
+mod sessions;
+mod tunnels;
 
 pub use machines::{algorithm, discipline};
 pub use overseer::Overseer;
-pub use parsers::{configuration, frame, journal, scenario, trace};
+pub use parsers::{configuration, frame, journal, scenario, trace, upf_configuration};
+pub use sessions::{pfcp, sdf_filter};
+pub use tunnels::{gtpu, user_plane};
 
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use crate::bytes::Script;
 use weir_dataplane::{Kind, complete_checksum, mark, read, rewritten_journal};
-use weir_scenario::{RunConfig, Scenario, Trace};
+use weir_scenario::{RunConfig, Scenario, Trace, UpfConfig};
 
 const SCENARIOS: [&str; 4] = [
     include_str!("../../scenarios/demo.toml"),
@@ -14,6 +14,12 @@ const SCENARIOS: [&str; 4] = [
 const CONFIGURATIONS: [&str; 1] = ["ports = { a = \"x\", b = \"y\" }\n[a_to_b]\nrate = \"20Mbit/s\"\n\
     [a_to_b.aqm]\nname = \"pie\"\n[b_to_a]\ndelay = \"5ms\"\n[b_to_a.queue]\ndiscipline = \"dualpi2\"\n"];
 
+const UPF_CONFIGURATIONS: [&str; 1] =
+    ["n3 = { port = \"x\", address = [\"192.0.2.1/24\", \"2001:db8::1/64\"] }\n\
+    n4 = { address = \"127.0.0.1\", peers = [\"127.0.0.2\"], hold = \"90s\" }\n\
+    n6 = { port = \"y\", address = [\"198.51.100.1/24\"], gateway = [\"198.51.100.9\"] }\n\
+    [[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n[limits]\nsessions = 7\n"];
+
 const JOURNALS: [&str; 1] =
     ["{\"pid\":7,\"started\":12,\"netns\":4026531840,\"netns_cookie\":1,\"records\":[\
     {\"interface\":{\"name\":\"a\",\"index\":3},\"change\":{\"Offload\":\"tx-checksumming\"}},\
@@ -21,7 +27,7 @@ const JOURNALS: [&str; 1] =
     {\"interface\":{\"name\":\"b\",\"index\":4},\"change\":{\"Programs\":{\"created_clsact\":true}}}]}"];
 
 /// Half of the scripts are texts themselves, the others say what is cut out of a good one and put in.
-fn text(bytes: &[u8], good: &[&str]) -> Vec<u8> {
+pub(crate) fn text(bytes: &[u8], good: &[&str]) -> Vec<u8> {
     let mut script = Script::new(bytes);
     let choice = usize::from(script.byte_or_zero());
     if choice % 2 == 0 {
@@ -37,7 +43,7 @@ fn text(bytes: &[u8], good: &[&str]) -> Vec<u8> {
     text
 }
 
-fn utf8(bytes: Vec<u8>) -> String {
+pub(crate) fn utf8(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
@@ -61,6 +67,15 @@ pub fn configuration(bytes: &[u8]) {
     let text = utf8(text(bytes, &CONFIGURATIONS));
     match RunConfig::parse("fuzz.toml", &text) {
         Ok(config) => assert_eq!(RunConfig::parse("printed.toml", &config.to_toml()).as_ref(), Ok(&config)),
+        Err(errors) => assert!(errors.count() > 0 && !errors.to_string().is_empty()),
+    }
+}
+
+/// The same for a configuration of `weir upf`.
+pub fn upf_configuration(bytes: &[u8]) {
+    let text = utf8(text(bytes, &UPF_CONFIGURATIONS));
+    match UpfConfig::parse("fuzz.toml", &text) {
+        Ok(config) => assert_eq!(UpfConfig::parse("printed.toml", &config.to_toml()).as_ref(), Ok(&config)),
         Err(errors) => assert!(errors.count() > 0 && !errors.to_string().is_empty()),
     }
 }

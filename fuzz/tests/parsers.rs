@@ -3,6 +3,9 @@
 weir_fuzz::targets! {
     scenario: 300, weir_fuzz::scenario;
     configuration: 300, weir_fuzz::configuration;
+    upf_configuration: 300, weir_fuzz::upf_configuration;
+    pfcp: 500, weir_fuzz::pfcp;
+    sdf_filter: 2000, weir_fuzz::sdf_filter;
     trace: 500, weir_fuzz::trace;
     frame: 2000, weir_fuzz::frame;
     journal: 500, weir_fuzz::journal;

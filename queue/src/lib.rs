@@ -15,6 +15,7 @@ pub mod dual_pi2;
 pub mod flow_queue;
 pub mod per_user;
 mod pool;
+mod pooled;
 mod rounds;
 mod shaper;
 pub mod single;
@@ -24,6 +25,7 @@ pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, Visitor, 
 pub use dual_pi2::DualPi2;
 pub use flow_queue::FlowQueue;
 pub use per_user::PerUser;
+pub use pooled::{Pooled, Store};
 pub use shaper::Shaper;
 pub use single::{Limits, Single};
 

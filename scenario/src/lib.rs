@@ -1,7 +1,7 @@
 //! What an experiment is (a TOML file) and what it yields (results), the same for every arm.
 //!
-//! [`Scenario`] is an experiment on a link made for it; [`RunConfig`] is a link between two real ports.
-//! Both are read through a [`Document`], which keeps the line of every key, so that each problem names its
+//! [`Scenario`] is an experiment on a link made for it; [`RunConfig`] is a link between two real ports,
+//! [`UpfConfig`] a 5G user-plane function. They are read through a [`Document`], which keeps the line of every key, so that each problem names its
 //! place and its remedy and all problems of a file are told at once ([`Errors`]).
 //!
 //! Every key is declared once, in the struct it belongs to (see `schema.rs`): reading, hints for unknown
@@ -34,6 +34,7 @@ mod sweep;
 mod topology;
 pub mod trace;
 mod traffic;
+mod upf_config;
 mod variation;
 
 pub use document::{Document, MAX_FILE_BYTES, MAX_NESTING};
@@ -54,4 +55,5 @@ pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
 pub use topology::{Link, MAX_LINKS, Upstream};
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
+pub use upf_config::{FlowConfig, LinkAddress, N3, N4, N6, QosFlow, UpfConfig, UpfHost, UpfLimits, UpfRun};
 pub use variation::{MAX_STEPS, MAX_TRACES, Step, TraceFile, Variation};

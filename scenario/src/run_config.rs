@@ -74,10 +74,10 @@ section! {
     }
 }
 
-const INTERFACE: &str = "the name of an interface: at most 15 bytes, no blanks, no `/`";
+pub(crate) const INTERFACE: &str = "the name of an interface: at most 15 bytes, no blanks, no `/`";
 
 /// The kernel's own rule for names of interfaces (`dev_valid_name`).
-fn interface(name: &str) -> bool {
+pub(crate) fn interface(name: &str) -> bool {
     let forbidden = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     (1..=15).contains(&name.len()) && name != "." && name != ".." && !name.contains(forbidden)
 }

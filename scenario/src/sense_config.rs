@@ -57,7 +57,7 @@ impl std::fmt::Display for MacAddress {
 }
 
 /// Reads a text that has a form of its own.
-fn parsed<T: Scalar + std::str::FromStr>(node: &Node, what: &str) -> Result<T, Wrong> {
+pub(crate) fn parsed<T: Scalar + std::str::FromStr>(node: &Node, what: &str) -> Result<T, Wrong> {
     let Node::Text(text) = node else { return Err(wrong_type::<T>(node)) };
     text.parse()
         .map_err(|_| Wrong::new(format!("{} is no {what}", quoted(text)), format!("write {}", T::kind())))
@@ -119,7 +119,7 @@ section! {
     }
 }
 
-fn unicast(address: &IpAddr) -> bool {
+pub(crate) fn unicast(address: &IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || broadcast)
 }

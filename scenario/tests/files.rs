@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_scenario::{Document, Errors, NetworkLink, RunConfig, Scenario};
+use weir_scenario::{Document, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -127,6 +127,7 @@ fn every_algorithm_and_discipline_has_a_page_with_its_parameters() {
 fn the_reference_pages_are_up_to_date() {
     expect(&here("../docs/scenario.md"), &Scenario::reference());
     expect(&here("../docs/config.md"), &RunConfig::reference());
+    expect(&here("../docs/upf-config.md"), &UpfConfig::reference());
 }
 
 #[test]

@@ -153,7 +153,7 @@ proptest! {
     fn settings(key in "[a-z_.0-9]{0,20}|flows\\.0\\.count|aqm\\.target|run\\.warmup|sweep", value in piece()) {
         let mut doc = Document::parse("seed", SEEDS[1]).unwrap();
         if doc.set(&key, &value).is_ok() {
-            let _ = (doc.scenario(), doc.run_config());
+            let _ = (doc.scenario(), doc.run_config(), doc.upf_config());
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod probes;
 mod subjects;
+mod tunnels;
 pub mod workload;
 
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use subjects::{FLOWS_MODE, SCHEDULER, Subject, peers, probe_paths, subjects};
+use subjects::{FLOWS_MODE, SCHEDULER, Subject, peers, probe_paths, subjects, user_plane};
 use workload::{FORMS, Form, PERIOD, REGIONS, Region, Run};
 
 const PART: &str = "instructions";
@@ -103,6 +104,9 @@ impl Programs {
             Subject::Probes { way } => {
                 vec![path(&self.this), "probes".into(), probes::name(*way).into(), packets.to_string()]
             }
+            Subject::Tunnels { way } => {
+                vec![path(&self.this), "tunnels".into(), tunnels::name(*way).into(), packets.to_string()]
+            }
         }
     }
 
@@ -157,6 +161,16 @@ pub fn probes(arguments: &[String]) -> Result<String> {
     Ok(format!("{{\"ns_per_packet\": {ns:.3}}}"))
 }
 
+/// What `tunnels` prints: one run in this process. Called by this program itself.
+pub fn tunnels(arguments: &[String]) -> Result<String> {
+    let [way, packets] = arguments else { return Err(Error::new("tunnels <up|down|none> <packets>")) };
+    let begin = std::time::Instant::now();
+    let packets = packets.parse()?;
+    tunnels::run(way, packets)?;
+    let ns = begin.elapsed().as_nanos() as f64 / packets.max(1) as f64;
+    Ok(format!("{{\"ns_per_packet\": {ns:.3}}}"))
+}
+
 /// What `packets` prints: one run in this process. Called by this program itself.
 pub fn packets(arguments: &[String]) -> Result<String> {
     let usage = || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below> <packets>");
@@ -185,7 +199,8 @@ pub fn ceilings() -> Vec<Row> {
     };
     let working =
         |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region == Region::Working.name());
-    let subjects = subjects().into_iter().filter(|(s, _)| working(s)).chain(probe_paths());
+    let subjects =
+        subjects().into_iter().filter(|(s, _)| working(s)).chain(probe_paths()).chain(user_plane());
     subjects.map(|(subject, most)| count(&programs, &subject, most, PERIOD)).collect()
 }
 
@@ -210,6 +225,7 @@ pub fn run(packets: u64) -> Vec<Row> {
     let programs = Programs { this, valgrind, rte_aqm, rte_flows, empty: RefCell::default() };
     let mut all = subjects();
     all.extend(probe_paths());
+    all.extend(user_plane());
     if programs.rte_aqm.is_some() {
         all.extend(peers().into_iter().map(|peer| (peer, None)));
     }

@@ -1,7 +1,7 @@
 //! What is measured: algorithms in their forms, and the peers.
 
 use super::workload::{FORMS, Form, NOTHING, REGIONS, Region, Run};
-use super::{CEILINGS, FLOW_NS_MAX, ceiling, probes};
+use super::{CEILINGS, FLOW_NS_MAX, ceiling, probes, tunnels};
 
 /// Whose packets are counted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -12,6 +12,8 @@ pub enum Subject {
     Peer { algorithm: &'static str, mode: &'static str },
     /// Data beside the probe path, on its way out or in; without it for the loop alone.
     Probes { way: Option<probes::Way> },
+    /// A packet of a user through the user plane; without a way the loop alone.
+    Tunnels { way: Option<tunnels::Way> },
 }
 
 impl Subject {
@@ -26,6 +28,7 @@ impl Subject {
             Subject::Weir { form, region, .. } => Subject::Weir { algorithm: NOTHING.into(), form, region },
             Subject::Peer { mode, .. } => Subject::Peer { algorithm: "none", mode },
             Subject::Probes { .. } => Subject::Probes { way: None },
+            Subject::Tunnels { .. } => Subject::Tunnels { way: None },
         }
     }
 
@@ -35,6 +38,7 @@ impl Subject {
             Subject::Weir { algorithm, form, region } => format!("{algorithm}, {form}, {region}"),
             Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
             Subject::Probes { way } => format!("probe path, idle, {}", probes::name(*way)),
+            Subject::Tunnels { way } => format!("user plane, 16 rules, {}", tunnels::name(*way)),
         }
     }
 
@@ -86,6 +90,12 @@ pub fn subjects() -> Vec<(Subject, Option<f64>)> {
 pub fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
     let most = if cfg!(debug_assertions) { probes::CEILING_DEV } else { probes::CEILING };
     probes::WAYS.into_iter().map(move |way| (Subject::Probes { way: Some(way) }, Some(most)))
+}
+
+/// Both ways of the user plane.
+pub fn user_plane() -> impl Iterator<Item = (Subject, Option<f64>)> {
+    let most = if cfg!(debug_assertions) { tunnels::CEILING_DEV } else { tunnels::CEILING };
+    tunnels::WAYS.into_iter().map(move |way| (Subject::Tunnels { way: Some(way) }, Some(most)))
 }
 
 /// What is measured of DPDK's RED and PIE.

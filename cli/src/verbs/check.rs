@@ -4,10 +4,10 @@ use crate::output::{Done, Failure, Output};
 use crate::simulate::{Unknown, unknown};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_scenario::{Document, RunConfig, Scenario};
+use weir_scenario::{Document, RunConfig, Scenario, UpfConfig};
 
-/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run`). All problems are told
-/// at once, each with its line and remedy.
+/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All problems
+/// are told at once, each with its line and remedy.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -29,6 +29,7 @@ const EXAMPLES: &str = "Examples:
 enum Checked {
     Scenario(Box<Scenario>),
     Config(Box<RunConfig>),
+    Upf(Box<UpfConfig>),
 }
 
 /// Runs the verb.
@@ -37,8 +38,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     for text in &arguments.set {
         document.set_from(text).map_err(Failure::input)?;
     }
-    // Only a configuration has ports.
-    let checked = if document.has_table("ports") {
+    // Only a configuration has ports, and only a user-plane function is told of sessions.
+    let checked = if document.has_table("n4") {
+        Checked::Upf(Box::new(document.upf_config().map_err(Failure::input)?))
+    } else if document.has_table("ports") {
         Checked::Config(Box::new(document.run_config().map_err(Failure::input)?))
     } else {
         Checked::Scenario(Box::new(document.scenario().map_err(Failure::input)?))
@@ -51,6 +54,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             ("scenario", s.to_toml(), warnings, points.len())
         }
         Checked::Config(c) => ("configuration", c.to_toml(), c.warnings(), 1),
+        Checked::Upf(c) => ("configuration", c.to_toml(), c.warnings(), 1),
     };
     let file = arguments.file.display().to_string();
     let json = serde_json::json!({

@@ -17,3 +17,5 @@ pub mod reproduce;
 pub mod run;
 pub mod sim;
 pub mod sweep;
+#[cfg(feature = "live")]
+pub mod upf;

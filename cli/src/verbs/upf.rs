@@ -1,0 +1,203 @@
+//! `weir upf`: a 5G user-plane function.
+
+use crate::interrupt::interrupted;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::sessions::{Board, Row};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_scenario::{Document, UpfConfig};
+use weir_upf::configured::{pace, plane_setup};
+use weir_upf::control::Counts;
+use weir_upf::ledger::Ledger;
+use weir_upf::plane::{Desk, Remote};
+use weir_upf::rules::Plane;
+use weir_upf::server::Server;
+
+/// Be a 5G user-plane function under a configuration, until stopped.
+///
+/// A session management function of `n4.peers` says over PFCP (3GPP TS 29.244) which sessions there are; their packets pass
+/// between tunnels of GTP-U and the data network, and each QoS flow waits in a queue with an AQM of its own. The ports belong
+/// to the program while it runs. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The configuration, a TOML file.
+    config: PathBuf,
+    /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Keep what session management says and forward nothing: PFCP alone, without ports and without root.
+    #[arg(long)]
+    control_only: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  sudo weir upf upf.toml
+  weir upf upf.toml --control-only --json --set run.duration=60s   PFCP alone for a minute
+A configuration:
+  n3 = { port = \"eth1\", address = [\"192.0.2.1/24\"] }                       base stations
+  n4 = { address = \"203.0.113.1\", peers = [\"203.0.113.2\"] }                session management
+  n6 = { port = \"eth2\", address = [\"198.51.100.1/24\"], gateway = [\"198.51.100.254\"] }";
+
+/// Between two pictures of the sessions.
+const PICTURE: Duration = Duration::from_secs(1);
+/// Between two lines where there is no terminal.
+const LINE: Duration = Duration::from_secs(10);
+/// Longest wait for datagrams before the flag of Ctrl-C is looked at.
+const TURN: Duration = Duration::from_millis(20);
+/// Most sessions that are told one by one at the end.
+const TOLD_MAX: usize = 10_000;
+/// How long peers are waited for at the end.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let mut document = Document::load(&arguments.config).map_err(Failure::input)?;
+    for text in &arguments.set {
+        document.set_from(text).map_err(Failure::input)?;
+    }
+    let config = document.upf_config().map_err(Failure::input)?;
+    config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
+    let stop = interrupted();
+    if arguments.control_only {
+        let most = config.limits.sessions as usize;
+        return serve(&config, Ledger::new(most), &stop, &|| false, output);
+    }
+    forward(&config, &stop, output)
+}
+
+/// With the packet loop in a thread of its own.
+fn forward(config: &UpfConfig, stop: &AtomicBool, output: &Output) -> Done {
+    for line in weir_dataplane::restore_stale() {
+        output.say(format!("after a killed run: {line}"));
+    }
+    let seed = RandomState::new().build_hasher().finish();
+    let (looping, desk) = weir_upf::plane::open(plane_setup(config, seed), pace(config))?;
+    looping.said().iter().for_each(|line| output.say(line));
+    output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
+    let end = Arc::new(AtomicBool::new(false));
+    let flag = end.clone();
+    let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
+    let status = serve(config, desk, stop, &|| thread.is_finished(), output);
+    end.store(true, Ordering::Relaxed);
+    let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
+    left.iter().for_each(|line| output.say(line));
+    status
+}
+
+/// What a plane counted that is no session's.
+trait Tells {
+    fn faults(&mut self) -> Vec<(&'static str, u64)>;
+}
+
+impl Tells for Ledger {
+    fn faults(&mut self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+impl Tells for Desk<Remote> {
+    fn faults(&mut self) -> Vec<(&'static str, u64)> {
+        Desk::faults(self)
+    }
+}
+
+fn serve(
+    config: &UpfConfig,
+    plane: impl Plane + Tells,
+    stop: &AtomicBool,
+    has_ended: &dyn Fn() -> bool,
+    output: &Output,
+) -> Done {
+    let mut server = Server::open(config, plane)?;
+    if let Some(address) = server.address() {
+        output.say(format!("PFCP on {address}, for {} peers", config.n4.peers.len()));
+    }
+    let start = Instant::now();
+    let length = config.run.duration.map(|d| Duration::from_nanos(d.as_nanos()));
+    let period = if output.live() { PICTURE } else { LINE };
+    let (mut due, mut board) = (period, Board::new(output));
+    let is_over =
+        || stop.load(Ordering::Relaxed) || length.is_some_and(|l| start.elapsed() >= l) || has_ended();
+    while !is_over() {
+        server.turn(TURN)?;
+        server.control().told().iter().for_each(|line| board.say(line));
+        if start.elapsed() >= due {
+            due = start.elapsed() + period;
+            show(&mut server, &mut board, start.elapsed());
+        }
+    }
+    let was_stopped = stop.load(Ordering::Relaxed) && length.is_some();
+    finish(&mut server, &mut board, start.elapsed(), was_stopped, output)?;
+    Ok(if was_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn show<P: Plane>(server: &mut Server<P>, board: &mut Board, elapsed: Duration) {
+    let counts = server.control().counts().clone();
+    let rows = rows(server, board.rows_max());
+    let total = server.control().sessions().len();
+    board.show(elapsed, &head(&counts, total, server.control().tunnels()), &rows, total);
+}
+
+/// What happened in a line.
+fn head(counts: &Counts, sessions: usize, tunnels: usize) -> String {
+    format!(
+        "{sessions} sessions, {tunnels} tunnels; {} established, {} modified, {} ended; {} requests refused, {} \
+         repeated, {} discarded; {} reports",
+        counts.established,
+        counts.modified,
+        counts.removed,
+        counts.refused_all(),
+        counts.repeated,
+        counts.strangers + counts.over_rate + counts.malformed + counts.unexpected,
+        counts.reports,
+    )
+}
+
+/// At most `most` sessions.
+fn rows<P: Plane>(server: &mut Server<P>, most: usize) -> Vec<Row> {
+    let control = server.control();
+    let peers: Vec<_> = control.peers().iter().map(|peer| peer.address).collect();
+    let of = |entry: &weir_upf::control::Entry| Row::new(&entry.rules, peers[usize::from(entry.peer)]);
+    let mut rows: Vec<Row> = control.sessions().iter().take(most).map(of).collect();
+    for row in &mut rows {
+        row.usage = control.plane().usage(row.seid).unwrap_or_default();
+        row.flows = control.plane().flows(row.seid);
+    }
+    rows
+}
+
+fn finish<P: Plane + Tells>(
+    server: &mut Server<P>,
+    board: &mut Board,
+    elapsed: Duration,
+    was_stopped: bool,
+    output: &Output,
+) -> Result<(), Failure> {
+    let total = server.control().sessions().len();
+    let rows = rows(server, TOLD_MAX);
+    let tunnels = server.control().tunnels();
+    let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
+    server.goodbye(GOODBYE)?;
+    server.control().told().iter().for_each(|line| board.say(line));
+    let counts = server.control().counts().clone();
+    let json = serde_json::json!({
+        "arm": "upf",
+        "interrupted": was_stopped,
+        "duration_s": elapsed.as_secs_f64(),
+        "sessions_in_all": total,
+        "sessions": rows.iter().map(Row::json).collect::<Vec<_>>(),
+        "tunnels": tunnels,
+        "discarded": faults,
+        "pfcp": crate::sessions::counts_json(&counts, server.unsent()),
+    });
+    output.result(&json, || {
+        format!("{}\n{}", head(&counts, total, tunnels), Board::table(&rows, Some(total)).join("\n"))
+    });
+    Ok(())
+}

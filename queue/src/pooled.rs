@@ -1,0 +1,283 @@
+//! One FIFO under one algorithm, whose packets lie in memory that many FIFOs share.
+//!
+//! For hosts with more queues than could each have room of their own, most of them empty: a network function with a
+//! queue for each user. The host chooses which queue is served; [`Store`] is the memory, allocated once.
+
+use crate::pool::{Chain, Pool};
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Outbox, assert_capable};
+use rand_core::RngCore;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{self, SeedableRng};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Memory for the packets of many queues.
+pub struct Store<T> {
+    pool: Pool<T>,
+    free: u32,
+}
+
+impl<T: Copy> Store<T> {
+    /// With room for so many packets, allocated at once.
+    pub fn new(packets: u32) -> Store<T> {
+        Store { pool: Pool::with_capacity(packets as usize), free: packets }
+    }
+
+    /// Packets that there is still room for.
+    #[inline]
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+}
+
+/// A FIFO managed by `A` under the guide `G`. Every call must get the same [`Store`].
+pub struct Pooled<A, G = ()> {
+    aqm: A,
+    guide: G,
+    chain: Chain,
+    packets: u32,
+    backlog: Bytes,
+    rate: Rate,
+    last_delay: Duration,
+    sequence: u64,
+    dice: SplitMix64,
+    counters: Counters,
+}
+
+impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
+    /// An empty queue. `rate` is what the algorithm is told about the link.
+    pub fn new(aqm: A, guide: G, rate: Rate, seed: u64) -> Self {
+        Pooled {
+            aqm,
+            guide,
+            chain: Chain::default(),
+            packets: 0,
+            backlog: Bytes::ZERO,
+            rate,
+            last_delay: Duration::ZERO,
+            sequence: 0,
+            dice: SplitMix64::seed_from_u64(seed),
+            counters: Counters::default(),
+        }
+    }
+
+    #[inline]
+    fn moment(&mut self, now: Time, packets: u32) -> Moment {
+        let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
+        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+    }
+
+    fn wake(&mut self, now: Time) {
+        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now, self.packets);
+            self.guide.on_wakeup(&mut self.aqm, &m);
+        }
+    }
+
+    /// Takes a packet, or hands it to the outbox; it may store at most `room` bytes.
+    #[inline]
+    pub fn enqueue<T: Copy>(
+        &mut self,
+        store: &mut Store<T>,
+        room: Bytes,
+        now: Time,
+        arrival: Arrival,
+        item: T,
+        out: &mut impl Outbox<T>,
+    ) {
+        self.wake(now);
+        let Arrival { len, flow, ecn, .. } = arrival;
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
+        self.sequence += 1;
+        self.counters.arrival(len);
+        let m = self.moment(now, self.packets);
+        if store.free == 0 || self.backlog + len > room {
+            self.counters.overflowed += 1;
+            self.guide.on_overflow(&mut self.aqm, &m, &packet);
+            out.discarded(&packet, item, Cause::Overflow);
+        } else {
+            let marked = match self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, &packet) {
+                Verdict::Forward => false,
+                Verdict::Mark(_) => {
+                    assert_capable(&packet);
+                    true
+                }
+                Verdict::Drop(cause) => {
+                    self.counters.refused(cause);
+                    out.discarded(&packet, item, cause);
+                    return;
+                }
+            };
+            self.counters.enqueued += 1;
+            self.counters.marked += u64::from(marked);
+            self.backlog += len;
+            self.packets += 1;
+            store.free -= 1;
+            store.pool.push(&mut self.chain, packet, marked, item);
+        }
+        debug_assert!(self.counters.is_conserved(self.packets));
+    }
+
+    /// The next packet to send, if any; discarded heads go to the outbox.
+    #[inline]
+    pub fn dequeue<T: Copy>(
+        &mut self,
+        store: &mut Store<T>,
+        now: Time,
+        out: &mut impl Outbox<T>,
+    ) -> Option<Departure<T>> {
+        self.wake(now);
+        let mut drops = 0;
+        let departure = loop {
+            let Some(slot) = store.pool.pop(&mut self.chain) else { break None };
+            let (packet, marked, item) = (slot.packet, slot.marked, slot.item);
+            store.free += 1;
+            self.packets -= 1;
+            self.backlog -= packet.len;
+            let m = self.moment(now, self.packets);
+            self.last_delay = now.since(packet.arrived);
+            let whole = View { delay: self.last_delay, ..m.queue };
+            let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
+                self.guide.on_dequeue(&mut self.aqm, &whole, &m, &packet)
+            } else {
+                Verdict::Forward
+            };
+            let marks = match verdict {
+                Verdict::Drop(cause) => {
+                    drops += 1;
+                    self.counters.dropped_out += 1;
+                    out.discarded(&packet, item, cause);
+                    continue;
+                }
+                Verdict::Mark(_) => {
+                    assert_capable(&packet);
+                    true
+                }
+                Verdict::Forward => false,
+            };
+            self.counters.marked += u64::from(marks && !marked);
+            self.counters.departure(packet.len);
+            break Some(Departure { packet, item, marked: marked || marks, sojourn: self.last_delay });
+        };
+        if self.packets == 0 && (departure.is_some() || drops > 0) {
+            self.last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut self.aqm, true, now);
+        }
+        debug_assert!(self.counters.is_conserved(self.packets));
+        departure
+    }
+
+    /// Hands everything that is stored to the outbox, as discarded for lack of room: the queue ends.
+    pub fn clear<T: Copy>(&mut self, store: &mut Store<T>, out: &mut impl Outbox<T>) {
+        while let Some(slot) = store.pool.pop(&mut self.chain) {
+            store.free += 1;
+            self.packets -= 1;
+            self.backlog -= slot.packet.len;
+            self.counters.shed += 1;
+            out.discarded(&slot.packet, slot.item, Cause::Overflow);
+        }
+        debug_assert!(self.counters.is_conserved(0));
+    }
+
+    /// The packet that is likely to be next, with what the host stored.
+    #[inline]
+    pub fn head<'s, T: Copy>(&self, store: &'s Store<T>) -> Option<(&'s Packet, &'s T)> {
+        store.pool.head(&self.chain).map(|slot| (&slot.packet, &slot.item))
+    }
+
+    /// Bytes stored.
+    pub fn backlog(&self) -> Bytes {
+        self.backlog
+    }
+
+    /// Packets stored.
+    pub fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The algorithm.
+    pub fn aqm(&self) -> &A {
+        &self.aqm
+    }
+
+    /// The guide.
+    pub fn guide(&self) -> &G {
+        &self.guide
+    }
+
+    /// The set point in force, where there is one.
+    pub fn setpoint(&mut self) -> Option<Duration> {
+        self.aqm.setpoint().map(|s| s.get())
+    }
+
+    /// The rate at which the queue is served changed.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+    }
+
+    /// Something was measured outside.
+    pub fn sample(&mut self, now: Time, sample: Sample) {
+        self.aqm.on_sample(now, sample);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Discipline, Hosts, Limits, Single};
+    use weir_aqm::Algorithm;
+    use weir_aqm::algorithms::codel::{self, CoDel};
+    use weir_units::Ecn;
+
+    const ARRIVAL: Arrival =
+        Arrival { len: Bytes::new(1000), flow: 1, hosts: Hosts::UNKNOWN, ecn: Ecn::Ect0 };
+
+    fn codel() -> CoDel {
+        CoDel::new(&codel::Params::default(), Time::ZERO)
+    }
+
+    /// What a queue does with packets that come twice as fast as they go.
+    #[test]
+    fn it_does_what_a_fifo_of_its_own_does() {
+        let limits = Limits { bytes: Bytes::new(100_000), packets: 1000 };
+        let mut single = Single::new(codel(), limits, Rate::from_mbps(8), 3);
+        let mut store = Store::new(1000);
+        let mut pooled = Pooled::new(codel(), (), Rate::from_mbps(8), 3);
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        for n in 0..20_000u64 {
+            let now = Time::from_nanos(n * 500_000);
+            single.enqueue(now, ARRIVAL, n, &mut |p: &Packet, n, cause| one.push((p.seq, n, cause)));
+            let mut out = |p: &Packet, n, cause| other.push((p.seq, n, cause));
+            pooled.enqueue(&mut store, limits.bytes, now, ARRIVAL, n, &mut out);
+            if n % 2 == 1 {
+                let a = single.dequeue(now, &mut |p: &Packet, n, cause| one.push((p.seq, n, cause)));
+                let b = pooled
+                    .dequeue(&mut store, now, &mut |p: &Packet, n, cause| other.push((p.seq, n, cause)));
+                assert_eq!(a, b);
+            }
+        }
+        assert!(one == other && !one.is_empty() && pooled.counters().marked > 10);
+        assert_eq!(single.counters(), pooled.counters());
+    }
+
+    #[test]
+    fn the_store_has_an_end_and_gets_everything_back() {
+        let mut store = Store::new(3);
+        let [mut a, mut b] = [0, 1].map(|_| Pooled::new(codel(), None::<()>, Rate::ZERO, 0));
+        let mut lost = 0;
+        for n in 0..5 {
+            let queue = if n % 2 == 0 { &mut a } else { &mut b };
+            let mut out = |_: &Packet, _, _| lost += 1;
+            queue.enqueue(&mut store, Bytes::new(1_000_000), Time::ZERO, ARRIVAL, n, &mut out);
+        }
+        assert_eq!((a.packets(), b.packets(), store.free()), (2, 1, 0));
+        a.clear(&mut store, &mut |_: &Packet, _, _| lost += 1);
+        assert_eq!((lost, store.free(), a.counters().shed), (4, 2, 2));
+        assert_eq!(b.head(&store).map(|(_, n)| *n), Some(1));
+    }
+}

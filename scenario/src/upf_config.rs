@@ -1,0 +1,429 @@
+//! A configuration of `weir upf`: a 5G user-plane function.
+
+use crate::document::{Document, Node};
+use crate::errors::{Errors, Form, Problems, Wrong};
+use crate::experiment::MAX_DURATION;
+use crate::link::{FASTEST, SLOWEST};
+use crate::queue_config::QueueConfig;
+use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
+use crate::schema::{
+    Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Scalar, Section, absent,
+    list, or, reference, required, such, tables_of, within,
+};
+use crate::sense_config::{parsed, unicast};
+use crate::settings::{AqmConfig, PolicyConfig};
+use std::net::IpAddr;
+use weir_units::{Bytes, Duration, Rate};
+
+section! {
+    /// A 5G user-plane function: tunnels on one side, the data network on the other, sessions from a session
+    /// management function.
+    pub struct UpfConfig {
+        /// The side of the base stations: tunnels of GTP-U.
+        n3: N3 = OneTable;
+        /// The session management function, over PFCP.
+        n4: N4 = OneTable;
+        /// The side of the data network.
+        n6: N6 = OneTable;
+        /// The data network beside it, for local breakout. Session management names it by its network instance.
+        local: Option<N6> = OptionalTable;
+        /// How much there can be.
+        limits: UpfLimits = OneTable;
+        /// How the packets of a QoS flow wait where nothing else is said; without an algorithm that is vAQM, which learns
+        /// what it needs.
+        flow: FlowConfig = OneTable;
+        /// How packets from and to the port for local breakout wait, where they wait otherwise.
+        local_flow: Option<FlowConfig> = OptionalTable;
+        /// QoS flows that wait otherwise.
+        flows: Vec<QosFlow> = OPTIONAL_TABLES;
+        /// How the packet loop uses this machine.
+        host: UpfHost = OneTable;
+        /// For how long.
+        run: UpfRun = OneTable;
+    }
+}
+
+section! {
+    /// How the packet loop uses this machine.
+    pub struct UpfHost {
+        /// How packets get from and to the ports; "auto" takes the fastest way that works for all of them.
+        mode: PortMode = or(PortMode::Auto, Range::Any);
+        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
+        /// the price of a core; "sleep" waits.
+        poll: Poll = or(Poll::Sleep, Range::Any);
+    }
+}
+
+impl Check for UpfHost {}
+
+section! {
+    /// For how long it runs.
+    pub struct UpfRun {
+        /// How long to run.
+        duration: Option<Duration> =
+            absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+    }
+}
+
+impl Check for UpfRun {}
+
+impl Check for UpfConfig {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        let local = self.local.as_ref();
+        let same = |a: &N6, name: &str| a.port == name;
+        if same(&self.n6, &self.n3.port) {
+            here.wrong(p, "n6.port", "is the same port as `n3.port`", "name two different interfaces");
+        }
+        if local.is_some_and(|l| same(l, &self.n3.port) || same(l, &self.n6.port)) {
+            here.wrong(p, "local.port", "is a port of another side", "name an interface of its own");
+        }
+        if local.is_some_and(|l| l.instance.is_none()) {
+            let problem = "is missing: session management chooses the port for local breakout by this name";
+            here.wrong(p, "local.instance", problem, "add it, such as \"edge\"");
+        }
+        if local.is_some_and(|l| l.instance.is_some() && l.instance == self.n6.instance) {
+            here.wrong(p, "local.instance", "is that of `n6`", "give each side a name of its own");
+        }
+        for (at, flow) in self.flows.iter().enumerate() {
+            if self.flows[..at].iter().any(|other| other.qfi == flow.qfi) {
+                let key = format!("flows.{at}.qfi");
+                here.wrong(p, &key, format!("{} is there already", flow.qfi), "name each QoS flow once");
+            }
+        }
+    }
+}
+
+/// An address of ours with the prefix of the link that it is on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// How many bits of it are those of the link.
+    pub length: u8,
+}
+
+impl std::str::FromStr for LinkAddress {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<LinkAddress, ()> {
+        let (address, length) = text.split_once('/').ok_or(())?;
+        let address: IpAddr = address.parse().map_err(drop)?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length: u8 = length.parse().map_err(drop)?;
+        if length <= most && !text.contains('+') { Ok(LinkAddress { address, length }) } else { Err(()) }
+    }
+}
+
+impl std::fmt::Display for LinkAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl Scalar for LinkAddress {
+    fn kind() -> String {
+        "an IP address with the prefix of its link such as \"192.0.2.1/24\"".to_string()
+    }
+    fn read(node: &Node) -> Result<Self, Wrong> {
+        parsed(node, "IP address with a prefix")
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+const OWN: &str = "an address of one host";
+
+fn own(address: &LinkAddress) -> bool {
+    unicast(&address.address)
+}
+
+section! {
+    /// The side of the base stations.
+    pub struct N3 {
+        /// Name of the network interface.
+        port: String = required(such(INTERFACE, |t: &String| interface(t)));
+        /// Our addresses, where tunnels end; one for each IP version.
+        address: Vec<LinkAddress> = list("needed", 2, such(OWN, |a: &LinkAddress| own(a)));
+        /// Next hop to base stations that are not on the link; one for each IP version.
+        gateway: Vec<IpAddr> = list("all are on the link", 2, such(OWN, |a: &IpAddr| unicast(a)));
+        /// Network instance of this side. Rules that name another are refused.
+        instance: Option<String> = absent("any name is taken", such(INSTANCE, |t: &String| instance(t)));
+        /// Rate of the link behind the port, where that is less than the port can send.
+        rate: Option<Rate> = absent("as fast as the port", within(SLOWEST, FASTEST));
+    }
+}
+
+impl Check for N3 {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.address.is_empty() {
+            here.wrong(p, "address", "is missing: tunnels need an end", "add it, such as [\"192.0.2.1/24\"]");
+        }
+        one_of_each(&hosts(&self.address), "address", here, p);
+        one_of_each(&self.gateway, "gateway", here, p);
+    }
+}
+
+section! {
+    /// A side of data networks.
+    pub struct N6 {
+        /// Name of the network interface.
+        port: String = required(such(INTERFACE, |t: &String| interface(t)));
+        /// Our addresses, to which routers send what goes to user equipment; one for each IP version.
+        address: Vec<LinkAddress> = list("needed", 2, such(OWN, |a: &LinkAddress| own(a)));
+        /// Next hop to what is not on the link; one for each IP version.
+        gateway: Vec<IpAddr> = list("all are on the link", 2, such(OWN, |a: &IpAddr| unicast(a)));
+        /// Network instance of this side.
+        instance: Option<String> = absent("any name that no other side has", such(INSTANCE, |t: &String| instance(t)));
+        /// Rate of the link behind the port, where that is less than the port can send.
+        rate: Option<Rate> = absent("as fast as the port", within(SLOWEST, FASTEST));
+    }
+}
+
+impl Check for N6 {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.address.is_empty() {
+            let problem = "is missing: routers need an address to send to";
+            here.wrong(p, "address", problem, "add it, such as [\"198.51.100.1/24\"]");
+        }
+        one_of_each(&hosts(&self.address), "address", here, p);
+        one_of_each(&self.gateway, "gateway", here, p);
+    }
+}
+
+fn hosts(addresses: &[LinkAddress]) -> Vec<IpAddr> {
+    addresses.iter().map(|own| own.address).collect()
+}
+
+fn one_of_each(addresses: &[IpAddr], key: &str, here: &Here, p: &mut Problems) {
+    if let [a, b] = addresses
+        && a.is_ipv4() == b.is_ipv4()
+    {
+        here.wrong(p, key, "has two addresses of one IP version", "give at most one of each");
+    }
+}
+
+const INSTANCE: &str = "a name such as \"internet\": at most 100 letters, digits, dots and dashes";
+
+fn instance(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-' || c == '_';
+    (1..=100).contains(&name.len()) && name.chars().all(allowed)
+}
+
+section! {
+    /// Where session management reaches this function.
+    pub struct N4 {
+        /// Our address, which is also our Node ID.
+        address: IpAddr = required(such(OWN, |a: &IpAddr| here_or_unicast(a)));
+        /// UDP port.
+        udp_port: u32 = or(8805, within(1, 65_535));
+        /// Who may associate; nobody else gets an answer.
+        peers: Vec<IpAddr> = list("needed", 64, such(OWN, |a: &IpAddr| here_or_unicast(a)));
+        /// Between two heartbeats to an associated peer.
+        heartbeat: Duration = or(Duration::from_secs(10), within(Duration::from_secs(1), Duration::from_secs(3600)));
+        /// Time after which a request of ours without an answer is sent again (T1).
+        again: Duration = or(Duration::from_secs(1), within(Duration::from_millis(50), Duration::from_secs(60)));
+        /// How often a request of ours is sent (N1), the first time included.
+        tries: u32 = or(4, within(1, 20));
+        /// Time without an answer to any heartbeat after which an association ends, with its sessions.
+        hold: Duration = or(Duration::from_secs(60), within(Duration::from_secs(2), Duration::from_secs(86_400)));
+        /// Most requests of a peer in a second; what is above is discarded and counted, and the peer sends it again.
+        rate_max: u32 = or(50_000, within(10, 1_000_000));
+        /// Answers kept for requests that come again.
+        answers: u32 = or(65_536, within(16, 4_000_000));
+    }
+}
+
+impl Check for N4 {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.peers.is_empty() {
+            let problem = "is missing: nobody could associate";
+            here.wrong(p, "peers", problem, "add it, such as [\"192.0.2.2\"]");
+        }
+        if let Some(other) = self.peers.iter().find(|peer| peer.is_ipv4() != self.address.is_ipv4()) {
+            let problem = format!("{other} is of another IP version than `n4.address`");
+            here.wrong(p, "peers", problem, "give addresses of the same");
+        }
+        if self.hold <= self.heartbeat {
+            let problem = format!("{} is no longer than `heartbeat`, {}", self.hold, self.heartbeat);
+            here.wrong(p, "hold", problem, "raise it, or lower `heartbeat`");
+        }
+    }
+}
+
+/// Control and session management may share a machine, unlike hosts behind ports.
+fn here_or_unicast(address: &IpAddr) -> bool {
+    unicast(address) || address.is_loopback()
+}
+
+section! {
+    /// How much there can be. What is beyond is refused with the cause "no resources available".
+    pub struct UpfLimits {
+        /// Sessions.
+        sessions: u32 = or(100_000, within(1, 1_000_000));
+        /// Rules of each kind in a session.
+        rules: u32 = or(32, within(1, 255));
+        /// SDF filters of a packet detection rule.
+        filters: u32 = or(16, within(1, 255));
+        /// Queues that are in use at once. One that was empty for `idle` may be given to another QoS flow.
+        queues: u32 = or(8192, within(16, 1_000_000));
+        /// See `queues`.
+        idle: Duration = or(Duration::from_secs(10), within(Duration::from_millis(100), Duration::from_secs(3600)));
+        /// Sessions at once whose bottleneck behind the base station is learnt.
+        learners: u32 = or(1024, within(1, 100_000));
+        /// Packets that wait at once, in all queues together.
+        packets: u32 = or(32_768, within(64, 4_000_000));
+        /// Room of a queue, as the time that packets take at its rate.
+        buffer: Duration =
+            or(Duration::from_millis(250), within(Duration::from_micros(1), Duration::from_secs(60)));
+        /// Room of a queue at least.
+        buffer_min: Bytes = or(Bytes::new(64_000), within(Bytes::new(1500), Bytes::new(1_000_000_000)));
+    }
+}
+
+impl Check for UpfLimits {}
+
+section! {
+    /// How packets of a QoS flow wait.
+    pub struct FlowConfig {
+        /// The algorithm.
+        aqm: Option<AqmConfig> = OptionalTable;
+        /// The policy; its presence turns steering on.
+        policy: Option<PolicyConfig> = OptionalTable;
+        /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station, so that packets wait
+        /// here and not there.
+        follow: Option<bool> = absent("as if true without an algorithm, as if false with one", Range::Any);
+    }
+}
+
+impl Check for FlowConfig {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        match (&self.aqm, &self.policy) {
+            (Some(aqm), Some(policy)) => policy.check_with(aqm, &QueueConfig::default(), here, p),
+            (None, Some(_)) => {
+                let problem = "has nothing to steer: vAQM learns by itself";
+                here.wrong(p, "policy", problem, "name an algorithm in an `aqm` table, or remove it");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl FlowConfig {
+    /// Whether the rate follows a bottleneck behind the base station.
+    pub fn follows(&self) -> bool {
+        self.follow.unwrap_or(self.aqm.is_none())
+    }
+}
+
+section! {
+    /// A QoS flow that waits in its own way.
+    pub struct QosFlow {
+        /// Its identifier (QFI).
+        qfi: u32 = required(within(1, 63));
+        /// How its packets wait.
+        waits: FlowConfig = Flat;
+    }
+}
+
+impl Check for QosFlow {}
+
+impl UpfConfig {
+    /// Reads a file.
+    pub fn load(path: impl AsRef<std::path::Path>) -> Result<UpfConfig, Errors> {
+        Document::load(path)?.upf_config()
+    }
+
+    /// Reads a text; `file_name` is the name in messages.
+    pub fn parse(file_name: &str, text: &str) -> Result<UpfConfig, Errors> {
+        Document::parse(file_name, text)?.upf_config()
+    }
+
+    /// What is allowed but may not be what was meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let named = self.flows.iter().map(|flow| (format!("QoS flow {}", flow.qfi), &flow.waits));
+        let local = self.local_flow.iter().map(|flow| ("local_flow".to_string(), flow));
+        let all = std::iter::once(("flow".to_string(), &self.flow)).chain(local).chain(named);
+        all.filter_map(|(name, flow)| {
+            let warning = flow.policy.as_ref()?.unused_setpoint(flow.aqm.as_ref()?)?;
+            Some(format!("{name}: {warning}"))
+        })
+        .collect()
+    }
+
+    /// The configuration in canonical form: every key with its value, its meaning and its range.
+    pub fn to_toml(&self) -> String {
+        let mut out = Printer::new(Vec::new(), &[]);
+        self.print_values(&mut out);
+        self.print_tables(&mut out);
+        out.into_text()
+    }
+
+    /// All keys with type, default, range and meaning, as Markdown.
+    pub fn reference() -> String {
+        reference::<UpfConfig>("Configuration of `weir upf`", INTRO)
+    }
+}
+
+const INTRO: &str = "A configuration of `weir upf` says which ports a 5G user-plane function has, who tells it of \
+sessions, and how packets\nwait. It is TOML; keys may stand in any order. Quantities are written with their unit: \
+`\"2.5ms\"`, `\"64MB\"`.\n`--set key=value` sets a key over the file.\n\nThis page is generated from the declarations of \
+the keys.";
+
+/// Where keys of configurations, and keys written into one by mistake, belong.
+const FORMS: &[Form] =
+    &[("the file", tables_of::<UpfConfig>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
+
+impl Document {
+    /// Checks the document as a configuration of `weir upf`.
+    pub fn upf_config(&self) -> Result<UpfConfig, Errors> {
+        let mut p = Problems::knowing(&self.file, FORMS);
+        let config = UpfConfig::read(&Here { table: &self.root, path: String::new() }, &mut p);
+        p.finish(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
+                         n4 = { address = \"127.0.0.1\", peers = [\"127.0.0.2\"] }\n\
+                         n6 = { port = \"b\", address = [\"198.51.100.1/24\"] }\n";
+
+    #[test]
+    fn little_must_be_said_and_what_is_in_force_reads_back() {
+        let config = UpfConfig::parse("x", SMALL).unwrap();
+        assert!(config.flow.aqm.is_none() && config.flow.follows());
+        assert_eq!(UpfConfig::parse("y", &config.to_toml()).unwrap(), config);
+    }
+
+    #[test]
+    fn each_qos_flow_can_wait_in_its_own_way() {
+        let more = "[[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n";
+        let config = UpfConfig::parse("x", &format!("{SMALL}{more}")).unwrap();
+        let waits = &config.flows[0].waits;
+        assert_eq!((waits.aqm.as_ref().map(|aqm| &*aqm.name), waits.follows()), (Some("codel"), false));
+        assert_eq!(UpfConfig::parse("y", &config.to_toml()).unwrap(), config);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_told_by_its_key() {
+        let told = |text: &str| UpfConfig::parse("x", text).unwrap_err().to_string();
+        for (from, to, key) in [
+            ("port = \"b\"", "port = \"a\"", "n6.port"),
+            ("peers = [\"127.0.0.2\"]", "peers = [\"::1\"]", "n4.peers"),
+            ("[\"192.0.2.1/24\"]", "[\"192.0.2.1/24\", \"192.0.2.2/24\"]", "n3.address"),
+            ("192.0.2.1/24", "192.0.2.1", "n3.address"),
+            ("192.0.2.1/24", "192.0.2.1/33", "n3.address"),
+            (", peers = [\"127.0.0.2\"]", "", "n4.peers"),
+        ] {
+            let text = SMALL.replace(from, to);
+            assert!(told(&text).contains(key), "{key}: {}", told(&text));
+        }
+        let twice = format!("{SMALL}[[flows]]\nqfi = 5\n[[flows]]\nqfi = 5\n");
+        assert!(told(&twice).contains("flows.1.qfi"));
+        let local = format!("{SMALL}local = {{ port = \"c\", address = [\"192.0.2.9/24\"] }}\n");
+        assert!(told(&local).contains("local.instance"));
+    }
+}

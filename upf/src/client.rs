@@ -1,0 +1,326 @@
+//! Session management, as far as tests, benchmarks and labs need it: rules to requests, and a socket that asks.
+
+use crate::codec::{Codec, Pfcp};
+use crate::control::PFCP_PORT;
+use crate::message::{Element, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, ie, kind};
+use crate::rules::{
+    Action, End, Far, Forward, LocalTunnel, Pdr, PerDirection, Qer, Removal, Seid, Session, Side, Teid,
+};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket fails.
+    #[error("PFCP from {own}: {error}. Remedy: give this machine that address")]
+    Socket {
+        /// Our address.
+        own: IpAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Nobody answers.
+    #[error("{0} does not answer PFCP. Remedy: start `weir upf` there with this address among `n4.peers`")]
+    NoAnswer(SocketAddr),
+    /// The request was refused.
+    #[error("the request of kind {kind} was refused with cause {cause:?}")]
+    Refused {
+        /// Its kind.
+        kind: u8,
+        /// The cause, if it was told one.
+        cause: Option<u64>,
+    },
+}
+
+/// A session that was established.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Established {
+    /// Its number at the user-plane function.
+    pub seid: Seid,
+    /// The tunnels that were chosen there, by PDR.
+    pub tunnels: Vec<(u16, LocalTunnel)>,
+}
+
+/// Session management on a socket. One request at a time; each is sent up to four times.
+pub struct Client {
+    socket: UdpSocket,
+    own: IpAddr,
+    server: SocketAddr,
+    sequence: u32,
+    /// Requests of the other side, which were answered.
+    pub asked: Vec<Message>,
+}
+
+const TRIES: u32 = 4;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Client {
+    /// Speaks from the usual port of `own` with a user-plane function.
+    pub fn open(own: IpAddr, server: SocketAddr) -> Result<Client, Error> {
+        let fail = |error| Error::Socket { own, error };
+        let socket = UdpSocket::bind(SocketAddr::new(own, PFCP_PORT)).map_err(fail)?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+        Ok(Client { socket, own, server, sequence: 0, asked: Vec::new() })
+    }
+
+    /// Associates; `recovery` is when session management started, in seconds of NTP.
+    pub fn associate(&mut self, recovery: u32) -> Result<Message, Error> {
+        let elements = vec![self.node(), Element::number(ie::RECOVERY_TIME_STAMP, recovery)];
+        self.accepted(kind::ASSOCIATION_SETUP_REQUEST, None, elements)
+    }
+
+    /// Establishes a session under rules of which only tunnels are chosen at the other side.
+    pub fn establish(&mut self, rules: &Session) -> Result<Established, Error> {
+        let mut elements = vec![self.node(), self.seid(rules.seid)];
+        elements.extend(creates(rules, true));
+        let answer = self.accepted(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements)?;
+        let seid = answer.elements.iter().find_map(|element| match element.value {
+            Value::Session { seid, .. } => Some(seid),
+            _ => None,
+        });
+        let refused = Error::Refused { kind: answer.kind, cause: None };
+        Ok(Established { seid: seid.ok_or(refused)?, tunnels: created(&answer) })
+    }
+
+    /// Changes a session.
+    pub fn modify(&mut self, seid: Seid, elements: Vec<Element>) -> Result<Message, Error> {
+        self.accepted(kind::SESSION_MODIFICATION_REQUEST, Some(seid), elements)
+    }
+
+    /// Ends a session.
+    pub fn delete(&mut self, seid: Seid) -> Result<Message, Error> {
+        self.accepted(kind::SESSION_DELETION_REQUEST, Some(seid), Vec::new())
+    }
+
+    fn node(&self) -> Element {
+        Element::new(ie::NODE_ID, Value::Node(NodeId::Address(self.own)))
+    }
+
+    fn seid(&self, seid: Seid) -> Element {
+        let (v4, v6) = match self.own {
+            IpAddr::V4(v4) => (Some(v4), None),
+            IpAddr::V6(v6) => (None, Some(v6)),
+        };
+        Element::new(ie::F_SEID, Value::Session { seid, v4, v6 })
+    }
+
+    fn accepted(&mut self, kind: u8, seid: Option<u64>, elements: Vec<Element>) -> Result<Message, Error> {
+        let answer = self.ask(kind, seid, elements)?;
+        match number(&answer, ie::CAUSE) {
+            Some(1) => Ok(answer),
+            cause => Err(Error::Refused { kind, cause }),
+        }
+    }
+
+    /// Sends a request and waits for its answer, whatever it says.
+    pub fn ask(&mut self, kind: u8, seid: Option<u64>, elements: Vec<Element>) -> Result<Message, Error> {
+        let own = self.own;
+        let fail = |error| Error::Socket { own, error };
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let mut octets = Vec::new();
+        Pfcp.encode(&Message { kind, seid, sequence, elements }, &mut octets);
+        for _ in 0..TRIES {
+            self.socket.send_to(&octets, self.server).map_err(fail)?;
+            while let Some(message) = self.hear()? {
+                if message.sequence == sequence && message.kind == kind + 1 {
+                    return Ok(message);
+                }
+            }
+        }
+        Err(Error::NoAnswer(self.server))
+    }
+
+    /// Waits for requests of the other side and answers them: heartbeats and reports. False if none came.
+    pub fn listen(&mut self) -> Result<bool, Error> {
+        let before = self.asked.len();
+        Ok(self.hear()?.is_some() || self.asked.len() > before)
+    }
+
+    /// The next message that is not of another sender; requests of the other side are answered.
+    fn hear(&mut self) -> Result<Option<Message>, Error> {
+        let mut buffer = [0; 8192];
+        let own = self.own;
+        match self.socket.recv_from(&mut buffer) {
+            Ok((length, from)) if from.ip() == self.server.ip() => {
+                let Ok(message) = Pfcp.decode(&buffer[..length]) else { return Ok(None) };
+                self.answer(&message, from).map_err(|error| Error::Socket { own, error })?;
+                Ok(Some(message))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(None),
+            Err(error) => Err(Error::Socket { own, error }),
+        }
+    }
+
+    fn answer(&mut self, message: &Message, from: SocketAddr) -> std::io::Result<()> {
+        let elements = match message.kind {
+            kind::HEARTBEAT_REQUEST => vec![Element::number(ie::RECOVERY_TIME_STAMP, 1u32)],
+            kind::SESSION_REPORT_REQUEST => vec![Element::number(ie::CAUSE, 1u32)],
+            kind::ASSOCIATION_UPDATE_REQUEST => vec![self.node(), Element::number(ie::CAUSE, 1u32)],
+            _ => return Ok(()),
+        };
+        self.asked.push(message.clone());
+        let seid = message.seid.map(|_| 0);
+        let answer = Message { kind: message.kind + 1, seid, sequence: message.sequence, elements };
+        let mut octets = Vec::new();
+        Pfcp.encode(&answer, &mut octets);
+        self.socket.send_to(&octets, from).map(drop)
+    }
+}
+
+fn number(message: &Message, id: u16) -> Option<u64> {
+    message.elements.iter().find_map(|element| match element.value {
+        Value::Number(number) if element.id == id => Some(number),
+        _ => None,
+    })
+}
+
+fn created(answer: &Message) -> Vec<(u16, LocalTunnel)> {
+    let groups = answer.elements.iter().filter(|element| element.id == ie::CREATED_PDR);
+    let one = |element: &Element| {
+        let Value::Group(elements) = &element.value else { return None };
+        let pdr = elements.iter().find_map(|element| match element.value {
+            Value::Number(number) if element.id == ie::PDR_ID => Some(number as u16),
+            _ => None,
+        });
+        let tunnel = elements.iter().find_map(|element| match element.value {
+            Value::Tunnel(Tunnel::Given { teid, v4, v6 }) => Some(LocalTunnel { teid, v4, v6 }),
+            _ => None,
+        });
+        Some((pdr?, tunnel?))
+    };
+    groups.filter_map(one).collect()
+}
+
+/// The usual rules of a session with one address and one tunnel: all packets of both directions under one aggregate (AMBR, in
+/// kbit/s) and in one QoS flow.
+pub fn usual(
+    seid: Seid,
+    user: Ipv4Addr,
+    n3: Ipv4Addr,
+    station: (IpAddr, Teid),
+    ambr: PerDirection<u64>,
+) -> Session {
+    let open = PerDirection { up: true, down: true };
+    let aggregate = Qer { id: 1, correlation: None, open, mbr: Some(ambr), gbr: None, qfi: None };
+    let flow = Qer { id: 2, correlation: None, open, mbr: None, gbr: None, qfi: Some(9) };
+    let ue = |end| Some(crate::rules::UeAddress { v4: Some(user), v6: None, end });
+    let up = Pdr {
+        id: 1,
+        precedence: 100,
+        from: Side::Access,
+        tunnel: Some(LocalTunnel { teid: 1, v4: Some(n3), v6: None }),
+        ue: ue(End::Source),
+        filters: Box::default(),
+        qfis: Box::default(),
+        removal: Some(Removal::GtpUdpIpv4),
+        far: Some(1),
+        qers: [1, 2].into(),
+    };
+    let from = Side::Core;
+    let down = Pdr {
+        id: 2,
+        from,
+        tunnel: None,
+        ue: ue(End::Destination),
+        removal: None,
+        far: Some(2),
+        ..up.clone()
+    };
+    let (address, teid) = station;
+    let tunnel = Some(crate::rules::RemoteTunnel { teid, address, port: crate::control::GTPU_PORT });
+    let to = |to, tunnel| Action::Forward(Forward { to, tunnel, dscp: None });
+    let fars =
+        vec![Far { id: 1, action: to(Side::Core, None) }, Far { id: 2, action: to(Side::Access, tunnel) }];
+    Session { seid, pdrs: vec![up, down], fars, qers: vec![aggregate, flow], inactivity: None }
+}
+
+fn group(id: u16, elements: Vec<Element>) -> Element {
+    Element::new(id, Value::Group(elements))
+}
+
+/// Elements that make the rules of a session. `chooses` lets the other side choose the tunnels; rules with the same number
+/// then share one.
+pub fn creates(session: &Session, chooses: bool) -> Vec<Element> {
+    let pdrs = session.pdrs.iter().map(|rule| group(ie::CREATE_PDR, pdr(rule, chooses)));
+    let fars = session.fars.iter().map(|rule| group(ie::CREATE_FAR, far(rule)));
+    let qers = session.qers.iter().map(|rule| group(ie::CREATE_QER, qer(rule)));
+    let timer = session.inactivity.map(|wait| wait.as_nanos() / weir_units::NANOS_PER_SEC);
+    pdrs.chain(fars).chain(qers).chain(timer.map(|s| Element::number(ie::INACTIVITY_TIMER, s))).collect()
+}
+
+fn interface(id: u16, side: Side) -> Element {
+    Element::number(id, if side == Side::Access { 0u32 } else { 1 })
+}
+
+fn pdr(rule: &Pdr, chooses: bool) -> Vec<Element> {
+    let mut pdi = vec![interface(ie::SOURCE_INTERFACE, rule.from)];
+    pdi.extend(rule.tunnel.map(|tunnel| {
+        let LocalTunnel { teid, v4, v6 } = tunnel;
+        let chosen = Tunnel::Choose { v4: v4.is_some(), v6: v6.is_some(), id: Some(teid as u8) };
+        Element::new(ie::F_TEID, Value::Tunnel(if chooses { chosen } else { Tunnel::Given { teid, v4, v6 } }))
+    }));
+    pdi.extend(rule.ue.map(|ue| {
+        let v6 = ue.v6.map(|prefix| (prefix.address, prefix.length));
+        let is_destination = ue.end == End::Destination;
+        let address = UserAddress { v4: ue.v4, v6, is_destination, is_chosen: false };
+        Element::new(ie::UE_IP_ADDRESS, Value::UserAddress(address))
+    }));
+    pdi.extend(rule.filters.iter().map(|filter| {
+        let description = Some(filter.to_string());
+        let (tos, spi, flow_label, id) = (filter.tos, filter.spi, filter.flow_label, filter.id);
+        Element::new(ie::SDF_FILTER, Value::Flow(FlowFilter { description, tos, spi, flow_label, id }))
+    }));
+    pdi.extend(rule.qfis.iter().map(|qfi| Element::number(ie::QFI, *qfi)));
+    let mut elements = vec![
+        Element::number(ie::PDR_ID, rule.id),
+        Element::number(ie::PRECEDENCE, rule.precedence),
+        group(ie::PDI, pdi),
+    ];
+    elements.extend(rule.removal.map(|removal| {
+        let number = match removal {
+            Removal::GtpUdpIpv4 => 0u32,
+            Removal::GtpUdpIpv6 => 1,
+            Removal::GtpUdpIp => 6,
+        };
+        Element::number(ie::OUTER_HEADER_REMOVAL, number)
+    }));
+    elements.extend(rule.far.map(|far| Element::number(ie::FAR_ID, far)));
+    elements.extend(rule.qers.iter().map(|qer| Element::number(ie::QER_ID, *qer)));
+    elements
+}
+
+fn far(rule: &Far) -> Vec<Element> {
+    let (flags, forward) = match rule.action {
+        Action::Drop => (1u32, None),
+        Action::Forward(forward) => (2, Some(forward)),
+        Action::Buffer { tell } => (if tell { 12 } else { 4 }, None),
+    };
+    let mut elements = vec![Element::number(ie::FAR_ID, rule.id), Element::number(ie::APPLY_ACTION, flags)];
+    elements.extend(forward.map(|forward| {
+        let mut parameters = vec![interface(ie::DESTINATION_INTERFACE, forward.to)];
+        parameters.extend(forward.tunnel.map(|tunnel| {
+            let value = Value::OuterHeader { teid: tunnel.teid, address: tunnel.address };
+            Element::new(ie::OUTER_HEADER_CREATION, value)
+        }));
+        let marking = forward.dscp.map(|dscp| u64::from(dscp) << 8 | 0xfc);
+        parameters.extend(marking.map(|octets| Element::number(ie::TRANSPORT_LEVEL_MARKING, octets)));
+        group(ie::FORWARDING_PARAMETERS, parameters)
+    }));
+    elements
+}
+
+fn qer(rule: &Qer) -> Vec<Element> {
+    let gates = u32::from(!rule.open.up) << 2 | u32::from(!rule.open.down);
+    let mut elements = vec![Element::number(ie::QER_ID, rule.id), Element::number(ie::GATE_STATUS, gates)];
+    elements.extend(rule.correlation.map(|id| Element::number(ie::QER_CORRELATION_ID, id)));
+    let rates =
+        |id, rates: PerDirection<u64>| Element::new(id, Value::Rates { up: rates.up, down: rates.down });
+    elements.extend(rule.mbr.map(|mbr| rates(ie::MBR, mbr)));
+    elements.extend(rule.gbr.map(|gbr| rates(ie::GBR, gbr)));
+    elements.extend(rule.qfi.map(|qfi| Element::number(ie::QFI, qfi)));
+    elements
+}

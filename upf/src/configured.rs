@@ -1,0 +1,54 @@
+//! The user plane that a configuration asks for.
+
+use crate::plane::{Pace, PlaneSetup, PortSetup, Profile};
+use std::net::IpAddr;
+use weir_dataplane::Mode;
+use weir_scenario::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
+use weir_units::Rate;
+
+/// What the plane is made with. `seed` is the secret of its hashes.
+pub fn plane_setup(config: &UpfConfig, seed: u64) -> PlaneSetup {
+    let side = |name: &str, own: &[LinkAddress], gateways: &[IpAddr], rate: Option<Rate>| PortSetup {
+        name: name.to_string(),
+        addresses: own.iter().map(|own| (own.address, own.length)).collect(),
+        gateways: gateways.to_vec(),
+        neighbours: Vec::new(),
+        rate,
+    };
+    let n6 = |n6: &weir_scenario::N6| side(&n6.port, &n6.address, &n6.gateway, n6.rate);
+    let n3 = &config.n3;
+    let limits = &config.limits;
+    let qfi = |number: u32| number as u8;
+    PlaneSetup {
+        local: config.local.as_ref().map(n6),
+        sessions: limits.sessions,
+        queues: limits.queues,
+        idle: limits.idle,
+        learners: limits.learners,
+        packets: limits.packets,
+        buffer: (limits.buffer, limits.buffer_min),
+        profile: profile(&config.flow),
+        profiles: config.flows.iter().map(|flow| (qfi(flow.qfi), profile(&flow.waits))).collect(),
+        local_profile: config.local_flow.as_ref().map(profile),
+        ..PlaneSetup::new(side(&n3.port, &n3.address, &n3.gateway, n3.rate), n6(&config.n6), seed)
+    }
+}
+
+fn profile(flow: &FlowConfig) -> Profile {
+    let follow = flow.follows();
+    match &flow.aqm {
+        Some(aqm) => Profile { aqm: aqm.clone(), policy: flow.policy.clone(), follow },
+        None => Profile { follow, ..Profile::self_learning() },
+    }
+}
+
+/// How its packet loop runs.
+pub fn pace(config: &UpfConfig) -> Pace {
+    let mode = match config.host.mode {
+        PortMode::Auto => None,
+        PortMode::XdpNative => Some(Mode::XdpNative),
+        PortMode::XdpGeneric => Some(Mode::XdpGeneric),
+        PortMode::AfPacket => Some(Mode::AfPacket),
+    };
+    Pace { mode, journal: true, busy: config.host.poll == Poll::Busy }
+}

@@ -1,0 +1,224 @@
+//! What a session management function asks for, over PFCP (TS 29.244), and what it is told.
+//!
+//! A step machine: datagrams go in with their time, datagrams come out; sockets are `server`'s. Each request is done as a
+//! whole or refused with its cause, and nothing of it is accepted in silence.
+
+mod answers;
+mod bag;
+mod cause;
+mod counts;
+mod nodes;
+mod peers;
+mod reports;
+mod requests;
+mod sessions;
+mod sides;
+mod translate;
+mod tunnels;
+mod work;
+
+pub use cause::{Cause, Refused};
+pub use counts::Counts;
+pub use peers::{Association, Peer};
+pub use sessions::{Entry, Sessions};
+pub use translate::GTPU_PORT;
+
+use crate::codec::{Codec, Malformed};
+use crate::message::{Element, Message, NodeId, kind};
+use crate::rules::Plane;
+use answers::Answers;
+use requests::Requests;
+use sides::Sides;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use tunnels::Tunnels;
+use weir_scenario::{N4, UpfConfig};
+use weir_units::Time;
+
+/// A datagram that is to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// To whom.
+    pub to: SocketAddr,
+    /// What.
+    pub datagram: Vec<u8>,
+}
+
+/// UDP port of PFCP.
+pub const PFCP_PORT: u16 = 8805;
+/// Most lines that wait to be told.
+const TOLD_MAX: usize = 256;
+
+/// The control half of a user-plane function.
+pub struct Control<P, C> {
+    plane: P,
+    codec: C,
+    sides: Sides,
+    sessions: Sessions,
+    tunnels: Tunnels,
+    peers: Vec<Peer>,
+    answers: Answers,
+    requests: Requests,
+    settings: N4,
+    /// When this function started, in seconds of NTP.
+    recovery: u32,
+    counts: Counts,
+    told: VecDeque<String>,
+}
+
+/// An answer in the making.
+struct Answer {
+    kind: u8,
+    seid: Option<u64>,
+    elements: Vec<Element>,
+}
+
+impl<P: Plane, C: Codec> Control<P, C> {
+    /// A function that started at `recovery`, in seconds of NTP (TS 29.244 section 8.2.65).
+    pub fn new(config: &UpfConfig, recovery: u32, plane: P, codec: C) -> Control<P, C> {
+        let settings = config.n4.clone();
+        let most = (config.limits.sessions as usize).min(plane.capacity().most);
+        Control {
+            plane,
+            codec,
+            sides: Sides::new(config),
+            sessions: Sessions::new(most, recovery),
+            tunnels: Tunnels::new(recovery),
+            peers: settings.peers.iter().map(|address| Peer::new(*address)).collect(),
+            answers: Answers::new(settings.answers as usize),
+            requests: Requests::new(settings.again, settings.tries),
+            settings,
+            recovery,
+            counts: Counts::default(),
+            told: VecDeque::new(),
+        }
+    }
+
+    /// Takes a datagram, which may be anything, and adds what is to be sent for it.
+    pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut Vec<Outgoing>) {
+        self.counts.received += 1;
+        let Some(at) = self.peers.iter().position(|peer| peer.address == from.ip()) else {
+            self.counts.strangers += 1;
+            return;
+        };
+        if !self.peers[at].may_ask(now, u64::from(self.settings.rate_max)) {
+            self.counts.over_rate += 1;
+            return;
+        }
+        match self.codec.decode(datagram) {
+            Ok(message) => self.take(now, at, from, datagram, message, out),
+            Err(Malformed::Version { sequence }) => {
+                self.counts.malformed += 1;
+                let kind = kind::VERSION_NOT_SUPPORTED;
+                self.send(from, &Message { kind, seid: None, sequence, elements: Vec::new() }, out);
+            }
+            Err(_) => self.counts.malformed += 1,
+        }
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        at: usize,
+        from: SocketAddr,
+        datagram: &[u8],
+        message: Message,
+        out: &mut Vec<Outgoing>,
+    ) {
+        if let Some(association) = &mut self.peers[at].association {
+            association.heard = now;
+        }
+        if is_answer(message.kind) {
+            return self.answered(from, &message);
+        }
+        let key = Answers::key(from, message.sequence, datagram);
+        if let Some(answer) = self.answers.find(&key) {
+            self.counts.repeated += 1;
+            out.push(Outgoing { to: from, datagram: answer.to_vec() });
+            return;
+        }
+        let Some(answer) = self.work(now, at, &message) else { return };
+        let Answer { kind, seid, elements } = answer;
+        self.send(from, &Message { kind, seid, sequence: message.sequence, elements }, out);
+        if let Some(sent) = out.last() {
+            self.answers.keep(now, key, &sent.datagram);
+        }
+    }
+
+    fn send(&self, to: SocketAddr, message: &Message, out: &mut Vec<Outgoing>) {
+        let mut datagram = Vec::with_capacity(128);
+        self.codec.encode(message, &mut datagram);
+        out.push(Outgoing { to, datagram });
+    }
+
+    /// Our own Node ID.
+    fn node(&self) -> NodeId {
+        NodeId::Address(self.settings.address)
+    }
+
+    fn tell(&mut self, line: String) {
+        if self.told.len() == TOLD_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back(line);
+    }
+
+    /// What there is to say since it was last asked, in words.
+    pub fn told(&mut self) -> Vec<String> {
+        self.told.drain(..).collect()
+    }
+
+    /// What was received, done and refused.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// All peers.
+    pub fn peers(&self) -> &[Peer] {
+        &self.peers
+    }
+
+    /// How many tunnels end here.
+    pub fn tunnels(&self) -> usize {
+        self.tunnels.len()
+    }
+
+    /// Answers that are kept for requests that come again.
+    pub fn answers(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Requests of ours without an answer.
+    pub fn unanswered(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Who keeps the rules.
+    pub fn plane(&mut self) -> &mut P {
+        &mut self.plane
+    }
+}
+
+/// Whether a message answers a request: the others are requests, or nothing that is known.
+fn is_answer(number: u8) -> bool {
+    matches!(
+        number,
+        kind::HEARTBEAT_RESPONSE
+            | kind::ASSOCIATION_SETUP_RESPONSE
+            | kind::ASSOCIATION_UPDATE_RESPONSE
+            | kind::ASSOCIATION_RELEASE_RESPONSE
+            | kind::VERSION_NOT_SUPPORTED
+            | kind::SESSION_ESTABLISHMENT_RESPONSE
+            | kind::SESSION_MODIFICATION_RESPONSE
+            | kind::SESSION_DELETION_RESPONSE
+            | kind::SESSION_REPORT_RESPONSE
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The elements of a message or a group, taken out one by one. What nobody took is refused at the end, so that nothing is
+//! accepted in silence.
+
+use super::cause::{Cause, Refused};
+use crate::message::{Element, Fault, Value};
+
+/// Elements of which some were taken.
+pub struct Bag<'a> {
+    elements: &'a [Element],
+    taken: Vec<bool>,
+}
+
+impl<'a> Bag<'a> {
+    /// All of them.
+    pub fn new(elements: &'a [Element]) -> Bag<'a> {
+        Bag { elements, taken: vec![false; elements.len()] }
+    }
+
+    /// Takes the first of a type.
+    pub fn take(&mut self, id: u16) -> Result<Option<&'a Value>, Refused> {
+        let at = (0..self.elements.len()).find(|at| !self.taken[*at] && self.elements[*at].id == id);
+        let Some(at) = at else { return Ok(None) };
+        self.taken[at] = true;
+        match &self.elements[at].value {
+            Value::Incorrect(fault) => {
+                Err(Refused::element(cause_of(*fault), id, format!("element {id}: {fault:?}")))
+            }
+            value => Ok(Some(value)),
+        }
+    }
+
+    /// Takes the one of a type that must be there.
+    pub fn need(&mut self, id: u16) -> Result<&'a Value, Refused> {
+        let missing = || Refused::element(Cause::MandatoryMissing, id, format!("element {id} is missing"));
+        self.take(id)?.ok_or_else(missing)
+    }
+
+    /// Takes all of a type.
+    pub fn all(&mut self, id: u16) -> Result<Vec<&'a Value>, Refused> {
+        let mut values = Vec::new();
+        while let Some(value) = self.take(id)? {
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// Takes a number.
+    pub fn number(&mut self, id: u16) -> Result<Option<u64>, Refused> {
+        self.take(id)?.map(|value| number(id, value)).transpose()
+    }
+
+    /// Takes a number that must be there.
+    pub fn need_number(&mut self, id: u16) -> Result<u64, Refused> {
+        let value = self.need(id)?;
+        number(id, value)
+    }
+
+    /// Takes all numbers of a type.
+    pub fn numbers(&mut self, id: u16) -> Result<Vec<u64>, Refused> {
+        self.all(id)?.into_iter().map(|value| number(id, value)).collect()
+    }
+
+    /// Takes a group.
+    pub fn group(&mut self, id: u16) -> Result<Option<Bag<'a>>, Refused> {
+        self.take(id)?.map(|value| group(id, value)).transpose()
+    }
+
+    /// Takes a group that must be there.
+    pub fn need_group(&mut self, id: u16) -> Result<Bag<'a>, Refused> {
+        let value = self.need(id)?;
+        group(id, value)
+    }
+
+    /// Takes all groups of a type.
+    pub fn groups(&mut self, id: u16) -> Result<Vec<Bag<'a>>, Refused> {
+        self.all(id)?.into_iter().map(|value| group(id, value)).collect()
+    }
+
+    /// Takes what informs and asks for nothing.
+    pub fn inform(&mut self, ids: &[u16]) {
+        for (taken, element) in self.taken.iter_mut().zip(self.elements) {
+            *taken |= ids.contains(&element.id);
+        }
+    }
+
+    /// Refuses what nobody took.
+    pub fn finish(self) -> Result<(), Refused> {
+        let left = self.taken.iter().position(|taken| !taken).map(|at| &self.elements[at]);
+        left.map_or(Ok(()), |element| {
+            let why = format!("element {} is not supported here, or not so often", element.id);
+            Err(Refused::element(Cause::NotSupported, element.id, why))
+        })
+    }
+}
+
+fn cause_of(fault: Fault) -> Cause {
+    match fault {
+        Fault::Length => Cause::InvalidLength,
+        Fault::Content => Cause::MandatoryIncorrect,
+        Fault::Unsupported => Cause::NotSupported,
+    }
+}
+
+/// An element that does not say what such an element says.
+pub fn incorrect(id: u16) -> Refused {
+    Refused::element(Cause::MandatoryIncorrect, id, format!("element {id} is incorrect"))
+}
+
+fn number(id: u16, value: &Value) -> Result<u64, Refused> {
+    match value {
+        Value::Number(number) => Ok(*number),
+        _ => Err(incorrect(id)),
+    }
+}
+
+fn group<'a>(id: u16, value: &'a Value) -> Result<Bag<'a>, Refused> {
+    match value {
+        Value::Group(elements) => Ok(Bag::new(elements)),
+        _ => Err(incorrect(id)),
+    }
+}

@@ -1,0 +1,50 @@
+//! What happened, in numbers.
+
+use super::cause::Cause;
+use std::collections::BTreeMap;
+
+/// What was received, done and refused.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Datagrams that came in.
+    pub received: u64,
+    /// From others than peers of the configuration; they get no answer.
+    pub strangers: u64,
+    /// Above the rate that a peer may ask at.
+    pub over_rate: u64,
+    /// Datagrams that are no message.
+    pub malformed: u64,
+    /// Messages of a kind that is not known, or answers to nothing.
+    pub unexpected: u64,
+    /// Requests that came again and got the same answer.
+    pub repeated: u64,
+    /// Requests that were done.
+    pub accepted: u64,
+    /// Requests that were refused, by the number of the cause.
+    pub refused: BTreeMap<u8, u64>,
+    /// Sessions that were established.
+    pub established: u64,
+    /// Sessions that were modified.
+    pub modified: u64,
+    /// Sessions that ended, for whatever reason.
+    pub removed: u64,
+    /// Reports that were sent.
+    pub reports: u64,
+    /// Reports that were not sent, because too many wait for an answer, or never answered.
+    pub reports_lost: u64,
+}
+
+impl Counts {
+    /// Notes the outcome of a request.
+    pub(super) fn note(&mut self, cause: Cause) {
+        match cause {
+            Cause::Accepted => self.accepted += 1,
+            other => *self.refused.entry(other as u8).or_default() += 1,
+        }
+    }
+
+    /// All requests that were refused.
+    pub fn refused_all(&self) -> u64 {
+        self.refused.values().sum()
+    }
+}

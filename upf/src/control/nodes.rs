@@ -1,0 +1,167 @@
+//! Associations and heartbeats.
+
+use super::bag::{Bag, incorrect};
+use super::cause::{Cause, Refused};
+use super::requests::About;
+use super::{Answer, Control, Outgoing, PFCP_PORT};
+use crate::codec::Codec;
+use crate::message::{Element, Message, NodeId, Value, ie, kind};
+use crate::rules::Plane;
+use std::net::{IpAddr, SocketAddr};
+use weir_units::Time;
+
+use super::peers::Association;
+
+/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP) and end markers (EMPU).
+const FEATURES: u64 = 0x0110;
+/// PFCPASRsp-Flags: the sessions of the time before are kept (PSREI).
+const SESSIONS_KEPT: u64 = 1;
+
+impl<P: Plane, C: Codec> Control<P, C> {
+    /// A heartbeat. One without a time of start means nothing and has no cause to be refused with.
+    pub(super) fn heartbeat(&mut self, at: usize, message: &Message) -> Option<Answer> {
+        let Ok(recovery) = Bag::new(&message.elements).need_number(ie::RECOVERY_TIME_STAMP) else {
+            self.counts.malformed += 1;
+            return None;
+        };
+        self.started_at(at, recovery as u32);
+        let elements = vec![Element::number(ie::RECOVERY_TIME_STAMP, self.recovery)];
+        Some(Answer { kind: kind::HEARTBEAT_RESPONSE, seid: None, elements })
+    }
+
+    /// Notes when a peer says that it started: one that has started again knows nothing of its sessions.
+    pub(super) fn started_at(&mut self, at: usize, recovery: u32) {
+        let known = self.peers[at].association.as_ref().map(|association| association.recovery);
+        if known.is_some_and(|known| known != recovery) {
+            self.drop_association(at, "has started again");
+        }
+    }
+
+    /// Ends an association with its sessions.
+    pub(super) fn drop_association(&mut self, at: usize, why: &str) {
+        let address = self.peers[at].address;
+        self.peers[at].association = None;
+        self.requests.forget(address);
+        let count = self.drop_sessions(at);
+        self.tell(format!("{address} {why}: its association ends, with {count} sessions"));
+    }
+
+    fn drop_sessions(&mut self, at: usize) -> usize {
+        let of_peer = self.sessions.of_peer(at as u16);
+        of_peer.iter().for_each(|seid| self.end_session(*seid));
+        of_peer.len()
+    }
+
+    /// A request for an association, or for another in the place of the one there is.
+    pub(super) fn associate(
+        &mut self,
+        now: Time,
+        at: usize,
+        message: &Message,
+    ) -> Result<Vec<Element>, Refused> {
+        let mut bag = Bag::new(&message.elements);
+        let node = node_id(&mut bag)?;
+        let recovery = bag.need_number(ie::RECOVERY_TIME_STAMP)? as u32;
+        let retains = bag.take(ie::SESSION_RETENTION)?.is_some();
+        bag.inform(&[ie::CP_FUNCTION_FEATURES]);
+        bag.finish()?;
+        let same = self.peers[at].association.as_ref().is_some_and(|known| known.recovery == recovery);
+        if !(same || retains) {
+            let ended = self.drop_sessions(at);
+            if ended > 0 {
+                let address = self.peers[at].address;
+                self.tell(format!("{address} has started again: {ended} sessions end"));
+            }
+        }
+        let beat_due = now + self.settings.heartbeat;
+        self.peers[at].association = Some(Association { node, recovery, heard: now, beat_due });
+        let (address, kept) = (self.peers[at].address, self.sessions.of_peer(at as u16).len());
+        self.tell(format!("{address} is associated, with {kept} sessions of before"));
+        let mut elements = self.says_who(Cause::Accepted);
+        elements.push(Element::number(ie::RECOVERY_TIME_STAMP, self.recovery));
+        elements.push(Element::number(ie::UP_FUNCTION_FEATURES, FEATURES));
+        if retains {
+            elements.push(Element::number(ie::PFCPAS_RSP_FLAGS, SESSIONS_KEPT));
+        }
+        Ok(elements)
+    }
+
+    /// News of an association.
+    pub(super) fn update(&mut self, at: usize, message: &Message) -> Result<Vec<Element>, Refused> {
+        self.needs_association(at)?;
+        let mut bag = Bag::new(&message.elements);
+        node_id(&mut bag)?;
+        bag.inform(&[ie::CP_FUNCTION_FEATURES]);
+        bag.finish()?;
+        let mut elements = self.says_who(Cause::Accepted);
+        elements.push(Element::number(ie::UP_FUNCTION_FEATURES, FEATURES));
+        Ok(elements)
+    }
+
+    /// The end of an association.
+    pub(super) fn release(&mut self, at: usize, message: &Message) -> Result<Vec<Element>, Refused> {
+        self.needs_association(at)?;
+        let mut bag = Bag::new(&message.elements);
+        node_id(&mut bag)?;
+        bag.finish()?;
+        self.drop_association(at, "leaves");
+        Ok(self.says_who(Cause::Accepted))
+    }
+
+    /// Refuses who is not associated.
+    pub(super) fn needs_association(&self, at: usize) -> Result<(), Refused> {
+        match self.peers[at].association {
+            Some(_) => Ok(()),
+            None => Err(Refused::new(Cause::NoAssociation, "not associated")),
+        }
+    }
+
+    /// Our Node ID and a cause.
+    pub(super) fn says_who(&self, cause: Cause) -> Vec<Element> {
+        vec![Element::new(ie::NODE_ID, Value::Node(self.node())), Element::number(ie::CAUSE, cause as u8)]
+    }
+
+    /// Heartbeats that are due, and peers that are gone.
+    pub(super) fn beat(&mut self, now: Time, out: &mut Vec<Outgoing>) {
+        for at in 0..self.peers.len() {
+            let Some(association) = &mut self.peers[at].association else { continue };
+            if now.since(association.heard) > self.settings.hold {
+                self.drop_association(at, "has not answered for the time of `n4.hold`");
+            } else if association.beat_due <= now {
+                association.beat_due = now + self.settings.heartbeat;
+                let to = reached_at(self.peers[at].address);
+                let elements = vec![Element::number(ie::RECOVERY_TIME_STAMP, self.recovery)];
+                self.ask(now, to, kind::HEARTBEAT_REQUEST, None, elements, About::Heartbeat, out);
+            }
+        }
+    }
+
+    /// Asks associated peers to release us, since this function ends (TS 29.244 section 6.2.8.3).
+    pub fn goodbye(&mut self, now: Time, out: &mut Vec<Outgoing>) {
+        /// PFCP Association Release Request: SARR.
+        const RELEASE: u64 = 1;
+        let there = self.peers.iter().filter(|peer| peer.association.is_some());
+        let addresses: Vec<IpAddr> = there.map(|peer| peer.address).collect();
+        for address in addresses {
+            let elements = vec![
+                Element::new(ie::NODE_ID, Value::Node(self.node())),
+                Element::number(ie::ASSOCIATION_RELEASE_REQUEST, RELEASE),
+            ];
+            let kind = kind::ASSOCIATION_UPDATE_REQUEST;
+            self.ask(now, reached_at(address), kind, None, elements, About::Goodbye, out);
+        }
+    }
+}
+
+/// Where a peer takes requests.
+pub(super) fn reached_at(address: IpAddr) -> SocketAddr {
+    SocketAddr::new(address, PFCP_PORT)
+}
+
+/// Takes the Node ID that must be there.
+pub(super) fn node_id(bag: &mut Bag) -> Result<NodeId, Refused> {
+    match bag.need(ie::NODE_ID)? {
+        Value::Node(node) => Ok(node.clone()),
+        _ => Err(incorrect(ie::NODE_ID)),
+    }
+}

@@ -1,0 +1,67 @@
+//! Peers of the configuration, and who of them is associated.
+
+use crate::message::NodeId;
+use std::net::IpAddr;
+use weir_units::{NANOS_PER_SEC, Time};
+
+/// A peer of the configuration.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: IpAddr,
+    /// Whether and how it is associated.
+    pub association: Option<Association>,
+    /// Requests that it may still send, in billionths.
+    allowance: u64,
+    since: Time,
+}
+
+/// An association.
+#[derive(Clone, Debug)]
+pub struct Association {
+    /// Who the peer says it is.
+    pub node: NodeId,
+    /// When it started, in the form of its own.
+    pub recovery: u32,
+    /// When it was last heard.
+    pub heard: Time,
+    /// When it is next asked whether it is there.
+    pub beat_due: Time,
+}
+
+impl Peer {
+    /// A peer that was not heard yet.
+    pub fn new(address: IpAddr) -> Peer {
+        Peer { address, association: None, allowance: u64::MAX, since: Time::ZERO }
+    }
+
+    /// Whether a request is within `rate_max` in a second; a tenth of a second's may come at once.
+    pub fn may_ask(&mut self, now: Time, rate_max: u64) -> bool {
+        let passed = now.since(self.since).as_nanos().min(NANOS_PER_SEC);
+        self.since = now;
+        let most = (rate_max / 10).max(10) * NANOS_PER_SEC;
+        self.allowance = self.allowance.saturating_add(passed * rate_max).min(most);
+        let has = self.allowance >= NANOS_PER_SEC;
+        if has {
+            self.allowance -= NANOS_PER_SEC;
+        }
+        has
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Duration;
+
+    #[test]
+    fn a_peer_may_ask_as_often_as_it_may() {
+        let mut peer = Peer::new("192.0.2.1".parse().unwrap());
+        let mut passed = 0;
+        for ms in 0..2000 {
+            let now = Time::ZERO + Duration::from_millis(ms);
+            passed += (0..3).filter(|_| peer.may_ask(now, 1000)).count();
+        }
+        assert!((2000..=2101).contains(&passed), "{passed}");
+    }
+}

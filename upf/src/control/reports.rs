@@ -1,0 +1,119 @@
+//! What session management is told without asking: error indications, inactive sessions, packets that wait.
+
+use super::nodes::reached_at;
+use super::requests::{About, Due};
+use super::{Control, Outgoing};
+use crate::codec::Codec;
+use crate::message::{Element, Message, Tunnel, Value, ie, kind};
+use crate::rules::{Event, Plane, RemoteTunnel};
+use std::net::{IpAddr, SocketAddr};
+use weir_units::Time;
+
+/// Report Type (TS 29.244 section 8.2.21).
+const DOWNLINK_DATA: u64 = 1;
+const ERROR_INDICATION: u64 = 4;
+const INACTIVITY: u64 = 8;
+/// Most events of a turn.
+const EVENTS_MAX: usize = 256;
+
+impl<P: Plane, C: Codec> Control<P, C> {
+    /// Does what is due: reports, heartbeats, requests of ours that were not answered.
+    pub fn tick(&mut self, now: Time, out: &mut Vec<Outgoing>) {
+        for _ in 0..EVENTS_MAX {
+            let Some(event) = self.plane.event() else { break };
+            self.report(now, event, out);
+        }
+        self.beat(now, out);
+        for due in self.requests.due(now) {
+            match due {
+                Due::Again(to, datagram) => out.push(Outgoing { to, datagram: datagram.into() }),
+                Due::GivenUp(_, About::Report(_)) => self.counts.reports_lost += 1,
+                Due::GivenUp(to, About::Heartbeat) => {
+                    self.tell(format!("{} does not answer heartbeats", to.ip()));
+                }
+                Due::GivenUp(_, About::Goodbye) => {}
+            }
+        }
+    }
+
+    fn report(&mut self, now: Time, event: Event, out: &mut Vec<Outgoing>) {
+        let (seid, elements) = match event {
+            Event::ErrorIndication { seid, tunnel } => (seid, error_indication(tunnel)),
+            Event::Inactive { seid } => (seid, vec![Element::number(ie::REPORT_TYPE, INACTIVITY)]),
+            Event::DownlinkData { seid, pdr } => (seid, downlink_data(pdr)),
+        };
+        // A session may have ended since.
+        let Some(entry) = self.sessions.get(seid) else { return };
+        let (to, cp_seid) = (reached_at(entry.cp_address), entry.cp_seid);
+        let kind = kind::SESSION_REPORT_REQUEST;
+        if self.ask(now, to, kind, Some(cp_seid), elements, About::Report(seid), out) {
+            self.counts.reports += 1;
+        } else {
+            self.counts.reports_lost += 1;
+        }
+    }
+
+    /// Sends a request of ours; false if too many wait for an answer.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        to: SocketAddr,
+        kind: u8,
+        seid: Option<u64>,
+        elements: Vec<Element>,
+        about: About,
+        out: &mut Vec<Outgoing>,
+    ) -> bool {
+        let Some(sequence) = self.requests.number() else { return false };
+        self.send(to, &Message { kind, seid, sequence, elements }, out);
+        if let Some(sent) = out.last() {
+            self.requests.note(now, sequence, to, about, &sent.datagram);
+        }
+        true
+    }
+
+    /// Takes an answer to a request of ours.
+    pub(super) fn answered(&mut self, from: SocketAddr, message: &Message) {
+        let Some(about) = self.requests.answered(message.sequence, from) else {
+            self.counts.unexpected += 1;
+            return;
+        };
+        let number = |id: u16| {
+            message.elements.iter().find_map(|element| match element.value {
+                Value::Number(number) if element.id == id => Some(number),
+                _ => None,
+            })
+        };
+        /// Session context not found.
+        const UNKNOWN: u64 = 65;
+        match about {
+            About::Report(seid) if number(ie::CAUSE) == Some(UNKNOWN) => {
+                self.tell(format!("{} does not know session {seid:#x}: it ends", from.ip()));
+                self.end_session(seid);
+            }
+            About::Heartbeat => {
+                let at = self.peers.iter().position(|peer| peer.address == from.ip());
+                if let (Some(at), Some(recovery)) = (at, number(ie::RECOVERY_TIME_STAMP)) {
+                    self.started_at(at, recovery as u32);
+                }
+            }
+            About::Report(_) | About::Goodbye => {}
+        }
+    }
+}
+
+fn error_indication(tunnel: RemoteTunnel) -> Vec<Element> {
+    let (v4, v6) = match tunnel.address {
+        IpAddr::V4(v4) => (Some(v4), None),
+        IpAddr::V6(v6) => (None, Some(v6)),
+    };
+    let remote = Element::new(ie::F_TEID, Value::Tunnel(Tunnel::Given { teid: tunnel.teid, v4, v6 }));
+    let report = Element::new(ie::ERROR_INDICATION_REPORT, Value::Group(vec![remote]));
+    vec![Element::number(ie::REPORT_TYPE, ERROR_INDICATION), report]
+}
+
+fn downlink_data(pdr: u16) -> Vec<Element> {
+    let report = Value::Group(vec![Element::number(ie::PDR_ID, pdr)]);
+    vec![Element::number(ie::REPORT_TYPE, DOWNLINK_DATA), Element::new(ie::DOWNLINK_DATA_REPORT, report)]
+}

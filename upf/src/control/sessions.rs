@@ -1,0 +1,147 @@
+//! The table of sessions.
+
+use crate::rules::{Seid, Session};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A session as control knows it.
+#[derive(Debug)]
+pub struct Entry {
+    /// What session management wants.
+    pub rules: Arc<Session>,
+    /// Number of the peer in the configuration.
+    pub peer: u16,
+    /// Its number at the peer.
+    pub cp_seid: u64,
+    /// Where reports about it go.
+    pub cp_address: IpAddr,
+}
+
+/// A place in the table; the generation tells sessions apart that have had it one after the other.
+#[derive(Debug, Default)]
+struct Place {
+    generation: u16,
+    entry: Option<Box<Entry>>,
+}
+
+/// All sessions. Their numbers name their places, so that finding one is one step.
+#[derive(Debug)]
+pub struct Sessions {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    most: usize,
+    used: usize,
+    start: u32,
+}
+
+const INDEX_BITS: u32 = 20;
+const GENERATION_MASK: u16 = 0xfff;
+
+impl Sessions {
+    /// An empty table of at most `most`. Numbers bear the time of the start, so that those of the time before are not found.
+    pub fn new(most: usize, start: u32) -> Sessions {
+        assert!(most < 1 << INDEX_BITS, "a number of a session has {INDEX_BITS} bits for its place");
+        Sessions { places: Vec::new(), free: Vec::new(), most, used: 0, start: start.max(1) }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// How many there can be.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    fn number(&self, index: u32) -> Seid {
+        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
+        u64::from(self.start) << 32 | u64::from(generation & GENERATION_MASK) << INDEX_BITS | u64::from(index)
+    }
+
+    /// The number that the next session gets; `None` if the table is full.
+    pub fn vacant(&self) -> Option<Seid> {
+        let index = self.free.last().copied().unwrap_or(self.places.len() as u32);
+        (self.used < self.most).then(|| self.number(index))
+    }
+
+    /// Begins the session whose number [`Sessions::vacant`] gave.
+    pub fn insert(&mut self, entry: Entry) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            (self.places.len() - 1) as u32
+        });
+        debug_assert_eq!(entry.rules.seid, self.number(index));
+        self.places[index as usize].entry = Some(Box::new(entry));
+        self.used += 1;
+    }
+
+    fn index(&self, seid: Seid) -> Option<usize> {
+        let index = (seid & ((1 << INDEX_BITS) - 1)) as u32;
+        (self.number(index) == seid).then_some(index as usize)
+    }
+
+    /// A session by its number.
+    pub fn get(&self, seid: Seid) -> Option<&Entry> {
+        self.places.get(self.index(seid)?)?.entry.as_deref()
+    }
+
+    /// A session by its number, to change it.
+    pub fn get_mut(&mut self, seid: Seid) -> Option<&mut Entry> {
+        let index = self.index(seid)?;
+        self.places.get_mut(index)?.entry.as_deref_mut()
+    }
+
+    /// Ends a session.
+    pub fn remove(&mut self, seid: Seid) -> Option<Box<Entry>> {
+        let index = self.index(seid)?;
+        let place = self.places.get_mut(index)?;
+        let entry = place.entry.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(index as u32);
+        self.used -= 1;
+        Some(entry)
+    }
+
+    /// All sessions, in the order of their places.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.places.iter().filter_map(|place| place.entry.as_deref())
+    }
+
+    /// The numbers of a peer's sessions.
+    pub fn of_peer(&self, peer: u16) -> Vec<Seid> {
+        self.iter().filter(|entry| entry.peer == peer).map(|entry| entry.rules.seid).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(sessions: &mut Sessions) -> Option<Seid> {
+        let seid = sessions.vacant()?;
+        let rules = Arc::new(Session { seid, ..Session::default() });
+        sessions.insert(Entry { rules, peer: 0, cp_seid: 1, cp_address: "::1".parse().unwrap() });
+        Some(seid)
+    }
+
+    #[test]
+    fn a_number_is_not_used_again_at_once() {
+        let mut sessions = Sessions::new(2, 7);
+        let first = begin(&mut sessions).unwrap();
+        let second = begin(&mut sessions).unwrap();
+        assert_eq!(begin(&mut sessions), None);
+        assert!(sessions.remove(first).is_some() && sessions.remove(first).is_none());
+        let third = begin(&mut sessions).unwrap();
+        assert!(third != first && sessions.get(first).is_none());
+        assert_eq!(sessions.get(third).map(|e| e.rules.seid), Some(third));
+        assert_eq!((sessions.len(), sessions.get(second).is_some()), (2, true));
+        assert!(sessions.get(0).is_none() && sessions.get(u64::MAX).is_none());
+        assert_ne!(Sessions::new(2, 8).vacant(), Sessions::new(2, 7).vacant());
+    }
+}

@@ -1,0 +1,628 @@
+//! Control as session management sees it: octets in, octets out.
+
+use super::*;
+use crate::codec::Pfcp;
+use crate::ledger::Ledger;
+use crate::message::{FlowFilter, Tunnel, UserAddress, Value, ie};
+use crate::rules::{Action, Event, Refusal, RemoteTunnel, RuleKind, Seid, Side};
+use weir_units::Duration;
+
+const CONFIG: &str = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
+                      n4 = { address = \"127.0.0.1\", peers = [\"127.0.0.2\", \"127.0.0.3\"] }\n\
+                      n6 = { port = \"b\", address = [\"198.51.100.1/24\"] }\n\
+                      local = { port = \"c\", address = [\"203.0.113.1/24\"], instance = \"edge\" }\n\
+                      limits = { sessions = 3, rules = 8 }\n";
+const OUR_START: u32 = 1000;
+const CP_SEID: u64 = 0xabcd;
+
+struct Bench {
+    control: Control<Ledger, Pfcp>,
+    now: Time,
+    sequence: u32,
+    peer: SocketAddr,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let config = UpfConfig::parse("x", CONFIG).unwrap();
+        let control = Control::new(&config, OUR_START, Ledger::new(100), Pfcp);
+        Bench { control, now: Time::ZERO, sequence: 0, peer: "127.0.0.2:9000".parse().unwrap() }
+    }
+
+    /// With an association.
+    fn associated() -> Bench {
+        let mut bench = Bench::new();
+        assert_eq!(bench.setup(5), Some(1));
+        bench
+    }
+
+    fn octets(&mut self, kind: u8, seid: Option<u64>, elements: Vec<Element>) -> Vec<u8> {
+        self.sequence += 1;
+        let mut octets = Vec::new();
+        Pfcp.encode(&Message { kind, seid, sequence: self.sequence, elements }, &mut octets);
+        octets
+    }
+
+    fn raw(&mut self, octets: &[u8]) -> Vec<Outgoing> {
+        let mut out = Vec::new();
+        self.control.receive(self.now, self.peer, octets, &mut out);
+        out
+    }
+
+    fn ask(&mut self, kind: u8, seid: Option<u64>, elements: Vec<Element>) -> Message {
+        let octets = self.octets(kind, seid, elements);
+        let mut out = self.raw(&octets);
+        assert_eq!((out.len(), out[0].to), (1, self.peer));
+        let answer = Pfcp.decode(&out.remove(0).datagram).unwrap();
+        assert_eq!((answer.sequence, answer.kind), (self.sequence, kind + 1));
+        answer
+    }
+
+    fn setup(&mut self, recovery: u32) -> Option<u64> {
+        let elements = vec![node(), Element::number(ie::RECOVERY_TIME_STAMP, recovery)];
+        number(&self.ask(kind::ASSOCIATION_SETUP_REQUEST, None, elements), ie::CAUSE)
+    }
+
+    fn establish(&mut self, more: Vec<Element>) -> Message {
+        let mut elements = vec![node(), f_seid(CP_SEID)];
+        elements.extend(more);
+        self.ask(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements)
+    }
+
+    /// A usual session; its number.
+    fn session(&mut self) -> Seid {
+        let answer = self.establish(usual());
+        assert_eq!(number(&answer, ie::CAUSE), Some(1), "{:?}", self.control.told());
+        seid_of(&answer)
+    }
+
+    fn modify(&mut self, seid: Seid, elements: Vec<Element>) -> Message {
+        self.ask(kind::SESSION_MODIFICATION_REQUEST, Some(seid), elements)
+    }
+
+    fn tick(&mut self, later: Duration) -> Vec<Message> {
+        self.now += later;
+        let mut out = Vec::new();
+        self.control.tick(self.now, &mut out);
+        out.iter().map(|sent| Pfcp.decode(&sent.datagram).unwrap()).collect()
+    }
+}
+
+fn node() -> Element {
+    Element::new(ie::NODE_ID, Value::Node(NodeId::Address("127.0.0.2".parse().unwrap())))
+}
+
+fn f_seid(seid: u64) -> Element {
+    let v4 = Some("127.0.0.2".parse().unwrap());
+    Element::new(ie::F_SEID, Value::Session { seid, v4, v6: None })
+}
+
+fn group(id: u16, elements: Vec<Element>) -> Element {
+    Element::new(id, Value::Group(elements))
+}
+
+fn n(id: u16, number: u64) -> Element {
+    Element::number(id, number)
+}
+
+fn user(is_destination: bool) -> Element {
+    let v4 = Some("10.45.0.7".parse().unwrap());
+    Element::new(
+        ie::UE_IP_ADDRESS,
+        Value::UserAddress(UserAddress { v4, v6: None, is_destination, is_chosen: false }),
+    )
+}
+
+fn choose(id: Option<u8>) -> Element {
+    Element::new(ie::F_TEID, Value::Tunnel(Tunnel::Choose { v4: true, v6: false, id }))
+}
+
+fn flow(text: &str) -> Element {
+    let filter = FlowFilter { description: Some(text.into()), ..FlowFilter::default() };
+    Element::new(ie::SDF_FILTER, Value::Flow(filter))
+}
+
+fn outer(teid: u32) -> Element {
+    Element::new(
+        ie::OUTER_HEADER_CREATION,
+        Value::OuterHeader { teid, address: "192.0.2.9".parse().unwrap() },
+    )
+}
+
+fn up(id: u64, more: Vec<Element>) -> Element {
+    let mut pdi = vec![n(ie::SOURCE_INTERFACE, 0), choose(Some(1))];
+    pdi.extend(more);
+    group(
+        ie::CREATE_PDR,
+        vec![
+            n(ie::PDR_ID, id),
+            n(ie::PRECEDENCE, 100),
+            group(ie::PDI, pdi),
+            n(ie::OUTER_HEADER_REMOVAL, 0),
+            n(ie::FAR_ID, 1),
+            n(ie::QER_ID, 1),
+        ],
+    )
+}
+
+fn down(id: u64, more: Vec<Element>) -> Element {
+    let mut pdi = vec![n(ie::SOURCE_INTERFACE, 1), user(true)];
+    pdi.extend(more);
+    let pdi = group(ie::PDI, pdi);
+    group(
+        ie::CREATE_PDR,
+        vec![n(ie::PDR_ID, id), n(ie::PRECEDENCE, 50), pdi, n(ie::FAR_ID, 2), n(ie::QER_ID, 1)],
+    )
+}
+
+fn fars() -> Vec<Element> {
+    let to_core = group(ie::FORWARDING_PARAMETERS, vec![n(ie::DESTINATION_INTERFACE, 1)]);
+    let to_access = group(ie::FORWARDING_PARAMETERS, vec![n(ie::DESTINATION_INTERFACE, 0), outer(0x77)]);
+    vec![
+        group(ie::CREATE_FAR, vec![n(ie::FAR_ID, 1), n(ie::APPLY_ACTION, 2), to_core]),
+        group(ie::CREATE_FAR, vec![n(ie::FAR_ID, 2), n(ie::APPLY_ACTION, 2), to_access]),
+    ]
+}
+
+fn qer(more: Vec<Element>) -> Element {
+    let mut elements = vec![n(ie::QER_ID, 1), n(ie::GATE_STATUS, 0)];
+    elements.extend(more);
+    group(ie::CREATE_QER, elements)
+}
+
+fn usual() -> Vec<Element> {
+    let mut elements = vec![up(1, vec![]), down(2, vec![])];
+    elements.extend(fars());
+    elements.push(qer(vec![Element::new(ie::MBR, Value::Rates { up: 1000, down: 2000 }), n(ie::QFI, 9)]));
+    elements
+}
+
+fn number(message: &Message, id: u16) -> Option<u64> {
+    message.elements.iter().find_map(|element| match element.value {
+        Value::Number(number) if element.id == id => Some(number),
+        _ => None,
+    })
+}
+
+fn seid_of(message: &Message) -> Seid {
+    let found = message.elements.iter().find_map(|element| match element.value {
+        Value::Session { seid, .. } => Some(seid),
+        _ => None,
+    });
+    found.expect("an answer with an F-SEID")
+}
+
+fn failed(message: &Message) -> Option<(u8, u32)> {
+    message.elements.iter().find_map(|element| match element.value {
+        Value::FailedRule { kind, id } => Some((kind, id)),
+        _ => None,
+    })
+}
+
+fn created(message: &Message) -> Vec<u32> {
+    let groups = message.elements.iter().filter(|element| element.id == ie::CREATED_PDR);
+    let teid = |element: &Element| match &element.value {
+        Value::Group(inner) => inner.iter().find_map(|e| match e.value {
+            Value::Tunnel(Tunnel::Given { teid, .. }) => Some(teid),
+            _ => None,
+        }),
+        _ => None,
+    };
+    groups.filter_map(teid).collect()
+}
+
+#[test]
+fn a_session_becomes_rules() {
+    let mut bench = Bench::associated();
+    let more = vec![flow("permit out 6 from 198.51.100.0/24 443 to assigned"), n(ie::QFI, 9)];
+    let mut elements = usual();
+    elements[0] = up(1, more);
+    elements.push(up(3, vec![]));
+    elements.push(n(ie::INACTIVITY_TIMER, 30));
+    elements.push(n(ie::PDN_TYPE, 1));
+    let answer = bench.establish(elements);
+    assert_eq!((number(&answer, ie::CAUSE), answer.seid), (Some(1), Some(CP_SEID)));
+    let teids = created(&answer);
+    assert!(teids.len() == 2 && teids[0] == teids[1], "one CHOOSE ID is one tunnel: {teids:?}");
+    let seid = seid_of(&answer);
+    let session = bench.control.plane().get(seid).unwrap().clone();
+    assert_eq!(session.pdrs.iter().map(|p| p.id).collect::<Vec<_>>(), [2, 1, 3], "by precedence");
+    let up = session.pdr(1).unwrap();
+    assert_eq!((up.from, up.tunnel.unwrap().teid, &*up.qfis), (Side::Access, teids[0], &[9][..]));
+    assert_eq!(up.filters[0].to_string(), "permit out 6 from 198.51.100.0/24 443 to assigned");
+    assert_eq!(session.inactivity, Some(Duration::from_secs(30)));
+    let qer = session.qer(1).unwrap();
+    assert_eq!((qer.qfi, qer.mbr.unwrap().down, qer.open.up), (Some(9), 2000, true));
+    let Action::Forward(forward) = session.far(2).unwrap().action else { panic!() };
+    assert_eq!(forward.tunnel.unwrap().teid, 0x77);
+    assert_eq!(bench.control.tunnels(), 1);
+    let gone = bench.ask(kind::SESSION_DELETION_REQUEST, Some(seid), vec![]);
+    assert_eq!((number(&gone, ie::CAUSE), gone.seid), (Some(1), Some(CP_SEID)));
+    assert!(bench.control.sessions().is_empty() && bench.control.tunnels() == 0);
+    let again = bench.ask(kind::SESSION_DELETION_REQUEST, Some(seid), vec![]);
+    assert_eq!((number(&again, ie::CAUSE), again.seid), (Some(65), Some(0)));
+}
+
+#[test]
+fn a_network_instance_chooses_the_port_for_local_breakout() {
+    let mut bench = Bench::associated();
+    let edge = || Element::new(ie::NETWORK_INSTANCE, Value::Text("edge".into()));
+    let mut elements = usual();
+    elements[1] = down(2, vec![edge()]);
+    let seid = seid_of(&bench.establish(elements));
+    assert_eq!(bench.control.plane().get(seid).unwrap().pdr(2).unwrap().from, Side::Local);
+}
+
+#[test]
+fn only_peers_of_the_configuration_are_heard() {
+    let mut bench = Bench::new();
+    bench.peer = "127.0.0.9:8805".parse().unwrap();
+    let setup = bench.octets(5, None, vec![node(), n(ie::RECOVERY_TIME_STAMP, 1)]);
+    assert!(bench.raw(&setup).is_empty());
+    assert_eq!(bench.control.counts().strangers, 1);
+    bench.peer = "127.0.0.2:8805".parse().unwrap();
+    let answer = bench.establish(usual());
+    assert_eq!((number(&answer, ie::CAUSE), answer.seid), (Some(72), Some(CP_SEID)));
+    assert_eq!(bench.setup(5), Some(1));
+    bench.session();
+    // Another peer cannot touch it.
+    let seid = bench.control.sessions().iter().next().unwrap().rules.seid;
+    bench.peer = "127.0.0.3:8805".parse().unwrap();
+    assert_eq!(bench.setup(5), Some(1));
+    assert_eq!(number(&bench.ask(kind::SESSION_DELETION_REQUEST, Some(seid), vec![]), ie::CAUSE), Some(65));
+    assert_eq!(bench.control.sessions().len(), 1);
+}
+
+#[test]
+fn a_request_that_comes_again_gets_the_same_octets_and_does_nothing() {
+    let mut bench = Bench::associated();
+    let mut elements = vec![node(), f_seid(CP_SEID)];
+    elements.extend(usual());
+    let request = bench.octets(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements);
+    let first = bench.raw(&request);
+    assert_eq!(bench.raw(&request), first);
+    assert_eq!((bench.control.sessions().len(), bench.control.counts().repeated), (1, 1));
+    // The same number on another request is another request.
+    bench.sequence -= 1;
+    let other = bench.octets(kind::SESSION_DELETION_REQUEST, Some(1), vec![]);
+    assert_ne!(bench.raw(&other), first);
+}
+
+/// Elements in the place of those of a usual session, and the cause, the offending element and the rule that are named.
+type Case = (Vec<Element>, u64, Option<u64>, Option<(u8, u32)>);
+
+fn without(mut elements: Vec<Element>, id: u16) -> Vec<Element> {
+    elements.retain(|element| element.id != id);
+    elements
+}
+
+fn with(at: usize, element: Element) -> Vec<Element> {
+    let mut elements = usual();
+    elements[at] = element;
+    elements
+}
+
+fn and(element: Element) -> Vec<Element> {
+    let mut elements = usual();
+    elements.push(element);
+    elements
+}
+
+fn inside(element: Element, more: Element) -> Element {
+    let Value::Group(mut elements) = element.value else { panic!() };
+    elements.push(more);
+    group(element.id, elements)
+}
+
+fn refused() -> Vec<Case> {
+    let octets = |octets: &[u8]| Value::Octets(octets.to_vec());
+    let far = |more: Vec<Element>| {
+        let mut elements = vec![n(ie::FAR_ID, 1)];
+        elements.extend(more);
+        group(ie::CREATE_FAR, elements)
+    };
+    let given = |teid: u32, address: &str| {
+        let v4 = Some(address.parse().unwrap());
+        Element::new(ie::F_TEID, Value::Tunnel(Tunnel::Given { teid, v4, v6: None }))
+    };
+    let pdr = |pdi: Vec<Element>| {
+        group(
+            ie::CREATE_PDR,
+            vec![n(ie::PDR_ID, 1), n(ie::PRECEDENCE, 1), group(ie::PDI, pdi), n(ie::FAR_ID, 1)],
+        )
+    };
+    vec![
+        (without(usual(), ie::CREATE_PDR), 66, Some(1), None),
+        (without(usual(), ie::CREATE_FAR), 66, Some(3), None),
+        (without(usual(), ie::CREATE_QER), 73, None, Some((0, 2))),
+        (with(0, group(ie::CREATE_PDR, vec![n(ie::PDR_ID, 1)])), 66, Some(29), None),
+        (with(0, group(ie::CREATE_PDR, vec![])), 66, Some(56), None),
+        (with(0, Element::new(ie::CREATE_PDR, octets(&[0, 56, 0, 1, 0]))), 68, Some(56), None),
+        (with(0, pdr(vec![n(ie::SOURCE_INTERFACE, 0)])), 67, Some(21), None),
+        (with(0, pdr(vec![n(ie::SOURCE_INTERFACE, 1)])), 67, Some(93), None),
+        (with(0, pdr(vec![n(ie::SOURCE_INTERFACE, 9), choose(None)])), 73, Some(20), Some((0, 1))),
+        (with(0, pdr(vec![n(ie::SOURCE_INTERFACE, 0), given(7, "192.0.2.77")])), 73, Some(21), Some((0, 1))),
+        (with(0, pdr(vec![n(ie::SOURCE_INTERFACE, 0), given(0, "192.0.2.1")])), 69, Some(21), None),
+        (with(0, up(1, vec![flow("permit out gre from any to assigned")])), 73, Some(23), Some((0, 1))),
+        (with(0, up(1, vec![n(ie::QFI, 0)])), 69, Some(124), None),
+        (with(0, up(1, vec![user(true)])), 73, Some(93), Some((0, 1))),
+        (with(1, down(1, vec![])), 73, None, Some((0, 1))),
+        (with(0, inside(up(1, vec![]), Element::new(81, octets(&[0, 0, 0, 1])))), 73, Some(81), Some((0, 1))),
+        (and(Element::new(ie::CREATE_URR, octets(&[0]))), 76, Some(6), None),
+        (and(Element::new(0x8001, octets(&[0, 10, 1]))), 76, Some(0x8001), None),
+        (and(n(ie::PDN_TYPE, 5)), 76, Some(113), None),
+        (with(2, far(vec![n(ie::APPLY_ACTION, 2)])), 67, Some(4), None),
+        (with(2, far(vec![n(ie::APPLY_ACTION, 0x12)])), 73, Some(44), Some((1, 1))),
+        (with(2, far(vec![])), 66, Some(44), None),
+        (
+            with(
+                2,
+                far(vec![
+                    n(ie::APPLY_ACTION, 2),
+                    group(
+                        ie::FORWARDING_PARAMETERS,
+                        vec![
+                            n(ie::DESTINATION_INTERFACE, 1),
+                            Element::new(ie::FORWARDING_POLICY, octets(b"\x01x")),
+                        ],
+                    ),
+                ]),
+            ),
+            70,
+            Some(41),
+            None,
+        ),
+        (
+            with(
+                2,
+                far(vec![
+                    n(ie::APPLY_ACTION, 2),
+                    group(ie::FORWARDING_PARAMETERS, vec![n(ie::DESTINATION_INTERFACE, 0)]),
+                ]),
+            ),
+            67,
+            Some(84),
+            None,
+        ),
+        (with(4, qer(vec![n(ie::GATE_STATUS, 0)])), 73, Some(25), Some((2, 1))),
+        (with(4, qer(vec![Element::new(ie::GBR, Value::Rates { up: 1, down: 1 })])), 67, Some(124), None),
+        (
+            with(
+                4,
+                qer(vec![
+                    n(ie::QFI, 1),
+                    Element::new(ie::MBR, Value::Rates { up: 1, down: 1 }),
+                    Element::new(ie::GBR, Value::Rates { up: 0, down: 2 }),
+                ]),
+            ),
+            73,
+            Some(27),
+            Some((2, 1)),
+        ),
+        (with(4, qer(vec![Element::new(ie::MBR, octets(&[1, 2]))])), 68, Some(26), None),
+        (
+            (0..9).flat_map(|at| if at == 0 { usual() } else { vec![up(10 + at, vec![])] }).collect(),
+            75,
+            None,
+            None,
+        ),
+    ]
+}
+
+#[test]
+fn what_is_not_done_is_refused_with_its_cause_and_leaves_nothing() {
+    let mut bench = Bench::associated();
+    for (at, (elements, cause, offending, rule)) in refused().into_iter().enumerate() {
+        let answer = bench.establish(elements);
+        let told = (number(&answer, ie::CAUSE), number(&answer, ie::OFFENDING_IE), failed(&answer));
+        assert_eq!(told, (Some(cause), offending, rule), "case {at}: {:?}", bench.control.told());
+        assert_eq!(answer.seid, Some(CP_SEID));
+        let left =
+            (bench.control.sessions().len(), bench.control.tunnels(), bench.control.plane().capacity().used);
+        assert_eq!(left, (0, 0, 0), "case {at}");
+    }
+    for (elements, offending) in [(vec![f_seid(1)], 60), (vec![node()], 57)] {
+        let answer = bench.ask(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements);
+        assert_eq!(
+            (number(&answer, ie::CAUSE), number(&answer, ie::OFFENDING_IE)),
+            (Some(66), Some(offending))
+        );
+    }
+    // The plane has the last word.
+    let refusal = Refusal::rule(RuleKind::Far, 2, "not here");
+    bench.control.plane().refuses = Some(refusal);
+    let answer = bench.establish(usual());
+    assert_eq!((number(&answer, ie::CAUSE), failed(&answer)), (Some(73), Some((1, 2))));
+    assert_eq!((bench.control.sessions().len(), bench.control.tunnels()), (0, 0));
+}
+
+#[test]
+fn tables_are_bounded() {
+    let mut bench = Bench::associated();
+    for _ in 0..3 {
+        bench.session();
+    }
+    let answer = bench.establish(usual());
+    assert_eq!(number(&answer, ie::CAUSE), Some(75));
+    assert_eq!((bench.control.sessions().len(), bench.control.tunnels()), (3, 3));
+    for _ in 0..200_000 {
+        bench.now += Duration::from_micros(100);
+        let heartbeat = bench.octets(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
+        bench.raw(&heartbeat);
+    }
+    assert_eq!(bench.control.answers(), 65_536);
+    assert_eq!(bench.control.counts().over_rate, 0);
+    for _ in 0..20_000 {
+        let heartbeat = bench.octets(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
+        bench.raw(&heartbeat);
+    }
+    assert!(bench.control.counts().over_rate >= 14_000, "{:?}", bench.control.counts());
+}
+
+#[test]
+fn a_tunnel_of_another_session_is_not_given_away() {
+    let mut bench = Bench::associated();
+    let given = || {
+        let tunnel = Tunnel::Given { teid: 7, v4: Some("192.0.2.1".parse().unwrap()), v6: None };
+        let pdi =
+            group(ie::PDI, vec![n(ie::SOURCE_INTERFACE, 0), Element::new(ie::F_TEID, Value::Tunnel(tunnel))]);
+        with(0, group(ie::CREATE_PDR, vec![n(ie::PDR_ID, 1), n(ie::PRECEDENCE, 1), pdi, n(ie::FAR_ID, 1)]))
+    };
+    assert_eq!(number(&bench.establish(given()), ie::CAUSE), Some(1));
+    let second = bench.establish(given());
+    assert_eq!((number(&second, ie::CAUSE), failed(&second)), (Some(73), Some((0, 1))));
+}
+
+#[test]
+fn a_modification_is_done_as_a_whole() {
+    let mut bench = Bench::associated();
+    let seid = bench.session();
+    let moved = group(ie::UPDATE_FORWARDING_PARAMETERS, vec![outer(0x88), n(ie::PFCPSM_REQ_FLAGS, 2)]);
+    let elements = vec![
+        group(ie::REMOVE_PDR, vec![n(ie::PDR_ID, 1)]),
+        group(ie::UPDATE_PDR, vec![n(ie::PDR_ID, 2), n(ie::PRECEDENCE, 9)]),
+        group(ie::UPDATE_FAR, vec![n(ie::FAR_ID, 2), moved]),
+        group(ie::UPDATE_QER, vec![n(ie::QER_ID, 1), n(ie::GATE_STATUS, 4)]),
+        up(5, vec![]),
+        f_seid(0x1234),
+    ];
+    let answer = bench.modify(seid, elements);
+    assert_eq!((number(&answer, ie::CAUSE), answer.seid), (Some(1), Some(0x1234)));
+    assert_eq!(created(&answer).len(), 1);
+    let session = bench.control.plane().get(seid).unwrap().clone();
+    assert_eq!(session.pdrs.iter().map(|p| (p.id, p.precedence)).collect::<Vec<_>>(), [(2, 9), (5, 100)]);
+    assert_eq!((session.qers[0].open.up, session.qers[0].open.down), (false, true));
+    let Action::Forward(forward) = session.far(2).unwrap().action else { panic!() };
+    assert_eq!((forward.to, forward.tunnel.unwrap().teid), (Side::Access, 0x88));
+    let old = RemoteTunnel { teid: 0x77, address: "192.0.2.9".parse().unwrap(), port: 2152 };
+    assert_eq!(bench.control.plane().ended, [old]);
+    assert_eq!(bench.control.tunnels(), 1, "the tunnel of the rule that went is free");
+}
+
+#[test]
+fn a_modification_that_fails_changes_nothing() {
+    let mut bench = Bench::associated();
+    let seid = bench.session();
+    let before = bench.control.plane().get(seid).unwrap().clone();
+    let first = || group(ie::REMOVE_PDR, vec![n(ie::PDR_ID, 1)]);
+    let cases = [
+        (
+            vec![first(), group(ie::UPDATE_FAR, vec![n(ie::FAR_ID, 9), n(ie::APPLY_ACTION, 1)])],
+            73,
+            Some((1, 9)),
+        ),
+        (vec![first(), group(ie::REMOVE_QER, vec![n(ie::QER_ID, 1)])], 73, Some((0, 2))),
+        (vec![first(), group(ie::REMOVE_FAR, vec![n(ie::FAR_ID, 7)])], 73, Some((1, 7))),
+        (vec![first(), up(9, vec![flow("nonsense")])], 73, Some((0, 9))),
+        (vec![up(9, vec![]), Element::new(77, Value::Octets(vec![1]))], 76, None),
+    ];
+    for (elements, cause, rule) in cases {
+        let answer = bench.modify(seid, elements);
+        assert_eq!((number(&answer, ie::CAUSE), failed(&answer)), (Some(cause), rule));
+        assert_eq!(bench.control.plane().get(seid), Some(&before));
+        assert_eq!(bench.control.tunnels(), 1);
+    }
+    bench.control.plane().refuses = Some(Refusal::NoResources("full".into()));
+    assert_eq!(number(&bench.modify(seid, vec![first()]), ie::CAUSE), Some(75));
+    assert_eq!(&*bench.control.sessions().get(seid).unwrap().rules, &before);
+}
+
+#[test]
+fn sessions_live_as_the_recovery_time_stamp_says() {
+    let mut bench = Bench::associated();
+    bench.session();
+    let heartbeat = bench.ask(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
+    assert_eq!(number(&heartbeat, ie::RECOVERY_TIME_STAMP), Some(u64::from(OUR_START)));
+    assert_eq!(bench.setup(5), Some(1));
+    assert_eq!(bench.control.sessions().len(), 1, "the same start: they are kept");
+    let retention = Element::new(ie::SESSION_RETENTION, Value::Octets(vec![0]));
+    let answer = bench.ask(5, None, vec![node(), n(ie::RECOVERY_TIME_STAMP, 6), retention]);
+    assert_eq!((number(&answer, ie::PFCPAS_RSP_FLAGS), bench.control.sessions().len()), (Some(1), 1));
+    assert_eq!(bench.setup(7), Some(1));
+    assert_eq!(bench.control.sessions().len(), 0, "another start: they are gone");
+    bench.session();
+    bench.ask(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 8)]);
+    assert_eq!((bench.control.sessions().len(), bench.control.peers()[0].association.is_none()), (0, true));
+    assert_eq!(bench.setup(8), Some(1));
+    bench.session();
+    let released = bench.ask(kind::ASSOCIATION_RELEASE_REQUEST, None, vec![node()]);
+    assert_eq!((number(&released, ie::CAUSE), bench.control.sessions().len()), (Some(1), 0));
+    assert_eq!(number(&bench.ask(9, None, vec![node()]), ie::CAUSE), Some(72));
+}
+
+#[test]
+fn a_peer_that_is_silent_loses_its_sessions() {
+    let mut bench = Bench::associated();
+    bench.session();
+    let beats = bench.tick(Duration::from_secs(11));
+    assert_eq!(beats.iter().map(|m| m.kind).collect::<Vec<_>>(), [1]);
+    let answer = Message {
+        kind: 2,
+        seid: None,
+        sequence: beats[0].sequence,
+        elements: vec![n(ie::RECOVERY_TIME_STAMP, 5)],
+    };
+    let mut octets = Vec::new();
+    Pfcp.encode(&answer, &mut octets);
+    assert!(bench.raw(&octets).is_empty());
+    assert_eq!((bench.control.unanswered(), bench.control.counts().unexpected), (0, 0));
+    for _ in 0..61 {
+        bench.tick(Duration::from_secs(1));
+    }
+    assert_eq!((bench.control.sessions().len(), bench.control.unanswered()), (0, 0));
+}
+
+#[test]
+fn reports_are_sent_until_they_are_answered() {
+    let mut bench = Bench::associated();
+    let seid = bench.session();
+    let tunnel = RemoteTunnel { teid: 0x77, address: "192.0.2.9".parse().unwrap(), port: 2152 };
+    bench.control.plane().events.extend([
+        Event::ErrorIndication { seid, tunnel },
+        Event::Inactive { seid },
+        Event::DownlinkData { seid, pdr: 2 },
+        Event::Inactive { seid: 1 },
+    ]);
+    let reports = bench.tick(Duration::from_millis(10));
+    let types: Vec<_> = reports.iter().map(|m| (m.kind, m.seid, number(m, ie::REPORT_TYPE))).collect();
+    assert_eq!(types, [4, 8, 1].map(|bits| (kind::SESSION_REPORT_REQUEST, Some(CP_SEID), Some(bits))));
+    let remote =
+        Value::Tunnel(Tunnel::Given { teid: 0x77, v4: Some("192.0.2.9".parse().unwrap()), v6: None });
+    let report = group(ie::ERROR_INDICATION_REPORT, vec![Element::new(ie::F_TEID, remote)]);
+    assert_eq!(reports[0].elements[1], report);
+    assert_eq!(bench.tick(Duration::from_secs(1)), reports, "again, as they were");
+    let answer = |sequence: u32, cause: u64| {
+        let mut octets = Vec::new();
+        let elements = vec![n(ie::CAUSE, cause)];
+        let kind = kind::SESSION_REPORT_RESPONSE;
+        Pfcp.encode(&Message { kind, seid: Some(seid), sequence, elements }, &mut octets);
+        octets
+    };
+    bench.raw(&answer(reports[0].sequence, 1));
+    assert_eq!(bench.control.sessions().len(), 1);
+    bench.raw(&answer(reports[1].sequence, 65));
+    assert_eq!(bench.control.sessions().len(), 0, "the peer does not know it");
+    for _ in 0..5 {
+        bench.tick(Duration::from_secs(1));
+    }
+    assert_eq!((bench.control.unanswered(), bench.control.counts().reports_lost), (0, 1));
+}
+
+#[test]
+fn what_is_no_request_gets_no_answer_and_another_version_gets_one() {
+    let mut bench = Bench::associated();
+    for octets in [&b""[..], &[0x20, 1, 0, 4, 0, 0, 1], &[0x20, 1, 0, 9, 0, 0, 1, 0]] {
+        assert!(bench.raw(octets).is_empty());
+    }
+    assert_eq!(bench.control.counts().malformed, 3);
+    let out = bench.raw(&[0x40, 1, 0, 4, 0, 0, 9, 0]);
+    assert_eq!(out[0].datagram, [0x20, 11, 0, 4, 0, 0, 9, 0]);
+    for number in [99, 2] {
+        let octets = bench.octets(number, None, vec![]);
+        assert!(bench.raw(&octets).is_empty());
+    }
+    assert_eq!(bench.control.counts().unexpected, 2);
+    for number in [3, 12, 14, 16] {
+        assert_eq!(self::number(&bench.ask(number, None, vec![]), ie::CAUSE), Some(76));
+    }
+}

@@ -1,0 +1,420 @@
+//! Elements of a request to rules.
+
+use super::bag::{Bag, incorrect};
+use super::cause::{Cause, Refused, rule_number};
+use super::sides::Sides;
+use super::tunnels::Chosen;
+use crate::filter::Filter;
+use crate::message::{FlowFilter, Tunnel, UserAddress, Value, ie};
+use crate::rules::{
+    Action, End, Far, Forward, Ipv6Prefix, LocalTunnel, Pdr, PerDirection, Qer, RemoteTunnel, Removal,
+    RuleKind, Side, UeAddress,
+};
+use std::net::IpAddr;
+
+/// UDP port of GTP-U.
+pub const GTPU_PORT: u16 = 2152;
+
+const PDR: u8 = 0;
+const FAR: u8 = 1;
+const QER: u8 = 2;
+
+/// Refuses a rule for what it says of itself.
+fn bad(id: u16, why: impl Into<String>) -> Refused {
+    Refused::element(Cause::RuleFailure, id, why)
+}
+
+fn conditional(id: u16, why: &str) -> Refused {
+    Refused::element(Cause::ConditionalMissing, id, why)
+}
+
+/// A new packet detection rule.
+pub fn create_pdr(mut bag: Bag, sides: &Sides, chosen: &mut Chosen) -> Result<Pdr, Refused> {
+    let id = bag.need_number(ie::PDR_ID)? as u16;
+    let read = move || -> Result<Pdr, Refused> {
+        let precedence = bag.need_number(ie::PRECEDENCE)? as u32;
+        let mut pdr = detection(bag.need_group(ie::PDI)?, id, sides, chosen)?;
+        pdr.precedence = precedence;
+        pdr.removal = removal(&mut bag)?;
+        pdr.far = bag.number(ie::FAR_ID)?.map(|far| far as u32);
+        pdr.qers = bag.numbers(ie::QER_ID)?.into_iter().map(|qer| qer as u32).collect();
+        bag.finish()?;
+        Ok(pdr)
+    };
+    read().map_err(|refused| refused.of_rule(PDR, u32::from(id)))
+}
+
+/// What changes of a packet detection rule; `find` gives it.
+pub fn update_pdr(mut bag: Bag, pdrs: &mut [Pdr], sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
+    let id = bag.need_number(ie::PDR_ID)? as u16;
+    let read = move || -> Result<(), Refused> {
+        let pdr = pdrs.iter_mut().find(|pdr| pdr.id == id).ok_or_else(|| absent(RuleKind::Pdr))?;
+        if let Some(pdi) = bag.group(ie::PDI)? {
+            let new = detection(pdi, id, sides, chosen)?;
+            let old = std::mem::replace(pdr, new);
+            (pdr.precedence, pdr.removal, pdr.far, pdr.qers) =
+                (old.precedence, old.removal, old.far, old.qers);
+        }
+        if let Some(precedence) = bag.number(ie::PRECEDENCE)? {
+            pdr.precedence = precedence as u32;
+        }
+        if let Some(new) = removal(&mut bag)? {
+            pdr.removal = Some(new);
+        }
+        if let Some(far) = bag.number(ie::FAR_ID)? {
+            pdr.far = Some(far as u32);
+        }
+        let qers = bag.numbers(ie::QER_ID)?;
+        if !qers.is_empty() {
+            pdr.qers = qers.into_iter().map(|qer| qer as u32).collect();
+        }
+        bag.finish()
+    };
+    read().map_err(|refused| refused.of_rule(PDR, u32::from(id)))
+}
+
+fn absent(kind: RuleKind) -> Refused {
+    Refused::new(Cause::RuleFailure, format!("there is no such {kind}"))
+}
+
+/// The packets that a rule is for, as a rule that does nothing with them yet.
+fn detection(mut pdi: Bag, id: u16, sides: &Sides, chosen: &mut Chosen) -> Result<Pdr, Refused> {
+    let interface = pdi.need_number(ie::SOURCE_INTERFACE)?;
+    let instance = text(&mut pdi)?;
+    let from = sides.side(ie::SOURCE_INTERFACE, interface, instance)?;
+    let tunnel = pdi.take(ie::F_TEID)?.map(|value| tunnel(value, id, sides, chosen)).transpose()?;
+    let ue = pdi.take(ie::UE_IP_ADDRESS)?.map(user).transpose()?;
+    let filters = filters(pdi.all(ie::SDF_FILTER)?, from, sides)?;
+    let qfis = pdi.numbers(ie::QFI)?.into_iter().map(qfi).collect::<Result<_, _>>()?;
+    pdi.inform(&[ie::INTERFACE_TYPE]);
+    pdi.finish()?;
+    match (from, &tunnel, &ue) {
+        (Side::Access, None, _) => {
+            return Err(conditional(ie::F_TEID, "packets from the access side come in a tunnel"));
+        }
+        (Side::Core | Side::Local, Some(_), _) => {
+            return Err(bad(ie::F_TEID, "tunnels from the core side are not done"));
+        }
+        (Side::Core | Side::Local, _, None) => {
+            return Err(conditional(ie::UE_IP_ADDRESS, "packets from the core side are found by it"));
+        }
+        (Side::Core | Side::Local, _, Some(ue)) if ue.end == End::Source => {
+            return Err(bad(ie::UE_IP_ADDRESS, "packets from the core side bear it as destination (S/D)"));
+        }
+        (Side::Access, _, Some(ue)) if ue.end == End::Destination => {
+            return Err(bad(ie::UE_IP_ADDRESS, "packets from the access side bear it as source (S/D)"));
+        }
+        _ => {}
+    }
+    let (removal, far, qers) = (None, None, Box::default());
+    Ok(Pdr { id, precedence: 0, from, tunnel, ue, filters, qfis, removal, far, qers })
+}
+
+fn text<'a>(bag: &mut Bag<'a>) -> Result<Option<&'a str>, Refused> {
+    match bag.take(ie::NETWORK_INSTANCE)? {
+        None => Ok(None),
+        Some(Value::Text(name)) => Ok(Some(name)),
+        Some(_) => Err(incorrect(ie::NETWORK_INSTANCE)),
+    }
+}
+
+fn tunnel(value: &Value, pdr: u16, sides: &Sides, chosen: &mut Chosen) -> Result<LocalTunnel, Refused> {
+    match *value {
+        Value::Tunnel(Tunnel::Given { teid: 0, .. }) => Err(incorrect(ie::F_TEID)),
+        Value::Tunnel(Tunnel::Given { teid, v4, v6 }) => {
+            let foreign = v4.is_some() && v4 != sides.v4 || v6.is_some() && v6 != sides.v6;
+            if foreign || (v4.is_none() && v6.is_none()) {
+                return Err(bad(ie::F_TEID, "no tunnel ends at that address here"));
+            }
+            chosen.given(teid)?;
+            Ok(LocalTunnel { teid, v4, v6 })
+        }
+        Value::Tunnel(Tunnel::Choose { v4, v6, id }) => {
+            let missing = v4 && sides.v4.is_none() || v6 && sides.v6.is_none();
+            if missing || !(v4 || v6) {
+                let why = "there is no address of that IP version here";
+                return Err(Refused::element(Cause::TunnelOption, ie::F_TEID, why));
+            }
+            let teid = chosen.choose(id, pdr)?;
+            Ok(LocalTunnel { teid, v4: sides.v4.filter(|_| v4), v6: sides.v6.filter(|_| v6) })
+        }
+        _ => Err(incorrect(ie::F_TEID)),
+    }
+}
+
+fn user(value: &Value) -> Result<UeAddress, Refused> {
+    let Value::UserAddress(UserAddress { v4, v6, is_destination, is_chosen }) = *value else {
+        return Err(incorrect(ie::UE_IP_ADDRESS));
+    };
+    if is_chosen {
+        return Err(bad(ie::UE_IP_ADDRESS, "addresses of user equipment are not allocated here"));
+    }
+    if v4.is_none() && v6.is_none() {
+        return Err(incorrect(ie::UE_IP_ADDRESS));
+    }
+    let v6 = v6.map(|(address, length)| Ipv6Prefix { address, length });
+    Ok(UeAddress { v4, v6, end: if is_destination { End::Destination } else { End::Source } })
+}
+
+fn filters(values: Vec<&Value>, from: Side, sides: &Sides) -> Result<Box<[Filter]>, Refused> {
+    if values.len() > sides.filters_max {
+        let why = format!("more than {} filters", sides.filters_max);
+        return Err(Refused::element(Cause::NoResources, ie::SDF_FILTER, why));
+    }
+    values.into_iter().map(|value| filter(value, from)).collect()
+}
+
+fn filter(value: &Value, from: Side) -> Result<Filter, Refused> {
+    let Value::Flow(FlowFilter { description, tos, spi, flow_label, id }) = value else {
+        return Err(incorrect(ie::SDF_FILTER));
+    };
+    let mut filter = match description {
+        Some(text) => text.parse::<Filter>().map_err(|wrong| bad(ie::SDF_FILTER, wrong.to_string()))?,
+        None if tos.is_none() && spi.is_none() && flow_label.is_none() => {
+            return Err(bad(ie::SDF_FILTER, "a filter that only refers to another is not done"));
+        }
+        None => Filter::default(),
+    };
+    if filter.is_in && from != Side::Access {
+        return Err(bad(ie::SDF_FILTER, "`permit in` stands in a rule for packets to the user equipment"));
+    }
+    (filter.tos, filter.spi, filter.flow_label, filter.id) = (*tos, *spi, *flow_label, *id);
+    Ok(filter)
+}
+
+fn qfi(number: u64) -> Result<u8, Refused> {
+    match number {
+        1..=63 => Ok(number as u8),
+        _ => Err(incorrect(ie::QFI)),
+    }
+}
+
+fn removal(bag: &mut Bag) -> Result<Option<Removal>, Refused> {
+    // The second octet asks to take extension headers off, which goes with the tunnel.
+    match bag.number(ie::OUTER_HEADER_REMOVAL)?.map(|number| number & 0xff) {
+        None => Ok(None),
+        Some(0) => Ok(Some(Removal::GtpUdpIpv4)),
+        Some(1) => Ok(Some(Removal::GtpUdpIpv6)),
+        Some(6) => Ok(Some(Removal::GtpUdpIp)),
+        Some(other) => Err(bad(ie::OUTER_HEADER_REMOVAL, format!("header {other} is not done"))),
+    }
+}
+
+/// A new forwarding action rule.
+pub fn create_far(mut bag: Bag, sides: &Sides) -> Result<Far, Refused> {
+    let id = bag.need_number(ie::FAR_ID)? as u32;
+    let read = move || -> Result<Far, Refused> {
+        let flags = bag.need_number(ie::APPLY_ACTION)?;
+        let parameters = bag.group(ie::FORWARDING_PARAMETERS)?;
+        let mut forward = None;
+        if let Some(parameters) = parameters {
+            forward = Some(forwarding(parameters, None, sides)?.0);
+        }
+        bag.finish()?;
+        Ok(Far { id, action: action(flags, forward)? })
+    };
+    read().map_err(|refused| refused.of_rule(FAR, id))
+}
+
+/// What changes of a forwarding action rule. Gives the tunnel that is to be told its end.
+pub fn update_far(mut bag: Bag, fars: &mut [Far], sides: &Sides) -> Result<Option<RemoteTunnel>, Refused> {
+    let id = bag.need_number(ie::FAR_ID)? as u32;
+    let read = move || -> Result<Option<RemoteTunnel>, Refused> {
+        let far = fars.iter_mut().find(|far| far.id == id).ok_or_else(|| absent(RuleKind::Far))?;
+        let flags = bag.number(ie::APPLY_ACTION)?;
+        let old = match far.action {
+            Action::Forward(forward) => Some(forward),
+            _ => None,
+        };
+        let (mut forward, mut ends) = (old, false);
+        if let Some(parameters) = bag.group(ie::UPDATE_FORWARDING_PARAMETERS)? {
+            let (new, flags) = forwarding(parameters, old, sides)?;
+            (forward, ends) = (Some(new), flags & SEND_END_MARKER != 0);
+        }
+        bag.finish()?;
+        far.action = match flags {
+            Some(flags) => action(flags, forward)?,
+            None if old.is_some() => action(FORW, forward)?,
+            None if forward.is_none() => far.action,
+            None => {
+                let why = "parameters of forwarding without an action, for a rule that does not forward";
+                return Err(conditional(ie::APPLY_ACTION, why));
+            }
+        };
+        Ok(old.and_then(|old| old.tunnel).filter(|_| ends))
+    };
+    read().map_err(|refused| refused.of_rule(FAR, id))
+}
+
+/// PFCPSMReq-Flags (TS 29.244 section 8.2.28).
+const SEND_END_MARKER: u64 = 2;
+/// Apply Action (section 8.2.26).
+const DROP: u64 = 1;
+const FORW: u64 = 2;
+const BUFF: u64 = 4;
+const NOCP: u64 = 8;
+
+fn action(flags: u64, forward: Option<Forward>) -> Result<Action, Refused> {
+    match flags {
+        DROP => Ok(Action::Drop),
+        FORW => forward
+            .map(Action::Forward)
+            .ok_or_else(|| conditional(ie::FORWARDING_PARAMETERS, "forwarding without parameters")),
+        BUFF => Ok(Action::Buffer { tell: false }),
+        flags if flags == BUFF | NOCP => Ok(Action::Buffer { tell: true }),
+        other => Err(bad(ie::APPLY_ACTION, format!("the action {other:#x} is not done"))),
+    }
+}
+
+/// Where packets go: new, or `old` with what changes. With the flags of the request.
+fn forwarding(mut bag: Bag, old: Option<Forward>, sides: &Sides) -> Result<(Forward, u64), Refused> {
+    let instance = text(&mut bag)?;
+    let to = match (bag.number(ie::DESTINATION_INTERFACE)?, old) {
+        (Some(interface), _) => sides.side(ie::DESTINATION_INTERFACE, interface, instance)?,
+        (None, Some(old)) if instance.is_none() => old.to,
+        (None, _) => {
+            let why = "parameters of forwarding without an interface";
+            return Err(Refused::element(Cause::MandatoryMissing, ie::DESTINATION_INTERFACE, why));
+        }
+    };
+    let tunnel = match bag.take(ie::OUTER_HEADER_CREATION)? {
+        Some(value) => Some(remote(value, sides)?),
+        // A tunnel that leads to another side is none there.
+        None => old.filter(|old| old.to == to).and_then(|old| old.tunnel),
+    };
+    let marking = bag.number(ie::TRANSPORT_LEVEL_MARKING)?;
+    let dscp = marking.map(dscp).transpose()?.or(old.and_then(|old| old.dscp));
+    if let Some(value) = bag.take(ie::FORWARDING_POLICY)? {
+        let why = format!("there is no forwarding policy {value:?}");
+        return Err(Refused::element(Cause::ForwardingPolicy, ie::FORWARDING_POLICY, why));
+    }
+    let flags = bag.number(ie::PFCPSM_REQ_FLAGS)?.unwrap_or(0);
+    if flags & !SEND_END_MARKER != 0 {
+        return Err(bad(ie::PFCPSM_REQ_FLAGS, format!("the flags {flags:#x} are not done")));
+    }
+    bag.inform(&[ie::INTERFACE_TYPE]);
+    bag.finish()?;
+    match (to, tunnel) {
+        (Side::Access, None) => {
+            Err(conditional(ie::OUTER_HEADER_CREATION, "packets to the access side go in a tunnel"))
+        }
+        (Side::Core | Side::Local, Some(_)) => {
+            Err(bad(ie::OUTER_HEADER_CREATION, "tunnels to the core side are not done"))
+        }
+        _ => Ok((Forward { to, tunnel, dscp }, flags)),
+    }
+}
+
+fn remote(value: &Value, sides: &Sides) -> Result<RemoteTunnel, Refused> {
+    let Value::OuterHeader { teid, address } = *value else {
+        return Err(incorrect(ie::OUTER_HEADER_CREATION));
+    };
+    let (own, is_host) = match address {
+        IpAddr::V4(a) => (sides.v4.is_some(), !(a.is_unspecified() || a.is_multicast() || a.is_broadcast())),
+        IpAddr::V6(a) => (sides.v6.is_some(), !(a.is_unspecified() || a.is_multicast())),
+    };
+    if !own || !is_host {
+        return Err(bad(ie::OUTER_HEADER_CREATION, format!("no tunnel can lead to {address} from here")));
+    }
+    Ok(RemoteTunnel { teid, address, port: GTPU_PORT })
+}
+
+/// Transport Level Marking: the octet of the header, and a mask of which the upper six bits are the DSCP's.
+fn dscp(octets: u64) -> Result<u8, Refused> {
+    let (value, mask) = ((octets >> 8) as u8, octets as u8);
+    match mask {
+        0xfc | 0xff => Ok(value & 0xfc),
+        _ => Err(bad(ie::TRANSPORT_LEVEL_MARKING, "a mask that is not that of the whole DSCP")),
+    }
+}
+
+/// A new QoS enforcement rule.
+pub fn create_qer(mut bag: Bag) -> Result<Qer, Refused> {
+    let id = bag.need_number(ie::QER_ID)? as u32;
+    let read = move || -> Result<Qer, Refused> {
+        let open = gates(bag.need_number(ie::GATE_STATUS)?)?;
+        let mut qer = Qer { id, correlation: None, open, mbr: None, gbr: None, qfi: None };
+        enforcement(bag, &mut qer)?;
+        Ok(qer)
+    };
+    read().map_err(|refused| refused.of_rule(QER, id))
+}
+
+/// What changes of a QoS enforcement rule.
+pub fn update_qer(mut bag: Bag, qers: &mut [Qer]) -> Result<(), Refused> {
+    let id = bag.need_number(ie::QER_ID)? as u32;
+    let read = move || -> Result<(), Refused> {
+        let qer = qers.iter_mut().find(|qer| qer.id == id).ok_or_else(|| absent(RuleKind::Qer))?;
+        if let Some(flags) = bag.number(ie::GATE_STATUS)? {
+            qer.open = gates(flags)?;
+        }
+        enforcement(bag, qer)
+    };
+    read().map_err(|refused| refused.of_rule(QER, id))
+}
+
+/// What a new rule and a changed one say alike.
+fn enforcement(mut bag: Bag, qer: &mut Qer) -> Result<(), Refused> {
+    if let Some(number) = bag.number(ie::QER_CORRELATION_ID)? {
+        qer.correlation = Some(number as u32);
+    }
+    if let Some(rates) = rates(&mut bag, ie::MBR)? {
+        qer.mbr = Some(rates);
+    }
+    if let Some(rates) = rates(&mut bag, ie::GBR)? {
+        qer.gbr = Some(rates).filter(|rates| rates.up > 0 || rates.down > 0);
+    }
+    if let Some(number) = bag.number(ie::QFI)? {
+        qer.qfi = Some(qfi(number)?);
+    }
+    if bag.number(ie::RQI)?.is_some_and(|flags| flags & 1 == 1) {
+        return Err(bad(ie::RQI, "reflective QoS is not done"));
+    }
+    bag.inform(&[ie::AVERAGING_WINDOW]);
+    bag.finish()?;
+    match (qer.gbr, qer.mbr, qer.qfi) {
+        (Some(_), _, None) => Err(conditional(ie::QFI, "a guaranteed rate without a QoS flow")),
+        (Some(gbr), Some(mbr), _) if gbr.up > mbr.up || gbr.down > mbr.down => {
+            Err(bad(ie::GBR, "more is guaranteed than is allowed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn rates(bag: &mut Bag, id: u16) -> Result<Option<PerDirection<u64>>, Refused> {
+    match bag.take(id)? {
+        None => Ok(None),
+        Some(Value::Rates { up, down }) => Ok(Some(PerDirection { up: *up, down: *down })),
+        Some(_) => Err(incorrect(id)),
+    }
+}
+
+/// Gate Status (section 8.2.7): downlink in bits 1 and 2, uplink in bits 3 and 4.
+fn gates(flags: u64) -> Result<PerDirection<bool>, Refused> {
+    let open = |bits: u64| match bits & 3 {
+        0 => Ok(true),
+        1 => Ok(false),
+        _ => Err(incorrect(ie::GATE_STATUS)),
+    };
+    Ok(PerDirection { up: open(flags >> 2)?, down: open(flags)? })
+}
+
+/// Takes a rule out.
+pub fn remove<R>(
+    mut bag: Bag,
+    id: u16,
+    kind: RuleKind,
+    rules: &mut Vec<R>,
+    number: fn(&R) -> u32,
+) -> Result<(), Refused> {
+    let wanted = bag.need_number(id)? as u32;
+    let fail = |refused: Refused| refused.of_rule(rule_number(kind), wanted);
+    bag.finish().map_err(fail)?;
+    match rules.iter().position(|rule| number(rule) == wanted) {
+        Some(at) => {
+            rules.remove(at);
+            Ok(())
+        }
+        None => Err(fail(absent(kind))),
+    }
+}

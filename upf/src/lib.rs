@@ -1,0 +1,16 @@
+//! A 5G user-plane function (3GPP TS 23.501) that queues where others police.
+//!
+//! A session management function says over PFCP what it wants for each PDU session; `control` turns that into
+//! [`rules`], and a [`rules::Plane`] keeps them: packets leave tunnels and enter them, each QoS flow waits in a queue of
+//! its own with the AQM it needs.
+
+pub mod client;
+pub mod codec;
+pub mod configured;
+pub mod control;
+pub mod filter;
+pub mod ledger;
+pub mod message;
+pub mod plane;
+pub mod rules;
+pub mod server;

@@ -1,0 +1,280 @@
+//! What control asks of the packet path, and how it is done as a whole or not at all.
+
+use super::faults::Cause;
+use super::gtpu::{END_MARKER_LEN, write_end_marker};
+use super::io::Io;
+use super::layout::{ACCESS, Program, User, What};
+use super::live::{Line, Live};
+use super::outer::Outer;
+use super::path::{UserPlane, host_of, user_key};
+use super::table::Table;
+use crate::rules::{FlowUsage, Refusal, RemoteTunnel, Usage};
+use weir_units::Time;
+
+/// What is asked. Whoever asks has made everything that takes memory.
+pub enum Command {
+    /// A session begins.
+    Establish(Box<Live>),
+    /// A session is to be another; tunnels end.
+    Modify(Box<Live>, Box<[RemoteTunnel]>),
+    /// A session ends.
+    Remove(u64),
+    /// What has a session done?
+    Usage(u64),
+    /// What have its queues done? The answer is written into this.
+    Flows(u64, Vec<FlowUsage>),
+    /// What was counted? The answer is written into this.
+    Faults(Vec<(&'static str, u64)>),
+}
+
+/// What is answered. What is not needed any more goes back to whoever asked, because freeing it takes time.
+pub enum Answer {
+    /// It is done.
+    Done(Option<Box<Live>>),
+    /// It is not, and nothing was changed.
+    Refused(Refusal, Option<Box<Live>>),
+    /// The session ended.
+    Removed(Usage, Box<Live>),
+    /// What it has done, if there is one.
+    Usage(Option<Usage>),
+    /// What its queues have done.
+    Flows(Vec<FlowUsage>),
+    /// What was counted.
+    Faults(Vec<(&'static str, u64)>),
+}
+
+impl UserPlane {
+    /// Does what is asked.
+    pub fn apply(&mut self, command: Command, now: Time, io: &mut impl Io) -> Answer {
+        match command {
+            Command::Establish(live) => self.establish(live, now, io),
+            Command::Modify(live, ended) => self.modify(live, &ended, now, io),
+            Command::Remove(seid) => self.end(seid, io),
+            Command::Usage(seid) => Answer::Usage(self.session(seid).map(|live| live.usage)),
+            Command::Flows(seid, mut flows) => {
+                self.write_flows(seid, &mut flows);
+                Answer::Flows(flows)
+            }
+            Command::Faults(mut faults) => {
+                faults.extend(self.faults.named());
+                Answer::Faults(faults)
+            }
+        }
+    }
+
+    fn number(&self, seid: u64) -> Option<u32> {
+        self.by_seid.get(seid)
+    }
+
+    fn session(&self, seid: u64) -> Option<&Live> {
+        self.number(seid).and_then(|number| self.sessions[number as usize].as_deref())
+    }
+
+    fn users(&mut self, user: User) -> (&mut Table, u64) {
+        let (is_v6, key) = user_key(user);
+        (if is_v6 { &mut self.by_v6 } else { &mut self.by_v4 }, key)
+    }
+
+    /// Whether the keys of a session are to be had: nobody else has one, and there is room. `own` is the session itself,
+    /// whose former keys become free.
+    fn check_keys(&mut self, program: &Program, own: Option<u32>) -> Result<(), Refusal> {
+        let taken = |found: Option<u32>| found.is_some() && found != own;
+        if let Some(teid) = program.teids.iter().find(|teid| taken(self.by_teid.get(u64::from(**teid)))) {
+            return Err(Refusal::NoResources(format!("tunnel {teid:#x} is another session's")));
+        }
+        for user in &program.users {
+            let (table, key) = self.users(*user);
+            if taken(table.get(key)) {
+                return Err(Refusal::NoResources(format!("{} is another session's", shown(*user))));
+            }
+        }
+        // Former keys are counted twice here: there is room for one session more than needed at most.
+        let v6 = program.users.iter().filter(|user| matches!(user, User::V6(_))).count();
+        let has_room = self.by_teid.has_room(program.teids.len())
+            && self.by_v6.has_room(v6)
+            && self.by_v4.has_room(program.users.len() - v6);
+        if has_room {
+            Ok(())
+        } else {
+            Err(Refusal::NoResources("the tables of tunnels and addresses are full".into()))
+        }
+    }
+
+    fn enter(&mut self, program: &Program, number: u32) {
+        for teid in &program.teids {
+            if self.by_teid.get(u64::from(*teid)).is_none() {
+                self.by_teid.insert(u64::from(*teid), number);
+            }
+        }
+        for user in &program.users {
+            let (table, key) = self.users(*user);
+            if table.get(key).is_none() {
+                table.insert(key, number);
+            }
+        }
+    }
+
+    /// Takes the keys of a session out, but for those that another has, too.
+    fn leave(&mut self, program: &Program, but: Option<&Program>) {
+        let stays = |teid: &u32| but.is_some_and(|but| but.teids.contains(teid));
+        program
+            .teids
+            .iter()
+            .filter(|teid| !stays(teid))
+            .for_each(|teid| self.by_teid.remove(u64::from(*teid)));
+        for user in program.users.iter().filter(|user| !but.is_some_and(|but| but.users.contains(user))) {
+            let (table, key) = self.users(*user);
+            table.remove(key);
+        }
+    }
+
+    fn establish(&mut self, mut live: Box<Live>, now: Time, io: &mut impl Io) -> Answer {
+        let seid = live.program.seid;
+        let refused = if self.number(seid).is_some() {
+            Some(Refusal::NoSession(seid))
+        } else if self.free.is_empty() {
+            Some(Refusal::NoResources(format!(
+                "there are {} sessions, and there can be no more",
+                self.sessions.len()
+            )))
+        } else {
+            self.check_keys(&live.program, None).err()
+        };
+        if let Some(refusal) = refused {
+            return Answer::Refused(refusal, Some(live));
+        }
+        let number = self.free.pop().expect("it was just looked at");
+        live.active = now;
+        self.enter(&live.program, number);
+        self.by_seid.insert(seid, number);
+        self.look_for_peers(&live, now, io);
+        self.sessions[number as usize] = Some(live);
+        Answer::Done(None)
+    }
+
+    fn modify(&mut self, mut live: Box<Live>, ended: &[RemoteTunnel], now: Time, io: &mut impl Io) -> Answer {
+        let seid = live.program.seid;
+        let Some(number) = self.number(seid) else {
+            return Answer::Refused(Refusal::NoSession(seid), Some(live));
+        };
+        if let Err(refusal) = self.check_keys(&live.program, Some(number)) {
+            return Answer::Refused(refusal, Some(live));
+        }
+        let mut former = self.sessions[number as usize].take().expect("tables name sessions that are there");
+        live.succeed(&mut former);
+        self.leave(&former.program, Some(&live.program));
+        self.enter(&live.program, number);
+        self.discard(&mut former, Some(&mut live), io);
+        // What waits learns its new rate.
+        for (plan, line) in live.program.queues.iter().zip(&live.lines) {
+            line.place.into_iter().for_each(|place| self.waits.place(place).queue.set_rate(plan.rate));
+        }
+        self.look_for_peers(&live, now, io);
+        self.sessions[number as usize] = Some(live);
+        ended.iter().for_each(|tunnel| self.send_end_marker(*tunnel, now, io));
+        // What waited for another rate or rule is looked at anew.
+        for who in [2 * number, 2 * number + 1] {
+            self.serve(who, now, None, io);
+        }
+        Answer::Done(Some(former))
+    }
+
+    fn end(&mut self, seid: u64, io: &mut impl Io) -> Answer {
+        let Some(number) = self.number(seid) else { return Answer::Refused(Refusal::NoSession(seid), None) };
+        let mut live = self.sessions[number as usize].take().expect("tables name sessions that are there");
+        self.leave(&live.program, None);
+        self.by_seid.remove(seid);
+        self.discard(&mut live, None, io);
+        if let Some(learner) = live.learner.take() {
+            self.learners.give(learner);
+        }
+        [2 * number, 2 * number + 1].into_iter().for_each(|who| self.agenda.remove(who));
+        self.free.push(number);
+        Answer::Removed(live.usage, live)
+    }
+
+    /// The queues of a session end with their packets, which count for the session that goes on, if one does.
+    fn discard(&mut self, live: &mut Live, heir: Option<&mut Box<Live>>, io: &mut impl Io) {
+        let mut dropped = [0; 2];
+        for (plan, line) in live.program.queues.iter().zip(&mut live.lines) {
+            let Some(place) = line.place.take() else { continue };
+            self.waits.give(place, |held| {
+                dropped[usize::from(plan.is_up)] += 1;
+                io.give(held.frame);
+            });
+        }
+        let usage = heir.map_or(&mut live.usage, |heir| &mut heir.usage);
+        usage.dropped.down += dropped[0];
+        usage.dropped.up += dropped[1];
+    }
+
+    fn look_for_peers(&mut self, live: &Live, now: Time, io: &mut impl Io) {
+        for act in &live.program.acts {
+            if let What::Tunnel(outer) = &act.what
+                && self.ports[ACCESS].link.recent(outer.host(), now).is_none()
+            {
+                self.look_for(outer.host(), ACCESS, now, io);
+            }
+        }
+    }
+
+    fn send_end_marker(&mut self, tunnel: RemoteTunnel, now: Time, io: &mut impl Io) {
+        let Some(own) = self.ports[ACCESS].link.own(tunnel.address.is_ipv6()) else { return };
+        let outer = Outer::new(own, tunnel, None);
+        let len = outer.overhead(false);
+        let Some(frame) = io.take(len) else { return self.faults.count(Cause::NoMemory) };
+        let bytes = io.bytes(frame);
+        let marker: &mut [u8; END_MARKER_LEN] = bytes.last_chunk_mut().expect("it was made for one");
+        write_end_marker(marker, tunnel.teid);
+        outer.write_head(bytes, 0);
+        self.faults.count(Cause::EndMarkerSent);
+        self.send(ACCESS, frame, host_of(&tunnel), outer.is_v6(), now, io);
+    }
+
+    fn write_flows(&mut self, seid: u64, flows: &mut Vec<FlowUsage>) {
+        let Some(number) = self.number(seid) else { return };
+        let Some(live) = self.sessions[number as usize].take() else { return };
+        for (plan, line) in live.program.queues.iter().zip(&live.lines) {
+            let Line { place, past, .. } = *line;
+            let place = place.map(|at| self.waits.place(at));
+            let (done, sojourn_p95) = match place {
+                Some(place) => (past.plus(place.queue.counters()), place.sojourns.take_p95()),
+                None => (past, None),
+            };
+            flows.push(FlowUsage {
+                qfi: plan.qfi,
+                is_uplink: plan.is_up,
+                is_local: plan.is_local,
+                aqm: self.waits.name(plan.profile).to_string(),
+                packets: done.packets,
+                bytes: done.bytes,
+                dropped: done.dropped,
+                marked: done.marked,
+                sojourn_p95,
+            });
+        }
+        self.sessions[number as usize] = Some(live);
+    }
+
+    /// Memory of a session without packets: its rules, and its part of all tables.
+    pub fn idle_bytes(&self, seid: u64) -> Option<usize> {
+        let live = self.session(seid)?;
+        let users = live.program.users.len() * self.by_v4.bytes_per_key().max(self.by_v6.bytes_per_key());
+        let keys =
+            self.by_seid.bytes_per_key() + live.program.teids.len() * self.by_teid.bytes_per_key() + users;
+        let tables = keys + 2 * super::agenda::Agenda::BYTES + size_of::<Option<Box<Live>>>();
+        Some(live.bytes() + tables + size_of::<u32>())
+    }
+
+    /// Queues in use, and packets that there is room for.
+    pub fn occupancy(&self) -> (usize, u32) {
+        (self.waits.used(), self.waits.store.free())
+    }
+}
+
+fn shown(user: User) -> String {
+    match user {
+        User::V4(address) => std::net::Ipv4Addr::from(address).to_string(),
+        User::V6(prefix) => format!("{}/64", std::net::Ipv6Addr::from(u128::from(prefix) << 64)),
+    }
+}

@@ -1,0 +1,171 @@
+//! The plane as control sees it: rules are made ready here, and the packet path only puts them in their place.
+
+use super::control::{Answer, Command};
+use super::layout::{Layout, compile};
+use super::live::Live;
+use super::path::Happened;
+use super::setup::PlaneSetup;
+use crate::rules::{
+    Action, Capacity, Event, FlowUsage, Forward, Plane, Refusal, RemoteTunnel, Seid, Session, Usage,
+};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Most tunnels that end with one change; more are refused.
+pub const ENDED_MAX: usize = 32;
+
+/// The way to the packet path.
+pub trait Reach {
+    /// Has it done, and waits for the answer. `None` when there is no packet path any more.
+    fn ask(&mut self, command: Command) -> Option<Answer>;
+    /// The oldest thing that happened and was not fetched.
+    fn happened(&mut self) -> Option<Happened>;
+}
+
+struct Known {
+    layout: Layout,
+    session: Arc<Session>,
+}
+
+/// See the [module documentation](self).
+pub struct Desk<R> {
+    setup: PlaneSetup,
+    /// Boxed, because a table has room for more than there are.
+    sessions: HashMap<Seid, Box<Known>>,
+    /// Who sends into a tunnel: an error indication names the tunnel alone.
+    senders: HashMap<(IpAddr, u32), Seid>,
+    reach: R,
+}
+
+fn tunnels(session: &Session) -> impl Iterator<Item = RemoteTunnel> {
+    session.fars.iter().filter_map(|far| match far.action {
+        Action::Forward(Forward { tunnel, .. }) => tunnel,
+        _ => None,
+    })
+}
+
+fn gone() -> Refusal {
+    Refusal::NoResources("the packet loop has ended".into())
+}
+
+impl<R: Reach> Desk<R> {
+    /// A desk before a packet path without sessions that was made with the same setup.
+    pub fn new(setup: PlaneSetup, reach: R) -> Desk<R> {
+        Desk { setup, sessions: HashMap::new(), senders: HashMap::new(), reach }
+    }
+
+    /// The way to the packet path.
+    pub fn reach(&mut self) -> &mut R {
+        &mut self.reach
+    }
+
+    /// What the packet path counted that is no session's.
+    pub fn faults(&mut self) -> Vec<(&'static str, u64)> {
+        match self.reach.ask(Command::Faults(Vec::with_capacity(64))) {
+            Some(Answer::Faults(faults)) => faults,
+            _ => Vec::new(),
+        }
+    }
+
+    fn note(&mut self, session: Arc<Session>, mut layout: Layout) {
+        self.forget(session.seid);
+        for tunnel in tunnels(&session) {
+            self.senders.insert((tunnel.address, tunnel.teid), session.seid);
+        }
+        layout.shrink();
+        self.sessions.insert(session.seid, Box::new(Known { layout, session }));
+    }
+
+    fn forget(&mut self, seid: Seid) {
+        let Some(known) = self.sessions.remove(&seid) else { return };
+        for tunnel in tunnels(&known.session) {
+            let key = (tunnel.address, tunnel.teid);
+            if self.senders.get(&key) == Some(&seid) {
+                self.senders.remove(&key);
+            }
+        }
+    }
+
+    /// The tunnel of a number at a host, as the rules name it, and its session.
+    fn sender(&self, address: IpAddr, teid: u32) -> Option<(Seid, RemoteTunnel)> {
+        let seid = *self.senders.get(&(address, teid))?;
+        let session = &self.sessions.get(&seid)?.session;
+        let is_it = |tunnel: &RemoteTunnel| tunnel.address == address && tunnel.teid == teid;
+        tunnels(session).find(is_it).map(|tunnel| (seid, tunnel))
+    }
+
+    fn done(&mut self, command: Command) -> Result<(), Refusal> {
+        match self.reach.ask(command) {
+            Some(Answer::Done(_)) => Ok(()),
+            Some(Answer::Refused(refusal, _)) => Err(refusal),
+            _ => Err(gone()),
+        }
+    }
+}
+
+impl<R: Reach> Plane for Desk<R> {
+    fn establish(&mut self, session: Arc<Session>) -> Result<(), Refusal> {
+        let (program, layout) = compile(&session, &self.setup, &Layout::default())?;
+        let live = Box::new(Live::new(program, self.setup.catch_up));
+        self.done(Command::Establish(live))?;
+        self.note(session, layout);
+        Ok(())
+    }
+
+    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<(), Refusal> {
+        let known = self.sessions.get(&session.seid).ok_or(Refusal::NoSession(session.seid))?;
+        if ended.len() > ENDED_MAX {
+            return Err(Refusal::NoResources(format!("at most {ENDED_MAX} tunnels end with one change")));
+        }
+        let (program, layout) = compile(&session, &self.setup, &known.layout)?;
+        let live = Box::new(Live::new(program, self.setup.catch_up));
+        self.done(Command::Modify(live, ended.into()))?;
+        self.note(session, layout);
+        Ok(())
+    }
+
+    fn remove(&mut self, seid: Seid) -> Result<Usage, Refusal> {
+        match self.reach.ask(Command::Remove(seid)) {
+            Some(Answer::Removed(usage, _)) => {
+                self.forget(seid);
+                Ok(usage)
+            }
+            Some(Answer::Refused(refusal, _)) => Err(refusal),
+            _ => Err(gone()),
+        }
+    }
+
+    fn usage(&mut self, seid: Seid) -> Option<Usage> {
+        match self.reach.ask(Command::Usage(seid)) {
+            Some(Answer::Usage(usage)) => usage,
+            _ => None,
+        }
+    }
+
+    fn flows(&mut self, seid: Seid) -> Vec<FlowUsage> {
+        match self.reach.ask(Command::Flows(seid, Vec::with_capacity(16))) {
+            Some(Answer::Flows(flows)) => flows,
+            _ => Vec::new(),
+        }
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        loop {
+            let event = match self.reach.happened()? {
+                Happened::Inactive { seid } => Event::Inactive { seid },
+                Happened::Waiting { seid, pdr } => Event::DownlinkData { seid, pdr },
+                // Nobody sends there any more, or somebody made it up.
+                Happened::Unknown { teid, peer } => match self.sender(peer, teid) {
+                    Some((seid, tunnel)) => Event::ErrorIndication { seid, tunnel },
+                    None => continue,
+                },
+            };
+            return Some(event);
+        }
+    }
+
+    fn capacity(&self) -> Capacity {
+        Capacity { used: self.sessions.len(), most: self.setup.sessions as usize }
+    }
+}

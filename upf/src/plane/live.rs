@@ -1,0 +1,120 @@
+//! A session in the packet path.
+
+use super::layout::Program;
+use crate::rules::Usage;
+use weir_queue::{Counters, Shaper};
+use weir_units::{Duration, Rate, Time};
+
+/// A queue of a session. It has memory for packets only while there are some.
+#[derive(Clone, Copy)]
+pub struct Line {
+    /// Its place among those in use.
+    pub place: Option<u32>,
+    /// Bytes that it sent, as far as it had to share: who sent less goes first.
+    pub served: u64,
+    /// When its algorithm was asked last: to it time only moves forward, also when a rate is taken away.
+    pub asked: Time,
+    /// How much of what it sends is within its guaranteed rate.
+    pub guaranteed: Shaper,
+    /// What was done in places that it has no more.
+    pub past: Past,
+}
+
+/// What a queue has done.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Past {
+    /// Packets that left it.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that were discarded.
+    pub dropped: u64,
+    /// Packets that were marked.
+    pub marked: u64,
+}
+
+impl Past {
+    /// With what was counted since.
+    pub fn plus(&self, c: &Counters) -> Past {
+        Past {
+            packets: self.packets + c.dequeued,
+            bytes: self.bytes + c.dequeued_bytes,
+            dropped: self.dropped + c.drops() + c.overflows(),
+            marked: self.marked + c.marked,
+        }
+    }
+}
+
+/// See the [module documentation](self).
+pub struct Live {
+    /// Its rules.
+    pub program: Program,
+    /// Its queues, by place.
+    pub lines: Box<[Line]>,
+    /// Its rates, by place.
+    pub limits: Box<[Shaper]>,
+    /// The rate that a bottleneck behind the base station allows, where that is known.
+    pub bottleneck: Option<Shaper>,
+    /// What learns of that bottleneck.
+    pub learner: Option<u32>,
+    /// What it has done.
+    pub usage: Usage,
+    /// When a packet came last.
+    pub active: Time,
+    /// When the next may leave, to the user equipment and from it; `None` while none waits for its time.
+    pub due: [Option<Time>; 2],
+    /// Whether it was told that none comes any more.
+    pub told_inactive: bool,
+    /// Whether it was told that packets wait.
+    pub told_waiting: bool,
+}
+
+impl Live {
+    /// A session without packets.
+    pub fn new(program: Program, catch_up: Duration) -> Live {
+        let limits = program.limits.iter().map(|plan| Shaper::new(plan.rate, catch_up)).collect();
+        let line = |gbr: Rate| Line {
+            place: None,
+            served: 0,
+            asked: Time::ZERO,
+            // What was not used of a guarantee is not saved up.
+            guaranteed: Shaper::new(gbr, Duration::ZERO),
+            past: Past::default(),
+        };
+        let lines = program.queues.iter().map(|plan| line(plan.gbr)).collect();
+        Live {
+            program,
+            lines,
+            limits,
+            bottleneck: None,
+            learner: None,
+            usage: Usage::default(),
+            active: Time::ZERO,
+            due: [None; 2],
+            told_inactive: false,
+            told_waiting: false,
+        }
+    }
+
+    /// Takes over what goes on of the session that it replaces. What does not is left there.
+    pub fn succeed(&mut self, former: &mut Live) {
+        for (at, plan) in self.program.queues.iter().enumerate().filter(|(_, plan)| plan.is_kept) {
+            let gbr = self.lines[at].guaranteed.rate();
+            std::mem::swap(&mut self.lines[at], &mut former.lines[at]);
+            self.lines[at].guaranteed.set_rate(gbr);
+            debug_assert!(plan.is_kept);
+        }
+        for (at, plan) in self.program.limits.iter().enumerate().filter(|(_, plan)| plan.is_kept) {
+            self.limits[at] = former.limits[at];
+            self.limits[at].set_rate(plan.rate);
+        }
+        (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
+        (self.usage, self.active) = (former.usage, former.active);
+    }
+
+    /// Memory that it takes while no packets wait.
+    pub fn bytes(&self) -> usize {
+        let lists = size_of_val(&*self.lines) + size_of_val(&*self.limits);
+        size_of::<Live>() - size_of::<Program>() + self.program.bytes() + lists
+    }
+}

@@ -1,0 +1,233 @@
+//! The packet loop on interfaces, and the way to it from control.
+
+use super::control::{Answer, Command};
+use super::desk::{Desk, Reach};
+use super::io::Io;
+use super::path::{Card, Happened, UserPlane};
+use super::setup::PlaneSetup;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_dataplane::{Error, Frame, HEADROOM_MIN, Mode, Ports, PortsSetup, Received, clock};
+use weir_units::{Duration, Time};
+
+/// Frames taken from a port in one turn.
+const BATCH: usize = 256;
+/// What is asked and not answered yet.
+const ASKED: usize = 16;
+/// What happened and was not fetched.
+const HAPPENED: usize = 4096;
+/// How often the loop looks whether its interfaces are still there.
+const PRESENCE: Duration = Duration::from_millis(200);
+/// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
+const SLEEP_MAX: Duration = Duration::from_millis(10);
+/// How often whoever asks looks for the answer before giving the processor away.
+const SPINS: u32 = 200;
+
+/// How the loop runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// How frames come in and go out; `None` for the best that works.
+    pub mode: Option<Mode>,
+    /// Whether changes to interfaces are journalled on disk, for a start after a crash.
+    pub journal: bool,
+    /// Whether to turn all the time instead of sleeping until something happens.
+    pub busy: bool,
+}
+
+impl Io for Ports {
+    fn bytes(&mut self, frame: Frame) -> &mut [u8] {
+        self.arena().bytes(frame)
+    }
+
+    fn take(&mut self, len: usize) -> Option<Frame> {
+        let room = (self.arena().chunk() - HEADROOM_MIN) as usize;
+        let addr = if len <= room { self.arena().take()? } else { return None };
+        Some(Frame { addr: addr + u64::from(HEADROOM_MIN), len: len as u32 })
+    }
+
+    fn give(&mut self, frame: Frame) {
+        self.arena().give(frame.addr);
+    }
+
+    fn room(&self, port: usize) -> usize {
+        Ports::room(self, port)
+    }
+
+    fn push(&mut self, port: usize, frame: Frame) {
+        Ports::push(self, port, frame);
+    }
+}
+
+/// Wakes a loop that sleeps.
+struct Bell(OwnedFd);
+
+impl Bell {
+    fn new() -> Result<Bell, Error> {
+        // SAFETY: no pointers are involved.
+        let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if raw < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(Error::Os { what: "cannot open an event descriptor".into(), error });
+        }
+        // SAFETY: the descriptor was just opened and is owned by nobody else.
+        Ok(Bell(unsafe { OwnedFd::from_raw_fd(raw) }))
+    }
+
+    fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: the pointer and length describe `one`.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    fn quiet(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: the pointer and length describe `count`.
+        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+/// A packet loop, ready to run.
+pub struct PlaneLoop {
+    plane: UserPlane,
+    ports: Ports,
+    count: usize,
+    asked: Consumer<Command>,
+    answers: Producer<Answer>,
+    events: Producer<Happened>,
+    bell: Arc<Bell>,
+    busy: bool,
+}
+
+/// The way to a running loop.
+pub struct Remote {
+    asked: Producer<Command>,
+    answers: Consumer<Answer>,
+    events: Consumer<Happened>,
+    bell: Arc<Bell>,
+}
+
+/// Opens the ports in the network namespace of this thread, and makes a packet loop with the desk before it. Rules can be put
+/// in place as soon as [`PlaneLoop::run`] turns.
+pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, Desk<Remote>), Error> {
+    let named = [Some(&setup.access), Some(&setup.core), setup.local.as_ref()];
+    let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
+    let count = names.len();
+    let Pace { mode, journal, busy } = pace;
+    let ports = Ports::open(&PortsSetup { names, mode, frames: setup.packets, journal })?;
+    let card = |port| Ok(Card { address: ports.link_address(port)?, mtu: ports.mtu(port) });
+    let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
+    let plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
+    let (ask, asked) = RingBuffer::new(ASKED);
+    let (answers, answered) = RingBuffer::new(ASKED);
+    let (events, happened) = RingBuffer::new(HAPPENED);
+    let bell = Arc::new(Bell::new()?);
+    let looping = PlaneLoop { plane, ports, count, asked, answers, events, bell: bell.clone(), busy };
+    let remote = Remote { asked: ask, answers: answered, events: happened, bell };
+    Ok((looping, Desk::new(setup, remote)))
+}
+
+impl PlaneLoop {
+    /// What was changed and chosen, in words.
+    pub fn said(&self) -> &[String] {
+        self.ports.said()
+    }
+
+    /// How frames come in and go out.
+    pub fn mode(&self) -> Mode {
+        self.ports.mode()
+    }
+
+    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back; says in words what it could not.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<String>, Error> {
+        let result = self.turns(stop);
+        let left = self.ports.close();
+        match result {
+            Ok(()) => Ok(left),
+            Err(Error::PortGone(name, _)) => Err(Error::PortGone(name, left)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn turns(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
+        let mut presence_due = clock();
+        let mut last = clock();
+        while !stop.load(Ordering::Relaxed) {
+            let now = clock();
+            self.ports.beat(now);
+            let mut worked = self.obey(now);
+            for port in 0..self.count {
+                batch.clear();
+                self.ports.receive(port, now, &mut batch);
+                worked |= !batch.is_empty();
+                for received in &batch {
+                    // Stamps come from other processors and several queues; time only moves forward.
+                    last = received.arrived.clamp(last, now.max(last));
+                    self.plane.receive(port, received.frame, last, &mut self.ports);
+                }
+            }
+            last = last.max(now);
+            self.plane.turn(last, &mut self.ports);
+            self.ports.flush()?;
+            while !self.events.is_full()
+                && let Some(event) = self.plane.happened()
+            {
+                let _ = self.events.push(event);
+            }
+            if now >= presence_due {
+                presence_due = now + PRESENCE;
+                self.ports.look()?;
+            }
+            if !worked && !self.busy {
+                self.rest(last);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what was asked; whether anything was.
+    fn obey(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Ok(command) = self.asked.pop() {
+            let answer = self.plane.apply(command, now, &mut self.ports);
+            // Whoever asks waits for each answer, so that there is room.
+            let _ = self.answers.push(answer);
+            any = true;
+        }
+        any
+    }
+
+    fn rest(&mut self, now: Time) {
+        let sleep = self.plane.next_event(now).since(now).min(SLEEP_MAX);
+        self.ports.wait(Some(self.bell.0.as_raw_fd()), sleep);
+        self.bell.quiet();
+    }
+}
+
+impl Reach for Remote {
+    fn ask(&mut self, command: Command) -> Option<Answer> {
+        self.asked.push(command).ok()?;
+        self.bell.ring();
+        let mut spins = 0;
+        loop {
+            if let Ok(answer) = self.answers.pop() {
+                return Some(answer);
+            }
+            if self.answers.is_abandoned() {
+                return None;
+            }
+            spins += 1;
+            if spins < SPINS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn happened(&mut self) -> Option<Happened> {
+        self.events.pop().ok()
+    }
+}

@@ -1,0 +1,292 @@
+//! The packet path: from a packet that waits to a frame that goes out.
+//!
+//! All packets of a session that go one way are served together, in link time: each leaves at the time at which its rates
+//! allow it, computed from when it and those before it came, however late this is looked at. Where several queues of a
+//! session obey one rate, they take turns by bytes. Rates count IP packets, without tunnel and link.
+
+use super::agenda::Class;
+use super::faults::Cause;
+use super::io::{Io, longer};
+use super::layout::{ACCESS, LIMITS_MAX, What};
+use super::live::Live;
+use super::packet;
+use super::path::{Happened, UserPlane};
+use super::waits::Held;
+use weir_aqm::Packet;
+use weir_queue::Shaper;
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Bytes that a session sends in one round while a port is behind.
+const QUANTUM: u32 = 1538;
+/// Sessions that are looked at for whether they are without packets, each time.
+const IDLE_BATCH: usize = 256;
+/// How often that is.
+const IDLE_EVERY: Duration = Duration::from_millis(2);
+/// The longest that nothing has to be looked at.
+const LOOK_MAX: Duration = Duration::from_millis(50);
+
+/// What is next for a session one way.
+enum Next {
+    Nothing,
+    /// At that time.
+    Later(Time),
+    /// As soon as the port takes it.
+    Port(usize, Class),
+}
+
+/// The packet of a session that leaves next.
+#[derive(Clone, Copy)]
+struct Choice {
+    line: usize,
+    place: u32,
+    at: Time,
+    class: Class,
+    held: Held,
+}
+
+impl UserPlane {
+    /// Lets go what may go by now.
+    pub fn turn(&mut self, now: Time, io: &mut impl Io) {
+        while let Some(who) = self.agenda.pop_due(now) {
+            self.serve(who, now, None, io);
+        }
+        for port in 0..self.ports.len() {
+            self.ports[port].shaper.looked(now);
+            while io.room(port) > 0 && self.ports[port].shaper.departure(Time::ZERO) <= now {
+                let Some(who) = self.agenda.first_at(port) else { break };
+                self.agenda.remove(who);
+                self.serve(who, now, Some(QUANTUM), io);
+            }
+        }
+        if now >= self.idle_due && !self.sessions.is_empty() {
+            self.idle_due = now + IDLE_EVERY;
+            self.look_for_idle(now);
+        }
+    }
+
+    /// When something may go that does not go yet.
+    pub fn next_event(&self, now: Time) -> Time {
+        let in_line = |port: usize| self.agenda.first_at(port).is_some();
+        let behind = (0..self.ports.len()).filter(|port| in_line(*port));
+        let ports = behind.map(|port| self.ports[port].shaper.departure(now)).min();
+        let due = self.agenda.next(now, LOOK_MAX);
+        ports.map_or(due, |at| at.min(due))
+    }
+
+    fn look_for_idle(&mut self, now: Time) {
+        for _ in 0..IDLE_BATCH.min(self.sessions.len()) {
+            self.idle_hand = (self.idle_hand + 1) % self.sessions.len();
+            let Some(live) = &mut self.sessions[self.idle_hand] else { continue };
+            let is_over = live.program.inactivity.is_some_and(|most| now.since(live.active) >= most);
+            if is_over && !live.told_inactive {
+                live.told_inactive = true;
+                let seid = live.program.seid;
+                self.tell(Happened::Inactive { seid });
+            }
+        }
+    }
+
+    /// Sends what a session may send one way until then, with a budget at most about so many bytes.
+    #[inline]
+    pub(super) fn serve(&mut self, who: u32, until: Time, budget: Option<u32>, io: &mut impl Io) {
+        let (session, is_up) = ((who / 2) as usize, who % 2 == 1);
+        // A session may be gone since it was noted.
+        let Some(mut live) = self.sessions[session].take() else { return self.agenda.remove(who) };
+        live.limits.iter_mut().chain(&mut live.bottleneck).for_each(|limit| limit.looked(until));
+        let next = self.send_until(&mut live, is_up, until, budget, io);
+        live.due[usize::from(is_up)] = if let Next::Later(at) = next { Some(at) } else { None };
+        self.sessions[session] = Some(live);
+        match next {
+            Next::Nothing => self.agenda.remove(who),
+            Next::Later(at) => self.agenda.later(who, at),
+            Next::Port(port, class) => self.agenda.line_up(who, port, class),
+        }
+    }
+
+    /// A session in a line has a packet within its guarantee now: it goes before the others.
+    pub(super) fn move_up(&mut self, who: u32, now: Time) {
+        let Some(live) = self.sessions[(who / 2) as usize].take() else { return };
+        if let Ok(choice) = self.choose(&live, who % 2 == 1, now)
+            && choice.class == Class::Guaranteed
+            && let Some(port) = port_of(&live, &choice.held)
+        {
+            self.agenda.line_up(who, port, Class::Guaranteed);
+        }
+        self.sessions[(who / 2) as usize] = Some(live);
+    }
+
+    #[inline]
+    fn send_until(
+        &mut self,
+        live: &mut Live,
+        is_up: bool,
+        until: Time,
+        mut budget: Option<u32>,
+        io: &mut impl Io,
+    ) -> Next {
+        loop {
+            let choice = match self.choose(live, is_up, until) {
+                Ok(choice) => choice,
+                Err(next) => return next.map_or(Next::Nothing, Next::Later),
+            };
+            let mut at = choice.at;
+            if let Some(port) = port_of(live, &choice.held) {
+                let shaper = &self.ports[port].shaper;
+                if shaper.rate() != Rate::ZERO {
+                    at = shaper.departure(at);
+                }
+                let is_spent = budget == Some(0);
+                if is_spent || at > until || io.room(port) == 0 {
+                    return Next::Port(port, choice.class);
+                }
+            }
+            self.send_one(live, is_up, &choice, at, io);
+            budget = budget.map(|left| left.saturating_sub(choice.held.frame.len));
+        }
+    }
+
+    /// The packet that leaves next, or when there will be one.
+    #[inline]
+    fn choose(&self, live: &Live, is_up: bool, until: Time) -> Result<Choice, Option<Time>> {
+        let mut best: Option<((Class, Time, u64), Choice)> = None;
+        let mut later: Option<Time> = None;
+        for (number, (plan, line)) in live.program.queues.iter().zip(&live.lines).enumerate() {
+            let Some(place) = line.place.filter(|_| plan.is_up == is_up) else { continue };
+            let Some((arrived, held)) = self.waits.head(place) else { continue };
+            if matches!(live.program.acts[usize::from(held.act)].what, What::Buffer { .. }) {
+                continue;
+            }
+            let mut at = arrived.max(line.asked);
+            for limit in plan.limits.iter().map_while(|limit| *limit) {
+                at = live.limits[usize::from(limit)].departure(at);
+            }
+            if let Some(bottleneck) = follows(live, number) {
+                at = bottleneck.departure(at);
+            }
+            if at > until {
+                later = Some(later.map_or(at, |other| other.min(at)));
+                continue;
+            }
+            let is_guaranteed = plan.gbr > Rate::ZERO && line.guaranteed.departure(arrived) <= until;
+            let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
+            let order = (class, at, line.served);
+            if best.as_ref().is_none_or(|(other, _)| order < *other) {
+                best = Some((order, Choice { line: number, place, at, class, held }));
+            }
+        }
+        best.map(|(_, choice)| choice).ok_or(later)
+    }
+
+    #[inline]
+    fn send_one(&mut self, live: &mut Live, is_up: bool, choice: &Choice, at: Time, io: &mut impl Io) {
+        let (place, store) = self.waits.with_store(choice.place);
+        let mut dropped = 0;
+        let departure = place.queue.dequeue(store, at, &mut |_: &Packet, held: Held, _| {
+            dropped += 1;
+            io.give(held.frame);
+        });
+        *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += dropped;
+        let Some(departure) = departure else { return };
+        place.sojourns.note(departure.sojourn);
+        let len = departure.packet.len;
+        let plan = &live.program.queues[choice.line];
+        let limits: [Option<u8>; LIMITS_MAX] = plan.limits;
+        for limit in limits.into_iter().map_while(|limit| limit) {
+            charge(&mut live.limits[usize::from(limit)], departure.packet.arrived, len);
+        }
+        if follows(live, choice.line).is_some() {
+            let bottleneck = live.bottleneck.as_mut().expect("it was just looked at");
+            charge(bottleneck, departure.packet.arrived, len);
+        }
+        let line = &mut live.lines[choice.line];
+        line.served += len.get();
+        line.asked = at;
+        if choice.class == Class::Guaranteed {
+            let earned = line.guaranteed.departure(departure.packet.arrived);
+            line.guaranteed.sent(earned, len);
+        }
+        let held = departure.item;
+        if departure.marked {
+            packet::mark(io.bytes(held.frame));
+        }
+        self.go(live, is_up, choice.line, Departing { held, at, len, marked: departure.marked }, io);
+    }
+
+    /// A packet goes its way, as its rule says now.
+    #[inline]
+    fn go(&mut self, live: &mut Live, is_up: bool, line: usize, departing: Departing, io: &mut impl Io) {
+        let Departing { held, at, len, marked } = departing;
+        let act = live.program.acts[usize::from(held.act)];
+        let what = if act.generation == held.generation { act.what } else { What::Drop };
+        if let What::Drop | What::Buffer { .. } = what {
+            self.faults.count(Cause::Rule);
+            *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
+            return io.give(held.frame);
+        }
+        let (packets, bytes) = (&mut live.usage.packets, &mut live.usage.bytes);
+        let (packets, bytes) =
+            if is_up { (&mut packets.up, &mut bytes.up) } else { (&mut packets.down, &mut bytes.down) };
+        (*packets, *bytes) = (*packets + 1, *bytes + len.get());
+        match what {
+            What::Plain(port) => {
+                let packet = io.bytes(held.frame);
+                let is_v6 = packet[0] >> 4 == 6;
+                let to = if is_v6 { &packet[24..40] } else { &packet[16..20] };
+                let host = to.iter().fold(0, |host: u128, byte| host << 8 | u128::from(*byte));
+                self.send(port, held.frame, super::neighbours::number_of(is_v6, host), is_v6, at, io);
+            }
+            What::Tunnel(outer) => {
+                if let Some(learner) = live.learner.filter(|_| plan_follows(live, line)) {
+                    let waiting =
+                        live.lines[line].place.is_some_and(|at| self.waits.place(at).queue.packets() > 0);
+                    let learnt =
+                        self.learners.forwarded(learner, at, held.flow, io.bytes(held.frame), waiting);
+                    self.apply_learnt(live, &learnt, at);
+                }
+                let frame = longer(held.frame, outer.overhead(held.qfi.is_some()));
+                let tos = if marked { held.tos | 3 } else { held.tos };
+                outer.write(io.bytes(frame), held.qfi, tos);
+                self.send(ACCESS, frame, outer.host(), outer.is_v6(), at, io);
+            }
+            What::Drop | What::Buffer { .. } => {}
+        }
+    }
+}
+
+/// A rate is charged at the time at which it alone would have let the packet go: what another rate or the port cost it is not
+/// lost, as far as it is made up for at all.
+#[inline]
+fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
+    limit.sent(limit.departure(arrived), len);
+}
+
+/// A packet that left its queue.
+struct Departing {
+    held: Held,
+    at: Time,
+    len: Bytes,
+    marked: bool,
+}
+
+/// The bottleneck that a queue follows.
+#[inline]
+fn follows(live: &Live, line: usize) -> Option<&Shaper> {
+    live.bottleneck.as_ref().filter(|_| plan_follows(live, line))
+}
+
+#[inline]
+fn plan_follows(live: &Live, line: usize) -> bool {
+    live.program.queues[line].follows
+}
+
+/// The port that a packet goes out of; one that is to be discarded needs none.
+#[inline]
+fn port_of(live: &Live, held: &Held) -> Option<usize> {
+    let act = &live.program.acts[usize::from(held.act)];
+    match &act.what {
+        _ if act.generation != held.generation => None,
+        What::Plain(port) => Some(*port),
+        What::Tunnel(_) => Some(ACCESS),
+        What::Drop | What::Buffer { .. } => None,
+    }
+}

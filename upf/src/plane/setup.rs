@@ -1,0 +1,110 @@
+//! What a user plane is made with.
+
+use super::neighbours::Card;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use weir_scenario::{AqmConfig, PolicyConfig};
+use weir_units::{Bytes, Duration, Rate};
+
+/// A port.
+#[derive(Clone, Debug)]
+pub struct PortSetup {
+    /// Name of the interface.
+    pub name: String,
+    /// Our addresses, with the lengths of the prefixes on the link.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Where packets go that are for nobody on the link: one for each family.
+    pub gateways: Vec<IpAddr>,
+    /// Neighbours that are not asked for.
+    pub neighbours: Vec<(IpAddr, Card)>,
+    /// Rate of the link behind the port, where that is less than the port can send; IP bytes.
+    pub rate: Option<Rate>,
+}
+
+/// How packets of a QoS flow wait.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    /// The algorithm.
+    pub aqm: AqmConfig,
+    /// The policy that moves its set point, if any does.
+    pub policy: Option<PolicyConfig>,
+    /// Whether what round-trip times tell of a bottleneck behind the base station is used: the rate follows it, and
+    /// algorithms that ask for it are told.
+    pub follow: bool,
+}
+
+impl Profile {
+    /// An algorithm of the list with its defaults, which learns nothing from elsewhere.
+    pub fn of(aqm: AqmConfig) -> Profile {
+        Profile { aqm, policy: None, follow: false }
+    }
+
+    /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
+    /// what the bottleneck to the user delivers if that is less, so that the queue stands here, under CoDel. It learns all
+    /// it needs.
+    pub fn self_learning() -> Profile {
+        let aqm = AqmConfig::new("codel").expect("the list has CoDel");
+        Profile { aqm, policy: None, follow: true }
+    }
+}
+
+/// What a user plane is to be.
+#[derive(Clone, Debug)]
+pub struct PlaneSetup {
+    /// The port to base stations (N3).
+    pub access: PortSetup,
+    /// The port to the data network (N6).
+    pub core: PortSetup,
+    /// The port to the data network beside it, for local breakout.
+    pub local: Option<PortSetup>,
+    /// Most sessions.
+    pub sessions: u32,
+    /// Most queues that are in use at once. One that was empty for [`PlaneSetup::idle`] may be given to another session.
+    pub queues: u32,
+    /// See [`PlaneSetup::queues`].
+    pub idle: Duration,
+    /// Most sessions whose bottleneck is learnt at once.
+    pub learners: u32,
+    /// Most packets that wait at once.
+    pub packets: u32,
+    /// Room of a queue, as time at its rate, and at least so many bytes.
+    pub buffer: (Duration, Bytes),
+    /// How packets wait of which nothing else is said.
+    pub profile: Profile,
+    /// How those of QoS flows wait, by QFI.
+    pub profiles: BTreeMap<u8, Profile>,
+    /// How packets from and to the port for local breakout wait.
+    pub local_profile: Option<Profile>,
+    /// Time that was lost while the host did not run, which rates make up for.
+    pub catch_up: Duration,
+    /// Secret of the hashes.
+    pub seed: u64,
+}
+
+impl PlaneSetup {
+    /// A profile by its number: that of all others, those of QoS flows by rising QFI, that of local breakout.
+    pub(super) fn profile_number(&self, number: u16) -> &Profile {
+        let all = [&self.profile].into_iter().chain(self.profiles.values()).chain(&self.local_profile);
+        all.into_iter().nth(usize::from(number)).expect("profiles are numbered by the same list")
+    }
+
+    /// Limits for a machine of a middling size, and the self-learning queue for all.
+    pub fn new(access: PortSetup, core: PortSetup, seed: u64) -> PlaneSetup {
+        PlaneSetup {
+            access,
+            core,
+            local: None,
+            sessions: 100_000,
+            queues: 8192,
+            idle: Duration::from_secs(10),
+            learners: 1024,
+            packets: 32_768,
+            buffer: (Duration::from_millis(250), Bytes::new(64 << 10)),
+            profile: Profile::self_learning(),
+            profiles: BTreeMap::new(),
+            local_profile: None,
+            catch_up: Duration::from_millis(5),
+            seed,
+        }
+    }
+}

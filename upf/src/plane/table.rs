@@ -1,0 +1,121 @@
+//! A hash table of fixed size: from the number of a tunnel or an address to a session.
+
+use std::num::NonZeroU32;
+
+/// A place.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    key: u64,
+    /// The value and one; empty places have none.
+    value: Option<NonZeroU32>,
+}
+
+/// Open addressing with at most half of the places taken, so that a search is short. All memory is there from the start.
+pub struct Table {
+    places: Box<[Place]>,
+    /// A secret, or senders could choose what collides.
+    seed: u64,
+    shift: u32,
+    used: usize,
+    most: usize,
+}
+
+impl Table {
+    /// An empty table for so many keys.
+    pub fn new(most: usize, seed: u64) -> Table {
+        let count = (2 * most.max(1)).next_power_of_two();
+        let shift = 64 - count.trailing_zeros();
+        Table { places: vec![Place::default(); count].into(), seed: seed | 1, shift, used: 0, most }
+    }
+
+    /// Memory for a key.
+    pub fn bytes_per_key(&self) -> usize {
+        (self.places.len() * size_of::<Place>()).div_ceil(self.most.max(1))
+    }
+
+    #[inline]
+    fn home(&self, key: u64) -> usize {
+        let mixed = (key ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(self.seed) >> self.shift) as usize
+    }
+
+    /// Where a key is, or where it would be.
+    #[inline]
+    fn find(&self, key: u64) -> usize {
+        let mut at = self.home(key);
+        while self.places[at].value.is_some() && self.places[at].key != key {
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        at
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<u32> {
+        self.places[self.find(key)].value.map(|value| value.get() - 1)
+    }
+
+    /// Whether so many more keys find room.
+    pub fn has_room(&self, more: usize) -> bool {
+        self.used + more <= self.most
+    }
+
+    /// Enters a key that is not there, while there is room.
+    pub fn insert(&mut self, key: u64, value: u32) {
+        assert!(self.has_room(1), "whoever inserts has made sure that there is room");
+        let at = self.find(key);
+        self.used += usize::from(self.places[at].value.is_none());
+        self.places[at] = Place { key, value: NonZeroU32::new(value + 1) };
+    }
+
+    /// Takes a key out.
+    pub fn remove(&mut self, key: u64) {
+        let mut hole = self.find(key);
+        if self.places[hole].value.is_none() {
+            return;
+        }
+        self.used -= 1;
+        let mask = self.places.len() - 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            if self.places[at].value.is_none() {
+                break;
+            }
+            // What could stand in the hole moves there: a search for it begins at or before the hole.
+            let home = self.home(self.places[at].key);
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
+                self.places[hole] = self.places[at];
+                hole = at;
+            }
+        }
+        self.places[hole] = Place::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn it_is_a_map_whatever_comes_and_goes() {
+        let mut table = Table::new(100, 7);
+        let mut map = BTreeMap::new();
+        let mut dice = 1u64;
+        for _ in 0..20_000 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (key, value) = ((dice >> 33) % 300, (dice >> 50) as u32);
+            if map.contains_key(&key) {
+                table.remove(key);
+                map.remove(&key);
+            } else if table.has_room(1) {
+                table.insert(key, value);
+                map.insert(key, value);
+            }
+            assert_eq!(table.get(key), map.get(&key).copied());
+        }
+        assert!((0..300).all(|key| table.get(key) == map.get(&key).copied()));
+        assert_eq!(table.used, map.len());
+    }
+}

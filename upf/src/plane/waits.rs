@@ -1,0 +1,187 @@
+//! Where packets wait: a bounded number of queues, each with an algorithm, for those of many sessions that have packets.
+
+use super::setup::{PlaneSetup, Profile};
+use super::sojourns::Sojourns;
+use weir_aqm::{AnyAqm, Parameters, Params};
+use weir_dataplane::Frame;
+use weir_queue::{Counters, Pooled, Store};
+use weir_scenario::AqmConfig;
+use weir_steer::{Helm, SteeringLaw};
+use weir_units::{Duration, Rate, Time};
+
+/// Most places that are looked at for an idle queue when all are taken.
+const SWEEP_MAX: usize = 16;
+
+/// A packet that waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// The IP packet; what was around it is cut off.
+    pub frame: Frame,
+    /// Hash of its flow, the same for both directions.
+    pub flow: u32,
+    /// Where it goes.
+    pub act: u8,
+    /// Whose turn that place was then.
+    pub generation: u8,
+    /// The QoS flow that it is marked with.
+    pub qfi: Option<u8>,
+    /// Its traffic class octet.
+    pub tos: u8,
+}
+
+type Guide = Option<Helm<SteeringLaw>>;
+
+/// A queue in use.
+pub struct Place {
+    /// The queue.
+    pub queue: Pooled<AnyAqm, Guide>,
+    /// Whose it is: number of the session, and of the queue in it.
+    pub owner: (u32, u8),
+    /// When a packet came last.
+    pub active: Time,
+    /// How long packets waited.
+    pub sojourns: Sojourns,
+}
+
+/// What a new queue is made from.
+struct Fresh {
+    aqm: AnyAqm,
+    guide: Guide,
+    name: String,
+}
+
+struct Given<'a>(&'a AqmConfig);
+
+impl Parameters for Given<'_> {
+    fn params<P: Params>(&self) -> P {
+        self.0.params()
+    }
+}
+
+impl Fresh {
+    fn of(profile: &Profile, start: Time) -> Result<Fresh, String> {
+        let name = &profile.aqm.name;
+        let known = || weir_aqm::names().join(", ");
+        let unknown = || format!("there is no algorithm `{name}`. Remedy: choose one of: {}", known());
+        let mut aqm = AnyAqm::new(name, &Given(&profile.aqm), start).ok_or_else(unknown)?;
+        let steer = |policy: &weir_scenario::PolicyConfig| {
+            policy
+                .helm(&mut aqm, weir_queue::Fifos::One, start, ())
+                .map_err(|error| format!("{name}: {error}"))
+        };
+        let guide = profile.policy.as_ref().map(steer).transpose()?;
+        let label = if guide.is_some() { format!("{name}, steered") } else { name.clone() };
+        let label = if profile.follow { format!("vaqm ({label})") } else { label };
+        Ok(Fresh { aqm, guide, name: label })
+    }
+}
+
+/// All queues, and the memory of their packets.
+pub struct Waits {
+    /// Memory for packets.
+    pub store: Store<Held>,
+    places: Vec<Option<Place>>,
+    free: Vec<u32>,
+    hand: usize,
+    fresh: Vec<Fresh>,
+    idle: Duration,
+    seed: u64,
+    /// Queues that were wanted and not to be had.
+    pub refused: u64,
+}
+
+impl Waits {
+    /// As a setup says; profiles are numbered: the one of all others, those of QoS flows by rising QFI, that of local
+    /// breakout. Tells a profile that cannot be.
+    pub fn new(setup: &PlaneSetup, start: Time) -> Result<Waits, String> {
+        let count = 1 + setup.profiles.len() + usize::from(setup.local_profile.is_some());
+        let profiles = (0..count as u16).map(|number| setup.profile_number(number));
+        let fresh = profiles.map(|profile| Fresh::of(profile, start)).collect::<Result<_, _>>()?;
+        Ok(Waits {
+            store: Store::new(setup.packets),
+            places: (0..setup.queues).map(|_| None).collect(),
+            free: (0..setup.queues).rev().collect(),
+            hand: 0,
+            fresh,
+            idle: setup.idle,
+            seed: setup.seed,
+            refused: 0,
+        })
+    }
+
+    /// A queue in use.
+    #[inline]
+    pub fn place(&mut self, at: u32) -> &mut Place {
+        self.places[at as usize].as_mut().expect("whoever names a place owns it")
+    }
+
+    /// The same with the memory of packets.
+    #[inline]
+    pub fn with_store(&mut self, at: u32) -> (&mut Place, &mut Store<Held>) {
+        let place = self.places[at as usize].as_mut().expect("whoever names a place owns it");
+        (place, &mut self.store)
+    }
+
+    /// The first packet of a queue.
+    #[inline]
+    pub fn head(&self, at: u32) -> Option<(Time, Held)> {
+        let place = self.places[at as usize].as_ref()?;
+        place.queue.head(&self.store).map(|(packet, held)| (packet.arrived, *held))
+    }
+
+    /// Name of a profile's algorithm.
+    pub fn name(&self, profile: u16) -> &str {
+        &self.fresh[usize::from(profile)].name
+    }
+
+    /// A queue for an owner, and if it was taken from another, from whom, and what that one had done.
+    #[cold]
+    pub fn take(
+        &mut self,
+        owner: (u32, u8),
+        profile: u16,
+        rate: Rate,
+        now: Time,
+    ) -> Option<(u32, Option<((u32, u8), Counters)>)> {
+        let (at, former) = match self.free.pop() {
+            Some(at) => (at, None),
+            None => {
+                let at = self.idle_one(now)?;
+                let former = self.places[at as usize].as_ref();
+                (at, former.map(|place| (place.owner, *place.queue.counters())))
+            }
+        };
+        let Fresh { aqm, guide, .. } = &self.fresh[usize::from(profile)];
+        let queue = Pooled::new(aqm.clone(), guide.clone(), rate, self.seed ^ u64::from(at));
+        self.places[at as usize] = Some(Place { queue, owner, active: now, sojourns: Sojourns::default() });
+        Some((at, former))
+    }
+
+    /// One that was empty for long; a few are looked at.
+    fn idle_one(&mut self, now: Time) -> Option<u32> {
+        for _ in 0..SWEEP_MAX.min(self.places.len()) {
+            self.hand = (self.hand + 1) % self.places.len();
+            let is_idle = self.places[self.hand]
+                .as_ref()
+                .is_some_and(|place| place.queue.packets() == 0 && now.since(place.active) >= self.idle);
+            if is_idle {
+                return Some(self.hand as u32);
+            }
+        }
+        self.refused += 1;
+        None
+    }
+
+    /// Gives a queue back, whose packets go to `discard`.
+    pub fn give(&mut self, at: u32, mut discard: impl FnMut(Held)) {
+        if let Some(mut place) = self.places[at as usize].take() {
+            place.queue.clear(&mut self.store, &mut |_: &weir_aqm::Packet, held, _| discard(held));
+            self.free.push(at);
+        }
+    }
+
+    /// Queues in use.
+    pub fn used(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}

@@ -1,0 +1,202 @@
+//! The user plane on interfaces, with real TCP through tunnels.
+//!
+//! Three network namespaces that the test makes: a base station, which takes packets out of tunnels and puts them in; the
+//! user-plane function; the data network. The user equipment is a TUN device in the namespace of the base station. Without root
+//! these tests say so and pass.
+
+#[path = "../../lab/tests/skipped/mod.rs"]
+mod skipped;
+#[path = "live/station.rs"]
+mod station;
+#[path = "live/world.rs"]
+mod world;
+
+use station::Station;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_dataplane::Mode;
+use weir_upf::plane::{Desk, Pace, Remote, open};
+use weir_upf::rules::*;
+use world::{World, inside};
+
+const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 5);
+const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+/// What is sent to a TCP connection before it is measured, and how long it is.
+const WARM: Duration = Duration::from_millis(700);
+const MEASURED: Duration = Duration::from_secs(2);
+
+fn session(ambr_kbps: u64) -> Session {
+    let ue = |end| Some(UeAddress { v4: Some(UE), v6: None, end });
+    let tunnel = LocalTunnel { teid: 0x1005, v4: Some(world::N3), v6: None };
+    let remote = RemoteTunnel { teid: 0x2005, address: world::STATION.into(), port: 2152 };
+    let pdr = |id, from| Pdr {
+        id,
+        precedence: 255,
+        from,
+        tunnel: (from == Side::Access).then_some(tunnel),
+        ue: ue(if from == Side::Access { End::Source } else { End::Destination }),
+        filters: Box::new([]),
+        qfis: Box::new([]),
+        removal: (from == Side::Access).then_some(Removal::GtpUdpIp),
+        far: Some(u32::from(id)),
+        qers: Box::new([1, 2]),
+    };
+    let forward = |id, to, tunnel| Far { id, action: Action::Forward(Forward { to, tunnel, dscp: None }) };
+    let both = |value| PerDirection { up: value, down: value };
+    let qer = |id, mbr: Option<u64>, qfi| Qer {
+        id,
+        correlation: None,
+        open: PerDirection { up: true, down: true },
+        mbr: mbr.map(both),
+        gbr: None,
+        qfi,
+    };
+    Session {
+        seid: 1,
+        pdrs: vec![pdr(1, Side::Access), pdr(2, Side::Core)],
+        fars: vec![forward(1, Side::Core, None), forward(2, Side::Access, Some(remote))],
+        qers: vec![qer(1, Some(ambr_kbps), None), qer(2, None, Some(9))],
+        inactivity: None,
+    }
+}
+
+/// Tests that measure take turns: they share the machine's processors.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Ends a loop also when a test fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `measure` while the packet loop turns in its namespace.
+fn with_plane<T: Send>(world: &World, mode: Mode, measure: impl FnOnce(&mut Desk<Remote>) -> T + Send) -> T {
+    let stop = AtomicBool::new(false);
+    let (looping, mut desk) = inside(&world.upf, || {
+        let pace = Pace { mode: Some(mode), journal: false, busy: false };
+        open(world::setup(), pace).unwrap_or_else(|e| panic!("{e}"))
+    });
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        let running = scope.spawn(move || inside(&world.upf, move || looping.run(stop)));
+        let result = {
+            let _stops = Stops(stop);
+            measure(&mut desk)
+        };
+        assert_eq!(running.join().unwrap().unwrap(), Vec::<String>::new());
+        result
+    })
+}
+
+/// Downloads over TCP and says how fast IP packets came out of the tunnel meanwhile.
+fn download(world: &World, station: &Station, connections: usize) -> f64 {
+    let stop = Arc::new(AtomicBool::new(false));
+    let listener = inside(&world.dn, || TcpListener::bind((SERVER, 5001)).unwrap());
+    let mut threads = Vec::new();
+    for _ in 0..connections {
+        let receiving =
+            inside(&world.ran, || TcpStream::connect_timeout(&(SERVER, 5001).into(), Duration::from_secs(5)));
+        let mut receiving = receiving.unwrap();
+        let (mut sending, from) = listener.accept().unwrap();
+        assert_eq!(from.ip(), UE);
+        receiving.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        sending.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        let (one, other) = (stop.clone(), stop.clone());
+        threads.push(std::thread::spawn(move || {
+            let data = vec![7; 64 << 10];
+            while !one.load(Ordering::Relaxed) {
+                let _ = sending.write(&data);
+            }
+        }));
+        threads.push(std::thread::spawn(move || {
+            let mut data = vec![0; 256 << 10];
+            while !other.load(Ordering::Relaxed) {
+                let _ = receiving.read(&mut data);
+            }
+        }));
+    }
+    std::thread::sleep(WARM);
+    let rate = station.rate_over(MEASURED);
+    stop.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    rate
+}
+
+/// Sends more datagrams than the rate allows, and says how fast they came out of the tunnel meanwhile.
+fn flood(world: &World, station: &Station, bps: f64) -> f64 {
+    let socket = inside(&world.dn, || UdpSocket::bind((SERVER, 6001)).unwrap());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (begin, mut sent) = (Instant::now(), 0.0);
+            while !stop.load(Ordering::Relaxed) {
+                while sent < begin.elapsed().as_secs_f64() * bps && !stop.load(Ordering::Relaxed) {
+                    let _ = socket.send_to(&[1; 1300], (UE, 9));
+                    sent += 1328.0 * 8.0;
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        std::thread::sleep(WARM);
+        let rate = station.rate_over(MEASURED);
+        stop.store(true, Ordering::Relaxed);
+        rate
+    })
+}
+
+fn rates_hold(mode: Mode, kbps: &[u64]) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(world) = World::new() else { return };
+    let station = Station::new(&world, UE);
+    with_plane(&world, mode, |desk| {
+        desk.establish(Arc::new(session(kbps[0]))).unwrap();
+        for kbps in kbps {
+            desk.modify(Arc::new(session(*kbps)), &[]).unwrap();
+            let expected = *kbps as f64 * 1e3;
+            let tcp = download(&world, &station, 2);
+            println!("TCP {tcp:.0} bit/s; {:?} {:?}", desk.usage(1), desk.faults());
+            let before = desk.flows(1);
+            let udp = flood(&world, &station, 1.3 * expected);
+            let p95 = before.iter().find(|flow| !flow.is_uplink).unwrap().sojourn_p95.unwrap();
+            println!(
+                "{mode}: AMBR {kbps} kbit/s: TCP {tcp:.0} bit/s, UDP {udp:.0} bit/s, TCP's 95 % delay {p95}"
+            );
+            println!("{:?} {:?}", desk.usage(1), desk.faults());
+            for (name, rate) in [("TCP", tcp), ("UDP", udp)] {
+                let error = rate / expected - 1.0;
+                assert!(
+                    error.abs() < 0.01,
+                    "{mode}: {name} at {kbps} kbit/s: {rate:.0} bit/s, {:.2} % off",
+                    100.0 * error
+                );
+            }
+            assert!(
+                p95 < weir_units::Duration::from_millis(15),
+                "{mode}: 95 % of TCP's packets wait up to {p95}"
+            );
+        }
+    });
+}
+
+#[test]
+fn tcp_and_udp_get_their_aggregate_through_af_xdp() {
+    rates_hold(Mode::XdpNative, &[100_000]);
+}
+
+#[test]
+fn tcp_and_udp_get_their_aggregate_through_af_packet() {
+    rates_hold(Mode::AfPacket, &[20_000]);
+}
+
+/// Beyond what a test run may take: `cargo test --release -p weir-upf --test live -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes a machine of its own"]
+fn tcp_and_udp_get_their_aggregate_at_all_rates() {
+    rates_hold(Mode::XdpNative, &[64, 1_000, 10_000, 100_000, 300_000, 1_000_000]);
+}

@@ -1,0 +1,114 @@
+//! Network namespaces and the cables between them.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use weir_upf::plane::{PlaneSetup, PortSetup};
+
+/// The plane's address to base stations.
+pub const N3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The base station.
+pub const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Three namespaces, which go with it.
+pub struct World {
+    pub ran: String,
+    pub upf: String,
+    pub dn: String,
+}
+
+fn run(program: &str, arguments: &str) {
+    let output = Command::new(program).args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Does something in a network namespace, on a thread of its own.
+pub fn inside<T: Send>(name: &str, action: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let namespace = File::open(format!("/run/netns/{name}")).unwrap();
+            // SAFETY: the descriptor is open; only this thread changes its namespace.
+            let code = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+            assert_eq!(code, 0, "setns: {}", std::io::Error::last_os_error());
+            action()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+impl World {
+    /// `None` where it cannot be made, which is said.
+    pub fn new() -> Option<World> {
+        // SAFETY: the call takes nothing and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            crate::skipped::skipped("not root");
+            return None;
+        }
+        if let Some(missing) =
+            ["ip", "ethtool"].iter().find(|p| Command::new(p).arg("--version").output().is_err())
+        {
+            crate::skipped::skipped(format!("`{missing}` is not installed"));
+            return None;
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = |what: &str| format!("weir-upf-{}-{number}-{what}", std::process::id());
+        let world = World { ran: name("ran"), upf: name("upf"), dn: name("dn") };
+        for name in world.names() {
+            run("ip", &format!("netns add {name}"));
+            run("ip", &format!("-n {name} link set dev lo up"));
+        }
+        world.cable(&world.ran, "g0", &world.upf, "n3");
+        world.cable(&world.dn, "d0", &world.upf, "n6");
+        run("ip", &format!("-n {} address add {STATION}/24 dev g0", world.ran));
+        run("ip", &format!("-n {} address add 203.0.113.9/24 dev d0", world.dn));
+        run("ip", &format!("-n {} route add 10.45.0.0/16 via 203.0.113.1", world.dn));
+        Some(world)
+    }
+
+    fn names(&self) -> [&String; 3] {
+        [&self.ran, &self.upf, &self.dn]
+    }
+
+    fn cable(&self, one: &str, name: &str, other: &str, other_name: &str) {
+        run(
+            "ip",
+            &format!(
+                "link add {name} netns {one} mtu 1600 type veth peer name {other_name} netns {other} mtu 1600"
+            ),
+        );
+        run("ip", &format!("netns exec {one} ethtool -K {name} tx off"));
+        run("ip", &format!("-n {one} link set dev {name} addrgenmode none"));
+        run("ip", &format!("-n {one} link set dev {name} up"));
+        run("ip", &format!("-n {other} link set dev {other_name} up"));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for name in self.names() {
+            let _ = Command::new("ip").args(["netns", "delete", name]).output();
+        }
+    }
+}
+
+fn port(name: &str, address: Ipv4Addr) -> PortSetup {
+    PortSetup {
+        name: name.into(),
+        addresses: vec![(address.into(), 24)],
+        gateways: vec![],
+        neighbours: vec![],
+        rate: None,
+    }
+}
+
+/// Neighbours are asked for; queues are those of which nothing is said.
+pub fn setup() -> PlaneSetup {
+    let core = port("n6", Ipv4Addr::new(203, 0, 113, 1));
+    let mut setup = PlaneSetup::new(port("n3", N3), core, 7);
+    (setup.sessions, setup.queues, setup.learners, setup.packets) = (16, 16, 4, 16_384);
+    setup
+}

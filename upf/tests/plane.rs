@@ -1,0 +1,10 @@
+//! The user plane without interfaces, on a virtual clock.
+
+#[path = "plane/control.rs"]
+mod control;
+#[path = "plane/paths.rs"]
+mod paths;
+#[path = "plane/rates.rs"]
+mod rates;
+#[path = "plane/rig.rs"]
+mod rig;
