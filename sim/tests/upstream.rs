@@ -148,8 +148,8 @@ fn beside_a_flood(upstream: &str, mbps: u64, seed: u64) -> (f64, f64) {
     let flows = format!("[[flows]]\n[[flows]]\nudp_rate = \"{}Mbit/s\"\nstart = \"3s\"\n", 2 * mbps);
     let text = phone(upstream, &flows).replace("rate = \"20Mbit/s\"", &format!("rate = \"{mbps}Mbit/s\""));
     let text = text
-        .replace("duration = \"30s\"", "duration = \"40s\"")
-        .replace("warmup = \"10s\"", "warmup = \"15s\"");
+        .replace("duration = \"30s\"", "duration = \"50s\"")
+        .replace("warmup = \"10s\"", "warmup = \"25s\"");
     let outcome = weir_sim::run(&scenario(&text), seed, &mut |_| ControlFlow::Continue(())).unwrap();
     let flow = &outcome.recording.summary.flows[0];
     (flow.goodput_bps / 1e6, flow.rtt_ms)

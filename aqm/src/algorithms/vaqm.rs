@@ -50,6 +50,10 @@ const RESUME_INTERVALS: u64 = 16;
 const VALIDATION: Duration = Duration::from_secs(2);
 /// What of Target Queue Delay is tolerated meanwhile.
 const VALIDATION_PART: u64 = 8;
+/// What senders have in flight at most when round trips are compared with those before, in tenths of what they had.
+const LESS_FLIGHT_TENTHS: u64 = 7;
+/// Round trips of at least so many tenths of those before are the same.
+const SAME_RTT_TENTHS: u64 = 9;
 /// Round-trip times older than this, and than four of them, say nothing about now.
 const STALE: Duration = Duration::from_secs(1);
 /// How long a flow has to answer a signal: two Average RTTs and this, at most [`PATIENCE_MAX`].
@@ -65,8 +69,8 @@ pub struct Vaqm {
     flights: Flights,
     held: Held,
     sampled: Option<Time>,
-    /// Since when the queue is held low because Path RTT is old.
-    validating: Option<Time>,
+    /// The queue is held low because Path RTT is old.
+    validating: Option<Validation>,
     /// When Average RTT will have stood above Target RTT for an interval.
     first_above: Option<Time>,
     /// When the next signal is due, in the dropping state.
@@ -75,6 +79,14 @@ pub struct Vaqm {
     signalled: Option<Time>,
     count: u32,
     last_count: u32,
+}
+
+/// When the queue began to be held low, and how things stood.
+#[derive(Clone, Copy, Debug)]
+struct Validation {
+    since: Time,
+    flight: u64,
+    rtt: Duration,
 }
 
 impl Algorithm for Vaqm {
@@ -137,17 +149,25 @@ impl Vaqm {
         }
     }
 
-    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed.
+    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed. When senders
+    /// have much less in flight and round trips are as long as before, that is the path, and no queue.
     fn validate(&mut self, now: Time) {
         if !self.model.wants_drain(now) {
             self.validating = None;
             return;
         }
-        let since = *self.validating.get_or_insert(now);
-        if now.since(since) >= VALIDATION {
-            self.model.age(now);
-            self.validating = None;
+        let (rtt, flight) = (self.average(), self.flights.total(now, self.average()));
+        let begins = Validation { since: now, flight, rtt };
+        let began = *self.validating.get_or_insert(begins);
+        if now.since(began.since) < VALIDATION || flight * 10 > began.flight * LESS_FLIGHT_TENTHS {
+            return;
         }
+        if rtt.as_nanos() * 10 < began.rtt.as_nanos() * SAME_RTT_TENTHS {
+            self.validating = Some(begins);
+            return;
+        }
+        self.model.age(now);
+        self.validating = None;
     }
 
     /// Target RTT, as far as the path is known.

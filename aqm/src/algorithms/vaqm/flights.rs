@@ -149,6 +149,11 @@ impl Flights {
         others.map(|f| f.size(rtt)).max().unwrap_or(0)
     }
 
+    /// What all have in flight.
+    pub fn total(&self, now: Time, rtt: Duration) -> u64 {
+        self.flows.iter().flatten().filter(|f| f.is_current(now)).map(|f| f.size(rtt)).sum()
+    }
+
     /// Flows that send now.
     pub fn active(&self, now: Time) -> u64 {
         self.flows.iter().flatten().filter(|f| f.is_current(now)).count() as u64
