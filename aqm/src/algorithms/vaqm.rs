@@ -158,7 +158,8 @@ impl Vaqm {
         }
         let (rtt, flight) = (self.average(), self.flights.total(now, self.average()));
         let begins = Validation { since: now, flight, rtt };
-        let began = *self.validating.get_or_insert(begins);
+        let began = self.validating.filter(|began| flight <= began.flight).unwrap_or(begins);
+        self.validating = Some(began);
         if now.since(began.since) < VALIDATION || flight * 10 > began.flight * LESS_FLIGHT_TENTHS {
             return;
         }
