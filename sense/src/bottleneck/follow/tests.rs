@@ -50,7 +50,7 @@ impl Model {
 
     fn late(&mut self) -> Duration {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Duration::from_nanos((self.dice >> 33) * self.jitter.as_nanos() >> 31)
+        Duration::from_nanos(((self.dice >> 33) * self.jitter.as_nanos()) >> 31)
     }
 
     fn rate(&self) -> Rate {
