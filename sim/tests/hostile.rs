@@ -49,10 +49,17 @@ impl Dice {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 32) as u32
     }
+
+    fn flip(&mut self) -> bool {
+        self.next() & 1 == 0
+    }
 }
 
 /// What a user does in each millisecond, beside an honest flow over a path of 40 ms.
 type Lie = fn(&mut Flows<16>, u64, &mut Dice);
+
+/// What of it is counted.
+type Counter = fn(&Suspicions) -> u64;
 
 const HONEST: u32 = u32::MAX;
 
@@ -79,8 +86,8 @@ fn jumping_stamps(flows: &mut Flows<16>, ms: u64, dice: &mut Dice) {
 
 fn lying_spin(flows: &mut Flows<16>, ms: u64, dice: &mut Dice) {
     let quic = |spin| Transport::Quic(QuicPackets { spin: Some(spin), ..QuicPackets::default() });
-    flows.observe(at(ms * 1000), Way::ToUser, 1, 1200, &quic(dice.next() % 2 == 0));
-    flows.observe(at(ms * 1000 + 1), Way::FromUser, 1, 1200, &quic(dice.next() % 2 == 0));
+    flows.observe(at(ms * 1000), Way::ToUser, 1, 1200, &quic(dice.flip()));
+    flows.observe(at(ms * 1000 + 1), Way::FromUser, 1, 1200, &quic(dice.flip()));
 }
 
 fn a_million_flows(flows: &mut Flows<16>, ms: u64, _: &mut Dice) {
@@ -122,7 +129,7 @@ fn lied(lie: Lie) -> (Suspicions, Vec<Duration>, u64) {
 
 #[test]
 fn lies_are_counted_cost_no_memory_and_do_not_hide_who_is_honest() {
-    let cases: [(&str, Lie, fn(&Suspicions) -> u64); 5] = [
+    let cases: [(&str, Lie, Counter); 5] = [
         ("spoofed acknowledgements", spoofed_acks, |s| s.acks_beyond),
         ("timestamps that jump", jumping_stamps, |s| s.stamp_jumps),
         ("spin bits that lie", lying_spin, |s| s.spin_distrusted + s.spin_out_of_turn),
@@ -151,8 +158,8 @@ fn a_follower_survives_any_round_trip_times_and_asks_for_no_memory() {
         follower.arrived(at(now), Bytes::new(u64::from(dice.next() % 100_000)));
         follower.forwarded(at(now), Bytes::new(u64::from(dice.next() % 100_000)));
         let rtt = Duration::from_micros(u64::from(dice.next() % 60_000_000) >> (dice.next() % 26));
-        follower.sample(at(now), weir_sense::Rtt { rtt, doubtful: false }, dice.next() % 2 == 0);
-        follower.look(at(now), dice.next() % 2 == 0);
+        follower.sample(at(now), weir_sense::Rtt { rtt, doubtful: false }, dice.flip());
+        follower.look(at(now), dice.flip());
         let rate = follower.rate();
         assert!(rate.is_none_or(|rate| rate > Rate::ZERO), "{rate:?}");
     }

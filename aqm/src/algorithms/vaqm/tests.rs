@@ -158,7 +158,7 @@ fn a_queue_that_falls_with_what_is_in_flight_is_not_believed() {
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(50)));
     // It falls, and the round trip stays: that is the path.
     for ms in (20_010..=30_000).step_by(10) {
-        flight(&mut aqm, ms, 1, if ms < 24_000 { 200_000 } else { 100_000 });
+        flight(&mut aqm, ms, 1, if ms < 24_000 { 200_000 + ms } else { 100_000 });
         rtt(&mut aqm, ms, 150);
     }
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(150)));
