@@ -14,7 +14,7 @@ mod tunnels;
 
 pub use machines::{algorithm, discipline};
 pub use overseer::Overseer;
-pub use parsers::{configuration, frame, journal, scenario, trace, upf_configuration};
+pub use parsers::{configuration, frame, journal, scenario, sensed, trace, upf_configuration};
 pub use sessions::{pfcp, sdf_filter};
 pub use tunnels::{gtpu, user_plane};
 

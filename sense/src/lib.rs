@@ -14,6 +14,7 @@ extern crate std;
 pub mod bottleneck;
 pub mod checksum;
 mod flows;
+mod history;
 pub mod probe;
 mod quic;
 mod rate;
@@ -24,7 +25,7 @@ mod timed;
 mod windowed;
 pub mod wire;
 
-pub use flows::{Coverage, Flows, LIVE, Seen};
+pub use flows::{Coverage, Flows, LIVE, SILENT, Seen};
 pub use quic::QuicFlow;
 pub use srtt::Srtt;
 pub use suspicions::Suspicions;
