@@ -11,6 +11,7 @@
 
 pub mod access;
 mod awake;
+mod chain;
 mod command;
 mod error;
 mod exclusive;

@@ -1,5 +1,6 @@
-//! What a scenario may ask of a live lab: one bottleneck at a constant rate, and what iperf3 and the kernel do.
+//! What a scenario may ask of a live lab: a link or a row of links, and what iperf3 and the kernel do.
 
+use crate::chain::Chain;
 use crate::error::{Error, Result};
 use weir_scenario::{Class, FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
 use weir_units::Duration;
@@ -7,25 +8,25 @@ use weir_units::Duration;
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
 pub fn check(scenario: &Scenario) -> Result<()> {
     let mut keys = Vec::new();
-    if !scenario.links.is_empty() {
-        keys.push("links".to_string());
-    }
-    let link = &scenario.link.variation;
-    if scenario.links.is_empty() {
-        keys.extend(link.changed().iter().map(|key| format!("link.{key}")));
+    for (i, link) in scenario.links.iter().enumerate() {
+        let given =
+            [("medium", link.medium.is_some()), ("expedite", link.expedite), ("sense", link.sense.is_some())];
+        keys.extend(given.iter().filter(|(_, given)| *given).map(|(key, _)| format!("links.{i}.{key}")));
     }
     if scenario.record.is_some() {
         keys.push("record".to_string());
     }
     for (i, flows) in scenario.flows.iter().enumerate() {
-        let other_rtt = flows.rtt.is_some_and(|rtt| rtt != Rtt::Constant(scenario.path.rtt));
+        let is_other = |rtt| scenario.links.is_empty() && rtt != Rtt::Constant(scenario.path.rtt);
+        let other_rtt = flows.rtt.is_some_and(is_other);
         let other_mtu = flows.mtu.is_some_and(|mtu| mtu != scenario.path.mtu);
         let paths = [("rtt", other_rtt), ("mtu", other_mtu)];
         let paths = paths.into_iter().filter(|(_, other)| *other).map(|(key, _)| key);
         keys.extend(paths.chain(keys_of(flows)).map(|key| format!("flows.{i}.{key}")));
     }
     keys.extend(other_bursts(&scenario.flows));
-    refuse(&keys)
+    refuse(&keys)?;
+    if scenario.links.is_empty() { Ok(()) } else { Chain::of(scenario).map(drop) }
 }
 
 /// Refuses flows that iperf3 and the kernel cannot make.
@@ -94,8 +95,7 @@ mod tests {
         let told = check(&text).unwrap_err().to_string();
         assert_eq!(
             told,
-            "only the simulator knows `link.steps`, `link.jitter`, `link.loss`, `record`, `flows.0.rtt`, \
-            `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
+            "only the simulator knows `record`, `flows.0.rtt`, `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
             `flows.0.pacing`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`: \
             use `weir sim`, or remove these keys for the lab"
         );
@@ -121,11 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn several_links_are_told_as_such() {
-        let text = "title = \"x\"\nlinks = [{ name = \"l\", from = \"a\", to = \"b\", rate = \"1Mbit/s\" }]\n\
-            flows = [{ from = \"a\", to = \"b\" }]\nrun.duration = \"5s\"\n";
-        let told = check(&Scenario::parse("x", text).unwrap()).unwrap_err().to_string();
-        assert!(told.starts_with("only the simulator knows `links`: use `weir sim`"), "{told}");
+    fn a_row_of_links_is_run_and_a_shared_medium_is_not() {
+        let told = |more: &str| {
+            let text = format!(
+                "title = \"x\"\nlinks = [{{ name = \"l\", from = \"a\", to = \"b\", rate = \"1Mbit/s\"{more} }}]\n\
+                 flows = [{{ from = \"a\", to = \"b\" }}]\nrun.duration = \"5s\"\n"
+            );
+            check(&Scenario::parse("x", &text).unwrap()).map_err(|e| e.to_string())
+        };
+        assert_eq!(told(", jitter = \"1ms\", loss = \"1%\""), Ok(()));
+        let refused = told(", medium = \"cable\"").unwrap_err();
+        assert!(
+            refused.starts_with("only the simulator knows `links.0.medium`: use `weir sim`"),
+            "{refused}"
+        );
     }
 
     #[test]
