@@ -93,11 +93,13 @@ fn run_on(
     let rtt = chain.as_ref().map_or(scenario.path.rtt, |chain| chain.rtt);
     let rtt = Duration::from_nanos(rtt.as_nanos());
     let lead = lead_time(&scenario.flows, rtt) + SETTLE;
+    let zero = Instant::now() + lead;
     let loops = match &chain {
         None => Loops::one(testbed.bottleneck(), setup(scenario, mode, cores, lead))?,
         Some(chain) => Loops::in_row(testbed.boxes(), chain, |directions| Setup {
             directions,
-            ..row_setup(scenario, mode, lead)
+            // Each opens after the one before it, and all have one zero.
+            ..row_setup(scenario, mode, zero.saturating_duration_since(Instant::now()))
         })?,
     };
     let epoch = Instant::now() + loops.starts_in();

@@ -142,8 +142,8 @@ fn observed_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
         run.title.clone(),
         link.name.clone(),
         observed.mode.clone(),
-        fixed(observed.rtt_ms.p50, 1),
-        fixed(observed.rtt_ms.p95, 1),
+        optional(observed.rtt_ms.map(|rtt| rtt.p50)),
+        optional(observed.rtt_ms.map(|rtt| rtt.p95)),
         optional(observed.path_rtt_ms),
         optional(observed.coverage().map(|share| share * 100.0)),
         observed.users.to_string(),
@@ -342,7 +342,7 @@ mod tests {
         let last = text.lines().last().unwrap();
         assert_eq!(
             last.split_whitespace().collect::<Vec<_>>(),
-            ["t", "x", "follow", "0.0", "0.0", "–", "95.0", "1", "0"]
+            ["t", "x", "follow", "–", "–", "–", "95.0", "1", "0"]
         );
     }
 

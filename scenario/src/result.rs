@@ -78,8 +78,10 @@ pub struct LinkSummary {
 pub struct Observed {
     /// What was done with it: `inform` or `follow`.
     pub mode: String,
-    /// Round-trip times between the link and users in the measured part, at most four of a flow in the smallest of them.
-    pub rtt_ms: Spread,
+    /// Round-trip times between the link and users in the measured part, at most four of a flow in the smallest of them;
+    /// of live links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<Spread>,
     /// How many those were.
     pub samples: u64,
     /// Path RTT, Average RTT and Target RTT at the end, where the link has one model and not one for each user.

@@ -1,7 +1,6 @@
 //! What is told of an observer: to who watches, and in results.
 
 use super::{Measured, Observer};
-use weir_scenario::Upstream;
 use weir_scenario::result::Observed;
 use weir_sense::Coverage;
 use weir_units::{Duration, Rate};
@@ -81,11 +80,8 @@ impl Observer {
             ("unreadable", self.unreadable),
         ];
         Observed {
-            mode: match self.setup.mode {
-                Upstream::Follow => "follow".into(),
-                Upstream::Inform | Upstream::Off => "inform".into(),
-            },
-            rtt_ms: self.rtt.spread_ms(),
+            mode: self.setup.mode.to_string(),
+            rtt_ms: Some(self.rtt.spread_ms()),
             samples: self.samples,
             path_rtt_ms: of_model(0),
             average_rtt_ms: of_model(1),
