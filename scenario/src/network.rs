@@ -194,6 +194,10 @@ impl Scenario {
                 let problem = format!("is not that of `links.{first}`, which is on the same medium");
                 here.wrong(p, &format!("links.{i}.rate"), problem, "give all links of a medium its rate");
             }
+            if first != i && link.variation.trace != self.links[first].variation.trace {
+                let problem = format!("is not that of `links.{first}`, which is on the same medium");
+                here.wrong(p, &format!("links.{i}.trace"), problem, "give all links of a medium its trace");
+            }
             if first != i && !link.variation.steps.is_empty() {
                 let remedy = format!("move them to `links.{first}`, the first on the medium");
                 here.wrong(p, &format!("links.{i}.steps"), "change the rate of a medium", remedy);

@@ -56,7 +56,8 @@ section! {
         /// How it differs from a link of constant rate that loses nothing.
         variation: Variation = Flat;
         /// The medium that the link shares with all others that name the same one: they take turns, packet by packet, as
-        /// modems on a cable do. `rate` is that of the medium and the same for all; `steps` are those of the first.
+        /// modems on a cable and phones in a radio cell do. `rate` or `trace` is that of the medium and the same for
+        /// all; `steps` are those of the first.
         medium: Option<String> = absent("one of its own", such(NAME, |t: &String| name_allowed(t)));
         /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the algorithm.
         expedite: bool = or(false, Range::Any);
@@ -95,9 +96,6 @@ impl Check for Link {
         if self.sense.is_some() && self.aqm.is_none() {
             let remedy = "name an algorithm that uses samples, such as `aqm = { name = \"asqm\" }`";
             here.wrong(p, "sense", "has nobody to tell without an algorithm", remedy);
-        }
-        if self.medium.is_some() && self.variation.trace.is_some() {
-            here.wrong(p, "trace", "does not go with `medium`", "give the medium a `rate`");
         }
     }
 }

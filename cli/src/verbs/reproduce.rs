@@ -6,6 +6,7 @@ mod asqm;
 mod avq;
 mod publish;
 mod steering;
+mod vaqm;
 mod work;
 
 use crate::output::{Done, Output};
@@ -32,6 +33,7 @@ enum Paper {
     Steering(steering::Arguments),
     Avq(avq::Arguments),
     Asqm(asqm::Arguments),
+    Vaqm(vaqm::Arguments),
 }
 
 /// Runs the verb.
@@ -40,6 +42,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Paper::Steering(arguments) => steering::main(arguments, output),
         Paper::Avq(arguments) => avq::main(&arguments, output),
         Paper::Asqm(arguments) => asqm::main(&arguments, output),
+        Paper::Vaqm(arguments) => vaqm::main(&arguments, output),
     }
 }
 

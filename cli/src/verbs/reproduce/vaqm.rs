@@ -1,0 +1,46 @@
+//! The article on virtual AQM: its test with phones in a radio cell.
+
+mod cases;
+mod claims;
+mod draw;
+mod measured;
+mod results;
+mod tables;
+
+use super::claim;
+use crate::output::{Done, Output};
+use std::path::PathBuf;
+
+/// The article on virtual AQM (Ericsson Technology Review, 2018).
+///
+/// Three phones download in the background, a fourth loads pages and images, by TCP and by QUIC, with a strong and a weak
+/// signal: with vAQM off, with its signals, and with its shaper.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Where it runs.
+    #[arg(long, value_enum, default_value = "sim")]
+    arm: Arm,
+    /// A short form: one run of 30 s each.
+    #[arg(long)]
+    quick: bool,
+    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
+    /// Directory for the results.
+    #[arg(long, value_name = "DIR", default_value = "out/reproduce")]
+    out: PathBuf,
+}
+
+/// Where it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Arm {
+    /// The simulator.
+    Sim,
+}
+
+/// Repeats the test.
+pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    match arguments.arm {
+        Arm::Sim => results::main(arguments, output),
+    }
+}

@@ -1,0 +1,46 @@
+//! Tables of what was measured.
+
+use super::cases::SIGNALS;
+use super::measured::{Cases, Measured};
+use weir_report::html::Rows;
+
+const HEADER: [&str; 12] = [
+    "phone",
+    "vAQM",
+    "RTT p5 ms",
+    "median",
+    "p95",
+    "p99",
+    "least median of a run",
+    "most",
+    "page s",
+    "image s",
+    "all phones Mbit/s",
+    "samples",
+];
+
+/// One table for each signal that was run.
+pub fn all(cases: &Cases) -> Vec<Rows> {
+    let table = |signal| {
+        let mine = cases.all().iter().filter(|m| m.case.signal == signal);
+        let rows: Vec<Vec<String>> = mine.map(row).collect();
+        let title = format!("{} signal", if signal == SIGNALS[0] { "Strong" } else { "Weak" });
+        (!rows.is_empty()).then(|| Rows { title, header: HEADER.map(String::from).to_vec(), rows })
+    };
+    SIGNALS.into_iter().filter_map(table).collect()
+}
+
+fn row(m: &Measured) -> Vec<String> {
+    let mut cells = vec![m.case.protocol.name().to_string(), m.case.form.name().to_string()];
+    cells.extend([0.05, 0.5, 0.95, 0.99].map(|share| format!("{:.0}", m.quantile(share))));
+    cells.extend([m.median_range_ms.0, m.median_range_ms.1].map(|ms| format!("{ms:.0}")));
+    cells.extend([m.page_s, m.image_s].map(seconds));
+    cells.push(format!("{:.2}", m.goodput_mbps));
+    cells.push(m.rtts_ms.len().to_string());
+    cells
+}
+
+/// A time, where there is one.
+fn seconds(value: f64) -> String {
+    if value.is_finite() { format!("{value:.2}") } else { "none was complete".into() }
+}
