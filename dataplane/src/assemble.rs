@@ -6,7 +6,7 @@ use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
 use crate::service::{Service, TraceLink};
-use crate::upstream::{Observer, ObserverSetup};
+use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
@@ -44,12 +44,14 @@ pub struct DirectionSetup {
     pub expedites: bool,
     /// What the link does to packets beside, in a lab.
     pub impairments: Option<Impairments>,
+    /// Whether each round-trip time is told, where it observes.
+    pub tells_rtts: bool,
 }
 
 impl DirectionSetup {
     /// A direction with one queue for all packets.
     pub fn new(name: &str, channel: Channel) -> DirectionSetup {
-        DirectionSetup { name: name.into(), channel, expedites: false, impairments: None }
+        DirectionSetup { name: name.into(), channel, expedites: false, impairments: None, tells_rtts: false }
     }
 
     /// The algorithm; a plain queue where none is configured.
@@ -124,7 +126,7 @@ impl DirectionSetup {
         (setup.mode != Upstream::Off).then(|| Box::new(Observer::new(setup, now)))
     }
 
-    fn shape(&self, build: &Assemble<'_>) -> Shape {
+    fn shape(&self, build: &mut Assemble<'_>) -> Shape {
         let line_max = match (self.line(), self.rate()) {
             (None, _) => 0,
             (Some(time), Some(rate)) => (rate.bytes_in(time).get() / WIRE_MIN + 64).min(LINE_MAX),
@@ -141,6 +143,7 @@ impl DirectionSetup {
             hashing: self.hashing(),
             expedited: self.expedites.then(|| self.expedited_limits()),
             observer: self.observer(build.measured, build.now),
+            rtts: build.rtts.take().filter(|_| self.tells_rtts),
         }
     }
 
@@ -163,6 +166,7 @@ pub(crate) struct Assemble<'a> {
     pub longest: Longest,
     pub meter: Meter,
     pub moves: Option<Moves>,
+    pub rtts: Option<Producer<RttSample>>,
     /// Zero of the run's clock, and the part that is measured.
     pub origin: Time,
     pub measured: Window,
@@ -197,8 +201,8 @@ impl Assemble<'_> {
         helm.map(Some).map_err(|e| Error::Refused(format!("{}: {name}: {e}", self.setup.name)))
     }
 
-    fn pipe<Q: Managed<Held> + Send + 'static>(self, queue: Q, standing: StandingOf<Q>) -> Box<dyn Pipe> {
-        let shape = self.setup.shape(&self);
+    fn pipe<Q: Managed<Held> + Send + 'static>(mut self, queue: Q, standing: StandingOf<Q>) -> Box<dyn Pipe> {
+        let shape = self.setup.shape(&mut self);
         Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
     }
 }

@@ -14,7 +14,7 @@ use crate::pipe::{Longest, Pipe};
 use crate::port::{Port, WAITING_MAX};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
-use crate::upstream::UpstreamNow;
+use crate::upstream::{RttSample, UpstreamNow};
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -34,6 +34,8 @@ const SAMPLES: usize = 4096;
 const MOVES: usize = 4096;
 /// States of sensing kept for a reader that is late: newer ones are not told then.
 const SENSED: usize = 64;
+/// Round-trip times kept for a reader that is late.
+const RTTS: usize = 65_536;
 /// Warnings kept for a reader that is late, and the most that a run ends with.
 const WARNINGS: usize = 64;
 const ETHERNET: u32 = 14;
@@ -97,6 +99,7 @@ pub struct Handle {
     warnings: Consumer<String>,
     sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
+    rtts: [Consumer<RttSample>; 2],
     names: [String; 2],
     origin: Time,
 }
@@ -130,6 +133,12 @@ impl Handle {
             latest[direction] = Some(now);
         }
         latest
+    }
+
+    /// Round-trip times behind a direction (0 or 1) since the last call, where its setup asks for them.
+    pub fn rtts(&mut self, direction: usize) -> Vec<RttSample> {
+        let ring = &mut self.rtts[direction];
+        std::iter::from_fn(|| ring.pop().ok()).collect()
     }
 
     /// Moves of the set points since the last call, oldest first within a direction.
@@ -728,27 +737,31 @@ fn build_pipes(
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
         let (move_ring, moves) = RingBuffer::new(MOVES);
+        let (rtt_ring, rtts) = RingBuffer::new(if setup.directions[index].tells_rtts { RTTS } else { 0 });
         let assemble = Assemble {
             setup: &setup.directions[index],
             // A frame goes out at the other port.
             longest: longest[1 - index],
             meter: Meter::new(origin, setup.window(origin), sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
+            rtts: Some(rtt_ring),
             origin,
             measured: setup.window(origin),
             // The run may begin later than the link: packets pass from now on.
             now: clock(),
             seed: index as u64,
         };
-        assemble.run().map(|pipe| (pipe, samples, moves))
+        assemble.run().map(|pipe| (pipe, samples, moves, rtts))
     };
-    let ((ab, ab_samples, ab_moves), (ba, ba_samples, ba_moves)) = (build(0)?, build(1)?);
+    let (ab, ab_samples, ab_moves, ab_rtts) = build(0)?;
+    let (ba, ba_samples, ba_moves, ba_rtts) = build(1)?;
     let handle = Handle {
         samples: [ab_samples, ba_samples],
         moves: [ab_moves, ba_moves],
         warnings,
         sensing,
         upstream,
+        rtts: [ab_rtts, ba_rtts],
         names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
         origin,
     };

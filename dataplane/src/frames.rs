@@ -20,6 +20,8 @@ pub struct Frame {
 pub struct Note {
     /// What its transport shows; `None` where the frame has none, or where it cannot be read.
     pub transport: Option<Transport>,
+    /// Source and destination port; zero where the transport has none.
+    pub ports: (u16, u16),
     /// Hash of its flow.
     pub flow: u32,
     /// Whose flow it is.
@@ -29,7 +31,8 @@ pub struct Note {
 }
 
 impl Note {
-    const NONE: Note = Note { transport: None, flow: 0, hosts: Hosts::UNKNOWN, len: Bytes::ZERO };
+    const NONE: Note =
+        Note { transport: None, ports: (0, 0), flow: 0, hosts: Hosts::UNKNOWN, len: Bytes::ZERO };
 }
 
 /// Frame memory and the list of free chunks. Allocated once, locked by AF_XDP.

@@ -166,7 +166,9 @@ pub(crate) fn note_transports(received: &[Received], arena: &mut Arena) {
         let bytes = arena.bytes(r.frame);
         let network = network_of(bytes).filter(|(_, kind)| matches!(*kind, ETHERTYPE_IPV4 | ETHERTYPE_IPV6));
         let datagram = network.and_then(|(network, _)| wire::read(&bytes[network..]));
-        arena.note(r.frame).transport = datagram.map(|datagram| datagram.transport);
+        let note = arena.note(r.frame);
+        note.transport = datagram.map(|datagram| datagram.transport);
+        note.ports = datagram.map_or((0, 0), |datagram| datagram.ports);
     }
 }
 

@@ -37,7 +37,7 @@ pub use interface::{Interface, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
-pub use upstream::UpstreamNow;
+pub use upstream::{RttSample, UpstreamNow};
 
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};

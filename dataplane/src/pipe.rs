@@ -12,8 +12,9 @@ use crate::meter::{Meter, Standing};
 use crate::port::Port;
 use crate::sensing::EXPEDITED;
 use crate::service::Service;
-use crate::upstream::{Learned, Observer, UpstreamNow};
+use crate::upstream::{Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
+use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
 use weir_queue::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_scenario::Accounting;
@@ -78,6 +79,8 @@ pub struct Shape {
     pub expedited: Option<Limits>,
     /// Who learns from the packets that pass, if anybody does.
     pub observer: Option<Box<Observer>>,
+    /// Where each round-trip time is told, if anybody wants them.
+    pub rtts: Option<Producer<RttSample>>,
 }
 
 /// What manages the packets of the class EF: nothing does.
@@ -221,13 +224,18 @@ impl<D: Managed<Held>> Direction<D> {
         if let Some(observer) = &mut self.shape.observer {
             let note = *arena.note(frame);
             let learned = observer.forwarded(now, &note, self.queue.packets() > 0);
-            self.apply(now, note.hosts, note.flow, learned);
+            self.apply(now, &note, learned);
         }
         out.push(frame);
     }
 
     /// Tells queue and shaper what was learned of the bottleneck behind.
-    fn apply(&mut self, now: Time, hosts: Hosts, flow: u32, learned: Learned) {
+    fn apply(&mut self, now: Time, note: &Note, learned: Learned) {
+        let Note { hosts, flow, ports, .. } = *note;
+        if let (Some(rtt), Some(ring)) = (learned.rtt, &mut self.shape.rtts) {
+            // Whoever does not read does not watch.
+            let _ = ring.push(RttSample { at: now, ports, rtt });
+        }
         // What other processors stamped may be a little ahead; to the algorithm time only moves forward.
         let now = now.max(self.last);
         if let Some(rtt) = learned.rtt {
@@ -324,10 +332,11 @@ impl<D: Managed<Held> + Send> Pipe for Direction<D> {
             let read = headers::read_hashed(arena.bytes(r.frame), &hashing);
             let len = charge(self.shape.accounting, r.frame.len, read.network);
             let hosts = Hosts { sender: read.sender, receiver: read.receiver };
-            let note = Note { flow: read.flow, hosts, len, ..note };
+            let ports = (note.ports.1, note.ports.0);
+            let note = Note { flow: read.flow, ports, hosts, len, ..note };
             let at = r.arrived.min(now);
             let learned = observer.answered(at, &note, self.queue.packets() > 0);
-            self.apply(at, hosts, read.flow, learned);
+            self.apply(at, &note, learned);
         }
         self.shape.observer = Some(observer);
     }

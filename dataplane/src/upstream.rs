@@ -49,6 +49,17 @@ enum Measured {
     Each(Users),
 }
 
+/// A round-trip time of a flow, as it was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RttSample {
+    /// When, on the clock of the loop.
+    pub at: Time,
+    /// Port of who sends the data, and of the user.
+    pub ports: (u16, u16),
+    /// The time from the moment at which the data went out to that at which the acknowledgement came in.
+    pub rtt: Duration,
+}
+
 /// What a packet taught, for the queue.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Learned {
@@ -130,7 +141,7 @@ impl Observer {
 
     /// A packet leaves towards its user at `now`. `waiting` says whether others wait.
     pub fn forwarded(&mut self, now: Time, note: &Note, waiting: bool) -> Learned {
-        let Note { transport, flow, hosts, len } = note;
+        let Note { transport, flow, hosts, len, .. } = note;
         let transport = transport.unwrap_or(Transport::Other);
         let seen = self.see(now, Way::ToUser, *flow, *hosts, *len, &transport);
         self.coverage.bytes += len.get();

@@ -143,9 +143,10 @@ fn places(network: &Network, forward: &[usize], back: &[usize]) -> Vec<Place> {
         }
         let [ways, returns] = segment;
         let length = ways.len().max(returns.len());
-        places.extend(
-            (0..length).map(|i| Place { there: ways.get(i).copied(), back: returns.get(i).copied() }),
-        );
+        // Whoever observes stands at the near end: all links of the way back lie behind it, where there are fewer.
+        let near = length - returns.len();
+        let back = |i: usize| i.checked_sub(near).and_then(|i| returns.get(i)).copied();
+        places.extend((0..length).map(|i| Place { there: ways.get(i).copied(), back: back(i) }));
     }
     places
 }
@@ -187,6 +188,18 @@ mod tests {
             chain.forward().map(|link| link.name.as_str()).collect::<Vec<_>>(),
             ["from_server", "sense", "radio"]
         );
+    }
+
+    #[test]
+    fn a_way_back_of_fewer_links_lies_behind_who_observes() {
+        let short = scenario(ONE);
+        let mut links = short.links.clone();
+        links.retain(|link| link.name != "backhaul");
+        links.iter_mut().find(|link| link.name == "up").unwrap().to = "core".into();
+        let chain = Chain::of(&Scenario { links, ..short }).unwrap();
+        let names = chain.names();
+        let back: Vec<_> = chain.places.iter().map(|place| place.back.map(|number| names[number])).collect();
+        assert_eq!(back, [Some("to_server"), None, Some("up")]);
     }
 
     #[test]

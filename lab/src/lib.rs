@@ -11,6 +11,7 @@
 
 pub mod access;
 mod awake;
+pub mod cell;
 mod chain;
 mod command;
 mod error;
@@ -21,6 +22,7 @@ pub mod netns;
 mod offload;
 mod owner;
 mod process;
+pub mod quic;
 mod sock_diag;
 mod supported;
 pub mod tcpinfo;

@@ -16,7 +16,7 @@ fn observer(mode: Upstream, users: Option<u32>) -> Observer {
 
 fn note(user: u32, transport: Transport) -> Note {
     let hosts = Hosts { sender: 1, receiver: user };
-    Note { transport: Some(transport), flow: user, hosts, len: LEN }
+    Note { transport: Some(transport), ports: (1, 2), flow: user, hosts, len: LEN }
 }
 
 fn data(user: u32, n: u32) -> Note {
