@@ -14,6 +14,7 @@ extern crate std;
 pub mod bottleneck;
 pub mod checksum;
 mod flows;
+mod history;
 pub mod probe;
 mod quic;
 mod rate;

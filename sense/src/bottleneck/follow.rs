@@ -1,13 +1,16 @@
 //! A shaping rate that follows a bottleneck somebody else owns, so that its queue forms here.
 //!
-//! While Average RTT is above Target RTT the bottleneck is busy, and what it delivers is its rate. The shaper then
-//! sends less by the factor Target / Average, so that the queue there shrinks to what is tolerated. Below the target
-//! nothing says how much faster the bottleneck has become: the shaper tries, a sixteenth more in each Path RTT, for as long
-//! as packets wait for it. With nothing waiting it is not needed and lets go.
+//! What the bottleneck delivers is known from round-trip times and what was sent (`crate::history`). The rate is that, times
+//! Target RTT over what the round trip is now: above the target the queue there shrinks to what is tolerated, as the
+//! article has it; below it the rate is more than what is delivered, the more the further, so that a bottleneck that became
+//! faster is found within a few round trips. In between a short queue stands there, which keeps it busy and tells what it
+//! delivers. Where senders do not fill what they may, nothing is delivered that would say what could be, and the rate only
+//! rises. With nothing waiting it is not needed and lets go.
 
 use super::{PathConfig, PathModel};
+use crate::history::Delivery;
 use crate::rate::Bins;
-use crate::{Rtt, WindowedMax};
+use crate::{Rtt, WindowedMax, WindowedMin};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Bins are as long as Path RTT, within these.
@@ -18,6 +21,12 @@ const RATE_WINDOW_PATHS: u64 = 10;
 const RATE_WINDOW_MAX: Duration = Duration::from_secs(10);
 /// The rate never falls below so many bytes in a Path RTT: two segments, or no acknowledgement would ever come.
 const FLOOR: Bytes = Bytes::new(2 * 1500);
+/// Moments of a Path RTT at which it is noted what was sent.
+const MOMENTS_PER_PATH: u64 = 8;
+/// A delivery rate is taken between round trips that are at most so many of them apart.
+const STALE_ROUNDS: u64 = 4;
+/// How much more than what is delivered is sent where the round trip is far below its target.
+const GAIN: f64 = 1.0;
 /// A drain goes by rounds of two Path RTTs, and at least this.
 const DRAIN_MIN: Duration = Duration::from_millis(200);
 /// A mean that is older than this, and than four round-trip times, says nothing.
@@ -56,10 +65,13 @@ pub struct Follower {
     delivered: Bins,
     /// Of flows that show nothing: what was sent to the user.
     unseen: Bins,
-    /// Delivery rates of the last two bins.
+    /// What round trips say of it, and the last two rates.
+    delivery: Delivery,
     latest: [Option<Rate>; 2],
     /// The last round-trip time, and when one entered the mean last.
     rtt: Duration,
+    /// The smallest of the last half of a Path RTT: one packet may be late by itself.
+    now: WindowedMin<Duration>,
     averaged: Option<Time>,
     /// Whether the mean says something that was not acted on.
     fresh: bool,
@@ -85,8 +97,10 @@ impl Follower {
             forwarded: bins,
             delivered: bins,
             unseen: bins,
+            delivery: Delivery::new(start),
             latest: [None; 2],
             rtt: Duration::ZERO,
+            now: WindowedMin::new(BIN_MIN),
             averaged: None,
             fresh: false,
             uncongested: WindowedMax::new(RATE_WINDOW_MAX),
@@ -123,6 +137,7 @@ impl Follower {
     /// Bytes went out towards the bottleneck.
     pub fn forwarded(&mut self, now: Time, bytes: Bytes) {
         self.forwarded.add(now, bytes.get());
+        self.delivery.sent(now, bytes.get());
     }
 
     /// The user has these bytes.
@@ -143,21 +158,42 @@ impl Follower {
 
     fn note_delivery(&mut self, now: Time, one: Rate, other: Option<Rate>) {
         let rate = Rate::from_bps(one.as_bps().saturating_add(other.map_or(0, Rate::as_bps)));
-        self.latest = [Some(rate), self.latest[0]];
         self.bandwidth.insert(now, rate);
     }
 
     /// A round-trip time between observer and user.
     pub fn sample(&mut self, now: Time, rtt: Rtt, enters_mean: bool) {
         self.rtt = rtt.rtt;
-        if enters_mean {
-            (self.averaged, self.fresh) = (Some(now), true);
-        }
         self.path.sample(now, rtt, enters_mean);
         let path = self.path.path_rtt().unwrap_or(rtt.rtt);
         if path.as_nanos().abs_diff(self.fitted.as_nanos()) > self.fitted.as_nanos() / 4 {
             self.fit(path);
         }
+        if !enters_mean {
+            return;
+        }
+        (self.averaged, self.fresh) = (Some(now), true);
+        self.now.insert(now, rtt.rtt);
+        let usual = path.max(self.path.average().unwrap_or(path));
+        let (width, stale) = (path.clamp(BIN_MIN, BIN_MAX), usual.saturating_mul(STALE_ROUNDS));
+        if let Some(rate) = self.delivery.round_trip(now, rtt.rtt, width, stale) {
+            self.latest = [Some(rate), self.latest[0]];
+            self.bandwidth.insert(now, rate);
+        }
+        if !self.delivery.reaches(now, rtt.rtt) {
+            // A queue that is longer than what is remembered: what is acknowledged says the same, if later.
+            self.latest = [self.acknowledged(now), None];
+        }
+    }
+
+    /// What is acknowledged, and what shows nothing. The latter counts when it is sent: where it is most of it, only what
+    /// once did not fill the bottleneck is a base, or each reduction would be that of the next.
+    fn acknowledged(&mut self, now: Time) -> Option<Rate> {
+        let (shown, hidden) = (self.delivered.rate(), self.unseen.rate());
+        if hidden > shown {
+            return self.uncongested.get(now).or(hidden);
+        }
+        shown.map(|rate| Rate::from_bps(rate.as_bps() + hidden.map_or(0, Rate::as_bps)))
     }
 
     fn fit(&mut self, path: Duration) {
@@ -169,6 +205,8 @@ impl Follower {
         // The rates are those of the old path; at its beginning there are none.
         self.uncongested = WindowedMax::new(window);
         self.bandwidth = WindowedMax::new(window);
+        self.now = WindowedMin::new(Duration::from_nanos(path.as_nanos() / 2));
+        self.delivery.set_spacing(Duration::from_nanos(path.as_nanos() / MOMENTS_PER_PATH));
     }
 
     /// Takes a decision; to be called with each sample and from time to time. `waiting` says whether packets wait for the
@@ -214,13 +252,52 @@ impl Follower {
     }
 
     fn follow(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
-        if let Some(excess) = self.path.excess().filter(|_| !self.is_blind(now)) {
-            let known = self.congested_rate(now).filter(|_| self.fresh);
-            let Some(known) = known else { return phase };
-            self.fresh = false;
-            let rate = Rate::from_bps_f64(known.as_bps_f64() * excess).max(self.floor(path));
-            return Phase::Following { rate, tried: now };
+        let Some(current) = self.current(now).filter(|_| !self.is_blind(now)) else {
+            return self.grope(now, path, phase);
+        };
+        let target = self.path.target_rtt().unwrap_or(current);
+        match phase {
+            Phase::Following { rate, .. } => {
+                let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));
+                if idle && current <= target {
+                    return Phase::Open;
+                }
+                let next = self.news().and_then(|()| self.law(now, path, current, target));
+                let next = next.filter(|next| *next > rate || self.empty_since.is_none() || current > target);
+                Phase::Following { rate: next.unwrap_or(rate), tried: now }
+            }
+            phase if current <= target => phase,
+            phase => match self.news().and_then(|()| self.law(now, path, current, target)) {
+                Some(rate) => Phase::Following { rate, tried: now },
+                None => phase,
+            },
         }
+    }
+
+    /// Whether a round trip says something that was not acted on.
+    fn news(&mut self) -> Option<()> {
+        core::mem::take(&mut self.fresh).then_some(())
+    }
+
+    /// What the round trip is now: it falls at once, and rises when it does so for half of a Path RTT and on average.
+    fn current(&mut self, now: Time) -> Option<Duration> {
+        let smallest = self.now.get(now).unwrap_or(self.rtt);
+        self.path.average().map(|average| average.min(smallest))
+    }
+
+    /// The rate for a round trip: more than what is delivered below the target, less above it.
+    fn law(&mut self, now: Time, path: Duration, current: Duration, target: Duration) -> Option<Rate> {
+        let ratio = target.as_nanos() as f64 / current.as_nanos().max(1) as f64;
+        let (known, factor) = if current > target {
+            (self.latest[0].or(self.uncongested.get(now))?, ratio)
+        } else {
+            (self.latest.into_iter().flatten().max()?, 1.0 + GAIN * (ratio - 1.0))
+        };
+        Some(Rate::from_bps_f64(known.as_bps_f64() * factor).max(self.floor(path)))
+    }
+
+    /// Nothing is measured: while packets wait, a little more is tried from time to time.
+    fn grope(&self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Phase::Following { rate, tried } = phase else { return phase };
         let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));
         if idle {
@@ -236,24 +313,6 @@ impl Follower {
     fn is_blind(&self, now: Time) -> bool {
         let memory = self.path.average().unwrap_or(self.rtt).saturating_mul(4).max(BLIND_AFTER);
         self.averaged.is_none_or(|at| now.since(at) > memory)
-    }
-
-    /// The rate of a bottleneck that is busy: what it delivers, and not more than what once did not fill it.
-    fn congested_rate(&mut self, now: Time) -> Option<Rate> {
-        let delivered = self.latest.iter().flatten().max().copied();
-        let uncongested = self.uncongested.get(now);
-        let mostly_unseen = self.unseen.rate() > self.delivered.rate();
-        match (delivered, uncongested) {
-            // What shows nothing counts as delivered when it is sent: as a base, each reduction would be that of the
-            // next before it can have had an effect.
-            (_, Some(most)) if mostly_unseen => Some(most),
-            (Some(delivered), Some(most)) => Some(delivered.min(most.max(self.floor_rate()))),
-            (one, other) => one.or(other),
-        }
-    }
-
-    fn floor_rate(&self) -> Rate {
-        self.path.path_rtt().map_or(Rate::ZERO, |path| self.floor(path))
     }
 
     fn floor(&self, path: Duration) -> Rate {
