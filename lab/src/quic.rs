@@ -134,9 +134,10 @@ async fn serve(endpoint: &Endpoint, samples: &Arc<Mutex<Vec<QuicSample>>>, stop:
         let samples = samples.clone();
         tokio::spawn(async move {
             // A handshake that fails is the client's to tell.
-            if let Ok(connection) = incoming.await {
-                tokio::join!(answer(&connection), note(&connection, &samples));
-            }
+            let Ok(connection) = incoming.await else { return };
+            let watched = connection.clone();
+            tokio::spawn(async move { note(&watched, &samples).await });
+            answer(&connection).await;
         });
     }
     endpoint.close(VarInt::from_u32(0), b"end");
