@@ -61,16 +61,10 @@ impl Chain {
     /// The two directions of a box.
     pub fn directions(&self, number: usize, catch_up: Duration) -> [DirectionSetup; 2] {
         let Place { there, back } = self.places[number];
-        let last = |at: fn(&Place) -> Option<usize>,
-                    link: Option<usize>,
-                    mut all: Box<dyn Iterator<Item = &Place> + '_>| {
-            link.is_some() && all.find_map(at) == link
-        };
-        let ends_there = last(|place| place.there, there, Box::new(self.places.iter().rev()));
-        let ends_back = match self.places.iter().any(|place| place.back.is_some()) {
-            true => last(|place| place.back, back, Box::new(self.places.iter())),
-            false => number == 0,
-        };
+        let last_there = self.places.iter().rev().find_map(|place| place.there);
+        let last_back = self.places.iter().find_map(|place| place.back);
+        let ends_there = there.is_some() && there == last_there;
+        let ends_back = if last_back.is_some() { back == last_back } else { number == 0 };
         let extra = |ends: bool, delay: Duration| if ends { delay } else { Duration::ZERO };
         [
             self.direction(there, extra(ends_there, self.extra[0]), catch_up),

@@ -1,7 +1,7 @@
 //! Network namespaces and real kernel TCP on this machine.
 //!
-//! A [`Testbed`] is three network namespaces in a row: a sender, a bottleneck and a receiver. Whoever
-//! forwards packets between the two ports of the bottleneck decides what the end hosts' TCP experiences.
+//! A [`Testbed`] is three network namespaces in a row, or more: a sender, a bottleneck or several, and a receiver. Whoever
+//! forwards packets between the two ports of a bottleneck decides what the end hosts' TCP experiences.
 //! [`TrafficRun`] lets flows run through it, [`Sampler`] watches them in the sender's kernel, and
 //! [`host`] tells how far this machine can be trusted with such measurements.
 //!
