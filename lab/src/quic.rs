@@ -234,6 +234,6 @@ impl Drop for QuicClient {
     fn drop(&mut self) {
         self.connection.close(VarInt::from_u32(0), b"end");
         // The end is told to the server, shortly.
-        let _ = self.runtime.block_on(tokio::time::timeout(NAP, self.endpoint.wait_idle()));
+        let _ = self.runtime.block_on(async { tokio::time::timeout(NAP, self.endpoint.wait_idle()).await });
     }
 }

@@ -16,8 +16,8 @@ fn run(upstream: Upstream) -> Recording {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/vaqm_phone.toml");
     let mut scenario = Scenario::load(file).unwrap_or_else(|e| panic!("{e}"));
     scenario.links[0].upstream = upstream;
-    scenario.run.duration = Duration::from_secs(9);
-    scenario.run.warmup = Duration::from_secs(4);
+    scenario.run.duration = Duration::from_secs(7);
+    scenario.run.warmup = Duration::from_secs(3);
     weir_lab::run(&scenario, None, || (), &mut |_| ControlFlow::Continue(())).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! The cell in network namespaces, with the kernel's TCP and quinn's QUIC.
 
 use super::Arguments;
-use super::cases::{By, Case, Form, Signal, all};
+use super::cases::{By, Case, Form, all};
 use super::measured::{Run, quantile};
 use super::results::{folder, publish};
 use crate::interrupt::is_interrupted;
@@ -138,6 +138,7 @@ pub fn note(quick: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases::Signal;
     use super::*;
 
     #[test]
