@@ -1,16 +1,20 @@
 //! Builds a direction for the algorithm that the configuration names.
 
 use crate::Error;
+use crate::headers::{Hashing, Users};
+use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
+use crate::service::{Service, TraceLink};
+use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm};
-use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny};
-use weir_scenario::measure::Status;
-use weir_scenario::{AqmConfig, Channel};
-use weir_steer::{Helm, Move, Observer, SteeringLaw};
+use weir_queue::{Entry, Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper, per_user};
+use weir_scenario::measure::{Status, Window};
+use weir_scenario::{AqmConfig, Channel, Trace, Upstream};
+use weir_steer::{Helm, Move, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Smallest packet that a byte limit is turned into a packet limit with; smaller ones hit the latter first.
@@ -38,12 +42,16 @@ pub struct DirectionSetup {
     pub channel: Channel,
     /// Whether packets of the class EF have a queue of their own, which goes first and which no algorithm manages.
     pub expedites: bool,
+    /// What the link does to packets beside, in a lab.
+    pub impairments: Option<Impairments>,
+    /// Whether each round-trip time is told, where it observes.
+    pub tells_rtts: bool,
 }
 
 impl DirectionSetup {
     /// A direction with one queue for all packets.
     pub fn new(name: &str, channel: Channel) -> DirectionSetup {
-        DirectionSetup { name: name.into(), channel, expedites: false }
+        DirectionSetup { name: name.into(), channel, expedites: false, impairments: None, tells_rtts: false }
     }
 
     /// The algorithm; a plain queue where none is configured.
@@ -52,45 +60,99 @@ impl DirectionSetup {
         self.channel.aqm.clone().unwrap_or_else(plain)
     }
 
+    fn trace(&self) -> Option<&Trace> {
+        self.impairments.as_ref().and_then(|i| i.variation.trace())
+    }
+
+    /// The link's rate, or that of its trace on average; `None` if it is not shaped.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.channel.link.rate.or_else(|| self.trace().map(Trace::average_rate))
+    }
+
     pub(crate) fn limits(&self) -> Limits {
-        let bytes = self.channel.link.buffer_bytes().unwrap_or(UNSHAPED_BUFFER);
+        let bytes = self.rate().map_or(UNSHAPED_BUFFER, |rate| self.channel.link.buffer.bytes(rate));
         let packets = (bytes.get() / PACKET_MEAN_MIN).clamp(PACKETS_MIN, PACKETS_MAX);
         Limits { bytes, packets: packets as u32 }
     }
 
     /// A class that is there for its low delay needs little room.
     fn expedited_limits(&self) -> Limits {
-        let bytes = self.channel.link.rate.map_or(UNSHAPED_BUFFER, |rate| rate.bytes_in(EXPEDITED_ROOM));
+        let bytes = self.rate().map_or(UNSHAPED_BUFFER, |rate| rate.bytes_in(EXPEDITED_ROOM));
         let bytes = bytes.max(EXPEDITED_MIN);
         Limits { bytes, packets: (bytes.get() / PACKET_MEAN_MIN).clamp(64, PACKETS_MAX) as u32 }
     }
 
-    pub(crate) fn shape(&self, longest: Longest) -> Shape {
-        let Channel { link, delay, catch_up, .. } = &self.channel;
-        let line = match link.rate {
-            _ if *delay == Duration::ZERO => 0,
-            Some(rate) => (rate.bytes_in(*delay).get() / WIRE_MIN + 64).min(LINE_MAX),
-            None => LINE_MAX,
+    /// How long a packet may be in the delay line; `None` if there is none.
+    fn line(&self) -> Option<Duration> {
+        let jitter = self.impairments.as_ref().map_or(Duration::ZERO, |i| i.variation.jitter);
+        let needed = self.channel.delay > Duration::ZERO
+            || self.impairments.as_ref().is_some_and(Impairments::need_line);
+        needed.then_some(self.channel.delay + jitter)
+    }
+
+    /// Parameters of users, if each has a queue of its own.
+    fn users(&self) -> Option<per_user::Params> {
+        let queue = &self.channel.queue;
+        (queue.discipline == per_user::Users::NAME).then(|| queue.params())
+    }
+
+    fn hashing(&self) -> Hashing {
+        let users = self.users().map_or(Users::ADDRESSES, |params| Users {
+            prefix4: params.prefix4,
+            prefix6: params.prefix6,
+            vlan: params.vlan,
+        });
+        // The standard library takes it from the system's source of randomness.
+        Hashing { users, ..Hashing::of(RandomState::new().build_hasher().finish()) }
+    }
+
+    fn service(&self, origin: Time, now: Time) -> Service {
+        let catch_up = self.channel.catch_up;
+        match self.trace() {
+            Some(trace) => Service::Trace(TraceLink::new(trace, origin, now, catch_up)),
+            None => Service::Rate(Shaper::new(self.rate().unwrap_or(Rate::ZERO), catch_up)),
+        }
+    }
+
+    fn observer(&self, measured: Window, now: Time) -> Option<Box<Observer>> {
+        let users = self.users();
+        let setup = ObserverSetup {
+            mode: self.channel.upstream,
+            users: users.as_ref().map(|params| params.users),
+            by_sender: users.is_some_and(|params| params.by_sender),
+            own: self.rate().unwrap_or(Rate::ZERO),
+            measured,
         };
+        (setup.mode != Upstream::Off).then(|| Box::new(Observer::new(setup, now)))
+    }
+
+    fn shape(&self, build: &mut Assemble<'_>) -> Shape {
+        let line_max = match (self.line(), self.rate()) {
+            (None, _) => 0,
+            (Some(time), Some(rate)) => (rate.bytes_in(time).get() / WIRE_MIN + 64).min(LINE_MAX),
+            (Some(_), None) => LINE_MAX,
+        };
+        let impairments = self.impairments.as_ref();
         Shape {
-            rate: link.rate.unwrap_or(Rate::ZERO),
-            accounting: link.accounting,
-            catch_up: *catch_up,
-            delay: *delay,
-            line_max: line as usize,
-            longest,
-            // The standard library takes it from the system's source of randomness.
-            hash_seed: RandomState::new().build_hasher().finish(),
+            rate: self.rate().unwrap_or(Rate::ZERO),
+            service: self.service(build.origin, build.now),
+            steps: Steps::new(impairments, build.origin),
+            accounting: self.channel.link.accounting,
+            line: Line::new(line_max as usize, self.channel.delay, impairments, build.seed),
+            longest: build.longest,
+            hashing: self.hashing(),
             expedited: self.expedites.then(|| self.expedited_limits()),
+            observer: self.observer(build.measured, build.now),
+            rtts: build.rtts.take().filter(|_| self.tells_rtts),
         }
     }
 
     /// Frames to have memory for: the queue, and a delay line of middling packets.
     pub(crate) fn frames(&self) -> u32 {
-        let in_line = match self.channel.link.rate {
-            Some(rate) => rate.bytes_in(self.channel.delay).get() / PACKET_MEAN_MIN,
-            None if self.channel.delay == Duration::ZERO => 0,
-            None => LINE_MAX / 4,
+        let in_line = match (self.line(), self.rate()) {
+            (None, _) => 0,
+            (Some(time), Some(rate)) => rate.bytes_in(time).get() / PACKET_MEAN_MIN,
+            (Some(_), None) => LINE_MAX / 4,
         };
         let expedited = if self.expedites { self.expedited_limits().packets } else { 0 };
         self.limits().packets + expedited + in_line.min(LINE_MAX) as u32
@@ -104,6 +166,10 @@ pub(crate) struct Assemble<'a> {
     pub longest: Longest,
     pub meter: Meter,
     pub moves: Option<Moves>,
+    pub rtts: Option<Producer<RttSample>>,
+    /// Zero of the run's clock, and the part that is measured.
+    pub origin: Time,
+    pub measured: Window,
     pub now: Time,
     pub seed: u64,
 }
@@ -123,7 +189,7 @@ impl Assemble<'_> {
     }
 
     fn queue_setup(&self) -> weir_queue::Setup {
-        let rate = self.setup.channel.link.rate.unwrap_or(Rate::ZERO);
+        let rate = self.setup.rate().unwrap_or(Rate::ZERO);
         weir_queue::Setup { limits: self.setup.limits(), rate, seed: self.seed, grows: false }
     }
 
@@ -135,8 +201,8 @@ impl Assemble<'_> {
         helm.map(Some).map_err(|e| Error::Refused(format!("{}: {name}: {e}", self.setup.name)))
     }
 
-    fn pipe<Q: Managed<Held> + Send + 'static>(self, queue: Q, standing: StandingOf<Q>) -> Box<dyn Pipe> {
-        let shape = self.setup.shape(self.longest);
+    fn pipe<Q: Managed<Held> + Send + 'static>(mut self, queue: Q, standing: StandingOf<Q>) -> Box<dyn Pipe> {
+        let shape = self.setup.shape(&mut self);
         Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
     }
 }
@@ -196,7 +262,7 @@ pub(crate) struct Moves {
     pub lost: u64,
 }
 
-impl Observer for Moves {
+impl weir_steer::Observer for Moves {
     fn moved(&mut self, m: &Move) {
         self.lost += u64::from(self.ring.push(*m).is_err());
     }

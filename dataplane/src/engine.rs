@@ -4,6 +4,7 @@ use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::checksums::{self, ChecksumWatch};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
+use crate::headers;
 use crate::interface::Interface;
 use crate::journal::{Journal, starting};
 use crate::link_clock::LinkClock;
@@ -13,6 +14,7 @@ use crate::pipe::{Longest, Pipe};
 use crate::port::{Port, WAITING_MAX};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
+use crate::upstream::{RttSample, UpstreamNow};
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -32,6 +34,8 @@ const SAMPLES: usize = 4096;
 const MOVES: usize = 4096;
 /// States of sensing kept for a reader that is late: newer ones are not told then.
 const SENSED: usize = 64;
+/// Round-trip times kept for a reader that is late.
+const RTTS: usize = 65_536;
 /// Warnings kept for a reader that is late, and the most that a run ends with.
 const WARNINGS: usize = 64;
 const ETHERNET: u32 = 14;
@@ -94,6 +98,8 @@ pub struct Handle {
     moves: [Consumer<Move>; 2],
     warnings: Consumer<String>,
     sensing: Consumer<SensingNow>,
+    upstream: Consumer<(usize, UpstreamNow)>,
+    rtts: [Consumer<RttSample>; 2],
     names: [String; 2],
     origin: Time,
 }
@@ -118,6 +124,21 @@ impl Handle {
     /// How sensing stands; `None` if nothing was told since the last call.
     pub fn sensing(&mut self) -> Option<SensingNow> {
         std::iter::from_fn(|| self.sensing.pop().ok()).last()
+    }
+
+    /// How directions (0 or 1) that observe stand with the bottlenecks behind them, as told since the last call.
+    pub fn upstream(&mut self) -> [Option<UpstreamNow>; 2] {
+        let mut latest = [None; 2];
+        while let Ok((direction, now)) = self.upstream.pop() {
+            latest[direction] = Some(now);
+        }
+        latest
+    }
+
+    /// Round-trip times behind a direction (0 or 1) since the last call, where its setup asks for them.
+    pub fn rtts(&mut self, direction: usize) -> Vec<RttSample> {
+        let ring = &mut self.rtts[direction];
+        std::iter::from_fn(|| ring.pop().ok()).collect()
     }
 
     /// Moves of the set points since the last call, oldest first within a direction.
@@ -174,6 +195,9 @@ pub struct Loop {
     warn: Producer<String>,
     sensing: Option<Sensing>,
     sensed: Producer<SensingNow>,
+    observed: Producer<(usize, UpstreamNow)>,
+    /// Whether a direction observes, so that transports are read.
+    observes: bool,
     gaps: Distribution,
     stalled: Duration,
     claim: Claim,
@@ -228,12 +252,21 @@ impl Loop {
             said.extend(journal.prepare(port)?);
         }
         let frame_max = mtus.map(|mtu| mtu + LINK_OVERHEAD);
-        let (mode, arena, guards, ports) = open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
+        let (mode, mut arena, guards, ports) =
+            open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
         let (sensed, sensing) = RingBuffer::new(SENSED);
-        let told = (warned, sensing);
+        let (observed, upstream) = RingBuffer::new(SENSED);
+        let told = Told { warnings: warned, sensing, upstream };
         let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
+        let observes = pipes.iter().any(|pipe| pipe.observes());
+        if observes {
+            arena.keep_notes();
+        }
+        for (pipe, direction) in pipes.iter().zip(&setup.directions) {
+            said.extend(pipe.said().map(|words| format!("{}: {words}", direction.name)));
+        }
         let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
         let clock = LinkClock::new(clock(), setup.stands_still);
@@ -253,6 +286,8 @@ impl Loop {
             warn,
             sensing,
             sensed,
+            observed,
+            observes,
             gaps,
             stalled: Duration::ZERO,
             claim: Claim::default(),
@@ -320,6 +355,9 @@ impl Loop {
                     // Whoever does not read does not watch.
                     let _ = self.sensed.push(sensing.now());
                 }
+                for (direction, pipe) in self.pipes.iter().enumerate() {
+                    let _ = pipe.upstream().map(|now| self.observed.push((direction, now)));
+                }
             }
             self.look_at_probes(link_now);
             if now >= presence_due {
@@ -358,6 +396,10 @@ impl Loop {
                 }
                 Some(sensing) => sensing.follow(batch, &mut self.arena),
             };
+            if self.observes {
+                headers::note_transports(frames, &mut self.arena);
+                self.pipes[to].answered(now, frames, &mut self.arena);
+            }
             worked |= self.pipes[from].turn(now, frames, &mut self.arena, &mut self.ports[to]);
         }
         for port in &mut self.ports {
@@ -461,7 +503,7 @@ impl Loop {
             self.claim.idle(now);
             return Duration::ZERO;
         }
-        let due = self.pipes.iter().filter_map(|p| p.next_event()).fold(sample_due, Time::min);
+        let due = self.pipes.iter_mut().filter_map(|p| p.next_event()).fold(sample_due, Time::min);
         let sleep = due.since(now).min(SLEEP_MAX);
         let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 8];
         let mut count = 0;
@@ -508,9 +550,10 @@ impl Loop {
         self.pipes[index].sample(end);
         let counters = self.pipes[index].counters();
         let setup = &self.setup.directions[index];
+        let upstream = self.pipes[index].observed();
         let meter = self.pipes[index].meter();
         let (drops, overflows, marks) = meter.signals(&counters);
-        let rate_bps = setup.channel.link.rate.map(|r| r.as_bps_f64());
+        let rate_bps = setup.rate().map(|r| r.as_bps_f64());
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
@@ -520,6 +563,7 @@ impl Loop {
             ("malformed", meter.faults.malformed),
             ("too_long", meter.faults.too_long),
             ("delay_line_full", meter.faults.delay_line_full),
+            ("lost_behind_queue", meter.faults.lost_behind_queue),
             ("lost_before_queue", lost),
             ("samples_lost", samples_lost),
             ("moves_lost", moves_lost),
@@ -538,6 +582,7 @@ impl Loop {
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
+            upstream,
             phases: Vec::new(),
             sensing: sensing.map(Sensing::summary),
         }
@@ -660,6 +705,13 @@ pub(crate) fn sockets(
 
 type Pipes = ([Box<dyn Pipe>; 2], Handle);
 
+/// Where the loop tells what both directions have in common.
+struct Told {
+    warnings: Consumer<String>,
+    sensing: Consumer<SensingNow>,
+    upstream: Consumer<(usize, UpstreamNow)>,
+}
+
 /// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an AF_PACKET ring,
 /// and does not tell.
 fn longest(mode: Mode, mtu: u32) -> Longest {
@@ -671,29 +723,36 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    (warnings, sensing): (Consumer<String>, Consumer<SensingNow>),
+    Told { warnings, sensing, upstream }: Told,
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
         let (move_ring, moves) = RingBuffer::new(MOVES);
+        let (rtt_ring, rtts) = RingBuffer::new(if setup.directions[index].tells_rtts { RTTS } else { 0 });
         let assemble = Assemble {
             setup: &setup.directions[index],
             // A frame goes out at the other port.
             longest: longest[1 - index],
             meter: Meter::new(origin, setup.window(origin), sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
+            rtts: Some(rtt_ring),
+            origin,
+            measured: setup.window(origin),
             // The run may begin later than the link: packets pass from now on.
             now: clock(),
             seed: index as u64,
         };
-        assemble.run().map(|pipe| (pipe, samples, moves))
+        assemble.run().map(|pipe| (pipe, samples, moves, rtts))
     };
-    let ((ab, ab_samples, ab_moves), (ba, ba_samples, ba_moves)) = (build(0)?, build(1)?);
+    let (ab, ab_samples, ab_moves, ab_rtts) = build(0)?;
+    let (ba, ba_samples, ba_moves, ba_rtts) = build(1)?;
     let handle = Handle {
         samples: [ab_samples, ba_samples],
         moves: [ab_moves, ba_moves],
         warnings,
         sensing,
+        upstream,
+        rtts: [ab_rtts, ba_rtts],
         names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
         origin,
     };

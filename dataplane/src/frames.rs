@@ -2,6 +2,9 @@
 
 use crate::Error;
 use std::ptr::NonNull;
+use weir_queue::Hosts;
+use weir_sense::wire::Transport;
+use weir_units::Bytes;
 
 /// A frame in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +15,26 @@ pub struct Frame {
     pub len: u32,
 }
 
+/// What is kept of a frame for those who observe flows, from the moment it came in, so that nothing is read twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Note {
+    /// What its transport shows; `None` where the frame has none, or where it cannot be read.
+    pub transport: Option<Transport>,
+    /// Source and destination port; zero where the transport has none.
+    pub ports: (u16, u16),
+    /// Hash of its flow.
+    pub flow: u32,
+    /// Whose flow it is.
+    pub hosts: Hosts,
+    /// Its size by the link's byte accounting.
+    pub len: Bytes,
+}
+
+impl Note {
+    const NONE: Note =
+        Note { transport: None, ports: (0, 0), flow: 0, hosts: Hosts::UNKNOWN, len: Bytes::ZERO };
+}
+
 /// Frame memory and the list of free chunks. Allocated once, locked by AF_XDP.
 pub struct Arena {
     base: NonNull<u8>,
@@ -20,6 +43,8 @@ pub struct Arena {
     /// In bytes.
     size: usize,
     free: Vec<u32>,
+    /// One for each chunk; none where nobody observes.
+    notes: Box<[Note]>,
 }
 
 // SAFETY: the region belongs to this value alone; the kernel writes only to chunks lent to it.
@@ -42,7 +67,19 @@ impl Arena {
         // SAFETY: the region was just mapped with this size.
         unsafe { libc::madvise(base, size, libc::MADV_DONTFORK) };
         let base = NonNull::new(base.cast()).expect("a successful mmap is not null");
-        Ok(Arena { base, chunk, count, size, free: (0..count).rev().collect() })
+        let free = (0..count).rev().collect();
+        Ok(Arena { base, chunk, count, size, free, notes: Box::default() })
+    }
+
+    /// Makes room for notes, for those who observe; returns its size in bytes.
+    pub fn keep_notes(&mut self) -> usize {
+        self.notes = vec![Note::NONE; self.count as usize].into();
+        size_of_val(&*self.notes)
+    }
+
+    /// The note of a frame. Asking where no notes are kept is a broken invariant and panics.
+    pub fn note(&mut self, frame: Frame) -> &mut Note {
+        &mut self.notes[(frame.addr / u64::from(self.chunk)) as usize]
     }
 
     /// Address of the region in this process.

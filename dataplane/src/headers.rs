@@ -3,9 +3,12 @@
 //! Reading never fails: whatever is not understood is forwarded untouched, as a wire would. Frames whose
 //! headers contradict themselves are forwarded and counted.
 
+use crate::Received;
+use crate::frames::Arena;
 use std::ops::Range;
 use weir_aqm::Ecn;
 use weir_sense::checksum::{finish, sum};
+use weir_sense::wire;
 
 const ETHERNET: usize = 14;
 const VLAN_TAGS_MAX: usize = 2;
@@ -48,12 +51,79 @@ pub struct Headers {
     pub receiver: u32,
 }
 
+/// What counts as a user, where hosts are users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Users {
+    /// Bits of an IPv4 address, at most 32.
+    pub prefix4: u32,
+    /// Bits of an IPv6 address, at most 128.
+    pub prefix6: u32,
+    /// VLAN tags instead of addresses.
+    pub vlan: bool,
+}
+
+impl Users {
+    /// Every address is a user.
+    pub const ADDRESSES: Users = Users { prefix4: 32, prefix6: 128, vlan: false };
+
+    fn mask4(&self) -> u64 {
+        u64::from(u32::MAX) & !(u64::from(u32::MAX) >> self.prefix4)
+    }
+
+    /// The mask of the word of an IPv6 address that begins at so many bits.
+    fn mask6(&self, bits: u32) -> u64 {
+        u64::from(u32::MAX) & !(u64::from(u32::MAX) >> self.prefix6.saturating_sub(bits).min(32))
+    }
+}
+
+/// How hashes of flows and hosts are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hashing {
+    /// A secret one keeps senders from choosing their hashes.
+    pub seed: u64,
+    /// Whose hashes those of hosts are.
+    pub users: Users,
+    /// Whether addresses and ports are taken in exchange: the hashes are then those of the packets that a packet
+    /// answers.
+    pub turned: bool,
+}
+
+impl Hashing {
+    /// Hosts are addresses.
+    pub fn of(seed: u64) -> Hashing {
+        Hashing { seed, users: Users::ADDRESSES, turned: false }
+    }
+
+    /// The same for the packets that a packet answers.
+    pub fn turned(self) -> Hashing {
+        Hashing { turned: !self.turned, ..self }
+    }
+
+    fn address(&self, ip: &[u8], at: std::ops::Range<usize>, mask: impl Fn(usize) -> u64) -> u64 {
+        let start = at.start;
+        at.step_by(4).fold(self.seed, |hash, at| mix(hash, word(ip, at) & mask(at - start)))
+    }
+}
+
+/// What hashes are made of: the two addresses whole, and as far as they name a user.
+struct Pair {
+    addresses: [u64; 2],
+    users: [u64; 2],
+}
+
 impl Headers {
-    fn with_hashes(self, sender: u64, receiver: u64, protocol: u8, ports: u64) -> Headers {
+    fn with_hashes(self, pair: Pair, protocol: u8, ports: u64, turned: bool) -> Headers {
+        let Pair { addresses: [sender, receiver], users } = pair;
+        let (from, to, ports) = match turned {
+            false => (sender, receiver, ports),
+            true => (receiver, sender, ports >> 16 | (ports & 0xffff) << 16),
+        };
+        let [first, second] = users.map(fold);
+        let (sender, receiver) = if turned { (second, first) } else { (first, second) };
         // Turned, or the two directions between two hosts would cancel alike.
-        let addresses = mix(sender, receiver.rotate_left(23));
+        let addresses = mix(from, to.rotate_left(23));
         let flow = fold(mix(addresses ^ u64::from(protocol), ports));
-        Headers { flow, sender: fold(sender), receiver: fold(receiver), ..self }
+        Headers { flow, sender, receiver, ..self }
     }
 
     const fn nothing(kind: Kind, network: usize) -> Headers {
@@ -90,6 +160,18 @@ pub(crate) fn network_of(frame: &[u8]) -> Option<(usize, u16)> {
     if frame.len() < ETHERNET { None } else { behind_tags(frame).ok() }
 }
 
+/// Reads the transports of frames that came in, once for all who observe.
+pub(crate) fn note_transports(received: &[Received], arena: &mut Arena) {
+    for r in received {
+        let bytes = arena.bytes(r.frame);
+        let network = network_of(bytes).filter(|(_, kind)| matches!(*kind, ETHERTYPE_IPV4 | ETHERTYPE_IPV6));
+        let datagram = network.and_then(|(network, _)| wire::read(&bytes[network..]));
+        let note = arena.note(r.frame);
+        note.transport = datagram.map(|datagram| datagram.transport);
+        note.ports = datagram.map_or((0, 0), |datagram| datagram.ports);
+    }
+}
+
 /// Reads the headers of an Ethernet frame; hashes have the seed 0.
 pub fn read(frame: &[u8]) -> Headers {
     read_seeded(frame, 0)
@@ -97,6 +179,22 @@ pub fn read(frame: &[u8]) -> Headers {
 
 /// Reads the headers of an Ethernet frame; a secret seed keeps senders from choosing their hashes.
 pub fn read_seeded(frame: &[u8], seed: u64) -> Headers {
+    read_hashed(frame, &Hashing::of(seed))
+}
+
+/// Reads the headers of an Ethernet frame.
+pub fn read_hashed(frame: &[u8], hashing: &Hashing) -> Headers {
+    let headers = read_kind(frame, hashing);
+    if !hashing.users.vlan || headers.kind == Kind::Runt {
+        return headers;
+    }
+    let tags = (ETHERNET..usize::from(headers.network)).step_by(4).filter(|at| at + 2 <= frame.len());
+    // The rest of a tag is a priority, which may differ between the directions.
+    let user = fold(tags.fold(hashing.seed, |hash, at| mix(hash, u64::from(be16(frame, at) & 0xfff))));
+    Headers { sender: user, receiver: user, ..headers }
+}
+
+fn read_kind(frame: &[u8], hashing: &Hashing) -> Headers {
     if frame.len() < ETHERNET {
         return Headers::nothing(Kind::Runt, 0);
     }
@@ -105,13 +203,13 @@ pub fn read_seeded(frame: &[u8], seed: u64) -> Headers {
         Err(network) => return Headers::nothing(Kind::Malformed, network),
     };
     match ethertype {
-        ETHERTYPE_IPV4 => read_ipv4(&frame[network..], network, seed),
-        ETHERTYPE_IPV6 => read_ipv6(&frame[network..], network, seed),
+        ETHERTYPE_IPV4 => read_ipv4(&frame[network..], network, hashing),
+        ETHERTYPE_IPV6 => read_ipv6(&frame[network..], network, hashing),
         _ => Headers::nothing(Kind::Other, network),
     }
 }
 
-fn read_ipv4(ip: &[u8], network: usize, seed: u64) -> Headers {
+fn read_ipv4(ip: &[u8], network: usize, hashing: &Hashing) -> Headers {
     let malformed = Headers::nothing(Kind::Malformed, network);
     if ip.len() < IPV4_MIN || ip[0] >> 4 != 4 {
         return malformed;
@@ -124,12 +222,16 @@ fn read_ipv4(ip: &[u8], network: usize, seed: u64) -> Headers {
     // Only first fragments have ports, so fragments are told apart by addresses and protocol alone.
     let is_fragment = be16(ip, 6) & 0x3fff != 0;
     let ports = if is_fragment { 0 } else { ports(ip[9], &ip[header..total]) };
-    let (sender, receiver) = (mix(seed, word(ip, 12)), mix(seed, word(ip, 16)));
+    let mask = hashing.users.mask4();
+    let pair = Pair {
+        addresses: [12..16, 16..20].map(|at| hashing.address(ip, at, |_| u64::MAX)),
+        users: [12..16, 16..20].map(|at| hashing.address(ip, at, |_| mask)),
+    };
     let hashed = Headers { kind: Kind::Ipv4, ecn: Ecn::from_bits(ip[1]), ..malformed };
-    hashed.with_hashes(sender, receiver, ip[9], ports)
+    hashed.with_hashes(pair, ip[9], ports, hashing.turned)
 }
 
-fn read_ipv6(ip: &[u8], network: usize, seed: u64) -> Headers {
+fn read_ipv6(ip: &[u8], network: usize, hashing: &Hashing) -> Headers {
     let malformed = Headers::nothing(Kind::Malformed, network);
     if ip.len() < IPV6_LEN || ip[0] >> 4 != 6 {
         return malformed;
@@ -139,9 +241,13 @@ fn read_ipv6(ip: &[u8], network: usize, seed: u64) -> Headers {
         return malformed;
     }
     let ports = ports(ip[6], &ip[IPV6_LEN..IPV6_LEN + payload]);
-    let address = |at: usize| (at..at + 16).step_by(4).fold(seed, |hash, at| mix(hash, word(ip, at)));
+    let addresses = [8..24, 24..40].map(|at| hashing.address(ip, at, |_| u64::MAX));
+    let users = match hashing.users.prefix6 {
+        128 => addresses,
+        _ => [8..24, 24..40].map(|at| hashing.address(ip, at, |byte| hashing.users.mask6(8 * byte as u32))),
+    };
     let hashed = Headers { kind: Kind::Ipv6, ecn: Ecn::from_bits(ip[1] >> 4), ..malformed };
-    hashed.with_hashes(address(8), address(24), ip[6], ports)
+    hashed.with_hashes(Pair { addresses, users }, ip[6], ports, hashing.turned)
 }
 
 /// Source and destination port of the protocols that have them in their first four bytes.
@@ -358,6 +464,61 @@ mod tests {
         v6[14 + 8 + 15] ^= 1;
         let after = read(&v6);
         assert!(before.sender != after.sender && before.receiver == after.receiver);
+    }
+
+    #[test]
+    fn an_answer_has_the_hashes_of_what_it_answers() {
+        let there = tcp4(b"data", 0);
+        let mut back = there.clone();
+        back.copy_within(26..30, 30);
+        back[26..30].copy_from_slice(&there[30..34]);
+        back[34..36].copy_from_slice(&there[36..38]);
+        back[36..38].copy_from_slice(&there[34..36]);
+        let hashing = Hashing::of(9);
+        let (data, answer) = (read_hashed(&there, &hashing), read_hashed(&back, &hashing.turned()));
+        assert_eq!((data.flow, data.sender, data.receiver), (answer.flow, answer.sender, answer.receiver));
+        assert!(read_hashed(&back, &hashing).flow != data.flow);
+    }
+
+    #[test]
+    fn users_are_addresses_prefixes_or_tags() {
+        let receiver = |frame: &[u8], prefix4, prefix6, vlan| {
+            let users = Users { prefix4, prefix6, vlan };
+            read_hashed(frame, &Hashing { users, ..Hashing::of(1) }).receiver
+        };
+        let near = tcp4(b"", 0);
+        let far = |byte: usize| {
+            let mut frame = near.clone();
+            frame[byte] ^= 1;
+            frame
+        };
+        for (bits, byte, alike) in
+            [(32, 33, false), (24, 33, true), (24, 32, false), (31, 33, true), (0, 30, true)]
+        {
+            assert_eq!(
+                receiver(&near, bits, 128, false) == receiver(&far(byte), bits, 128, false),
+                alike,
+                "{bits}"
+            );
+        }
+        let v6 = |byte: u8| {
+            let (mut frame, mut address) = (Vec::new(), [2; 16]);
+            address[usize::from(byte)] = 3;
+            PacketBuilder::ethernet2([1; 6], [2; 6])
+                .ipv6([1; 16], address, 64)
+                .udp(1, 2)
+                .write(&mut frame, b"")
+                .unwrap();
+            frame
+        };
+        let same =
+            |bits, one, other| receiver(&v6(one), 32, bits, false) == receiver(&v6(other), 32, bits, false);
+        assert!(
+            !same(128, 15, 14) && same(64, 15, 8) && !same(64, 15, 7) && !same(48, 15, 5) && same(48, 15, 6)
+        );
+        let tagged = |id: [u8; 2]| [&near[..12], &[0x81, 0][..], &id[..], &near[12..]].concat();
+        assert_eq!(receiver(&tagged([0x20, 5]), 32, 128, true), receiver(&tagged([0, 5]), 32, 128, true));
+        assert!(receiver(&tagged([0, 5]), 32, 128, true) != receiver(&tagged([0, 6]), 32, 128, true));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod engine;
 mod frames;
 mod guard;
 mod headers;
+mod impairments;
 mod interface;
 mod journal;
 mod link_clock;
@@ -25,16 +26,20 @@ mod ports;
 mod processor;
 mod reflector;
 mod sensing;
+mod service;
+mod upstream;
 mod xsk;
 
 pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup, clock};
 pub use frames::{Arena, Frame};
-pub use headers::{Headers, Kind, complete_checksum, mark, read, read_seeded};
+pub use headers::{Hashing, Headers, Kind, Users, complete_checksum, mark, read, read_hashed, read_seeded};
+pub use impairments::Impairments;
 pub use interface::{Interface, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
+pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{HEADROOM_MIN, Ports, PortsSetup};
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};

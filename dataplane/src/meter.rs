@@ -26,6 +26,8 @@ pub struct Faults {
     pub too_long: u64,
     /// No room in the delay line; dropped.
     pub delay_line_full: u64,
+    /// Lost behind the queue, as the link is to lose some.
+    pub lost_behind_queue: u64,
 }
 
 /// Measures one direction. Times given are link times.

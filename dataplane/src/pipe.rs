@@ -5,17 +5,22 @@
 //! of the loop changes neither rates nor sojourn times. A late turn does delay the frame itself, unless a
 //! delay line follows that is longer than the lateness.
 
-use crate::frames::{Arena, Frame};
-use crate::headers::{self, Headers, Kind};
+use crate::frames::{Arena, Frame, Note};
+use crate::headers::{self, Hashing, Headers, Kind};
+use crate::impairments::{Line, Sent, Steps};
 use crate::meter::{Meter, Standing};
 use crate::port::Port;
 use crate::sensing::EXPEDITED;
+use crate::service::Service;
+use crate::upstream::{Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
-use std::collections::VecDeque;
+use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
-use weir_queue::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Shaper, Single};
+use weir_queue::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_scenario::Accounting;
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_scenario::result::Observed;
+use weir_sense::wire::Transport;
+use weir_units::{Bytes, Rate, Time};
 
 /// What the queue stores.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +36,7 @@ pub trait Pipe: Send {
     /// Returns whether there was anything to do.
     fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool;
     /// When the next packet departs or leaves the delay line.
-    fn next_event(&self) -> Option<Time>;
+    fn next_event(&mut self) -> Option<Time>;
     /// The counts and distributions of this direction.
     fn meter(&mut self) -> &mut Meter;
     /// What happened to packets so far.
@@ -40,29 +45,42 @@ pub trait Pipe: Send {
     fn set_longest(&mut self, longest: Longest);
     /// Something was learned that the algorithm may want to know.
     fn learn(&mut self, now: Time, sample: Sample);
+    /// Whether it observes the packets that pass.
+    fn observes(&self) -> bool;
+    /// Frames came in at the port where this direction's leave; acknowledgements of these are among them.
+    fn answered(&mut self, now: Time, received: &[Received], arena: &mut Arena);
+    /// How it stands with the bottlenecks behind, if it observes.
+    fn upstream(&self) -> Option<UpstreamNow>;
+    /// What it learned of them.
+    fn observed(&self) -> Option<Observed>;
+    /// What memory its observer and its users take, in words; nothing where there are none.
+    fn said(&self) -> Option<String>;
     /// Closes a sampling period.
     fn sample(&mut self, now: Time);
 }
 
 /// What a direction is made of, apart from its queue.
-#[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Rate of the emulated link; zero for unshaped.
+    /// What the algorithm is told about the link's rate; zero for unshaped.
     pub rate: Rate,
+    /// When the link may send.
+    pub service: Service,
+    /// Changes of its rate.
+    pub steps: Steps,
     /// How bytes are counted.
     pub accounting: Accounting,
-    /// Lost time that the shaper makes up for.
-    pub catch_up: Duration,
-    /// Propagation delay added after the queue.
-    pub delay: Duration,
-    /// Most frames in the delay line.
-    pub line_max: usize,
+    /// What lies behind the queue.
+    pub line: Line,
     /// What the other port can send.
     pub longest: Longest,
-    /// Secret of the hashes of flows and hosts.
-    pub hash_seed: u64,
+    /// How flows and hosts are hashed, with a secret.
+    pub hashing: Hashing,
     /// Room for packets of the class EF, if they have a queue of their own.
     pub expedited: Option<Limits>,
+    /// Who learns from the packets that pass, if anybody does.
+    pub observer: Option<Box<Observer>>,
+    /// Where each round-trip time is told, if anybody wants them.
+    pub rtts: Option<Producer<RttSample>>,
 }
 
 /// What manages the packets of the class EF: nothing does.
@@ -88,13 +106,11 @@ pub struct Direction<D> {
     expedited: Option<Expedited>,
     standing: fn(&mut D, Time) -> Standing,
     shape: Shape,
-    shaper: Shaper,
-    line: VecDeque<(Time, Frame)>,
     last: Time,
     meter: Meter,
 }
 
-impl<D: Discipline<Held>> Direction<D> {
+impl<D: Managed<Held>> Direction<D> {
     /// An empty direction.
     pub fn new(
         queue: D,
@@ -103,16 +119,14 @@ impl<D: Discipline<Held>> Direction<D> {
         meter: Meter,
         now: Time,
     ) -> Self {
-        let shaper = Shaper::new(shape.rate, shape.catch_up);
-        let line = VecDeque::with_capacity(shape.line_max);
         let expedited = shape.expedited.map(|limits| Single::new(Unmanaged, limits, shape.rate, 0));
-        Direction { queue, expedited, standing, shape, shaper, line, last: now, meter }
+        Direction { queue, expedited, standing, shape, last: now, meter }
     }
 
     fn arrive(&mut self, at: Time, frame: Frame, arena: &mut Arena) {
         let bytes = arena.bytes(frame);
         let Headers { kind, network, ecn, flow, sender, receiver } =
-            headers::read_seeded(bytes, self.shape.hash_seed);
+            headers::read_hashed(bytes, &self.shape.hashing);
         match kind {
             Kind::Runt => {
                 self.meter.faults.runt += 1;
@@ -130,6 +144,14 @@ impl<D: Discipline<Held>> Direction<D> {
         let held = Held { frame, kind, network };
         let hosts = Hosts { sender, receiver };
         let arrival = Arrival { len, flow, hosts, ecn };
+        if let Some(observer) = &mut self.shape.observer {
+            observer.arrived(at, len);
+            let note = arena.note(frame);
+            *note = Note { flow, hosts, len, ..*note };
+            if note.transport.is_none() && matches!(kind, Kind::Ipv4 | Kind::Ipv6) {
+                observer.unreadable();
+            }
+        }
         if let Some(expedited) = &mut self.expedited
             && is_expedited(arena.bytes(frame), kind, network)
         {
@@ -162,80 +184,120 @@ impl<D: Discipline<Held>> Direction<D> {
         self.queue.packets() + self.expedited.as_ref().map_or(0, Expedited::packets)
     }
 
-    /// Lets packets leave the queue up to link time `until`.
-    fn depart(&mut self, until: Time, arena: &mut Arena, out: &mut Port) {
+    /// Lets packets leave the queue up to link time `until`, at the moment `now` of the host.
+    fn depart(&mut self, until: Time, now: Time, arena: &mut Arena, out: &mut Port) {
         while let Some(arrived) = self.head_arrived() {
-            let at = if self.shape.rate == Rate::ZERO { until } else { self.shaper.departure(arrived) };
+            let unshaped = self.shape.service.is_unshaped();
+            let at = if unshaped { until } else { self.shape.service.departure(arrived) };
             if at > until {
                 return;
             }
-            if self.shape.delay == Duration::ZERO && out.room() == 0 {
+            if self.shape.line.is_none() && out.room() == 0 {
                 // The port is the bottleneck now: time it costs is queueing delay.
-                self.shaper.blocked(until);
+                self.shape.service.blocked(until);
                 return;
             }
             let Some(departure) = self.next(at, arena) else { return };
             let Held { frame, kind, network } = departure.item;
-            self.shaper.sent(at, departure.packet.len);
+            self.shape.service.sent(at, departure.packet.len);
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
             self.meter.departed(at, departure.packet.len, departure.sojourn, counters);
             if departure.marked {
                 headers::mark(arena.bytes(frame), kind, network);
             }
-            if self.shape.delay == Duration::ZERO {
-                out.push(frame);
-            } else if self.line.len() < self.shape.line_max {
-                self.line.push_back((at + self.shape.delay, frame));
-            } else {
-                self.meter.faults.delay_line_full += 1;
-                arena.give(frame.addr);
+            if self.shape.line.is_none() {
+                self.leave(now, frame, arena, out);
+                continue;
             }
+            match self.shape.line.send(at, frame) {
+                Sent::UnderWay => continue,
+                Sent::Full => self.meter.faults.delay_line_full += 1,
+                Sent::Lost => self.meter.faults.lost_behind_queue += 1,
+            }
+            arena.give(frame.addr);
         }
     }
 
-    fn release(&mut self, now: Time, out: &mut Port) -> bool {
+    /// A frame goes out at the port: from here on its round trip counts.
+    fn leave(&mut self, now: Time, frame: Frame, arena: &mut Arena, out: &mut Port) {
+        if let Some(observer) = &mut self.shape.observer {
+            let note = *arena.note(frame);
+            let learned = observer.forwarded(now, &note, self.queue.packets() > 0);
+            self.apply(now, &note, learned);
+        }
+        out.push(frame);
+    }
+
+    /// Tells queue and shaper what was learned of the bottleneck behind.
+    fn apply(&mut self, now: Time, note: &Note, learned: Learned) {
+        let Note { hosts, flow, ports, .. } = *note;
+        if let (Some(rtt), Some(ring)) = (learned.rtt, &mut self.shape.rtts) {
+            // Whoever does not read does not watch.
+            let _ = ring.push(RttSample { at: now, ports, rtt });
+        }
+        // What other processors stamped may be a little ahead; to the algorithm time only moves forward.
+        let now = now.max(self.last);
+        if let Some(rtt) = learned.rtt {
+            self.queue.sample_for(now, hosts, Sample::Rtt(rtt));
+        }
+        if let Some(bytes) = learned.in_flight {
+            self.queue.sample_for(now, hosts, Sample::Inflight { flow, bytes });
+        }
+        if let Some(time) = learned.reaction {
+            self.queue.sample(now, Sample::Reaction(time));
+        }
+        if let Some(rate) = learned.rate {
+            self.set_rate(rate);
+        }
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        if rate != self.shape.rate {
+            self.shape.rate = rate;
+            self.shape.service.set_rate(rate);
+            self.queue.set_rate(rate);
+        }
+    }
+
+    fn release(&mut self, now: Time, arena: &mut Arena, out: &mut Port) -> bool {
         let mut any = false;
-        while let Some(&(due, frame)) = self.line.front() {
-            if due > now || out.room() == 0 {
-                break;
-            }
-            self.line.pop_front();
+        while out.room() > 0 {
+            let Some((due, frame)) = self.shape.line.arrived(now) else { break };
             self.meter.released(due, now);
-            out.push(frame);
+            self.leave(now, frame, arena, out);
             any = true;
         }
         any
     }
 }
 
-impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
+impl<D: Managed<Held> + Send> Pipe for Direction<D> {
     fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool {
-        self.shaper.looked(now);
+        self.shape.service.looked(now);
+        if let Some(rate) = self.shape.steps.due(now) {
+            self.set_rate(rate);
+        }
         for r in received {
             // Stamps come from other processors and several queues; link time only moves forward.
             let at = r.arrived.clamp(self.last, now.max(self.last));
-            if self.shape.rate != Rate::ZERO {
-                self.depart(at, arena, out);
+            if !self.shape.service.is_unshaped() {
+                self.depart(at, now, arena, out);
             }
             self.arrive(at, r.frame, arena);
             self.last = at;
         }
         let before = self.packets();
-        self.depart(now.max(self.last), arena, out);
+        self.depart(now.max(self.last), now, arena, out);
         let departed = self.packets() != before;
-        let released = self.release(now, out);
+        let released = self.release(now, arena, out);
         self.last = self.last.max(now);
         departed || released || !received.is_empty()
     }
 
-    fn next_event(&self) -> Option<Time> {
-        let departure = self.head_arrived().map(|arrived| self.shaper.departure(arrived));
-        let release = self.line.front().map(|(due, _)| *due);
-        match (departure, release) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+    fn next_event(&mut self) -> Option<Time> {
+        let departure = self.head_arrived().map(|arrived| self.shape.service.departure(arrived));
+        departure.into_iter().chain(self.shape.line.first()).min()
     }
 
     fn meter(&mut self) -> &mut Meter {
@@ -255,13 +317,68 @@ impl<D: Discipline<Held> + Send> Pipe for Direction<D> {
         self.queue.sample(now.max(self.last), sample);
     }
 
+    fn observes(&self) -> bool {
+        self.shape.observer.is_some()
+    }
+
+    fn answered(&mut self, now: Time, received: &[Received], arena: &mut Arena) {
+        let Some(mut observer) = self.shape.observer.take() else { return };
+        let hashing = self.shape.hashing.turned();
+        for r in received {
+            let note = *arena.note(r.frame);
+            if matches!(note.transport, None | Some(Transport::Other)) {
+                continue;
+            }
+            let read = headers::read_hashed(arena.bytes(r.frame), &hashing);
+            let len = charge(self.shape.accounting, r.frame.len, read.network);
+            let hosts = Hosts { sender: read.sender, receiver: read.receiver };
+            let ports = (note.ports.1, note.ports.0);
+            let note = Note { flow: read.flow, ports, hosts, len, ..note };
+            let at = r.arrived.min(now);
+            let learned = observer.answered(at, &note, self.queue.packets() > 0);
+            self.apply(at, &note, learned);
+        }
+        self.shape.observer = Some(observer);
+    }
+
+    fn upstream(&self) -> Option<UpstreamNow> {
+        self.shape.observer.as_ref().map(|observer| observer.now())
+    }
+
+    fn observed(&self) -> Option<Observed> {
+        self.shape.observer.as_ref().map(|observer| observer.summary())
+    }
+
+    fn said(&self) -> Option<String> {
+        let users = self.queue.bytes_of_users();
+        let places = (users > 0).then(|| format!("{} for the users' queues", mebibytes(users)));
+        let observer = self.shape.observer.as_ref().map(|observer| {
+            let (users, flows) = observer.room();
+            format!(
+                "{} to measure up to {users} users with {flows} flows each at once",
+                mebibytes(observer.bytes())
+            )
+        });
+        let parts: Vec<String> = places.into_iter().chain(observer).collect();
+        (!parts.is_empty())
+            .then(|| format!("memory, taken at the start and never more: {}", parts.join(", ")))
+    }
+
     fn sample(&mut self, now: Time) {
+        let waiting = self.queue.packets() > 0;
+        if let Some(rate) = self.shape.observer.as_mut().and_then(|observer| observer.look(now, waiting)) {
+            self.set_rate(rate);
+        }
         let standing = (self.standing)(&mut self.queue, now);
         let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, Expedited::backlog);
         let backlog: Bytes = self.queue.backlog() + expedited;
         let counters = all_counters(&self.queue, self.expedited.as_ref());
         self.meter.sample(now, backlog, standing, &counters);
     }
+}
+
+fn mebibytes(bytes: usize) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// What happened to the packets of both queues.

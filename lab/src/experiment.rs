@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::awake::Awake;
+use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
 use crate::host;
@@ -16,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_dataplane::{DirectionSetup, Handle, Loop, Outcome, Setup};
-use weir_scenario::result::{Progress, Recording, Summary};
+use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, Setup};
+use weir_scenario::result::{LinkSummary, Progress, Recording, Summary};
 use weir_scenario::{Channel, Scenario};
 
 /// How often somebody who watches is told.
@@ -26,6 +27,8 @@ const WATCH: Duration = Duration::from_millis(100);
 const SETTLE: Duration = Duration::from_millis(200);
 /// The delay line hides stalls of the host up to its length, so the shaper makes up for as much.
 const CATCH_UP: weir_units::Duration = weir_units::Duration::from_millis(50);
+/// The same where several links stand in a row: their loops sleep, and a late one makes a burst for the next.
+const CATCH_UP_IN_ROW: weir_units::Duration = weir_units::Duration::from_millis(10);
 /// The end hosts stand for machines of their own: they come before whatever else runs here.
 const END_HOST_NICE: i32 = -15;
 /// Headers of IPv4 and TCP with timestamps.
@@ -49,7 +52,7 @@ pub fn run(
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
     supported::check(scenario)?;
-    if !scenario.links.is_empty() {
+    if Access::is_meant(scenario) {
         return Access::of(scenario)?.record(scenario, mode, waiting, watch);
     }
     if !host::is_root() {
@@ -76,7 +79,9 @@ fn run_on(
     cores: &Cores,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
+    let chain = (!scenario.links.is_empty()).then(|| Chain::of(scenario)).transpose()?;
     let config = TestbedConfig {
+        boxes: chain.as_ref().map_or(1, |chain| chain.places.len() as u32),
         mtu: scenario.path.mtu,
         // End hosts answer packets on the core of the loop that delivers them, at once and not when the
         // processor of their programs has time: that would gather acknowledgements and segments in bursts.
@@ -89,17 +94,27 @@ fn run_on(
     for group in scenario.flows.iter().filter(|g| g.udp_rate.is_none()) {
         testbed.require_congestion(&group.congestion)?;
     }
-    let rtt = Duration::from_nanos(scenario.path.rtt.as_nanos());
+    let rtt = chain.as_ref().map_or(scenario.path.rtt, |chain| chain.rtt);
+    let rtt = Duration::from_nanos(rtt.as_nanos());
     let lead = lead_time(&scenario.flows, rtt) + SETTLE;
-    let looping = Looping::start(testbed.bottleneck(), setup(scenario, mode, cores, lead))?;
-    let epoch = Instant::now() + looping.handle.starts_in();
+    let zero = Instant::now() + lead;
+    let loops = match &chain {
+        None => Loops::one(testbed.bottleneck(), setup(scenario, mode, cores, lead))?,
+        Some(chain) => Loops::in_row(testbed.boxes(), chain, |directions| Setup {
+            directions,
+            // Each opens after the one before it, and all have one zero.
+            ..row_setup(scenario, mode, zero.saturating_duration_since(Instant::now()))
+        })?,
+    };
+    let epoch = Instant::now() + loops.starts_in();
+    let slowest = chain.iter().flat_map(Chain::forward).map(|link| link.rate).min();
     let options = TrafficOptions {
         epoch,
         duration: Duration::from_nanos(scenario.run.duration.as_nanos()) + OVERTIME,
         rtt,
         interval: Duration::from_millis(500),
         receiving: Receiving {
-            low_water: low_water_mark(scenario.rate(), scenario.flow_count()),
+            low_water: low_water_mark(slowest.unwrap_or(scenario.rate()), scenario.flow_count()),
             window: testbed.config().receive_window(),
         },
         sender: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
@@ -108,7 +123,7 @@ fn run_on(
     let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());
     let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { epoch, period })?;
-    let run = Run { scenario, epoch, looping, traffic, sampler };
+    let run = Run { scenario, epoch, loops, traffic, sampler };
     let mut recording = run.watch_and_finish(watch)?;
     recording.summary.warnings.extend(testbed.wire_losses()?.warning());
     testbed.close()?;
@@ -157,7 +172,13 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     Setup {
         ports: [netns::PORT_A.into(), netns::PORT_B.into()],
         mode,
-        directions: [DirectionSetup::new(FORWARD, forward), DirectionSetup::new(REVERSE, reverse)],
+        directions: [
+            DirectionSetup {
+                impairments: Some(Impairments { variation: scenario.link.variation.clone(), reorder: 0.0 }),
+                ..DirectionSetup::new(FORWARD, forward)
+            },
+            DirectionSetup::new(REVERSE, reverse),
+        ],
         sense: None,
         fail_open_after: weir_units::Duration::from_millis(500),
         core: cores.own,
@@ -171,6 +192,86 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
         lead: weir_units::Duration::from_nanos(lead.as_nanos() as u64),
         warmup: scenario.run.warmup,
         duration: Some(scenario.run.duration),
+    }
+}
+
+/// What the loops of a row have in common, beside their directions: they sleep, as there are more of them than
+/// processors, and time goes on for all of them.
+fn row_setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, lead: Duration) -> Setup {
+    let none = Cores { all: Vec::new(), own: None, others: Vec::new(), lent: false };
+    let way = || DirectionSetup::new("way", Channel::unshaped());
+    Setup { directions: [way(), way()], realtime: true, ..setup(scenario, mode, &none, lead) }
+}
+
+/// The packet loops of a run, and which links they play.
+pub(crate) struct Loops {
+    loops: Vec<(Looping, [Option<usize>; 2])>,
+    names: Vec<String>,
+}
+
+impl Loops {
+    fn one(namespace: &str, setup: Setup) -> Result<Loops> {
+        let names = setup.directions.iter().map(|direction| direction.name.clone()).collect();
+        Ok(Loops { loops: vec![(Looping::start(namespace, setup)?, [Some(0), Some(1)])], names })
+    }
+
+    fn in_row(
+        boxes: &[String],
+        chain: &Chain,
+        setup: impl Fn([DirectionSetup; 2]) -> Setup,
+    ) -> Result<Loops> {
+        let start = |(number, namespace): (usize, &String)| {
+            let place = chain.places[number];
+            let looping = Looping::start(namespace, setup(chain.directions(number, CATCH_UP_IN_ROW)))?;
+            Ok((looping, [place.there, place.back]))
+        };
+        let loops = boxes.iter().enumerate().map(start).collect::<Result<_>>()?;
+        Ok(Loops { loops, names: chain.names().into_iter().map(String::from).collect() })
+    }
+
+    /// Time until zero of the run's clock, by the first of them.
+    fn starts_in(&self) -> Duration {
+        self.loops[0].0.handle.starts_in()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.loops.iter().any(|(looping, _)| looping.has_ended())
+    }
+
+    fn said(&self) -> impl Iterator<Item = &String> {
+        self.loops.iter().flat_map(|(looping, _)| &looping.said)
+    }
+
+    fn collect(&mut self, recording: &mut Recording) {
+        for (looping, links) in &mut self.loops {
+            for (direction, link) in links.iter().enumerate() {
+                let rows = looping.handle.samples(direction);
+                if let Some(link) = link {
+                    recording.link_samples[*link].extend(rows);
+                }
+            }
+            recording.events.extend(looping.handle.events());
+        }
+        recording.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    }
+
+    /// Ends them; what came of the links, in the order of the file, and of the first loop.
+    fn finish(&mut self) -> Result<(Vec<LinkSummary>, Outcome)> {
+        let empty = |name: &String| LinkSummary { name: name.clone(), ..LinkSummary::default() };
+        let mut summaries: Vec<LinkSummary> = self.names.iter().map(empty).collect();
+        let mut outcomes = Vec::new();
+        for (looping, links) in &mut self.loops {
+            let outcome = looping.finish()?;
+            for (link, summary) in links.iter().zip(&outcome.links) {
+                if let Some(link) = link {
+                    summaries[*link] = summary.clone();
+                }
+            }
+            outcomes.push(outcome);
+        }
+        let warnings = outcomes.iter().flat_map(|outcome| outcome.warnings.iter().cloned()).collect();
+        let first = outcomes.swap_remove(0);
+        Ok((summaries, Outcome { warnings, ..first }))
     }
 }
 
@@ -246,7 +347,7 @@ fn join(thread: JoinHandle<Result<Outcome>>) -> Result<Outcome> {
 struct Run<'a> {
     scenario: &'a Scenario,
     epoch: Instant,
-    looping: Looping,
+    loops: Loops,
     traffic: TrafficRun,
     sampler: Sampler,
 }
@@ -256,14 +357,15 @@ impl Run<'_> {
         mut self,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Recording> {
-        let mut recording = Recording { link_samples: vec![Vec::new(); 2], ..Recording::default() };
+        let links = self.loops.names.len();
+        let mut recording = Recording { link_samples: vec![Vec::new(); links], ..Recording::default() };
         let length_s = self.scenario.run.duration.as_secs_f64();
         let end = self.epoch + Duration::from_secs_f64(length_s);
         let mut interrupted = None;
-        while Instant::now() < end && !self.looping.has_ended() {
+        while Instant::now() < end && !self.loops.has_ended() {
             std::thread::sleep(WATCH);
             let (first, first_event) = (recording.link_samples[0].len(), recording.events.len());
-            self.collect(&mut recording);
+            self.loops.collect(&mut recording);
             let now = Instant::now();
             let t_s = now.saturating_duration_since(self.epoch).as_secs_f64()
                 - self.epoch.saturating_duration_since(now).as_secs_f64();
@@ -274,17 +376,10 @@ impl Run<'_> {
                 break;
             }
         }
-        if interrupted.is_some() || self.looping.has_ended() {
+        if interrupted.is_some() || self.loops.has_ended() {
             self.traffic.abort();
         }
         self.finish(recording, interrupted)
-    }
-
-    fn collect(&mut self, recording: &mut Recording) {
-        for (direction, rows) in recording.link_samples.iter_mut().enumerate() {
-            rows.extend(self.looping.handle.samples(direction));
-        }
-        recording.events.extend(self.looping.handle.events());
     }
 
     fn finish(mut self, mut recording: Recording, interrupted: Option<f64>) -> Result<Recording> {
@@ -294,20 +389,13 @@ impl Run<'_> {
         // The loop goes on while iperf3 says goodbye through it.
         let flows: TrafficReport = self.traffic.finish();
         let samples = self.sampler.stop()?;
-        let outcome = self.looping.finish()?;
-        let mut rest = Recording { link_samples: vec![Vec::new(); 2], ..Recording::default() };
-        rest.link_samples[0] = self.looping.handle.samples(0);
-        rest.link_samples[1] = self.looping.handle.samples(1);
-        rest.events = self.looping.handle.events();
-        for (rows, more) in recording.link_samples.iter_mut().zip(rest.link_samples) {
-            rows.extend(more);
-            rows.retain(|row| row.t_s <= end_s + 1e-3);
-        }
-        recording.events.extend(rest.events);
+        let (links, outcome) = self.loops.finish()?;
+        self.loops.collect(&mut recording);
+        recording.link_samples.iter_mut().for_each(|rows| rows.retain(|row| row.t_s <= end_s + 1e-3));
         recording.events.retain(|e| e.t_s <= end_s);
         let mut warnings = outcome.warnings;
         // What was switched off dies with the namespace; what was refused explains the numbers.
-        warnings.extend(self.looping.said.iter().filter(|line| line.contains("not to be had")).cloned());
+        warnings.extend(self.loops.said().filter(|line| line.contains("not to be had")).cloned());
         warnings.extend(flows.warnings.iter().cloned());
         if let Some(t_s) = interrupted {
             warnings.push(format!("interrupted at {t_s:.1} s of {length_s:.1} s"));
@@ -323,7 +411,7 @@ impl Run<'_> {
             ports: outcome.mode.to_string(),
             duration_s: (end_s - warmup_s).max(0.0),
             warmup_s,
-            links: outcome.links.into(),
+            links,
             flows: flows.summaries(warmup_s, end_s, &samples.samples),
             host: Some(outcome.host),
             warnings,

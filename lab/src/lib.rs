@@ -1,7 +1,7 @@
 //! Network namespaces and real kernel TCP on this machine.
 //!
-//! A [`Testbed`] is three network namespaces in a row: a sender, a bottleneck and a receiver. Whoever
-//! forwards packets between the two ports of the bottleneck decides what the end hosts' TCP experiences.
+//! A [`Testbed`] is three network namespaces in a row, or more: a sender, a bottleneck or several, and a receiver. Whoever
+//! forwards packets between the two ports of a bottleneck decides what the end hosts' TCP experiences.
 //! [`TrafficRun`] lets flows run through it, [`Sampler`] watches them in the sender's kernel, and
 //! [`host`] tells how far this machine can be trusted with such measurements.
 //!
@@ -11,6 +11,8 @@
 
 pub mod access;
 mod awake;
+pub mod cell;
+mod chain;
 mod command;
 mod error;
 mod exclusive;
@@ -20,6 +22,7 @@ pub mod netns;
 mod offload;
 mod owner;
 mod process;
+pub mod quic;
 mod sock_diag;
 mod supported;
 pub mod tcpinfo;

@@ -27,9 +27,16 @@ pub const PORT_A: &str = "a";
 /// The bottleneck's port towards the receiver.
 pub const PORT_B: &str = "b";
 
+/// Most boxes of a testbed.
+pub const BOXES_MAX: u32 = 8;
+
 /// Settings of a testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedConfig {
+    /// Boxes between the end hosts, one behind the other.
+    pub boxes: u32,
+    /// IPv4 addresses of the receiver beside its own, such as those of other users.
+    pub more_receivers: Vec<String>,
     /// MTU of all four interfaces.
     pub mtu: u32,
     /// Whether the end hosts merge packets that they received (GRO). It saves CPU behind the bottleneck and
@@ -59,6 +66,8 @@ pub struct TestbedConfig {
 impl Default for TestbedConfig {
     fn default() -> TestbedConfig {
         TestbedConfig {
+            boxes: 1,
+            more_receivers: Vec::new(),
             mtu: 1500,
             gro: false,
             static_neighbours: true,
@@ -86,12 +95,13 @@ impl TestbedConfig {
 ///   sender [snd0] ---- [a] bottleneck [b] ---- [rcv0] receiver
 /// ```
 ///
-/// The ports of the bottleneck have no addresses and send nothing by themselves. Everything is removed when
+/// There may be several bottlenecks, each port `b` wired to port `a` of the next. Their ports have no addresses and send nothing by themselves. Everything is removed when
 /// the testbed is dropped; [`Testbed::close`] does the same and tells what went wrong.
 #[derive(Debug)]
 pub struct Testbed {
     sender: String,
-    bottleneck: String,
+    /// From the sender to the receiver.
+    boxes: Vec<String>,
     receiver: String,
     config: TestbedConfig,
     open: bool,
@@ -105,6 +115,8 @@ pub struct WireLosses {
     pub sender_to_a: u64,
     /// From port `b` to the receiver.
     pub b_to_receiver: u64,
+    /// Between two boxes, in both directions.
+    pub between_boxes: u64,
     /// From the receiver to port `b`.
     pub receiver_to_b: u64,
     /// From port `a` to the sender.
@@ -117,19 +129,20 @@ impl WireLosses {
         (self.total() > 0).then(|| {
             format!(
                 "the machine lost {} packets outside of the bottleneck ({} to port a, {} from port b, {} on the \
-                 way back): use a lower rate or fewer flows, keep other programs away, or raise \
+                 way back, {} between boxes): use a lower rate or fewer flows, keep other programs away, or raise \
                  net.core.netdev_max_backlog",
                 self.total(),
                 self.sender_to_a,
                 self.b_to_receiver,
-                self.receiver_to_b + self.a_to_sender
+                self.receiver_to_b + self.a_to_sender,
+                self.between_boxes
             )
         })
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.sender_to_a + self.b_to_receiver + self.receiver_to_b + self.a_to_sender
+        self.sender_to_a + self.b_to_receiver + self.receiver_to_b + self.a_to_sender + self.between_boxes
     }
 }
 
@@ -184,7 +197,9 @@ impl Testbed {
         let (owner, number) = (Owner::current(), next_number());
         let mut testbed = Testbed {
             sender: owner.name("snd", number),
-            bottleneck: owner.name("bot", number),
+            boxes: std::iter::once(owner.name("bot", number))
+                .chain((1..config.boxes).map(|i| owner.name("box", number * BOXES_MAX + i)))
+                .collect(),
             receiver: owner.name("rcv", number),
             config,
             open: true,
@@ -201,7 +216,12 @@ impl Testbed {
 
     /// Name of the bottleneck's namespace, which has the ports [`PORT_A`] and [`PORT_B`].
     pub fn bottleneck(&self) -> &str {
-        &self.bottleneck
+        &self.boxes[0]
+    }
+
+    /// Names of the namespaces of all boxes, from the sender to the receiver.
+    pub fn boxes(&self) -> &[String] {
+        &self.boxes
     }
 
     /// Name of the receiver's namespace.
@@ -230,11 +250,17 @@ impl Testbed {
     /// Packets that the machine lost outside of the bottleneck. A run in which there are some did not measure
     /// the bottleneck alone.
     pub fn wire_losses(&self) -> Result<WireLosses> {
+        let (first, last) = (&self.boxes[0], self.last());
+        let inner = self
+            .boxes
+            .windows(2)
+            .map(|pair| Ok(transmit_drops(&pair[0], PORT_B)? + transmit_drops(&pair[1], PORT_A)?));
         Ok(WireLosses {
             sender_to_a: transmit_drops(&self.sender, SENDER_INTERFACE)?,
-            b_to_receiver: transmit_drops(&self.bottleneck, PORT_B)?,
+            b_to_receiver: transmit_drops(last, PORT_B)?,
+            between_boxes: inner.sum::<Result<u64>>()?,
             receiver_to_b: transmit_drops(&self.receiver, RECEIVER_INTERFACE)?,
-            a_to_sender: transmit_drops(&self.bottleneck, PORT_A)?,
+            a_to_sender: transmit_drops(first, PORT_A)?,
         })
     }
 
@@ -244,29 +270,49 @@ impl Testbed {
     }
 
     fn build(&mut self) -> Result<()> {
-        for name in [&self.sender, &self.bottleneck, &self.receiver] {
+        for name in self.boxes.iter().chain([&self.sender, &self.receiver]) {
             run("ip", &["netns", "add", name])?;
         }
-        self.link(&SENDER, PORT_A)?;
-        self.link(&RECEIVER, PORT_B)?;
-        in_netns(&self.bottleneck, prepare_bottleneck)??;
-        ip_batch(&self.bottleneck, &ports_up())?;
-        for port in [PORT_A, PORT_B] {
-            set_rps_unless_zero(&self.bottleneck, port, self.config.rps_ports)?;
+        self.link(&SENDER, PORT_A, &self.boxes[0])?;
+        self.link(&RECEIVER, PORT_B, self.last())?;
+        for pair in self.boxes.windows(2) {
+            self.wire(&pair[0], &pair[1])?;
+        }
+        for name in &self.boxes {
+            in_netns(name, prepare_bottleneck)??;
+            ip_batch(name, &ports_up())?;
+            for port in [PORT_A, PORT_B] {
+                set_rps_unless_zero(name, port, self.config.rps_ports)?;
+            }
         }
         self.prepare_end_host(Side::Sender, &SENDER, &RECEIVER)?;
         self.prepare_end_host(Side::Receiver, &RECEIVER, &SENDER)
     }
 
+    fn last(&self) -> &str {
+        self.boxes.last().expect("there is one box at least")
+    }
+
+    /// Joins port `b` of a box to port `a` of the next.
+    fn wire(&self, near: &str, far: &str) -> Result<()> {
+        let TestbedConfig { mtu, txqueuelen, .. } = self.config;
+        let queues = "numtxqueues 1 numrxqueues 1";
+        let line = format!(
+            "link add name {PORT_B} mtu {mtu} txqueuelen {txqueuelen} {queues} type veth peer name {PORT_A} mtu {mtu} \
+             {queues} netns {far}"
+        );
+        ip_batch(near, &[line])
+    }
+
     /// Makes a veth pair right inside the namespaces, so that nothing is left in the root namespace.
-    fn link(&self, host: &EndHost, port: &str) -> Result<()> {
+    fn link(&self, host: &EndHost, port: &str, place: &str) -> Result<()> {
         let namespace = if host.interface == SENDER_INTERFACE { &self.sender } else { &self.receiver };
         let TestbedConfig { mtu, txqueuelen, burst_segments, .. } = self.config;
         // One queue on each side: a reader of a port then sees all packets of it.
         let line = format!(
             "link add name {} address {} mtu {mtu} txqueuelen {txqueuelen} numtxqueues 1 numrxqueues 1 \
              gso_max_segs {burst_segments} type veth peer name {port} mtu {mtu} numtxqueues 1 numrxqueues 1 netns {}",
-            host.interface, host.mac, self.bottleneck
+            host.interface, host.mac, place
         );
         ip_batch(namespace, &[line])
     }
@@ -280,6 +326,7 @@ impl Testbed {
             offload::disable(host.interface, config.gro)
         })??;
         ip_batch(namespace, &end_host_lines(host, peer, &config))?;
+        ip_batch(namespace, &more_receivers_lines(side, host, peer, &config))?;
         run("tc", &["-n", namespace, "qdisc", "replace", "dev", host.interface, "root", "pfifo"])?;
         set_rps_unless_zero(namespace, host.interface, rps)
     }
@@ -289,7 +336,7 @@ impl Testbed {
             return Ok(());
         }
         let mut result = Ok(());
-        for name in [&self.sender, &self.receiver, &self.bottleneck] {
+        for name in self.boxes.iter().chain([&self.sender, &self.receiver]) {
             // One that fails must not keep the others.
             result = result.and(remove_namespace(name).map(|_| ()));
         }
@@ -329,6 +376,12 @@ fn check_config(config: &TestbedConfig) -> Result<()> {
         return Err(Error::invalid(
             format!("an MTU of {} cannot be used in the testbed", config.mtu),
             format!("choose one from 1280 (IPv6 needs it) to {MAX_MTU}"),
+        ));
+    }
+    if !(1..=BOXES_MAX).contains(&config.boxes) {
+        return Err(Error::invalid(
+            format!("{} boxes cannot stand between the end hosts", config.boxes),
+            format!("choose 1 to {BOXES_MAX}"),
         ));
     }
     if config.burst_segments == 0 {
@@ -373,6 +426,23 @@ fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec
         lines.extend([peer.v4, peer.v4_ecn, peer.v6, peer.v6_ecn].map(neighbour));
     }
     lines
+}
+
+/// Addresses of other users at the receiver, and the way of the sender to them.
+fn more_receivers_lines(side: Side, host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec<String> {
+    let (dev, window) = (host.interface, config.receive_window());
+    let each = config.more_receivers.iter();
+    match side {
+        Side::Receiver => each.map(|address| format!("addr add {address}/32 dev {dev}")).collect(),
+        Side::Sender => each
+            .flat_map(|address| {
+                [
+                    format!("route add {address}/32 dev {dev} src {} window {window}", host.v4),
+                    format!("neigh replace {address} lladdr {} nud permanent dev {dev}", peer.mac),
+                ]
+            })
+            .collect(),
+    }
 }
 
 /// Runs inside the bottleneck: its ports stay silent.

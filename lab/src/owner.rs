@@ -3,7 +3,7 @@
 use std::fs;
 
 /// What namespaces are for.
-const ROLES: [&str; 10] = ["snd", "bot", "rcv", "chk", "hom", "lim", "mdm", "gwy", "dly", "srv"];
+const ROLES: [&str; 11] = ["snd", "bot", "box", "rcv", "chk", "hom", "lim", "mdm", "gwy", "dly", "srv"];
 
 /// A process, told apart from later ones with the same id by its start time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,30 +1,34 @@
-//! What a scenario may ask of a live lab: one bottleneck at a constant rate, and what iperf3 and the kernel do; or an
-//! access network with modems.
+//! What a scenario may ask of a live lab: a link or a row of links, or an access network with modems, and what iperf3
+//! and the kernel do.
 
 use crate::access::Access;
+use crate::chain::Chain;
 use crate::error::{Error, Result};
 use weir_scenario::{Class, FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
 use weir_units::Duration;
 
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    if !scenario.links.is_empty() && scenario.record.is_none() {
-        return Access::of(scenario).map(|_| ());
+    if Access::is_meant(scenario) && scenario.record.is_none() {
+        return Access::of(scenario).map(drop);
     }
     let mut keys = Vec::new();
-    keys.extend(scenario.link.variation.changed().iter().map(|key| format!("link.{key}")));
+    let expedited = scenario.links.iter().enumerate().filter(|(_, link)| link.expedite);
+    keys.extend(expedited.map(|(i, _)| format!("links.{i}.expedite")));
     if scenario.record.is_some() {
         keys.push("record".to_string());
     }
     for (i, flows) in scenario.flows.iter().enumerate() {
-        let other_rtt = flows.rtt.is_some_and(|rtt| rtt != Rtt::Constant(scenario.path.rtt));
+        let is_other = |rtt| scenario.links.is_empty() && rtt != Rtt::Constant(scenario.path.rtt);
+        let other_rtt = flows.rtt.is_some_and(is_other);
         let other_mtu = flows.mtu.is_some_and(|mtu| mtu != scenario.path.mtu);
         let paths = [("rtt", other_rtt), ("mtu", other_mtu)];
         let paths = paths.into_iter().filter(|(_, other)| *other).map(|(key, _)| key);
         keys.extend(paths.chain(keys_of(flows)).map(|key| format!("flows.{i}.{key}")));
     }
     keys.extend(other_bursts(&scenario.flows));
-    refuse(&keys)
+    refuse(&keys)?;
+    if scenario.links.is_empty() { Ok(()) } else { Chain::of(scenario).map(drop) }
 }
 
 /// Refuses flows that iperf3 and the kernel cannot make.
@@ -93,8 +97,7 @@ mod tests {
         let told = check(&text).unwrap_err().to_string();
         assert_eq!(
             told,
-            "only the simulator knows `link.steps`, `link.jitter`, `link.loss`, `record`, `flows.0.rtt`, \
-            `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
+            "only the simulator knows `record`, `flows.0.rtt`, `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
             `flows.0.pacing`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`: \
             use `weir sim`, or remove these keys for the lab"
         );
@@ -120,11 +123,22 @@ mod tests {
     }
 
     #[test]
-    fn links_that_are_no_access_network_are_told_as_such() {
-        let text = "title = \"x\"\nlinks = [{ name = \"l\", from = \"a\", to = \"b\", rate = \"1Mbit/s\" }]\n\
-            flows = [{ from = \"a\", to = \"b\" }]\nrun.duration = \"5s\"\n";
-        let told = check(&Scenario::parse("x", text).unwrap()).unwrap_err().to_string();
-        assert!(told.starts_with("none of the `links` has an algorithm"), "{told}");
+    fn a_row_of_links_is_run_and_one_with_a_shared_medium_has_to_be_an_access_network() {
+        let told = |more: &str| {
+            let text = format!(
+                "title = \"x\"\nlinks = [{{ name = \"l\", from = \"a\", to = \"b\", rate = \"1Mbit/s\"{more} }}]\n\
+                 flows = [{{ from = \"a\", to = \"b\" }}]\nrun.duration = \"5s\"\n"
+            );
+            check(&Scenario::parse("x", &text).unwrap()).map_err(|e| e.to_string())
+        };
+        assert_eq!(told(", jitter = \"1ms\", loss = \"1%\""), Ok(()));
+        let refused = told(", expedite = true").unwrap_err();
+        assert!(
+            refused.starts_with("only the simulator knows `links.0.expedite`: use `weir sim`"),
+            "{refused}"
+        );
+        let refused = told(", medium = \"cable\"").unwrap_err();
+        assert!(refused.starts_with("none of the `links` has an algorithm"), "{refused}");
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub trait Managed<T>: Discipline<T> {
     fn setpoint(&mut self) -> Option<Duration>;
     /// What the host stored with the packet that is likely to be next, where that is known.
     fn head(&self) -> Option<&T>;
+    /// Memory for users, taken when it was made; none where there are no users.
+    fn bytes_of_users(&self) -> usize {
+        0
+    }
     /// Inner variables by name.
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64));
 }

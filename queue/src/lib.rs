@@ -61,6 +61,11 @@ pub struct Hosts {
 impl Hosts {
     /// Where nobody asks for hosts: one host for all.
     pub const UNKNOWN: Hosts = Hosts { sender: 0, receiver: 0 };
+
+    /// The one that counts as the user.
+    pub fn user(&self, by_sender: bool) -> u32 {
+        if by_sender { self.sender } else { self.receiver }
+    }
 }
 
 /// A packet that leaves the queue to be sent.
@@ -107,6 +112,10 @@ pub trait Discipline<T> {
     fn set_rate(&mut self, rate: Rate);
     /// Something was measured outside, such as a round trip below this queue. Every algorithm of the queue is told.
     fn sample(&mut self, now: Time, sample: Sample);
+    /// The same, measured for the user among these hosts: a queue with an algorithm for each user tells that one alone.
+    fn sample_for(&mut self, now: Time, _hosts: Hosts, sample: Sample) {
+        self.sample(now, sample);
+    }
 }
 
 /// What happened to packets so far.

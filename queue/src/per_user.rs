@@ -1,7 +1,7 @@
 //! A FIFO and an algorithm for each user, served in turn: for a network function that carries many.
 //!
-//! A user is whoever has the same host hash: an address, a prefix, a VLAN or a tunnel, as the host of the queue
-//! chooses. Users come into being with their first packet, or by [`PerUser::admit`]. All memory for them is allocated at
+//! A user is whoever has the same host hash: an address, a prefix, a VLAN or a tunnel. Whoever hosts the queue makes the
+//! hash, a live link after the parameters `prefix4`, `prefix6` and `vlan`. Users come into being with their first packet, or by [`PerUser::admit`]. All memory for them is allocated at
 //! the start, so that it has a bound that is known then ([`PerUser::bytes_per_user`]); when all places are taken, one
 //! that was idle for `idle` is given to the newcomer, or the newcomer's packets are discarded and counted.
 //!
@@ -35,6 +35,12 @@ weir_aqm::params! {
         users: u32 = 1024, 1 => 1_000_000;
         /// Whether a user is whoever sends, by source address, instead of whoever receives.
         by_sender: bool = false, false => true;
+        /// Bits of an IPv4 address that name a user on a live link: 32 for a host, less for a network.
+        prefix4: u32 = 32, 0 => 32;
+        /// The same of an IPv6 address; networks give a user 64 or less.
+        prefix6: u32 = 128, 0 => 128;
+        /// Whether a user is a VLAN on a live link (both tags, where there are two) instead of an address.
+        vlan: bool = false, false => true;
         /// How long a user must have been idle before a newcomer may take the place, when all are taken. A user who
         /// comes back after that starts anew.
         idle: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(86_400);
@@ -311,11 +317,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
-        let Arrival { len, flow, hosts: Hosts { sender, receiver }, ecn } = arrival;
+        let Arrival { len, flow, hosts, ecn } = arrival;
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
         self.sequence += 1;
         self.counters.arrival(len);
-        let Some(at) = self.place(now, if self.by_sender { sender } else { receiver }) else {
+        let Some(at) = self.place(now, hosts.user(self.by_sender)) else {
             self.refused += 1;
             self.counters.overflowed += 1;
             return out.discarded(&packet, item, Cause::Overflow);
@@ -377,6 +383,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         self.sum.set_rate(rate);
     }
 
+    fn sample_for(&mut self, now: Time, hosts: Hosts, sample: Sample) {
+        // A user without a place has no algorithm to tell.
+        self.sample_of(hosts.user(self.by_sender), now, sample);
+    }
+
     /// For all users; [`PerUser::sample_of`] tells one of them.
     fn sample(&mut self, now: Time, sample: Sample) {
         for user in &mut self.users[..self.used] {
@@ -403,6 +414,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
     fn head(&self) -> Option<&T> {
         let at = self.rounds.first()?;
         self.pool.head(&self.users[at].fifo).map(|slot| &slot.item)
+    }
+
+    fn bytes_of_users(&self) -> usize {
+        self.users.len() * Self::bytes_per_user()
     }
 
     /// Those of the user that was served last, and of the queue.

@@ -182,6 +182,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             setpoint_ms: (aqm == "gsp").then_some(setpoint),
             faults: Vec::new(),
             sensing: None,
+            upstream: None,
             phases: Vec::new(),
         }],
         flows: (0..36).map(flow).collect(),

@@ -66,12 +66,13 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         ("set pt ms", Align::Right),
     ];
     let mut rows = Vec::new();
-    let (mut phases, mut sensed) = (Vec::new(), Vec::new());
+    let (mut phases, mut sensed, mut observed) = (Vec::new(), Vec::new(), Vec::new());
     let mut notes = String::new();
     for run in runs {
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
         phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
         sensed.extend(run.links.iter().filter_map(|link| sensing_row(run, link)));
+        observed.extend(run.links.iter().filter_map(|link| observed_row(run, link)));
         for warning in &run.warnings {
             let _ = writeln!(notes, "! {}: {}", terminal(&run.title), terminal(warning));
         }
@@ -84,6 +85,10 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
     if !sensed.is_empty() {
         text.push_str("\nProbes\n");
         text.push_str(&render(&SENSING_COLUMNS, &sensed, paint));
+    }
+    if !observed.is_empty() {
+        text.push_str("\nBottlenecks behind, from the packets that passed\n");
+        text.push_str(&render(&OBSERVED_COLUMNS, &observed, paint));
     }
     text + &notes
 }
@@ -114,6 +119,35 @@ fn sensing_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
         sensing.reordered.to_string(),
         (sensing.duplicated + sensing.forged).to_string(),
         fixed(sensing.share * 100.0, 3),
+    ];
+    Some(cells.iter().map(|c| Cell::new(c)).collect())
+}
+
+const OBSERVED_COLUMNS: [(&str, Align); 9] = [
+    ("run", Align::Left),
+    ("link", Align::Left),
+    ("mode", Align::Left),
+    ("RTT p50 ms", Align::Right),
+    ("p95 ms", Align::Right),
+    ("path ms", Align::Right),
+    ("measured %", Align::Right),
+    ("users", Align::Right),
+    ("odd", Align::Right),
+];
+
+fn observed_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
+    let observed = link.upstream.as_ref()?;
+    let optional = |value: Option<f64>| value.map_or("–".to_string(), |value| fixed(value, 1));
+    let cells = [
+        run.title.clone(),
+        link.name.clone(),
+        observed.mode.clone(),
+        optional(observed.rtt_ms.map(|rtt| rtt.p50)),
+        optional(observed.rtt_ms.map(|rtt| rtt.p95)),
+        optional(observed.path_rtt_ms),
+        optional(observed.coverage().map(|share| share * 100.0)),
+        observed.users.to_string(),
+        observed.suspicions.iter().map(|(_, count)| count).sum::<u64>().to_string(),
     ];
     Some(cells.iter().map(|c| Cell::new(c)).collect())
 }
@@ -270,7 +304,7 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::{Phase, Sensing};
+    use weir_scenario::result::{Observed, Phase, Sensing};
 
     #[test]
     fn wide_and_combining_characters_are_measured() {
@@ -296,6 +330,20 @@ mod tests {
         let text = results([&run], Paint::Plain);
         assert!(text.contains("\nProbes\n"), "{text}");
         assert!(text.trim_end().ends_with("0.467"), "{text}");
+    }
+
+    #[test]
+    fn links_that_observe_get_a_table_of_their_own() {
+        let observed =
+            Observed { mode: "follow".into(), bytes: 200, live_bytes: 190, users: 1, ..Observed::default() };
+        let link = LinkSummary { name: "x".into(), upstream: Some(observed), ..LinkSummary::default() };
+        let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
+        let text = results([&run], Paint::Plain);
+        let last = text.lines().last().unwrap();
+        assert_eq!(
+            last.split_whitespace().collect::<Vec<_>>(),
+            ["t", "x", "follow", "–", "–", "–", "95.0", "1", "0"]
+        );
     }
 
     #[test]

@@ -396,9 +396,9 @@ const INTRO: &str = "A scenario file says link, path, algorithm, policy, traffic
 keys may\nstand in any order. Quantities are written with their unit: `\"2.5ms\"`, `\"1Gbit/s\"`, `\"64MB\"`, \
 `\"99%\"`.\n`--set key=value` sets a key over the file; elements of lists have their number in the key, from 0:\n\
 `--set flows.0.count=9`.\n\nThe same file is for the lab (`weir lab`, real TCP) and for the simulator. \
-Some keys only the simulator knows:\n`[[links]]` other than an access network with modems \
-(`scenarios/asqm_upload.toml`), `[record]`, changes of a link's\nrate, jitter and loss, \
-and what goes beyond bulk flows, transfers and constant datagrams. The lab names such keys and\nrefuses the file.\n\nThis page is generated from the declarations of the keys.";
+Of `[[links]]` the lab plays those that\nstand in a row (all flows take one way, and come back by one) and access \
+ networks with modems (`scenarios/asqm_upload.toml`). Some\nkeys only the simulator knows: `[record]`, and what goes \
+ beyond bulk flows, transfers and constant datagrams. The lab names all such\nkeys of a file and refuses it.\n\nThis page is generated from the declarations of the keys.";
 
 /// Where keys of scenarios, and keys written into one by mistake, belong.
 const FORMS: &[Form] =

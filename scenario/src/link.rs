@@ -8,6 +8,7 @@ use crate::schema::{
     quote, such, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
+use crate::topology::Upstream;
 use crate::trace::Trace;
 use crate::variation::Variation;
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
@@ -187,6 +188,11 @@ section! {
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
+        /// What the direction learns of the bottlenecks behind it from the packets that pass: "off" nothing; "inform"
+        /// measures round-trip times and bytes in flight behind it and tells its algorithm, which `vaqm` needs, each
+        /// user's where `queue.discipline` is "user"; "follow" in addition lowers its own rate to that of the
+        /// bottleneck. Acknowledgements must come back through the other direction.
+        upstream: Upstream = or(Upstream::Off, Range::Any);
     }
 }
 
@@ -215,10 +221,43 @@ impl Check for Channel {
             (Some(aqm), Some(policy), Some(_)) => policy.check_with(aqm, &self.queue, here, p),
             _ => {}
         }
+        self.check_follow(here, p);
     }
 }
 
+/// The discipline with a FIFO for each user.
+const USERS: &str = "user";
+
 impl Channel {
+    /// Tells what does not go with a rate that follows a bottleneck.
+    fn check_follow(&self, here: &Here, p: &mut Problems) {
+        if self.upstream != Upstream::Follow {
+            return;
+        }
+        if self.policy.is_some() {
+            let remedy = "remove `policy`, or say \"inform\"";
+            here.wrong(p, "upstream", "moves the rate and does not go with `policy`", remedy);
+        }
+        if self.queue.discipline == USERS {
+            let problem = "gives all users one rate, where each has a bottleneck of its own";
+            here.wrong(
+                p,
+                "upstream",
+                problem,
+                "say \"inform\", or choose another discipline such as \"flow\"",
+            );
+        }
+        if self.aqm.is_none() && self.link.rate.is_none() {
+            let remedy = format!("name one of {}", weir_aqm::names().join(", "));
+            here.wrong(
+                p,
+                "aqm.name",
+                "is missing: packets wait here where the rate follows a bottleneck",
+                remedy,
+            );
+        }
+    }
+
     /// A direction that is neither shaped nor delayed.
     pub fn unshaped() -> Channel {
         let table = crate::document::Table::absent(Place::File);

@@ -64,10 +64,55 @@ pub struct LinkSummary {
     /// What its probes told, where it senses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensing: Option<Sensing>,
+    /// What it learned of the bottlenecks behind it from the packets that passed, where it observes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<Observed>,
     /// How the link stood in each span of the run in which the number of flows stays; empty where it
     /// always does, and on links without a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+}
+
+/// What a link learned of the bottlenecks behind it from the packets that passed, over the whole run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Observed {
+    /// What was done with it: `inform` or `follow`.
+    pub mode: String,
+    /// Round-trip times between the link and users in the measured part, at most four of a flow in the smallest of them;
+    /// of live links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<Spread>,
+    /// How many those were.
+    pub samples: u64,
+    /// Path RTT, Average RTT and Target RTT at the end, where the link has one model and not one for each user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_rtt_ms: Option<f64>,
+    /// See `path_rtt_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub average_rtt_ms: Option<f64>,
+    /// See `path_rtt_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_rtt_ms: Option<f64>,
+    /// The rate in force at the end, where it follows a bottleneck and is lower than the link's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<f64>,
+    /// Bytes towards users.
+    pub bytes: u64,
+    /// Those of flows whose round-trip time was known and not old: the share of all is the coverage.
+    pub live_bytes: u64,
+    /// Users that are measured at the end.
+    pub users: u32,
+    /// Memory of what is measured, taken at the start.
+    pub memory_bytes: u64,
+    /// What did not add up, and packets that could not be measured, by reason.
+    pub suspicions: Vec<(String, u64)>,
+}
+
+impl Observed {
+    /// The share of bytes of flows with a known round-trip time; `None` before the first byte.
+    pub fn coverage(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.live_bytes as f64 / self.bytes as f64)
+    }
 }
 
 /// What the probes of a link told, over the whole run.

@@ -9,6 +9,7 @@ use crate::schema::{
     tables_of, within,
 };
 use crate::sense_config::{PortName, SenseConfig};
+use crate::topology::Upstream;
 use weir_units::Duration;
 
 section! {
@@ -44,6 +45,12 @@ impl Check for RunConfig {
                 problem,
                 format!("give `[{name}]` an `aqm` table, or name the other port"),
             );
+        }
+        if let Some((name, channel)) = self.sensed()
+            && channel.upstream != Upstream::Off
+        {
+            let problem = "tells the algorithm of round trips, and `sense` of others";
+            here.wrong(p, &format!("{name}.upstream"), problem, "remove the `sense` table, or say \"off\"");
         }
     }
 }
@@ -186,9 +193,9 @@ impl RunConfig {
                 "{name}: `{SENSES}` is told of round trips by probes, and there is no `[sense]` table for this \
                  direction: it sees its own queue alone"
             )),
-            OBSERVES => Some(format!(
-                "{name}: `{OBSERVES}` is told of round trips of the packets that pass in the simulator only so far: \
-                 here it signals nothing"
+            OBSERVES if channel.upstream == Upstream::Off => Some(format!(
+                "{name}: `{OBSERVES}` is told of round trips of the packets that pass, and `{name}.upstream` is \"off\": \
+                 it signals nothing"
             )),
             _ => None,
         });

@@ -6,7 +6,7 @@ use common::SMALL;
 use weir_aqm::{Algorithm, Value, Visitor};
 use weir_scenario::{
     Accounting, Buffer, Datagrams, Document, IpVersion, MAX_FLOWS, MAX_POINTS, Poll, PortMode, RunConfig,
-    Scenario, Timing, Traffic,
+    Scenario, Timing, Traffic, Upstream,
 };
 use weir_units::{Bytes, Duration, Rate};
 
@@ -233,10 +233,32 @@ fn an_algorithm_that_nobody_tells_of_round_trips_is_a_warning() {
         RunConfig::parse("x", &text).unwrap().warnings()
     };
     assert!(warnings("asqm", "")[0].contains("no `[sense]` table"));
-    assert!(warnings("vaqm", "")[0].contains("in the simulator only so far"));
+    assert!(warnings("vaqm", "")[0].contains("`a_to_b.upstream` is \"off\""));
+    assert_eq!(warnings("vaqm", "upstream = \"inform\"\n"), Vec::<String>::new());
     for (aqm, sense) in [("asqm", "[sense]\nport = \"b\"\n"), ("codel", "")] {
         assert_eq!(warnings(aqm, sense), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_rate_that_follows_a_bottleneck_has_no_other_master() {
+    let told = |more: &str| {
+        let text = format!("{PORTS}[a_to_b]\nupstream = \"follow\"\n{more}");
+        RunConfig::parse("x", &text).map(|c| c.a_to_b.upstream).map_err(|e| e.to_string())
+    };
+    let codel = "aqm = { name = \"codel\" }\n";
+    assert_eq!(told(codel), Ok(Upstream::Follow));
+    assert_eq!(
+        told(&format!("rate = \"1Gbit/s\"\nqueue = {{ discipline = \"flow\" }}\n{codel}")),
+        Ok(Upstream::Follow)
+    );
+    assert!(told("").unwrap_err().contains("key `a_to_b.aqm.name`: is missing: packets wait here"));
+    let users = format!("queue = {{ discipline = \"user\" }}\n{codel}");
+    assert!(told(&users).unwrap_err().contains("gives all users one rate"));
+    let policy = "rate = \"1Gbit/s\"\naqm = { name = \"gsp\" }\npolicy = {}\n";
+    assert!(told(policy).unwrap_err().contains("does not go with `policy`"));
+    let sense = format!("{codel}[sense]\nport = \"b\"\n");
+    assert!(told(&sense).unwrap_err().contains("key `a_to_b.upstream`: tells the algorithm of round trips"));
 }
 
 #[test]

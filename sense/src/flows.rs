@@ -25,6 +25,8 @@ pub struct Seen {
     /// Whether it may enter a mean: it is not doubtful, and the first of its flow for a quarter of the smallest
     /// round-trip time. Otherwise a flow with many packets would speak for all.
     pub enters_mean: bool,
+    /// Whether the flow's round-trip time is known and at most [`LIVE`] old.
+    pub live: bool,
     /// Bytes of the flow between observer and user; `None` where nothing tells.
     pub in_flight: Option<Bytes>,
     /// Bytes that are now known to have arrived: acknowledged, or passed before an edge of the spin bit that came
@@ -144,6 +146,7 @@ impl<const N: usize> Flows<N> {
             seen.enters_mean = !doubtful && slot.entered.is_none_or(|last| now.since(last) >= quarter);
             slot.entered = if seen.enters_mean { Some(now) } else { slot.entered };
         }
+        seen.live = self.slots[at].is_live(now);
         seen
     }
 
@@ -220,7 +223,7 @@ impl Slot {
                     Way::FromUser => flow.back(now, segment, suspicions),
                 };
                 let delivered = flow.delivered() - before;
-                Seen { rtt, delivered, in_flight: Some(flow.in_flight()), enters_mean: false }
+                Seen { rtt, delivered, in_flight: Some(flow.in_flight()), ..Seen::default() }
             }
             Transport::Quic(packets) => {
                 if !matches!(self.kind, Kind::Quic(..)) {
@@ -235,7 +238,7 @@ impl Slot {
                 let of_spin = packets.spin.and_then(|spin| flow.spin(now, way, len, spin, suspicions));
                 let delivered = flow.delivered() - before;
                 let rtt = of_handshake.or(of_spin);
-                Seen { rtt, delivered, in_flight: self.in_flight(latest), enters_mean: false }
+                Seen { rtt, delivered, in_flight: self.in_flight(latest), ..Seen::default() }
             }
             Transport::Other => Seen::default(),
         }

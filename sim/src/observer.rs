@@ -7,6 +7,7 @@ use crate::network::Simulation;
 use crate::packet::{Body, Item, Kept};
 use crate::tap::Tap;
 use weir_aqm::{Packet, Sample};
+use weir_scenario::result::Observed;
 use weir_scenario::{NetworkLink, Upstream};
 use weir_sense::bottleneck::{FollowConfig, Follower, PathModel};
 use weir_sense::wire::{QuicPackets, Segment, Stamps, Transport};
@@ -70,6 +71,26 @@ impl Observer {
     /// The bottleneck that the rate follows, where it does.
     pub fn follower(&self) -> Option<&Follower> {
         self.follower.as_ref()
+    }
+
+    /// What it learned, for results; round-trip times are not collected here.
+    pub(crate) fn observed(&self) -> Observed {
+        let coverage = self.coverage();
+        let ms = |time: Option<Duration>| time.map(Duration::as_millis_f64);
+        let path = self.follower().map(Follower::path);
+        let rate = self.follower().and_then(Follower::rate).filter(|rate| *rate < self.own);
+        Observed {
+            mode: if self.follower.is_some() { Upstream::Follow } else { Upstream::Inform }.to_string(),
+            path_rtt_ms: ms(path.and_then(PathModel::path_rtt)),
+            average_rtt_ms: ms(path.and_then(PathModel::average)),
+            target_rtt_ms: ms(path.and_then(PathModel::target_rtt)),
+            rate_bps: rate.map(|rate| rate.as_bps_f64()),
+            bytes: coverage.bytes,
+            live_bytes: coverage.live,
+            users: 1,
+            memory_bytes: size_of::<Flows<FLOWS>>() as u64,
+            ..Observed::default()
+        }
     }
 
     /// A packet comes in.

@@ -144,6 +144,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
         faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
         sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor())),
+        upstream: link.observer.as_ref().map(|observer| observer.observed()),
         phases: Vec::new(),
     }
 }

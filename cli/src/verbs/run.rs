@@ -186,6 +186,9 @@ fn watch(
         if let Some(now) = handle.sensing() {
             view.sense(now.line());
         }
+        if let Some(line) = upstream(&mut handle) {
+            view.sense(line);
+        }
         let (samples, events) = collect(&mut handle, &mut recording, shown);
         view.update(t_s, length_s, &samples, &events);
         if is_over {
@@ -198,6 +201,14 @@ fn watch(
     }
     collect(&mut handle, &mut recording, shown);
     recording
+}
+
+/// How the directions that observe stand, in words; nothing where nothing was told.
+fn upstream(handle: &mut Handle) -> Option<String> {
+    let both = handle.upstream().into_iter().zip(["a_to_b", "b_to_a"]);
+    let lines: Vec<String> =
+        both.filter_map(|(now, name)| Some(format!("{name}: {}", now?.line()))).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 fn collect(

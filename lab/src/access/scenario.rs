@@ -51,6 +51,11 @@ impl Modem<'_> {
 }
 
 impl Access {
+    /// Whether a scenario can only be an access network: no other network of the lab has media, or probes.
+    pub fn is_meant(scenario: &Scenario) -> bool {
+        scenario.links.iter().any(|link| link.medium.is_some() || link.sense.is_some())
+    }
+
     /// Reads a scenario with `[[links]]`.
     ///
     /// # Errors

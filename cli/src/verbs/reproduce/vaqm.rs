@@ -3,11 +3,15 @@
 mod cases;
 mod claims;
 mod draw;
+#[cfg(feature = "live")]
+mod lab;
 mod measured;
 mod results;
 mod tables;
 
 use super::claim;
+#[cfg(not(feature = "live"))]
+use crate::output::Failure;
 use crate::output::{Done, Output};
 use std::path::PathBuf;
 
@@ -20,10 +24,10 @@ pub struct Arguments {
     /// Where it runs.
     #[arg(long, value_enum, default_value = "sim")]
     arm: Arm,
-    /// A short form: one run of 30 s each.
+    /// A short form: one run of 30 s each, in the lab of 24 s.
     #[arg(long)]
     quick: bool,
-    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form.
+    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form and in the lab.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// Directory for the results.
@@ -36,11 +40,17 @@ pub struct Arguments {
 enum Arm {
     /// The simulator.
     Sim,
+    /// Real TCP and QUIC in network namespaces.
+    Lab,
 }
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
     match arguments.arm {
         Arm::Sim => results::main(arguments, output),
+        #[cfg(feature = "live")]
+        Arm::Lab => lab::main(arguments, output),
+        #[cfg(not(feature = "live"))]
+        Arm::Lab => Err(Failure::input("this program was made without live links: choose --arm sim")),
     }
 }

@@ -51,6 +51,15 @@ impl Signal {
     }
 }
 
+impl Signal {
+    /// The trace of the cell and its path in a scenario.
+    pub fn trace(self) -> Result<(String, Trace), Failure> {
+        let path = format!("traces/cell_{}.trace", self.name());
+        let trace = Trace::parse(&path, self.files().2).map_err(Failure::input)?;
+        Ok((path, trace))
+    }
+}
+
 /// How the watched phone loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,11 +150,10 @@ impl Case {
 
     /// The cell as it is run, or a short form of it.
     pub fn scenario(&self, quick: bool) -> Result<Scenario, Failure> {
-        let (name, text, trace) = self.signal.files();
-        let path = format!("traces/cell_{}.trace", self.signal.name());
+        let (name, text, _) = self.signal.files();
+        let (path, trace) = self.signal.trace()?;
         // The program brings the trace with it, wherever it is run.
         let text = text.replace(&format!("trace = \"{path}\""), "rate = \"1Gbit/s\"");
-        let trace = Trace::parse(&path, trace).map_err(Failure::input)?;
         let mut scenario =
             Document::parse(name, &text).and_then(|file| file.scenario()).map_err(Failure::input)?;
         scenario.run.seeds = 1;

@@ -74,7 +74,7 @@ fn round_trips(samples: &[FlowSample], warmup_s: f64) -> Vec<f64> {
 }
 
 /// The value that a share of sorted ones does not exceed; NaN of nothing, which no comparison holds for.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = (sorted.len() as f64 * share) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }

@@ -53,6 +53,10 @@ pub fn folder(arguments: &Arguments) -> PathBuf {
 }
 
 fn note(arguments: &Arguments) -> String {
+    #[cfg(feature = "live")]
+    if arguments.arm == super::Arm::Lab {
+        return super::lab::note(arguments.quick);
+    }
     let length = if arguments.quick {
         "This is the short form: 30 s, of which 20 s are measured."
     } else {

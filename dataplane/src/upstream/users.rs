@@ -1,0 +1,120 @@
+//! The flows of many users: tables of fixed size that are lent to those who are active.
+
+use weir_sense::{Flows, LIVE, Suspicions};
+use weir_units::Time;
+
+/// Flows of a user that are measured at once.
+pub const FLOWS_EACH: usize = 8;
+/// Users that are measured at once, at most; the others find a place when one of these falls silent.
+pub const USERS_MAX: usize = 4096;
+/// Places that a user can have: those of the set that its hash names.
+const WAYS: usize = 8;
+
+/// A table of flows and whose it is.
+struct Place {
+    user: Option<u32>,
+    flows: Flows<FLOWS_EACH>,
+}
+
+/// The users that are measured, in sets of [`WAYS`].
+pub struct Users {
+    places: Box<[Place]>,
+    /// What did not add up for users that lost their places.
+    past: Suspicions,
+    /// Packets of users without a place.
+    unplaced: u64,
+    used: u32,
+}
+
+impl Users {
+    /// Room for `users`, and at most [`USERS_MAX`].
+    pub fn new(users: usize) -> Users {
+        let count = users.clamp(1, USERS_MAX).next_multiple_of(WAYS);
+        let place = |_| Place { user: None, flows: Flows::default() };
+        Users { places: (0..count).map(place).collect(), past: Suspicions::default(), unplaced: 0, used: 0 }
+    }
+
+    /// Memory of all places.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+
+    /// How many users can be measured at once.
+    pub fn room(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many have a place.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// The flows of a user; `None` while all places that it can have are taken by others who are active.
+    pub fn of(&mut self, now: Time, user: u32) -> Option<&mut Flows<FLOWS_EACH>> {
+        let first = user as usize % (self.places.len() / WAYS) * WAYS;
+        let set = first..first + WAYS;
+        let own = set.clone().find(|at| self.places[*at].user == Some(user));
+        let Some(at) = own.or_else(|| self.take(now, set, user)) else {
+            self.unplaced += 1;
+            return None;
+        };
+        Some(&mut self.places[at].flows)
+    }
+
+    #[cold]
+    fn take(&mut self, now: Time, mut set: std::ops::Range<usize>, user: u32) -> Option<usize> {
+        let is_free = |place: &Place| place.user.is_none() || place.flows.is_idle(now, LIVE);
+        let at = set.find(|at| is_free(&self.places[*at]))?;
+        let place = &mut self.places[at];
+        self.used += u32::from(place.user.is_none());
+        self.past = sum(&self.past, place.flows.suspicions());
+        *place = Place { user: Some(user), flows: Flows::default() };
+        Some(at)
+    }
+
+    /// What did not add up so far; packets without a place are among those that are not tracked.
+    pub fn suspicions(&self) -> Suspicions {
+        let now = self.places.iter().fold(self.past, |all, place| sum(&all, place.flows.suspicions()));
+        Suspicions { untracked: now.untracked + self.unplaced, ..now }
+    }
+}
+
+fn sum(a: &Suspicions, b: &Suspicions) -> Suspicions {
+    Suspicions {
+        acks_beyond: a.acks_beyond + b.acks_beyond,
+        sequence_jumps: a.sequence_jumps + b.sequence_jumps,
+        stamp_jumps: a.stamp_jumps + b.stamp_jumps,
+        spin_out_of_turn: a.spin_out_of_turn + b.spin_out_of_turn,
+        spin_distrusted: a.spin_distrusted + b.spin_distrusted,
+        spin_outliers: a.spin_outliers + b.spin_outliers,
+        untracked: a.untracked + b.untracked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sense::Way;
+    use weir_sense::wire::Transport;
+    use weir_units::Duration;
+
+    #[test]
+    fn a_million_users_cost_the_memory_of_the_first_and_active_ones_keep_their_places() {
+        let mut users = Users::new(100);
+        let (room, bytes) = (users.room(), users.bytes());
+        assert!((100..108).contains(&room) && bytes < room * 8192);
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        let mut placed = 0;
+        for user in 0..1_000_000u32 {
+            let flows = users.of(at(1), user.wrapping_mul(2_654_435_761));
+            let Some(flows) = flows else { continue };
+            flows.observe(at(1), Way::ToUser, user, 1500, &Transport::Other);
+            placed += 1;
+        }
+        assert_eq!((placed, users.used() as usize, users.bytes()), (room, room, bytes));
+        assert_eq!(users.suspicions().untracked, 1_000_000 - room as u64);
+        assert!(users.of(at(2), 0).is_some(), "the first one still has its place");
+        let later = at(1) + LIVE;
+        assert!(users.of(later, 999_999_999).is_some(), "who was silent makes room");
+    }
+}

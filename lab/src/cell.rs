@@ -1,0 +1,149 @@
+//! A radio cell with phones, and a bump in the wire before it: the queue that fills is the base station's.
+//!
+//! ```text
+//!   server ---- [a] core [b] ---- [a] cell [b] ---- phones
+//! ```
+//!
+//! The testbed of the article on virtual AQM. In the cell each phone has a FIFO of its own that nobody manages, and they
+//! take turns on a radio link that follows a trace. Phones are addresses of one end host. All but the first download
+//! without end; the first loads a page and an image again and again, by TCP or by QUIC.
+
+mod load;
+
+use crate::error::{Error, Result};
+use crate::exclusive::exclusive;
+use crate::experiment::Looping;
+use crate::host;
+use crate::netns::{self, Testbed, TestbedConfig};
+use load::Load;
+use std::time::{Duration, Instant};
+use weir_dataplane::{DirectionSetup, Impairments, Setup};
+use weir_scenario::result::LinkSummary;
+use weir_scenario::{RunConfig, Variation};
+
+/// Most phones.
+pub const PHONES_MAX: u32 = 16;
+/// How often the sending kernel is asked for round-trip times.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// How the first phone loads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoadBy {
+    /// The kernel's TCP.
+    Tcp,
+    /// QUIC, which sets the spin bit.
+    Quic,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct CellConfig {
+    /// Number of phones, the one that loads pages among them.
+    pub phones: u32,
+    /// How that one does.
+    pub by: LoadBy,
+    /// Configuration of the bump in the wire, as for `weir run`; the cell is at port `b`.
+    pub core: RunConfig,
+    /// The same of the base station.
+    pub cell: RunConfig,
+    /// How its radio link varies.
+    pub radio: Variation,
+    /// Length of the run.
+    pub duration: Duration,
+    /// Its beginning, which is not measured.
+    pub warmup: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct CellResult {
+    /// Smoothed round-trip times of the first phone's senders while they sent, in milliseconds.
+    pub rtts_ms: Vec<f64>,
+    /// How long pages of 1 MB took, in seconds.
+    pub pages_s: Vec<f64>,
+    /// How long images of 16 MB took.
+    pub images_s: Vec<f64>,
+    /// What all phones received, in bit/s.
+    pub goodput_bps: f64,
+    /// Both boxes, towards the phones.
+    pub links: Vec<LinkSummary>,
+}
+
+/// Runs it. One run measures at a time on a machine: `waiting` is called if this one has to wait for another.
+/// `go_on` is asked about twenty times a second; what was measured until it says no is returned.
+pub fn run(
+    config: &CellConfig,
+    waiting: impl FnOnce(),
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<CellResult> {
+    if !(1..=PHONES_MAX).contains(&config.phones) {
+        let remedy = format!("choose 1 to {PHONES_MAX}");
+        return Err(Error::invalid(format!("{} phones cannot be had", config.phones), remedy));
+    }
+    if !host::is_root() {
+        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
+    }
+    let _alone = exclusive(waiting)?;
+    netns::clean_stale()?;
+    let others = (1..config.phones).map(|phone| format!("10.77.0.{}", 20 + phone)).collect();
+    let testbed =
+        Testbed::new(TestbedConfig { boxes: 2, more_receivers: others, ..TestbedConfig::default() })?;
+    let radio = Impairments { variation: config.radio.clone(), reorder: 0.0 };
+    let mut core = Looping::start(&testbed.boxes()[0], setup("core", &config.core, None, config))?;
+    let mut cell = Looping::start(&testbed.boxes()[1], setup("radio", &config.cell, Some(radio), config))?;
+    let load = Load::start(&testbed, config.by)?;
+    let mut result = measure(config, &load, go_on)?;
+    drop(load);
+    for looping in [&mut core, &mut cell] {
+        let [towards_phones, _] = looping.finish()?.links;
+        result.links.push(towards_phones);
+    }
+    testbed.close()?;
+    Ok(result)
+}
+
+/// Lets time pass and counts.
+fn measure(config: &CellConfig, load: &Load, go_on: &mut dyn FnMut() -> bool) -> Result<CellResult> {
+    let start = Instant::now();
+    let (from, end) = (start + config.warmup, start + config.duration);
+    let mut before = None;
+    while Instant::now() < end && go_on() {
+        std::thread::sleep(PERIOD.min(end.saturating_duration_since(Instant::now())));
+        let now = Instant::now();
+        if now >= from {
+            before.get_or_insert((now, load.received()));
+        }
+        load.look(now >= from)?;
+    }
+    let now = Instant::now();
+    let (since, earlier) = before.unwrap_or((now, load.received()));
+    let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
+    let goodput_bps = (load.received() - earlier) as f64 * 8.0 / seconds;
+    Ok(CellResult { goodput_bps, ..load.result(from) })
+}
+
+fn units(d: Duration) -> weir_units::Duration {
+    weir_units::Duration::from_nanos(d.as_nanos() as u64)
+}
+
+/// Both loops sleep, as there are no more processors than loops.
+fn setup(name: &str, boxed: &RunConfig, impairments: Option<Impairments>, config: &CellConfig) -> Setup {
+    let there = DirectionSetup { impairments, ..DirectionSetup::new(name, boxed.a_to_b.clone()) };
+    Setup {
+        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
+        mode: None,
+        directions: [there, DirectionSetup::new("back", boxed.b_to_a.clone())],
+        sense: None,
+        fail_open_after: weir_units::Duration::from_millis(500),
+        core: None,
+        realtime: true,
+        busy: false,
+        stands_still: false,
+        // The namespace goes away with everything in it.
+        journal: false,
+        sample: weir_units::Duration::from_millis(100),
+        lead: weir_units::Duration::ZERO,
+        warmup: units(config.warmup),
+        duration: None,
+    }
+}
