@@ -290,7 +290,7 @@ impl UserPlane {
         let qfi = gpdu.container.map_or(0, |container| 1 << container.qfi);
         let suits = |number: u16| {
             let rule = &rules.rules[usize::from(number)];
-            rule.teid == Some(gpdu.teid)
+            rule.teid.is_some_and(|at| live.program.teids[usize::from(at)] == gpdu.teid)
                 && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
                 && live.program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
         };
