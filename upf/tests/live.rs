@@ -191,7 +191,7 @@ fn tcp_and_udp_get_their_aggregate_through_af_xdp() {
 
 #[test]
 fn tcp_and_udp_get_their_aggregate_through_af_packet() {
-    rates_hold(Mode::AfPacket, &[20_000]);
+    rates_hold(Mode::AfPacket, &[100_000]);
 }
 
 /// Beyond what a test run may take: `cargo test --release -p weir-upf --test live -- --ignored --nocapture`.
