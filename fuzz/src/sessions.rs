@@ -216,7 +216,7 @@ fn modification(elements: &[Element], script: &mut Script) -> Vec<Element> {
 fn changed(elements: &mut Vec<Element>, script: &mut Script) {
     for _ in 0..script.byte_or_zero() % 4 {
         let mut level = &mut *elements;
-        while script.byte_or_zero() % 3 != 0 {
+        while !script.byte_or_zero().is_multiple_of(3) {
             let at = usize::from(script.byte_or_zero());
             let groups: Vec<usize> =
                 (0..level.len()).filter(|at| matches!(level[*at].value, Value::Group(_))).collect();
@@ -249,7 +249,7 @@ fn any(script: &mut Script) -> Element {
     let id = if choice > 250 { script.number() } else { id };
     let number = u64::from(script.byte_or_zero());
     let value = match id {
-        ie::F_TEID if number % 2 == 0 => {
+        ie::F_TEID if number.is_multiple_of(2) => {
             Value::Tunnel(Tunnel::Choose { v4: number & 2 == 0, v6: number & 4 == 0, id: None })
         }
         ie::F_TEID => {

@@ -81,7 +81,8 @@ fn packet(script: &mut Script) -> Vec<u8> {
 /// Messages are read within their bounds; a packet is written again as it was read.
 pub fn gtpu(bytes: &[u8]) {
     let mut script = Script::new(bytes);
-    let message = if script.byte_or_zero() % 4 == 0 { script.rest().to_vec() } else { message(&mut script) };
+    let message =
+        if script.byte_or_zero().is_multiple_of(4) { script.rest().to_vec() } else { message(&mut script) };
     match gtpu::read(&message) {
         Ok(gtpu::Message::Packet(found)) => {
             assert!(found.start <= found.end && found.end <= message.len());
@@ -140,7 +141,7 @@ fn session(script: &mut Script) -> Session {
         let prefix =
             Prefix { address: Ipv4Addr::new(10, 45, 0, 0).into(), length: script.byte_or_zero() % 33 };
         let end = |script: &mut Script| Endpoint {
-            prefix: (script.byte_or_zero() % 2 == 0).then_some(prefix),
+            prefix: (script.byte_or_zero().is_multiple_of(2)).then_some(prefix),
             ports: (0..script.byte_or_zero() % 3).map(|_| range(script)).collect(),
         };
         let protocol = [None, Some(17), Some(6)][usize::from(script.byte_or_zero() % 3)];
@@ -183,10 +184,10 @@ fn session(script: &mut Script) -> Session {
         Qer {
             id,
             correlation: None,
-            open: both(script.byte_or_zero() % 8 != 0),
-            mbr: (script.byte_or_zero() % 2 == 0).then_some(both(rate)),
-            gbr: (script.byte_or_zero() % 4 == 0).then_some(both(rate / 2)),
-            qfi: (script.byte_or_zero() % 2 == 0).then_some(5 + id as u8),
+            open: both(!script.byte_or_zero().is_multiple_of(8)),
+            mbr: (script.byte_or_zero().is_multiple_of(2)).then_some(both(rate)),
+            gbr: (script.byte_or_zero().is_multiple_of(4)).then_some(both(rate / 2)),
+            qfi: (script.byte_or_zero().is_multiple_of(2)).then_some(5 + id as u8),
         }
     });
     let mut session =
@@ -246,8 +247,8 @@ fn comes(desk: &mut Desk<Here>, way: u8, script: &mut Script) {
         1 | 2 => (0, datagram(&message(script))),
         _ => (1 + usize::from(script.byte_or_zero() % 2), packet(script)),
     };
-    let kind: [u8; 2] =
-        [[8, 0], [8, 6], [0x86, 0xdd]][usize::from(if way % 4 == 0 { script.byte_or_zero() % 3 } else { 0 })];
+    let kind: [u8; 2] = [[8, 0], [8, 6], [0x86, 0xdd]]
+        [usize::from(if way.is_multiple_of(4) { script.byte_or_zero() % 3 } else { 0 })];
     let frame = [&[2; 12][..], &kind[..], &ip[..]].concat();
     let Here { plane, memory, now } = desk.reach();
     // What waits in queues is bounded, so that there is a frame for each that comes.

@@ -44,7 +44,7 @@ pub fn create_pdr(mut bag: Bag, sides: &Sides, chosen: &mut Chosen) -> Result<Pd
     read().map_err(|refused| refused.of_rule(PDR, u32::from(id)))
 }
 
-/// What changes of a packet detection rule; `find` gives it.
+/// What changes of a packet detection rule.
 pub fn update_pdr(mut bag: Bag, pdrs: &mut [Pdr], sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
     let id = bag.need_number(ie::PDR_ID)? as u16;
     let read = move || -> Result<(), Refused> {

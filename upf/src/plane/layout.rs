@@ -29,8 +29,8 @@ pub const LOCAL: usize = 2;
 pub struct Rule {
     /// Number of the PDR.
     pub id: u16,
-    /// Number of the tunnel that it must come in.
-    pub teid: Option<u32>,
+    /// The tunnel that it must come in, among those of the session.
+    pub teid: Option<u8>,
     /// QoS flows that it may be of, as bits.
     pub qfis: u64,
     /// The address that it must bear, among those of the session.
@@ -422,6 +422,14 @@ impl Making<'_> {
         Ok(Rules { filters: filters.build(), rules: rules.into() })
     }
 
+    /// The place of a rule's tunnel.
+    fn tunnel(&self, pdr: &Pdr) -> Result<Option<u8>, Refusal> {
+        let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many tunnels in one session");
+        let Some(tunnel) = pdr.tunnel else { return Ok(None) };
+        let at = teids(self.session).iter().position(|teid| *teid == tunnel.teid);
+        at.and_then(|at| u8::try_from(at).ok()).map(Some).ok_or_else(full)
+    }
+
     fn ue(&mut self, ue: UeAddress) -> Option<u8> {
         let at = self.ues.iter().position(|other| *other == ue).unwrap_or_else(|| {
             self.ues.push(ue);
@@ -442,7 +450,7 @@ impl Making<'_> {
         let bits = pdr.qfis.iter().fold(0, |bits, qfi| bits | 1u64 << (qfi & 63));
         Ok(Rule {
             id: pdr.id,
-            teid: pdr.tunnel.map(|tunnel| tunnel.teid),
+            teid: self.tunnel(pdr)?,
             qfis: if pdr.qfis.is_empty() { u64::MAX } else { bits },
             ue: pdr.ue.map(|ue| self.ue(ue).ok_or_else(full)).transpose()?,
             act: pdr.far.and_then(|far| self.layout.acts.of(&far)),

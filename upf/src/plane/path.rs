@@ -154,9 +154,9 @@ impl UserPlane {
         let bytes = io.bytes(frame);
         let kind = bytes.get(12..ETHERNET).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
         match (kind, port) {
-            (TYPE_IPV4 | TYPE_IPV6, ACCESS) => self.from_access(frame, at, io),
+            (TYPE_IPV4 | TYPE_IPV6, ACCESS) => self.take_datagram(frame, at, io),
             (TYPE_IPV4 | TYPE_IPV6, _) => {
-                if !self.to_user(port == LOCAL, shorter(frame, ETHERNET), at, io) {
+                if !self.downlink(port == LOCAL, shorter(frame, ETHERNET), at, io) {
                     self.not_for_users(port, frame, at, io);
                 }
             }
@@ -170,7 +170,7 @@ impl UserPlane {
     }
 
     #[inline]
-    fn from_access(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
+    fn take_datagram(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
         let packet = &io.bytes(frame)[ETHERNET..];
         let datagram = match outer::read(packet) {
             Ok(datagram) => datagram,
@@ -182,7 +182,7 @@ impl UserPlane {
             return self.refuse(frame, Cause::NotOurs, io);
         }
         match message {
-            Ok(Message::Packet(gpdu)) => self.from_user(frame, &datagram, &gpdu, at, io),
+            Ok(Message::Packet(gpdu)) => self.uplink(frame, &datagram, &gpdu, at, io),
             other => self.path_message(frame, &datagram, other, at, io),
         }
     }
@@ -266,7 +266,7 @@ impl UserPlane {
 
     /// Something in a tunnel.
     #[inline]
-    fn from_user(&mut self, frame: Frame, datagram: &Datagram, gpdu: &GPdu, at: Time, io: &mut impl Io) {
+    fn uplink(&mut self, frame: Frame, datagram: &Datagram, gpdu: &GPdu, at: Time, io: &mut impl Io) {
         let Some(session) = self.by_teid.get(u64::from(gpdu.teid)) else {
             return self.unknown_tunnel(frame, datagram, gpdu, at, io);
         };
@@ -290,7 +290,7 @@ impl UserPlane {
         let qfi = gpdu.container.map_or(0, |container| 1 << container.qfi);
         let suits = |number: u16| {
             let rule = &rules.rules[usize::from(number)];
-            rule.teid == Some(gpdu.teid)
+            rule.teid.is_some_and(|at| live.program.teids[usize::from(at)] == gpdu.teid)
                 && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
                 && live.program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
         };
@@ -309,7 +309,7 @@ impl UserPlane {
 
     /// An IP packet for the user equipment; whether it was for one at all.
     #[inline]
-    pub(super) fn to_user(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
+    pub(super) fn downlink(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
         let bytes = io.bytes(frame);
         let Some(inner) = packet::read(bytes) else {
             self.refuse(frame, Cause::InnerMalformed, io);
@@ -692,7 +692,7 @@ impl UserPlane {
                 let answer = Frame { len: len as u32, ..answer };
                 if port == ACCESS {
                     // It goes to the user equipment as what comes from the data network does.
-                    if !self.to_user(false, answer, at, io) {
+                    if !self.downlink(false, answer, at, io) {
                         io.give(answer);
                     }
                 } else {

@@ -106,9 +106,8 @@ mod tests {
         for _ in 0..20_000 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (key, value) = ((dice >> 33) % 300, (dice >> 50) as u32);
-            if map.contains_key(&key) {
+            if map.remove(&key).is_some() {
                 table.remove(key);
-                map.remove(&key);
             } else if table.has_room(1) {
                 table.insert(key, value);
                 map.insert(key, value);

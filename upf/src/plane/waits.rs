@@ -31,6 +31,9 @@ pub struct Held {
 
 type Guide = Option<Helm<SteeringLaw>>;
 
+/// Whose a queue was, and what it had done.
+pub type Former = ((u32, u8), Counters);
+
 /// A queue in use.
 pub struct Place {
     /// The queue.
@@ -142,7 +145,7 @@ impl Waits {
         profile: u16,
         rate: Rate,
         now: Time,
-    ) -> Option<(u32, Option<((u32, u8), Counters)>)> {
+    ) -> Option<(u32, Option<Former>)> {
         let (at, former) = match self.free.pop() {
             Some(at) => (at, None),
             None => {

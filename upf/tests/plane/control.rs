@@ -80,11 +80,11 @@ fn churn_loses_no_packet_of_others() {
 #[test]
 fn a_change_keeps_what_waits_and_moves_it_to_the_new_tunnel_behind_an_end_marker() {
     let mut rig = Rig::new(setup());
-    rig.establish(session(5, Some(100)));
+    rig.establish(session(5, Some(1000)));
     (0..10).for_each(|_| rig.comes(CORE, &udp(SERVER, ue(5), (1, 2), 500)));
     let before = rig.packets().len();
     assert_eq!(before, 1);
-    let mut moved = session(5, Some(100));
+    let mut moved = session(5, Some(1000));
     let elsewhere = RemoteTunnel { teid: 0x3005, address: "192.0.2.3".parse().unwrap(), port: 2152 };
     moved.fars[1] = forward(2, Side::Access, Some(elsewhere));
     rig.0.modify(Arc::new(moved), &[remote(5)]).unwrap();
