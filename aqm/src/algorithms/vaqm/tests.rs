@@ -156,9 +156,9 @@ fn a_queue_that_falls_with_what_is_in_flight_is_not_believed() {
         rtt(&mut aqm, ms, share);
     }
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(50)));
-    // It falls, and the round trip stays: that is the path.
-    for ms in (20_010..=30_000).step_by(10) {
-        flight(&mut aqm, ms, 1, if ms < 24_000 { 200_000 + ms } else { 100_000 });
+    // It falls, and the round trip stays, as for the whole window before: that is the path.
+    for ms in (20_010..=44_000).step_by(10) {
+        flight(&mut aqm, ms, 1, if ms < 38_000 { 200_000 + ms } else { 100_000 });
         rtt(&mut aqm, ms, 150);
     }
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(150)));
