@@ -8,7 +8,7 @@ use crate::tools;
 use std::process::Command;
 use std::time::Instant;
 use weir_aqm::algorithms::{codel, vaqm};
-use weir_aqm::{Algorithm, Ecn, Packet};
+use weir_aqm::{Algorithm, Ecn, Packet, Sample};
 use weir_queue::{Arrival, Discipline, Hosts, Limits, PerUser, Setup, per_user};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -16,6 +16,9 @@ const PART: &str = "users";
 const USERS: u32 = 100_000;
 /// Users of DPDK's scheduler, as in its own example.
 const PIPES: u32 = 4096;
+/// Users that are active and measured: their packets are those of [`FLOWS`] flows each.
+const ACTIVE: u32 = USERS / 100;
+const FLOWS: u32 = 10;
 /// Packets that wait at any time: those of a hundredth of the users.
 const WAITING: u32 = USERS / 100;
 /// Most nanoseconds of a packet, in and out.
@@ -57,12 +60,20 @@ fn of<A: Algorithm>(packets: u32) -> Vec<Row> {
     let (mut queue, bytes) = allocated_by(build::<A>);
     let mut traffic = Traffic::default();
     for _ in 0..WAITING {
-        traffic.put(&mut queue);
+        traffic.put(&mut queue, USERS);
     }
-    let best = (0..ROUNDS).map(|_| nanos(&mut queue, &mut traffic, packets)).fold(f64::INFINITY, f64::min);
+    traffic.measure(&mut queue);
+    let mut best = |users: u32| {
+        let rounds = (0..ROUNDS).map(|_| nanos(&mut queue, &mut traffic, packets, users));
+        rounds.fold(f64::INFINITY, f64::min)
+    };
+    let (all, active) = (best(USERS), best(ACTIVE));
     let what = |what: &str| format!("{}, {USERS} users: {what}", A::NAME);
+    let limited =
+        |name: &str, ns: f64| Row::told(PART, what(name), ns, "ns").at_most(MOST_NANOS).times(ROUNDS);
     vec![
-        Row::told(PART, what("a packet at a random user"), best, "ns").at_most(MOST_NANOS).times(ROUNDS),
+        limited("a packet at a random user", all),
+        limited(&format!("the same of {ACTIVE} active ones with {FLOWS} flows each"), active),
         Row::told(PART, what("an idle user"), bytes as f64 / f64::from(USERS), "bytes").at_most(MOST_BYTES),
     ]
 }
@@ -82,22 +93,40 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn put<A: Algorithm>(&mut self, queue: &mut Queue<A>) {
-        self.now += Duration::from_nanos(80);
+    fn next(&mut self) -> u64 {
         self.state =
             self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let user = (((self.state >> 32) * u64::from(USERS)) >> 32) as u32;
+        self.state >> 32
+    }
+
+    /// A packet for one of the first `users`.
+    fn put<A: Algorithm>(&mut self, queue: &mut Queue<A>, users: u32) {
+        self.now += Duration::from_nanos(80);
+        let user = ((self.next() * u64::from(users)) >> 32) as u32;
+        let flow = user * FLOWS + (self.state >> 16) as u32 % FLOWS;
         let hosts = Hosts { sender: 0, receiver: user };
-        let arrival = Arrival { len: Bytes::new(1000), flow: user, hosts, ecn: Ecn::NotEct };
+        let arrival = Arrival { len: Bytes::new(1000), flow, hosts, ecn: Ecn::NotEct };
         queue.enqueue(self.now, arrival, user, &mut |_: &Packet, _, _| {});
+    }
+
+    /// What is known of the active users: their path, and what their flows have in flight.
+    fn measure<A: Algorithm>(&mut self, queue: &mut Queue<A>) {
+        for user in 0..ACTIVE {
+            queue.admit(self.now, user);
+            queue.sample_of(user, self.now, Sample::Rtt(Duration::from_millis(40)));
+            for flow in user * FLOWS..(user + 1) * FLOWS {
+                let bytes = Bytes::new(10_000 + self.next() % 10_000);
+                queue.sample_of(user, self.now, Sample::Inflight { flow, bytes });
+            }
+        }
     }
 }
 
-/// One packet in and one out, again and again.
-fn nanos<A: Algorithm>(queue: &mut Queue<A>, traffic: &mut Traffic, packets: u32) -> f64 {
+/// One packet in and one out, again and again, for the first `users`.
+fn nanos<A: Algorithm>(queue: &mut Queue<A>, traffic: &mut Traffic, packets: u32, users: u32) -> f64 {
     let start = Instant::now();
     for _ in 0..packets {
-        traffic.put(queue);
+        traffic.put(queue, users);
         let departure = queue.dequeue(traffic.now, &mut |_: &Packet, _, _| {});
         std::hint::black_box(departure);
     }

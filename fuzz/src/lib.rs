@@ -12,7 +12,7 @@ mod parsers;
 
 pub use machines::{algorithm, discipline};
 pub use overseer::Overseer;
-pub use parsers::{configuration, frame, journal, scenario, trace};
+pub use parsers::{configuration, frame, journal, scenario, sensed, trace};
 
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -3,6 +3,9 @@
 use crate::bytes::Script;
 use weir_dataplane::{Kind, complete_checksum, mark, read, rewritten_journal};
 use weir_scenario::{RunConfig, Scenario, Trace};
+use weir_sense::bottleneck::{FollowConfig, Follower};
+use weir_sense::{Flows, Way, wire};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 const SCENARIOS: [&str; 4] = [
     include_str!("../../scenarios/demo.toml"),
@@ -104,4 +107,60 @@ pub fn journal(bytes: &[u8]) {
         Ok(written) => assert_eq!(rewritten_journal(&written).as_ref(), Ok(&written)),
         Err(why) => assert!(!why.is_empty()),
     }
+}
+
+/// Packets of both directions, whole and damaged, at any times: what is learned of them stays within bounds.
+pub fn sensed(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let (mut flows, mut follower) =
+        (Flows::<4>::default(), Follower::new(FollowConfig::default(), Time::ZERO));
+    let (mut now, mut to_user) = (Time::ZERO, 0);
+    while let Some(choice) = script.byte() {
+        now += Duration::from_micros(u64::from(script.number()) << (choice >> 6 << 1));
+        let way = if choice & 1 == 0 { Way::ToUser } else { Way::FromUser };
+        let cut = usize::from(script.byte_or_zero());
+        let packet = packet(choice, script.some(usize::from(choice >> 2 & 15)), cut);
+        let Some(datagram) = wire::read(&packet) else { continue };
+        assert!(datagram.len as usize <= packet.len(), "{} bytes of {}", datagram.len, packet.len());
+        let len = datagram.len.max(1);
+        let seen = flows.observe(now, way, u32::from(choice >> 1 & 7), len, &datagram.transport);
+        to_user += if way == Way::ToUser { u64::from(len) } else { 0 };
+        if let Some(rtt) = seen.rtt {
+            assert!(rtt.rtt <= now.since(Time::ZERO), "a round trip that began before the start");
+            follower.sample(now, rtt, seen.enters_mean);
+        }
+        if way == Way::ToUser {
+            follower.forwarded(now, Bytes::new(u64::from(len)));
+        }
+        follower.look(now, choice & 2 == 0);
+        assert!(follower.rate().is_none_or(|rate| rate > Rate::ZERO));
+    }
+    let coverage = flows.coverage();
+    assert!(coverage.bytes == to_user && coverage.live <= coverage.bytes, "{coverage:?}");
+}
+
+/// An IPv4 packet with a TCP or UDP header that begins as the script says, with some of its bytes cut off.
+fn packet(choice: u8, script: &[u8], cut: usize) -> Vec<u8> {
+    let (protocol, header) = if choice & 32 == 0 { (6, 32) } else { (17, 8) };
+    let total = 20 + header + script.len();
+    let mut packet = vec![0u8; 20 + header];
+    (packet[0], packet[2], packet[3], packet[9]) = (0x45, (total >> 8) as u8, total as u8, protocol);
+    if protocol == 6 {
+        (packet[32], packet[33]) = (0x80, 0x10);
+        (packet[42], packet[43]) = (8, 10);
+    } else {
+        let length = header + script.len();
+        (packet[24], packet[25]) = ((length >> 8) as u8, length as u8);
+    }
+    packet.extend(script);
+    // What the script has also stands where numbers are: sequence, acknowledgement, timestamps.
+    for (place, byte) in [24, 27, 28, 31, 44, 47, 48, 51].into_iter().zip(script) {
+        if protocol == 6 {
+            packet[place] ^= byte;
+        }
+    }
+    if cut > 200 {
+        packet.truncate(packet.len().saturating_sub(cut - 200));
+    }
+    packet
 }

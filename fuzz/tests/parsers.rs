@@ -6,4 +6,5 @@ weir_fuzz::targets! {
     trace: 500, weir_fuzz::trace;
     frame: 2000, weir_fuzz::frame;
     journal: 500, weir_fuzz::journal;
+    sensed: 1000, weir_fuzz::sensed;
 }

@@ -9,6 +9,9 @@ use weir_units::{Bytes, Duration, Time};
 
 /// A flow whose last round-trip time is older has none.
 pub const LIVE: Duration = Duration::from_secs(2);
+/// A flow that is not measured keeps its place for so long after its last packet: otherwise newcomers would push each other
+/// out before any round trip is over.
+pub const SILENT: Duration = Duration::from_millis(250);
 /// How long the smallest round-trip time counts by which samples are thinned.
 const SMALLEST: Duration = Duration::from_secs(10);
 /// The rate of a flow that shows no acknowledgements is taken over this time.
@@ -62,12 +65,42 @@ struct Slot {
     entered: Option<Time>,
 }
 
-/// The flows of a user, at most `N`. A flow that is measured keeps its place for as long as it is; a newcomer takes
-/// that of the one which has been silent the longest, or is not tracked. So a million flows cost the memory of `N`.
+/// Who came lately and found no place. A flow enters a full table with its second packet only, so that flows of a single
+/// packet, however many, do not take the places that become free.
+#[derive(Clone, Copy, Debug, Default)]
+struct Door {
+    /// A bit for each of 1024 hashes.
+    seen: [u64; 16],
+    noted: u16,
+}
+
+impl Door {
+    /// It forgets everybody after so many, or it would soon know everybody.
+    const MOST: u16 = 256;
+
+    fn knows(&mut self, key: u32) -> bool {
+        let hash = key.wrapping_mul(0x9e37_79b1) >> 22;
+        let (word, bit) = (hash as usize / 64, 1u64 << (hash % 64));
+        if self.seen[word] & bit != 0 {
+            return true;
+        }
+        if self.noted == Door::MOST {
+            *self = Door::default();
+        }
+        self.seen[word] |= bit;
+        self.noted += 1;
+        false
+    }
+}
+
+/// The flows of a user, at most `N`. A flow that is measured keeps its place for as long as it is, and one that sends; a
+/// newcomer takes that of the one which has been silent the longest, or is not tracked. So a million flows cost the
+/// memory of `N`.
 #[derive(Clone, Debug)]
 pub struct Flows<const N: usize> {
     keys: [Option<u32>; N],
     slots: [Slot; N],
+    door: Door,
     smallest: WindowedMin<Duration>,
     latest: Option<Duration>,
     suspicions: Suspicions,
@@ -79,6 +112,7 @@ impl<const N: usize> Default for Flows<N> {
         Flows {
             keys: [None; N],
             slots: [Slot { kind: Kind::Silent, active: Time::ZERO, entered: None }; N],
+            door: Door::default(),
             smallest: WindowedMin::new(SMALLEST),
             latest: None,
             suspicions: Suspicions::default(),
@@ -121,8 +155,10 @@ impl<const N: usize> Flows<N> {
             return Some(at);
         }
         let free = self.keys.iter().position(Option::is_none);
+        let may_enter = free.is_some() || self.door.knows(key);
         let at = free.or_else(|| {
-            let places = (0..N).filter(|at| !self.slots[*at].is_live(now));
+            let silent = |slot: &Slot| !slot.is_live(now) && now.since(slot.active) >= SILENT;
+            let places = (0..N).filter(|at| may_enter && silent(&self.slots[*at]));
             places.min_by_key(|at| self.slots[*at].active)
         })?;
         self.keys[at] = Some(key);

@@ -25,7 +25,7 @@ mod timed;
 mod windowed;
 pub mod wire;
 
-pub use flows::{Coverage, Flows, LIVE, Seen};
+pub use flows::{Coverage, Flows, LIVE, SILENT, Seen};
 pub use quic::QuicFlow;
 pub use srtt::Srtt;
 pub use suspicions::Suspicions;

@@ -143,14 +143,36 @@ fn many_flows_share_a_bottleneck_that_is_followed() {
     assert!(follow.goodput_mbps > 0.95 * off.goodput_mbps, "{off:?} {follow:?}");
 }
 
+/// What a TCP flow gets in Mbit/s, and its mean round-trip time in ms, beside datagrams of twice the rate of a radio link.
+fn beside_a_flood(upstream: &str, mbps: u64, seed: u64) -> (f64, f64) {
+    let flows = format!("[[flows]]\n[[flows]]\nudp_rate = \"{}Mbit/s\"\nstart = \"3s\"\n", 2 * mbps);
+    let text = phone(upstream, &flows).replace("rate = \"20Mbit/s\"", &format!("rate = \"{mbps}Mbit/s\""));
+    let text = text
+        .replace("duration = \"30s\"", "duration = \"50s\"")
+        .replace("warmup = \"10s\"", "warmup = \"25s\"");
+    let outcome = weir_sim::run(&scenario(&text), seed, &mut |_| ControlFlow::Continue(())).unwrap();
+    let flow = &outcome.recording.summary.flows[0];
+    (flow.goodput_bps / 1e6, flow.rtt_ms)
+}
+
+/// Found with 20 Mbit/s and one seed; the other rates and seeds were held out.
 #[test]
-fn a_flood_does_not_starve_others_where_the_rate_follows() {
-    let flows = "[[flows]]\n[[flows]]\nudp_rate = \"40Mbit/s\"\nstart = \"3s\"\n";
-    let tcp = |upstream| {
-        let outcome = run(&phone(upstream, flows));
-        let flow = &outcome.recording.summary.flows[0];
-        (flow.goodput_bps / 1e6, flow.rtt_ms)
-    };
-    let ((alone, _), (kept, rtt)) = (tcp(""), tcp(FOLLOW));
-    assert!(alone < 0.1 && kept > 1.5 && rtt < 150.0, "{alone} {kept} Mbit/s, {rtt} ms");
+fn a_flood_of_twice_the_rate_leaves_others_four_fifths_of_their_share() {
+    let (alone, _) = beside_a_flood("", 20, 1);
+    assert!(alone < 0.1, "{alone}");
+    let mut missed = Vec::new();
+    let roomy = FOLLOW.replace("\"codel\"", "\"codel\", target = \"50ms\"");
+    for (form, upstream) in [("signals", INFORM), ("shaper", &roomy)] {
+        for (mbps, seed) in [(20, 1), (20, 2), (5, 3), (50, 4)] {
+            let (kept, rtt) = beside_a_flood(upstream, mbps, seed);
+            // Of 1538 bytes on the line 1448 are payload.
+            let share = kept / (mbps as f64 / 2.0 * 1448.0 / 1538.0);
+            if share < 0.8 || rtt > 250.0 {
+                missed.push(format!(
+                    "{form}, {mbps} Mbit/s, seed {seed}: {share:.2} of the share, {rtt:.0} ms"
+                ));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
 }

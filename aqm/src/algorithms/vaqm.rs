@@ -7,11 +7,16 @@
 //! signalled at times `interval / sqrt(count)` apart, as in CoDel (RFC 8289 section 5.3). The victim is the flow
 //! with the most in flight, because it contributes most to the queue. The queue in which the packets are here does
 //! not matter.
+//!
+//! A flow that shows no acknowledgements has in flight what it sends in a round trip. One that sends on after three signals
+//! as before does not respond: what it sends beyond a rate that does not fill the bottleneck is discarded.
 
 mod flights;
+mod held;
 
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Sample, Share, Verdict};
 use flights::Flights;
+use held::Held;
 use weir_sense::Rtt;
 use weir_sense::bottleneck::{PathConfig, PathModel};
 use weir_units::{Duration, Time};
@@ -45,8 +50,16 @@ const RESUME_INTERVALS: u64 = 16;
 const VALIDATION: Duration = Duration::from_secs(2);
 /// What of Target Queue Delay is tolerated meanwhile.
 const VALIDATION_PART: u64 = 8;
+/// What senders have in flight at most when round trips are compared with those before, in tenths of what they had.
+const LESS_FLIGHT_TENTHS: u64 = 7;
+/// Round trips of at least so many tenths of those before are the same.
+const SAME_RTT_TENTHS: u64 = 9;
 /// Round-trip times older than this, and than four of them, say nothing about now.
 const STALE: Duration = Duration::from_secs(1);
+/// How long a flow has to answer a signal: two Average RTTs and this, at most [`PATIENCE_MAX`].
+const PATIENCE: Duration = Duration::from_millis(200);
+/// A buffer that is full for a second must not make detection wait for several.
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -54,9 +67,10 @@ pub struct Vaqm {
     params: Params,
     model: PathModel,
     flights: Flights,
+    held: Held,
     sampled: Option<Time>,
-    /// Since when the queue is held low because Path RTT is old.
-    validating: Option<Time>,
+    /// The queue is held low because Path RTT is old.
+    validating: Option<Validation>,
     /// When Average RTT will have stood above Target RTT for an interval.
     first_above: Option<Time>,
     /// When the next signal is due, in the dropping state.
@@ -65,6 +79,14 @@ pub struct Vaqm {
     signalled: Option<Time>,
     count: u32,
     last_count: u32,
+}
+
+/// When the queue began to be held low, and how things stood.
+#[derive(Clone, Copy, Debug)]
+struct Validation {
+    since: Time,
+    flight: u64,
+    rtt: Duration,
 }
 
 impl Algorithm for Vaqm {
@@ -86,6 +108,7 @@ impl Algorithm for Vaqm {
             params: params.clone(),
             model: PathModel::new(config),
             flights: Flights::default(),
+            held: Held::default(),
             sampled: None,
             validating: None,
             first_above: None,
@@ -116,6 +139,7 @@ impl Vaqm {
         // after several more signals.
         let low = |delay: Option<Duration>| delay.is_some_and(|delay| delay <= self.target());
         if low(Some(rtt)) || low(self.model.average()) {
+            self.held.calm(now, self.flights.rate());
             return self.calm();
         }
         match self.first_above {
@@ -125,17 +149,26 @@ impl Vaqm {
         }
     }
 
-    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed.
+    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed. When senders
+    /// have much less in flight and round trips are as long as before, that is the path, and no queue.
     fn validate(&mut self, now: Time) {
         if !self.model.wants_drain(now) {
             self.validating = None;
             return;
         }
-        let since = *self.validating.get_or_insert(now);
-        if now.since(since) >= VALIDATION {
-            self.model.age(now);
-            self.validating = None;
+        let (rtt, flight) = (self.average(), self.flights.total(now, self.average()));
+        let begins = Validation { since: now, flight, rtt };
+        let began = self.validating.filter(|began| flight <= began.flight).unwrap_or(begins);
+        self.validating = Some(began);
+        if now.since(began.since) < VALIDATION || flight * 10 > began.flight * LESS_FLIGHT_TENTHS {
+            return;
         }
+        if rtt.as_nanos() * 10 < began.rtt.as_nanos() * SAME_RTT_TENTHS {
+            self.validating = Some(begins);
+            return;
+        }
+        self.model.age(now);
+        self.validating = None;
     }
 
     /// Target RTT, as far as the path is known.
@@ -159,15 +192,48 @@ impl Vaqm {
         self.next = Some(now);
     }
 
+    fn average(&self) -> Duration {
+        self.model.average().unwrap_or(Duration::ZERO)
+    }
+
+    fn patience(&self) -> Duration {
+        (self.average().saturating_mul(2) + PATIENCE).min(PATIENCE_MAX)
+    }
+
+    /// Counts a packet, judges who was signalled, and says whether it may pass.
+    fn admits(&mut self, now: Time, p: &Packet) -> bool {
+        let rtt = self.average();
+        self.flights.sent(p.flow, p.len, now, rtt);
+        if let Some(flow) = self.flights.judge(now, rtt).filter(|flow| !self.held.holds(*flow)) {
+            self.held.begin(flow, now, &self.flights);
+        }
+        let mut passes = true;
+        if self.held.count() > 0 {
+            self.held.look(now, &self.flights, self.patience(), rtt, self.model.excess().is_some());
+            passes = self.held.passes(p.flow, p.len, now);
+        }
+        if passes {
+            self.flights.passed(p.len, now);
+        }
+        passes
+    }
+
     /// Whether nothing was measured for so long that the dropping state would act on the past.
     fn is_blind(&self, now: Time) -> bool {
-        let memory = self.model.average().unwrap_or(Duration::ZERO).saturating_mul(4).max(STALE);
+        let memory = self.average().saturating_mul(4).max(STALE);
         self.sampled.is_none_or(|at| now.since(at) > memory)
     }
 }
 
 impl Aqm for Vaqm {
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+        // Nothing is known of a path without a sample, and most packets of idle users come then.
+        if self.sampled.is_none() {
+            return Verdict::Forward;
+        }
+        if !self.admits(m.now, p) {
+            return Verdict::Drop(Cause::SetPoint);
+        }
         let Some(due) = self.next.filter(|due| *due <= m.now) else { return Verdict::Forward };
         if self.is_blind(m.now) {
             self.calm();
@@ -176,9 +242,12 @@ impl Aqm for Vaqm {
         // A victim that sends nothing for a quarter of the interval is spared, and the next largest pays.
         let quarter = (self.interval().as_nanos() / 4).max(1);
         let spared = m.now.since(due).as_nanos() / quarter;
-        if self.flights.larger_than(p.flow, m.now) as u64 > spared {
+        let rtt = self.average();
+        let larger = self.flights.larger_than(p.flow, m.now, rtt, |flow| self.held.holds(flow));
+        if larger as u64 > spared || self.held.holds(p.flow) {
             return Verdict::Forward;
         }
+        self.flights.signalled(p.flow, m.now, self.patience(), rtt);
         self.next = Some(m.now + self.spacing());
         self.signalled = Some(m.now);
         self.count = self.count.saturating_add(1);
@@ -188,7 +257,7 @@ impl Aqm for Vaqm {
     fn on_sample(&mut self, now: Time, s: Sample) {
         match s {
             Sample::Rtt(rtt) => self.on_rtt(now, rtt),
-            Sample::Inflight { flow, bytes } => self.flights.note(flow, bytes, now),
+            Sample::Inflight { flow, bytes } => self.flights.note(flow, bytes, now, self.average()),
             Sample::LinkRate(_) | Sample::Reaction(_) => {}
         }
     }
@@ -200,6 +269,8 @@ impl Aqm for Vaqm {
         plot("target_rtt_s", seconds(self.model.target_rtt()));
         plot("dropping", f64::from(u8::from(self.next.is_some())));
         plot("count", f64::from(self.count));
+        plot("held", self.held.count() as f64);
+        plot("held_discarded", self.held.discarded() as f64);
     }
 }
 

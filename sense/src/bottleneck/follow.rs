@@ -224,7 +224,9 @@ impl Follower {
                 self.drained(now, rate, until.since(began), before)
             }
             Phase::Following { .. } if self.path.wants_drain(now) => {
-                let rate = self.bandwidth.get(now).unwrap_or(self.floor(path));
+                // Not the largest of the last round trips: the bottleneck may just have become slower.
+                let known = self.latest.into_iter().flatten().max();
+                let rate = known.or(self.bandwidth.get(now)).unwrap_or(self.floor(path));
                 self.drain(now, Rate::from_bps_f64(rate.as_bps_f64() * DRAIN_SHARE))
             }
             phase => self.follow(now, path, phase),
@@ -247,7 +249,7 @@ impl Follower {
             return self.drain(now, rate);
         }
         self.path.age(now);
-        let rate = self.bandwidth.get(now).unwrap_or(rate);
+        let rate = Rate::from_bps_f64(rate.as_bps_f64() / DRAIN_SHARE);
         Phase::Following { rate, tried: now }
     }
 

@@ -1,73 +1,270 @@
-//! The flows with the most in flight.
+//! The flows with the most in flight, and which of them do not answer.
 
 use weir_units::{Bytes, Duration, Time};
 
 /// Flows that are remembered. Those beyond are smaller than these, and none of the largest.
-const FLOWS: usize = 16;
+const FLOWS: usize = 8;
 /// A flow that was not heard of for so long is over.
 const FORGOTTEN: Duration = Duration::from_secs(2);
+/// What a flow sends is counted over this time.
+const BIN: Duration = Duration::from_millis(100);
+/// After a signal a flow has no more than this share of what it had before, in tenths.
+const ANSWER_TENTHS: u64 = 9;
+/// A flow with less than this part of the bytes is not judged.
+const SMALL_PART: u64 = 20;
+/// A flow that did not answer so many signals more than it answered does not respond.
+const STRIKES: u8 = 3;
 
 /// Bytes in flight by flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     flows: [Option<Flight>; FLOWS],
+    all: Bin,
+    /// A flow that is not remembered, with how much more of it passed than of others: a large one finds a place.
+    candidate: Option<(u32, u32)>,
+    trial: Option<Trial>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     flow: u32,
-    bytes: Bytes,
+    /// What it has in flight, where somebody knows.
+    told: Option<u32>,
     at: Time,
+    sent: Bin,
+    strikes: u8,
+}
+
+/// What passes in a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    from: Time,
+    bytes: u32,
+    /// Bytes in a second, over the last whole bin.
+    rate: u32,
+}
+
+/// A flow that was signalled and has some time to answer.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    flow: u32,
+    until: Time,
+    flight: u64,
+    rate: u32,
+}
+
+impl Bin {
+    fn add(&mut self, now: Time, len: Bytes) {
+        let passed = now.since(self.from);
+        if passed >= BIN {
+            let rate = u64::from(self.bytes) * 1_000_000 / (passed.as_nanos() / 1_000).max(1);
+            *self = Bin { from: now, bytes: 0, rate: u32::try_from(rate).unwrap_or(u32::MAX) };
+        }
+        self.bytes = self.bytes.saturating_add(len.get() as u32);
+    }
 }
 
 impl Flight {
     fn is_current(&self, now: Time) -> bool {
         now.since(self.at) < FORGOTTEN
     }
+
+    /// What it has in flight: what was told, or what it sends in a round trip (Little's law).
+    fn size(&self, rtt: Duration) -> u64 {
+        let in_a_round = || (u128::from(self.sent.rate) * u128::from(rtt.as_nanos()) / 1_000_000_000) as u64;
+        self.told.map_or_else(in_a_round, u64::from)
+    }
 }
 
 impl Flights {
     /// A flow has so much in flight.
-    pub fn note(&mut self, flow: u32, bytes: Bytes, now: Time) {
-        let new = Flight { flow, bytes, at: now };
-        let known = self.flows.iter_mut().flatten().find(|f| f.flow == flow);
-        if let Some(known) = known {
-            *known = new;
+    pub fn note(&mut self, flow: u32, bytes: Bytes, now: Time, rtt: Duration) {
+        let told = Some(u32::try_from(bytes.get()).unwrap_or(u32::MAX));
+        if let Some(known) = self.find(flow) {
+            (known.told, known.at) = (told, now);
             return;
         }
-        // The smallest makes room; one that is over, and a free place, is smaller than any.
-        let size = |f: &Option<Flight>| f.filter(|f| f.is_current(now)).map(|f| f.bytes);
-        let place = self.flows.iter_mut().min_by_key(|place| size(place));
-        if let Some(place) = place.filter(|place| size(place) < Some(bytes)) {
-            *place = Some(new);
+        self.enter(Flight { flow, told, at: now, sent: Bin { from: now, ..Bin::default() }, strikes: 0 }, rtt);
+    }
+
+    /// A packet goes on to the bottleneck.
+    pub fn passed(&mut self, len: Bytes, now: Time) {
+        self.all.add(now, len);
+    }
+
+    /// A packet of a flow comes, whether it goes on or not.
+    pub fn sent(&mut self, flow: u32, len: Bytes, now: Time, rtt: Duration) {
+        if let Some(known) = self.find(flow) {
+            known.at = now;
+            return known.sent.add(now, len);
+        }
+        let bytes = len.get() as u32;
+        let count = match self.candidate {
+            Some((same, count)) if same == flow => count.saturating_add(bytes),
+            Some((other, count)) if count > bytes => {
+                self.candidate = Some((other, count - bytes));
+                return;
+            }
+            _ => bytes,
+        };
+        self.candidate = Some((flow, count));
+        // Until more is known it has in flight what was counted.
+        let guess = u128::from(count) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
+        let sent = Bin { from: now, bytes, rate: u32::try_from(guess).unwrap_or(u32::MAX) };
+        if self.enter(Flight { flow, told: None, at: now, sent, strikes: 0 }, rtt) {
+            self.candidate = None;
         }
     }
 
-    /// How many flows have more in flight than this one; one that is not known has nothing.
-    pub fn larger_than(&self, flow: u32, now: Time) -> usize {
-        let current = || self.flows.iter().flatten().filter(|f| f.is_current(now));
-        let own = current().find(|f| f.flow == flow).map_or(Bytes::ZERO, |f| f.bytes);
-        current().filter(|f| f.flow != flow && f.bytes > own).count()
+    fn find(&mut self, flow: u32) -> Option<&mut Flight> {
+        self.flows.iter_mut().flatten().find(|f| f.flow == flow)
+    }
+
+    /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a place.
+    fn enter(&mut self, new: Flight, rtt: Duration) -> bool {
+        let size = |f: &Option<Flight>| f.filter(|f| f.is_current(new.at)).map(|f| f.size(rtt));
+        let place = self.flows.iter_mut().min_by_key(|place| size(place));
+        let Some(place) = place.filter(|place| size(place) < Some(new.size(rtt))) else { return false };
+        *place = Some(new);
+        true
+    }
+
+    /// How many flows have more in flight than this one, apart from those that are `held` anyhow; one that is not known
+    /// has nothing.
+    pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
+        let own = self.size_of(flow, now, rtt);
+        let current = self.flows.iter().flatten().filter(|f| f.is_current(now) && !held(f.flow));
+        current.filter(|f| f.flow != flow && f.size(rtt) > own).count()
+    }
+
+    /// What a flow has in flight; nothing, where it is not known.
+    pub fn size_of(&self, flow: u32, now: Time, rtt: Duration) -> u64 {
+        let known = self.flows.iter().flatten().find(|f| f.flow == flow && f.is_current(now));
+        known.map_or(0, |f| f.size(rtt))
+    }
+
+    /// The most that any other flow has in flight.
+    pub fn largest_but(&self, flow: u32, now: Time, rtt: Duration) -> u64 {
+        let others = self.flows.iter().flatten().filter(|f| f.flow != flow && f.is_current(now));
+        others.map(|f| f.size(rtt)).max().unwrap_or(0)
+    }
+
+    /// What all have in flight.
+    pub fn total(&self, now: Time, rtt: Duration) -> u64 {
+        self.flows.iter().flatten().filter(|f| f.is_current(now)).map(|f| f.size(rtt)).sum()
+    }
+
+    /// Flows that send now.
+    pub fn active(&self, now: Time) -> u64 {
+        self.flows.iter().flatten().filter(|f| f.is_current(now)).count() as u64
+    }
+
+    /// Bytes in a second that went on lately.
+    pub fn rate(&self) -> u64 {
+        u64::from(self.all.rate)
+    }
+
+    /// The same of one flow.
+    pub fn rate_of(&self, flow: u32) -> u64 {
+        self.flows.iter().flatten().find(|f| f.flow == flow).map_or(0, |f| u64::from(f.sent.rate))
+    }
+
+    /// A flow was signalled: it has until then to answer. One at a time is judged.
+    pub fn signalled(&mut self, flow: u32, now: Time, patience: Duration, rtt: Duration) {
+        let known = self.flows.iter().flatten().find(|f| f.flow == flow);
+        let Some(known) = known.filter(|_| self.trial.is_none()) else { return };
+        if u64::from(known.sent.rate) * SMALL_PART >= self.rate() {
+            let (flight, rate) = (known.size(rtt), known.sent.rate);
+            self.trial = Some(Trial { flow, until: now + patience, flight, rate });
+        }
+    }
+
+    /// Judges the flow whose time is over; returns one that does not respond.
+    pub fn judge(&mut self, now: Time, rtt: Duration) -> Option<u32> {
+        let trial = self.trial.filter(|trial| now >= trial.until)?;
+        self.trial = None;
+        let known = self.find(trial.flow).filter(|f| f.is_current(now))?;
+        let less = |now: u64, then: u64| now * 10 <= then * ANSWER_TENTHS;
+        let answered =
+            less(known.size(rtt), trial.flight) || less(u64::from(known.sent.rate), u64::from(trial.rate));
+        if answered {
+            known.strikes = known.strikes.saturating_sub(1);
+            return None;
+        }
+        known.strikes += 1;
+        if known.strikes < STRIKES {
+            return None;
+        }
+        known.strikes = 0;
+        Some(known.flow)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn larger(flights: &Flights, flow: u32, s: u64) -> usize {
+        flights.larger_than(flow, ms(1000 * s), RTT, |_| false)
+    }
 
     #[test]
     fn flows_are_ranked_and_those_that_are_over_leave() {
-        let now = |s: u64| Time::ZERO + Duration::from_secs(s);
         let mut flights = Flights::default();
-        assert_eq!(flights.larger_than(1, now(0)), 0);
+        assert_eq!(larger(&flights, 1, 0), 0);
         for flow in 0..100u32 {
-            flights.note(flow, Bytes::new(u64::from(flow * 37 % 100) * 1000), now(0));
+            flights.note(flow, Bytes::new(u64::from(flow * 37 % 100) * 1000), ms(0), RTT);
         }
         // 37 * 27 = 999 and 37 * 54 = 1998: the two largest of the hundred.
-        assert_eq!((flights.larger_than(27, now(0)), flights.larger_than(54, now(0))), (0, 1));
-        assert_eq!(flights.larger_than(0, now(0)), FLOWS);
-        flights.note(54, Bytes::new(1_000_000), now(1));
-        assert_eq!((flights.larger_than(27, now(1)), flights.larger_than(54, now(1))), (1, 0));
-        assert_eq!((flights.larger_than(27, now(2)), flights.larger_than(3, now(3))), (1, 0));
+        assert_eq!((larger(&flights, 27, 0), larger(&flights, 54, 0)), (0, 1));
+        assert_eq!(larger(&flights, 0, 0), FLOWS);
+        assert_eq!(flights.larger_than(0, ms(0), RTT, |flow| flow == 27), FLOWS - 1);
+        flights.note(54, Bytes::new(1_000_000), ms(1000), RTT);
+        assert_eq!((larger(&flights, 27, 1), larger(&flights, 54, 1)), (1, 0));
+        assert_eq!((larger(&flights, 27, 2), larger(&flights, 3, 3)), (1, 0));
+    }
+
+    #[test]
+    fn what_shows_nothing_is_ranked_by_what_it_sends_in_a_round_trip() {
+        let mut flights = Flights::default();
+        for flow in 0..20 {
+            flights.note(flow, Bytes::new(50_000), ms(0), RTT);
+        }
+        for n in 0..1000 {
+            // 10 Mbit/s among mice: 125 kB in 100 ms.
+            flights.sent(99, Bytes::new(1250), ms(n), RTT);
+            flights.sent(1000 + n as u32, Bytes::new(100), ms(n), RTT);
+        }
+        assert!(flights.size_of(99, ms(1000), RTT).abs_diff(125_000) < 5_000, "{flights:?}");
+        assert_eq!(larger(&flights, 99, 1), 0);
+        assert_eq!(flights.size_of(1500, ms(1000), RTT), 0);
+    }
+
+    #[test]
+    fn whoever_sends_on_after_three_signals_does_not_respond() {
+        let mut flights = Flights::default();
+        let (mut found, mut answering) = (Vec::new(), 100_000);
+        for n in 0..4000 {
+            flights.sent(1, Bytes::new(1250), ms(n), RTT);
+            flights.sent(2, Bytes::new(1250), ms(n), RTT);
+            flights.note(2, Bytes::new(answering), ms(n), RTT);
+            flights.sent(3, Bytes::new(20), ms(n), RTT);
+            flights.passed(Bytes::new(2520), ms(n));
+            if n % 500 == 200 {
+                let flow = 1 + (n / 500 % 3) as u32;
+                flights.signalled(flow, ms(n), Duration::from_millis(400), RTT);
+                answering = if flow == 2 { answering * 7 / 10 } else { answering };
+            }
+            found.extend(flights.judge(ms(n), RTT).map(|flow| (flow, n)));
+        }
+        // Flow 1 was signalled at 0.2, 1.7 and 3.2 s; flow 2 answers, and flow 3 is too small to be judged.
+        assert_eq!(found, [(1, 3600)]);
     }
 }

@@ -144,3 +144,22 @@ fn a_queue_that_stands_for_a_window_is_held_low_and_then_believed() {
     }
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(200)));
 }
+
+#[test]
+fn a_queue_that_falls_with_what_is_in_flight_is_not_believed() {
+    let mut aqm = congested(10_000);
+    for ms in (10_010..=20_000).step_by(10) {
+        // What is in flight falls to a half and comes back, again and again, and the queue with it.
+        let phase = (ms / 10) % 400;
+        let share = 200 - phase.min(400 - phase) / 2;
+        flight(&mut aqm, ms, 1, 1000 * share);
+        rtt(&mut aqm, ms, share);
+    }
+    assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(50)));
+    // It falls, and the round trip stays, as for the whole window before: that is the path.
+    for ms in (20_010..=44_000).step_by(10) {
+        flight(&mut aqm, ms, 1, if ms < 38_000 { 200_000 + ms } else { 100_000 });
+        rtt(&mut aqm, ms, 150);
+    }
+    assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(150)));
+}

@@ -3,6 +3,7 @@
 use super::Arguments;
 use crate::output::Failure;
 use serde::Serialize;
+use weir_aqm::Value;
 use weir_scenario::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Trace, TraceFile, Upstream};
 use weir_units::Duration;
 
@@ -168,7 +169,7 @@ impl Case {
                 link.upstream = self.form.upstream();
                 if self.form == Form::Shaper {
                     link.queue = QueueConfig::new("flow").expect("the list has FlowQueue");
-                    link.aqm = AqmConfig::new("codel");
+                    link.aqm = Some(inner());
                 }
             }
         }
@@ -177,6 +178,14 @@ impl Case {
         }
         Ok(scenario)
     }
+}
+
+/// CoDel of a flow's queue at the shaper, which tells it the interval. Each phone has a flow or two there, and one that
+/// takes away three tenths of its window must find as much in the queue, or the cell idles.
+fn inner() -> AqmConfig {
+    let mut codel = AqmConfig::new("codel").expect("the list has CoDel");
+    codel.set("target", Value::Duration(Duration::from_millis(50))).expect("a target in its range");
+    codel
 }
 
 /// One run.
