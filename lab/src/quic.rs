@@ -65,6 +65,13 @@ fn runtime() -> Result<Runtime> {
     built.map_err(|e| Error::system("make a runtime for QUIC", e))
 }
 
+/// Without a fixed bit that is random (RFC 9287), which hides half of the packets from who observes.
+fn endpoint_config() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.grease_quic_bit(false);
+    config
+}
+
 fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
@@ -91,8 +98,7 @@ impl QuicServer {
         let (noted, stopped) = (samples.clone(), stop.clone());
         let body = move || {
             runtime.block_on(async move {
-                let endpoint =
-                    Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime));
+                let endpoint = Endpoint::new(endpoint_config(), Some(config), socket, Arc::new(TokioRuntime));
                 if let Ok(endpoint) = endpoint {
                     serve(&endpoint, &noted, &stopped).await;
                 }
@@ -194,7 +200,7 @@ impl QuicClient {
         config.transport_config(transport());
         let (socket, runtime) = (bind(namespace, (from, 0).into())?, runtime()?);
         let connected = runtime.block_on(async {
-            let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime))?;
+            let endpoint = Endpoint::new(endpoint_config(), None, socket, Arc::new(TokioRuntime))?;
             let connecting = endpoint.connect_with(config, server.address, NAME).map_err(io::Error::other)?;
             io::Result::Ok((endpoint, connecting.await?))
         });

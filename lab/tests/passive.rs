@@ -86,15 +86,17 @@ fn way(name: &str, delay_ms: u64, rate: Option<Rate>, variation: Variation, reor
     DirectionSetup { impairments, ..DirectionSetup::new(name, channel) }
 }
 
-/// Both boxes: one that observes, and one of that rate which delays, loses and reorders.
-fn boxes(testbed: &Testbed, rate: Rate, loss: f64, reorder: f64) -> [Running; 2] {
+/// Both boxes: one that observes, with that many milliseconds between it and the sender, and one of that rate which
+/// delays, loses and reorders.
+fn boxes(testbed: &Testbed, before_ms: u64, rate: Rate, loss: f64, reorder: f64) -> [Running; 2] {
     let [observer, disturber] = testbed.boxes() else { panic!("two boxes") };
     let watched = Channel { upstream: Upstream::Inform, ..Channel::unshaped() };
     let watched = DirectionSetup { tells_rtts: true, ..DirectionSetup::new("watched", watched) };
     let lossy = |loss| Variation { loss: Share(loss), ..Variation::default() };
     let there = way("there", 20, Some(rate), lossy(loss), reorder);
     let back = way("back", 20, None, lossy(loss), 0.0);
-    let plain = DirectionSetup::new("plain", Channel::unshaped());
+    // Behind the place where acknowledgements are seen.
+    let plain = way("plain", before_ms, None, Variation::default(), 0.0);
     [Running::start(observer, [watched, plain]), Running::start(disturber, [there, back])]
 }
 
@@ -115,7 +117,7 @@ fn agree(one_ms: f64, other_ms: f64) -> bool {
 fn tcp_is_measured_as_its_sender_measures_it() {
     let Some(_turn) = turn(&["ip", "tc", "iperf3"]) else { return };
     let testbed = testbed();
-    let [mut observer, disturber] = boxes(&testbed, Rate::from_mbps(60), 0.003, 0.003);
+    let [mut observer, disturber] = boxes(&testbed, 0, Rate::from_mbps(60), 0.003, 0.003);
     let flows = "[[flows]]\ncount = 10\n[[flows]]\ncount = 10\ncongestion = \"reno\"\nip = \"6\"\n";
     let text = format!(
         "title = \"x\"\nlink = {{ rate = \"60Mbit/s\" }}\npath.rtt = \"40ms\"\naqm.name = \"codel\"\n{flows}\
@@ -138,9 +140,11 @@ fn tcp_is_measured_as_its_sender_measures_it() {
     let sampler = Sampler::start(&testbed, run.table(), config).unwrap();
     let report = run.finish();
     let kernel = sampler.stop().unwrap();
-    let mut passive: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
+    let mut passive: BTreeMap<u16, Vec<(f64, f64)>> = BTreeMap::new();
+    let zero_s = monotonic_s() - epoch.elapsed().as_secs_f64();
     for sample in observer.handle.rtts(0) {
-        passive.entry(sample.ports.0).or_default().push(sample.rtt.as_millis_f64());
+        let t_s = sample.at.as_nanos() as f64 / 1e9 - zero_s;
+        passive.entry(sample.ports.0).or_default().push((t_s, sample.rtt.as_millis_f64()));
     }
     let links = observer.end().links;
     let disturbed = disturber.end().links;
@@ -150,15 +154,15 @@ fn tcp_is_measured_as_its_sender_measures_it() {
         disturbed[0].faults, disturbed[1].faults, report.warnings
     );
     for flow in 0..20u32 {
-        let (theirs, ours) = (of_flow(&kernel.samples, flow), &passive[&(10_000 + flow as u16)]);
+        let (theirs, ours) = side_by_side(&kernel.samples, flow, &passive[&(10_000 + flow as u16)]);
         eprintln!(
             "flow {flow}: kernel {:.1} ms, passive {:.1} ms of {}",
             mean(&theirs),
-            mean(ours),
+            mean(&ours),
             ours.len()
         );
         assert!(theirs.len() > 50 && ours.len() > 50, "flow {flow}: {} and {}", theirs.len(), ours.len());
-        assert!(agree(mean(ours), mean(&theirs)), "flow {flow}");
+        assert!(agree(mean(&ours), mean(&theirs)), "flow {flow}");
     }
     assert!(observed.coverage().unwrap() > 0.95, "{observed:?}");
     let lost =
@@ -167,18 +171,36 @@ fn tcp_is_measured_as_its_sender_measures_it() {
     assert!(kernel.last.values().map(|info| info.retransmits).sum::<u32>() > 50);
 }
 
-/// Smoothed round-trip times of a flow while its data is acknowledged, in ms.
-fn of_flow(samples: &[FlowSample], flow: u32) -> Vec<f64> {
-    let mine: Vec<&FlowSample> = samples.iter().filter(|s| s.flow == flow && s.rtt_us > 0).collect();
-    let moved = mine.windows(2).filter(|pair| pair[1].bytes_acked > pair[0].bytes_acked);
-    moved.map(|pair| f64::from(pair[1].rtt_us) / 1e3).collect()
+/// Smoothed round-trip times of the kernel in ms, while data of the flow is acknowledged, and the last one that was measured
+/// on the way at each of these times; without the first second, in which windows open.
+fn side_by_side(samples: &[FlowSample], flow: u32, passive: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
+    let mine: Vec<&FlowSample> =
+        samples.iter().filter(|s| s.flow == flow && s.t_s > 1.0 && s.rtt_us > 0).collect();
+    let moved = mine.windows(2).filter(|pair| pair[1].bytes_acked > pair[0].bytes_acked).map(|pair| pair[1]);
+    let last = |t_s: f64| passive[..passive.partition_point(|(at, _)| *at <= t_s)].last();
+    moved.filter_map(|s| Some((f64::from(s.rtt_us) / 1e3, last(s.t_s)?.1))).unzip()
 }
+
+/// The clock of the packet loop.
+fn monotonic_s() -> f64 {
+    // SAFETY: a valid clock and a place for its time.
+    let now = unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+        now
+    };
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+/// Between the observer and the server. An edge that the server reflects at once would pass the observer before the packet
+/// that confirms the one it reflects.
+const SERVER_MS: u64 = 20;
 
 #[test]
 fn the_spin_bit_tells_what_quinn_measures() {
     let Some(_turn) = turn(&["ip", "tc"]) else { return };
     let testbed = testbed();
-    let [mut observer, disturber] = boxes(&testbed, Rate::from_mbps(40), 0.001, 0.002);
+    let [mut observer, disturber] = boxes(&testbed, SERVER_MS, Rate::from_mbps(40), 0.001, 0.002);
     let server = QuicServer::start(testbed.sender(), "10.77.0.1:4433".parse().unwrap()).unwrap();
     let stop = Arc::<AtomicBool>::default();
     // A connection in eight has no spin bit: of six at least some have one.
@@ -214,7 +236,7 @@ fn the_spin_bit_tells_what_quinn_measures() {
         let last = library.iter().rfind(|s| s.peer.port() == port).unwrap().at;
         let mine = library.iter().filter(|s| s.peer.port() == port && s.at + span >= last);
         let theirs: Vec<f64> = mine.map(|s| s.rtt.as_secs_f64() * 1e3).collect();
-        let ours: Vec<f64> = ours.iter().map(|s| s.rtt.as_millis_f64()).collect();
+        let ours: Vec<f64> = ours.iter().map(|s| s.rtt.as_millis_f64() + SERVER_MS as f64).collect();
         eprintln!(
             "port {port}: quinn {:.1} ms, spin bit {:.1} ms of {}",
             mean(&theirs),
