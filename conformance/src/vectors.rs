@@ -5,36 +5,30 @@
 //! nanoseconds, sizes in bytes, rates in bit/s; `dice` is hexadecimal because JSON has no 64-bit integers.
 //! `vectors/README.md` says it in full, for those who have nothing but the files.
 
-use crate::script::Dice;
+mod plan;
+mod recorder;
+
+pub use plan::{LOADED, Luck, Phase, Plan, SENSED, SHORT, SLOW};
+
+use recorder::Recorder;
 use serde_json::{Value as Json, json};
-use std::collections::VecDeque;
 use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Sample, Share, Value, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// Calls in a script.
-pub const STEPS: usize = 400;
-
-/// From this call on the queue has room for no more than `ROOM` packets, so that some find it full.
-const SHORT_FROM: usize = 300;
-const ROOM: usize = 8;
-
-const RATE: Rate = Rate::from_mbps(1);
-
 /// The golden steps of algorithm `A` with default parameters.
 pub fn record<A: Algorithm>() -> String {
-    record_with::<A>(&A::Params::default(), false)
+    record_with::<A>(&A::Params::default(), &SHORT)
 }
 
-/// The golden steps of algorithm `A`; `sensed` if it is also told round trips.
-pub fn record_with<A: Algorithm>(params: &A::Params, sensed: bool) -> String {
+/// The golden steps of algorithm `A` in a queue that goes through `plan`.
+pub fn record_with<A: Algorithm>(params: &A::Params, plan: &Plan) -> String {
     let values: serde_json::Map<String, Json> = A::Params::INFO
         .iter()
         .filter_map(|info| Some((info.name.to_string(), number(params.get(info.name)?))))
         .collect();
     let head = json!({ "algorithm": A::NAME, "start_ns": 0, "params": values });
     let mut text = format!("{head}\n");
-    let mut recorder = Recorder { sensed, ..Recorder::new(A::new(params, Time::ZERO)) };
-    for line in recorder.run() {
+    for line in Recorder::new(A::new(params, Time::ZERO), plan).run() {
         text.push_str(&line);
         text.push('\n');
     }
@@ -65,142 +59,6 @@ fn answer(verdict: Verdict) -> String {
         Cause::Chance => "chance",
     };
     format!("{what}: {cause}")
-}
-
-/// A small queue at 1 Mbit/s: overload for 0.7 s, a pause until it is empty, and overload again, at the end of a short
-/// buffer.
-struct Recorder<A> {
-    aqm: A,
-    fifo: VecDeque<Packet>,
-    backlog: Bytes,
-    delay: Duration,
-    free_at: Time,
-    dice: Dice,
-    sequence: u64,
-    sensed: bool,
-    lines: Vec<String>,
-}
-
-impl<A: Aqm> Recorder<A> {
-    fn new(aqm: A) -> Self {
-        Recorder {
-            aqm,
-            fifo: VecDeque::new(),
-            backlog: Bytes::ZERO,
-            delay: Duration::ZERO,
-            free_at: Time::ZERO,
-            dice: Dice(42),
-            sequence: 0,
-            sensed: false,
-            lines: Vec::new(),
-        }
-    }
-
-    fn run(&mut self) -> Vec<String> {
-        let mut next = Time::ZERO;
-        while self.lines.len() < STEPS {
-            let rest = self.sequence == 120;
-            next += Duration::from_micros(4000 + self.dice.below(4000));
-            if rest {
-                next += Duration::from_secs(2);
-            }
-            self.serve(next);
-            if self.sensed && self.sequence.is_multiple_of(4) {
-                self.sense(next);
-            }
-            self.arrive(next);
-        }
-        self.lines.truncate(STEPS);
-        std::mem::take(&mut self.lines)
-    }
-
-    fn moment(&mut self, now: Time) -> Moment {
-        let packets = self.fifo.len() as u32;
-        let queue = View { backlog: self.backlog, packets, delay: self.delay, rate: RATE };
-        Moment { now, queue, dice: if A::ROLLS { self.dice.roll() } else { 0 } }
-    }
-
-    /// Written by hand, so that the fields come in an order that a person can read.
-    fn line(&mut self, call: &str, m: &Moment, p: Option<&Packet>, verdict: Option<Verdict>) {
-        let View { backlog, packets, delay, rate } = m.queue;
-        let (now, backlog, delay) = (m.now.as_nanos(), backlog.get(), delay.as_nanos());
-        let mut line = format!(r#"{{"call":"{call}","now_ns":{now}"#);
-        if let Some(Packet { arrived, len, seq, flow, ecn }) = p {
-            let (arrived, len, ecn) = (arrived.as_nanos(), len.get(), *ecn as u8);
-            line += &format!(r#","seq":{seq},"arrived_ns":{arrived},"len":{len},"flow":{flow},"ecn":{ecn}"#);
-        }
-        line += &format!(r#","backlog":{backlog},"packets":{packets},"delay_ns":{delay}"#);
-        line += &format!(r#","rate_bps":{},"dice":"{:016x}""#, rate.as_bps(), m.dice);
-        if let Some(verdict) = verdict {
-            line += &format!(r#","verdict":"{}""#, answer(verdict));
-        }
-        line.push('}');
-        self.lines.push(line);
-    }
-
-    /// As queues do it: when they are used, so that most wakeups are late.
-    fn wake(&mut self, now: Time) {
-        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now);
-            self.aqm.on_wakeup(&m);
-            self.line("wakeup", &m, None, None);
-        }
-    }
-
-    /// A probe is back from a path whose queue is twice as long as the own one.
-    fn sense(&mut self, now: Time) {
-        let rtt = Duration::from_millis(20) + RATE.time_for(self.backlog).saturating_mul(2);
-        self.aqm.on_sample(now, Sample::Rtt(rtt));
-        let (now, rtt) = (now.as_nanos(), rtt.as_nanos());
-        self.lines.push(format!(r#"{{"call":"sample","now_ns":{now},"rtt_ns":{rtt}}}"#));
-    }
-
-    fn arrive(&mut self, now: Time) {
-        self.wake(now);
-        let len = Bytes::new(if self.dice.below(4) == 0 { 300 } else { 1500 });
-        // One packet of three is ECN-capable, with all its code points in turn.
-        let ecn = if self.sequence.is_multiple_of(3) {
-            Ecn::from_bits((self.sequence / 3 % 4) as u8)
-        } else {
-            Ecn::NotEct
-        };
-        let p = Packet { arrived: now, len, seq: self.sequence, flow: (self.sequence % 5) as u32, ecn };
-        self.sequence += 1;
-        let m = self.moment(now);
-        if self.lines.len() >= SHORT_FROM && self.fifo.len() >= ROOM {
-            self.aqm.on_overflow(&m, &p);
-            return self.line("overflow", &m, Some(&p), None);
-        }
-        let verdict = self.aqm.on_enqueue(&m, &p);
-        self.line("enqueue", &m, Some(&p), Some(verdict));
-        if !matches!(verdict, Verdict::Drop(_)) {
-            self.free_at = if self.fifo.is_empty() { self.free_at.max(now) } else { self.free_at };
-            self.backlog += len;
-            self.fifo.push_back(p);
-        }
-    }
-
-    fn serve(&mut self, until: Time) {
-        while self.free_at < until {
-            let now = self.free_at;
-            self.wake(now);
-            let Some(p) = self.fifo.pop_front() else { return };
-            self.backlog -= p.len;
-            let m = self.moment(now);
-            self.delay = now.since(p.arrived);
-            let verdict = self.aqm.on_dequeue(&m, &p);
-            self.line("dequeue", &m, Some(&p), Some(verdict));
-            if !matches!(verdict, Verdict::Drop(_)) {
-                self.free_at += RATE.time_for(p.len);
-            }
-            if self.fifo.is_empty() {
-                self.delay = Duration::ZERO;
-                self.aqm.on_empty(now);
-                let m = self.moment(now);
-                self.line("empty", &m, None, None);
-            }
-        }
-    }
 }
 
 /// The parameters that a recording was made with.

@@ -35,8 +35,8 @@ crate::params! {
         /// Distance of the thresholds from `target`, as a share of it. Half makes the upper three times the
         /// lower one (Adaptive RED section 4).
         spread: Share = Share(0.5), Share(0.01) => Share(0.95);
-        /// The lower threshold is at least so many mean packets, and the upper one grows with it (Adaptive RED
-        /// section 4: five packets).
+        /// The lower threshold is at least so many mean packets, and the upper one grows by the same factor
+        /// (Adaptive RED section 4: five packets).
         min_packets: u32 = 5, 0 => 1000;
         /// Probability of a signal at the upper threshold; where it is adapted, at the start.
         max_p: Share = Share(0.1), Share(0.001) => Share(1.0);
