@@ -117,7 +117,7 @@ fn a_guaranteed_rate_holds_while_others_flood_the_port() {
         let flood = |rig: &mut Rig, n: u64| {
             rig.comes(CORE, &voice);
             others.iter().for_each(|other| rig.comes(CORE, other));
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 others.iter().for_each(|other| rig.comes(CORE, other));
             }
         };
