@@ -117,7 +117,7 @@ fn agree(one_ms: f64, other_ms: f64) -> bool {
 fn tcp_is_measured_as_its_sender_measures_it() {
     let Some(_turn) = turn(&["ip", "tc", "iperf3"]) else { return };
     let testbed = testbed();
-    let [mut observer, disturber] = boxes(&testbed, 0, Rate::from_mbps(60), 0.003, 0.003);
+    let [mut observer, disturber] = boxes(&testbed, 0, Rate::from_mbps(60), 0.001, 0.001);
     let flows = "[[flows]]\ncount = 10\n[[flows]]\ncount = 10\ncongestion = \"reno\"\nip = \"6\"\n";
     let text = format!(
         "title = \"x\"\nlink = {{ rate = \"60Mbit/s\" }}\npath.rtt = \"40ms\"\naqm.name = \"codel\"\n{flows}\
@@ -166,9 +166,9 @@ fn tcp_is_measured_as_its_sender_measures_it() {
     }
     assert!(observed.coverage().unwrap() > 0.95, "{observed:?}");
     let lost =
-        |link: usize| disturbed[link].faults.iter().any(|(name, n)| name == "lost_behind_queue" && *n > 20);
+        |link: usize| disturbed[link].faults.iter().any(|(name, n)| name == "lost_behind_queue" && *n > 3);
     assert!(lost(0) && lost(1), "there was loss on both ways");
-    assert!(kernel.last.values().map(|info| info.retransmits).sum::<u32>() > 50);
+    assert!(kernel.last.values().map(|info| info.retransmits).sum::<u32>() > 20);
 }
 
 /// Smoothed round-trip times of the kernel in ms, while data of the flow is acknowledged, and the last one that was measured
