@@ -142,12 +142,12 @@ impl Observer {
     /// A packet leaves towards its user at `now`. `waiting` says whether others wait.
     pub fn forwarded(&mut self, now: Time, note: &Note, waiting: bool) -> Learned {
         let Note { transport, flow, hosts, len, .. } = note;
-        // What is no IP packet, or cannot be read, is nobody's: it takes no place.
-        let seen = transport
-            .as_ref()
-            .map(|t| self.see(now, Way::ToUser, *flow, *hosts, *len, t))
-            .unwrap_or_default();
         let transport = transport.unwrap_or(Transport::Other);
+        // What shows nothing takes no place.
+        let seen = match &transport {
+            Transport::Other => Seen::default(),
+            shown => self.see(now, Way::ToUser, *flow, *hosts, *len, shown),
+        };
         self.coverage.bytes += len.get();
         self.coverage.live += if seen.live { len.get() } else { 0 };
         if let Transport::Tcp(segment) = &transport {
