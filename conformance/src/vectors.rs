@@ -12,6 +12,7 @@ pub use plan::{LOADED, Luck, Phase, Plan, SENSED, SHORT, SLOW};
 
 use recorder::Recorder;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Params, Sample, Share, Value, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -22,12 +23,14 @@ pub fn record<A: Algorithm>() -> String {
 
 /// The golden steps of algorithm `A` in a queue that goes through `plan`.
 pub fn record_with<A: Algorithm>(params: &A::Params, plan: &Plan) -> String {
-    let values: serde_json::Map<String, Json> = A::Params::INFO
+    let values: BTreeMap<String, Json> = A::Params::INFO
         .iter()
         .filter_map(|info| Some((info.name.to_string(), number(params.get(info.name)?))))
         .collect();
-    let head = json!({ "algorithm": A::NAME, "start_ns": 0, "params": values });
-    let mut text = format!("{head}\n");
+    // By name, whatever order the maps of serde_json keep in the build at hand.
+    let head: BTreeMap<&str, Json> =
+        [("algorithm", json!(A::NAME)), ("params", json!(values)), ("start_ns", json!(0))].into();
+    let mut text = format!("{}\n", serde_json::to_string(&head).expect("plain data"));
     for line in Recorder::new(A::new(params, Time::ZERO), plan).run() {
         text.push_str(&line);
         text.push('\n');

@@ -163,7 +163,8 @@ fn limits_are_reached_and_not_passed() {
     assert!(Scenario::parse("x", &flows(MAX_FLOWS - 1)).is_ok());
     assert!(Scenario::parse("x", &flows(MAX_FLOWS)).unwrap_err().to_string().contains("give at most 10000"));
     let axis = |n: usize| (1..=n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
-    let sweep = |n| format!("[sweep]\n\"run.seeds\" = [{}]\n\"flows.0.count\" = [1, 2]\n", axis(n));
+    let sweep =
+        |n| format!("[sweep]\n\"flows.0.count\" = [{}]\n\"run.duration\" = [\"5s\", \"6s\"]\n", axis(n));
     assert!(refusal(&sweep(MAX_POINTS / 2 + 1)).contains("more than 100000 points"));
     assert!(small("run.sample = \"1ms\"").run.seeds == 1);
     assert!(Scenario::parse("x", &SMALL.replace("5s", "24h")).is_ok());
@@ -209,7 +210,11 @@ fn the_policy_is_that_of_the_law() {
 #[test]
 fn the_largest_sweep_is_read() {
     let list = |n: u32| (1..=n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
-    let sweep = format!("[sweep]\n\"run.seeds\" = [{}]\n\"flows.0.count\" = [{}]\n", list(1000), list(100));
+    let sweep = format!(
+        "[sweep]\n\"flows.0.initial_window\" = [{}]\n\"flows.0.count\" = [{}]\n",
+        list(1000),
+        list(100)
+    );
     assert_eq!(small(&sweep).sweep.points.len(), MAX_POINTS);
 }
 
