@@ -118,12 +118,12 @@ fn places(network: &Network, forward: &[usize], back: &[usize]) -> Vec<Place> {
     while there.peek().is_some() || here.peek().is_some() {
         let mut segment: [Vec<usize>; 2] = Default::default();
         // As far as the next node of the way there that the way back passes too.
-        while let Some(number) = there.next() {
+        for number in there.by_ref() {
             segment[0].push(number);
             let node = &links[number].to;
             if back.iter().any(|other| links[*other].from == *node) {
                 let meets = |number: &usize| links[*number].from == *node;
-                while let Some(number) = here.next() {
+                for number in here.by_ref() {
                     segment[1].push(number);
                     if meets(&number) {
                         break;
