@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn flows_that_go_different_ways_are_refused() {
         let told = |flows: &str| Chain::of(&scenario(flows)).unwrap_err().to_string();
-        let other = format!("{ONE}[[flows]]\nfrom = \"core\"\nto = \"phone\"\n");
+        let other = format!("{ONE}[[flows]]\nfrom = \"server\"\nto = \"antenna\"\n");
         assert!(told(&other).contains("`flows.1` goes another than `flows.0`"), "{}", told(&other));
         let range = ONE.replace("\"50ms\"", "[\"50ms\", \"60ms\"]");
         assert!(told(&range).contains("`flows.0.rtt` is a range"), "{}", told(&range));
