@@ -39,7 +39,7 @@ pub struct Plan {
     pub phases: &'static [Phase],
     /// Whether the algorithm is told round trips too.
     pub sensed: bool,
-    /// From this line on there is room for no more than [`SHORT_ROOM`] packets.
+    /// From this line on there is room for no more than `SHORT_ROOM` packets.
     pub short_from: usize,
     /// It ends with this line at the latest.
     pub lines: usize,

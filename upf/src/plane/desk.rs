@@ -28,7 +28,7 @@ struct Known {
     session: Arc<Session>,
 }
 
-/// See the [module documentation](self).
+/// The plane as control sees it: makes rules ready, and has the packet path put them in their place.
 pub struct Desk<R> {
     setup: PlaneSetup,
     /// Boxed, because a table has room for more than there are.
