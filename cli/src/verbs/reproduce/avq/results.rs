@@ -53,7 +53,8 @@ fn judge(points: Vec<Point>, arguments: &Arguments) -> Results {
         claims.extend(found.into_iter().map(|c| Claim { text: format!("{number}: {}", c.text), ..c }));
         beside.extend(paper::beside(experiment, &runs, &condition));
         figures.extend(draw::figures(experiment, &runs, None));
-        tables.push(rows(experiment, &runs));
+        let table = rows(experiment, &runs);
+        tables.push(Rows { title: format!("{} ({condition})", table.title), ..table });
     }
     Results { claims, beside, figures, tables, witness: None, points }
 }

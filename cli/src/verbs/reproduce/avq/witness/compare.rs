@@ -75,8 +75,22 @@ impl Pair {
 /// Puts both side by side.
 pub fn compare(ours: &[Point], theirs: Vec<Point>) -> Comparison {
     let header = [
-        "load", "util", "ns-2", "apart", "", "queue", "ns-2", "apart", "", "lost", "ns-2", "", "goodput",
-        "ns-2", "Jain", "ns-2",
+        "load",
+        "util",
+        "util ns-2",
+        "util apart",
+        "util agrees",
+        "queue",
+        "queue ns-2",
+        "queue apart",
+        "queue agrees",
+        "lost",
+        "lost ns-2",
+        "lost agrees",
+        "goodput",
+        "goodput ns-2",
+        "Jain",
+        "Jain ns-2",
     ];
     let (mut claims, mut rows) = (Vec::new(), Vec::new());
     let mut experiments: Vec<Experiment> = theirs.iter().map(|p| p.experiment).collect();
