@@ -577,6 +577,7 @@ impl Loop {
             bytes,
             utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
             delay_ms: meter.sojourn.spread_ms(),
+            delay_by_class_ms: meter.sojourn.by_class_ms(),
             drops,
             overflows,
             marks,

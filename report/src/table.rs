@@ -3,7 +3,7 @@
 use crate::html::Rows;
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, LinkSummary, Summary};
+use weir_scenario::result::{Claim, LinkSummary, Spread, Summary};
 
 use crate::escape::terminal;
 use crate::number::fixed;
@@ -67,10 +67,11 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
     ];
     let mut rows = Vec::new();
     let (mut phases, mut sensed, mut observed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut notes = String::new();
+    let (mut notes, mut classes) = (String::new(), Vec::new());
     for run in runs {
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
         phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
+        classes.extend(run.links.iter().flat_map(|link| class_rows(run, link)));
         sensed.extend(run.links.iter().filter_map(|link| sensing_row(run, link)));
         observed.extend(run.links.iter().filter_map(|link| observed_row(run, link)));
         for warning in &run.warnings {
@@ -82,6 +83,10 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         text.push_str("\nLater half of each span with the same flows\n");
         text.push_str(&render(&PHASE_COLUMNS, &phases, paint));
     }
+    if !classes.is_empty() {
+        text.push_str("\nQueueing delay of low-latency (ECT(1), CE) and classic traffic\n");
+        text.push_str(&render(&CLASS_COLUMNS, &classes, paint));
+    }
     if !sensed.is_empty() {
         text.push_str("\nProbes\n");
         text.push_str(&render(&SENSING_COLUMNS, &sensed, paint));
@@ -91,6 +96,27 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         text.push_str(&render(&OBSERVED_COLUMNS, &observed, paint));
     }
     text + &notes
+}
+
+const CLASS_COLUMNS: [(&str, Align); 8] = [
+    ("run", Align::Left),
+    ("link", Align::Left),
+    ("traffic", Align::Left),
+    ("mean ms", Align::Right),
+    ("p50 ms", Align::Right),
+    ("p95 ms", Align::Right),
+    ("p99 ms", Align::Right),
+    ("max ms", Align::Right),
+];
+
+fn class_rows(run: &Summary, link: &LinkSummary) -> Vec<Vec<Cell>> {
+    let row = |(class, delay): (&str, Spread)| {
+        let numbers = [delay.mean, delay.p50, delay.p95, delay.p99, delay.max].map(|ms| fixed(ms, 2));
+        let names = [run.title.as_str(), &link.name, class];
+        names.into_iter().chain(numbers.iter().map(String::as_str)).map(Cell::new).collect()
+    };
+    let classes = link.delay_by_class_ms.map(|of| [("low latency", of.low_latency), ("classic", of.classic)]);
+    classes.into_iter().flatten().map(row).collect()
 }
 
 const SENSING_COLUMNS: [(&str, Align); 10] = [

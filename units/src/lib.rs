@@ -281,6 +281,12 @@ impl Ecn {
         }
     }
 
+    /// Whether a packet belongs to low-latency traffic (L4S): the classification of RFC 9331 section 5.1, which
+    /// counts CE as L4S because it does not tell what the packet was before it was marked.
+    pub const fn is_low_latency(self) -> bool {
+        matches!(self, Ecn::Ect1 | Ecn::Ce)
+    }
+
     /// Whether a signal may be a mark. A packet that is CE already counts as marked when signalled again.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
