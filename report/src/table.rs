@@ -330,7 +330,7 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::{Observed, Phase, Sensing};
+    use weir_scenario::result::{ByClass, Observed, Phase, Sensing};
 
     #[test]
     fn wide_and_combining_characters_are_measured() {
@@ -346,6 +346,19 @@ mod tests {
         let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
         let text = results([&run], Paint::Plain);
         assert!(text.ends_with("t    x     15.0–30.0  2   99.12     4.50\n"), "{text}");
+    }
+
+    #[test]
+    fn classes_of_traffic_get_a_table_of_their_own() {
+        let low_latency = Spread { mean: 0.5, p50: 0.4, p95: 0.9, p99: 1.0, max: 2.0 };
+        let by_class = ByClass { low_latency, classic: Spread { max: 20.0, ..low_latency } };
+        let link =
+            LinkSummary { name: "x".into(), delay_by_class_ms: Some(by_class), ..LinkSummary::default() };
+        let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
+        let text = results([&run], Paint::Plain);
+        let last = text.lines().last().unwrap();
+        let cells = last.split_whitespace().collect::<Vec<_>>();
+        assert_eq!(cells, ["t", "x", "classic", "0.50", "0.40", "0.90", "1.00", "20.00"]);
     }
 
     #[test]
