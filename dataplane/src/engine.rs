@@ -86,6 +86,27 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// A loop between two interfaces of a network namespace that was made for it and goes away with everything in it:
+    /// nothing is journalled. It sleeps, and goes on until it is stopped.
+    pub fn in_namespace(ports: [&str; 2], directions: [DirectionSetup; 2]) -> Setup {
+        Setup {
+            ports: ports.map(String::from),
+            mode: None,
+            directions,
+            sense: None,
+            fail_open_after: Duration::from_millis(500),
+            core: None,
+            realtime: true,
+            busy: false,
+            stands_still: false,
+            journal: false,
+            sample: Duration::from_millis(100),
+            lead: Duration::ZERO,
+            warmup: Duration::ZERO,
+            duration: None,
+        }
+    }
+
     fn window(&self, origin: Time) -> Window {
         let until = origin + self.duration.unwrap_or(Duration::MAX);
         Window { from: origin + self.warmup, until }
