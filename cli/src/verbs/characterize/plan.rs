@@ -141,7 +141,7 @@ fn scenario(experiment: &Experiment, subject: &Subject, is_managed: bool) -> Res
     let mut number = 0..;
     scenario.flows.retain(|_| number.next().is_some_and(|n| experiment.groups.has(n)));
     if let Some(period) = experiment.change_every {
-        scenario.link.variation.steps = changes(&scenario, Duration::from_nanos(period.as_nanos() as u64));
+        scenario.link.variation.steps = changes(&scenario, period.into());
     }
     scale(&mut scenario, experiment, subject.rate.as_bps_f64() / FILE_RATE.as_bps_f64());
     if subject.quick {

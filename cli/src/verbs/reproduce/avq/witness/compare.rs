@@ -2,6 +2,7 @@
 
 use crate::verbs::reproduce::avq::experiments::Experiment;
 use crate::verbs::reproduce::avq::measured::{Point, Row, Runs};
+use crate::verbs::reproduce::work::by_case;
 use crate::verbs::reproduce::{claim, percent};
 use weir_report::html::Rows;
 use weir_scenario::result::Claim;
@@ -93,10 +94,7 @@ pub fn compare(ours: &[Point], theirs: Vec<Point>) -> Comparison {
         "Jain ns-2",
     ];
     let (mut claims, mut rows) = (Vec::new(), Vec::new());
-    let mut experiments: Vec<Experiment> = theirs.iter().map(|p| p.experiment).collect();
-    experiments.sort_unstable();
-    experiments.dedup();
-    for experiment in experiments {
+    for experiment in by_case(&theirs, |p| p.experiment).into_keys() {
         let pairs = pairs(&Runs::new(ours, experiment), &Runs::new(&theirs, experiment));
         rows.extend(pairs.iter().map(|pair| pair.cells(experiment)));
         claims.extend(agreement(experiment, &pairs));
