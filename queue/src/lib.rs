@@ -13,6 +13,7 @@
 mod disciplines;
 pub mod dual_pi2;
 pub mod flow_queue;
+mod management;
 pub mod per_user;
 mod pool;
 mod pooled;

@@ -3,12 +3,10 @@
 //! For hosts with more queues than could each have room of their own, most of them empty: a network function with a
 //! queue for each user. The host chooses which queue is served; [`Store`] is the memory, allocated once.
 
+use crate::management::Management;
 use crate::pool::{Chain, Pool};
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Outbox, assert_capable};
-use rand_core::RngCore;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{self, SeedableRng};
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
+use crate::{Arrival, Counters, Departure, Outbox};
+use weir_aqm::{Aqm, Cause, Guide, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Memory for the packets of many queues.
@@ -32,46 +30,15 @@ impl<T: Copy> Store<T> {
 
 /// A FIFO managed by `A` under the guide `G`. Every call must get the same [`Store`].
 pub struct Pooled<A, G = ()> {
-    aqm: A,
-    guide: G,
+    management: Management<A, G>,
     chain: Chain,
     packets: u32,
-    backlog: Bytes,
-    rate: Rate,
-    last_delay: Duration,
-    sequence: u64,
-    dice: SplitMix64,
-    counters: Counters,
 }
 
 impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     /// An empty queue. `rate` is what the algorithm is told about the link.
     pub fn new(aqm: A, guide: G, rate: Rate, seed: u64) -> Self {
-        Pooled {
-            aqm,
-            guide,
-            chain: Chain::default(),
-            packets: 0,
-            backlog: Bytes::ZERO,
-            rate,
-            last_delay: Duration::ZERO,
-            sequence: 0,
-            dice: SplitMix64::seed_from_u64(seed),
-            counters: Counters::default(),
-        }
-    }
-
-    #[inline]
-    fn moment(&mut self, now: Time, packets: u32) -> Moment {
-        let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
-        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
-    }
-
-    fn wake(&mut self, now: Time) {
-        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now, self.packets);
-            self.guide.on_wakeup(&mut self.aqm, &m);
-        }
+        Pooled { management: Management::new(aqm, guide, rate, seed), chain: Chain::default(), packets: 0 }
     }
 
     /// Takes a packet, or hands it to the outbox; it may store at most `room` bytes.
@@ -85,37 +52,18 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         item: T,
         out: &mut impl Outbox<T>,
     ) {
-        self.wake(now);
-        let Arrival { len, flow, ecn, .. } = arrival;
-        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
-        self.sequence += 1;
-        self.counters.arrival(len);
-        let m = self.moment(now, self.packets);
-        if store.free == 0 || self.backlog + len > room {
-            self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut self.aqm, &m, &packet);
-            out.discarded(&packet, item, Cause::Overflow);
-        } else {
-            let marked = match self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, &packet) {
-                Verdict::Forward => false,
-                Verdict::Mark(_) => {
-                    assert_capable(&packet);
-                    true
-                }
-                Verdict::Drop(cause) => {
-                    self.counters.refused(cause);
-                    out.discarded(&packet, item, cause);
-                    return;
-                }
-            };
-            self.counters.enqueued += 1;
-            self.counters.marked += u64::from(marked);
-            self.backlog += len;
-            self.packets += 1;
-            store.free -= 1;
-            store.pool.push(&mut self.chain, packet, marked, item);
+        self.management.wake(now, self.packets);
+        let fits = store.free > 0 && self.management.backlog + arrival.len <= room;
+        let packet = self.management.arrive(now, arrival);
+        match self.management.admit(now, &packet, self.packets, fits) {
+            Ok(marked) => {
+                self.packets += 1;
+                store.free -= 1;
+                store.pool.push(&mut self.chain, packet, marked, item);
+            }
+            Err(cause) => out.discarded(&packet, item, cause),
         }
-        debug_assert!(self.counters.is_conserved(self.packets));
+        debug_assert!(self.counters().is_conserved(self.packets));
     }
 
     /// The next packet to send, if any; discarded heads go to the outbox.
@@ -126,44 +74,27 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         now: Time,
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
-        self.wake(now);
+        self.management.wake(now, self.packets);
         let mut drops = 0;
         let departure = loop {
             let Some(slot) = store.pool.pop(&mut self.chain) else { break None };
-            let (packet, marked, item) = (slot.packet, slot.marked, slot.item);
+            let (packet, item) = (slot.packet, slot.item);
             store.free += 1;
             self.packets -= 1;
-            self.backlog -= packet.len;
-            let m = self.moment(now, self.packets);
-            self.last_delay = now.since(packet.arrived);
-            let whole = View { delay: self.last_delay, ..m.queue };
-            let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
-                self.guide.on_dequeue(&mut self.aqm, &whole, &m, &packet)
-            } else {
-                Verdict::Forward
-            };
-            let marks = match verdict {
-                Verdict::Drop(cause) => {
+            match self.management.release(now, &packet, slot.marked, self.packets, drops) {
+                Ok(marked) => {
+                    break Some(Departure { packet, item, marked, sojourn: self.management.last_delay });
+                }
+                Err(cause) => {
                     drops += 1;
-                    self.counters.dropped_out += 1;
                     out.discarded(&packet, item, cause);
-                    continue;
                 }
-                Verdict::Mark(_) => {
-                    assert_capable(&packet);
-                    true
-                }
-                Verdict::Forward => false,
-            };
-            self.counters.marked += u64::from(marks && !marked);
-            self.counters.departure(packet.len);
-            break Some(Departure { packet, item, marked: marked || marks, sojourn: self.last_delay });
+            }
         };
         if self.packets == 0 && (departure.is_some() || drops > 0) {
-            self.last_delay = Duration::ZERO;
-            self.guide.on_empty(&mut self.aqm, true, now);
+            self.management.emptied(now);
         }
-        debug_assert!(self.counters.is_conserved(self.packets));
+        debug_assert!(self.counters().is_conserved(self.packets));
         departure
     }
 
@@ -172,11 +103,10 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         while let Some(slot) = store.pool.pop(&mut self.chain) {
             store.free += 1;
             self.packets -= 1;
-            self.backlog -= slot.packet.len;
-            self.counters.shed += 1;
+            self.management.shed(&slot.packet);
             out.discarded(&slot.packet, slot.item, Cause::Overflow);
         }
-        debug_assert!(self.counters.is_conserved(0));
+        debug_assert!(self.counters().is_conserved(0));
     }
 
     /// The packet that is likely to be next, with what the host stored.
@@ -187,7 +117,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 
     /// Bytes stored.
     pub fn backlog(&self) -> Bytes {
-        self.backlog
+        self.management.backlog
     }
 
     /// Packets stored.
@@ -197,32 +127,32 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.management.counters
     }
 
     /// The algorithm.
     pub fn aqm(&self) -> &A {
-        &self.aqm
+        &self.management.aqm
     }
 
     /// The guide.
     pub fn guide(&self) -> &G {
-        &self.guide
+        &self.management.guide
     }
 
     /// The set point in force, where there is one.
     pub fn setpoint(&mut self) -> Option<Duration> {
-        self.aqm.setpoint().map(|s| s.get())
+        self.management.setpoint()
     }
 
     /// The rate at which the queue is served changed.
     pub fn set_rate(&mut self, rate: Rate) {
-        self.rate = rate;
+        self.management.rate = rate;
     }
 
     /// Something was measured outside.
     pub fn sample(&mut self, now: Time, sample: Sample) {
-        self.aqm.on_sample(now, sample);
+        self.management.aqm.on_sample(now, sample);
     }
 }
 

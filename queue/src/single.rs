@@ -1,14 +1,10 @@
 //! One FIFO under one algorithm.
 
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Outbox, assert_capable};
-use rand_core::RngCore;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{self, SeedableRng};
+use crate::management::Management;
+use crate::{Arrival, Counters, Departure, Discipline, Outbox};
 use std::collections::VecDeque;
-use weir_aqm::{
-    Aqm, Cause, Guide, Moment, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value, Verdict, View,
-};
+use weir_aqm::{Aqm, Guide, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// How much a queue may hold.
@@ -28,16 +24,9 @@ struct Slot<T> {
 
 /// A FIFO with limits, managed by `A` under the guide `G`, that stores items of type `T`.
 pub struct Single<A, T, G = ()> {
-    aqm: A,
-    guide: G,
+    management: Management<A, G>,
     fifo: VecDeque<Slot<T>>,
     limits: Limits,
-    backlog: Bytes,
-    rate: Rate,
-    last_delay: Duration,
-    sequence: u64,
-    dice: SplitMix64,
-    counters: Counters,
 }
 
 impl<A: Aqm, T> Single<A, T> {
@@ -59,137 +48,62 @@ impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
         let Setup { limits, rate, seed, grows } = *setup;
         let room = if grows { 0 } else { limits.packets as usize };
         Single {
-            aqm,
-            guide,
+            management: Management::new(aqm, guide, rate, seed),
             fifo: VecDeque::with_capacity(room),
             limits,
-            backlog: Bytes::ZERO,
-            rate,
-            last_delay: Duration::ZERO,
-            sequence: 0,
-            dice: SplitMix64::seed_from_u64(seed),
-            counters: Counters::default(),
         }
     }
 
     /// The algorithm.
     pub fn aqm(&self) -> &A {
-        &self.aqm
+        &self.management.aqm
     }
 
     /// The algorithm, to change it.
     pub fn aqm_mut(&mut self) -> &mut A {
-        &mut self.aqm
-    }
-
-    fn moment(&mut self, now: Time) -> Moment {
-        self.moment_with(now, self.fifo.len() as u32)
-    }
-
-    /// The same with another number of packets.
-    fn moment_with(&mut self, now: Time, packets: u32) -> Moment {
-        let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
-        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+        &mut self.management.aqm
     }
 
     fn fits(&self, len: Bytes) -> bool {
-        self.fifo.len() < self.limits.packets as usize && self.backlog + len <= self.limits.bytes
-    }
-
-    /// Runs the wakeups that are due. Only few algorithms have any.
-    fn wake(&mut self, now: Time) {
-        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now);
-            self.guide.on_wakeup(&mut self.aqm, &m);
-        }
-    }
-
-    fn store(&mut self, packet: Packet, marked: bool, item: T) {
-        if marked {
-            assert_capable(&packet);
-        }
-        self.counters.enqueued += 1;
-        self.counters.marked += u64::from(marked);
-        self.backlog += packet.len;
-        self.fifo.push_back(Slot { packet, marked, item });
-    }
-
-    /// What the algorithm is asked about the head, which counts as taken out already. It stays in the FIFO until
-    /// the verdict is known, so that what the host stored is moved once.
-    fn look_at_head(&mut self, now: Time) -> Option<(Packet, Moment)> {
-        let packet = self.fifo.front()?.packet;
-        self.backlog -= packet.len;
-        let m = self.moment_with(now, self.fifo.len() as u32 - 1);
-        self.last_delay = now.since(packet.arrived);
-        Some((packet, m))
-    }
-
-    fn note_if_empty(&mut self, now: Time) {
-        if self.fifo.is_empty() {
-            self.last_delay = Duration::ZERO;
-            self.guide.on_empty(&mut self.aqm, true, now);
-        }
+        self.fifo.len() < self.limits.packets as usize && self.management.backlog + len <= self.limits.bytes
     }
 }
 
 impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
-        self.wake(now);
-        let Arrival { len, flow, ecn, .. } = arrival;
-        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
-        self.sequence += 1;
-        self.counters.arrival(len);
-        let m = self.moment(now);
-        if !self.fits(len) {
-            self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut self.aqm, &m, &packet);
-            out.discarded(&packet, item, Cause::Overflow);
-        } else {
-            match self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, &packet) {
-                Verdict::Forward => self.store(packet, false, item),
-                Verdict::Mark(_) => self.store(packet, true, item),
-                Verdict::Drop(cause) => {
-                    self.counters.refused(cause);
-                    out.discarded(&packet, item, cause);
-                }
-            }
+        let (packets, fits) = (self.fifo.len() as u32, self.fits(arrival.len));
+        self.management.wake(now, packets);
+        let packet = self.management.arrive(now, arrival);
+        match self.management.admit(now, &packet, packets, fits) {
+            Ok(marked) => self.fifo.push_back(Slot { packet, marked, item }),
+            Err(cause) => out.discarded(&packet, item, cause),
         }
-        debug_assert!(self.counters.is_conserved(self.packets()));
+        debug_assert!(self.counters().is_conserved(self.fifo.len() as u32));
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
-        self.wake(now);
+        self.management.wake(now, self.fifo.len() as u32);
         let mut drops = 0;
         let departure = loop {
-            let Some((packet, m)) = self.look_at_head(now) else { break None };
-            let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
-                let whole = View { delay: self.last_delay, ..m.queue };
-                self.guide.on_dequeue(&mut self.aqm, &whole, &m, &packet)
-            } else {
-                Verdict::Forward
-            };
-            let Slot { marked, item, .. } = self.fifo.pop_front().expect("its head was just looked at");
-            let marks = match verdict {
-                Verdict::Drop(cause) => {
+            // The head stays in the FIFO until the verdict is known, so that what the host stored is moved once.
+            let Some(&Slot { packet, marked, .. }) = self.fifo.front() else { break None };
+            let behind = self.fifo.len() as u32 - 1;
+            let verdict = self.management.release(now, &packet, marked, behind, drops);
+            let Slot { item, .. } = self.fifo.pop_front().expect("its head was just looked at");
+            match verdict {
+                Ok(marked) => {
+                    break Some(Departure { packet, item, marked, sojourn: self.management.last_delay });
+                }
+                Err(cause) => {
                     drops += 1;
-                    self.counters.dropped_out += 1;
                     out.discarded(&packet, item, cause);
-                    continue;
                 }
-                Verdict::Mark(_) => {
-                    assert_capable(&packet);
-                    true
-                }
-                Verdict::Forward => false,
-            };
-            self.counters.marked += u64::from(marks && !marked);
-            self.counters.departure(packet.len);
-            break Some(Departure { packet, item, marked: marked || marks, sojourn: self.last_delay });
+            }
         };
-        if departure.is_some() || drops > 0 {
-            self.note_if_empty(now);
+        if self.fifo.is_empty() && (departure.is_some() || drops > 0) {
+            self.management.emptied(now);
         }
-        debug_assert!(self.counters.is_conserved(self.packets()));
+        debug_assert!(self.counters().is_conserved(self.fifo.len() as u32));
         departure
     }
 
@@ -198,7 +112,7 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     }
 
     fn backlog(&self) -> Bytes {
-        self.backlog
+        self.management.backlog
     }
 
     fn packets(&self) -> u32 {
@@ -206,15 +120,15 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     }
 
     fn counters(&self) -> &Counters {
-        &self.counters
+        &self.management.counters
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        self.rate = rate;
+        self.management.rate = rate;
     }
 
     fn sample(&mut self, now: Time, sample: Sample) {
-        self.aqm.on_sample(now, sample);
+        self.management.aqm.on_sample(now, sample);
     }
 }
 
@@ -222,15 +136,15 @@ impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
     type Guide = G;
 
     fn guide(&self) -> &G {
-        &self.guide
+        &self.management.guide
     }
 
     fn guide_mut(&mut self) -> &mut G {
-        &mut self.guide
+        &mut self.management.guide
     }
 
     fn setpoint(&mut self) -> Option<Duration> {
-        self.aqm.setpoint().map(|s| s.get())
+        self.management.setpoint()
     }
 
     fn head(&self) -> Option<&T> {
@@ -238,8 +152,8 @@ impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-        self.aqm.gauges(plot);
-        self.guide.gauges(plot);
+        self.management.aqm.gauges(plot);
+        self.management.guide.gauges(plot);
     }
 }
 
@@ -295,10 +209,10 @@ impl OverAny for OneFifo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Hosts;
-    use weir_aqm::Algorithm;
+    use crate::{DROPS_PER_DEQUEUE_MAX, Hosts};
     use weir_aqm::Ecn;
     use weir_aqm::algorithms::{codel, gsp, tail_drop};
+    use weir_aqm::{Algorithm, Cause};
 
     const ARRIVAL: Arrival =
         Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
@@ -335,9 +249,9 @@ mod tests {
         q.enqueue(Time::ZERO, ARRIVAL, 1, &mut none);
         let later = Time::from_nanos(5_000_000);
         assert_eq!(q.dequeue(later, &mut none).unwrap().sojourn, Duration::from_millis(5));
-        assert_eq!(q.moment(later).queue.delay, Duration::from_millis(5));
+        assert_eq!(q.management.moment(later, 1).queue.delay, Duration::from_millis(5));
         let _ = q.dequeue(later, &mut none);
-        assert_eq!(q.moment(later).queue.delay, Duration::ZERO);
+        assert_eq!(q.management.moment(later, 0).queue.delay, Duration::ZERO);
     }
 
     #[test]

@@ -1,0 +1,144 @@
+//! What an algorithm decides about the packets of one FIFO, and the books of it, wherever the packets lie.
+
+use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, assert_capable};
+use rand_core::RngCore;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{self, SeedableRng};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Verdict, View};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// An algorithm `A` under the guide `G`, with what it is told of its FIFO. Whoever holds the packets says with each call
+/// how many there are, stores what is admitted, and takes out what is released.
+pub(crate) struct Management<A, G> {
+    pub aqm: A,
+    pub guide: G,
+    /// What the algorithm is told about the link.
+    pub rate: Rate,
+    pub backlog: Bytes,
+    /// How long the packet waited that was last at the head.
+    pub last_delay: Duration,
+    pub counters: Counters,
+    sequence: u64,
+    dice: SplitMix64,
+}
+
+impl<A: Aqm, G: Guide<A>> Management<A, G> {
+    /// Of an empty FIFO.
+    pub fn new(aqm: A, guide: G, rate: Rate, seed: u64) -> Self {
+        Management {
+            aqm,
+            guide,
+            rate,
+            backlog: Bytes::ZERO,
+            last_delay: Duration::ZERO,
+            counters: Counters::default(),
+            sequence: 0,
+            dice: SplitMix64::seed_from_u64(seed),
+        }
+    }
+
+    #[inline]
+    pub fn moment(&mut self, now: Time, packets: u32) -> Moment {
+        let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
+        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+    }
+
+    /// Runs the wakeups that are due. Only few algorithms have any.
+    #[inline]
+    pub fn wake(&mut self, now: Time, packets: u32) {
+        if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now, packets);
+            self.guide.on_wakeup(&mut self.aqm, &m);
+        }
+    }
+
+    /// Numbers an arrival.
+    #[inline]
+    pub fn arrive(&mut self, now: Time, arrival: Arrival) -> Packet {
+        let Arrival { len, flow, ecn, .. } = arrival;
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
+        self.sequence += 1;
+        self.counters.arrival(len);
+        packet
+    }
+
+    /// Decides about an arrival that finds so many packets: it is to be stored, with a mark or without, or discarded.
+    #[inline]
+    pub fn admit(&mut self, now: Time, packet: &Packet, packets: u32, fits: bool) -> Result<bool, Cause> {
+        let m = self.moment(now, packets);
+        if !fits {
+            self.counters.overflowed += 1;
+            self.guide.on_overflow(&mut self.aqm, &m, packet);
+            return Err(Cause::Overflow);
+        }
+        let marked = match self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, packet) {
+            Verdict::Forward => false,
+            Verdict::Mark(_) => {
+                assert_capable(packet);
+                true
+            }
+            Verdict::Drop(cause) => {
+                self.counters.refused(cause);
+                return Err(cause);
+            }
+        };
+        self.counters.enqueued += 1;
+        self.counters.marked += u64::from(marked);
+        self.backlog += packet.len;
+        Ok(marked)
+    }
+
+    /// Decides about the head, which counts as taken out already: it leaves, with a mark or without, or is discarded. So
+    /// many packets stay behind it, and so many heads were discarded before it in the same call.
+    #[inline]
+    pub fn release(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        was_marked: bool,
+        behind: u32,
+        drops: u32,
+    ) -> Result<bool, Cause> {
+        self.backlog -= packet.len;
+        let m = self.moment(now, behind);
+        self.last_delay = now.since(packet.arrived);
+        let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
+            let whole = View { delay: self.last_delay, ..m.queue };
+            self.guide.on_dequeue(&mut self.aqm, &whole, &m, packet)
+        } else {
+            Verdict::Forward
+        };
+        let marks = match verdict {
+            Verdict::Drop(cause) => {
+                self.counters.dropped_out += 1;
+                return Err(cause);
+            }
+            Verdict::Mark(_) => {
+                assert_capable(packet);
+                true
+            }
+            Verdict::Forward => false,
+        };
+        self.counters.marked += u64::from(marks && !was_marked);
+        self.counters.departure(packet.len);
+        Ok(was_marked || marks)
+    }
+
+    /// A dequeue took packets out and left none.
+    #[inline]
+    pub fn emptied(&mut self, now: Time) {
+        self.last_delay = Duration::ZERO;
+        self.guide.on_empty(&mut self.aqm, true, now);
+    }
+
+    /// A stored packet was discarded for lack of room.
+    pub fn shed(&mut self, packet: &Packet) {
+        self.backlog -= packet.len;
+        self.counters.shed += 1;
+    }
+
+    /// The set point in force, where there is one.
+    pub fn setpoint(&mut self) -> Option<Duration> {
+        self.aqm.setpoint().map(|s| s.get())
+    }
+}
