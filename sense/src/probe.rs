@@ -9,6 +9,7 @@ mod counters;
 mod outstanding;
 mod sensor;
 mod state;
+mod trust;
 mod wire;
 
 pub use counters::Counters;

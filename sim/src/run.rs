@@ -192,8 +192,9 @@ fn warnings<T: Tap>(
         let states = link.prober.iter().flat_map(|prober| prober.states());
         for (at, _) in states.filter(|(_, state)| *state == State::FallenBack) {
             let (name, at) = (&link.name, at.as_secs_f64());
-            warnings
-                .push(format!("link {name}: no probe came back, fell back to its own queue at {at:.1} s"));
+            warnings.push(format!(
+                "link {name}: too few probes came back, fell back to its own queue at {at:.1} s"
+            ));
         }
     }
     if !simulation.samples_flows() {

@@ -74,31 +74,49 @@ fn a_queue_below_is_held_by_asqm_and_not_seen_by_codel() {
     assert!(asqm < 250.0, "{asqm}");
 }
 
-/// Probes turn far away, and nearly all of them get lost there: three links lose nine of ten each.
-#[test]
-fn a_link_whose_probes_are_lost_keeps_its_traffic_and_says_so() {
+/// An upload whose probes turn behind links that lose such a share of them each, three of them.
+fn losing_probes(loss: &str, seconds: u32) -> Outcome {
     let lossy = |name: &str, from: &str, to: &str| {
         format!(
-            "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"100Mbit/s\"\nloss = \"90%\"\n"
+            "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"100Mbit/s\"\nloss = \"{loss}\"\n"
         )
     };
     let more = [lossy("l1", "gateway", "x"), lossy("l2", "x", "y"), lossy("l3", "y", "z")].join("");
-    let text = home("asqm", "48Mbit/s", &format!("{TO_GATEWAY}rtt = \"50ms\"\ncount = 5\n"), 40)
-        .replace("at = \"gateway\"", "at = \"z\"")
-        .replace(
-            "[[flows]]",
-            &format!(
-                "{more}[[links]]\nname = \"l4\"\nfrom = \"z\"\nto = \"home\"\nrate = \"100Mbit/s\"\n[[flows]]"
-            ),
-        );
+    let flows = format!("{TO_GATEWAY}rtt = \"50ms\"\ncount = 5\n");
+    let text = home("asqm", "48Mbit/s", &flows, seconds).replace("at = \"gateway\"", "at = \"z\"").replace(
+        "[[flows]]",
+        &format!(
+            "{more}[[links]]\nname = \"l4\"\nfrom = \"z\"\nto = \"home\"\nrate = \"100Mbit/s\"\n[[flows]]"
+        ),
+    );
     let outcome = run(&text, 1);
     let limit = link(&outcome, "limit");
-    let sensing = limit.sensing.clone().unwrap();
+    assert!(limit.utilization > 0.95, "{loss}: {}", limit.utilization);
+    assert!(limit.delay_ms.p95 < 250.0, "{loss}: the own queue is held: {:?}", limit.delay_ms);
+    outcome
+}
+
+/// Nearly all probes get lost.
+#[test]
+fn a_link_whose_probes_are_lost_keeps_its_traffic_and_says_so() {
+    let outcome = losing_probes("90%", 40);
+    let sensing = link(&outcome, "limit").sensing.clone().unwrap();
     assert!(sensing.lost > sensing.sent / 2, "{sensing:?}");
-    assert!(limit.utilization > 0.95, "{}", limit.utilization);
-    assert!(limit.delay_ms.p95 < 250.0, "the own queue is held: {:?}", limit.delay_ms);
     let warnings = &outcome.recording.summary.warnings;
     assert!(warnings.iter().any(|w| w.contains("fell back to its own queue")), "{warnings:?}");
+}
+
+/// Up to half of the probes get lost: those that return are enough, all of the time.
+#[test]
+fn a_link_that_loses_probes_by_chance_is_sensed_without_a_break() {
+    for (loss, of_all) in [("1.7%", 0.05), ("4.2%", 0.12), ("9.1%", 0.25), ("20.6%", 0.5)] {
+        let outcome = losing_probes(loss, 15);
+        let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+        let lost = sensing.lost as f64 / sensing.sent as f64;
+        assert!((lost - of_all).abs() < 0.05, "{loss}: {sensing:?}");
+        assert_eq!(sensing.state, "sensing", "{loss}");
+        assert_eq!(outcome.recording.summary.warnings, Vec::<String>::new(), "{loss}");
+    }
 }
 
 /// An algorithm at the head of a full queue discards probes as well as data, one in thirty here.

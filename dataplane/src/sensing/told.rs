@@ -68,7 +68,7 @@ impl SensingNow {
         match self.state {
             State::FallenBack => Some(format!(
                 "{direction}: sensing has fallen back to this link's own queue at the configured set point: of {} probes \
-                 {} came back, and none lately. {refused}",
+                 {} came back, and too few lately. {refused}",
                 self.counters.sent, self.counters.returned
             )),
             State::Holding => Some(format!(

@@ -4,6 +4,7 @@ use weir_units::{Bytes, Duration, Time};
 
 use super::budget::Budget;
 use super::outstanding::{Known, Outstanding};
+use super::trust::Trust;
 use super::wire::{IPV4_LEN, Stamp, TIMESTAMP_BITS};
 use super::{Counters, Probe, State};
 use crate::Srtt;
@@ -20,13 +21,6 @@ const AGE_EVERY: Duration = Duration::from_millis(100);
 /// Probes that must have gone unanswered before silence is blamed on the path: the last few before a pause of
 /// the traffic may have been lost by chance.
 const UNANSWERED_MIN: u32 = 8;
-
-/// How far returns are ahead of losses: each return adds one, each loss takes one away. A sensor starts with
-/// [`STANDING_FIRST`] and is relied on from [`STANDING_TRUSTED`] on, so that a path which returns one probe in a hundred
-/// is not taken for one that holds the other 99 up.
-const STANDING_MAX: u32 = 32;
-const STANDING_FIRST: u32 = 16;
-const STANDING_TRUSTED: u32 = 8;
 
 /// How a sensor probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -85,8 +79,7 @@ pub struct Sensor {
     last_good: Option<Duration>,
     /// Probes sent since the last one came back.
     unanswered: u32,
-    /// See [`STANDING_MAX`].
-    standing: u32,
+    trust: Trust,
     /// When the age of an overdue probe last was a sample.
     last_age: Option<Time>,
     state: State,
@@ -105,7 +98,7 @@ impl Sensor {
             rtt: Srtt::default(),
             last_good: None,
             unanswered: 0,
-            standing: STANDING_FIRST,
+            trust: Trust::new(),
             last_age: None,
             state: State::Starting,
             counters: Counters::default(),
@@ -195,8 +188,8 @@ impl Sensor {
         self.last_good = Some(rtt);
         self.unanswered = 0;
         self.last_age = None;
-        self.standing = (self.standing + 1).min(STANDING_MAX);
-        if self.standing >= STANDING_TRUSTED {
+        self.trust.note(true);
+        if self.trust.holds() {
             self.state = State::Sensing;
         }
     }
@@ -216,7 +209,7 @@ impl Sensor {
     /// one while that says more than the last reply, once the last good value, otherwise nothing.
     pub fn on_timer(&mut self, now: Time) -> Option<Duration> {
         let oldest = self.oldest_not_overtaken(now);
-        if self.standing < STANDING_TRUSTED {
+        if !self.trust.holds() {
             self.state = State::FallenBack;
         }
         let sent = oldest?;
@@ -258,7 +251,7 @@ impl Sensor {
 
     fn note_lost(&mut self) {
         self.counters.lost += 1;
-        self.standing = self.standing.saturating_sub(1);
+        self.trust.note(false);
     }
 
     /// Gives up all that is as old as that. The last good value is what remains, until there is enough silence to

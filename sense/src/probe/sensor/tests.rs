@@ -164,7 +164,7 @@ fn where_nothing_ever_returned_there_is_no_sample_at_all() {
         returns += 1;
     }
     // The last half second of unanswered ones is lost while the first replies come.
-    assert_eq!((s.state(), (100..200).contains(&returns)), (State::Sensing, true), "after {returns} replies");
+    assert_eq!((s.state(), (64..200).contains(&returns)), (State::Sensing, true), "after {returns} replies");
 }
 
 #[test]
@@ -185,6 +185,47 @@ fn a_path_that_returns_one_probe_in_a_hundred_is_not_relied_on() {
     }
     assert_eq!(s.state(), State::FallenBack);
     assert!(samples <= 4, "{samples} samples before it was known");
+}
+
+/// What a sensor says of a path of 20 ms that loses so many of a hundred probes: the moments in ms at which its state
+/// changed, and how many samples it gave in 20 s.
+fn lossy(percent: u64) -> (Vec<(u64, State)>, usize) {
+    let mut s = sensor();
+    let (mut underway, mut states, mut samples) = (VecDeque::new(), vec![], 0);
+    let mut dice = 1u64;
+    for t in 0..20_000 {
+        if let Some(probe) = s.on_data(at(t), FULL, 0) {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if (dice >> 33) % 100 >= percent {
+                underway.push_back((t + 20, probe));
+            }
+        }
+        if underway.front().is_some_and(|(due, _)| *due == t) {
+            let (_, probe) = underway.pop_front().unwrap();
+            s.on_return(at(t), &probe).unwrap();
+            samples += usize::from(s.state() == State::Sensing);
+        }
+        if s.next_timer().is_some_and(|due| due <= at(t)) {
+            assert_eq!(s.on_timer(at(t)).filter(|v| *v > ms(600)), None, "a loss is no long queue");
+        }
+        if states.last().is_none_or(|(_, last)| *last != s.state()) {
+            states.push((t, s.state()));
+        }
+    }
+    (states, samples)
+}
+
+#[test]
+fn losses_by_chance_do_not_make_it_waver() {
+    for percent in (5..=95).step_by(5).chain([12, 99]) {
+        let (states, samples) = lossy(percent);
+        let late: Vec<_> = states.iter().filter(|(t, _)| *t > 4_000).collect();
+        assert!(states.len() <= 3 && late.is_empty(), "{percent} %: {states:?}");
+        if percent <= 50 {
+            let wanted = 5_000 * (100 - percent as usize) / 100 - 200;
+            assert!(states.len() == 2 && samples >= wanted, "{percent} %: {samples} samples, {states:?}");
+        }
+    }
 }
 
 #[test]
