@@ -122,6 +122,7 @@ fn session() -> Session {
         fars: vec![forward(0, Side::Core, None), forward(1, Side::Access, Some(tunnel))],
         qers: vec![qer(1, Some(both(10_000_000)), None), qer(2, None, Some(9))],
         inactivity: None,
+        meters: Box::default(),
     }
 }
 

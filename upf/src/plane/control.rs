@@ -6,9 +6,9 @@ use super::io::Io;
 use super::layout::{ACCESS, Program, User, What};
 use super::live::{Line, Live};
 use super::outer::Outer;
-use super::path::{UserPlane, host_of, user_key};
+use super::path::{Happened, UserPlane, host_of, user_key};
 use super::table::Table;
-use crate::rules::{FlowUsage, Refusal, RemoteTunnel, Usage};
+use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use weir_units::Time;
 
 /// What is asked. Whoever asks has made everything that takes memory.
@@ -23,6 +23,10 @@ pub enum Command {
     Usage(u64),
     /// What have its queues done? The answer is written into this.
     Flows(u64, Vec<FlowUsage>),
+    /// What have its meters counted? The answer is written into this.
+    Measured(u64, Vec<Measured>),
+    /// Bounds of a meter.
+    Bound(u64, u8, Bounds),
     /// What was counted? The answer is written into this.
     Faults(Vec<(&'static str, u64)>),
 }
@@ -39,6 +43,8 @@ pub enum Answer {
     Usage(Option<Usage>),
     /// What its queues have done.
     Flows(Vec<FlowUsage>),
+    /// What its meters have counted.
+    Measured(Vec<Measured>),
     /// What was counted.
     Faults(Vec<(&'static str, u64)>),
 }
@@ -55,10 +61,30 @@ impl UserPlane {
                 self.write_flows(seid, &mut flows);
                 Answer::Flows(flows)
             }
+            Command::Measured(seid, mut measured) => {
+                measured.extend(self.session(seid).into_iter().flat_map(Live::measured));
+                Answer::Measured(measured)
+            }
+            Command::Bound(seid, place, bounds) => {
+                self.bound(seid, place, bounds);
+                Answer::Done(None)
+            }
             Command::Faults(mut faults) => {
                 faults.extend(self.faults.named());
                 Answer::Faults(faults)
             }
+        }
+    }
+
+    /// A meter may have reached its new bounds already.
+    fn bound(&mut self, seid: u64, place: u8, bounds: Bounds) {
+        let Some(number) = self.number(seid) else { return };
+        let live = self.sessions[number as usize].as_mut();
+        let count = live.and_then(|live| live.counts.get_mut(usize::from(place)));
+        let Some(count) = count else { return };
+        (count.bounds, count.is_told) = (bounds, false);
+        if count.is_due() {
+            self.tell(Happened::Measured { seid });
         }
     }
 

@@ -6,7 +6,8 @@ use super::live::Live;
 use super::path::Happened;
 use super::setup::PlaneSetup;
 use crate::rules::{
-    Action, Capacity, Event, FlowUsage, Forward, Plane, Refusal, RemoteTunnel, Seid, Session, Usage,
+    Action, Bounds, Capacity, Event, FlowUsage, Forward, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel,
+    Seid, Session, Usage,
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -95,9 +96,10 @@ impl<R: Reach> Desk<R> {
         tunnels(session).find(is_it).map(|tunnel| (seid, tunnel))
     }
 
-    fn done(&mut self, command: Command) -> Result<(), Refusal> {
+    /// Has something done; what goes away with that.
+    fn done(&mut self, command: Command) -> Result<Option<Box<Live>>, Refusal> {
         match self.reach.ask(command) {
-            Some(Answer::Done(_)) => Ok(()),
+            Some(Answer::Done(former)) => Ok(former),
             Some(Answer::Refused(refusal, _)) => Err(refusal),
             _ => Err(gone()),
         }
@@ -107,29 +109,29 @@ impl<R: Reach> Desk<R> {
 impl<R: Reach> Plane for Desk<R> {
     fn establish(&mut self, session: Arc<Session>) -> Result<(), Refusal> {
         let (program, layout) = compile(&session, &self.setup, &Layout::default())?;
-        let live = Box::new(Live::new(program, self.setup.catch_up));
+        let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
         self.done(Command::Establish(live))?;
         self.note(session, layout);
         Ok(())
     }
 
-    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<(), Refusal> {
+    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<Vec<Measured>, Refusal> {
         let known = self.sessions.get(&session.seid).ok_or(Refusal::NoSession(session.seid))?;
         if ended.len() > ENDED_MAX {
             return Err(Refusal::NoResources(format!("at most {ENDED_MAX} tunnels end with one change")));
         }
         let (program, layout) = compile(&session, &self.setup, &known.layout)?;
-        let live = Box::new(Live::new(program, self.setup.catch_up));
-        self.done(Command::Modify(live, ended.into()))?;
+        let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
+        let former = self.done(Command::Modify(live, ended.into()))?;
         self.note(session, layout);
-        Ok(())
+        Ok(former.map_or_else(Vec::new, |former| former.measured().collect()))
     }
 
-    fn remove(&mut self, seid: Seid) -> Result<Usage, Refusal> {
+    fn remove(&mut self, seid: Seid) -> Result<(Usage, Vec<Measured>), Refusal> {
         match self.reach.ask(Command::Remove(seid)) {
-            Some(Answer::Removed(usage, _)) => {
+            Some(Answer::Removed(usage, former)) => {
                 self.forget(seid);
-                Ok(usage)
+                Ok((usage, former.measured().collect()))
             }
             Some(Answer::Refused(refusal, _)) => Err(refusal),
             _ => Err(gone()),
@@ -150,10 +152,22 @@ impl<R: Reach> Plane for Desk<R> {
         }
     }
 
+    fn measured(&mut self, seid: Seid) -> Vec<Measured> {
+        match self.reach.ask(Command::Measured(seid, Vec::with_capacity(METERS_MAX))) {
+            Some(Answer::Measured(measured)) => measured,
+            _ => Vec::new(),
+        }
+    }
+
+    fn bound(&mut self, seid: Seid, place: u8, bounds: Bounds) {
+        self.reach.ask(Command::Bound(seid, place, bounds));
+    }
+
     fn event(&mut self) -> Option<Event> {
         loop {
             let event = match self.reach.happened()? {
                 Happened::Inactive { seid } => Event::Inactive { seid },
+                Happened::Measured { seid } => Event::Measured { seid },
                 Happened::Waiting { seid, pdr } => Event::DownlinkData { seid, pdr },
                 // Nobody sends there any more, or somebody made it up.
                 Happened::Unknown { teid, peer } => match self.sender(peer, teid) {

@@ -7,7 +7,8 @@ use super::lookup::{Asked, Builder, Filters};
 use super::outer::Outer;
 use super::setup::PlaneSetup;
 use crate::rules::{
-    Action, End, Far, Forward, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side, UeAddress,
+    Action, End, Far, Forward, METERS_MAX, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side,
+    UeAddress,
 };
 use std::net::IpAddr;
 use weir_units::{Duration, Rate};
@@ -43,6 +44,8 @@ pub struct Rule {
     pub is_open: bool,
     /// The QoS flow that it is marked with.
     pub qfi: Option<u8>,
+    /// The meters that count it, as bits.
+    pub meters: u16,
 }
 
 /// Rules for packets one way.
@@ -224,6 +227,9 @@ impl<K: PartialEq + Clone> Places<K> {
 /// Makes what the packet path needs of a session, whose rules stand as `before` so far.
 pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result<(Program, Layout), Refusal> {
     session.problem()?;
+    if session.meters.len() > METERS_MAX {
+        return Err(Refusal::NoResources(format!("a session has at most {METERS_MAX} meters")));
+    }
     let mut making =
         Making { session, setup, layout: Layout::default(), queues: Vec::new(), ues: Vec::new() };
     making.layout.acts = before.acts.keeping(|id| session.far(*id).is_some());
@@ -395,9 +401,10 @@ impl Making<'_> {
         self.queues.resize(places, None);
         let QueueKey { is_up, is_local, qfi, profile, .. } = *key;
         let is_kept = self.layout.queues.0[usize::from(at)].is_kept;
+        let profile_of = self.setup.profile_number(profile);
         // A flow with a guaranteed rate has radio resources of its own.
-        let learns = self.setup.profile_number(profile).follow && gbr == Rate::ZERO;
-        let follows = learns && !is_up;
+        let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
+        let follows = learns && profile_of.follow && !is_up;
         self.queues[usize::from(at)] =
             Some(QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_kept });
         Ok(at)
@@ -457,7 +464,15 @@ impl Making<'_> {
             queue,
             is_open,
             qfi,
+            meters: self.meters(pdr),
         })
+    }
+
+    /// The meters that count what a rule forwards.
+    fn meters(&self, pdr: &Pdr) -> u16 {
+        let meters = self.session.meters.iter().enumerate();
+        let own = meters.filter(|(_, meter)| meter.urr.is_some() && meter.pdrs.contains(&pdr.id));
+        own.fold(0, |bits, (place, _)| bits | 1 << place)
     }
 }
 

@@ -1,9 +1,9 @@
 //! A session in the packet path.
 
 use super::layout::Program;
-use crate::rules::Usage;
+use crate::rules::{Bounds, Measured, Meter, PerDirection, Usage};
 use weir_queue::{Counters, Shaper};
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// A queue of a session. It has memory for packets only while there are some.
 #[derive(Clone, Copy)]
@@ -45,6 +45,41 @@ impl Past {
     }
 }
 
+/// What a meter has counted.
+#[derive(Clone, Copy, Default)]
+pub struct Count {
+    /// Whose it is.
+    pub urr: Option<u32>,
+    /// Packets that were forwarded.
+    pub packets: PerDirection<u64>,
+    /// Their bytes.
+    pub bytes: PerDirection<u64>,
+    /// When it is told, and when it stops.
+    pub bounds: Bounds,
+    /// Whether these bounds were told.
+    pub is_told: bool,
+}
+
+impl Count {
+    /// One packet more.
+    pub fn add(&mut self, is_up: bool, len: Bytes) {
+        let (packets, bytes) = match is_up {
+            true => (&mut self.packets.up, &mut self.bytes.up),
+            false => (&mut self.packets.down, &mut self.bytes.down),
+        };
+        (*packets, *bytes) = (*packets + 1, *bytes + len.get());
+    }
+
+    /// Whether its bounds are reached and were not told; they are told then.
+    pub fn is_due(&mut self) -> bool {
+        let has_begun = self.packets.up + self.packets.down > 0;
+        let reached = self.bounds.tell.are_reached(self.bytes) || (self.bounds.first && has_begun);
+        let is_due = reached && !self.is_told;
+        self.is_told |= is_due;
+        is_due
+    }
+}
+
 /// See the [module documentation](self).
 pub struct Live {
     /// Its rules.
@@ -59,6 +94,8 @@ pub struct Live {
     pub learner: Option<u32>,
     /// What it has done.
     pub usage: Usage,
+    /// What its meters have counted, by place.
+    pub counts: Box<[Count]>,
     /// When a packet came last.
     pub active: Time,
     /// When the next may leave, to the user equipment and from it; `None` while none waits for its time.
@@ -71,7 +108,7 @@ pub struct Live {
 
 impl Live {
     /// A session without packets.
-    pub fn new(program: Program, catch_up: Duration) -> Live {
+    pub fn new(program: Program, meters: &[Meter], catch_up: Duration) -> Live {
         let limits = program.limits.iter().map(|plan| Shaper::new(plan.rate, catch_up)).collect();
         let line = |gbr: Rate| Line {
             place: None,
@@ -89,6 +126,7 @@ impl Live {
             bottleneck: None,
             learner: None,
             usage: Usage::default(),
+            counts: meters.iter().map(|meter| Count { urr: meter.urr, ..Count::default() }).collect(),
             active: Time::ZERO,
             due: [None; 2],
             told_inactive: false,
@@ -110,11 +148,25 @@ impl Live {
         }
         (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
         (self.usage, self.active) = (former.usage, former.active);
+        for (count, former) in self.counts.iter_mut().zip(&former.counts) {
+            if count.urr == former.urr {
+                *count = *former;
+            }
+        }
+    }
+
+    /// What its meters have counted.
+    pub fn measured(&self) -> impl Iterator<Item = Measured> {
+        let of = |(place, count): (usize, &Count)| {
+            let Count { packets, bytes, .. } = *count;
+            Measured { place: place as u8, packets, bytes }
+        };
+        self.counts.iter().enumerate().map(of)
     }
 
     /// Memory that it takes while no packets wait.
     pub fn bytes(&self) -> usize {
-        let lists = size_of_val(&*self.lines) + size_of_val(&*self.limits);
+        let lists = size_of_val(&*self.lines) + size_of_val(&*self.limits) + size_of_val(&*self.counts);
         size_of::<Live>() - size_of::<Program>() + self.program.bytes() + lists
     }
 }

@@ -47,6 +47,11 @@ pub enum Happened {
         /// Number of the session.
         seid: u64,
     },
+    /// A meter has reached its bounds.
+    Measured {
+        /// Number of the session.
+        seid: u64,
+    },
     /// A packet waits that should be told of.
     Waiting {
         /// Number of the session.
@@ -491,7 +496,7 @@ impl UserPlane {
         let Arrived { frame, inner, key, at, .. } = *arrived;
         let rules = if is_up { &live.program.up } else { &live.program.down };
         let rule = &rules.rules[usize::from(rule.ok_or((Cause::NoRule, None))?)];
-        let Rule { id, act, queue, qfi, is_open, .. } = *rule;
+        let Rule { id, act, queue, qfi, is_open, meters, .. } = *rule;
         if !is_open {
             return Err((Cause::Gate, None));
         }
@@ -524,6 +529,7 @@ impl UserPlane {
             generation: way.generation,
             qfi,
             tos: inner.tos,
+            meters,
         };
         live.active = at;
         live.told_inactive = false;
@@ -649,16 +655,21 @@ impl UserPlane {
 
     /// Passes on what was learnt: to the algorithms of the queues to the user equipment, and to their rate.
     pub(super) fn apply_learnt(&mut self, live: &mut Live, learnt: &Learnt, at: Time) {
-        if let Some(rate) = learnt.rate {
+        if let Some(rate) = learnt.rate
+            && live.program.queues.iter().any(|plan| plan.follows)
+        {
             follow(&mut live.bottleneck, rate, self.setup.catch_up);
         }
         if learnt.samples.iter().all(Option::is_none) {
             return;
         }
         for (plan, line) in live.program.queues.iter().zip(&live.lines) {
-            let Some(place) = line.place.filter(|_| plan.follows) else { continue };
+            let Some(place) = line.place.filter(|_| plan.learns && !plan.is_up) else { continue };
             let queue = &mut self.waits.place(place).queue;
             learnt.samples.iter().flatten().for_each(|sample| queue.sample(at, *sample));
+            if !plan.follows {
+                continue;
+            }
             let rate = live
                 .bottleneck
                 .as_ref()

@@ -223,6 +223,11 @@ impl UserPlane {
             *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
             return io.give(held.frame);
         }
+        if held.meters != 0 && !self.measure(live, is_up, held.meters, len) {
+            self.faults.count(Cause::Quota);
+            *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
+            return io.give(held.frame);
+        }
         let (packets, bytes) = (&mut live.usage.packets, &mut live.usage.bytes);
         let (packets, bytes) =
             if is_up { (&mut packets.up, &mut bytes.up) } else { (&mut packets.down, &mut bytes.down) };
@@ -236,7 +241,7 @@ impl UserPlane {
                 self.send(port, held.frame, super::neighbours::number_of(is_v6, host), is_v6, at, io);
             }
             What::Tunnel(outer) => {
-                if let Some(learner) = live.learner.filter(|_| plan_follows(live, line)) {
+                if let Some(learner) = live.learner.filter(|_| live.program.queues[line].learns) {
                     let waiting =
                         live.lines[line].place.is_some_and(|at| self.waits.place(at).queue.packets() > 0);
                     let learnt =
@@ -250,6 +255,27 @@ impl UserPlane {
             }
             What::Drop | What::Buffer { .. } => {}
         }
+    }
+}
+
+impl UserPlane {
+    /// Counts a packet that is forwarded; `false` if a quota does not let it.
+    #[inline(never)]
+    fn measure(&mut self, live: &mut Live, is_up: bool, meters: u16, len: Bytes) -> bool {
+        let is_of = |place: usize| meters >> place & 1 == 1;
+        let counts = || live.counts.iter().enumerate().filter(|(place, _)| is_of(*place));
+        if counts().any(|(_, count)| count.bounds.stop.are_reached(count.bytes)) {
+            return false;
+        }
+        let mut is_due = false;
+        for (_, count) in live.counts.iter_mut().enumerate().filter(|(place, _)| is_of(*place)) {
+            count.add(is_up, len);
+            is_due |= count.is_due();
+        }
+        if is_due {
+            self.tell(Happened::Measured { seid: live.program.seid });
+        }
+        true
     }
 }
 

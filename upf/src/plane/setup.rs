@@ -21,6 +21,9 @@ pub struct PortSetup {
     pub rate: Option<Rate>,
 }
 
+/// The algorithm that signals by round-trip times alone.
+const VAQM: &str = "vaqm";
+
 /// How packets of a QoS flow wait.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
@@ -28,8 +31,7 @@ pub struct Profile {
     pub aqm: AqmConfig,
     /// The policy that moves its set point, if any does.
     pub policy: Option<PolicyConfig>,
-    /// Whether what round-trip times tell of a bottleneck behind the base station is used: the rate follows it, and
-    /// algorithms that ask for it are told.
+    /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station.
     pub follow: bool,
 }
 
@@ -37,6 +39,11 @@ impl Profile {
     /// An algorithm of the list with its defaults, which learns nothing from elsewhere.
     pub fn of(aqm: AqmConfig) -> Profile {
         Profile { aqm, policy: None, follow: false }
+    }
+
+    /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate does not follow.
+    pub fn is_told(&self) -> bool {
+        self.aqm.name == VAQM
     }
 
     /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or

@@ -27,6 +27,8 @@ pub struct Held {
     pub qfi: Option<u8>,
     /// Its traffic class octet.
     pub tos: u8,
+    /// The meters that count it, as bits.
+    pub meters: u16,
 }
 
 type Guide = Option<Helm<SteeringLaw>>;
