@@ -203,7 +203,8 @@ impl Draft {
         }
         for (pdr, urr) in &self.links {
             if self.books.iter().all(|book| book.urr.id != *urr) {
-                let refused = Refused::new(Cause::RuleFailure, format!("there is no URR {urr}"));
+                let why = format!("there is no URR {urr}");
+                let refused = Refused::element(Cause::RuleFailure, ie::URR_ID, why);
                 return Err(refused.of_rule(rule_number(RuleKind::Pdr), u32::from(*pdr)));
             }
         }

@@ -516,7 +516,7 @@ fn a_modification_that_fails_changes_nothing() {
         (vec![first(), group(ie::REMOVE_QER, vec![n(ie::QER_ID, 1)])], 73, Some((0, 2))),
         (vec![first(), group(ie::REMOVE_FAR, vec![n(ie::FAR_ID, 7)])], 73, Some((1, 7))),
         (vec![first(), up(9, vec![flow("nonsense")])], 73, Some((0, 9))),
-        (vec![up(9, vec![]), Element::new(77, Value::Octets(vec![1]))], 76, None),
+        (vec![up(9, vec![]), Element::new(85, Value::Octets(vec![1]))], 76, None),
     ];
     for (elements, cause, rule) in cases {
         let answer = bench.modify(seid, elements);

@@ -13,7 +13,7 @@ fn metered(number: u32) -> Session {
 }
 
 fn down(rig: &mut Rig, count: usize) -> usize {
-    (0..count).for_each(|_| rig.comes(CORE, &udp(SERVER, ue(1), (1, 2), 72)));
+    (0..count).for_each(|_| rig.comes(CORE, &udp(SERVER, ue(1), (1, 2), 100)));
     rig.passes(Duration::from_millis(1));
     rig.packets().len()
 }
