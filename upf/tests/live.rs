@@ -27,6 +27,12 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// What is sent to a TCP connection before it is measured, and how long it is.
 const WARM: Duration = Duration::from_millis(700);
 const MEASURED: Duration = Duration::from_secs(2);
+/// At slow rates it takes longer until a packet more or less is within a percent.
+const PACKETS: f64 = 500.0;
+
+fn measured(bps: f64) -> Duration {
+    MEASURED.max(Duration::from_secs_f64(PACKETS * 1500.0 * 8.0 / bps))
+}
 
 fn session(ambr_kbps: u64) -> Session {
     let ue = |end| Some(UeAddress { v4: Some(UE), v6: None, end });
@@ -95,7 +101,13 @@ fn with_plane<T: Send>(world: &World, mode: Mode, measure: impl FnOnce(&mut Desk
 }
 
 /// Downloads over TCP and says how fast IP packets came out of the tunnel meanwhile.
-fn download(world: &World, station: &Station, connections: usize, warm: impl FnOnce()) -> f64 {
+fn download(
+    world: &World,
+    station: &Station,
+    connections: usize,
+    time: Duration,
+    warm: impl FnOnce(),
+) -> f64 {
     let stop = Arc::new(AtomicBool::new(false));
     let listener = inside(&world.dn, || TcpListener::bind((SERVER, 5001)).unwrap());
     let mut threads = Vec::new();
@@ -123,7 +135,7 @@ fn download(world: &World, station: &Station, connections: usize, warm: impl FnO
     }
     std::thread::sleep(WARM);
     warm();
-    let rate = station.rate_over(MEASURED);
+    let rate = station.rate_over(time);
     stop.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     rate
@@ -145,7 +157,7 @@ fn flood(world: &World, station: &Station, bps: f64) -> f64 {
             }
         });
         std::thread::sleep(WARM);
-        let rate = station.rate_over(MEASURED);
+        let rate = station.rate_over(measured(bps));
         stop.store(true, Ordering::Relaxed);
         rate
     })
@@ -160,7 +172,7 @@ fn rates_hold(mode: Mode, kbps: &[u64]) {
         for kbps in kbps {
             desk.modify(Arc::new(session(*kbps)), &[]).unwrap();
             let expected = *kbps as f64 * 1e3;
-            let tcp = download(&world, &station, 2, || drop(desk.flows(1)));
+            let tcp = download(&world, &station, 2, measured(expected), || drop(desk.flows(1)));
             let before = desk.flows(1);
             let udp = flood(&world, &station, 1.3 * expected);
             let p95 = before.iter().find(|flow| !flow.is_uplink).unwrap().sojourn_p95.unwrap();
@@ -176,8 +188,10 @@ fn rates_hold(mode: Mode, kbps: &[u64]) {
                     100.0 * error
                 );
             }
+            // A packet that is being sent is waited for; times of sojourn are told at most a quarter too long.
+            let packet = weir_units::Duration::from_nanos((1.25 * 1538.0 * 8e9 / expected) as u64);
             assert!(
-                p95 < weir_units::Duration::from_millis(15),
+                p95 < weir_units::Duration::from_millis(15).max(packet),
                 "{mode}: 95 % of TCP's packets wait up to {p95}"
             );
         }

@@ -31,12 +31,18 @@ pub struct Profile {
     /// Whether what round-trip times tell of a bottleneck behind the base station is used: the rate follows it, and
     /// algorithms that ask for it are told.
     pub follow: bool,
+    /// How long 95 % of the packets may wait, whatever the algorithm is content with: see [`DELAY_MAX`].
+    pub bound: Option<Duration>,
 }
 
+/// How long nearly all packets wait at most where nothing is said of how they wait; at rates at which a packet takes longer
+/// than that, so long. Three milliseconds are left of fifteen for what cannot be foreseen.
+pub const DELAY_MAX: Duration = Duration::from_millis(12);
+
 impl Profile {
-    /// An algorithm of the list with its defaults, which learns nothing from elsewhere.
+    /// An algorithm of the list with its defaults, alone: it learns nothing from elsewhere, and what it lets wait waits.
     pub fn of(aqm: AqmConfig) -> Profile {
-        Profile { aqm, policy: None, follow: false }
+        Profile { aqm, policy: None, follow: false, bound: None }
     }
 
     /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
@@ -44,7 +50,7 @@ impl Profile {
     /// it needs.
     pub fn self_learning() -> Profile {
         let aqm = AqmConfig::new("codel").expect("the list has CoDel");
-        Profile { aqm, policy: None, follow: true }
+        Profile { aqm, policy: None, follow: true, bound: Some(DELAY_MAX) }
     }
 }
 
