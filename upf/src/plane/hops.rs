@@ -5,7 +5,7 @@ use super::io::{Io, longer};
 use super::neighbours::{ETHERNET, MESSAGE_MAX, Reach, TYPE_IPV4, TYPE_IPV6, write_ethernet};
 use super::path::UserPlane;
 use weir_dataplane::Frame;
-use weir_units::{Bytes, Time};
+use weir_units::{Bytes, Rate, Time};
 
 /// Packets that may wait for a neighbour's answer at each port.
 pub(super) const PENDING_MAX: usize = 64;
@@ -62,7 +62,10 @@ impl UserPlane {
         let Some(card) = state.link.recent(host, at) else {
             return self.send_to_stranger(port, frame, host, is_v6, at, io);
         };
-        state.shaper.sent(at, Bytes::new(u64::from(frame.len)));
+        // While others wait for the link it is never idle, whenever the rules let this one go.
+        let is_busy = state.shaper.rate() != Rate::ZERO && self.agenda.first_at(port).is_some();
+        let begins = if is_busy { state.shaper.departure(Time::ZERO) } else { at };
+        state.shaper.sent(begins, Bytes::new(u64::from(frame.len)));
         let frame = longer(frame, ETHERNET);
         let kind = if is_v6 { TYPE_IPV6 } else { TYPE_IPV4 };
         write_ethernet(io.bytes(frame), card, state.link.card(), kind);
