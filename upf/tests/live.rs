@@ -27,6 +27,12 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// What is sent to a TCP connection before it is measured, and how long it is.
 const WARM: Duration = Duration::from_millis(700);
 const MEASURED: Duration = Duration::from_secs(2);
+/// At slow rates it takes longer until a packet more or less is within a percent.
+const PACKETS: f64 = 500.0;
+
+fn measured(bps: f64) -> Duration {
+    MEASURED.max(Duration::from_secs_f64(PACKETS * 1500.0 * 8.0 / bps))
+}
 
 fn session(ambr_kbps: u64) -> Session {
     let ue = |end| Some(UeAddress { v4: Some(UE), v6: None, end });
@@ -106,6 +112,7 @@ fn download(
     (network, server): (&str, Ipv4Addr),
     station: &Station,
     connections: usize,
+    time: Duration,
     warm: impl FnOnce(),
 ) -> f64 {
     let stop = Arc::new(AtomicBool::new(false));
@@ -135,7 +142,7 @@ fn download(
     }
     std::thread::sleep(WARM);
     warm();
-    let rate = station.rate_over(MEASURED);
+    let rate = station.rate_over(time);
     stop.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     rate
@@ -157,7 +164,7 @@ fn flood(world: &World, station: &Station, bps: f64) -> f64 {
             }
         });
         std::thread::sleep(WARM);
-        let rate = station.rate_over(MEASURED);
+        let rate = station.rate_over(measured(bps));
         stop.store(true, Ordering::Relaxed);
         rate
     })
@@ -172,7 +179,9 @@ fn rates_hold(mode: Mode, kbps: &[u64]) {
         for kbps in kbps {
             desk.modify(Arc::new(session(*kbps)), &[]).unwrap();
             let expected = *kbps as f64 * 1e3;
-            let tcp = download(&world, (&world.dn, SERVER), &station, 2, || drop(desk.flows(1)));
+            let tcp = download(&world, (&world.dn, SERVER), &station, 2, measured(expected), || {
+                drop(desk.flows(1))
+            });
             let before = desk.flows(1);
             let udp = flood(&world, &station, 1.3 * expected);
             let p95 = before.iter().find(|flow| !flow.is_uplink).unwrap().sojourn_p95.unwrap();
@@ -188,8 +197,10 @@ fn rates_hold(mode: Mode, kbps: &[u64]) {
                     100.0 * error
                 );
             }
+            // A packet that is being sent is waited for; times of sojourn are told at most a quarter too long.
+            let packet = weir_units::Duration::from_nanos((1.25 * 1538.0 * 8e9 / expected) as u64);
             assert!(
-                p95 < weir_units::Duration::from_millis(15),
+                p95 < weir_units::Duration::from_millis(15).max(packet),
                 "{mode}: 95 % of TCP's packets wait up to {p95}"
             );
         }
@@ -234,7 +245,9 @@ fn tunnels_over_ipv6_and_local_breakout_carry_tcp() {
         let local = |desk: &mut Desk<Remote>| -> u64 {
             desk.flows(1).iter().filter(|flow| flow.is_local && !flow.is_uplink).map(|flow| flow.bytes).sum()
         };
-        let rate = download(&world, (&edge, Ipv4Addr::new(10, 9, 0, 9)), &station, 2, || ());
+        let rate = download(&world, (&edge, Ipv4Addr::new(10, 9, 0, 9)), &station, 2, MEASURED, || ());
+        // What waited when the senders stopped is delivered.
+        std::thread::sleep(Duration::from_millis(500));
         let passed = local(desk);
         // The way is tried here; what rates hold is what other tests measure.
         assert!((rate / 5e7 - 1.0).abs() < 0.05, "{rate:.0} bit/s by local breakout: {:?}", desk.faults());

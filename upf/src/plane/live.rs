@@ -3,19 +3,13 @@
 use super::layout::Program;
 use crate::rules::{Bounds, Measured, Meter, PerDirection, Usage};
 use weir_queue::{Counters, Shaper};
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Time};
 
-/// A queue of a session. It has memory for packets only while there are some.
-#[derive(Clone, Copy)]
+/// A queue of a session. All that it needs for packets is in its place among those in use, which it has only while there are some.
+#[derive(Clone, Copy, Default)]
 pub struct Line {
     /// Its place among those in use.
     pub place: Option<u32>,
-    /// Bytes that it sent, as far as it had to share: who sent less goes first.
-    pub served: u64,
-    /// When its algorithm was asked last: to it time only moves forward, also when a rate is taken away.
-    pub asked: Time,
-    /// How much of what it sends is within its guaranteed rate.
-    pub guaranteed: Shaper,
     /// What was done in places that it has no more.
     pub past: Past,
 }
@@ -110,15 +104,7 @@ impl Live {
     /// A session without packets.
     pub fn new(program: Program, meters: &[Meter], catch_up: Duration) -> Live {
         let limits = program.limits.iter().map(|plan| Shaper::new(plan.rate, catch_up)).collect();
-        let line = |gbr: Rate| Line {
-            place: None,
-            served: 0,
-            asked: Time::ZERO,
-            // What was not used of a guarantee is not saved up.
-            guaranteed: Shaper::new(gbr, Duration::ZERO),
-            past: Past::default(),
-        };
-        let lines = program.queues.iter().map(|plan| line(plan.gbr)).collect();
+        let lines = program.queues.iter().map(|_| Line::default()).collect();
         Live {
             program,
             lines,
@@ -137,9 +123,7 @@ impl Live {
     /// Takes over what goes on of the session that it replaces. What does not is left there.
     pub fn succeed(&mut self, former: &mut Live) {
         for (at, plan) in self.program.queues.iter().enumerate().filter(|(_, plan)| plan.is_kept) {
-            let gbr = self.lines[at].guaranteed.rate();
             std::mem::swap(&mut self.lines[at], &mut former.lines[at]);
-            self.lines[at].guaranteed.set_rate(gbr);
             debug_assert!(plan.is_kept);
         }
         for (at, plan) in self.program.limits.iter().enumerate().filter(|(_, plan)| plan.is_kept) {

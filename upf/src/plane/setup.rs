@@ -33,12 +33,18 @@ pub struct Profile {
     pub policy: Option<PolicyConfig>,
     /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station.
     pub follow: bool,
+    /// How long 95 % of the packets may wait, whatever the algorithm is content with: see [`DELAY_MAX`].
+    pub bound: Option<Duration>,
 }
 
+/// How long nearly all packets wait at most where nothing is said of how they wait; at rates at which a packet takes longer
+/// than that, so long. Three milliseconds are left of fifteen for what cannot be foreseen.
+pub const DELAY_MAX: Duration = Duration::from_millis(12);
+
 impl Profile {
-    /// An algorithm of the list with its defaults, which learns nothing from elsewhere.
+    /// An algorithm of the list with its defaults, alone: it learns nothing from elsewhere, and what it lets wait waits.
     pub fn of(aqm: AqmConfig) -> Profile {
-        Profile { aqm, policy: None, follow: false }
+        Profile { aqm, policy: None, follow: false, bound: None }
     }
 
     /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate does not follow.
@@ -51,7 +57,7 @@ impl Profile {
     /// it needs.
     pub fn self_learning() -> Profile {
         let aqm = AqmConfig::new("codel").expect("the list has CoDel");
-        Profile { aqm, policy: None, follow: true }
+        Profile { aqm, policy: None, follow: true, bound: Some(DELAY_MAX) }
     }
 }
 
