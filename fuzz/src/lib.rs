@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod hostile;
 mod machines;
 mod overseer;
 mod parsers;
 mod sessions;
 mod tunnels;
 
+pub use hostile::{filters, pfcp_octets};
 pub use machines::{algorithm, discipline};
 pub use overseer::Overseer;
 pub use parsers::{configuration, frame, journal, scenario, sensed, trace, upf_configuration};

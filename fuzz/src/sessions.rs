@@ -34,7 +34,7 @@ pub fn sdf_filter(bytes: &[u8]) {
 }
 
 /// Octets that are read as a message read again as the same once they are written.
-fn reads_back(octets: &[u8]) {
+pub(crate) fn reads_back(octets: &[u8]) {
     let Ok(message) = Pfcp.decode(octets) else { return };
     let mut written = Vec::new();
     Pfcp.encode(&message, &mut written);
@@ -55,7 +55,8 @@ fn has_incorrect(elements: &[Element]) -> bool {
     })
 }
 
-struct Bench {
+/// Control, and a peer that asks.
+pub(crate) struct Bench {
     control: Control<Ledger, Pfcp>,
     now: Time,
     peer: SocketAddr,
@@ -63,6 +64,22 @@ struct Bench {
 }
 
 impl Bench {
+    /// A peer that is associated.
+    pub(crate) fn associated() -> Bench {
+        let config = UpfConfig::parse("fuzz", CONFIG).expect("a good configuration");
+        let control = Control::new(&config, 77, Ledger::new(SESSIONS_MAX), Pfcp);
+        let peer = "127.0.0.2:8805".parse().expect("an address");
+        let mut bench = Bench { control, now: Time::ZERO, peer, sequence: 0 };
+        let setup = bench.message(kind::ASSOCIATION_SETUP_REQUEST, None, vec![node(), started(1)]);
+        bench.ask(&setup);
+        bench
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
     fn send(&mut self, octets: &[u8]) -> Vec<Outgoing> {
         let mut out = Vec::new();
         self.control.receive(self.now, self.peer, octets, &mut out);
@@ -70,7 +87,7 @@ impl Bench {
     }
 
     /// Sends a request twice. The answer is the same, refusals change nothing, and tables are whole.
-    fn ask(&mut self, octets: &[u8]) {
+    pub(crate) fn ask(&mut self, octets: &[u8]) {
         let before: Vec<_> = self.control.sessions().iter().map(|entry| entry.rules.clone()).collect();
         let accepted = self.control.counts().accepted;
         let answer = self.send(octets);
@@ -108,15 +125,10 @@ impl Bench {
 /// the passing of time, reports.
 pub fn pfcp(bytes: &[u8]) {
     reads_back(bytes);
-    let config = UpfConfig::parse("fuzz", CONFIG).expect("a good configuration");
-    let control = Control::new(&config, 77, Ledger::new(SESSIONS_MAX), Pfcp);
-    let peer = "127.0.0.2:8805".parse().expect("an address");
-    let mut bench = Bench { control, now: Time::ZERO, peer, sequence: 0 };
+    let mut bench = Bench::associated();
     let mut script = Script::new(bytes);
-    let setup = bench.message(kind::ASSOCIATION_SETUP_REQUEST, None, vec![node(), started(1)]);
-    bench.ask(&setup);
     while let Some(what) = script.byte() {
-        bench.now += Duration::from_millis(u64::from(script.byte_or_zero()));
+        bench.pass(Duration::from_millis(u64::from(script.byte_or_zero())));
         turn(&mut bench, what, &mut script);
     }
     let mut out = Vec::new();
@@ -168,6 +180,22 @@ fn turn(bench: &mut Bench, what: u8, script: &mut Script) {
         }
     }
     bench.whole();
+}
+
+/// The octets of a good request about a session: to begin, to change or to end one.
+pub(crate) fn request(bench: &mut Bench, what: u8, script: &mut Script) -> Vec<u8> {
+    let seids: Vec<Seid> = bench.control.sessions().iter().map(|entry| entry.rules.seid).collect();
+    let seid = seids.get(usize::from(script.byte_or_zero()) % seids.len().max(1)).copied();
+    let mut elements = vec![node(), f_seid(u64::from(what))];
+    elements.extend(creates(&good(what), what & 1 == 0));
+    match what % 4 {
+        0 | 1 => bench.message(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements),
+        2 => {
+            let elements = modification(&elements, script);
+            bench.message(kind::SESSION_MODIFICATION_REQUEST, seid, elements)
+        }
+        _ => bench.message(kind::SESSION_DELETION_REQUEST, seid, Vec::new()),
+    }
 }
 
 fn node() -> Element {

@@ -190,8 +190,14 @@ fn session(script: &mut Script) -> Session {
             qfi: (script.byte_or_zero().is_multiple_of(2)).then_some(5 + id as u8),
         }
     });
-    let mut session =
-        Session { seid: 1 + u64::from(number), pdrs, fars, qers: qers.collect(), inactivity: None };
+    let mut session = Session {
+        seid: 1 + u64::from(number),
+        pdrs,
+        fars,
+        qers: qers.collect(),
+        inactivity: None,
+        meters: Box::default(),
+    };
     session.order();
     session
 }

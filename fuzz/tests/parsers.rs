@@ -5,6 +5,8 @@ weir_fuzz::targets! {
     configuration: 300, weir_fuzz::configuration;
     upf_configuration: 300, weir_fuzz::upf_configuration;
     pfcp: 500, weir_fuzz::pfcp;
+    pfcp_octets: 500, weir_fuzz::pfcp_octets;
+    filters: 2000, weir_fuzz::filters;
     sdf_filter: 2000, weir_fuzz::sdf_filter;
     trace: 500, weir_fuzz::trace;
     frame: 2000, weir_fuzz::frame;

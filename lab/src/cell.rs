@@ -9,6 +9,7 @@
 //! without end; the first loads a page and an image again and again, by TCP or by QUIC.
 
 mod load;
+pub mod mobile;
 
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;

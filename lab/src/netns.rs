@@ -191,6 +191,14 @@ pub fn address(side: Side, ipv6: bool, ecn: bool) -> &'static str {
     }
 }
 
+/// Address on the link of an end host.
+pub(crate) fn link_address(side: Side) -> &'static str {
+    match side {
+        Side::Sender => SENDER.mac,
+        Side::Receiver => RECEIVER.mac,
+    }
+}
+
 impl Testbed {
     /// Builds a testbed. If a step fails, what was built so far is removed.
     pub fn new(config: TestbedConfig) -> Result<Testbed> {

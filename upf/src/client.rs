@@ -4,7 +4,8 @@ use crate::codec::{Codec, Pfcp};
 use crate::control::PFCP_PORT;
 use crate::message::{Element, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, ie, kind};
 use crate::rules::{
-    Action, End, Far, Forward, LocalTunnel, Pdr, PerDirection, Qer, Removal, Seid, Session, Side, Teid,
+    Action, Amounts, End, Far, Forward, LocalTunnel, Pdr, PerDirection, Qer, Removal, Seid, Session, Side,
+    Teid,
 };
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -178,6 +179,49 @@ fn number(message: &Message, id: u16) -> Option<u64> {
     })
 }
 
+/// What was measured of a rule, as it was reported.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UsageReport {
+    /// The rule.
+    pub urr: u32,
+    /// Number of the report.
+    pub number: u64,
+    /// Why it was reported (Usage Report Trigger).
+    pub trigger: u64,
+    /// Bytes of IP packets.
+    pub bytes: PerDirection<u64>,
+    /// IP packets, where they were asked for.
+    pub packets: PerDirection<u64>,
+    /// Seconds, where time is measured.
+    pub seconds: Option<u64>,
+}
+
+/// The usage that a message reports: a report, or the answer to a modification or a deletion.
+pub fn usage_reports(message: &Message) -> Vec<UsageReport> {
+    let ids = [ie::USAGE_REPORT, ie::MODIFICATION_USAGE_REPORT, ie::DELETION_USAGE_REPORT];
+    let groups = message.elements.iter().filter(|element| ids.contains(&element.id));
+    groups.filter_map(usage_report).collect()
+}
+
+fn usage_report(element: &Element) -> Option<UsageReport> {
+    let Value::Group(elements) = &element.value else { return None };
+    let both = |of: &Amounts| PerDirection { up: of.up.unwrap_or(0), down: of.down.unwrap_or(0) };
+    let mut report = UsageReport::default();
+    for element in elements {
+        match (element.id, &element.value) {
+            (ie::URR_ID, Value::Number(id)) => report.urr = *id as u32,
+            (ie::UR_SEQN, Value::Number(number)) => report.number = *number,
+            (ie::USAGE_REPORT_TRIGGER, Value::Number(trigger)) => report.trigger = *trigger,
+            (ie::DURATION_MEASUREMENT, Value::Number(seconds)) => report.seconds = Some(*seconds),
+            (ie::VOLUME_MEASUREMENT, Value::Volume(volume)) => {
+                (report.bytes, report.packets) = (both(&volume.bytes), both(&volume.packets));
+            }
+            _ => {}
+        }
+    }
+    Some(report)
+}
+
 fn created(answer: &Message) -> Vec<(u16, LocalTunnel)> {
     let groups = answer.elements.iter().filter(|element| element.id == ie::CREATED_PDR);
     let one = |element: &Element| {
@@ -235,7 +279,14 @@ pub fn usual(
     let to = |to, tunnel| Action::Forward(Forward { to, tunnel, dscp: None });
     let fars =
         vec![Far { id: 1, action: to(Side::Core, None) }, Far { id: 2, action: to(Side::Access, tunnel) }];
-    Session { seid, pdrs: vec![up, down], fars, qers: vec![aggregate, flow], inactivity: None }
+    Session {
+        seid,
+        pdrs: vec![up, down],
+        fars,
+        qers: vec![aggregate, flow],
+        inactivity: None,
+        meters: Box::default(),
+    }
 }
 
 fn group(id: u16, elements: Vec<Element>) -> Element {
@@ -243,13 +294,33 @@ fn group(id: u16, elements: Vec<Element>) -> Element {
 }
 
 /// Elements that make the rules of a session. `chooses` lets the other side choose the tunnels; rules with the same number
-/// then share one.
+/// then share one. A meter becomes a URR that measures bytes and time and reports when it is asked and when it ends.
 pub fn creates(session: &Session, chooses: bool) -> Vec<Element> {
-    let pdrs = session.pdrs.iter().map(|rule| group(ie::CREATE_PDR, pdr(rule, chooses)));
+    let urrs_of = |pdr: u16| session.meters.iter().filter(move |meter| meter.pdrs.contains(&pdr));
+    let pdrs = session.pdrs.iter().map(|rule| {
+        let urrs = urrs_of(rule.id).filter_map(|meter| meter.urr).map(|urr| Element::number(ie::URR_ID, urr));
+        group(ie::CREATE_PDR, pdr(rule, chooses).into_iter().chain(urrs).collect())
+    });
+    let urrs = session.meters.iter().filter_map(|meter| meter.urr).map(urr);
     let fars = session.fars.iter().map(|rule| group(ie::CREATE_FAR, far(rule)));
     let qers = session.qers.iter().map(|rule| group(ie::CREATE_QER, qer(rule)));
     let timer = session.inactivity.map(|wait| wait.as_nanos() / weir_units::NANOS_PER_SEC);
-    pdrs.chain(fars).chain(qers).chain(timer.map(|s| Element::number(ie::INACTIVITY_TIMER, s))).collect()
+    pdrs.chain(fars)
+        .chain(urrs)
+        .chain(qers)
+        .chain(timer.map(|s| Element::number(ie::INACTIVITY_TIMER, s)))
+        .collect()
+}
+
+fn urr(id: u32) -> Element {
+    /// Measurement Method: bytes and time. No trigger reports by itself.
+    const METHOD: u32 = 3;
+    let elements = vec![
+        Element::number(ie::URR_ID, id),
+        Element::number(ie::MEASUREMENT_METHOD, METHOD),
+        Element::number(ie::REPORTING_TRIGGERS, 0u32),
+    ];
+    group(ie::CREATE_URR, elements)
 }
 
 fn interface(id: u16, side: Side) -> Element {

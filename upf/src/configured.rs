@@ -37,7 +37,7 @@ pub fn plane_setup(config: &UpfConfig, seed: u64) -> PlaneSetup {
 fn profile(flow: &FlowConfig) -> Profile {
     let follow = flow.follows();
     match &flow.aqm {
-        Some(aqm) => Profile { aqm: aqm.clone(), policy: flow.policy.clone(), follow },
+        Some(aqm) => Profile { policy: flow.policy.clone(), follow, ..Profile::of(aqm.clone()) },
         None => Profile { follow, ..Profile::self_learning() },
     }
 }

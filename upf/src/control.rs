@@ -7,6 +7,7 @@ mod answers;
 mod bag;
 mod cause;
 mod counts;
+mod draft;
 mod nodes;
 mod peers;
 mod reports;
@@ -15,6 +16,7 @@ mod sessions;
 mod sides;
 mod translate;
 mod tunnels;
+mod usage;
 mod work;
 
 pub use cause::{Cause, Refused};
@@ -25,11 +27,11 @@ pub use translate::GTPU_PORT;
 
 use crate::codec::{Codec, Malformed};
 use crate::message::{Element, Message, NodeId, kind};
-use crate::rules::Plane;
+use crate::rules::{Plane, Seid};
 use answers::Answers;
 use requests::Requests;
 use sides::Sides;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use tunnels::Tunnels;
 use weir_scenario::{N4, UpfConfig};
@@ -64,6 +66,8 @@ pub struct Control<P, C> {
     recovery: u32,
     counts: Counts,
     told: VecDeque<String>,
+    /// When usage of which session is looked at.
+    usage_due: BTreeSet<(Time, Seid)>,
 }
 
 /// An answer in the making.
@@ -91,6 +95,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
             recovery,
             counts: Counts::default(),
             told: VecDeque::new(),
+            usage_due: BTreeSet::new(),
         }
     }
 

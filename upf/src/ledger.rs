@@ -1,6 +1,8 @@
 //! A plane that keeps rules and forwards nothing: for tests of control, and to measure it alone.
 
-use crate::rules::{Capacity, Event, FlowUsage, Plane, Refusal, RemoteTunnel, Seid, Session, Usage};
+use crate::rules::{
+    Bounds, Capacity, Event, FlowUsage, Measured, Plane, Refusal, RemoteTunnel, Seid, Session, Usage,
+};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -15,12 +17,33 @@ pub struct Ledger {
     pub ended: Vec<RemoteTunnel>,
     /// Refuses the next verb with this.
     pub refuses: Option<Refusal>,
+    /// What it says that meters counted, by place, of every session.
+    pub counted: Vec<Measured>,
+    /// Bounds of meters, the latest last.
+    pub bounds: Vec<(Seid, u8, Bounds)>,
 }
 
 impl Ledger {
     /// Keeps at most `most` sessions.
     pub fn new(most: usize) -> Ledger {
-        Ledger { sessions: HashMap::new(), most, events: VecDeque::new(), ended: Vec::new(), refuses: None }
+        Ledger {
+            sessions: HashMap::new(),
+            most,
+            events: VecDeque::new(),
+            ended: Vec::new(),
+            refuses: None,
+            counted: Vec::new(),
+            bounds: Vec::new(),
+        }
+    }
+
+    /// What its meters counted.
+    fn of(&self, session: &Session) -> Vec<Measured> {
+        let counted = |place: usize| {
+            let known = self.counted.get(place).copied().unwrap_or_default();
+            Measured { place: place as u8, ..known }
+        };
+        (0..session.meters.len()).map(counted).collect()
     }
 
     /// A session as it is kept.
@@ -39,16 +62,25 @@ impl Plane for Ledger {
         Ok(())
     }
 
-    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<(), Refusal> {
+    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<Vec<Measured>, Refusal> {
         self.refuses.take().map_or(Ok(()), Err)?;
         let place = self.sessions.get_mut(&session.seid).ok_or(Refusal::NoSession(session.seid))?;
-        *place = session;
+        let former = std::mem::replace(place, session);
         self.ended.extend(ended);
-        Ok(())
+        Ok(self.of(&former))
     }
 
-    fn remove(&mut self, seid: Seid) -> Result<Usage, Refusal> {
-        self.sessions.remove(&seid).map(|_| Usage::default()).ok_or(Refusal::NoSession(seid))
+    fn remove(&mut self, seid: Seid) -> Result<(Usage, Vec<Measured>), Refusal> {
+        let session = self.sessions.remove(&seid).ok_or(Refusal::NoSession(seid))?;
+        Ok((Usage::default(), self.of(&session)))
+    }
+
+    fn measured(&mut self, seid: Seid) -> Vec<Measured> {
+        self.sessions.get(&seid).map_or_else(Vec::new, |session| self.of(session))
+    }
+
+    fn bound(&mut self, seid: Seid, place: u8, bounds: Bounds) {
+        self.bounds.push((seid, place, bounds));
     }
 
     fn usage(&mut self, seid: Seid) -> Option<Usage> {

@@ -3,6 +3,7 @@
 //! A [`Codec`](crate::codec::Codec) turns datagrams into these and back. Every element of a message is in the tree, known
 //! or not, so that whoever acts on a message can tell what was not understood.
 
+use crate::rules::Amounts;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A message.
@@ -61,6 +62,7 @@ pub mod ie {
     pub const UPDATE_QER: u16 = 14;
     pub const REMOVE_PDR: u16 = 15;
     pub const REMOVE_FAR: u16 = 16;
+    pub const REMOVE_URR: u16 = 17;
     pub const REMOVE_QER: u16 = 18;
     pub const CAUSE: u16 = 19;
     pub const SOURCE_INTERFACE: u16 = 20;
@@ -73,6 +75,9 @@ pub mod ie {
     pub const QER_CORRELATION_ID: u16 = 28;
     pub const PRECEDENCE: u16 = 29;
     pub const TRANSPORT_LEVEL_MARKING: u16 = 30;
+    pub const VOLUME_THRESHOLD: u16 = 31;
+    pub const TIME_THRESHOLD: u16 = 32;
+    pub const REPORTING_TRIGGERS: u16 = 37;
     pub const REPORT_TYPE: u16 = 39;
     pub const OFFENDING_IE: u16 = 40;
     pub const FORWARDING_POLICY: u16 = 41;
@@ -83,6 +88,20 @@ pub mod ie {
     pub const PDR_ID: u16 = 56;
     pub const F_SEID: u16 = 57;
     pub const NODE_ID: u16 = 60;
+    pub const MEASUREMENT_METHOD: u16 = 62;
+    pub const USAGE_REPORT_TRIGGER: u16 = 63;
+    pub const MEASUREMENT_PERIOD: u16 = 64;
+    pub const VOLUME_MEASUREMENT: u16 = 66;
+    pub const DURATION_MEASUREMENT: u16 = 67;
+    pub const VOLUME_QUOTA: u16 = 73;
+    pub const TIME_QUOTA: u16 = 74;
+    pub const START_TIME: u16 = 75;
+    pub const END_TIME: u16 = 76;
+    pub const QUERY_URR: u16 = 77;
+    pub const MODIFICATION_USAGE_REPORT: u16 = 78;
+    pub const DELETION_USAGE_REPORT: u16 = 79;
+    pub const USAGE_REPORT: u16 = 80;
+    pub const URR_ID: u16 = 81;
     pub const DOWNLINK_DATA_REPORT: u16 = 83;
     pub const OUTER_HEADER_CREATION: u16 = 84;
     pub const CP_FUNCTION_FEATURES: u16 = 89;
@@ -90,6 +109,8 @@ pub mod ie {
     pub const OUTER_HEADER_REMOVAL: u16 = 95;
     pub const RECOVERY_TIME_STAMP: u16 = 96;
     pub const ERROR_INDICATION_REPORT: u16 = 99;
+    pub const MEASUREMENT_INFORMATION: u16 = 100;
+    pub const UR_SEQN: u16 = 104;
     pub const FAR_ID: u16 = 108;
     pub const QER_ID: u16 = 109;
     pub const ASSOCIATION_RELEASE_REQUEST: u16 = 111;
@@ -152,13 +173,15 @@ pub enum Value {
         /// Its other end.
         address: IpAddr,
     },
+    /// Amounts of packets and bytes: thresholds, quotas, and what was measured.
+    Volume(Box<Volume>),
     /// A name: network instance, application.
     Text(String),
     /// A filter for flows.
     Flow(FlowFilter),
     /// A rule that could not be kept.
     FailedRule {
-        /// Kind: 0 PDR, 1 FAR, 2 QER.
+        /// Kind: 0 PDR, 1 FAR, 2 QER, 3 URR.
         kind: u8,
         /// Its number.
         id: u32,
@@ -178,6 +201,15 @@ pub enum Fault {
     Content,
     /// It says what is allowed and not done here.
     Unsupported,
+}
+
+/// Amounts of packets and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Volume {
+    /// Bytes.
+    pub bytes: Amounts,
+    /// Packets.
+    pub packets: Amounts,
 }
 
 /// Who a node is.

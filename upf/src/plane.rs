@@ -15,7 +15,8 @@
 //! **What an instance is.** Any algorithm of the list with parameters and policy of its own ([`Profile`]). Without any it is
 //! vAQM that adjusts the rate: round-trip times between here and the user equipment, read from TCP and QUIC that pass, tell
 //! what the bottleneck behind the base station delivers; the queue is served at that rate or at that of the rules, whichever
-//! is less, so that it stands here, under CoDel, and not there.
+//! is less, so that it stands here, under CoDel, and not there. Beside CoDel there is a bound: 95 % of the packets wait less
+//! than 15 ms, whatever their senders do, where a packet alone does not take longer.
 //!
 //! **Link time.** Departures are computed at the times at which the rates allow them, however late the packet loop looks.
 //! Rates are exact, and sojourn times are what they would have been.
@@ -28,11 +29,16 @@
 //! **Not here.** Fragments are neither made nor put together: a packet that does not fit is discarded, and its sender told
 //! (fragmentation needed, packet too big), whether or not it may be fragmented. No N9: tunnels lead to base stations only.
 
+mod admit;
 pub mod agenda;
+mod bottleneck;
+mod bound;
+mod compile;
 mod control;
 mod desk;
 mod faults;
 pub mod gtpu;
+mod hops;
 mod io;
 mod layout;
 mod learn;
@@ -43,11 +49,13 @@ pub mod neighbours;
 pub mod outer;
 pub mod packet;
 mod path;
+mod places;
 mod run;
 mod serve;
 mod setup;
 mod sojourns;
 mod table;
+mod told;
 mod waits;
 
 pub use control::{Answer, Command};
@@ -57,4 +65,4 @@ pub use io::Io;
 pub use layout::{ACCESS, CORE, LOCAL};
 pub use path::{Card, Happened, UserPlane};
 pub use run::{Pace, PlaneLoop, Remote, open};
-pub use setup::{PlaneSetup, PortSetup, Profile};
+pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile};

@@ -38,6 +38,86 @@ pub struct Session {
     pub qers: Vec<Qer>,
     /// After this long without a packet the plane reports [`Event::Inactive`], once until packets come again.
     pub inactivity: Option<Duration>,
+    /// What is measured, by place: a usage reporting rule keeps its place as long as it is there.
+    pub meters: Box<[Meter]>,
+}
+
+/// Most places for meters in a session.
+pub const METERS_MAX: usize = 16;
+
+/// Packets that are counted together for a usage reporting rule (URR). What is done with the counts is control's.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Meter {
+    /// The rule; `None` for a place that nobody has now.
+    pub urr: Option<u32>,
+    /// Packets that matched one of these PDRs count when they are forwarded.
+    pub pdrs: Box<[u16]>,
+}
+
+/// Bytes or packets of both directions together, and of each, as far as something is said of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amounts {
+    /// Of both.
+    pub total: Option<u64>,
+    /// From the user equipment.
+    pub up: Option<u64>,
+    /// To the user equipment.
+    pub down: Option<u64>,
+}
+
+impl Amounts {
+    /// Whether one of them is reached.
+    pub fn are_reached(&self, done: PerDirection<u64>) -> bool {
+        let reached = |most: Option<u64>, done: u64| most.is_some_and(|most| done >= most);
+        reached(self.total, done.up + done.down) || reached(self.up, done.up) || reached(self.down, done.down)
+    }
+
+    /// Those that are reached when as much comes on top of what is done already.
+    pub fn beyond(&self, done: PerDirection<u64>) -> Amounts {
+        let after = |most: Option<u64>, done: u64| most.map(|most| most.saturating_add(done));
+        Amounts {
+            total: after(self.total, done.up + done.down),
+            up: after(self.up, done.up),
+            down: after(self.down, done.down),
+        }
+    }
+
+    /// The smaller of each.
+    pub fn least(&self, other: &Amounts) -> Amounts {
+        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Amounts {
+            total: least(self.total, other.total),
+            up: least(self.up, other.up),
+            down: least(self.down, other.down),
+        }
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Amounts::default()
+    }
+}
+
+/// What a meter has counted since it is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Measured {
+    /// Its place.
+    pub place: u8,
+    /// IP packets that were forwarded.
+    pub packets: PerDirection<u64>,
+    /// Their bytes, by IP length without tunnel headers.
+    pub bytes: PerDirection<u64>,
+}
+
+/// When a meter is to be told of, and when it lets nothing pass, in what it has counted since it is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bounds {
+    /// Once these are reached, [`Event::Measured`] is told, once for these bounds.
+    pub tell: Amounts,
+    /// Its packets are discarded once these are reached.
+    pub stop: Amounts,
+    /// Whether its first packet is told.
+    pub first: bool,
 }
 
 impl Session {
@@ -274,6 +354,8 @@ pub enum RuleKind {
     Far,
     /// QoS enforcement rule.
     Qer,
+    /// Usage reporting rule.
+    Urr,
 }
 
 impl std::fmt::Display for RuleKind {
@@ -282,6 +364,7 @@ impl std::fmt::Display for RuleKind {
             RuleKind::Pdr => "PDR",
             RuleKind::Far => "FAR",
             RuleKind::Qer => "QER",
+            RuleKind::Urr => "URR",
         })
     }
 }
@@ -342,6 +425,11 @@ pub enum Event {
         /// The rule that it matched.
         pdr: u16,
     },
+    /// A meter has reached its [`Bounds`].
+    Measured {
+        /// The session.
+        seid: Seid,
+    },
 }
 
 /// How many sessions there are and can be.
@@ -364,10 +452,17 @@ pub trait Plane {
     /// Puts `session` in the place of the session with its number. Queues of QoS flows that go on keep their packets and
     /// what their algorithms learnt. The tunnels of `ended` are told their end (End Marker, TS 29.281 7.3.2), behind what
     /// was sent into them before.
-    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<(), Refusal>;
+    /// Says what all meters of before had counted at that moment.
+    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<Vec<Measured>, Refusal>;
 
-    /// Ends a session, and says what it had done.
-    fn remove(&mut self, seid: Seid) -> Result<Usage, Refusal>;
+    /// Ends a session, and says what it had done, and what its meters had counted.
+    fn remove(&mut self, seid: Seid) -> Result<(Usage, Vec<Measured>), Refusal>;
+
+    /// What the meters of a session have counted.
+    fn measured(&mut self, seid: Seid) -> Vec<Measured>;
+
+    /// Sets the bounds of a meter.
+    fn bound(&mut self, seid: Seid, place: u8, bounds: Bounds);
 
     /// What a session has done.
     fn usage(&mut self, seid: Seid) -> Option<Usage>;

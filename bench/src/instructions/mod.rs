@@ -163,7 +163,7 @@ pub fn probes(arguments: &[String]) -> Result<String> {
 
 /// What `tunnels` prints: one run in this process. Called by this program itself.
 pub fn tunnels(arguments: &[String]) -> Result<String> {
-    let [way, packets] = arguments else { return Err(Error::new("tunnels <up|down|none> <packets>")) };
+    let [way, packets] = arguments else { return Err(Error::new("tunnels <up|down|plain|none> <packets>")) };
     let begin = std::time::Instant::now();
     let packets = packets.parse()?;
     tunnels::run(way, packets)?;

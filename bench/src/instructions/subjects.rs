@@ -38,6 +38,7 @@ impl Subject {
             Subject::Weir { algorithm, form, region } => format!("{algorithm}, {form}, {region}"),
             Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
             Subject::Probes { way } => format!("probe path, idle, {}", probes::name(*way)),
+            Subject::Tunnels { way: Some(tunnels::Way::Plain) } => "plain forwarding, CoDel".into(),
             Subject::Tunnels { way } => format!("user plane, 16 rules, {}", tunnels::name(*way)),
         }
     }
@@ -92,7 +93,7 @@ pub fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
     probes::WAYS.into_iter().map(move |way| (Subject::Probes { way: Some(way) }, Some(most)))
 }
 
-/// Both ways of the user plane.
+/// Both ways of the user plane, and forwarding without it.
 pub fn user_plane() -> impl Iterator<Item = (Subject, Option<f64>)> {
     let most = if cfg!(debug_assertions) { tunnels::CEILING_DEV } else { tunnels::CEILING };
     tunnels::WAYS.into_iter().map(move |way| (Subject::Tunnels { way: Some(way) }, Some(most)))

@@ -1,13 +1,20 @@
-//! Packets of users through the user plane: out of tunnels and into them, where the last of 16 rules matches.
+//! Packets of users through the user plane: out of tunnels and into them, where the last of 16 rules matches. Beside them the
+//! same packets are forwarded plainly: their headers are read, and they wait under the same algorithm.
 
 use crate::error::{Error, Result};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use weir_aqm::algorithms::codel::{CoDel, Params};
+use weir_aqm::{Algorithm, Packet};
+use weir_dataplane::Frame;
+use weir_queue::{Arrival, Hosts, Pooled, Store};
 use weir_scenario::AqmConfig;
-use weir_units::{Duration, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 use weir_upf::filter::{Endpoint, Filter, PortRange};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{ACCESS, CORE, Card, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane, gtpu};
+use weir_upf::plane::{
+    ACCESS, CORE, Card, DELAY_MAX, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane, gtpu,
+};
 use weir_upf::rules::*;
 
 /// Most instructions of one packet, in a release build and in a development build.
@@ -31,16 +38,19 @@ pub enum Way {
     Up,
     /// Into a tunnel.
     Down,
+    /// From one port to the other, without tunnels, users and rules.
+    Plain,
 }
 
-/// Both ways.
-pub const WAYS: [Way; 2] = [Way::Up, Way::Down];
+/// All ways.
+pub const WAYS: [Way; 3] = [Way::Up, Way::Down, Way::Plain];
 
 /// The name of a way on the command line; without one, the loop alone.
 pub fn name(way: Option<Way>) -> &'static str {
     match way {
         Some(Way::Up) => "up",
         Some(Way::Down) => "down",
+        Some(Way::Plain) => "plain",
         None => "none",
     }
 }
@@ -48,10 +58,11 @@ pub fn name(way: Option<Way>) -> &'static str {
 /// Lets so many packets pass, each alone: it goes into its queue and, because its rate allows it, out at once.
 pub fn run(way: &str, packets: u64) -> Result<()> {
     let mut desk = desk()?;
+    let mut forwarder = Forwarder::new();
     desk.establish(Arc::new(session())).map_err(|refusal| Error::new(refusal.to_string()))?;
     let (port, bytes) = match way {
         "up" => (ACCESS, frame(&tunnelled(&packet(UE, SERVER, (9, 5015))))),
-        "down" | "none" => (CORE, frame(&packet(SERVER, UE, (5015, 9)))),
+        "down" | "plain" | "none" => (CORE, frame(&packet(SERVER, UE, (5015, 9)))),
         _ => return Err(Error::new("there is no such way")),
     };
     let Here { plane, memory, now } = desk.reach();
@@ -60,16 +71,45 @@ pub fn run(way: &str, packets: u64) -> Result<()> {
         *now += Duration::from_micros(2);
         // The packet changes on its way, and so does where it begins.
         memory.bytes(frame)[..96].copy_from_slice(&bytes[..96]);
-        if way == "none" {
-            memory.sent.push((port, frame));
-        } else {
-            plane.receive(port, frame, *now, memory);
+        match way {
+            "none" => memory.sent.push((port, frame)),
+            "plain" => forwarder.forward(port, frame, *now, memory),
+            _ => plane.receive(port, frame, *now, memory),
         }
         if memory.sent.pop().is_none() {
             return Err(Error::new("a packet did not come through"));
         }
     }
     Ok(())
+}
+
+/// A bump in the wire.
+struct Forwarder {
+    store: Store<Frame>,
+    queue: Pooled<CoDel>,
+}
+
+impl Forwarder {
+    fn new() -> Forwarder {
+        let codel = CoDel::new(&Params::default(), Time::ZERO);
+        let queue = Pooled::new(codel, (), Rate::from_mbps(10_000), 7);
+        Forwarder { store: Store::new(1024), queue }
+    }
+
+    #[inline(never)]
+    fn forward(&mut self, port: usize, frame: Frame, now: Time, memory: &mut Memory) {
+        let headers = weir_dataplane::read(memory.bytes(frame));
+        let len = Bytes::new(u64::from(frame.len));
+        let arrival = Arrival { len, flow: headers.flow, hosts: Hosts::UNKNOWN, ecn: headers.ecn };
+        let (store, free) = (&mut self.store, &mut |_: &Packet, _, _| {});
+        self.queue.enqueue(store, Bytes::new(1 << 20), now, arrival, frame, free);
+        if let Some(departure) = self.queue.dequeue(store, now, free) {
+            if departure.marked {
+                weir_dataplane::mark(memory.bytes(frame), headers.kind, headers.network);
+            }
+            memory.push(port, departure.item);
+        }
+    }
 }
 
 fn desk() -> Result<Desk<Here>> {
@@ -81,7 +121,8 @@ fn desk() -> Result<Desk<Here>> {
         rate: None,
     };
     let mut setup = PlaneSetup::new(port(N3, STATION), port(Ipv4Addr::new(203, 0, 113, 1), ROUTER), 7);
-    setup.profile = Profile::of(AqmConfig::new("codel").expect("the list has CoDel"));
+    let codel = Profile::of(AqmConfig::new("codel").expect("the list has CoDel"));
+    setup.profile = Profile { bound: Some(DELAY_MAX), ..codel };
     (setup.sessions, setup.queues, setup.learners, setup.packets) = (16, 16, 1, 1024);
     let cards = [Card { address: [4; 6], mtu: 1500 }; 2];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).map_err(Error::new)?;
@@ -122,6 +163,7 @@ fn session() -> Session {
         fars: vec![forward(0, Side::Core, None), forward(1, Side::Access, Some(tunnel))],
         qers: vec![qer(1, Some(both(10_000_000)), None), qer(2, None, Some(9))],
         inactivity: None,
+        meters: Box::default(),
     }
 }
 

@@ -133,11 +133,78 @@ func (c *client) modify(seid uint64) {
 	refused, is := answer.(*message.SessionModificationResponse)
 	must(is && cause(refused.Cause) == ie.CauseRuleCreationModificationFailure, "not refused: %v", answer)
 	must(refused.FailedRuleID != nil, "no failed rule: %v", answer)
-	urr := ie.NewCreateURR(ie.NewURRID(1), ie.NewMeasurementMethod(0, 1, 0), ie.NewReportingTriggers(1, 0))
-	answer, _, _ = c.exchange(message.NewSessionModificationRequest(0, 0, seid, c.next(), 0, urr))
+	bar := ie.NewCreateBAR(ie.NewBARID(1))
+	answer, _, _ = c.exchange(message.NewSessionModificationRequest(0, 0, seid, c.next(), 0, bar))
 	refused, is = answer.(*message.SessionModificationResponse)
 	must(is && cause(refused.Cause) == ie.CauseServiceNotSupported && refused.OffendingIE != nil,
 		"an element that is not supported: %v", answer)
+}
+
+// usage has the session measured: it is asked, reports each second, and tells the rest when the rule ends.
+func (c *client) usage(seid uint64) {
+	urr := ie.NewCreateURR(ie.NewURRID(1), ie.NewMeasurementMethod(0, 1, 1), ie.NewReportingTriggers(1, 0, 0),
+		ie.NewMeasurementPeriod(time.Second), ie.NewMeasurementInformation(0x18))
+	named := ie.NewUpdatePDR(ie.NewPDRID(2), ie.NewURRID(1))
+	c.modified(seid, urr, named)
+	asked := c.modified(seid, ie.NewQueryURR(ie.NewURRID(1)))
+	must(len(asked.UsageReport) == 1, "%d answers to a query", len(asked.UsageReport))
+	c.reported(asked.UsageReport[0], 0, func(trigger *ie.IE) bool { return trigger.HasIMMER() })
+	report := c.report()
+	must(report.SEID() == ownSEID && report.ReportType.HasUSAR() && len(report.UsageReport) == 1, "a report: %v", report)
+	c.reported(report.UsageReport[0], 1, func(trigger *ie.IE) bool { return trigger.HasPERIO() })
+	ended := c.modified(seid, ie.NewRemoveURR(ie.NewURRID(1)))
+	must(len(ended.UsageReport) == 1, "%d last reports", len(ended.UsageReport))
+	c.reported(ended.UsageReport[0], 2, func(trigger *ie.IE) bool { return trigger.HasTERMR() })
+}
+
+func (c *client) modified(seid uint64, elements ...*ie.IE) *message.SessionModificationResponse {
+	answer, _, _ := c.exchange(message.NewSessionModificationRequest(0, 0, seid, c.next(), 0, elements...))
+	done, is := answer.(*message.SessionModificationResponse)
+	must(is && cause(done.Cause) == ie.CauseRequestAccepted, "not modified: %v", answer)
+	return done
+}
+
+// report waits for a report and lets it come a second time, before it is answered.
+func (c *client) report() *message.SessionReportRequest {
+	buffer := make([]byte, 65536)
+	seen := uint32(0)
+	c.conn.SetReadDeadline(time.Now().Add(15 * time.Second))
+	for {
+		length, err := c.conn.Read(buffer)
+		must(err == nil, "no report: %v", err)
+		parsed, err := message.Parse(buffer[:length])
+		must(err == nil, "go-pfcp does not read the request: %v", err)
+		request, is := parsed.(*message.SessionReportRequest)
+		if !is || seen == 0 || request.Sequence() != seen {
+			if is && seen == 0 {
+				seen = request.Sequence()
+			}
+			continue
+		}
+		answer := message.NewSessionReportResponse(0, 0, 0, request.Sequence(), 0, ie.NewCause(ie.CauseRequestAccepted))
+		octets := make([]byte, answer.MarshalLen())
+		must(answer.MarshalTo(octets) == nil, "cannot write the answer to a report")
+		_, err = c.conn.Write(octets)
+		must(err == nil, "cannot send: %v", err)
+		return request
+	}
+}
+
+func (c *client) reported(group *ie.IE, number uint32, is func(*ie.IE) bool) {
+	report, err := group.UsageReport()
+	must(err == nil, "no usage report: %v", err)
+	ids := map[uint16]*ie.IE{}
+	for _, element := range report {
+		ids[element.Type] = element
+	}
+	must(ids[ie.URRID] != nil && ids[ie.URSEQN] != nil && ids[ie.VolumeMeasurement] != nil, "a report without usage")
+	sequence, err := ids[ie.URSEQN].URSEQN()
+	must(err == nil && sequence >= number, "report %d, not %d: %v", sequence, number, err)
+	must(ids[ie.UsageReportTrigger] != nil && is(ids[ie.UsageReportTrigger]), "report %d for another reason", number)
+	volume, err := ids[ie.VolumeMeasurement].VolumeMeasurement()
+	must(err == nil && volume.HasTOVOL() && volume.HasDLNOP(), "a volume that is none: %v", err)
+	_, err = ids[ie.DurationMeasurement].DurationMeasurement()
+	must(err == nil, "a duration that is none: %v", err)
 }
 
 func (c *client) end(seid uint64) {
@@ -160,6 +227,7 @@ func main() {
 	c.associate()
 	seid := c.establish(os.Args[3])
 	c.modify(seid)
+	c.usage(seid)
 	c.end(seid)
-	fmt.Println("go-pfcp: association, session, modification, refusals, repetition, deletion and release as they must be")
+	fmt.Println("go-pfcp: association, session, modification, refusals, repetition, usage reports, deletion and release as they must be")
 }

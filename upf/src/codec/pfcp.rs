@@ -5,7 +5,7 @@
 //! gate from another bit than section 8.2.7 says, and of a filter the description alone.
 
 use super::{Codec, DEPTH_MAX, ELEMENTS_MAX, Malformed};
-use crate::message::{Element, Fault, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, ie};
+use crate::message::{Element, Fault, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, Volume, ie};
 use rs_pfcp::ie::f_teid::Fteid;
 use rs_pfcp::ie::fseid::Fseid;
 use rs_pfcp::ie::mbr::Mbr;
@@ -92,6 +92,7 @@ enum Form {
     OuterHeader,
     Text,
     Flow,
+    Volume,
     FailedRule,
     Octets,
 }
@@ -102,11 +103,18 @@ fn form(id: u16) -> Form {
         ie::CREATED_PDR | ie::UPDATE_PDR | ie::UPDATE_FAR | ie::UPDATE_FORWARDING_PARAMETERS => Form::Group,
         ie::UPDATE_QER | ie::REMOVE_PDR | ie::REMOVE_FAR | ie::REMOVE_QER => Form::Group,
         ie::DOWNLINK_DATA_REPORT | ie::ERROR_INDICATION_REPORT => Form::Group,
+        ie::CREATE_URR | ie::UPDATE_URR | ie::REMOVE_URR | ie::QUERY_URR => Form::Group,
+        ie::MODIFICATION_USAGE_REPORT | ie::DELETION_USAGE_REPORT | ie::USAGE_REPORT => Form::Group,
         ie::CAUSE | ie::SOURCE_INTERFACE | ie::GATE_STATUS | ie::REPORT_TYPE => Form::Number(1),
         ie::DESTINATION_INTERFACE | ie::PFCPSM_REQ_FLAGS | ie::PDN_TYPE | ie::RQI | ie::QFI => {
             Form::Number(1)
         }
         ie::ASSOCIATION_RELEASE_REQUEST | ie::PFCPAS_RSP_FLAGS | ie::INTERFACE_TYPE => Form::Number(1),
+        ie::MEASUREMENT_METHOD | ie::MEASUREMENT_INFORMATION => Form::Number(1),
+        ie::URR_ID | ie::UR_SEQN | ie::MEASUREMENT_PERIOD | ie::START_TIME | ie::END_TIME => Form::Number(4),
+        ie::TIME_THRESHOLD | ie::TIME_QUOTA | ie::DURATION_MEASUREMENT => Form::Number(4),
+        ie::REPORTING_TRIGGERS | ie::USAGE_REPORT_TRIGGER => Form::Flags,
+        ie::VOLUME_THRESHOLD | ie::VOLUME_QUOTA | ie::VOLUME_MEASUREMENT => Form::Volume,
         ie::TRANSPORT_LEVEL_MARKING | ie::OFFENDING_IE | ie::PDR_ID => Form::Number(2),
         ie::QER_CORRELATION_ID | ie::PRECEDENCE | ie::RECOVERY_TIME_STAMP | ie::FAR_ID => Form::Number(4),
         ie::QER_ID | ie::INACTIVITY_TIMER | ie::AVERAGING_WINDOW => Form::Number(4),
@@ -142,6 +150,7 @@ fn value(id: u16, octets: &[u8], depth: usize, budget: &mut usize) -> Result<Val
         Form::OuterHeader => OuterHeaderCreation::unmarshal(octets).ok().map(|h| outer_header(&h)),
         Form::Text => text(octets).map(Value::Text),
         Form::Flow => flow(octets),
+        Form::Volume => volume(octets),
         Form::FailedRule => failed_rule(octets),
         Form::Octets => Some(Value::Octets(octets.to_vec())),
     };
@@ -256,6 +265,35 @@ fn flow(octets: &[u8]) -> Option<Value> {
     Some(Value::Flow(FlowFilter { description, tos, spi, flow_label, id }))
 }
 
+/// The amounts of a volume in the order of their flags, which is that on the wire (TS 29.244 sections 8.2.13 and 8.2.44).
+fn amounts(volume: &mut Volume) -> [&mut Option<u64>; 6] {
+    let Volume { bytes, packets } = volume;
+    [&mut bytes.total, &mut bytes.up, &mut bytes.down, &mut packets.total, &mut packets.up, &mut packets.down]
+}
+
+fn volume(octets: &[u8]) -> Option<Value> {
+    let (flags, mut rest) = octets.split_first()?;
+    let mut volume = Volume::default();
+    for (bit, amount) in amounts(&mut volume).into_iter().enumerate() {
+        if flags >> bit & 1 == 1 {
+            let (taken, left) = rest.split_at_checked(8)?;
+            (*amount, rest) = (Some(number(taken)), left);
+        }
+    }
+    Some(Value::Volume(Box::new(volume)))
+}
+
+fn write_volume(mut volume: Volume, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.push(0);
+    for (bit, amount) in amounts(&mut volume).into_iter().enumerate() {
+        if let Some(amount) = amount {
+            out[at] |= 1 << bit;
+            out.extend(amount.to_be_bytes());
+        }
+    }
+}
+
 /// Kinds of failed rules that have numbers of two octets: PDR.
 const SHORT_RULE: u8 = 0;
 
@@ -292,6 +330,7 @@ fn write_value(id: u16, value: &Value, out: &mut Vec<u8>) {
         Value::OuterHeader { teid, address } => out.extend(wire_header(*teid, *address).marshal()),
         Value::Text(name) => write_text(name, out),
         Value::Flow(filter) => write_flow(filter, out),
+        Value::Volume(volume) => write_volume(**volume, out),
         Value::FailedRule { kind, id } => {
             out.push(*kind);
             let octets = id.to_be_bytes();
@@ -308,8 +347,18 @@ fn write_number(id: u16, number: u64, out: &mut Vec<u8>) {
         _ => {
             let octets = number.to_le_bytes();
             let used = 8 - number.leading_zeros() as usize / 8;
-            out.extend(&octets[..used.max(1)]);
+            out.extend(&octets[..used.max(flags_min(id))]);
         }
+    }
+}
+
+/// Octets of flags that are there even if none of them is set.
+fn flags_min(id: u16) -> usize {
+    match id {
+        ie::REPORTING_TRIGGERS | ie::USAGE_REPORT_TRIGGER => 3,
+        // Features come in pairs of octets (TS 29.244 section 8.2.25).
+        ie::UP_FUNCTION_FEATURES => 4,
+        _ => 1,
     }
 }
 

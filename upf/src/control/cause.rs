@@ -84,6 +84,7 @@ pub fn rule_number(kind: RuleKind) -> u8 {
         RuleKind::Pdr => 0,
         RuleKind::Far => 1,
         RuleKind::Qer => 2,
+        RuleKind::Urr => 3,
     }
 }
 

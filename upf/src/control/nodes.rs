@@ -12,8 +12,9 @@ use weir_units::Time;
 
 use super::peers::Association;
 
-/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP) and end markers (EMPU).
-const FEATURES: u64 = 0x0110;
+/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP), end markers (EMPU), and packets measured with
+/// bytes (MNOP).
+const FEATURES: u64 = 0x10_0110;
 /// PFCPASRsp-Flags: the sessions of the time before are kept (PSREI).
 const SESSIONS_KEPT: u64 = 1;
 
@@ -48,7 +49,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
 
     fn drop_sessions(&mut self, at: usize) -> usize {
         let of_peer = self.sessions.of_peer(at as u16);
-        of_peer.iter().for_each(|seid| self.end_session(*seid));
+        of_peer.iter().for_each(|seid| drop(self.end_session(*seid)));
         of_peer.len()
     }
 

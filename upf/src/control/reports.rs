@@ -21,8 +21,12 @@ impl<P: Plane, C: Codec> Control<P, C> {
     pub fn tick(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         for _ in 0..EVENTS_MAX {
             let Some(event) = self.plane.event() else { break };
-            self.report(now, event, out);
+            match event {
+                Event::Measured { seid } => self.look_at(now, seid, out),
+                event => self.report(now, event, out),
+            }
         }
+        self.look_at_usage(now, out);
         self.beat(now, out);
         for due in self.requests.due(now) {
             match due {
@@ -41,6 +45,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
             Event::ErrorIndication { seid, tunnel } => (seid, error_indication(tunnel)),
             Event::Inactive { seid } => (seid, vec![Element::number(ie::REPORT_TYPE, INACTIVITY)]),
             Event::DownlinkData { seid, pdr } => (seid, downlink_data(pdr)),
+            Event::Measured { .. } => return,
         };
         // A session may have ended since.
         let Some(entry) = self.sessions.get(seid) else { return };

@@ -51,9 +51,14 @@ impl Requests {
         Requests { open: BTreeMap::new(), next: 1, again, tries }
     }
 
+    /// Whether one more may be sent.
+    pub fn has_room(&self) -> bool {
+        self.open.len() < OPEN_MAX
+    }
+
     /// The number of the next request; `None` if too many wait.
     pub fn number(&mut self) -> Option<u32> {
-        if self.open.len() >= OPEN_MAX {
+        if !self.has_room() {
             return None;
         }
         loop {

@@ -1,8 +1,10 @@
 //! The table of sessions.
 
+use super::usage::Book;
 use crate::rules::{Seid, Session};
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_units::Time;
 
 /// A session as control knows it.
 #[derive(Debug)]
@@ -15,6 +17,24 @@ pub struct Entry {
     pub cp_seid: u64,
     /// Where reports about it go.
     pub cp_address: IpAddr,
+    /// What is measured of it, if anything is.
+    pub(super) usage: Option<Box<Usage>>,
+}
+
+/// What is measured of a session.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    /// For each usage reporting rule.
+    pub books: Vec<Book>,
+    /// When they are looked at next.
+    pub due: Option<Time>,
+}
+
+impl Entry {
+    /// What is measured of it.
+    pub(super) fn books(&self) -> impl Iterator<Item = &Book> {
+        self.usage.iter().flat_map(|usage| &usage.books)
+    }
 }
 
 /// A place in the table; the generation tells sessions apart that have had it one after the other.
@@ -126,7 +146,13 @@ mod tests {
     fn begin(sessions: &mut Sessions) -> Option<Seid> {
         let seid = sessions.vacant()?;
         let rules = Arc::new(Session { seid, ..Session::default() });
-        sessions.insert(Entry { rules, peer: 0, cp_seid: 1, cp_address: "::1".parse().unwrap() });
+        sessions.insert(Entry {
+            rules,
+            peer: 0,
+            cp_seid: 1,
+            cp_address: "::1".parse().unwrap(),
+            usage: None,
+        });
         Some(seid)
     }
 

@@ -1,5 +1,7 @@
 //! Control as session management sees it: octets in, octets out.
 
+mod usage;
+
 use super::*;
 use crate::codec::Pfcp;
 use crate::ledger::Ledger;
@@ -348,7 +350,7 @@ fn refused() -> Vec<Case> {
         (with(0, up(1, vec![user(true)])), 73, Some(93), Some((0, 1))),
         (with(1, down(1, vec![])), 73, None, Some((0, 1))),
         (with(0, inside(up(1, vec![]), Element::new(81, octets(&[0, 0, 0, 1])))), 73, Some(81), Some((0, 1))),
-        (and(Element::new(ie::CREATE_URR, octets(&[0]))), 76, Some(6), None),
+        (and(Element::new(ie::CREATE_URR, octets(&[]))), 66, Some(81), None),
         (and(Element::new(0x8001, octets(&[0, 10, 1]))), 76, Some(0x8001), None),
         (and(n(ie::PDN_TYPE, 5)), 76, Some(113), None),
         (with(2, far(vec![n(ie::APPLY_ACTION, 2)])), 67, Some(4), None),
@@ -514,7 +516,7 @@ fn a_modification_that_fails_changes_nothing() {
         (vec![first(), group(ie::REMOVE_QER, vec![n(ie::QER_ID, 1)])], 73, Some((0, 2))),
         (vec![first(), group(ie::REMOVE_FAR, vec![n(ie::FAR_ID, 7)])], 73, Some((1, 7))),
         (vec![first(), up(9, vec![flow("nonsense")])], 73, Some((0, 9))),
-        (vec![up(9, vec![]), Element::new(77, Value::Octets(vec![1]))], 76, None),
+        (vec![up(9, vec![]), Element::new(85, Value::Octets(vec![1]))], 76, None),
     ];
     for (elements, cause, rule) in cases {
         let answer = bench.modify(seid, elements);

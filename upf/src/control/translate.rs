@@ -28,26 +28,36 @@ fn conditional(id: u16, why: &str) -> Refused {
     Refused::element(Cause::ConditionalMissing, id, why)
 }
 
-/// A new packet detection rule.
-pub fn create_pdr(mut bag: Bag, sides: &Sides, chosen: &mut Chosen) -> Result<Pdr, Refused> {
+/// A new packet detection rule, and the URRs that it names.
+pub fn create_pdr(mut bag: Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(Pdr, Vec<u32>), Refused> {
     let id = bag.need_number(ie::PDR_ID)? as u16;
-    let read = move || -> Result<Pdr, Refused> {
+    let read = move || -> Result<(Pdr, Vec<u32>), Refused> {
         let precedence = bag.need_number(ie::PRECEDENCE)? as u32;
         let mut pdr = detection(bag.need_group(ie::PDI)?, id, sides, chosen)?;
         pdr.precedence = precedence;
         pdr.removal = removal(&mut bag)?;
         pdr.far = bag.number(ie::FAR_ID)?.map(|far| far as u32);
         pdr.qers = bag.numbers(ie::QER_ID)?.into_iter().map(|qer| qer as u32).collect();
+        let urrs = urrs(&mut bag)?;
         bag.finish()?;
-        Ok(pdr)
+        Ok((pdr, urrs))
     };
     read().map_err(|refused| refused.of_rule(PDR, u32::from(id)))
 }
 
-/// What changes of a packet detection rule.
-pub fn update_pdr(mut bag: Bag, pdrs: &mut [Pdr], sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
+fn urrs(bag: &mut Bag) -> Result<Vec<u32>, Refused> {
+    Ok(bag.numbers(ie::URR_ID)?.into_iter().map(|urr| urr as u32).collect())
+}
+
+/// What changes of a packet detection rule: its number, and the URRs that it names, if any.
+pub fn update_pdr(
+    mut bag: Bag,
+    pdrs: &mut [Pdr],
+    sides: &Sides,
+    chosen: &mut Chosen,
+) -> Result<(u16, Vec<u32>), Refused> {
     let id = bag.need_number(ie::PDR_ID)? as u16;
-    let read = move || -> Result<(), Refused> {
+    let read = move || -> Result<(u16, Vec<u32>), Refused> {
         let pdr = pdrs.iter_mut().find(|pdr| pdr.id == id).ok_or_else(|| absent(RuleKind::Pdr))?;
         if let Some(pdi) = bag.group(ie::PDI)? {
             let new = detection(pdi, id, sides, chosen)?;
@@ -68,7 +78,9 @@ pub fn update_pdr(mut bag: Bag, pdrs: &mut [Pdr], sides: &Sides, chosen: &mut Ch
         if !qers.is_empty() {
             pdr.qers = qers.into_iter().map(|qer| qer as u32).collect();
         }
-        bag.finish()
+        let urrs = urrs(&mut bag)?;
+        bag.finish()?;
+        Ok((id, urrs))
     };
     read().map_err(|refused| refused.of_rule(PDR, u32::from(id)))
 }
@@ -406,15 +418,12 @@ pub fn remove<R>(
     kind: RuleKind,
     rules: &mut Vec<R>,
     number: fn(&R) -> u32,
-) -> Result<(), Refused> {
+) -> Result<R, Refused> {
     let wanted = bag.need_number(id)? as u32;
     let fail = |refused: Refused| refused.of_rule(rule_number(kind), wanted);
     bag.finish().map_err(fail)?;
     match rules.iter().position(|rule| number(rule) == wanted) {
-        Some(at) => {
-            rules.remove(at);
-            Ok(())
-        }
+        Some(at) => Ok(rules.remove(at)),
         None => Err(fail(absent(kind))),
     }
 }

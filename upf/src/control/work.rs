@@ -2,18 +2,18 @@
 
 use super::bag::{Bag, incorrect};
 use super::cause::{Cause, Refused};
+use super::draft::{Draft, change, read_new};
 use super::nodes::node_id;
-use super::sessions::Entry;
-use super::sides::Sides;
-use super::translate::{create_far, create_pdr, create_qer, remove, update_far, update_pdr, update_qer};
+use super::sessions::{Entry, Usage};
 use super::tunnels::Chosen;
+use super::usage::{ASKED, Book, ENDS, reports};
 use super::{Answer, Control};
 use crate::codec::Codec;
 use crate::message::{Element, Message, Tunnel, Value, ie, kind};
-use crate::rules::{Plane, RemoteTunnel, RuleKind, Seid, Session, Teid};
+use crate::rules::{Measured, Plane, Seid, Session, Teid};
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_units::{Duration, Time};
+use weir_units::Time;
 
 /// What is done for a request: elements of its answer, and the number of the session at the peer.
 type Done = Result<Vec<Element>, Refused>;
@@ -35,7 +35,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
             kind::SESSION_ESTABLISHMENT_REQUEST
             | kind::SESSION_MODIFICATION_REQUEST
             | kind::SESSION_DELETION_REQUEST
-            | kind::SESSION_REPORT_REQUEST => return Some(self.session(at, message)),
+            | kind::SESSION_REPORT_REQUEST => return Some(self.session(now, at, message)),
             _ => {
                 self.counts.unexpected += 1;
                 return None;
@@ -61,7 +61,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         }
     }
 
-    fn session(&mut self, at: usize, message: &Message) -> Answer {
+    fn session(&mut self, now: Time, at: usize, message: &Message) -> Answer {
         let known = self.sessions.get(message.seid.unwrap_or(0)).filter(|entry| entry.peer == at as u16);
         let is_new = message.kind == kind::SESSION_ESTABLISHMENT_REQUEST;
         let seid = match known {
@@ -71,28 +71,28 @@ impl<P: Plane, C: Codec> Control<P, C> {
         };
         let found = known.map(|entry| entry.rules.seid);
         let done = self.needs_association(at).and_then(|()| match (message.kind, found) {
-            (kind::SESSION_ESTABLISHMENT_REQUEST, _) => self.establish(at, message),
+            (kind::SESSION_ESTABLISHMENT_REQUEST, _) => self.establish(now, at, message),
             (kind::SESSION_REPORT_REQUEST, _) => {
                 Err(Refused::new(Cause::NotSupported, "reports go the other way"))
             }
             (_, None) => Err(Refused::new(Cause::NoSession, "there is no such session")),
-            (kind::SESSION_MODIFICATION_REQUEST, Some(found)) => self.modify(found, message),
-            (_, Some(found)) => self.delete(found, message),
+            (kind::SESSION_MODIFICATION_REQUEST, Some(found)) => self.modify(now, found, message),
+            (_, Some(found)) => self.delete(now, found, message),
         });
         // A modification may have changed the number at the peer; its answer goes to the new one.
-        let now = found.and_then(|found| self.sessions.get(found)).map_or(seid, |entry| entry.cp_seid);
+        let moved = found.and_then(|found| self.sessions.get(found)).map_or(seid, |entry| entry.cp_seid);
         let elements = self.outcome(at, done, is_new);
-        Answer { kind: message.kind + 1, seid: Some(now), elements }
+        Answer { kind: message.kind + 1, seid: Some(moved), elements }
     }
 
-    fn establish(&mut self, at: usize, message: &Message) -> Done {
+    fn establish(&mut self, now: Time, at: usize, message: &Message) -> Done {
         let mut bag = Bag::new(&message.elements);
         node_id(&mut bag)?;
         let (cp_seid, cp_address) = self.cp_seid(bag.need(ie::F_SEID)?)?;
         let full = || Refused::new(Cause::NoResources, "the table of sessions is full");
         let seid = self.sessions.vacant().ok_or_else(full)?;
         let mut chosen = Chosen::new(&self.tunnels, seid);
-        let session = read_new(bag, seid, &self.sides, &mut chosen)?;
+        let Draft { session, books, .. } = read_new(bag, seid, now, &self.sides, &mut chosen)?;
         let (told, next) = chosen.end();
         let rules = Arc::new(session);
         self.plane.establish(rules.clone())?;
@@ -101,49 +101,76 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let mut elements = self.says_who(Cause::Accepted);
         elements.push(self.own_seid(seid));
         elements.extend(created(&told, &rules));
-        self.sessions.insert(Entry { rules, peer: at as u16, cp_seid, cp_address });
+        let usage = usage_of(books);
+        self.sessions.insert(Entry { rules, peer: at as u16, cp_seid, cp_address, usage });
+        self.plan_usage(seid);
         self.counts.established += 1;
         Ok(elements)
     }
 
     /// Makes the session as it would be, and puts it in the place of what is, once it is whole.
-    fn modify(&mut self, seid: Seid, message: &Message) -> Done {
+    fn modify(&mut self, now: Time, seid: Seid, message: &Message) -> Done {
         let entry = self.sessions.get(seid).expect("the caller found it");
         let mut bag = Bag::new(&message.elements);
         let moved = bag.take(ie::F_SEID)?.map(|value| self.cp_seid(value)).transpose()?;
         let mut chosen = Chosen::new(&self.tunnels, seid);
-        let mut session = Session::clone(&entry.rules);
-        let ended = change(bag, &mut session, &self.sides, &mut chosen)?;
+        let mut draft = change(bag, entry, now, &self.sides, &mut chosen)?;
         let (told, next) = chosen.end();
-        let (had, rules) = (teids(&entry.rules), Arc::new(session));
-        self.plane.modify(rules.clone(), &ended)?;
+        let (had, rules) = (teids(&entry.rules), Arc::new(std::mem::take(&mut draft.session)));
+        let measured = self.plane.modify(rules.clone(), &draft.closed)?;
         self.tunnels.advance(next);
         self.tunnels.settle(seid, &had, &teids(&rules));
         let mut elements = vec![Element::number(ie::CAUSE, Cause::Accepted as u8)];
         elements.extend(created(&told, &rules));
+        elements.extend(usage_told(&mut draft, &entry.rules, &rules, (now, self.recovery), &measured));
         let entry = self.sessions.get_mut(seid).expect("the caller found it");
         entry.rules = rules;
+        let due = entry.usage.as_ref().and_then(|usage| usage.due);
+        entry.usage = usage_of(draft.books);
         if let Some((cp_seid, cp_address)) = moved {
             (entry.cp_seid, entry.cp_address) = (cp_seid, cp_address);
         }
+        if let Some(due) = due {
+            self.usage_due.remove(&(due, seid));
+        }
+        self.plan_usage(seid);
         self.counts.modified += 1;
         Ok(elements)
     }
 
-    fn delete(&mut self, seid: Seid, message: &Message) -> Done {
+    fn delete(&mut self, now: Time, seid: Seid, message: &Message) -> Done {
         Bag::new(&message.elements).finish()?;
-        self.end_session(seid);
-        Ok(vec![Element::number(ie::CAUSE, Cause::Accepted as u8)])
+        let mut elements = vec![Element::number(ie::CAUSE, Cause::Accepted as u8)];
+        if let Some((mut usage, measured)) = self.end_session(seid) {
+            let times = (now, self.recovery);
+            elements.extend(reports(
+                usage.books.iter_mut(),
+                ie::DELETION_USAGE_REPORT,
+                ENDS,
+                times,
+                &measured,
+            ));
+        }
+        Ok(elements)
     }
 
-    /// Ends a session, whoever wants it.
-    pub(super) fn end_session(&mut self, seid: Seid) {
-        let Some(entry) = self.sessions.remove(seid) else { return };
-        if let Err(refusal) = self.plane.remove(seid) {
-            self.tell(format!("session {seid:#x}: {refusal}"));
-        }
+    /// Ends a session, whoever wants it. Gives what was measured of it.
+    pub(super) fn end_session(&mut self, seid: Seid) -> Option<(Box<Usage>, Vec<Measured>)> {
+        let entry = self.sessions.remove(seid)?;
+        let measured = match self.plane.remove(seid) {
+            Ok((_, measured)) => measured,
+            Err(refusal) => {
+                self.tell(format!("session {seid:#x}: {refusal}"));
+                Vec::new()
+            }
+        };
         self.tunnels.settle(seid, &teids(&entry.rules), &[]);
         self.counts.removed += 1;
+        let usage = entry.usage?;
+        if let Some(due) = usage.due {
+            self.usage_due.remove(&(due, seid));
+        }
+        Some((usage, measured))
     }
 
     /// A session's number at a peer, and where reports about it go: to a peer of the configuration.
@@ -193,95 +220,34 @@ fn teids(rules: &Session) -> Vec<Teid> {
     rules.pdrs.iter().filter_map(|pdr| pdr.tunnel).map(|tunnel| tunnel.teid).collect()
 }
 
-/// The rules of a new session.
-fn read_new(mut bag: Bag, seid: Seid, sides: &Sides, chosen: &mut Chosen) -> Result<Session, Refused> {
-    /// PDN Type (section 8.2.79): IPv4, IPv6, both.
-    const IP: std::ops::RangeInclusive<u64> = 1..=3;
-    let mut session = Session { seid, ..Session::default() };
-    if let Some(other) = bag.number(ie::PDN_TYPE)?.filter(|number| !IP.contains(&(number & 7))) {
-        let why = format!("sessions of type {other} are not done");
-        return Err(Refused::element(Cause::NotSupported, ie::PDN_TYPE, why));
-    }
-    bag.inform(&[ie::APN_DNN, ie::S_NSSAI, ie::USER_ID]);
-    session.inactivity = inactivity(&mut bag)?.flatten();
-    create(&mut bag, &mut session, sides, chosen)?;
-    for (is_empty, id) in
-        [(session.pdrs.is_empty(), ie::CREATE_PDR), (session.fars.is_empty(), ie::CREATE_FAR)]
-    {
-        if is_empty {
-            return Err(Refused::element(Cause::MandatoryMissing, id, format!("element {id} is missing")));
-        }
-    }
-    bag.finish()?;
-    whole(session, sides)
+fn usage_of(books: Vec<Book>) -> Option<Box<Usage>> {
+    (!books.is_empty()).then(|| Box::new(Usage { books, due: None }))
 }
 
-/// Changes rules: takes out, changes, adds. Gives the tunnels that are to be told their end.
-fn change(
-    mut bag: Bag,
-    session: &mut Session,
-    sides: &Sides,
-    chosen: &mut Chosen,
-) -> Result<Vec<RemoteTunnel>, Refused> {
-    for group in bag.groups(ie::REMOVE_PDR)? {
-        remove(group, ie::PDR_ID, RuleKind::Pdr, &mut session.pdrs, |rule| u32::from(rule.id))?;
+/// Usage that the answer to a modification tells: of rules that end, of those that no PDR names any more, and of those that
+/// were asked.
+fn usage_told(
+    draft: &mut Draft,
+    former: &Session,
+    rules: &Session,
+    times: (Time, u32),
+    measured: &[Measured],
+) -> Vec<Element> {
+    const ID: u16 = ie::MODIFICATION_USAGE_REPORT;
+    let is_named = |session: &Session, book: &Book| {
+        session.meters.iter().any(|meter| meter.urr == Some(book.urr.id) && !meter.pdrs.is_empty())
+    };
+    let (books, asked) = (&mut draft.books, &draft.asked);
+    let mut told = reports(draft.ended.iter_mut(), ID, ENDS, times, measured);
+    let left = books.iter_mut().filter(|book| is_named(former, book) && !is_named(rules, book));
+    told.extend(reports(left, ID, ENDS, times, measured));
+    let asked = books
+        .iter_mut()
+        .filter(|book| asked.contains(&book.urr.id) && (is_named(rules, book) || !is_named(former, book)));
+    told.extend(reports(asked, ID, ASKED, times, measured));
+    for book in books {
+        let counted = measured.get(usize::from(book.place)).copied().unwrap_or_default();
+        book.renew(times.0, &counted);
     }
-    for group in bag.groups(ie::REMOVE_FAR)? {
-        remove(group, ie::FAR_ID, RuleKind::Far, &mut session.fars, |rule| rule.id)?;
-    }
-    for group in bag.groups(ie::REMOVE_QER)? {
-        remove(group, ie::QER_ID, RuleKind::Qer, &mut session.qers, |rule| rule.id)?;
-    }
-    for group in bag.groups(ie::UPDATE_PDR)? {
-        update_pdr(group, &mut session.pdrs, sides, chosen)?;
-    }
-    let mut ended = Vec::new();
-    for group in bag.groups(ie::UPDATE_FAR)? {
-        ended.extend(update_far(group, &mut session.fars, sides)?);
-    }
-    for group in bag.groups(ie::UPDATE_QER)? {
-        update_qer(group, &mut session.qers)?;
-    }
-    if let Some(inactivity) = inactivity(&mut bag)? {
-        session.inactivity = inactivity;
-    }
-    create(&mut bag, session, sides, chosen)?;
-    bag.finish()?;
-    *session = whole(std::mem::take(session), sides)?;
-    Ok(ended)
-}
-
-/// Adds new rules.
-fn create(bag: &mut Bag, session: &mut Session, sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
-    for group in bag.groups(ie::CREATE_FAR)? {
-        session.fars.push(create_far(group, sides)?);
-    }
-    for group in bag.groups(ie::CREATE_QER)? {
-        session.qers.push(create_qer(group)?);
-    }
-    for group in bag.groups(ie::CREATE_PDR)? {
-        session.pdrs.push(create_pdr(group, sides, chosen)?);
-    }
-    Ok(())
-}
-
-/// The time without packets after which session management is told; none if it says zero.
-fn inactivity(bag: &mut Bag) -> Result<Option<Option<Duration>>, Refused> {
-    let seconds = bag.number(ie::INACTIVITY_TIMER)?;
-    Ok(seconds.map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds))))
-}
-
-/// Rules in their order, if they go together.
-fn whole(mut session: Session, sides: &Sides) -> Result<Session, Refused> {
-    let most = session.pdrs.len().max(session.fars.len()).max(session.qers.len());
-    if most > sides.rules_max {
-        let why = format!("more than {} rules of a kind", sides.rules_max);
-        return Err(Refused::new(Cause::NoResources, why));
-    }
-    session.order();
-    session.problem()?;
-    session.pdrs.shrink_to_fit();
-    session.fars.shrink_to_fit();
-    session.qers.shrink_to_fit();
-    Ok(session)
+    told
 }

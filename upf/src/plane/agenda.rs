@@ -1,5 +1,6 @@
 //! Whose turn it is: a timing wheel of those that may send later, and a line at each port of those that may send now.
 
+use std::num::NonZeroU32;
 use weir_units::{Duration, Time};
 
 /// Nanoseconds of a slot of the wheel are two to this: 16 us. Departures are computed in link time, so that it changes no
@@ -22,11 +23,28 @@ pub enum Class {
 /// Where somebody stands: a slot of the wheel, or a line.
 type Place = u32;
 
+/// A number that takes no more memory for being absent: there is a node for each session twice.
+#[derive(Clone, Copy, Default)]
+struct Slim(Option<NonZeroU32>);
+
+impl Slim {
+    #[inline]
+    fn of(number: Option<u32>) -> Slim {
+        Slim(number.and_then(|number| NonZeroU32::new(number + 1)))
+    }
+
+    #[inline]
+    fn get(self) -> Option<u32> {
+        self.0.map(|number| number.get() - 1)
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 struct Node {
-    place: Option<Place>,
-    next: Option<u32>,
-    before: Option<u32>,
+    /// A [`Place`].
+    place: Slim,
+    next: Slim,
+    before: Slim,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,25 +80,27 @@ impl Agenda {
     fn put(&mut self, who: u32, place: Place) {
         self.remove(who);
         let ends = &mut self.places[place as usize];
-        self.nodes[who as usize] = Node { place: Some(place), next: None, before: ends.last };
+        let is_later = (place as usize) < SLOTS;
+        let (place, before) = (Slim::of(Some(place)), Slim::of(ends.last));
+        self.nodes[who as usize] = Node { place, next: Slim::default(), before };
         match ends.last.replace(who) {
-            Some(last) => self.nodes[last as usize].next = Some(who),
+            Some(last) => self.nodes[last as usize].next = Slim::of(Some(who)),
             None => ends.first = Some(who),
         }
-        self.waiting += u32::from((place as usize) < SLOTS);
+        self.waiting += u32::from(is_later);
     }
 
     /// Takes somebody from the wheel or a line, if it is there.
     pub fn remove(&mut self, who: u32) {
         let node = std::mem::take(&mut self.nodes[who as usize]);
-        let Some(place) = node.place else { return };
-        match node.before {
+        let Some(place) = node.place.get() else { return };
+        match node.before.get() {
             Some(before) => self.nodes[before as usize].next = node.next,
-            None => self.places[place as usize].first = node.next,
+            None => self.places[place as usize].first = node.next.get(),
         }
-        match node.next {
+        match node.next.get() {
             Some(next) => self.nodes[next as usize].before = node.before,
-            None => self.places[place as usize].last = node.before,
+            None => self.places[place as usize].last = node.before.get(),
         }
         self.waiting -= u32::from((place as usize) < SLOTS);
     }
@@ -89,7 +109,7 @@ impl Agenda {
     pub fn later(&mut self, who: u32, due: Time) {
         let slot = (due.as_nanos() >> SLOT_BITS).clamp(self.hand, self.hand + SLOTS as u64 - 1);
         let place = (slot % SLOTS as u64) as Place;
-        if self.nodes[who as usize].place != Some(place) {
+        if self.nodes[who as usize].place.get() != Some(place) {
             self.put(who, place);
         }
     }
@@ -101,14 +121,14 @@ impl Agenda {
 
     /// Whether somebody waits for a port, and with what.
     pub fn lined_up(&self, who: u32) -> Option<Class> {
-        let place = self.nodes[who as usize].place?.checked_sub(SLOTS as Place)?;
+        let place = self.nodes[who as usize].place.get()?.checked_sub(SLOTS as Place)?;
         Some(if place % 2 == 0 { Class::Guaranteed } else { Class::Ordinary })
     }
 
     /// Whether somebody is in the wheel.
     #[inline]
     pub fn is_later(&self, who: u32) -> bool {
-        self.nodes[who as usize].place.is_some_and(|place| (place as usize) < SLOTS)
+        self.nodes[who as usize].place.get().is_some_and(|place| (place as usize) < SLOTS)
     }
 
     /// The first of those that wait for a port.

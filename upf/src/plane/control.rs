@@ -6,9 +6,8 @@ use super::io::Io;
 use super::layout::{ACCESS, Program, User, What};
 use super::live::{Line, Live};
 use super::outer::Outer;
-use super::path::{UserPlane, host_of, user_key};
-use super::table::Table;
-use crate::rules::{FlowUsage, Refusal, RemoteTunnel, Usage};
+use super::path::{Happened, UserPlane, host_of};
+use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use weir_units::Time;
 
 /// What is asked. Whoever asks has made everything that takes memory.
@@ -23,6 +22,10 @@ pub enum Command {
     Usage(u64),
     /// What have its queues done? The answer is written into this.
     Flows(u64, Vec<FlowUsage>),
+    /// What have its meters counted? The answer is written into this.
+    Measured(u64, Vec<Measured>),
+    /// Bounds of a meter.
+    Bound(u64, u8, Bounds),
     /// What was counted? The answer is written into this.
     Faults(Vec<(&'static str, u64)>),
 }
@@ -39,6 +42,8 @@ pub enum Answer {
     Usage(Option<Usage>),
     /// What its queues have done.
     Flows(Vec<FlowUsage>),
+    /// What its meters have counted.
+    Measured(Vec<Measured>),
     /// What was counted.
     Faults(Vec<(&'static str, u64)>),
 }
@@ -55,10 +60,30 @@ impl UserPlane {
                 self.write_flows(seid, &mut flows);
                 Answer::Flows(flows)
             }
+            Command::Measured(seid, mut measured) => {
+                measured.extend(self.session(seid).into_iter().flat_map(Live::measured));
+                Answer::Measured(measured)
+            }
+            Command::Bound(seid, place, bounds) => {
+                self.bound(seid, place, bounds);
+                Answer::Done(None)
+            }
             Command::Faults(mut faults) => {
                 faults.extend(self.faults.named());
                 Answer::Faults(faults)
             }
+        }
+    }
+
+    /// A meter may have reached its new bounds already.
+    fn bound(&mut self, seid: u64, place: u8, bounds: Bounds) {
+        let Some(number) = self.number(seid) else { return };
+        let live = self.sessions[number as usize].as_mut();
+        let count = live.and_then(|live| live.counts.get_mut(usize::from(place)));
+        let Some(count) = count else { return };
+        (count.bounds, count.is_told) = (bounds, false);
+        if count.is_due() {
+            self.tell(Happened::Measured { seid });
         }
     }
 
@@ -70,29 +95,18 @@ impl UserPlane {
         self.number(seid).and_then(|number| self.sessions[number as usize].as_deref())
     }
 
-    fn users(&mut self, user: User) -> (&mut Table, u64) {
-        let (is_v6, key) = user_key(user);
-        (if is_v6 { &mut self.by_v6 } else { &mut self.by_v4 }, key)
-    }
-
     /// Whether the keys of a session are to be had: nobody else has one, and there is room. `own` is the session itself,
     /// whose former keys become free.
-    fn check_keys(&mut self, program: &Program, own: Option<u32>) -> Result<(), Refusal> {
+    fn check_keys(&self, program: &Program, own: Option<u32>) -> Result<(), Refusal> {
         let taken = |found: Option<u32>| found.is_some() && found != own;
-        if let Some(teid) = program.teids.iter().find(|teid| taken(self.by_teid.get(u64::from(**teid)))) {
+        if let Some(teid) = program.teids.iter().find(|teid| taken(self.by_teid.get(**teid))) {
             return Err(Refusal::NoResources(format!("tunnel {teid:#x} is another session's")));
         }
-        for user in &program.users {
-            let (table, key) = self.users(*user);
-            if taken(table.get(key)) {
-                return Err(Refusal::NoResources(format!("{} is another session's", shown(*user))));
-            }
+        if let Some(user) = program.users.iter().find(|user| taken(self.by_user.get(**user))) {
+            return Err(Refusal::NoResources(format!("{} is another session's", shown(*user))));
         }
         // Former keys are counted twice here: there is room for one session more than needed at most.
-        let v6 = program.users.iter().filter(|user| matches!(user, User::V6(_))).count();
-        let has_room = self.by_teid.has_room(program.teids.len())
-            && self.by_v6.has_room(v6)
-            && self.by_v4.has_room(program.users.len() - v6);
+        let has_room = self.by_teid.has_room(program.teids.len()) && self.by_user.has_room(&program.users);
         if has_room {
             Ok(())
         } else {
@@ -102,14 +116,13 @@ impl UserPlane {
 
     fn enter(&mut self, program: &Program, number: u32) {
         for teid in &program.teids {
-            if self.by_teid.get(u64::from(*teid)).is_none() {
-                self.by_teid.insert(u64::from(*teid), number);
+            if self.by_teid.get(*teid).is_none() {
+                self.by_teid.insert(*teid, number);
             }
         }
         for user in &program.users {
-            let (table, key) = self.users(*user);
-            if table.get(key).is_none() {
-                table.insert(key, number);
+            if self.by_user.get(*user).is_none() {
+                self.by_user.insert(*user, number);
             }
         }
     }
@@ -117,15 +130,9 @@ impl UserPlane {
     /// Takes the keys of a session out, but for those that another has, too.
     fn leave(&mut self, program: &Program, but: Option<&Program>) {
         let stays = |teid: &u32| but.is_some_and(|but| but.teids.contains(teid));
-        program
-            .teids
-            .iter()
-            .filter(|teid| !stays(teid))
-            .for_each(|teid| self.by_teid.remove(u64::from(*teid)));
-        for user in program.users.iter().filter(|user| !but.is_some_and(|but| but.users.contains(user))) {
-            let (table, key) = self.users(*user);
-            table.remove(key);
-        }
+        program.teids.iter().filter(|teid| !stays(teid)).for_each(|teid| self.by_teid.remove(*teid));
+        let stays = |user: &User| but.is_some_and(|but| but.users.contains(user));
+        program.users.iter().filter(|user| !stays(user)).for_each(|user| self.by_user.remove(*user));
     }
 
     fn establish(&mut self, mut live: Box<Live>, now: Time, io: &mut impl Io) -> Answer {
@@ -165,9 +172,10 @@ impl UserPlane {
         self.leave(&former.program, Some(&live.program));
         self.enter(&live.program, number);
         self.discard(&mut former, Some(&mut live), io);
-        // What waits learns its new rate.
+        // What waits learns its new rates.
+        let buffer = self.setup.buffer;
         for (plan, line) in live.program.queues.iter().zip(&live.lines) {
-            line.place.into_iter().for_each(|place| self.waits.place(place).queue.set_rate(plan.rate));
+            line.place.into_iter().for_each(|place| self.waits.place(place).set_rates(plan, buffer));
         }
         self.look_for_peers(&live, now, io);
         self.sessions[number as usize] = Some(live);
@@ -259,7 +267,7 @@ impl UserPlane {
     /// Memory of a session without packets: its rules, and its part of all tables.
     pub fn idle_bytes(&self, seid: u64) -> Option<usize> {
         let live = self.session(seid)?;
-        let users = live.program.users.len() * self.by_v4.bytes_per_key().max(self.by_v6.bytes_per_key());
+        let users = live.program.users.len() * self.by_user.bytes_per_key();
         let keys =
             self.by_seid.bytes_per_key() + live.program.teids.len() * self.by_teid.bytes_per_key() + users;
         let tables = keys + 2 * super::agenda::Agenda::BYTES + size_of::<Option<Box<Live>>>();

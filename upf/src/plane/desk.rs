@@ -1,14 +1,16 @@
 //! The plane as control sees it: rules are made ready here, and the packet path only puts them in their place.
 
+use super::compile::compile;
 use super::control::{Answer, Command};
-use super::layout::{Layout, compile};
 use super::live::Live;
 use super::path::Happened;
+use super::places::Layout;
 use super::setup::PlaneSetup;
 use crate::rules::{
-    Action, Capacity, Event, FlowUsage, Forward, Plane, Refusal, RemoteTunnel, Seid, Session, Usage,
+    Action, Bounds, Capacity, Event, FlowUsage, Forward, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel,
+    Seid, Session, Usage,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -24,15 +26,17 @@ pub trait Reach {
 }
 
 struct Known {
-    layout: Layout,
+    /// Shared by all sessions whose rules bear the same numbers, which are most.
+    layout: Arc<Layout>,
     session: Arc<Session>,
 }
 
 /// The plane as control sees it: makes rules ready, and has the packet path put them in their place.
 pub struct Desk<R> {
     setup: PlaneSetup,
-    /// Boxed, because a table has room for more than there are.
-    sessions: HashMap<Seid, Box<Known>>,
+    sessions: HashMap<Seid, Known>,
+    /// Those that sessions have.
+    layouts: HashSet<Arc<Layout>>,
     /// Who sends into a tunnel: an error indication names the tunnel alone.
     senders: HashMap<(IpAddr, u32), Seid>,
     reach: R,
@@ -52,7 +56,7 @@ fn gone() -> Refusal {
 impl<R: Reach> Desk<R> {
     /// A desk before a packet path without sessions that was made with the same setup.
     pub fn new(setup: PlaneSetup, reach: R) -> Desk<R> {
-        Desk { setup, sessions: HashMap::new(), senders: HashMap::new(), reach }
+        Desk { setup, sessions: HashMap::new(), layouts: HashSet::new(), senders: HashMap::new(), reach }
     }
 
     /// The way to the packet path.
@@ -68,17 +72,25 @@ impl<R: Reach> Desk<R> {
         }
     }
 
-    fn note(&mut self, session: Arc<Session>, mut layout: Layout) {
+    fn note(&mut self, session: Arc<Session>, layout: Layout) {
         self.forget(session.seid);
+        let layout = Arc::new(layout.settled());
+        let layout = self.layouts.get(&layout).cloned().unwrap_or_else(|| {
+            self.layouts.insert(layout.clone());
+            layout
+        });
         for tunnel in tunnels(&session) {
             self.senders.insert((tunnel.address, tunnel.teid), session.seid);
         }
-        layout.shrink();
-        self.sessions.insert(session.seid, Box::new(Known { layout, session }));
+        self.sessions.insert(session.seid, Known { layout, session });
     }
 
     fn forget(&mut self, seid: Seid) {
         let Some(known) = self.sessions.remove(&seid) else { return };
+        // The table and this session had it.
+        if Arc::strong_count(&known.layout) == 2 {
+            self.layouts.remove(&known.layout);
+        }
         for tunnel in tunnels(&known.session) {
             let key = (tunnel.address, tunnel.teid);
             if self.senders.get(&key) == Some(&seid) {
@@ -95,9 +107,10 @@ impl<R: Reach> Desk<R> {
         tunnels(session).find(is_it).map(|tunnel| (seid, tunnel))
     }
 
-    fn done(&mut self, command: Command) -> Result<(), Refusal> {
+    /// Has something done; what goes away with that.
+    fn done(&mut self, command: Command) -> Result<Option<Box<Live>>, Refusal> {
         match self.reach.ask(command) {
-            Some(Answer::Done(_)) => Ok(()),
+            Some(Answer::Done(former)) => Ok(former),
             Some(Answer::Refused(refusal, _)) => Err(refusal),
             _ => Err(gone()),
         }
@@ -107,29 +120,29 @@ impl<R: Reach> Desk<R> {
 impl<R: Reach> Plane for Desk<R> {
     fn establish(&mut self, session: Arc<Session>) -> Result<(), Refusal> {
         let (program, layout) = compile(&session, &self.setup, &Layout::default())?;
-        let live = Box::new(Live::new(program, self.setup.catch_up));
+        let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
         self.done(Command::Establish(live))?;
         self.note(session, layout);
         Ok(())
     }
 
-    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<(), Refusal> {
+    fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<Vec<Measured>, Refusal> {
         let known = self.sessions.get(&session.seid).ok_or(Refusal::NoSession(session.seid))?;
         if ended.len() > ENDED_MAX {
             return Err(Refusal::NoResources(format!("at most {ENDED_MAX} tunnels end with one change")));
         }
         let (program, layout) = compile(&session, &self.setup, &known.layout)?;
-        let live = Box::new(Live::new(program, self.setup.catch_up));
-        self.done(Command::Modify(live, ended.into()))?;
+        let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
+        let former = self.done(Command::Modify(live, ended.into()))?;
         self.note(session, layout);
-        Ok(())
+        Ok(former.map_or_else(Vec::new, |former| former.measured().collect()))
     }
 
-    fn remove(&mut self, seid: Seid) -> Result<Usage, Refusal> {
+    fn remove(&mut self, seid: Seid) -> Result<(Usage, Vec<Measured>), Refusal> {
         match self.reach.ask(Command::Remove(seid)) {
-            Some(Answer::Removed(usage, _)) => {
+            Some(Answer::Removed(usage, former)) => {
                 self.forget(seid);
-                Ok(usage)
+                Ok((usage, former.measured().collect()))
             }
             Some(Answer::Refused(refusal, _)) => Err(refusal),
             _ => Err(gone()),
@@ -150,10 +163,22 @@ impl<R: Reach> Plane for Desk<R> {
         }
     }
 
+    fn measured(&mut self, seid: Seid) -> Vec<Measured> {
+        match self.reach.ask(Command::Measured(seid, Vec::with_capacity(METERS_MAX))) {
+            Some(Answer::Measured(measured)) => measured,
+            _ => Vec::new(),
+        }
+    }
+
+    fn bound(&mut self, seid: Seid, place: u8, bounds: Bounds) {
+        self.reach.ask(Command::Bound(seid, place, bounds));
+    }
+
     fn event(&mut self) -> Option<Event> {
         loop {
             let event = match self.reach.happened()? {
                 Happened::Inactive { seid } => Event::Inactive { seid },
+                Happened::Measured { seid } => Event::Measured { seid },
                 Happened::Waiting { seid, pdr } => Event::DownlinkData { seid, pdr },
                 // Nobody sends there any more, or somebody made it up.
                 Happened::Unknown { teid, peer } => match self.sender(peer, teid) {
@@ -167,5 +192,67 @@ impl<R: Reach> Plane for Desk<R> {
 
     fn capacity(&self) -> Capacity {
         Capacity { used: self.sessions.len(), most: self.setup.sessions as usize }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::usual;
+    use crate::plane::PortSetup;
+    use crate::rules::PerDirection;
+    use std::net::Ipv4Addr;
+
+    /// Does everything.
+    #[derive(Default)]
+    struct Yes(HashMap<Seid, Box<Live>>);
+
+    impl Reach for Yes {
+        fn ask(&mut self, command: Command) -> Option<Answer> {
+            match command {
+                Command::Establish(live) | Command::Modify(live, _) => {
+                    Some(Answer::Done(self.0.insert(live.program.seid, live)))
+                }
+                Command::Remove(seid) => Some(Answer::Removed(Usage::default(), self.0.remove(&seid)?)),
+                _ => None,
+            }
+        }
+
+        fn happened(&mut self) -> Option<Happened> {
+            None
+        }
+    }
+
+    const N3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+    fn session(seid: u64) -> Arc<Session> {
+        let station = (Ipv4Addr::new(192, 0, 2, 2).into(), 7 + seid as u32);
+        let user = Ipv4Addr::from(0x0a00_0000 + seid as u32);
+        Arc::new(usual(seid, user, N3, station, PerDirection { up: 1000, down: 1000 }))
+    }
+
+    #[test]
+    fn sessions_with_the_same_numbers_share_a_layout_which_goes_with_the_last() {
+        let port = |address: Ipv4Addr| PortSetup {
+            name: "port".into(),
+            addresses: vec![(address.into(), 24)],
+            gateways: vec![],
+            neighbours: vec![],
+            rate: None,
+        };
+        let setup = PlaneSetup::new(port(N3), port(Ipv4Addr::new(198, 51, 100, 1)), 7);
+        let mut desk = Desk::new(setup, Yes::default());
+        (1..=50).for_each(|seid| desk.establish(session(seid)).unwrap());
+        assert_eq!((desk.sessions.len(), desk.layouts.len()), (50, 1));
+        // Another change does not make it another layout, and other numbers do.
+        desk.modify(session(1), &[]).unwrap();
+        assert_eq!(desk.layouts.len(), 1);
+        let mut other = Session::clone(&session(2));
+        other.qers[0].id = 77;
+        other.pdrs.iter_mut().for_each(|pdr| pdr.qers = Box::new([77]));
+        desk.modify(Arc::new(other), &[]).unwrap();
+        assert_eq!(desk.layouts.len(), 2);
+        assert!((1..=50).all(|seid| desk.remove(seid).is_ok()));
+        assert_eq!((desk.sessions.len(), desk.layouts.len()), (0, 0));
     }
 }

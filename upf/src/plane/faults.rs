@@ -51,6 +51,8 @@ causes! {
     Gate => "gate",
     /// A rule says so.
     Rule => "rule",
+    /// A quota that is used up.
+    Quota => "quota",
     /// Too long to go on; told to the sender.
     TooBig => "too_big",
     /// No hops left; told to the sender.

@@ -1,21 +1,15 @@
 //! A session in the packet path.
 
 use super::layout::Program;
-use crate::rules::Usage;
+use crate::rules::{Bounds, Measured, Meter, PerDirection, Usage};
 use weir_queue::{Counters, Shaper};
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Time};
 
-/// A queue of a session. It has memory for packets only while there are some.
-#[derive(Clone, Copy)]
+/// A queue of a session. All that it needs for packets is in its place among those in use, which it has only while there are some.
+#[derive(Clone, Copy, Default)]
 pub struct Line {
     /// Its place among those in use.
     pub place: Option<u32>,
-    /// Bytes that it sent, as far as it had to share: who sent less goes first.
-    pub served: u64,
-    /// When its algorithm was asked last: to it time only moves forward, also when a rate is taken away.
-    pub asked: Time,
-    /// How much of what it sends is within its guaranteed rate.
-    pub guaranteed: Shaper,
     /// What was done in places that it has no more.
     pub past: Past,
 }
@@ -45,6 +39,41 @@ impl Past {
     }
 }
 
+/// What a meter has counted.
+#[derive(Clone, Copy, Default)]
+pub struct Count {
+    /// Whose it is.
+    pub urr: Option<u32>,
+    /// Packets that were forwarded.
+    pub packets: PerDirection<u64>,
+    /// Their bytes.
+    pub bytes: PerDirection<u64>,
+    /// When it is told, and when it stops.
+    pub bounds: Bounds,
+    /// Whether these bounds were told.
+    pub is_told: bool,
+}
+
+impl Count {
+    /// One packet more.
+    pub fn add(&mut self, is_up: bool, len: Bytes) {
+        let (packets, bytes) = match is_up {
+            true => (&mut self.packets.up, &mut self.bytes.up),
+            false => (&mut self.packets.down, &mut self.bytes.down),
+        };
+        (*packets, *bytes) = (*packets + 1, *bytes + len.get());
+    }
+
+    /// Whether its bounds are reached and were not told; they are told then.
+    pub fn is_due(&mut self) -> bool {
+        let has_begun = self.packets.up + self.packets.down > 0;
+        let reached = self.bounds.tell.are_reached(self.bytes) || (self.bounds.first && has_begun);
+        let is_due = reached && !self.is_told;
+        self.is_told |= is_due;
+        is_due
+    }
+}
+
 /// See the [module documentation](self).
 pub struct Live {
     /// Its rules.
@@ -59,6 +88,8 @@ pub struct Live {
     pub learner: Option<u32>,
     /// What it has done.
     pub usage: Usage,
+    /// What its meters have counted, by place.
+    pub counts: Box<[Count]>,
     /// When a packet came last.
     pub active: Time,
     /// When the next may leave, to the user equipment and from it; `None` while none waits for its time.
@@ -71,17 +102,9 @@ pub struct Live {
 
 impl Live {
     /// A session without packets.
-    pub fn new(program: Program, catch_up: Duration) -> Live {
+    pub fn new(program: Program, meters: &[Meter], catch_up: Duration) -> Live {
         let limits = program.limits.iter().map(|plan| Shaper::new(plan.rate, catch_up)).collect();
-        let line = |gbr: Rate| Line {
-            place: None,
-            served: 0,
-            asked: Time::ZERO,
-            // What was not used of a guarantee is not saved up.
-            guaranteed: Shaper::new(gbr, Duration::ZERO),
-            past: Past::default(),
-        };
-        let lines = program.queues.iter().map(|plan| line(plan.gbr)).collect();
+        let lines = program.queues.iter().map(|_| Line::default()).collect();
         Live {
             program,
             lines,
@@ -89,6 +112,7 @@ impl Live {
             bottleneck: None,
             learner: None,
             usage: Usage::default(),
+            counts: meters.iter().map(|meter| Count { urr: meter.urr, ..Count::default() }).collect(),
             active: Time::ZERO,
             due: [None; 2],
             told_inactive: false,
@@ -99,9 +123,7 @@ impl Live {
     /// Takes over what goes on of the session that it replaces. What does not is left there.
     pub fn succeed(&mut self, former: &mut Live) {
         for (at, plan) in self.program.queues.iter().enumerate().filter(|(_, plan)| plan.is_kept) {
-            let gbr = self.lines[at].guaranteed.rate();
             std::mem::swap(&mut self.lines[at], &mut former.lines[at]);
-            self.lines[at].guaranteed.set_rate(gbr);
             debug_assert!(plan.is_kept);
         }
         for (at, plan) in self.program.limits.iter().enumerate().filter(|(_, plan)| plan.is_kept) {
@@ -110,11 +132,25 @@ impl Live {
         }
         (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
         (self.usage, self.active) = (former.usage, former.active);
+        for (count, former) in self.counts.iter_mut().zip(&former.counts) {
+            if count.urr == former.urr {
+                *count = *former;
+            }
+        }
+    }
+
+    /// What its meters have counted.
+    pub fn measured(&self) -> impl Iterator<Item = Measured> {
+        let of = |(place, count): (usize, &Count)| {
+            let Count { packets, bytes, .. } = *count;
+            Measured { place: place as u8, packets, bytes }
+        };
+        self.counts.iter().enumerate().map(of)
     }
 
     /// Memory that it takes while no packets wait.
     pub fn bytes(&self) -> usize {
-        let lists = size_of_val(&*self.lines) + size_of_val(&*self.limits);
+        let lists = size_of_val(&*self.lines) + size_of_val(&*self.limits) + size_of_val(&*self.counts);
         size_of::<Live>() - size_of::<Program>() + self.program.bytes() + lists
     }
 }

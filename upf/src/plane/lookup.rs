@@ -158,12 +158,20 @@ struct Entry {
     rest: Option<u16>,
 }
 
-/// The filters of one direction of a session, in the order in which they are asked.
-#[derive(Default)]
-pub struct Filters {
+/// Filters that ask for something.
+struct Lanes {
     blocks: Box<[Block]>,
     entries: Box<[Entry]>,
     rests: Box<[Rest]>,
+}
+
+/// The filters of one direction of a session, in the order in which they are asked.
+#[derive(Default)]
+pub struct Filters {
+    /// Most sessions have none.
+    lanes: Option<Box<Lanes>>,
+    /// Rules behind the last of these, which every packet matches.
+    otherwise: Box<[u16]>,
 }
 
 impl Filters {
@@ -175,6 +183,26 @@ impl Filters {
         inner: &Inner,
         packet: &[u8],
         mut suits: impl FnMut(u16) -> bool,
+    ) -> Option<u16> {
+        let found = self.lanes.as_ref().and_then(|lanes| lanes.find(key, inner, packet, &mut suits));
+        found.or_else(|| self.otherwise.iter().copied().find(|rule| suits(*rule)))
+    }
+
+    /// Memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let lanes = self.lanes.as_ref().map_or(0, |lanes| size_of::<Lanes>() + lanes.bytes());
+        lanes + size_of_val(&*self.otherwise)
+    }
+}
+
+impl Lanes {
+    #[inline]
+    fn find(
+        &self,
+        key: &Key,
+        inner: &Inner,
+        packet: &[u8],
+        suits: &mut impl FnMut(u16) -> bool,
     ) -> Option<u16> {
         for (number, block) in self.blocks.iter().enumerate() {
             let mut bits = block.candidates(key);
@@ -190,8 +218,7 @@ impl Filters {
         None
     }
 
-    /// Memory that it takes.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         size_of_val(&*self.blocks) + size_of_val(&*self.entries) + size_of_val(&*self.rests)
     }
 }
@@ -292,9 +319,41 @@ impl Builder {
         Some(())
     }
 
-    /// The filters, in as little memory as they take.
-    pub fn build(self) -> Filters {
-        Filters { blocks: self.blocks.into(), entries: self.entries.into(), rests: self.rests.into() }
+    /// The filters, in as little memory as they take: rules at the end that ask for nothing need no lane.
+    pub fn build(mut self) -> Filters {
+        let mut otherwise = Vec::new();
+        while let Some(entry) = self.entries.last().copied().filter(|entry| self.last_asks_nothing(entry)) {
+            otherwise.push(entry.rule);
+            self.take_last();
+        }
+        otherwise.reverse();
+        let Builder { blocks, entries, rests } = self;
+        let lanes = (!entries.is_empty())
+            .then(|| Box::new(Lanes { blocks: blocks.into(), entries: entries.into(), rests: rests.into() }));
+        Filters { lanes, otherwise: otherwise.into() }
+    }
+
+    /// The block and the lane of the last entry.
+    fn last(&self) -> (usize, usize) {
+        let at = self.entries.len() - 1;
+        (at / LANES, at % LANES)
+    }
+
+    fn last_asks_nothing(&self, entry: &Entry) -> bool {
+        let (block, lane) = self.last();
+        let block = &self.blocks[block];
+        let takes_all = |span: u16| span == u16::MAX;
+        entry.rest.is_none()
+            && block.mask[lane] == 0
+            && takes_all(block.remote_span[lane])
+            && takes_all(block.local_span[lane])
+    }
+
+    fn take_last(&mut self) {
+        let (block, lane) = self.last();
+        self.entries.pop();
+        self.blocks[block].word[lane] = NEVER.word[lane];
+        self.blocks.truncate(self.entries.len().div_ceil(LANES));
     }
 }
 

@@ -16,13 +16,14 @@ pub const OVERHEAD_MAX: usize = IPV6_LEN + UDP_LEN + gtpu::header_len(true);
 /// The way into a tunnel, with as much of the headers as is the same for all packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Outer {
-    remote: RemoteTunnel,
+    /// Number of the tunnel.
+    teid: u32,
+    /// Sum of what the checksum is of and is the same for all: the IPv4 header, or the pseudo-header of UDP over IPv6.
+    partial: u32,
     dscp: Option<u8>,
     is_v6: bool,
     /// IP and UDP header; lengths, traffic class and checksums are filled in.
     head: [u8; IPV6_LEN + UDP_LEN],
-    /// Sum of what the checksum is of and is the same for all: the IPv4 header, or the pseudo-header of UDP over IPv6.
-    partial: u64,
 }
 
 impl Outer {
@@ -49,18 +50,17 @@ impl Outer {
         let at = if is_v6 { IPV6_LEN } else { IPV4_MIN };
         head[at..at + 2].copy_from_slice(&gtpu::PORT.to_be_bytes());
         head[at + 2..at + 4].copy_from_slice(&remote.port.to_be_bytes());
-        Outer { remote, dscp, is_v6, head, partial }
-    }
-
-    /// The other end.
-    pub fn remote(&self) -> RemoteTunnel {
-        self.remote
+        // Sums of at most twenty words.
+        Outer { teid: remote.teid, partial: partial as u32, dscp, is_v6, head }
     }
 
     /// The number of its host.
     #[inline]
     pub fn host(&self) -> u128 {
-        super::neighbours::number(self.remote.address)
+        let address = |at: usize| u128::from_be_bytes(*self.head[at..].first_chunk().expect("it is within"));
+        // The last four bytes of sixteen that end with the destination.
+        let host = if self.is_v6 { address(24) } else { address(4) & u128::from(u32::MAX) };
+        super::neighbours::number_of(self.is_v6, host)
     }
 
     /// Whether it is reached by IPv6.
@@ -88,7 +88,7 @@ impl Outer {
         let head_len = self.head_len();
         let container = qfi.map(|qfi| (Way::Down, qfi));
         let len = (out.len() - overhead) as u16;
-        gtpu::write_header(&mut out[head_len..overhead], self.remote.teid, container, len);
+        gtpu::write_header(&mut out[head_len..overhead], self.teid, container, len);
         self.write_head(out, inner_tos);
     }
 
@@ -106,7 +106,7 @@ impl Outer {
         head.copy_from_slice(&self.head[..IPV4_MIN + UDP_LEN]);
         head[1] = tos;
         head[2..4].copy_from_slice(&len.to_be_bytes());
-        let checksum = finish(self.partial + u64::from(tos) + u64::from(len));
+        let checksum = finish(u64::from(self.partial) + u64::from(tos) + u64::from(len));
         head[10..12].copy_from_slice(&checksum.to_be_bytes());
         // No checksum of UDP: the packet has its own (TS 29.281 section 4.4.2.1 leaves it open).
         head[24..26].copy_from_slice(&(len - IPV4_MIN as u16).to_be_bytes());
@@ -118,7 +118,7 @@ impl Outer {
         (out[0], out[1]) = (0x60 | tos >> 4, tos << 4);
         out[4..6].copy_from_slice(&len.to_be_bytes());
         out[IPV6_LEN + 4..IPV6_LEN + 6].copy_from_slice(&len.to_be_bytes());
-        let checksum = match finish(self.partial + u64::from(len) + sum(&out[IPV6_LEN..])) {
+        let checksum = match finish(u64::from(self.partial) + u64::from(len) + sum(&out[IPV6_LEN..])) {
             0 => 0xffff,
             other => other,
         };

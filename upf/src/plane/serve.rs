@@ -52,15 +52,31 @@ impl UserPlane {
         }
         for port in 0..self.ports.len() {
             self.ports[port].shaper.looked(now);
-            while io.room(port) > 0 && self.ports[port].shaper.departure(Time::ZERO) <= now {
-                let Some(who) = self.agenda.first_at(port) else { break };
-                self.agenda.remove(who);
-                self.serve(who, now, Some(QUANTUM), io);
-            }
+            self.serve_port(port, now, io);
         }
         if now >= self.idle_due && !self.sessions.is_empty() {
             self.idle_due = now + IDLE_EVERY;
             self.look_for_idle(now);
+        }
+    }
+
+    /// Lets those go that wait for a port, in turn.
+    fn serve_port(&mut self, port: usize, now: Time, io: &mut impl Io) {
+        while io.room(port) > 0 && self.ports[port].shaper.departure(Time::ZERO) <= now {
+            let Some(who) = self.agenda.first_at(port) else { break };
+            self.agenda.remove(who);
+            self.serve(who, now, Some(QUANTUM), io);
+        }
+    }
+
+    /// Before a packet that came at `now` may go at once: what waited for a link behind a port left that link while it was
+    /// free. Else the link would have been idle until now, with packets before it.
+    #[inline]
+    pub(super) fn catch_up(&mut self, now: Time, io: &mut impl Io) {
+        for port in 0..self.ports.len() {
+            if self.ports[port].shaper.rate() != Rate::ZERO {
+                self.serve_port(port, now, io);
+            }
         }
     }
 
@@ -152,11 +168,11 @@ impl UserPlane {
         let mut later: Option<Time> = None;
         for (number, (plan, line)) in live.program.queues.iter().zip(&live.lines).enumerate() {
             let Some(place) = line.place.filter(|_| plan.is_up == is_up) else { continue };
-            let Some((arrived, held)) = self.waits.head(place) else { continue };
+            let Some((waiting, arrived, held)) = self.waits.head(place) else { continue };
             if matches!(live.program.acts[usize::from(held.act)].what, What::Buffer { .. }) {
                 continue;
             }
-            let mut at = arrived.max(line.asked);
+            let mut at = arrived.max(waiting.asked);
             for limit in plan.limits.iter().map_while(|limit| *limit) {
                 at = live.limits[usize::from(limit)].departure(at);
             }
@@ -167,9 +183,9 @@ impl UserPlane {
                 later = Some(later.map_or(at, |other| other.min(at)));
                 continue;
             }
-            let is_guaranteed = plan.gbr > Rate::ZERO && line.guaranteed.departure(arrived) <= until;
+            let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(arrived) <= until;
             let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
-            let order = (class, at, line.served);
+            let order = (class, at, waiting.served);
             if best.as_ref().is_none_or(|(other, _)| order < *other) {
                 best = Some((order, Choice { line: number, place, at, class, held }));
             }
@@ -188,7 +204,16 @@ impl UserPlane {
         *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += dropped;
         let Some(departure) = departure else { return };
         place.sojourns.note(departure.sojourn);
+        if let Some(bound) = place.bound.as_mut().filter(|_| departure.item.is_timed) {
+            bound.left(departure.sojourn, departure.item.behind);
+        }
         let len = departure.packet.len;
+        place.served += len.get();
+        place.asked = at;
+        if choice.class == Class::Guaranteed {
+            let earned = place.guaranteed.departure(departure.packet.arrived);
+            place.guaranteed.sent(earned, len);
+        }
         let plan = &live.program.queues[choice.line];
         let limits: [Option<u8>; LIMITS_MAX] = plan.limits;
         for limit in limits.into_iter().map_while(|limit| limit) {
@@ -197,13 +222,6 @@ impl UserPlane {
         if follows(live, choice.line).is_some() {
             let bottleneck = live.bottleneck.as_mut().expect("it was just looked at");
             charge(bottleneck, departure.packet.arrived, len);
-        }
-        let line = &mut live.lines[choice.line];
-        line.served += len.get();
-        line.asked = at;
-        if choice.class == Class::Guaranteed {
-            let earned = line.guaranteed.departure(departure.packet.arrived);
-            line.guaranteed.sent(earned, len);
         }
         let held = departure.item;
         if departure.marked {
@@ -223,6 +241,11 @@ impl UserPlane {
             *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
             return io.give(held.frame);
         }
+        if held.meters != 0 && !self.measure(live, is_up, held.meters, len) {
+            self.faults.count(Cause::Quota);
+            *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
+            return io.give(held.frame);
+        }
         let (packets, bytes) = (&mut live.usage.packets, &mut live.usage.bytes);
         let (packets, bytes) =
             if is_up { (&mut packets.up, &mut bytes.up) } else { (&mut packets.down, &mut bytes.down) };
@@ -236,9 +259,8 @@ impl UserPlane {
                 self.send(port, held.frame, super::neighbours::number_of(is_v6, host), is_v6, at, io);
             }
             What::Tunnel(outer) => {
-                if let Some(learner) = live.learner.filter(|_| plan_follows(live, line)) {
-                    let waiting =
-                        live.lines[line].place.is_some_and(|at| self.waits.place(at).queue.packets() > 0);
+                if let Some(learner) = live.learner.filter(|_| live.program.queues[line].learns) {
+                    let waiting = live.lines[line].place.is_some_and(|at| self.waits.packets(at) > 0);
                     let learnt =
                         self.learners.forwarded(learner, at, held.flow, io.bytes(held.frame), waiting);
                     self.apply_learnt(live, &learnt, at);
@@ -250,6 +272,27 @@ impl UserPlane {
             }
             What::Drop | What::Buffer { .. } => {}
         }
+    }
+}
+
+impl UserPlane {
+    /// Counts a packet that is forwarded; `false` if a quota does not let it.
+    #[inline(never)]
+    fn measure(&mut self, live: &mut Live, is_up: bool, meters: u16, len: Bytes) -> bool {
+        let is_of = |place: usize| meters >> place & 1 == 1;
+        let counts = || live.counts.iter().enumerate().filter(|(place, _)| is_of(*place));
+        if counts().any(|(_, count)| count.bounds.stop.are_reached(count.bytes)) {
+            return false;
+        }
+        let mut is_due = false;
+        for (_, count) in live.counts.iter_mut().enumerate().filter(|(place, _)| is_of(*place)) {
+            count.add(is_up, len);
+            is_due |= count.is_due();
+        }
+        if is_due {
+            self.tell(Happened::Measured { seid: live.program.seid });
+        }
+        true
     }
 }
 

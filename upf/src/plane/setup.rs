@@ -21,6 +21,9 @@ pub struct PortSetup {
     pub rate: Option<Rate>,
 }
 
+/// The algorithm that signals by round-trip times alone.
+const VAQM: &str = "vaqm";
+
 /// How packets of a QoS flow wait.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
@@ -28,15 +31,25 @@ pub struct Profile {
     pub aqm: AqmConfig,
     /// The policy that moves its set point, if any does.
     pub policy: Option<PolicyConfig>,
-    /// Whether what round-trip times tell of a bottleneck behind the base station is used: the rate follows it, and
-    /// algorithms that ask for it are told.
+    /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station.
     pub follow: bool,
+    /// How long 95 % of the packets may wait, whatever the algorithm is content with: see [`DELAY_MAX`].
+    pub bound: Option<Duration>,
 }
 
+/// How long nearly all packets wait at most where nothing is said of how they wait; at rates at which a packet takes longer
+/// than that, so long. Three milliseconds are left of fifteen for what cannot be foreseen.
+pub const DELAY_MAX: Duration = Duration::from_millis(12);
+
 impl Profile {
-    /// An algorithm of the list with its defaults, which learns nothing from elsewhere.
+    /// An algorithm of the list with its defaults, alone: it learns nothing from elsewhere, and what it lets wait waits.
     pub fn of(aqm: AqmConfig) -> Profile {
-        Profile { aqm, policy: None, follow: false }
+        Profile { aqm, policy: None, follow: false, bound: None }
+    }
+
+    /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate does not follow.
+    pub fn is_told(&self) -> bool {
+        self.aqm.name == VAQM
     }
 
     /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
@@ -44,7 +57,7 @@ impl Profile {
     /// it needs.
     pub fn self_learning() -> Profile {
         let aqm = AqmConfig::new("codel").expect("the list has CoDel");
-        Profile { aqm, policy: None, follow: true }
+        Profile { aqm, policy: None, follow: true, bound: Some(DELAY_MAX) }
     }
 }
 

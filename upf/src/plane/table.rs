@@ -1,18 +1,39 @@
 //! A hash table of fixed size: from the number of a tunnel or an address to a session.
 
+use super::layout::User;
 use std::num::NonZeroU32;
+
+/// What a table is of: numbers that take no more memory than they need.
+pub trait Key: Copy + Eq + Default {
+    /// The number, for the hash.
+    fn number(self) -> u64;
+}
+
+impl Key for u32 {
+    #[inline]
+    fn number(self) -> u64 {
+        u64::from(self)
+    }
+}
+
+impl Key for u64 {
+    #[inline]
+    fn number(self) -> u64 {
+        self
+    }
+}
 
 /// A place.
 #[derive(Clone, Copy, Default)]
-struct Place {
-    key: u64,
+struct Place<K> {
+    key: K,
     /// The value and one; empty places have none.
     value: Option<NonZeroU32>,
 }
 
 /// Open addressing with at most half of the places taken, so that a search is short. All memory is there from the start.
-pub struct Table {
-    places: Box<[Place]>,
+pub struct Table<K> {
+    places: Box<[Place<K>]>,
     /// A secret, or senders could choose what collides.
     seed: u64,
     shift: u32,
@@ -20,9 +41,9 @@ pub struct Table {
     most: usize,
 }
 
-impl Table {
+impl<K: Key> Table<K> {
     /// An empty table for so many keys.
-    pub fn new(most: usize, seed: u64) -> Table {
+    pub fn new(most: usize, seed: u64) -> Table<K> {
         let count = (2 * most.max(1)).next_power_of_two();
         let shift = 64 - count.trailing_zeros();
         Table { places: vec![Place::default(); count].into(), seed: seed | 1, shift, used: 0, most }
@@ -30,18 +51,18 @@ impl Table {
 
     /// Memory for a key.
     pub fn bytes_per_key(&self) -> usize {
-        (self.places.len() * size_of::<Place>()).div_ceil(self.most.max(1))
+        (self.places.len() * size_of::<Place<K>>()).div_ceil(self.most.max(1))
     }
 
     #[inline]
-    fn home(&self, key: u64) -> usize {
-        let mixed = (key ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn home(&self, key: K) -> usize {
+        let mixed = (key.number() ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed ^ (mixed >> 29)).wrapping_mul(self.seed) >> self.shift) as usize
     }
 
     /// Where a key is, or where it would be.
     #[inline]
-    fn find(&self, key: u64) -> usize {
+    fn find(&self, key: K) -> usize {
         let mut at = self.home(key);
         while self.places[at].value.is_some() && self.places[at].key != key {
             at = (at + 1) & (self.places.len() - 1);
@@ -51,7 +72,7 @@ impl Table {
 
     /// The value of a key.
     #[inline]
-    pub fn get(&self, key: u64) -> Option<u32> {
+    pub fn get(&self, key: K) -> Option<u32> {
         self.places[self.find(key)].value.map(|value| value.get() - 1)
     }
 
@@ -61,7 +82,7 @@ impl Table {
     }
 
     /// Enters a key that is not there, while there is room.
-    pub fn insert(&mut self, key: u64, value: u32) {
+    pub fn insert(&mut self, key: K, value: u32) {
         assert!(self.has_room(1), "whoever inserts has made sure that there is room");
         let at = self.find(key);
         self.used += usize::from(self.places[at].value.is_none());
@@ -69,7 +90,7 @@ impl Table {
     }
 
     /// Takes a key out.
-    pub fn remove(&mut self, key: u64) {
+    pub fn remove(&mut self, key: K) {
         let mut hole = self.find(key);
         if self.places[hole].value.is_none() {
             return;
@@ -93,19 +114,68 @@ impl Table {
     }
 }
 
+/// Addresses of user equipment, to their sessions.
+pub struct Users {
+    /// IPv4.
+    pub v4: Table<u32>,
+    /// The first 64 bits of IPv6.
+    pub v6: Table<u64>,
+}
+
+impl Users {
+    /// An empty table for so many of each family.
+    pub fn new(most: usize, seed: u64) -> Users {
+        Users { v4: Table::new(most, seed), v6: Table::new(most, seed.rotate_left(16)) }
+    }
+
+    /// Whose an address is.
+    pub fn get(&self, user: User) -> Option<u32> {
+        match user {
+            User::V4(address) => self.v4.get(address),
+            User::V6(prefix) => self.v6.get(prefix),
+        }
+    }
+
+    /// Whether all of these find room beside what is there.
+    pub fn has_room(&self, users: &[User]) -> bool {
+        let v6 = users.iter().filter(|user| matches!(user, User::V6(_))).count();
+        self.v6.has_room(v6) && self.v4.has_room(users.len() - v6)
+    }
+
+    /// Enters an address that is not there, while there is room.
+    pub fn insert(&mut self, user: User, session: u32) {
+        match user {
+            User::V4(address) => self.v4.insert(address, session),
+            User::V6(prefix) => self.v6.insert(prefix, session),
+        }
+    }
+
+    /// Takes an address out.
+    pub fn remove(&mut self, user: User) {
+        match user {
+            User::V4(address) => self.v4.remove(address),
+            User::V6(prefix) => self.v6.remove(prefix),
+        }
+    }
+
+    /// Memory for an address of either family: room is kept for both.
+    pub fn bytes_per_key(&self) -> usize {
+        self.v4.bytes_per_key() + self.v6.bytes_per_key()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    #[test]
-    fn it_is_a_map_whatever_comes_and_goes() {
+    fn is_a_map<K: Key + Ord>(of: impl Fn(u64) -> K) {
         let mut table = Table::new(100, 7);
         let mut map = BTreeMap::new();
         let mut dice = 1u64;
         for _ in 0..20_000 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (key, value) = ((dice >> 33) % 300, (dice >> 50) as u32);
+            let (key, value) = (of((dice >> 33) % 300), (dice >> 50) as u32);
             if map.remove(&key).is_some() {
                 table.remove(key);
             } else if table.has_room(1) {
@@ -114,7 +184,13 @@ mod tests {
             }
             assert_eq!(table.get(key), map.get(&key).copied());
         }
-        assert!((0..300).all(|key| table.get(key) == map.get(&key).copied()));
+        assert!((0..300).map(of).all(|key| table.get(key) == map.get(&key).copied()));
         assert_eq!(table.used, map.len());
+    }
+
+    #[test]
+    fn it_is_a_map_whatever_comes_and_goes() {
+        is_a_map(|key| key << 40 | key);
+        is_a_map(|key| (key << 20) as u32);
     }
 }

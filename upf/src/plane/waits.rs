@@ -1,16 +1,20 @@
 //! Where packets wait: a bounded number of queues, each with an algorithm, for those of many sessions that have packets.
 
+use super::bound::Bound;
+use super::layout::QueuePlan;
 use super::setup::{PlaneSetup, Profile};
 use super::sojourns::Sojourns;
 use weir_aqm::{AnyAqm, Parameters, Params};
 use weir_dataplane::Frame;
-use weir_queue::{Counters, Pooled, Store};
+use weir_queue::{Counters, Pooled, Shaper, Store};
 use weir_scenario::AqmConfig;
 use weir_steer::{Helm, SteeringLaw};
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most places that are looked at for an idle queue when all are taken.
 const SWEEP_MAX: usize = 16;
+/// Room of a queue without a rate, which waits for the port alone.
+const UNSHAPED_ROOM: Bytes = Bytes::new(4 << 20);
 
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +31,12 @@ pub struct Held {
     pub qfi: Option<u8>,
     /// Its traffic class octet.
     pub tos: u8,
+    /// The meters that count it, as bits.
+    pub meters: u16,
+    /// Bytes of the queue when it came, with its own.
+    pub behind: u32,
+    /// Whether it was to be in time; what is known to be late says nothing of others.
+    pub is_timed: bool,
 }
 
 type Guide = Option<Helm<SteeringLaw>>;
@@ -44,6 +54,30 @@ pub struct Place {
     pub active: Time,
     /// How long packets waited.
     pub sojourns: Sojourns,
+    /// Bytes that it sent, as far as it had to share: who sent less goes first.
+    pub served: u64,
+    /// When its algorithm was asked last: to it time only moves forward, also when a rate is taken away.
+    pub asked: Time,
+    /// How much of what it sends is within its guaranteed rate.
+    pub guaranteed: Shaper,
+    /// Bytes that may wait.
+    pub room: Bytes,
+    /// What keeps nearly all packets from being late.
+    pub bound: Option<Bound>,
+}
+
+impl Place {
+    /// The rules give the queue other rates.
+    pub fn set_rates(&mut self, plan: &QueuePlan, buffer: (Duration, Bytes)) {
+        self.queue.set_rate(plan.rate);
+        self.guaranteed.set_rate(plan.gbr);
+        self.room = room(plan.rate, buffer);
+        self.bound.iter_mut().for_each(|bound| bound.set_rate(plan.rate));
+    }
+}
+
+fn room(rate: Rate, (time, least): (Duration, Bytes)) -> Bytes {
+    if rate == Rate::ZERO { UNSHAPED_ROOM } else { rate.bytes_in(time).max(least) }
 }
 
 /// What a new queue is made from.
@@ -51,6 +85,7 @@ struct Fresh {
     aqm: AnyAqm,
     guide: Guide,
     name: String,
+    bound: Option<Duration>,
 }
 
 struct Given<'a>(&'a AqmConfig);
@@ -75,7 +110,7 @@ impl Fresh {
         let guide = profile.policy.as_ref().map(steer).transpose()?;
         let label = if guide.is_some() { format!("{name}, steered") } else { name.clone() };
         let label = if profile.follow { format!("vaqm ({label})") } else { label };
-        Ok(Fresh { aqm, guide, name: label })
+        Ok(Fresh { aqm, guide, name: label, bound: profile.bound })
     }
 }
 
@@ -88,6 +123,7 @@ pub struct Waits {
     hand: usize,
     fresh: Vec<Fresh>,
     idle: Duration,
+    buffer: (Duration, Bytes),
     seed: u64,
     /// Queues that were wanted and not to be had.
     pub refused: u64,
@@ -107,6 +143,7 @@ impl Waits {
             hand: 0,
             fresh,
             idle: setup.idle,
+            buffer: setup.buffer,
             seed: setup.seed,
             refused: 0,
         })
@@ -125,11 +162,17 @@ impl Waits {
         (place, &mut self.store)
     }
 
-    /// The first packet of a queue.
+    /// A queue in use, and its first packet.
     #[inline]
-    pub fn head(&self, at: u32) -> Option<(Time, Held)> {
+    pub fn head(&self, at: u32) -> Option<(&Place, Time, Held)> {
         let place = self.places[at as usize].as_ref()?;
-        place.queue.head(&self.store).map(|(packet, held)| (packet.arrived, *held))
+        place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, *held))
+    }
+
+    /// Packets of a queue in use.
+    #[inline]
+    pub fn packets(&self, at: u32) -> u32 {
+        self.places[at as usize].as_ref().map_or(0, |place| place.queue.packets())
     }
 
     /// Name of a profile's algorithm.
@@ -139,13 +182,7 @@ impl Waits {
 
     /// A queue for an owner, and if it was taken from another, from whom, and what that one had done.
     #[cold]
-    pub fn take(
-        &mut self,
-        owner: (u32, u8),
-        profile: u16,
-        rate: Rate,
-        now: Time,
-    ) -> Option<(u32, Option<Former>)> {
+    pub fn take(&mut self, owner: (u32, u8), plan: &QueuePlan, now: Time) -> Option<(u32, Option<Former>)> {
         let (at, former) = match self.free.pop() {
             Some(at) => (at, None),
             None => {
@@ -154,9 +191,19 @@ impl Waits {
                 (at, former.map(|place| (place.owner, *place.queue.counters())))
             }
         };
-        let Fresh { aqm, guide, .. } = &self.fresh[usize::from(profile)];
-        let queue = Pooled::new(aqm.clone(), guide.clone(), rate, self.seed ^ u64::from(at));
-        self.places[at as usize] = Some(Place { queue, owner, active: now, sojourns: Sojourns::default() });
+        let Fresh { aqm, guide, bound, .. } = &self.fresh[usize::from(plan.profile)];
+        self.places[at as usize] = Some(Place {
+            queue: Pooled::new(aqm.clone(), guide.clone(), plan.rate, self.seed ^ u64::from(at)),
+            owner,
+            active: now,
+            sojourns: Sojourns::default(),
+            served: 0,
+            asked: now,
+            // What was not used of a guarantee is not saved up.
+            guaranteed: Shaper::new(plan.gbr, Duration::ZERO),
+            room: room(plan.rate, self.buffer),
+            bound: bound.map(|most| Bound::new(most, plan.rate)),
+        });
         Some((at, former))
     }
 

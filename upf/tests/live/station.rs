@@ -1,9 +1,9 @@
 //! A base station with one user equipment: a TUN device on one side, tunnels on the other.
 
-use crate::world::{N3, STATION, World, inside};
+use crate::world::{World, inside};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
@@ -47,11 +47,11 @@ fn readable(file: &impl AsRawFd) -> bool {
 }
 
 impl Station {
-    /// At the address and in the namespace that the world has for it.
-    pub fn new(world: &World, ue: Ipv4Addr) -> Station {
+    /// At an address of its namespace, with tunnels to `n3`.
+    pub fn new(world: &World, ue: Ipv4Addr, own: IpAddr, n3: IpAddr) -> Station {
         let (device, socket) = inside(&world.ran, || {
             let device = tun("ue0");
-            let socket = UdpSocket::bind((STATION, gtpu::PORT)).unwrap();
+            let socket = UdpSocket::bind((own, gtpu::PORT)).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
             (device, socket)
         });
@@ -71,7 +71,7 @@ impl Station {
         let (device, socket) = (Arc::new(device), Arc::new(socket));
         let up = std::thread::spawn({
             let (stop, device, socket) = (stop.clone(), device.clone(), socket.clone());
-            move || put_in(&stop, &device, &socket)
+            move || put_in(&stop, &device, &socket, n3)
         });
         let down = std::thread::spawn({
             let (stop, bytes) = (stop.clone(), bytes.clone());
@@ -89,7 +89,7 @@ impl Station {
     }
 }
 
-fn put_in(stop: &AtomicBool, mut device: &File, socket: &UdpSocket) {
+fn put_in(stop: &AtomicBool, mut device: &File, socket: &UdpSocket, n3: IpAddr) {
     let head = gtpu::header_len(true);
     let mut message = vec![0; 2048];
     while !stop.load(Ordering::Relaxed) {
@@ -98,7 +98,7 @@ fn put_in(stop: &AtomicBool, mut device: &File, socket: &UdpSocket) {
         }
         let Ok(len) = device.read(&mut message[head..]) else { continue };
         gtpu::write_header(&mut message[..head], TEID, Some((gtpu::Way::Up, QFI)), len as u16);
-        let _ = socket.send_to(&message[..head + len], (N3, gtpu::PORT));
+        let _ = socket.send_to(&message[..head + len], (n3, gtpu::PORT));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Network namespaces and the cables between them.
 
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,13 +12,20 @@ pub const N3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The base station.
 pub const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
+/// The same over IPv6.
+pub const N3_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// See [`N3_V6`].
+pub const STATION_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Three namespaces, which go with it.
+/// Three namespaces or four, which go with it.
 pub struct World {
     pub ran: String,
     pub upf: String,
     pub dn: String,
+    /// The data network at the port for local breakout.
+    pub edge: Option<String>,
 }
 
 fn run(program: &str, arguments: &str) {
@@ -56,7 +63,7 @@ impl World {
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = |what: &str| format!("weir-upf-{}-{number}-{what}", std::process::id());
-        let world = World { ran: name("ran"), upf: name("upf"), dn: name("dn") };
+        let world = World { ran: name("ran"), upf: name("upf"), dn: name("dn"), edge: None };
         for name in world.names() {
             run("ip", &format!("netns add {name}"));
             run("ip", &format!("-n {name} link set dev lo up"));
@@ -69,8 +76,20 @@ impl World {
         Some(world)
     }
 
-    fn names(&self) -> [&String; 3] {
-        [&self.ran, &self.upf, &self.dn]
+    /// With IPv6 between base station and plane, and a data network beside the other.
+    pub fn with_edge(mut self) -> World {
+        let edge = self.dn.replace("-dn", "-edge");
+        run("ip", &format!("netns add {edge}"));
+        self.edge = Some(edge.clone());
+        self.cable(&edge, "e0", &self.upf, "n6l");
+        run("ip", &format!("-n {edge} address add 10.9.0.9/24 dev e0"));
+        run("ip", &format!("-n {edge} route add 10.45.0.0/16 via 10.9.0.1"));
+        run("ip", &format!("-n {} address add {STATION_V6}/64 dev g0 nodad", self.ran));
+        self
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.ran, &self.upf, &self.dn].into_iter().chain(&self.edge)
     }
 
     fn cable(&self, one: &str, name: &str, other: &str, other_name: &str) {
@@ -95,7 +114,7 @@ impl Drop for World {
     }
 }
 
-fn port(name: &str, address: Ipv4Addr) -> PortSetup {
+fn port(name: &str, address: impl Into<IpAddr>) -> PortSetup {
     PortSetup {
         name: name.into(),
         addresses: vec![(address.into(), 24)],
@@ -110,5 +129,13 @@ pub fn setup() -> PlaneSetup {
     let core = port("n6", Ipv4Addr::new(203, 0, 113, 1));
     let mut setup = PlaneSetup::new(port("n3", N3), core, 7);
     (setup.sessions, setup.queues, setup.learners, setup.packets) = (16, 16, 4, 16_384);
+    setup
+}
+
+/// The same for a world with an edge.
+pub fn setup_with_edge() -> PlaneSetup {
+    let mut setup = setup();
+    setup.access.addresses.push((N3_V6.into(), 64));
+    setup.local = Some(port("n6l", Ipv4Addr::new(10, 9, 0, 1)));
     setup
 }

@@ -49,7 +49,7 @@ fn as_many_come_and_go_as_there_are_places_for() {
             rig.passes(Duration::from_secs(1));
         }
         assert_eq!((rig.packets().len(), rig.count(Cause::NoQueue)), (64, 0));
-        (1..=64).for_each(|number| assert_eq!(rig.0.remove(number).unwrap().packets.down, 1));
+        (1..=64).for_each(|number| assert_eq!(rig.0.remove(number).unwrap().0.packets.down, 1));
         assert_eq!((rig.here().plane.occupancy(), rig.0.remove(1)), ((0, 8192), Err(Refusal::NoSession(1))));
     }
 }
@@ -63,7 +63,7 @@ fn churn_loses_no_packet_of_others() {
         let number = 2 + round % 50;
         match round / 50 % 3 {
             0 => rig.establish(session(number, Some(1000))),
-            1 => rig.0.modify(Arc::new(session(number, Some(2000))), &[]).unwrap(),
+            1 => drop(rig.0.modify(Arc::new(session(number, Some(2000))), &[]).unwrap()),
             _ => drop(rig.0.remove(u64::from(number)).unwrap()),
         }
         rig.comes(CORE, &udp(SERVER, ue(1), (1, 2), 500));

@@ -199,5 +199,6 @@ pub fn session(number: u32, ambr_kbps: Option<u64>) -> Session {
         fars: vec![forward(1, Side::Core, None), forward(2, Side::Access, Some(remote(number)))],
         qers: vec![qer(1, ambr_kbps, None, None), qer(2, None, None, Some(9))],
         inactivity: None,
+        meters: Box::default(),
     }
 }

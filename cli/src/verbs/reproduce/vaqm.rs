@@ -8,6 +8,8 @@ mod lab;
 mod measured;
 mod results;
 mod tables;
+#[cfg(feature = "live")]
+mod upf;
 
 use super::claim;
 #[cfg(not(feature = "live"))]
@@ -18,16 +20,16 @@ use std::path::PathBuf;
 /// The article on virtual AQM (Ericsson Technology Review, 2018).
 ///
 /// Three phones download in the background, a fourth loads pages and images, by TCP and by QUIC, with a strong and a weak
-/// signal: with vAQM off, with its signals, and with its shaper.
+/// signal: with vAQM off, with its signals, and with its shaper. In network namespaces this needs root.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Where it runs.
     #[arg(long, value_enum, default_value = "sim")]
     arm: Arm,
-    /// A short form: one run of 30 s each, in the lab of 24 s.
+    /// A short form: one run of 30 s each, in network namespaces of 24 s.
     #[arg(long)]
     quick: bool,
-    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form and in the lab.
+    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form and in network namespaces.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// Directory for the results.
@@ -42,6 +44,8 @@ enum Arm {
     Sim,
     /// Real TCP and QUIC in network namespaces.
     Lab,
+    /// The same behind the user-plane function of a 5G core: sessions over PFCP, tunnels to the base station.
+    Upf,
 }
 
 /// Repeats the test.
@@ -50,7 +54,11 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
         Arm::Sim => results::main(arguments, output),
         #[cfg(feature = "live")]
         Arm::Lab => lab::main(arguments, output),
+        #[cfg(feature = "live")]
+        Arm::Upf => upf::main(arguments, output),
         #[cfg(not(feature = "live"))]
-        Arm::Lab => Err(Failure::input("this program was made without live links: choose --arm sim")),
+        Arm::Lab | Arm::Upf => {
+            Err(Failure::input("this program was made without live links: choose --arm sim"))
+        }
     }
 }

@@ -13,9 +13,10 @@ use weir_scenario::{RunConfig, TraceFile, Variation};
 
 /// Phones, the one that loads pages among them.
 const PHONES: u32 = 4;
-/// Length of a run and its beginning, which is not measured, in seconds; and of the short form.
-const LENGTH_S: (u64, u64) = (60, 12);
-const QUICK_S: (u64, u64) = (24, 9);
+/// Length of a run and its beginning, which is not measured, in seconds.
+pub const LENGTH_S: (u64, u64) = (60, 12);
+/// The same of the short form.
+pub const QUICK_S: (u64, u64) = (24, 9);
 /// Radio protocols repeat what is lost, as in the simulated cell.
 const JITTER: weir_units::Duration = weir_units::Duration::from_millis(8);
 
@@ -49,7 +50,7 @@ fn parse(name: &str, text: &str) -> Result<RunConfig, Failure> {
 }
 
 /// A run of a case.
-fn config(case: Case, quick: bool) -> Result<CellConfig, Failure> {
+pub fn config(case: Case, quick: bool) -> Result<CellConfig, Failure> {
     let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
     let (path, trace) = case.signal.trace()?;
     let mut cell = station()?;
@@ -103,7 +104,8 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
     publish(runs, arguments, &folder, output)
 }
 
-fn run_of(case: Case, seed: u64, result: CellResult) -> Run {
+/// What was measured, as claims ask for it.
+pub fn run_of(case: Case, seed: u64, result: CellResult) -> Run {
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let mut rtts_ms = result.rtts_ms;

@@ -46,6 +46,10 @@ fn note(arguments: &Arguments) -> String {
     if arguments.arm == super::Arm::Lab {
         return super::lab::note(arguments.quick);
     }
+    #[cfg(feature = "live")]
+    if arguments.arm == super::Arm::Upf {
+        return super::upf::note(arguments.quick);
+    }
     let length = if arguments.quick {
         "This is the short form: 30 s, of which 20 s are measured."
     } else {

@@ -1,0 +1,232 @@
+//! A session as it is to be: rules, and what is measured of them. Nothing is taken over until the request is done.
+
+use super::bag::Bag;
+use super::cause::{Cause, Refused, rule_number};
+use super::sessions::Entry;
+use super::sides::Sides;
+use super::translate::{create_far, create_pdr, create_qer, remove, update_far, update_pdr, update_qer};
+use super::tunnels::Chosen;
+use super::usage::{Book, create_urr, query_urr, update_urr};
+use crate::message::ie;
+use crate::rules::{METERS_MAX, Meter, RemoteTunnel, RuleKind, Seid, Session};
+use weir_units::{Duration, Time};
+
+/// PFCPSMReq-Flags (TS 29.244 section 8.2.28): the usage of all rules is asked for.
+const QUERY_ALL: u64 = 4;
+
+/// See the [module documentation](self).
+pub struct Draft {
+    /// Its rules.
+    pub session: Session,
+    /// Its usage reporting rules.
+    pub books: Vec<Book>,
+    /// Those that end.
+    pub ended: Vec<Book>,
+    /// Those whose usage is asked for.
+    pub asked: Vec<u32>,
+    /// The tunnels that are to be told their end.
+    pub closed: Vec<RemoteTunnel>,
+    /// Which PDR names which URR.
+    links: Vec<(u16, u32)>,
+    now: Time,
+}
+
+/// The rules of a new session.
+pub fn read_new(
+    mut bag: Bag,
+    seid: Seid,
+    now: Time,
+    sides: &Sides,
+    chosen: &mut Chosen,
+) -> Result<Draft, Refused> {
+    /// PDN Type (section 8.2.79): IPv4, IPv6, both.
+    const IP: std::ops::RangeInclusive<u64> = 1..=3;
+    let mut draft = Draft::new(Session { seid, ..Session::default() }, Vec::new(), now);
+    if let Some(other) = bag.number(ie::PDN_TYPE)?.filter(|number| !IP.contains(&(number & 7))) {
+        let why = format!("sessions of type {other} are not done");
+        return Err(Refused::element(Cause::NotSupported, ie::PDN_TYPE, why));
+    }
+    bag.inform(&[ie::APN_DNN, ie::S_NSSAI, ie::USER_ID]);
+    draft.session.inactivity = inactivity(&mut bag)?.flatten();
+    draft.create(&mut bag, sides, chosen)?;
+    let session = &draft.session;
+    for (is_empty, id) in
+        [(session.pdrs.is_empty(), ie::CREATE_PDR), (session.fars.is_empty(), ie::CREATE_FAR)]
+    {
+        if is_empty {
+            return Err(Refused::element(Cause::MandatoryMissing, id, format!("element {id} is missing")));
+        }
+    }
+    bag.finish()?;
+    draft.whole(sides)
+}
+
+/// Changes rules: takes out, changes, adds.
+pub fn change(
+    mut bag: Bag,
+    entry: &Entry,
+    now: Time,
+    sides: &Sides,
+    chosen: &mut Chosen,
+) -> Result<Draft, Refused> {
+    let mut draft = Draft::new(Session::clone(&entry.rules), entry.books().cloned().collect(), now);
+    draft.query(&mut bag)?;
+    draft.remove(&mut bag)?;
+    draft.update(&mut bag, sides, chosen)?;
+    if let Some(inactivity) = inactivity(&mut bag)? {
+        draft.session.inactivity = inactivity;
+    }
+    draft.create(&mut bag, sides, chosen)?;
+    bag.finish()?;
+    draft.whole(sides)
+}
+
+impl Draft {
+    fn new(session: Session, books: Vec<Book>, now: Time) -> Draft {
+        let of = |meter: &Meter| -> Vec<(u16, u32)> {
+            meter.urr.map_or_else(Vec::new, |urr| meter.pdrs.iter().map(|pdr| (*pdr, urr)).collect())
+        };
+        let links = session.meters.iter().flat_map(of).collect();
+        Draft { session, books, ended: Vec::new(), asked: Vec::new(), closed: Vec::new(), links, now }
+    }
+
+    /// Rules that are asked for their usage: those of before.
+    fn query(&mut self, bag: &mut Bag) -> Result<(), Refused> {
+        let flags = bag.number(ie::PFCPSM_REQ_FLAGS)?.unwrap_or(0);
+        if flags & !QUERY_ALL != 0 {
+            let why = format!("the flags {flags:#x} are not done");
+            return Err(Refused::element(Cause::NotSupported, ie::PFCPSM_REQ_FLAGS, why));
+        }
+        if flags & QUERY_ALL != 0 {
+            self.asked = self.books.iter().map(|book| book.urr.id).collect();
+        }
+        for group in bag.groups(ie::QUERY_URR)? {
+            let id = query_urr(group)?;
+            if self.books.iter().all(|book| book.urr.id != id) {
+                let why = format!("there is no URR {id} to ask");
+                return Err(Refused::new(Cause::RuleFailure, why).of_rule(rule_number(RuleKind::Urr), id));
+            }
+            if !self.asked.contains(&id) {
+                self.asked.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, bag: &mut Bag) -> Result<(), Refused> {
+        let session = &mut self.session;
+        for group in bag.groups(ie::REMOVE_PDR)? {
+            let gone =
+                remove(group, ie::PDR_ID, RuleKind::Pdr, &mut session.pdrs, |rule| u32::from(rule.id))?;
+            self.links.retain(|(pdr, _)| *pdr != gone.id);
+        }
+        for group in bag.groups(ie::REMOVE_FAR)? {
+            remove(group, ie::FAR_ID, RuleKind::Far, &mut session.fars, |rule| rule.id)?;
+        }
+        for group in bag.groups(ie::REMOVE_QER)? {
+            remove(group, ie::QER_ID, RuleKind::Qer, &mut session.qers, |rule| rule.id)?;
+        }
+        for group in bag.groups(ie::REMOVE_URR)? {
+            let gone = remove(group, ie::URR_ID, RuleKind::Urr, &mut self.books, |book| book.urr.id)?;
+            self.links.retain(|(_, urr)| *urr != gone.urr.id);
+            self.ended.push(gone);
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, bag: &mut Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
+        for group in bag.groups(ie::UPDATE_PDR)? {
+            let (pdr, urrs) = update_pdr(group, &mut self.session.pdrs, sides, chosen)?;
+            if !urrs.is_empty() {
+                self.links.retain(|(other, _)| *other != pdr);
+                self.links.extend(urrs.into_iter().map(|urr| (pdr, urr)));
+            }
+        }
+        for group in bag.groups(ie::UPDATE_FAR)? {
+            self.closed.extend(update_far(group, &mut self.session.fars, sides)?);
+        }
+        for group in bag.groups(ie::UPDATE_QER)? {
+            update_qer(group, &mut self.session.qers)?;
+        }
+        for group in bag.groups(ie::UPDATE_URR)? {
+            let find = |id| self.books.iter().find(|book| book.urr.id == id).map(|book| book.urr.clone());
+            let (urr, fresh) = update_urr(group, find)?;
+            let book = self.books.iter_mut().find(|book| book.urr.id == urr.id).expect("it was just found");
+            (book.urr, book.fresh) = (urr, book.fresh | fresh);
+        }
+        Ok(())
+    }
+
+    /// Adds new rules.
+    fn create(&mut self, bag: &mut Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
+        for group in bag.groups(ie::CREATE_FAR)? {
+            self.session.fars.push(create_far(group, sides)?);
+        }
+        for group in bag.groups(ie::CREATE_QER)? {
+            self.session.qers.push(create_qer(group)?);
+        }
+        for group in bag.groups(ie::CREATE_URR)? {
+            let urr = create_urr(group)?;
+            let id = urr.id;
+            let failed = |cause, why: &str| Refused::new(cause, why).of_rule(rule_number(RuleKind::Urr), id);
+            if self.books.iter().any(|book| book.urr.id == id) {
+                return Err(failed(Cause::RuleFailure, "its number is there already"));
+            }
+            let place = self.place().ok_or_else(|| {
+                Refused::new(Cause::NoResources, format!("more than {METERS_MAX} usage reporting rules"))
+            })?;
+            self.books.push(Book::new(urr, place, self.now));
+        }
+        for group in bag.groups(ie::CREATE_PDR)? {
+            let (pdr, urrs) = create_pdr(group, sides, chosen)?;
+            self.links.extend(urrs.into_iter().map(|urr| (pdr.id, urr)));
+            self.session.pdrs.push(pdr);
+        }
+        Ok(())
+    }
+
+    /// A place for a meter: one that nobody had, else one that is free again.
+    fn place(&self) -> Option<u8> {
+        let is_taken = |place: &u8| self.books.iter().any(|book| book.place == *place);
+        let had = self.session.meters.len() as u8;
+        let mut places = (had..METERS_MAX as u8).chain(0..had);
+        places.find(|place| !is_taken(place))
+    }
+
+    /// Rules in their order, if they go together.
+    fn whole(mut self, sides: &Sides) -> Result<Draft, Refused> {
+        let session = &mut self.session;
+        let counts = [session.pdrs.len(), session.fars.len(), session.qers.len(), self.books.len()];
+        if counts.into_iter().any(|count| count > sides.rules_max) {
+            let why = format!("more than {} rules of a kind", sides.rules_max);
+            return Err(Refused::new(Cause::NoResources, why));
+        }
+        for (pdr, urr) in &self.links {
+            if self.books.iter().all(|book| book.urr.id != *urr) {
+                let why = format!("there is no URR {urr}");
+                let refused = Refused::element(Cause::RuleFailure, ie::URR_ID, why);
+                return Err(refused.of_rule(rule_number(RuleKind::Pdr), u32::from(*pdr)));
+            }
+        }
+        session.order();
+        session.problem()?;
+        session.pdrs.shrink_to_fit();
+        session.fars.shrink_to_fit();
+        session.qers.shrink_to_fit();
+        let places = self.books.iter().map(|book| usize::from(book.place) + 1).max().unwrap_or(0);
+        let mut meters = vec![Meter::default(); places.max(session.meters.len())];
+        for book in &self.books {
+            let own = self.links.iter().filter(|(_, urr)| *urr == book.urr.id);
+            let pdrs = own.map(|(pdr, _)| *pdr).collect();
+            meters[usize::from(book.place)] = Meter { urr: Some(book.urr.id), pdrs };
+        }
+        session.meters = meters.into();
+        Ok(self)
+    }
+}
+
+/// The time without packets after which session management is told; none if it says zero.
+fn inactivity(bag: &mut Bag) -> Result<Option<Option<Duration>>, Refused> {
+    let seconds = bag.number(ie::INACTIVITY_TIMER)?;
+    Ok(seconds.map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds))))
+}

@@ -1,0 +1,222 @@
+//! From a packet that met a rule to a packet that waits.
+
+use super::agenda::Class;
+use super::bound::Entry;
+use super::faults::Cause;
+use super::io::Io;
+use super::layout::{ACCESS, Rule, What};
+use super::live::Live;
+use super::lookup::Key;
+use super::outer;
+use super::packet::{self, Inner, Told};
+use super::path::{Happened, UserPlane};
+use super::waits::Held;
+use weir_aqm::Packet;
+use weir_dataplane::Frame;
+use weir_queue::{Arrival, Hosts};
+use weir_units::{Bytes, Ecn, Rate, Time};
+
+/// What a line that was idle may be ahead of those that waited, in bytes: a packet.
+const AHEAD_MAX: u64 = 1538;
+
+/// A packet whose session is known.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived {
+    pub frame: Frame,
+    pub inner: Inner,
+    pub key: Key,
+    pub at: Time,
+    /// Where it came in.
+    pub port: usize,
+}
+
+impl UserPlane {
+    /// A packet met a rule, or none.
+    #[inline]
+    pub(super) fn matched(
+        &mut self,
+        session: u32,
+        is_up: bool,
+        rule: Option<u16>,
+        arrived: Arrived,
+        io: &mut impl Io,
+    ) {
+        let there = "tables name sessions that are there";
+        // What left before this one came is gone when its algorithm is asked.
+        if self.sessions[session as usize].as_ref().expect(there).due[usize::from(is_up)] <= Some(arrived.at)
+            && self.agenda.is_later(2 * session + u32::from(is_up))
+        {
+            self.serve(2 * session + u32::from(is_up), arrived.at, None, io);
+        }
+        let mut live = self.sessions[session as usize].take().expect(there);
+        let outcome = self.admit(&mut live, session, is_up, rule, &arrived, io);
+        let told = match outcome {
+            Ok(()) => None,
+            Err((cause, told)) => {
+                self.faults.count(cause);
+                let dropped = if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down };
+                *dropped += 1;
+                Some(told)
+            }
+        };
+        self.sessions[session as usize] = Some(live);
+        match told {
+            Some(Some(told)) => {
+                self.tell_sender(arrived.frame, &arrived.inner, told, arrived.port, arrived.at, io)
+            }
+            Some(None) => io.give(arrived.frame),
+            None => self.serve_or_wait(session, is_up, arrived.at, io),
+        }
+    }
+
+    /// Brings a packet into its queue, or says why not and what its sender is told.
+    #[inline]
+    fn admit(
+        &mut self,
+        live: &mut Live,
+        session: u32,
+        is_up: bool,
+        rule: Option<u16>,
+        arrived: &Arrived,
+        io: &mut impl Io,
+    ) -> Result<(), (Cause, Option<Told>)> {
+        let Arrived { frame, inner, key, at, .. } = *arrived;
+        let rules = if is_up { &live.program.up } else { &live.program.down };
+        let rule = &rules.rules[usize::from(rule.ok_or((Cause::NoRule, None))?)];
+        let Rule { id, act, queue, qfi, is_open, meters, .. } = *rule;
+        if !is_open {
+            return Err((Cause::Gate, None));
+        }
+        let act = act.ok_or((Cause::Rule, None))?;
+        let way = &live.program.acts[usize::from(act)];
+        // What is kept waiting is not late.
+        let is_timed = !matches!(way.what, What::Buffer { .. });
+        let (port, overhead) = match &way.what {
+            What::Drop => return Err((Cause::Rule, None)),
+            What::Buffer { tell } => {
+                if *tell && !live.told_waiting {
+                    live.told_waiting = true;
+                    self.tell(Happened::Waiting { seid: live.program.seid, pdr: id });
+                }
+                (ACCESS, outer::OVERHEAD_MAX)
+            }
+            What::Plain(port) => (*port, 0),
+            What::Tunnel(outer) => (ACCESS, outer.overhead(qfi.is_some())),
+        };
+        let most = self.ports[port].mtu as usize - overhead;
+        if usize::from(inner.len) > most {
+            return Err((Cause::TooBig, Some(Told::TooBig { most: most as u16 })));
+        }
+        if inner.hops <= 1 {
+            return Err((Cause::Expired, Some(Told::Expired)));
+        }
+        packet::take_hop(io.bytes(frame));
+        let held = Held {
+            frame,
+            flow: key.flow(self.setup.seed),
+            act,
+            generation: way.generation,
+            qfi,
+            tos: inner.tos,
+            meters,
+            behind: 0,
+            is_timed,
+        };
+        live.active = at;
+        live.told_inactive = false;
+        let plan = &live.program.queues[usize::from(queue)];
+        if plan.learns {
+            self.learn_of_arrival(live, session, is_up, &held, at, io);
+        }
+        self.enqueue(live, session, queue, held, at, io).then_some(()).ok_or((Cause::NoQueue, None))
+    }
+
+    /// Stores a packet, or lets the queue discard it; `false` if there is no queue to be had.
+    #[inline]
+    fn enqueue(
+        &mut self,
+        live: &mut Live,
+        session: u32,
+        queue: u8,
+        mut held: Held,
+        at: Time,
+        io: &mut impl Io,
+    ) -> bool {
+        let plan = &live.program.queues[usize::from(queue)];
+        let (is_up, is_guaranteed) = (plan.is_up, plan.gbr > Rate::ZERO);
+        let number = match live.lines[usize::from(queue)].place {
+            Some(place) => place,
+            None => match self.place_for(live, session, queue, at) {
+                Some(place) => place,
+                None => return false,
+            },
+        };
+        let least = if live.lines.len() > 1 && self.waits.packets(number) == 0 {
+            self.least_served(live, is_up)
+        } else {
+            None
+        };
+        let (place, store) = self.waits.with_store(number);
+        // Whoever was idle may not make up for it, nor pay for what it got while nobody else wanted any.
+        place.served = least.map_or(place.served, |least| place.served.clamp(least, least + AHEAD_MAX));
+        let len = Bytes::new(u64::from(held.frame.len));
+        let backlog = place.queue.backlog();
+        // Nobody takes more than what is left for others, so that there is always room for a flow with a guarantee.
+        let is_greedy = !is_guaranteed && place.queue.packets() >= store.free();
+        let bound = place.bound.as_mut().filter(|_| held.is_timed);
+        let entry = bound.map_or(Entry::InTime, |bound| bound.enter(backlog, len));
+        held.behind = (backlog + len).get() as u32;
+        held.is_timed &= entry == Entry::InTime;
+        let room = if is_greedy || entry == Entry::Refused { Bytes::ZERO } else { place.room };
+        (place.active, place.asked) = (at, at);
+        let ecn = Ecn::from_bits(held.tos);
+        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn };
+        let mut dropped = 0;
+        place.queue.enqueue(store, room, at, arrival, held, &mut |_: &Packet, held: Held, _| {
+            dropped += 1;
+            io.give(held.frame);
+        });
+        let dropped_of = &mut live.usage.dropped;
+        *(if is_up { &mut dropped_of.up } else { &mut dropped_of.down }) += dropped;
+        true
+    }
+
+    /// The least that a line has sent of those that wait one way.
+    fn least_served(&self, live: &Live, is_up: bool) -> Option<u64> {
+        let peers = live.program.queues.iter().zip(&live.lines).filter(|(plan, _)| plan.is_up == is_up);
+        let waiting = peers.filter_map(|(_, line)| self.waits.head(line.place?));
+        waiting.map(|(place, ..)| place.served).min()
+    }
+
+    /// A queue for a line that had none; it may have been somebody else's.
+    #[cold]
+    fn place_for(&mut self, live: &mut Live, session: u32, queue: u8, at: Time) -> Option<u32> {
+        let plan = &live.program.queues[usize::from(queue)];
+        let (place, former) = self.waits.take((session, queue), plan, at)?;
+        if let Some(((session, queue), counters)) = former {
+            let line = match &mut self.sessions[session as usize] {
+                Some(former) => &mut former.lines[usize::from(queue)],
+                // It was this session's own.
+                None => &mut live.lines[usize::from(queue)],
+            };
+            line.past = line.past.plus(&counters);
+            line.place = None;
+        }
+        live.lines[usize::from(queue)].place = Some(place);
+        Some(place)
+    }
+
+    /// A packet came into a queue: what may go goes, unless the session is in a line already.
+    #[inline]
+    fn serve_or_wait(&mut self, session: u32, is_up: bool, at: Time, io: &mut impl Io) {
+        let who = 2 * session + u32::from(is_up);
+        match self.agenda.lined_up(who) {
+            None => {
+                self.catch_up(at, io);
+                self.serve(who, at, None, io);
+            }
+            Some(Class::Guaranteed) => {}
+            Some(Class::Ordinary) => self.move_up(who, at),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What the packets of a session tell of the bottleneck behind the base station, passed on to those that use it.
+
+use super::io::Io;
+use super::learn::{Learnt, follow};
+use super::live::Live;
+use super::path::UserPlane;
+use super::waits::Held;
+use weir_queue::Shaper;
+use weir_units::{Rate, Time};
+
+impl UserPlane {
+    /// What is learnt before the queue: from the user equipment all, to it that something came.
+    pub(super) fn learn_of_arrival(
+        &mut self,
+        live: &mut Live,
+        session: u32,
+        is_up: bool,
+        held: &Held,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        let learner = match live.learner {
+            Some(learner) => learner,
+            None => {
+                let Some((learner, former)) = self.learners.take(session, at) else { return };
+                let former = former.and_then(|former| self.sessions[former as usize].as_mut());
+                former.into_iter().for_each(|former| (former.learner, former.bottleneck) = (None, None));
+                live.learner = Some(learner);
+                learner
+            }
+        };
+        if is_up {
+            let waiting = self.is_waiting(live);
+            let learnt = self.learners.returned(learner, at, held.flow, io.bytes(held.frame), waiting);
+            self.apply_learnt(live, &learnt, at);
+        } else {
+            self.learners.arrived(learner, at, held.frame.len as u16);
+        }
+    }
+
+    /// Whether packets to the user equipment wait here.
+    fn is_waiting(&self, live: &Live) -> bool {
+        let down = live.program.queues.iter().zip(&live.lines).filter(|(plan, _)| !plan.is_up);
+        let mut places = down.filter_map(|(_, line)| line.place);
+        places.any(|place| self.waits.packets(place) > 0)
+    }
+
+    /// Passes on what was learnt: to the algorithms of the queues to the user equipment, and to their rate.
+    pub(super) fn apply_learnt(&mut self, live: &mut Live, learnt: &Learnt, at: Time) {
+        if let Some(rate) = learnt.rate
+            && live.program.queues.iter().any(|plan| plan.follows)
+        {
+            follow(&mut live.bottleneck, rate, self.setup.catch_up);
+        }
+        if learnt.samples.iter().all(Option::is_none) {
+            return;
+        }
+        for (plan, line) in live.program.queues.iter().zip(&live.lines) {
+            let Some(place) = line.place.filter(|_| plan.learns && !plan.is_up) else { continue };
+            let queue = &mut self.waits.place(place).queue;
+            learnt.samples.iter().flatten().for_each(|sample| queue.sample(at, *sample));
+            if !plan.follows {
+                continue;
+            }
+            let rate = live
+                .bottleneck
+                .as_ref()
+                .map(Shaper::rate)
+                .filter(|rate| *rate < plan.rate || plan.rate == Rate::ZERO);
+            queue.set_rate(rate.unwrap_or(plan.rate));
+        }
+    }
+}

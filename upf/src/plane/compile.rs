@@ -1,0 +1,322 @@
+//! From the rules of a session to what the packet path needs.
+//!
+//! Everything that can be refused is refused here, before the packet path hears of it.
+
+use super::layout::{Act, CORE, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What};
+use super::lookup::{Asked, Builder};
+use super::outer::Outer;
+use super::places::{Layout, QueueKey};
+use super::setup::PlaneSetup;
+use crate::rules::{
+    Action, End, Far, Forward, METERS_MAX, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side,
+    UeAddress,
+};
+use std::net::IpAddr;
+use weir_units::Rate;
+
+/// Makes what the packet path needs of a session, whose rules stand as `before` so far.
+pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result<(Program, Layout), Refusal> {
+    session.problem()?;
+    if session.meters.len() > METERS_MAX {
+        return Err(Refusal::NoResources(format!("a session has at most {METERS_MAX} meters")));
+    }
+    let mut making =
+        Making { session, setup, layout: Layout::default(), queues: Vec::new(), ues: Vec::new() };
+    making.layout.acts = before.acts.keeping(|id| session.far(*id).is_some());
+    making.layout.limits = before.limits.keeping(|(id, _)| session.qer(*id).is_some());
+    let acts = making.acts()?;
+    session.qers.iter().try_for_each(check_qer)?;
+    let wanted = session.pdrs.iter().map(|pdr| making.queue_key(pdr)).collect::<Result<Vec<_>, _>>()?;
+    making.layout.queues = before.queues.keeping(|key| wanted.contains(key));
+    let up = making.rules(true, &wanted)?;
+    let down = making.rules(false, &wanted)?;
+    let limits = making.layout.limits.all().iter().map(|place| LimitPlan {
+        rate: place.key.map_or(Rate::ZERO, |(id, is_up)| making.mbr(id, is_up).unwrap_or(Rate::ZERO)),
+        is_kept: place.is_kept,
+    });
+    let program = Program {
+        seid: session.seid,
+        up,
+        down,
+        acts,
+        limits: limits.collect(),
+        queues: making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect(),
+        teids: teids(session),
+        ues: making.ues.into(),
+        users: users(session)?,
+        inactivity: session.inactivity,
+    };
+    Ok((program, making.layout))
+}
+
+/// A place that nothing waits in.
+const UNUSED: QueuePlan = QueuePlan {
+    is_up: false,
+    is_local: false,
+    qfi: None,
+    profile: 0,
+    limits: [None; LIMITS_MAX],
+    rate: Rate::ZERO,
+    gbr: Rate::ZERO,
+    learns: false,
+    follows: false,
+    is_kept: false,
+};
+
+struct Making<'a> {
+    session: &'a Session,
+    setup: &'a PlaneSetup,
+    layout: Layout,
+    /// By place.
+    queues: Vec<Option<QueuePlan>>,
+    ues: Vec<UeAddress>,
+}
+
+fn kbps(rate: u64) -> Rate {
+    Rate::from_bps(rate.saturating_mul(1000))
+}
+
+fn one<T: Copy>(of: PerDirection<T>, is_up: bool) -> T {
+    if is_up { of.up } else { of.down }
+}
+
+fn check_qer(qer: &Qer) -> Result<(), Refusal> {
+    let refused = |why: &str| Err(Refusal::rule(RuleKind::Qer, qer.id, why));
+    if qer.correlation.is_some() {
+        return refused("a rate for several sessions (QER Correlation ID) is not supported");
+    }
+    for is_up in [true, false] {
+        let [gbr, mbr] = [qer.gbr, qer.mbr].map(|rate| rate.map(|rate| one(rate, is_up)));
+        if gbr.zip(mbr).is_some_and(|(gbr, mbr)| gbr > mbr) {
+            return refused("the guaranteed rate is above the highest");
+        }
+    }
+    Ok(())
+}
+
+impl Making<'_> {
+    fn acts(&mut self) -> Result<Box<[Act]>, Refusal> {
+        let mut acts = Vec::new();
+        for far in &self.session.fars {
+            let what = self.what(far)?;
+            let full = || Refusal::rule(RuleKind::Far, far.id, "there are too many");
+            let at = usize::from(self.layout.acts.of(&far.id).ok_or_else(full)?);
+            let generation = self.layout.acts.all()[at].generation;
+            acts.resize(acts.len().max(at + 1), Act { generation: 0, what: What::Drop });
+            acts[at] = Act { generation, what };
+        }
+        // Places that nobody has now keep their generation.
+        acts.resize(self.layout.acts.all().len(), Act { generation: 0, what: What::Drop });
+        for (act, place) in acts.iter_mut().zip(self.layout.acts.all()) {
+            act.generation = place.generation;
+        }
+        Ok(acts.into())
+    }
+
+    fn what(&self, far: &Far) -> Result<What, Refusal> {
+        let refused = |why: &str| Err(Refusal::rule(RuleKind::Far, far.id, why));
+        let Forward { to, tunnel, dscp } = match far.action {
+            Action::Drop => return Ok(What::Drop),
+            Action::Buffer { tell } => return Ok(What::Buffer { tell }),
+            Action::Forward(forward) => forward,
+        };
+        match (to, tunnel) {
+            (Side::Access, Some(remote)) => {
+                let own = self.setup.access.addresses.iter().map(|(address, _)| *address);
+                match own.into_iter().find(|own| own.is_ipv4() == remote.address.is_ipv4()) {
+                    Some(own) => Ok(What::Tunnel(Outer::new(own, remote, dscp))),
+                    None => refused("the port to the access side has no address of the tunnel's family"),
+                }
+            }
+            (Side::Access, None) => refused("packets go to the access side in a tunnel, and it names none"),
+            (_, Some(_)) => refused("tunnels to the core side (N9) are not supported"),
+            (Side::Core, None) => Ok(What::Plain(CORE)),
+            (Side::Local, None) if self.setup.local.is_some() => Ok(What::Plain(LOCAL)),
+            (Side::Local, None) => refused("there is no port for local breakout"),
+        }
+    }
+
+    fn qers(&self, pdr: &Pdr) -> impl Iterator<Item = &Qer> {
+        pdr.qers.iter().filter_map(|id| self.session.qer(*id))
+    }
+
+    fn mbr(&self, id: u32, is_up: bool) -> Option<Rate> {
+        let qer = self.session.qer(id)?;
+        qer.mbr.map(|mbr| kbps(one(mbr, is_up)))
+    }
+
+    fn gbr(&self, pdr: &Pdr, is_up: bool) -> Rate {
+        let rates = self.qers(pdr).filter_map(|qer| qer.gbr).map(|gbr| kbps(one(gbr, is_up)));
+        rates.max().unwrap_or(Rate::ZERO)
+    }
+
+    /// Where packets of a rule wait. The aggregate of a session is one queue; a flow with
+    /// a rate of its own, guaranteed or not, or with a profile of its own has another.
+    fn queue_key(&self, pdr: &Pdr) -> Result<QueueKey, Refusal> {
+        let is_up = pdr.from == Side::Access;
+        let to_local = || {
+            let far = pdr.far.and_then(|far| self.session.far(far));
+            matches!(far.map(|far| far.action), Some(Action::Forward(Forward { to: Side::Local, .. })))
+        };
+        let is_local = if is_up { to_local() } else { pdr.from == Side::Local };
+        let qfi = self.qers(pdr).find_map(|qer| qer.qfi);
+        let has_rate =
+            self.qers(pdr).any(|qer| qer.qfi.is_some() && (qer.mbr.is_some() || qer.gbr.is_some()));
+        let is_guaranteed = self.qers(pdr).any(|qer| qer.gbr.is_some());
+        let own = qfi.and_then(|qfi| self.setup.profiles.keys().position(|q| *q == qfi));
+        let local = (is_local && self.setup.local_profile.is_some()).then_some(self.setup.profiles.len() + 1);
+        let profile = own.map(|at| at + 1).or(local).unwrap_or(0) as u16;
+        let mut limits: Vec<u32> =
+            self.qers(pdr).filter(|qer| self.mbr(qer.id, is_up).is_some()).map(|qer| qer.id).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        if limits.len() > LIMITS_MAX {
+            return Err(Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "more than four rates at once"));
+        }
+        let qfi = qfi.filter(|_| has_rate || is_guaranteed || own.is_some());
+        Ok(QueueKey { is_up, is_local, qfi, profile, limits: limits.into() })
+    }
+
+    fn queue(&mut self, pdr: &Pdr, key: &QueueKey) -> Result<u8, Refusal> {
+        let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many queues in one session");
+        let at = self.layout.queues.of(key).ok_or_else(full)?;
+        let gbr = self.gbr(pdr, key.is_up);
+        let mut limits = [None; LIMITS_MAX];
+        for (limit, id) in limits.iter_mut().zip(&key.limits) {
+            *limit = Some(self.layout.limits.of(&(*id, key.is_up)).ok_or_else(full)?);
+        }
+        let rates = key.limits.iter().filter_map(|id| self.mbr(*id, key.is_up));
+        let rate = rates.min().unwrap_or(Rate::ZERO);
+        let places = self.queues.len().max(self.layout.queues.all().len());
+        self.queues.resize(places, None);
+        let QueueKey { is_up, is_local, qfi, profile, .. } = *key;
+        let is_kept = self.layout.queues.all()[usize::from(at)].is_kept;
+        let profile_of = self.setup.profile_number(profile);
+        // A flow with a guaranteed rate has radio resources of its own.
+        let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
+        let follows = learns && profile_of.follow && !is_up;
+        self.queues[usize::from(at)] =
+            Some(QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_kept });
+        Ok(at)
+    }
+
+    fn rules(&mut self, is_up: bool, keys: &[QueueKey]) -> Result<Rules, Refusal> {
+        let session = self.session;
+        let (mut rules, mut filters) = (Vec::new(), Builder::default());
+        for (pdr, key) in session.pdrs.iter().zip(keys).filter(|(_, key)| key.is_up == is_up) {
+            check_pdr(pdr, self.setup)?;
+            let asked = Asked {
+                rule: rules.len() as u16,
+                is_local: (!is_up && self.setup.local.is_some()).then_some(pdr.from == Side::Local),
+            };
+            let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many filters in one session");
+            if pdr.filters.is_empty() {
+                filters.add_any(asked).ok_or_else(full)?;
+            }
+            pdr.filters.iter().try_for_each(|filter| filters.add(asked, filter).ok_or_else(full))?;
+            rules.push(self.rule(pdr, key)?);
+        }
+        Ok(Rules { filters: filters.build(), rules: rules.into() })
+    }
+
+    /// The place of a rule's tunnel.
+    fn tunnel(&self, pdr: &Pdr) -> Result<Option<u8>, Refusal> {
+        let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many tunnels in one session");
+        let Some(tunnel) = pdr.tunnel else { return Ok(None) };
+        let at = teids(self.session).iter().position(|teid| *teid == tunnel.teid);
+        at.and_then(|at| u8::try_from(at).ok()).map(Some).ok_or_else(full)
+    }
+
+    fn ue(&mut self, ue: UeAddress) -> Option<u8> {
+        let at = self.ues.iter().position(|other| *other == ue).unwrap_or_else(|| {
+            self.ues.push(ue);
+            self.ues.len() - 1
+        });
+        u8::try_from(at).ok()
+    }
+
+    fn rule(&mut self, pdr: &Pdr, key: &QueueKey) -> Result<Rule, Refusal> {
+        let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many addresses in one session");
+        let queue = self.queue(pdr, key)?;
+        // A highest rate of nothing lets nothing pass.
+        let passes = |qer: &Qer| {
+            one(qer.open, key.is_up) && self.mbr(qer.id, key.is_up).is_none_or(|rate| rate > Rate::ZERO)
+        };
+        let is_open = self.qers(pdr).all(passes);
+        let qfi = self.qers(pdr).find_map(|qer| qer.qfi);
+        let bits = pdr.qfis.iter().fold(0, |bits, qfi| bits | 1u64 << (qfi & 63));
+        Ok(Rule {
+            id: pdr.id,
+            teid: self.tunnel(pdr)?,
+            qfis: if pdr.qfis.is_empty() { u64::MAX } else { bits },
+            ue: pdr.ue.map(|ue| self.ue(ue).ok_or_else(full)).transpose()?,
+            act: pdr.far.and_then(|far| self.layout.acts.of(&far)),
+            queue,
+            is_open,
+            qfi,
+            meters: self.meters(pdr),
+        })
+    }
+
+    /// The meters that count what a rule forwards.
+    fn meters(&self, pdr: &Pdr) -> u16 {
+        let meters = self.session.meters.iter().enumerate();
+        let own = meters.filter(|(_, meter)| meter.urr.is_some() && meter.pdrs.contains(&pdr.id));
+        own.fold(0, |bits, (place, _)| bits | 1 << place)
+    }
+}
+
+fn check_pdr(pdr: &Pdr, setup: &PlaneSetup) -> Result<(), Refusal> {
+    let refused = |why: &str| Err(Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), why));
+    let is_up = pdr.from == Side::Access;
+    match (is_up, pdr.tunnel, pdr.removal) {
+        (true, None, _) => {
+            return refused("packets come from the access side in a tunnel, and it names none");
+        }
+        (true, _, None) => {
+            return refused("the headers of the tunnel are not taken off (Outer Header Removal)");
+        }
+        (false, Some(_), _) => return refused("tunnels from the core side (N9) are not supported"),
+        (false, _, Some(_)) => return refused("packets from the data network have no outer header"),
+        _ => {}
+    }
+    if let Some(tunnel) = pdr.tunnel {
+        let is_own = |own: IpAddr| setup.access.addresses.iter().any(|(address, _)| *address == own);
+        let named = tunnel.v4.map(IpAddr::from).into_iter().chain(tunnel.v6.map(IpAddr::from));
+        if let Some(other) = named.into_iter().find(|address| !is_own(*address)) {
+            return refused(&format!("{other} is not an address of the port to the access side"));
+        }
+    }
+    if !is_up && pdr.ue.is_none_or(|ue| ue.end != End::Destination) {
+        return refused("packets from the data network are found by their destination, and it names none");
+    }
+    if pdr.from == Side::Local && setup.local.is_none() {
+        return refused("there is no port for local breakout");
+    }
+    Ok(())
+}
+
+fn teids(session: &Session) -> Box<[u32]> {
+    let mut teids: Vec<u32> = session.pdrs.iter().filter_map(|pdr| pdr.tunnel).map(|t| t.teid).collect();
+    teids.sort_unstable();
+    teids.dedup();
+    teids.into()
+}
+
+fn users(session: &Session) -> Result<Box<[User]>, Refusal> {
+    let mut users = Vec::new();
+    for pdr in session.pdrs.iter().filter(|pdr| pdr.from != Side::Access) {
+        let Some(ue) = pdr.ue else { continue };
+        users.extend(ue.v4.map(|address| User::V4(address.into())));
+        if let Some(prefix) = ue.v6 {
+            if prefix.length != 64 {
+                let why = "the IPv6 prefix of the user equipment must have 64 bits";
+                return Err(Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), why));
+            }
+            users.push(User::V6((u128::from(prefix.address) >> 64) as u64));
+        }
+    }
+    users.sort_unstable();
+    users.dedup();
+    Ok(users.into())
+}

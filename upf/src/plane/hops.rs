@@ -1,0 +1,113 @@
+//! The way to the next hop, and whom to ask for it.
+
+use super::faults::Cause;
+use super::io::{Io, longer};
+use super::neighbours::{ETHERNET, MESSAGE_MAX, Reach, TYPE_IPV4, TYPE_IPV6, write_ethernet};
+use super::path::UserPlane;
+use weir_dataplane::Frame;
+use weir_units::{Bytes, Rate, Time};
+
+/// Packets that may wait for a neighbour's answer at each port.
+pub(super) const PENDING_MAX: usize = 64;
+
+impl UserPlane {
+    /// A frame that may be about neighbours, else it is nothing for us.
+    #[cold]
+    pub(super) fn about_neighbours(
+        &mut self,
+        port: usize,
+        frame: Frame,
+        at: Time,
+        io: &mut impl Io,
+        otherwise: Cause,
+    ) {
+        let mut answer = [0; MESSAGE_MAX];
+        let told = self.ports[port].link.take(io.bytes(frame), at, &mut answer);
+        let Some(told) = told else { return self.refuse(frame, otherwise, io) };
+        io.give(frame);
+        if let Some(len) = told.answered {
+            self.send_frame(port, &answer[..len], io);
+        }
+        if told.learnt.is_some() {
+            for _ in 0..self.ports[port].pending.len() {
+                let Some((host, frame)) = self.ports[port].pending.pop_front() else { break };
+                let is_v6 = io.bytes(frame)[0] >> 4 == 6;
+                self.send(port, frame, host, is_v6, at, io);
+            }
+        }
+    }
+
+    fn send_frame(&mut self, port: usize, bytes: &[u8], io: &mut impl Io) {
+        match io.take(bytes.len()) {
+            Some(frame) => {
+                io.bytes(frame).copy_from_slice(bytes);
+                io.push(port, frame);
+            }
+            None => self.faults.count(Cause::NoMemory),
+        }
+    }
+
+    /// Sends an IP packet to a host, or to the gateway to it.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        port: usize,
+        frame: Frame,
+        host: u128,
+        is_v6: bool,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        let state = &mut self.ports[port];
+        let Some(card) = state.link.recent(host, at) else {
+            return self.send_to_stranger(port, frame, host, is_v6, at, io);
+        };
+        // While others wait for the link it is never idle, whenever the rules let this one go.
+        let is_busy = state.shaper.rate() != Rate::ZERO && self.agenda.first_at(port).is_some();
+        let begins = if is_busy { state.shaper.departure(Time::ZERO) } else { at };
+        state.shaper.sent(begins, Bytes::new(u64::from(frame.len)));
+        let frame = longer(frame, ETHERNET);
+        let kind = if is_v6 { TYPE_IPV6 } else { TYPE_IPV4 };
+        write_ethernet(io.bytes(frame), card, state.link.card(), kind);
+        io.push(port, frame);
+    }
+
+    #[cold]
+    fn send_to_stranger(
+        &mut self,
+        port: usize,
+        frame: Frame,
+        host: u128,
+        is_v6: bool,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        let reach = self.ports[port].link.search(host, at);
+        if let Reach::Ask(wanted) | Reach::Confirm(_, wanted) = reach {
+            let mut question = [0; MESSAGE_MAX];
+            if let Some(len) = self.ports[port].link.write_question(&mut question, wanted) {
+                self.send_frame(port, &question[..len], io);
+            }
+        }
+        match reach {
+            Reach::Known(_) | Reach::Confirm(..) => self.send(port, frame, host, is_v6, at, io),
+            Reach::Ask(_) | Reach::Wait => {
+                let pending = &mut self.ports[port].pending;
+                let former = if pending.len() >= PENDING_MAX { pending.pop_front() } else { None };
+                pending.push_back((host, frame));
+                former.into_iter().for_each(|(_, frame)| self.refuse(frame, Cause::NoNeighbour, io));
+            }
+            Reach::Nowhere => self.refuse(frame, Cause::NoNeighbour, io),
+        }
+    }
+
+    /// Asks for the neighbours that packets of a session will go to, before there are any.
+    pub(super) fn look_for(&mut self, host: u128, port: usize, at: Time, io: &mut impl Io) {
+        if let Reach::Ask(wanted) = self.ports[port].link.search(host, at) {
+            let mut question = [0; MESSAGE_MAX];
+            if let Some(len) = self.ports[port].link.write_question(&mut question, wanted) {
+                self.send_frame(port, &question[..len], io);
+            }
+        }
+    }
+}

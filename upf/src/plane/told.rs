@@ -1,0 +1,140 @@
+//! Everything but packets of users: messages about tunnels, and what senders are told of packets that do not go on.
+
+use super::faults::Cause;
+use super::gtpu::{self, Fault, GPdu, Message};
+use super::io::Io;
+use super::layout::{ACCESS, CORE};
+use super::outer::{Datagram, Outer};
+use super::packet::{self, Inner, Told};
+use super::path::{Happened, UserPlane, address};
+use crate::rules::RemoteTunnel;
+use std::net::IpAddr;
+use weir_dataplane::Frame;
+use weir_units::{Duration, Time};
+
+/// Answers and errors are told at most so often, and so many at once.
+const TOLD_EVERY: Duration = Duration::from_millis(1);
+const TOLD_BURST: Duration = Duration::from_millis(20);
+
+impl UserPlane {
+    /// Everything but packets of users.
+    #[cold]
+    pub(super) fn path_message(
+        &mut self,
+        frame: Frame,
+        datagram: &Datagram,
+        message: Result<Message, Fault>,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        io.give(frame);
+        let mut answer = Vec::with_capacity(64);
+        let mut port = gtpu::PORT;
+        match message {
+            Ok(Message::EchoRequest { sequence }) => {
+                self.faults.count(Cause::Echo);
+                gtpu::write_echo_response(&mut answer, sequence);
+                port = datagram.port;
+            }
+            Ok(Message::ErrorIndication { teid, peer }) => {
+                self.faults.count(Cause::IndicationReceived);
+                self.tell(Happened::Unknown { teid, peer });
+            }
+            Ok(Message::EndMarker { .. }) => self.faults.count(Cause::EndMarkerReceived),
+            Ok(Message::EchoResponse { .. } | Message::SupportedExtensions | Message::Packet(_)) => {}
+            Err(Fault::NotComprehended(_)) => {
+                self.faults.count(Cause::GtpNotComprehended);
+                gtpu::write_supported_extensions(&mut answer);
+            }
+            Err(Fault::Short) => self.faults.count(Cause::GtpShort),
+            Err(Fault::Version) => self.faults.count(Cause::GtpVersion),
+            Err(Fault::Extension) => self.faults.count(Cause::GtpExtension),
+            Err(Fault::Container) => self.faults.count(Cause::GtpContainer),
+            Err(Fault::Kind(_)) => self.faults.count(Cause::GtpKind),
+            Err(Fault::Element) => self.faults.count(Cause::GtpElement),
+        }
+        if !answer.is_empty() {
+            self.answer(datagram, port, &answer, at, io);
+        }
+    }
+
+    /// Whether one more answer may be told.
+    fn may_tell(&mut self, at: Time) -> bool {
+        self.told_until = self.told_until.max(at - TOLD_BURST);
+        if self.told_until > at {
+            self.faults.count(Cause::Hushed);
+            return false;
+        }
+        self.told_until += TOLD_EVERY;
+        true
+    }
+
+    /// Sends a message back to where a datagram came from.
+    fn answer(&mut self, to: &Datagram, port: u16, message: &[u8], at: Time, io: &mut impl Io) {
+        if !self.may_tell(at) {
+            return;
+        }
+        let [own, address] = [to.to, to.from].map(|a| address(to.is_v6, a));
+        let outer = Outer::new(own, RemoteTunnel { teid: 0, address, port }, None);
+        let len = outer.overhead(false) - gtpu::HEADER + message.len();
+        let Some(frame) = io.take(len) else { return self.faults.count(Cause::NoMemory) };
+        let bytes = io.bytes(frame);
+        bytes[len - message.len()..].copy_from_slice(message);
+        outer.write_head(bytes, 0);
+        self.send(ACCESS, frame, outer.host(), to.is_v6, at, io);
+    }
+
+    #[cold]
+    pub(super) fn unknown_tunnel(
+        &mut self,
+        frame: Frame,
+        to: &Datagram,
+        gpdu: &GPdu,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        self.refuse(frame, Cause::NoTunnel, io);
+        let mut message = Vec::with_capacity(32);
+        gtpu::write_error_indication(&mut message, gpdu.teid, address(to.is_v6, to.to));
+        self.faults.count(Cause::IndicationSent);
+        self.answer(to, gtpu::PORT, &message, at, io);
+    }
+
+    /// Tells the sender of a packet why it does not go on; the packet ends here.
+    #[cold]
+    pub(super) fn tell_sender(
+        &mut self,
+        frame: Frame,
+        inner: &Inner,
+        told: Told,
+        port: usize,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        let own = self.ports[if port == ACCESS { CORE } else { port }].link.own(inner.is_v6);
+        let may = own.is_some() && inner.tells_errors(io.bytes(frame)) && self.may_tell(at);
+        let answer = if may { io.take(1280) } else { None };
+        if let (Some(answer), Some(own)) = (answer, own) {
+            let about = io.bytes(frame).to_vec();
+            let own = match own {
+                IpAddr::V4(own) => u128::from(u32::from(own)),
+                IpAddr::V6(own) => u128::from(own),
+            };
+            if let Some(len) = packet::write_error(io.bytes(answer), &about, told, own) {
+                let answer = Frame { len: len as u32, ..answer };
+                if port == ACCESS {
+                    // It goes to the user equipment as what comes from the data network does.
+                    if !self.downlink(false, answer, at, io) {
+                        io.give(answer);
+                    }
+                } else {
+                    let host = super::neighbours::number_of(inner.is_v6, inner.source);
+                    self.send(port, answer, host, inner.is_v6, at, io);
+                }
+            } else {
+                io.give(answer);
+            }
+        }
+        io.give(frame);
+    }
+}
