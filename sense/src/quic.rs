@@ -160,7 +160,7 @@ impl QuicFlow {
             Way::ToUser => (None, self.ask(edge)),
             Way::FromUser => self.answer(edge),
         };
-        if !in_turn && !(first && way == Way::FromUser) {
+        if !(in_turn || first && way == Way::FromUser) {
             suspicions.spin_out_of_turn += 1;
             self.judge.fault();
         }
