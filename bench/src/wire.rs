@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Loop, Outcome, Setup};
-use weir_lab::netns::{PORT_A, PORT_B};
+use weir_lab::netns::{PORT_A, PORT_B, PORTS};
 use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
 use weir_scenario::{Channel, RunConfig, SenseConfig};
 
@@ -54,7 +54,7 @@ impl Interrupts {
         if self == Interrupts::Kernel {
             return Ok(());
         }
-        for port in [PORT_A, PORT_B] {
+        for port in PORTS {
             for (setting, value) in [("napi_defer_hard_irqs", "2"), ("gro_flush_timeout", "200000")] {
                 std::fs::write(format!("/sys/class/net/{port}/{setting}"), value)?;
             }
@@ -142,24 +142,14 @@ fn join(thread: JoinHandle<Result<Outcome>>) -> Result<Outcome> {
 }
 
 fn setup(forward: Channel, reverse: Channel, manner: &Manner) -> Setup {
-    use weir_units::Duration;
     let expedites = manner.sense.is_some();
     let forward = DirectionSetup { expedites, ..DirectionSetup::new("a_to_b", forward) };
     Setup {
-        ports: [PORT_A.into(), PORT_B.into()],
-        mode: None,
-        directions: [forward, DirectionSetup::new("b_to_a", reverse)],
         sense: manner.sense.clone(),
-        fail_open_after: Duration::from_millis(500),
         core: Some(FORWARDER_CPU),
         realtime: manner.realtime,
         busy: true,
-        stands_still: false,
-        journal: false,
-        sample: Duration::from_millis(100),
-        lead: Duration::ZERO,
-        warmup: Duration::ZERO,
-        duration: None,
+        ..Setup::in_namespace(PORTS, [forward, DirectionSetup::new("b_to_a", reverse)])
     }
 }
 

@@ -65,6 +65,16 @@ fn add_link(row: &mut Measured, prefix: &str, link: &LinkSummary) {
         ("setpoint_ms", link.setpoint_ms),
     ];
     row.extend(numbers.map(|(name, value)| (format!("{prefix}{name}"), Value::number(value))));
+    for (class, delay) in link
+        .delay_by_class_ms
+        .iter()
+        .flat_map(|of| [("low_latency", of.low_latency), ("classic", of.classic)])
+    {
+        let numbers = [("mean", delay.mean), ("p50", delay.p50), ("p95", delay.p95), ("p99", delay.p99)];
+        row.extend(
+            numbers.map(|(name, ms)| (format!("{prefix}delay_{class}_{name}_ms"), Value::number(Some(ms)))),
+        );
+    }
     let counts = [
         ("packets", link.packets),
         ("drops", link.drops),

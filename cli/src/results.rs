@@ -87,12 +87,18 @@ fn own_name(name: String, taken: &mut BTreeSet<String>) -> String {
     free
 }
 
-/// Reads a scenario with overrides.
-pub fn load(path: &Path, overrides: &[String]) -> Result<(Document, Scenario), Failure> {
+/// Reads a file with overrides.
+pub fn document(path: &Path, overrides: &[String]) -> Result<Document, Failure> {
     let mut document = Document::load(path).map_err(Failure::input)?;
     for text in overrides {
         document.set_from(text).map_err(Failure::input)?;
     }
+    Ok(document)
+}
+
+/// The same as a scenario.
+pub fn load(path: &Path, overrides: &[String]) -> Result<(Document, Scenario), Failure> {
+    let document = document(path, overrides)?;
     let scenario = document.scenario().map_err(Failure::input)?;
     Ok((document, scenario))
 }

@@ -28,6 +28,7 @@ fn the_short_form_judges_the_claims_draws_the_charts_and_writes_the_same_bytes()
     let (result, again) = (result(&first), result(&second));
     assert_eq!(result["runs"], again["runs"]);
     assert_eq!(result["runs"][0]["trace_hash"].as_str().map(str::len), Some(16));
+    assert_eq!((&result["interrupted"], result["out"].is_string()), (&Value::from(false), true));
     let claims = result["claims"].as_array().expect("claims");
     for (id, count) in [("C1", 8), ("C2", 4), ("C3", 2)] {
         assert_eq!(claims.iter().filter(|c| c["id"] == id).count(), count, "{id}");

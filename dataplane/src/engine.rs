@@ -86,6 +86,27 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// A loop between two interfaces of a network namespace that was made for it and goes away with everything in it:
+    /// nothing is journalled. It sleeps, and goes on until it is stopped.
+    pub fn in_namespace(ports: [&str; 2], directions: [DirectionSetup; 2]) -> Setup {
+        Setup {
+            ports: ports.map(String::from),
+            mode: None,
+            directions,
+            sense: None,
+            fail_open_after: Duration::from_millis(500),
+            core: None,
+            realtime: true,
+            busy: false,
+            stands_still: false,
+            journal: false,
+            sample: Duration::from_millis(100),
+            lead: Duration::ZERO,
+            warmup: Duration::ZERO,
+            duration: None,
+        }
+    }
+
     fn window(&self, origin: Time) -> Window {
         let until = origin + self.duration.unwrap_or(Duration::MAX);
         Window { from: origin + self.warmup, until }
@@ -251,9 +272,9 @@ impl Loop {
         for port in [&a, &b] {
             said.extend(journal.prepare(port)?);
         }
-        let frame_max = mtus.map(|mtu| mtu + LINK_OVERHEAD);
-        let (mode, mut arena, guards, ports) =
-            open_ports(&setup, [a, b], frame_max, &mut journal, &mut said)?;
+        let (interfaces, frame_max) = ([a, b], mtus.map(|mtu| mtu + LINK_OVERHEAD));
+        let open = |mode| open_in_mode(&setup, &interfaces, frame_max, mode, &mut journal);
+        let (mode, (mut arena, guards, ports)) = in_best_mode(setup.mode, &interfaces, &mut said, open)?;
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
         let (sensed, sensing) = RingBuffer::new(SENSED);
@@ -577,6 +598,7 @@ impl Loop {
             bytes,
             utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
             delay_ms: meter.sojourn.spread_ms(),
+            delay_by_class_ms: meter.sojourn.by_class_ms(),
             drops,
             overflows,
             marks,
@@ -589,29 +611,24 @@ impl Loop {
     }
 }
 
-type Opened = (Mode, Arena, [Guard; 2], [Port; 2]);
-
-/// Opens both ports in the mode wanted, or in the best that works.
-fn open_ports(
-    setup: &Setup,
-    interfaces: [Interface; 2],
-    frame_max: [u32; 2],
-    journal: &mut Journal,
+/// Opens ports in the mode wanted, or in the best that works, and says which do not.
+pub(crate) fn in_best_mode<T>(
+    wanted: Option<Mode>,
+    interfaces: &[Interface],
     said: &mut Vec<String>,
-) -> Result<Opened, Error> {
-    let modes = match &setup.mode {
+    mut open: impl FnMut(Mode) -> Result<T, Error>,
+) -> Result<(Mode, T), Error> {
+    let modes = match &wanted {
         Some(mode) => std::slice::from_ref(mode),
         None => &[Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket][..],
     };
     let mut refusal = None;
     for mode in modes {
-        match open_in_mode(setup, &interfaces, frame_max, *mode, journal) {
-            Ok((arena, guards, ports)) => return Ok((*mode, arena, guards, ports)),
+        match open(*mode) {
+            Ok(opened) => return Ok((*mode, opened)),
             Err(error) => {
                 said.push(format!("{mode} is not to be had: {error}"));
-                for interface in &interfaces {
-                    guard::detach(interface.index, false);
-                }
+                interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
                 refusal = Some(error);
             }
         }

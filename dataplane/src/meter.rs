@@ -1,8 +1,9 @@
 //! What is measured of a direction: totals, distributions, and a row of samples each period.
 
 use rtrb::Producer;
+use weir_aqm::Packet;
 use weir_queue::Counters;
-use weir_scenario::measure::{Distribution, Sampler, Status, Window};
+use weir_scenario::measure::{Distribution, Sampler, Sojourns, Status, Window};
 use weir_scenario::result::LinkSample;
 use weir_units::{Bytes, Duration, Time};
 
@@ -38,7 +39,7 @@ pub struct Meter {
     /// Delivered in the measured part.
     pub delivered: (u64, u64),
     /// Sojourn times in the measured part.
-    pub sojourn: Distribution,
+    pub sojourn: Sojourns,
     /// How late frames left the delay line.
     pub lateness: Distribution,
     /// Frames that were not forwarded as they should.
@@ -58,7 +59,7 @@ impl Meter {
             measured,
             edges: [None; 2],
             delivered: (0, 0),
-            sojourn: Distribution::default(),
+            sojourn: Sojourns::default(),
             lateness: Distribution::default(),
             faults: Faults::default(),
             sampler: Sampler::new(origin),
@@ -70,13 +71,19 @@ impl Meter {
     }
 
     /// A packet left the queue; the counters are asked for at the edges of the measured part.
-    pub fn departed(&mut self, at: Time, len: Bytes, sojourn: Duration, counters: impl FnOnce() -> Counters) {
+    pub fn departed(
+        &mut self,
+        at: Time,
+        packet: &Packet,
+        sojourn: Duration,
+        counters: impl FnOnce() -> Counters,
+    ) {
         self.sampler.departed(sojourn);
         if self.measured.contains(at) {
             self.edges[0].get_or_insert_with(counters);
             self.delivered.0 += 1;
-            self.delivered.1 += len.get();
-            self.sojourn.record(sojourn);
+            self.delivered.1 += packet.len.get();
+            self.sojourn.record(packet.ecn, sojourn);
         } else if at >= self.measured.until {
             self.edges[1].get_or_insert_with(counters);
         }

@@ -202,7 +202,7 @@ impl<D: Managed<Held>> Direction<D> {
             self.shape.service.sent(at, departure.packet.len);
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
-            self.meter.departed(at, departure.packet.len, departure.sojourn, counters);
+            self.meter.departed(at, &departure.packet, departure.sojourn, counters);
             if departure.marked {
                 headers::mark(arena.bytes(frame), kind, network);
             }

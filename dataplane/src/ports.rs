@@ -3,7 +3,7 @@
 //! They fail closed. When the function dies or hangs, frames are the host's, as if it had never run: nobody else knows
 //! where they should go.
 
-use crate::engine::{LINK_OVERHEAD, check_mtus, chunk_for, open_guard, sockets};
+use crate::engine::{LINK_OVERHEAD, check_mtus, chunk_for, in_best_mode, open_guard, sockets};
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
@@ -46,7 +46,6 @@ pub struct Ports {
 }
 
 struct Opened {
-    mode: Mode,
     arena: Arena,
     guards: Vec<Guard>,
     ports: Vec<Port>,
@@ -77,8 +76,8 @@ impl Ports {
             said.extend(journal.prepare(port)?);
         }
         let longest = mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD);
-        let Opened { mode, arena, guards, ports } =
-            open_somehow(setup, &interfaces, longest, &mut journal, &mut said)?;
+        let open = |mode| open_in_mode(setup, &interfaces, longest, mode, &mut journal);
+        let (mode, Opened { arena, guards, ports }) = in_best_mode(setup.mode, &interfaces, &mut said, open)?;
         Ok(Ports { ports, guards, arena, journal, mode, mtus, said })
     }
 
@@ -179,32 +178,6 @@ impl Ports {
     }
 }
 
-/// In the mode wanted, or in the best that works.
-fn open_somehow(
-    setup: &PortsSetup,
-    interfaces: &[Interface],
-    longest: u32,
-    journal: &mut Journal,
-    said: &mut Vec<String>,
-) -> Result<Opened, Error> {
-    let modes = match &setup.mode {
-        Some(mode) => std::slice::from_ref(mode),
-        None => &[Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket][..],
-    };
-    let mut refusal = None;
-    for mode in modes {
-        match open_in_mode(setup, interfaces, longest, *mode, journal) {
-            Ok(opened) => return Ok(opened),
-            Err(error) => {
-                said.push(format!("{mode} is not to be had: {error}"));
-                interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
-                refusal = Some(error);
-            }
-        }
-    }
-    Err(refusal.expect("at least one mode was tried"))
-}
-
 fn open_in_mode(
     setup: &PortsSetup,
     interfaces: &[Interface],
@@ -239,5 +212,5 @@ fn open_in_mode(
     if mode != Mode::AfPacket {
         guards.iter_mut().try_for_each(Guard::attach_xdp)?;
     }
-    Ok(Opened { mode, arena, guards, ports })
+    Ok(Opened { arena, guards, ports })
 }

@@ -217,34 +217,19 @@ fn connections(counts: &[Counted], home: usize, count: usize) -> Vec<ConnectionR
     (0..count).map(|n| ConnectionResult { bytes: received(n), ..ConnectionResult::default() }).collect()
 }
 
-fn units(d: Duration) -> weir_units::Duration {
-    weir_units::Duration::from_nanos(d.as_nanos() as u64)
-}
-
 /// What all loops here have in common: they sleep, as there are more of them than processors.
 fn setup(directions: [DirectionSetup; 2], config: &AccessConfig) -> Setup {
     Setup {
-        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
         mode: config.mode,
-        directions,
-        sense: None,
-        fail_open_after: weir_units::Duration::from_millis(500),
-        core: None,
-        realtime: true,
-        busy: false,
         // Kernel queues stand between these links, and their time goes on.
         stands_still: false,
-        // The namespace goes away with everything in it.
-        journal: false,
-        sample: weir_units::Duration::from_millis(100),
-        lead: weir_units::Duration::ZERO,
-        warmup: units(config.warmup),
-        duration: None,
+        warmup: config.warmup.into(),
+        ..Setup::in_namespace(netns::PORTS, directions)
     }
 }
 
 fn delay(config: &AccessConfig) -> Setup {
-    let half = Channel { delay: units(config.rtt / 2), ..Channel::unshaped() };
+    let half = Channel { delay: (config.rtt / 2).into(), ..Channel::unshaped() };
     setup(["up", "down"].map(|name| DirectionSetup::new(name, half.clone())), config)
 }
 

@@ -122,28 +122,9 @@ fn measure(config: &CellConfig, load: &Load, go_on: &mut dyn FnMut() -> bool) ->
     Ok(CellResult { goodput_bps, ..load.result(from) })
 }
 
-fn units(d: Duration) -> weir_units::Duration {
-    weir_units::Duration::from_nanos(d.as_nanos() as u64)
-}
-
 /// Both loops sleep, as there are no more processors than loops.
 fn setup(name: &str, boxed: &RunConfig, impairments: Option<Impairments>, config: &CellConfig) -> Setup {
     let there = DirectionSetup { impairments, ..DirectionSetup::new(name, boxed.a_to_b.clone()) };
-    Setup {
-        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
-        mode: None,
-        directions: [there, DirectionSetup::new("back", boxed.b_to_a.clone())],
-        sense: None,
-        fail_open_after: weir_units::Duration::from_millis(500),
-        core: None,
-        realtime: true,
-        busy: false,
-        stands_still: false,
-        // The namespace goes away with everything in it.
-        journal: false,
-        sample: weir_units::Duration::from_millis(100),
-        lead: weir_units::Duration::ZERO,
-        warmup: units(config.warmup),
-        duration: None,
-    }
+    let back = DirectionSetup::new("back", boxed.b_to_a.clone());
+    Setup { warmup: config.warmup.into(), ..Setup::in_namespace(netns::PORTS, [there, back]) }
 }

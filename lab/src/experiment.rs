@@ -169,29 +169,25 @@ impl Cores {
 fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores, lead: Duration) -> Setup {
     let forward = Channel { catch_up: CATCH_UP, ..scenario.forward() };
     let reverse = Channel { delay: scenario.path.reverse_delay(), ..Channel::unshaped() };
+    let directions = [
+        DirectionSetup {
+            impairments: Some(Impairments { variation: scenario.link.variation.clone(), reorder: 0.0 }),
+            ..DirectionSetup::new(FORWARD, forward)
+        },
+        DirectionSetup::new(REVERSE, reverse),
+    ];
     Setup {
-        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
         mode,
-        directions: [
-            DirectionSetup {
-                impairments: Some(Impairments { variation: scenario.link.variation.clone(), reorder: 0.0 }),
-                ..DirectionSetup::new(FORWARD, forward)
-            },
-            DirectionSetup::new(REVERSE, reverse),
-        ],
-        sense: None,
-        fail_open_after: weir_units::Duration::from_millis(500),
         core: cores.own,
         realtime: cores.own.is_some(),
         busy: cores.own.is_some(),
         // Whoever answers does so on the loop's core.
         stands_still: cores.own.is_some(),
-        // The namespace goes away with everything in it.
-        journal: false,
         sample: scenario.run.sample,
-        lead: weir_units::Duration::from_nanos(lead.as_nanos() as u64),
+        lead: lead.into(),
         warmup: scenario.run.warmup,
         duration: Some(scenario.run.duration),
+        ..Setup::in_namespace(netns::PORTS, directions)
     }
 }
 

@@ -26,6 +26,8 @@ pub const RECEIVER_INTERFACE: &str = "rcv0";
 pub const PORT_A: &str = "a";
 /// The bottleneck's port towards the receiver.
 pub const PORT_B: &str = "b";
+/// Both.
+pub const PORTS: [&str; 2] = [PORT_A, PORT_B];
 
 /// Most boxes of a testbed.
 pub const BOXES_MAX: u32 = 8;
@@ -281,7 +283,7 @@ impl Testbed {
         for name in &self.boxes {
             in_netns(name, prepare_bottleneck)??;
             ip_batch(name, &ports_up())?;
-            for port in [PORT_A, PORT_B] {
+            for port in PORTS {
                 set_rps_unless_zero(name, port, self.config.rps_ports)?;
             }
         }
@@ -398,7 +400,7 @@ fn check_config(config: &TestbedConfig) -> Result<()> {
 
 fn ports_up() -> Vec<String> {
     let mut lines = vec!["link set lo up".to_string()];
-    for port in [PORT_A, PORT_B] {
+    for port in PORTS {
         lines.push(format!("link set dev {port} addrgenmode none"));
         lines.push(format!("link set dev {port} up"));
     }
@@ -447,7 +449,7 @@ fn more_receivers_lines(side: Side, host: &EndHost, peer: &EndHost, config: &Tes
 
 /// Runs inside the bottleneck: its ports stay silent.
 fn prepare_bottleneck() -> Result<()> {
-    for port in [PORT_A, PORT_B] {
+    for port in PORTS {
         set_sysctl_if_present(&format!("ipv6/conf/{port}/disable_ipv6"), "1")?;
         offload::disable(port, false)?;
     }

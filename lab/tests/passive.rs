@@ -42,22 +42,7 @@ struct Running {
 
 impl Running {
     fn start(namespace: &str, directions: [DirectionSetup; 2]) -> Running {
-        let setup = Setup {
-            ports: ["a".into(), "b".into()],
-            mode: None,
-            directions,
-            sense: None,
-            fail_open_after: weir_units::Duration::from_millis(500),
-            core: None,
-            realtime: true,
-            busy: false,
-            stands_still: false,
-            journal: false,
-            sample: weir_units::Duration::from_millis(100),
-            lead: weir_units::Duration::ZERO,
-            warmup: weir_units::Duration::ZERO,
-            duration: None,
-        };
+        let setup = Setup::in_namespace(netns::PORTS, directions);
         let (opened, opening) = mpsc::channel();
         let (namespace, stop) = (namespace.to_string(), Arc::<AtomicBool>::default());
         let stopped = stop.clone();

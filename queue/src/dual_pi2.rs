@@ -13,7 +13,7 @@ use crate::disciplines::{Entry, Managed, OfItsOwn, Setup, Visitor};
 use crate::{
     Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Limits, Outbox, assert_capable,
 };
-use coupled::{TARGET_MAX, TARGET_MIN, is_low_latency};
+use coupled::{TARGET_MAX, TARGET_MIN};
 use std::collections::VecDeque;
 use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Share, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -249,7 +249,7 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
         self.sequence += 1;
         self.counters.arrival(len);
-        let which = if is_low_latency(ecn) { Which::Low } else { Which::Classic };
+        let which = if ecn.is_low_latency() { Which::Low } else { Which::Classic };
         let (whole, rate) = (self.whole(now), self.rate);
         let m = Moment { now, queue: self.lane(which).view(rate), dice: 0 };
         if !self.fits(&whole, len) {

@@ -1,41 +1,14 @@
 //! Queues whose memory is given when they are made allocate nothing for packets.
 
 mod common;
+mod counting;
 
 use common::{MTU, from_host, setup};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use counting::calls;
 use weir_aqm::algorithms::codel;
 use weir_aqm::{Algorithm, Ecn, Packet, Params, Value};
 use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Visitor};
 use weir_units::{Duration, Time};
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread: the test's harness allocates when it likes.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn calls() -> u64 {
-    CALLS.with(Cell::get)
-}
-
-// SAFETY: everything is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Overload from many flows, until packets are discarded for lack of room as well.
 struct Overload;

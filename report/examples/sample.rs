@@ -176,6 +176,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             bytes: (bits / 8.0) as u64,
             utilization: bits / (RATE * (SECONDS - WARMUP)),
             delay_ms: Spread { mean, p50: at(0.5), p95: at(0.95), p99: at(0.99), max: at(1.0) },
+            delay_by_class_ms: None,
             drops: samples.iter().map(|s| s.drops).sum(),
             overflows: samples.iter().map(|s| s.overflows).sum(),
             marks: samples.iter().map(|s| s.marks).sum(),

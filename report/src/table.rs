@@ -3,7 +3,7 @@
 use crate::html::Rows;
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, LinkSummary, Summary};
+use weir_scenario::result::{Claim, LinkSummary, Spread, Summary};
 
 use crate::escape::terminal;
 use crate::number::fixed;
@@ -67,10 +67,11 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
     ];
     let mut rows = Vec::new();
     let (mut phases, mut sensed, mut observed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut notes = String::new();
+    let (mut notes, mut classes) = (String::new(), Vec::new());
     for run in runs {
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
         phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
+        classes.extend(run.links.iter().flat_map(|link| class_rows(run, link)));
         sensed.extend(run.links.iter().filter_map(|link| sensing_row(run, link)));
         observed.extend(run.links.iter().filter_map(|link| observed_row(run, link)));
         for warning in &run.warnings {
@@ -82,6 +83,10 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         text.push_str("\nLater half of each span with the same flows\n");
         text.push_str(&render(&PHASE_COLUMNS, &phases, paint));
     }
+    if !classes.is_empty() {
+        text.push_str("\nQueueing delay of low-latency (ECT(1), CE) and classic traffic\n");
+        text.push_str(&render(&CLASS_COLUMNS, &classes, paint));
+    }
     if !sensed.is_empty() {
         text.push_str("\nProbes\n");
         text.push_str(&render(&SENSING_COLUMNS, &sensed, paint));
@@ -91,6 +96,27 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
         text.push_str(&render(&OBSERVED_COLUMNS, &observed, paint));
     }
     text + &notes
+}
+
+const CLASS_COLUMNS: [(&str, Align); 8] = [
+    ("run", Align::Left),
+    ("link", Align::Left),
+    ("traffic", Align::Left),
+    ("mean ms", Align::Right),
+    ("p50 ms", Align::Right),
+    ("p95 ms", Align::Right),
+    ("p99 ms", Align::Right),
+    ("max ms", Align::Right),
+];
+
+fn class_rows(run: &Summary, link: &LinkSummary) -> Vec<Vec<Cell>> {
+    let row = |(class, delay): (&str, Spread)| {
+        let numbers = [delay.mean, delay.p50, delay.p95, delay.p99, delay.max].map(|ms| fixed(ms, 2));
+        let names = [run.title.as_str(), &link.name, class];
+        names.into_iter().chain(numbers.iter().map(String::as_str)).map(Cell::new).collect()
+    };
+    let classes = link.delay_by_class_ms.map(|of| [("low latency", of.low_latency), ("classic", of.classic)]);
+    classes.into_iter().flatten().map(row).collect()
 }
 
 const SENSING_COLUMNS: [(&str, Align); 10] = [
@@ -304,7 +330,7 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::{Observed, Phase, Sensing};
+    use weir_scenario::result::{ByClass, Observed, Phase, Sensing};
 
     #[test]
     fn wide_and_combining_characters_are_measured() {
@@ -320,6 +346,19 @@ mod tests {
         let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
         let text = results([&run], Paint::Plain);
         assert!(text.ends_with("t    x     15.0–30.0  2   99.12     4.50\n"), "{text}");
+    }
+
+    #[test]
+    fn classes_of_traffic_get_a_table_of_their_own() {
+        let low_latency = Spread { mean: 0.5, p50: 0.4, p95: 0.9, p99: 1.0, max: 2.0 };
+        let by_class = ByClass { low_latency, classic: Spread { max: 20.0, ..low_latency } };
+        let link =
+            LinkSummary { name: "x".into(), delay_by_class_ms: Some(by_class), ..LinkSummary::default() };
+        let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
+        let text = results([&run], Paint::Plain);
+        let last = text.lines().last().unwrap();
+        let cells = last.split_whitespace().collect::<Vec<_>>();
+        assert_eq!(cells, ["t", "x", "classic", "0.50", "0.40", "0.90", "1.00", "20.00"]);
     }
 
     #[test]

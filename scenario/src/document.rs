@@ -171,6 +171,25 @@ impl Table {
     }
 }
 
+/// Takes out what has this path, where there is something.
+fn remove(slot: &mut Node, path: &[&str]) {
+    let Some((first, rest)) = path.split_first() else { return };
+    match slot {
+        Node::Table(table) if rest.is_empty() => table.entries.retain(|entry| entry.key != *first),
+        Node::Table(table) => {
+            if let Some(entry) = table.entries.iter_mut().find(|entry| entry.key == *first) {
+                remove(&mut entry.item.node, rest);
+            }
+        }
+        Node::List(items) => {
+            if let Some(item) = first.parse().ok().and_then(|i: usize| items.get_mut(i)) {
+                remove(&mut item.node, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn put(slot: &mut Item, name: &str, path: &[&str], item: Item) -> Result<(), Wrong> {
     let Some((first, rest)) = path.split_first() else {
         *slot = item;
@@ -273,6 +292,15 @@ impl Document {
         }
         crate::sweep::forget_axis(&mut self.root, key);
         Ok(())
+    }
+
+    /// Takes out a key or a table, if it is there, as if the file did not have it.
+    pub fn unset(&mut self, key: &str) {
+        let path: Vec<&str> = key.split('.').collect();
+        let mut root = Node::Table(std::mem::replace(&mut self.root, Table::absent(Place::File)));
+        remove(&mut root, &path);
+        let Node::Table(table) = root else { unreachable!("it was put in as a table") };
+        self.root = table;
     }
 
     /// Its name in messages.

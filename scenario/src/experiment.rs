@@ -380,10 +380,7 @@ impl Scenario {
     /// folder.
     pub fn to_toml(&self) -> String {
         let omitted = if self.links.is_empty() { &[] } else { ONE_LINK };
-        let mut out = Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect(), omitted);
-        self.print_values(&mut out);
-        self.print_tables(&mut out);
-        out.into_text()
+        self.print_file(Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect(), omitted))
     }
 
     /// All keys with type, default, range and meaning, as Markdown.

@@ -1,11 +1,11 @@
 //! What is measured of a link, the same in every arm: distributions of times, the measured part, and a row of
 //! samples each period.
 
-use crate::result::{LinkSample, Spread};
+use crate::result::{ByClass, LinkSample, Spread};
 use hdrhistogram::Histogram;
 use weir_queue::Counters;
 use weir_steer::{Helm, Observer, SteeringLaw};
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Ecn, Rate, Time};
 
 /// Resolution of the distributions.
 const TICK_NS: u64 = 100;
@@ -43,6 +43,40 @@ impl Distribution {
             p99: quantile(0.99),
             max: ms(self.0.max() as f64),
         }
+    }
+}
+
+/// Sojourn times of a link, of low-latency and of classic traffic apart (RFC 9331).
+#[derive(Default)]
+pub struct Sojourns {
+    low_latency: Distribution,
+    classic: Distribution,
+    /// Whether a packet came with ECT(1); before, CE tells nothing of L4S.
+    is_l4s_there: bool,
+}
+
+impl Sojourns {
+    /// Counts a packet that came with this ECN field.
+    #[inline]
+    pub fn record(&mut self, ecn: Ecn, d: Duration) {
+        self.is_l4s_there |= ecn == Ecn::Ect1;
+        if ecn.is_low_latency() { self.low_latency.record(d) } else { self.classic.record(d) }
+    }
+
+    /// Of all packets, in milliseconds.
+    pub fn spread_ms(&self) -> Spread {
+        let mut all = Distribution::default();
+        for part in [&self.low_latency, &self.classic] {
+            all.0.add(&part.0).expect("both have the same bounds");
+        }
+        all.spread_ms()
+    }
+
+    /// Of each kind, where there was low-latency traffic.
+    pub fn by_class_ms(&self) -> Option<ByClass> {
+        let by_class =
+            || ByClass { low_latency: self.low_latency.spread_ms(), classic: self.classic.spread_ms() };
+        self.is_l4s_there.then(by_class)
     }
 }
 
@@ -153,5 +187,26 @@ impl Sampler {
             virtual_backlog_bytes: virtual_backlog.get(),
             virtual_rate_bps: virtual_rate.as_bps_f64(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_told_apart_once_one_packet_is_of_l4s() {
+        let mut sojourns = Sojourns::default();
+        let ms = Duration::from_millis;
+        for (ecn, delay) in [(Ecn::Ect0, 10), (Ecn::Ce, 2), (Ecn::NotEct, 30)] {
+            sojourns.record(ecn, ms(delay));
+        }
+        // A mark alone tells nothing of what the packet was.
+        assert_eq!(sojourns.by_class_ms(), None);
+        sojourns.record(Ecn::Ect1, ms(4));
+        let by_class = sojourns.by_class_ms().unwrap();
+        let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.02 * wanted;
+        assert!(near(by_class.low_latency.mean, 3.0) && near(by_class.classic.mean, 20.0), "{by_class:?}");
+        assert!(near(sojourns.spread_ms().mean, 11.5) && near(sojourns.spread_ms().max, 30.0));
     }
 }

@@ -50,6 +50,10 @@ pub struct LinkSummary {
     pub utilization: f64,
     /// Queueing delay (sojourn time) of the delivered packets.
     pub delay_ms: Spread,
+    /// The same of low-latency and of classic traffic apart, where packets came with ECT(1). Under DualPI2 these are its
+    /// two queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_by_class_ms: Option<ByClass>,
     /// Packets discarded by the algorithm.
     pub drops: u64,
     /// Packets discarded because the buffer was full.
@@ -216,6 +220,15 @@ pub struct Spread {
     pub p99: f64,
     /// Largest value.
     pub max: f64,
+}
+
+/// A quantity of low-latency and of classic traffic (RFC 9331: a packet with ECT(1) or CE is low-latency).
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ByClass {
+    /// Of packets that came with ECT(1) or CE.
+    pub low_latency: Spread,
+    /// Of all others.
+    pub classic: Spread,
 }
 
 /// One flow.

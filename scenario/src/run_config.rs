@@ -204,10 +204,7 @@ impl RunConfig {
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.
     pub fn to_toml(&self) -> String {
-        let mut out = Printer::new(Vec::new(), &[]);
-        self.print_values(&mut out);
-        self.print_tables(&mut out);
-        out.into_text()
+        self.print_file(Printer::new(Vec::new(), &[]))
     }
 
     /// All keys with type, default, range and meaning, as Markdown.
@@ -233,8 +230,6 @@ const FORMS: &[Form] = &[("the file", tables_of::<RunConfig>), ("a scenario", ta
 impl Document {
     /// Checks the document as a configuration of `weir run`.
     pub fn run_config(&self) -> Result<RunConfig, Errors> {
-        let mut p = Problems::knowing(&self.file, FORMS);
-        let config = RunConfig::read(&Here { table: &self.root, path: String::new() }, &mut p);
-        p.finish(config)
+        RunConfig::read_file(self, FORMS)
     }
 }

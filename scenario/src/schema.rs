@@ -3,8 +3,8 @@
 //! `section!` declares a struct whose fields are keys. From the declaration come reading with checks, hints
 //! for unknown keys, canonical printing and the reference documentation.
 
-use crate::document::{Entry, Item, Node, Place, Table};
-use crate::errors::{Problems, Wrong, quoted};
+use crate::document::{Document, Entry, Item, Node, Place, Table};
+use crate::errors::{Errors, Form, Problems, Wrong, quoted};
 use crate::near::nearest;
 use std::collections::BTreeSet;
 use weir_aqm::{Share, Value};
@@ -499,10 +499,22 @@ pub(crate) trait Section: Sized {
         here.refuse_unknown(p, &Self::names());
         Self::read_fields(here, p)
     }
+    /// Reads a whole file. Keys that it does not know are looked for in these forms.
+    fn read_file(document: &Document, forms: &'static [Form]) -> Result<Self, Errors> {
+        let mut p = Problems::knowing(&document.file, forms);
+        let section = Self::read(&Here { table: &document.root, path: String::new() }, &mut p);
+        p.finish(section)
+    }
     /// Prints the single values.
     fn print_values(&self, out: &mut Printer);
     /// Prints the tables in it.
     fn print_tables(&self, _out: &mut Printer) {}
+    /// Prints a whole file.
+    fn print_file(&self, mut out: Printer) -> String {
+        self.print_values(&mut out);
+        self.print_tables(&mut out);
+        out.into_text()
+    }
     /// Adds its keys to table `at` of the reference.
     fn describe(at: usize, tables: &mut Vec<TableDoc>);
 }

@@ -353,10 +353,7 @@ impl UpfConfig {
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.
     pub fn to_toml(&self) -> String {
-        let mut out = Printer::new(Vec::new(), &[]);
-        self.print_values(&mut out);
-        self.print_tables(&mut out);
-        out.into_text()
+        self.print_file(Printer::new(Vec::new(), &[]))
     }
 
     /// All keys with type, default, range and meaning, as Markdown.
@@ -377,9 +374,7 @@ const FORMS: &[Form] =
 impl Document {
     /// Checks the document as a configuration of `weir upf`.
     pub fn upf_config(&self) -> Result<UpfConfig, Errors> {
-        let mut p = Problems::knowing(&self.file, FORMS);
-        let config = UpfConfig::read(&Here { table: &self.root, path: String::new() }, &mut p);
-        p.finish(config)
+        UpfConfig::read_file(self, FORMS)
     }
 }
 

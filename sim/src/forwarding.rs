@@ -118,7 +118,7 @@ impl<T: Tap> Simulation<T> {
         };
         let sent = self.links[number].service.send(now, departure.packet.len);
         let link = &mut self.links[from];
-        link.meter.departed(now, departure.packet.len, departure.sojourn);
+        link.meter.departed(now, departure.packet.len, departure.packet.ecn, departure.sojourn);
         if self.hosts.are_many()
             && let Some(head) = link.queue.head().filter(|head| !matches!(head.body, Body::Probe(_)))
         {

@@ -5,9 +5,9 @@
 
 use crate::discipline::LinkQueue;
 use weir_queue::Counters;
-use weir_scenario::measure::{Distribution, Sampler, Window};
+use weir_scenario::measure::{Sampler, Sojourns, Window};
 use weir_scenario::result::LinkSample;
-use weir_units::{Bytes, Duration, Time};
+use weir_units::{Bytes, Duration, Ecn, Time};
 
 /// Measures one link.
 pub struct Meter {
@@ -16,7 +16,7 @@ pub struct Meter {
     edges: [Option<Counters>; 2],
     packets: u64,
     bytes: u64,
-    sojourn: Distribution,
+    sojourn: Sojourns,
     sampler: Sampler,
     samples: Vec<LinkSample>,
 }
@@ -44,20 +44,20 @@ impl Meter {
             edges: [None; 2],
             packets: 0,
             bytes: 0,
-            sojourn: Distribution::default(),
+            sojourn: Sojourns::default(),
             sampler: Sampler::new(Time::ZERO),
             samples: Vec::with_capacity(rows),
         }
     }
 
-    /// A packet's transmission begins.
+    /// The transmission of a packet begins that came with this ECN field.
     #[inline]
-    pub fn departed(&mut self, at: Time, len: Bytes, sojourn: Duration) {
+    pub fn departed(&mut self, at: Time, len: Bytes, ecn: Ecn, sojourn: Duration) {
         self.sampler.departed(sojourn);
         if self.window.contains(at) {
             self.packets += 1;
             self.bytes += len.get();
-            self.sojourn.record(sojourn);
+            self.sojourn.record(ecn, sojourn);
         }
     }
 
@@ -84,7 +84,7 @@ impl Meter {
     }
 
     /// Sojourn times in the measured part.
-    pub fn sojourn(&self) -> &Distribution {
+    pub fn sojourn(&self) -> &Sojourns {
         &self.sojourn
     }
 

@@ -138,6 +138,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
         bytes: totals.bytes,
         utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
         delay_ms: link.meter.sojourn().spread_ms(),
+        delay_by_class_ms: link.meter.sojourn().by_class_ms(),
         drops: totals.drops,
         overflows: totals.overflows,
         marks: totals.marks,

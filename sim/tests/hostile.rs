@@ -1,8 +1,10 @@
 //! Users who lie to what measures them, or flood it: it takes no memory beyond what it has from the start, says what
 //! happened, and others do not feel it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../queue/tests/counting/mod.rs"]
+mod counting;
+
+use counting::calls;
 use weir_aqm::algorithms::vaqm;
 use weir_aqm::{Algorithm, Ecn, Packet, Sample};
 use weir_queue::{Arrival, Discipline, Hosts, Limits, PerUser, Setup, per_user};
@@ -10,32 +12,6 @@ use weir_sense::bottleneck::{FollowConfig, Follower};
 use weir_sense::wire::{QuicPackets, Segment, Stamps, Transport};
 use weir_sense::{Flows, Suspicions, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
-
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn calls() -> u64 {
-    CALLS.with(Cell::get)
-}
 
 fn at(us: u64) -> Time {
     Time::from_nanos(us * 1_000)

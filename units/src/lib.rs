@@ -137,6 +137,12 @@ impl Duration {
     }
 }
 
+impl From<core::time::Duration> for Duration {
+    fn from(d: core::time::Duration) -> Duration {
+        Duration(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Add for Duration {
     type Output = Duration;
     fn add(self, other: Duration) -> Duration {
@@ -281,6 +287,12 @@ impl Ecn {
         }
     }
 
+    /// Whether a packet belongs to low-latency traffic (L4S): the classification of RFC 9331 section 5.1, which
+    /// counts CE as L4S because it does not tell what the packet was before it was marked.
+    pub const fn is_low_latency(self) -> bool {
+        matches!(self, Ecn::Ect1 | Ecn::Ce)
+    }
+
     /// Whether a signal may be a mark. A packet that is CE already counts as marked when signalled again.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
@@ -302,6 +314,7 @@ mod tests {
     fn nothing_wraps() {
         assert_eq!(Time::ZERO - Duration::from_secs(1), Time::ZERO);
         assert_eq!(Duration::MAX + Duration::from_secs(1), Duration::MAX);
+        assert_eq!(Duration::from(core::time::Duration::MAX), Duration::MAX);
         assert_eq!(Duration::from_secs_f64(-1.0), Duration::ZERO);
         assert_eq!(Duration::from_secs_f64(f64::NAN), Duration::ZERO);
         assert_eq!(Time::ZERO.since(Time::from_nanos(5)), Duration::ZERO);

@@ -30,7 +30,7 @@ use weir_scenario::Scenario;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The algorithm, by its name in `weir list`; with `fq_` before it in each FIFO of a FlowQueue.
+    /// The algorithm, by its name in `weir list`; with `fq_` before it in each FIFO of a FlowQueue; or `dualpi2`.
     name: String,
     /// Set a parameter of the algorithm, of a policy that steers it or of the discipline it works in, such as
     /// `aqm.target=2.5ms`, `policy.target_max=30ms` or `queue.discipline=flow`. Can be repeated.

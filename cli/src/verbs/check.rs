@@ -1,10 +1,11 @@
 //! `weir check`: is a file a valid scenario or configuration, and what is in force.
 
 use crate::output::{Done, Failure, Output};
+use crate::results;
 use crate::simulate::{Unknown, unknown};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_scenario::{Document, RunConfig, Scenario, UpfConfig};
+use weir_scenario::{RunConfig, Scenario, UpfConfig};
 
 /// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All problems
 /// are told at once, each with its line and remedy.
@@ -34,10 +35,7 @@ enum Checked {
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let mut document = Document::load(&arguments.file).map_err(Failure::input)?;
-    for text in &arguments.set {
-        document.set_from(text).map_err(Failure::input)?;
-    }
+    let document = results::document(&arguments.file, &arguments.set)?;
     // Only a configuration has ports, and only a user-plane function is told of sessions.
     let checked = if document.has_table("n4") {
         Checked::Upf(Box::new(document.upf_config().map_err(Failure::input)?))

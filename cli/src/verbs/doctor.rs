@@ -276,21 +276,9 @@ fn setup(mode: Mode) -> Setup {
     let channel = Channel { link, ..Channel::unshaped() };
     let direction = |name: &str| DirectionSetup::new(name, channel.clone());
     Setup {
-        ports: [netns::PORT_A.into(), netns::PORT_B.into()],
         mode: Some(mode),
-        directions: [direction("a_to_b"), direction("b_to_a")],
-        sense: None,
-        fail_open_after: weir_units::Duration::from_millis(500),
-        core: None,
         realtime: false,
-        busy: false,
-        stands_still: false,
-        // The namespace goes away with everything in it.
-        journal: false,
-        sample: weir_units::Duration::from_millis(100),
-        lead: weir_units::Duration::ZERO,
-        warmup: weir_units::Duration::ZERO,
-        duration: None,
+        ..Setup::in_namespace(netns::PORTS, ["a_to_b", "b_to_a"].map(direction))
     }
 }
 

@@ -1,7 +1,10 @@
 //! `weir explain`: one algorithm, or the policy, from its declaration.
 
+mod derived;
+
 use crate::output::{Done, Failure, Output};
 use crate::verbs::list::Congestion;
+use derived::Derived;
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
@@ -9,18 +12,27 @@ use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
 /// steered. It also takes the queue disciplines and the congestion controls of the simulator. `weir explain policy`
 /// explains the policy of steering, and `weir explain steering` how the set point moves and what each rule in a
-/// trace means.
+/// trace means. With `--rate` it says what an algorithm makes of a link, such as the gains and the sampling frequency of
+/// PI for a number of flows, a round-trip time and a rate.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// A name as in `weir list`, or `policy`, or `steering`.
     name: String,
+    /// Say with which inner variables the algorithm starts on a link of this rate.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Set a parameter for that, such as `flows=20`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE", requires = "rate")]
+    set: Vec<String>,
 }
 
 const EXAMPLES: &str = "Examples:
   weir explain gsp
   weir explain policy     the keys of the table [policy]
-  weir explain steering   how the set point moves, and why";
+  weir explain steering   how the set point moves, and why
+  weir explain pi --rate 10Mbit/s --set flows=20 --set rtt=170ms
+                          the gains a and b and the sampling frequency that PI designs";
 
 const POLICY: &str = "policy";
 const STEERING: &str = "steering";
@@ -41,6 +53,8 @@ struct Explanation {
     source: &'static str,
     setpoint: Option<&'static str>,
     parameters: Vec<Parameter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    derived: Option<Derived>,
 }
 
 struct Explain;
@@ -54,6 +68,7 @@ impl Visitor for Explain {
             source: A::SOURCE,
             setpoint: A::SETPOINT,
             parameters: parameters(A::Params::INFO),
+            derived: None,
         }
     }
 }
@@ -70,7 +85,7 @@ impl weir_queue::Visitor for Explain {
 
 fn discipline<D: weir_queue::Entry>(setpoint: Option<&'static str>) -> Explanation {
     let parameters = parameters(D::Params::INFO);
-    Explanation { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, setpoint, parameters }
+    Explanation { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, setpoint, parameters, derived: None }
 }
 
 fn parameters(info: &'static [ParamInfo]) -> Vec<Parameter> {
@@ -91,6 +106,7 @@ fn policy() -> Explanation {
         source: "AQM Steering (Bless et al., 2018); Menth and Hauser, ICPE 2017, for the smoothing",
         setpoint: None,
         parameters: parameters(weir_steer::Policy::INFO),
+        derived: None,
     }
 }
 
@@ -201,12 +217,15 @@ fn show(e: &Explanation) -> String {
             wrap(&p.meaning, 90, "      ")
         ));
     }
+    text.push_str(&e.derived.as_ref().map_or(String::new(), Derived::show));
     text
 }
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let explanation = match arguments.name.as_str() {
+    let Arguments { name, rate, set } = &arguments;
+    let derived = rate.as_ref().map(|rate| Derived::new(name, rate, set)).transpose()?;
+    let mut explanation = match name.as_str() {
         STEERING => return steering(output),
         POLICY => policy(),
         name => match weir_aqm::visit(name, Explain).or_else(|| weir_queue::visit(name, Explain)) {
@@ -214,6 +233,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             None => return congestion(name, output),
         },
     };
+    explanation.derived = derived;
     output.result(&explanation, || show(&explanation));
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,7 @@ use weir_dataplane::{DirectionSetup, Handle, Loop, Mode, Outcome, Setup};
 use weir_lab::host;
 use weir_report::table;
 use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
-use weir_scenario::{Channel, Document, Poll, PortMode, RunConfig};
+use weir_scenario::{Channel, Poll, PortMode, RunConfig};
 
 /// Forward between two interfaces under a configuration, until stopped.
 ///
@@ -47,10 +47,7 @@ const ROWS_MAX: usize = 864_000;
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let mut document = Document::load(&arguments.config).map_err(Failure::input)?;
-    for text in &arguments.set {
-        document.set_from(text).map_err(Failure::input)?;
-    }
+    let document = results::document(&arguments.config, &arguments.set)?;
     let config = document.run_config().map_err(Failure::input)?;
     check_core(&config, &host::cpus().allowed)?;
     if let Some(out) = &config.run.out {

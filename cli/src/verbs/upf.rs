@@ -2,6 +2,7 @@
 
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results;
 use crate::sessions::{Board, Row};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_scenario::{Document, UpfConfig};
+use weir_scenario::UpfConfig;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::ledger::Ledger;
@@ -57,10 +58,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let mut document = Document::load(&arguments.config).map_err(Failure::input)?;
-    for text in &arguments.set {
-        document.set_from(text).map_err(Failure::input)?;
-    }
+    let document = results::document(&arguments.config, &arguments.set)?;
     let config = document.upf_config().map_err(Failure::input)?;
     config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let stop = interrupted();

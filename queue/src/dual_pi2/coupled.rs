@@ -41,11 +41,6 @@ impl Even {
     }
 }
 
-/// Whether a packet belongs to the low-latency queue (RFC 9331 on classification in network nodes).
-pub(super) fn is_low_latency(ecn: Ecn) -> bool {
-    matches!(ecn, Ecn::Ect1 | Ecn::Ce)
-}
-
 impl Coupled {
     /// Its gains follow from the target and the longest usual round-trip time (RFC 9332 appendix A).
     pub(super) fn new(params: &Params, start: Time) -> Coupled {
@@ -120,7 +115,7 @@ impl Coupled {
 
 impl Aqm for Coupled {
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        if is_low_latency(p.ecn) {
+        if p.ecn.is_low_latency() {
             self.on_low_latency(m, m.now.since(p.arrived))
         } else {
             self.on_classic(p.ecn)

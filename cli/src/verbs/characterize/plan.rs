@@ -17,7 +17,7 @@ const FIXED: [&str; 8] = ["title", "link", "links", "path", "flows", "run", "rec
 /// What is characterized, and how.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Name of the algorithm.
+    /// Name of the algorithm, or of a discipline that brings its own.
     pub name: String,
     /// Keys that are set beside it, `aqm.target=5ms`.
     pub settings: Vec<(String, String)>,
@@ -46,15 +46,11 @@ impl Subject {
             Some(aqm) if weir_aqm::names().contains(&aqm) => (aqm, true),
             _ => (name, false),
         };
-        if name == "dualpi2" {
-            let problem = "dualpi2 is a discipline with queues and an algorithm of its own, and stands in no single queue";
-            let remedy = "characterize `pi2`, which it is made of, or an algorithm under FlowQueue, such as `fq_codel`";
-            return Err(Failure::Input(format!("{problem}: {remedy}")));
-        }
-        if !weir_aqm::names().contains(&name) {
-            let meant = nearest(name, weir_aqm::names().iter().copied());
+        let known = names();
+        if !known.contains(&name) {
+            let meant = nearest(name, known.iter().copied());
             let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
-            let known = weir_aqm::names().join(", ");
+            let known = known.join(", ");
             return Err(Failure::Input(format!(
                 "there is no algorithm `{name}`: {meant}name one of {known}"
             )));
@@ -65,6 +61,25 @@ impl Subject {
         let rate = rate.map_or(Ok(FILE_RATE), read_rate)?;
         Ok(Subject { name: name.into(), settings, rate, quick })
     }
+}
+
+/// Disciplines that bring their algorithm with them.
+struct IsOfItsOwn;
+
+impl weir_queue::Visitor for IsOfItsOwn {
+    type Output = bool;
+    fn over_any<D: weir_queue::OverAny>(self) -> bool {
+        false
+    }
+    fn of_its_own<D: weir_queue::OfItsOwn>(self) -> bool {
+        true
+    }
+}
+
+/// Everything that can be characterized by its name.
+fn names() -> Vec<&'static str> {
+    let own = weir_queue::names().iter().filter(|name| weir_queue::visit(name, IsOfItsOwn) == Some(true));
+    weir_aqm::names().iter().chain(own).copied().collect()
 }
 
 fn setting(text: &str) -> Result<(String, String), Failure> {
@@ -110,8 +125,13 @@ fn scenario(experiment: &Experiment, subject: &Subject, is_managed: bool) -> Res
     if is_managed {
         let managed: &[&str] = if document.has_table("links") { &["links.0.", "links.1."] } else { &[""] };
         for place in managed {
-            let table = format!("{{ name = \"{}\" }}", subject.name);
-            document.set(&format!("{place}aqm"), &table).map_err(Failure::input)?;
+            let (table, value) = if weir_aqm::names().contains(&subject.name.as_str()) {
+                ("aqm", format!("{{ name = \"{}\" }}", subject.name))
+            } else {
+                document.unset(&format!("{place}aqm"));
+                ("queue", format!("{{ discipline = \"{}\" }}", subject.name))
+            };
+            document.set(&format!("{place}{table}"), &value).map_err(Failure::input)?;
             for (key, value) in &subject.settings {
                 document.set(&format!("{place}{key}"), value).map_err(Failure::input)?;
             }
@@ -121,7 +141,7 @@ fn scenario(experiment: &Experiment, subject: &Subject, is_managed: bool) -> Res
     let mut number = 0..;
     scenario.flows.retain(|_| number.next().is_some_and(|n| experiment.groups.has(n)));
     if let Some(period) = experiment.change_every {
-        scenario.link.variation.steps = changes(&scenario, Duration::from_nanos(period.as_nanos() as u64));
+        scenario.link.variation.steps = changes(&scenario, period.into());
     }
     scale(&mut scenario, experiment, subject.rate.as_bps_f64() / FILE_RATE.as_bps_f64());
     if subject.quick {
@@ -207,6 +227,19 @@ mod tests {
     fn planned(rate: Option<&str>, quick: bool) -> Vec<Pair> {
         let set = ["aqm.target=7ms".to_string()];
         plan(&Subject::new("codel", &set, rate, quick).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_discipline_that_brings_its_algorithm_stands_everywhere() {
+        let subject = Subject::new("dualpi2", &["queue.target=7ms".to_string()], None, true).unwrap();
+        for pair in plan(&subject).unwrap() {
+            let networks = [&pair.aqm, &pair.tail_drop].map(|s| s.network().links);
+            let [ours, theirs] = networks.each_ref();
+            assert!(ours.iter().any(|link| link.aqm.name == "dualpi2"), "{}", pair.experiment.id);
+            assert!(theirs.iter().all(|link| link.aqm.name == "tail_drop"), "{}", pair.experiment.id);
+        }
+        let refused = Subject::new("flow", &[], None, true);
+        assert!(matches!(refused, Err(Failure::Input(text)) if text.contains("dualpi2")));
     }
 
     fn of<'a>(plan: &'a [Pair], id: &str) -> &'a Scenario {

@@ -1,13 +1,16 @@
 //! What a reproduction leaves behind: a page, its charts, its result for programs, and the exit status.
 
 use crate::interrupt::{is_interrupted, titled};
-use crate::output::{Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results::file_set;
 use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
 use weir_report::chart::{Plot, plot};
 use weir_report::html::{Beside, Grid, Rows};
-use weir_report::{FileSet, html, table};
+use weir_report::{FileSet, csv, html, table};
 use weir_scenario::result::Claim;
 
 /// A chart and the name of its file.
@@ -33,7 +36,7 @@ pub struct Publication<'a> {
     /// Numbers of the paper beside those measured.
     pub beside: &'a [Beside],
     /// The same for programs.
-    pub result: &'a serde_json::Value,
+    pub result: &'a Value,
 }
 
 impl Publication<'_> {
@@ -61,8 +64,60 @@ impl Publication<'_> {
     }
 }
 
+/// What became of the experiments of a paper that is told by claims, charts and tables alone.
+pub struct Outcome<R> {
+    /// The runs, for programs.
+    pub runs: Vec<R>,
+    /// The claims, judged.
+    pub claims: Vec<Claim>,
+    /// The charts.
+    pub figures: Vec<Named>,
+    /// Tables of results; each is a file as well.
+    pub tables: Vec<Rows>,
+}
+
+impl<R: Serialize> Outcome<R> {
+    /// Writes and prints everything. `about` is a JSON object with what was run; claims and runs are added to it.
+    pub fn deliver(
+        mut self,
+        title: &str,
+        notes: &[String],
+        mut about: Value,
+        folder: &Path,
+        output: &Output,
+    ) -> Done {
+        keep_measured(&mut self.claims, &mut Vec::new(), output);
+        about["claims"] = serde_json::json!(self.claims);
+        about["runs"] = serde_json::json!(self.runs);
+        let result = ended(about, folder);
+        let publication = Publication {
+            title,
+            notes,
+            claims: &self.claims,
+            figures: &self.figures,
+            tables: &self.tables,
+            beside: &[],
+            result: &result,
+        };
+        let mut files = file_set(folder)?;
+        for (number, table) in self.tables.iter().enumerate() {
+            files.add(format!("table{}.csv", number + 1), csv::rows(table))?;
+        }
+        publication.publish(&[], files)?;
+        output.result(&result, || text(&self.tables, &self.claims, folder, output));
+        Ok(status(&self.claims))
+    }
+}
+
+/// A result for programs with what each of them ends with: whether it is not whole, and where the files are.
+pub fn ended(mut result: Value, folder: &Path) -> Value {
+    result["interrupted"] = is_interrupted().into();
+    result["out"] = folder.display().to_string().into();
+    result
+}
+
 /// Rows of the comparison with a paper, for programs.
-pub fn beside_json(rows: &[Beside]) -> serde_json::Value {
+pub fn beside_json(rows: &[Beside]) -> Value {
     let row = |b: &Beside| {
         serde_json::json!({
             "figure": b.figure, "quantity": b.quantity, "paper": b.paper, "ours": b.ours, "condition": b.condition,

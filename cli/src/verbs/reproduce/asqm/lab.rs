@@ -8,7 +8,7 @@ use super::cases::{Managed, Study, of_figure};
 use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
-use crate::verbs::reproduce::publish::{Publication, status, value_name};
+use crate::verbs::reproduce::publish::{Publication, ended, status, value_name};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -284,9 +284,8 @@ fn publish(
 ) -> Result<(), Failure> {
     let result = serde_json::json!({
         "paper": "asqm", "arm": "lab", "quick": quick, "claims": claims, "runs": points,
-        "interrupted": is_interrupted(),
-        "out": folder.display().to_string(),
     });
+    let result = ended(result, folder);
     let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
     let notes = [
         "Each home has five transfers of 5 MB that repeat, one without end and pages of 700 kB of four users; the \

@@ -5,6 +5,7 @@ use super::observer::{Delays, Observer};
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::simulate::simulate_with;
+use crate::verbs::reproduce::work::by_case;
 use serde::Serialize;
 
 /// One run.
@@ -116,14 +117,8 @@ pub struct Cases(Vec<Measured>);
 impl Cases {
     /// From the runs.
     pub fn new(runs: &[Run]) -> Cases {
-        let mut cases: Vec<Case> = runs.iter().map(|r| r.case).collect();
-        cases.sort_unstable();
-        cases.dedup();
-        let measured = |case: &Case| {
-            let mine: Vec<&Run> = runs.iter().filter(|r| r.case == *case).collect();
-            Measured::of(*case, &mine)
-        };
-        Cases(cases.iter().map(measured).collect())
+        let cases = by_case(runs, |r| r.case);
+        Cases(cases.into_iter().map(|(case, mine)| Measured::of(case, &mine)).collect())
     }
 
     /// Those of a study with an algorithm, in one direction.

@@ -3,13 +3,12 @@
 use super::experiments::{Experiment, Planned, plan};
 use super::measured::{Point, Row, Runs, measure};
 use super::{Arguments, claims, draw, paper, witness};
-use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
 use crate::verbs::reproduce::publish::{
-    Named, Publication, beside_json, keep_measured, status, text, value_name,
+    Named, Publication, beside_json, ended, keep_measured, status, text, value_name,
 };
-use crate::verbs::reproduce::work::run_all;
+use crate::verbs::reproduce::work::{by_case, run_all};
 use std::path::{Path, PathBuf};
 use weir_report::csv;
 use weir_report::html::{Beside, Rows};
@@ -53,17 +52,15 @@ fn judge(points: Vec<Point>, arguments: &Arguments) -> Results {
         claims.extend(found.into_iter().map(|c| Claim { text: format!("{number}: {}", c.text), ..c }));
         beside.extend(paper::beside(experiment, &runs, &condition));
         figures.extend(draw::figures(experiment, &runs, None));
-        tables.push(rows(experiment, &runs));
+        let table = rows(experiment, &runs);
+        tables.push(Rows { title: format!("{} ({condition})", table.title), ..table });
     }
     Results { claims, beside, figures, tables, witness: None, points }
 }
 
 /// The experiments that were run.
 fn experiments(points: &[Point]) -> Vec<(Experiment, Runs<'_>)> {
-    let mut experiments: Vec<Experiment> = points.iter().map(|p| p.experiment).collect();
-    experiments.sort_unstable();
-    experiments.dedup();
-    experiments.into_iter().map(|e| (e, Runs::new(points, e))).collect()
+    by_case(points, |p| p.experiment).into_keys().map(|e| (e, Runs::new(points, e))).collect()
 }
 
 impl Results {
@@ -202,16 +199,15 @@ fn samples_csv(point: &Point) -> String {
 }
 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
-    let mut result = serde_json::json!({
+    let result = serde_json::json!({
         "paper": "avq",
         "experiment": value_name(&arguments.experiment),
         "quick": arguments.quick,
         "claims": results.claims,
         "beside": beside_json(&results.beside),
         "runs": results.points,
-        "interrupted": is_interrupted(),
-        "out": folder.display().to_string(),
     });
+    let mut result = ended(result, folder);
     if let Some(witness) = &results.witness {
         result["witness"] = serde_json::json!({ "simulator": "ns-2", "runs": witness.points });
     }

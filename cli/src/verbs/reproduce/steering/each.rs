@@ -4,10 +4,9 @@ use super::figures::{FIVE, Part, Planned};
 use super::measured::{Measured, Point};
 use super::sim::{measure, rate_text};
 use super::{Arguments, Arm, FigureName, folder, percent};
-use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, prepare};
-use crate::verbs::reproduce::publish::{Named, Publication, status};
+use crate::verbs::reproduce::publish::{Named, Publication, ended, status};
 use crate::verbs::reproduce::work::run_all;
 use std::path::Path;
 use weir_aqm::{Algorithm, Visitor};
@@ -291,13 +290,12 @@ impl Results {
                 "policy": row.outcome().word(),
             })
         };
-        serde_json::json!({
+        let result = serde_json::json!({
             "paper": "steering", "figure": "5", "arm": "sim", "quick": arguments.quick,
             "rows": self.rows().iter().map(row).collect::<Vec<_>>(),
             "runs": self.points,
-            "interrupted": is_interrupted(),
-            "out": folder.display().to_string(),
-        })
+        });
+        ended(result, folder)
     }
 
     fn grid(&self) -> Grid {

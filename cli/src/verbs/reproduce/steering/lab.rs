@@ -6,7 +6,7 @@ use crate::interrupt::{is_interrupted, titled};
 use crate::output::{Done, Failure, Output};
 use crate::results::{file_set, policies_of, prepare, write as write_run};
 use crate::verbs::lab;
-use crate::verbs::reproduce::publish::{keep_measured, status, with_note};
+use crate::verbs::reproduce::publish::{ended, keep_measured, status, with_note};
 use serde::Serialize;
 use std::path::Path;
 use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
@@ -358,16 +358,15 @@ fn write(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Pa
 }
 
 fn result_of(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path) -> serde_json::Value {
-    serde_json::json!({
+    let result = serde_json::json!({
         "paper": "steering",
         "figure": number(arguments),
         "arm": "lab",
         "quick": arguments.quick,
         "claims": claims,
         "runs": results.runs.points,
-        "interrupted": is_interrupted(),
-        "out": folder.display().to_string(),
-    })
+    });
+    ended(result, folder)
 }
 
 fn print(results: &Results, claims: &[Claim], arguments: &Arguments, folder: &Path, output: &Output) {

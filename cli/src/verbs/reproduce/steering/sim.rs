@@ -3,12 +3,13 @@
 use super::figures::{Part, Planned, plan};
 use super::measured::{Measured, Point};
 use super::{Arguments, claims, draw, folder, paper};
-use crate::interrupt::is_interrupted;
 use crate::output::{Done, Failure, Output};
 use crate::progress::Progress;
 use crate::results::{file_set, prepare};
 use crate::simulate::simulate;
-use crate::verbs::reproduce::publish::{Named, Publication, beside_json, keep_measured, status, value_name};
+use crate::verbs::reproduce::publish::{
+    Named, Publication, beside_json, ended, keep_measured, status, value_name,
+};
 use crate::verbs::reproduce::work::run_all;
 use std::path::Path;
 use weir_report::html::Beside;
@@ -134,7 +135,7 @@ fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), 
 }
 
 fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
-    serde_json::json!({
+    let result = serde_json::json!({
         "paper": "steering",
         "figure": value_name(&arguments.figure),
         "arm": "sim",
@@ -142,9 +143,8 @@ fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_j
         "claims": results.claims,
         "beside": beside_json(&results.beside),
         "runs": results.points,
-        "interrupted": is_interrupted(),
-        "out": folder.display().to_string(),
-    })
+    });
+    ended(result, folder)
 }
 
 /// The means of every point, as rows of the table of results.

@@ -4,6 +4,7 @@ use super::cases::{Case, IMAGE, PAGE, Planned};
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::simulate::simulate;
+use crate::verbs::reproduce::work::by_case;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_scenario::result::{FlowSample, Recording};
@@ -133,14 +134,8 @@ pub struct Cases(Vec<Measured>);
 impl Cases {
     /// From the runs.
     pub fn new(runs: &[Run]) -> Cases {
-        let mut cases: Vec<Case> = runs.iter().map(|r| r.case).collect();
-        cases.sort_unstable();
-        cases.dedup();
-        let measured = |case: &Case| {
-            let mine: Vec<&Run> = runs.iter().filter(|r| r.case == *case).collect();
-            Measured::of(*case, &mine)
-        };
-        Cases(cases.iter().map(measured).collect())
+        let cases = by_case(runs, |r| r.case);
+        Cases(cases.into_iter().map(|(case, mine)| Measured::of(case, &mine)).collect())
     }
 
     /// One of them, if it was run.

@@ -3,22 +3,11 @@
 use super::cases::{Planned, plan};
 use super::measured::{Cases, Run, measure};
 use super::{Arguments, claims, draw, tables};
-use crate::output::{Done, Failure, Output};
-use crate::results::{file_set, prepare};
-use crate::verbs::reproduce::publish::{Named, Publication, keep_measured, status, text, value_name};
+use crate::output::{Done, Output};
+use crate::results::prepare;
+use crate::verbs::reproduce::publish::{Outcome, value_name};
 use crate::verbs::reproduce::work::run_all;
 use std::path::{Path, PathBuf};
-use weir_report::csv;
-use weir_report::html::Rows;
-use weir_scenario::result::Claim;
-
-/// What became of the test.
-struct Results {
-    runs: Vec<Run>,
-    claims: Vec<Claim>,
-    figures: Vec<Named>,
-    tables: Vec<Rows>,
-}
 
 /// Repeats the test in the simulator.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
@@ -32,18 +21,18 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
 /// Judges what an arm measured, writes it and prints it.
 pub fn publish(runs: Vec<Run>, arguments: &Arguments, folder: &Path, output: &Output) -> Done {
     let cases = Cases::new(&runs);
-    let mut results = Results {
+    let outcome = Outcome {
         claims: claims::all(&cases),
         figures: draw::figures(&cases),
         tables: tables::all(&cases),
         runs,
     };
-    keep_measured(&mut results.claims, &mut Vec::new(), output);
-    write(&results, arguments, folder)?;
-    output.result(&result_of(&results, arguments, folder), || {
-        text(&results.tables, &results.claims, folder, output)
+    let about = serde_json::json!({
+        "paper": "vaqm",
+        "arm": value_name(&arguments.arm),
+        "quick": arguments.quick,
     });
-    Ok(status(&results.claims))
+    outcome.deliver("Virtual AQM before a radio cell", &[note(arguments)], about, folder, output)
 }
 
 /// Where the results of these arguments go.
@@ -69,32 +58,4 @@ fn note(arguments: &Arguments) -> String {
          CUBIC. vAQM stands before the cell: without bitrate adjustment it signals, with it FQ-CoDel runs at a rate \
          that follows the cell. Round trips are the smoothed ones of the fourth phone's senders. {length}"
     )
-}
-
-fn write(results: &Results, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    let publication = Publication {
-        title: "Virtual AQM before a radio cell",
-        notes: &[note(arguments)],
-        claims: &results.claims,
-        figures: &results.figures,
-        tables: &results.tables,
-        beside: &[],
-        result: &result_of(results, arguments, folder),
-    };
-    let mut files = file_set(folder)?;
-    for (number, table) in results.tables.iter().enumerate() {
-        files.add(format!("table{}.csv", number + 1), csv::rows(table))?;
-    }
-    publication.publish(&[], files)
-}
-
-fn result_of(results: &Results, arguments: &Arguments, folder: &Path) -> serde_json::Value {
-    serde_json::json!({
-        "paper": "vaqm",
-        "arm": value_name(&arguments.arm),
-        "quick": arguments.quick,
-        "claims": results.claims,
-        "runs": results.runs,
-        "out": folder.display().to_string(),
-    })
 }

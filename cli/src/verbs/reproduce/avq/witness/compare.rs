@@ -2,6 +2,7 @@
 
 use crate::verbs::reproduce::avq::experiments::Experiment;
 use crate::verbs::reproduce::avq::measured::{Point, Row, Runs};
+use crate::verbs::reproduce::work::by_case;
 use crate::verbs::reproduce::{claim, percent};
 use weir_report::html::Rows;
 use weir_scenario::result::Claim;
@@ -75,14 +76,25 @@ impl Pair {
 /// Puts both side by side.
 pub fn compare(ours: &[Point], theirs: Vec<Point>) -> Comparison {
     let header = [
-        "load", "util", "ns-2", "apart", "", "queue", "ns-2", "apart", "", "lost", "ns-2", "", "goodput",
-        "ns-2", "Jain", "ns-2",
+        "load",
+        "util",
+        "util ns-2",
+        "util apart",
+        "util agrees",
+        "queue",
+        "queue ns-2",
+        "queue apart",
+        "queue agrees",
+        "lost",
+        "lost ns-2",
+        "lost agrees",
+        "goodput",
+        "goodput ns-2",
+        "Jain",
+        "Jain ns-2",
     ];
     let (mut claims, mut rows) = (Vec::new(), Vec::new());
-    let mut experiments: Vec<Experiment> = theirs.iter().map(|p| p.experiment).collect();
-    experiments.sort_unstable();
-    experiments.dedup();
-    for experiment in experiments {
+    for experiment in by_case(&theirs, |p| p.experiment).into_keys() {
         let pairs = pairs(&Runs::new(ours, experiment), &Runs::new(&theirs, experiment));
         rows.extend(pairs.iter().map(|pair| pair.cells(experiment)));
         claims.extend(agreement(experiment, &pairs));
