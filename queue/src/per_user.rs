@@ -55,13 +55,16 @@ weir_aqm::params! {
     }
 }
 
+/// What every packet needs comes first and within a cache line: the memory of most users is in no cache when a packet
+/// comes for them.
+#[repr(C, align(64))]
 struct User<A> {
-    aqm: A,
     key: u32,
     fifo: Chain,
     backlog: Bytes,
     last_delay: Duration,
     active: Time,
+    aqm: A,
 }
 
 /// See the [module documentation](self).

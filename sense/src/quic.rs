@@ -27,8 +27,9 @@ const OUTLIERS_MAX: u8 = 3;
 pub struct QuicFlow {
     to_user: Edges,
     from_user: Edges,
-    /// The edge that the user has not answered yet.
-    pending: Option<Edge>,
+    /// Edges that the user has not answered yet, the newest first. Where the server is near it reflects an edge before the
+    /// packet has passed that confirms it here, so that two may be under way.
+    pending: [Option<Edge>; 2],
     /// Bytes that passed towards the user, and those before the last edge that was answered.
     forwarded: u64,
     delivered: u64,
@@ -155,26 +156,38 @@ impl QuicFlow {
             }
             Turn::Edge(edge) => edge,
         };
-        let asked = self.pending.take();
-        if way == Way::ToUser {
-            self.pending = Some(edge);
-        }
-        let sample = match (way, asked) {
-            (Way::FromUser, Some(asked)) if edge.at >= asked.at => {
-                self.delivered = self.delivered.max(asked.before);
-                (!edge.close && !asked.close).then(|| edge.at.since(asked.at))
-            }
-            (Way::ToUser, None) => None,
-            (Way::FromUser, None) if first => None,
-            _ => {
-                suspicions.spin_out_of_turn += 1;
-                self.judge.fault();
-                None
-            }
+        let (asked, in_turn) = match way {
+            Way::ToUser => (None, self.ask(edge)),
+            Way::FromUser => self.answer(edge),
         };
+        if !(in_turn || first && way == Way::FromUser) {
+            suspicions.spin_out_of_turn += 1;
+            self.judge.fault();
+        }
         self.judge.edge(suspicions);
-        let rtt = sample.filter(|_| self.judge.trusts())?;
-        self.believe(now, rtt, suspicions)
+        self.delivered = asked.map_or(self.delivered, |asked| self.delivered.max(asked.before));
+        let timed = asked.filter(|asked| !edge.close && !asked.close && self.judge.trusts())?;
+        self.believe(now, edge.at.since(timed.at), suspicions)
+    }
+
+    /// An edge passes towards the user; whether at most one before it waits for its answer.
+    fn ask(&mut self, edge: Edge) -> bool {
+        let [newest, older] = self.pending;
+        self.pending = [Some(edge), newest];
+        older.is_none()
+    }
+
+    /// The edge that one from the user answers, the newest that passed before it, and whether none was passed over.
+    fn answer(&mut self, edge: Edge) -> (Option<Edge>, bool) {
+        let passed_before = |asked: &Edge| asked.at <= edge.at;
+        let [newest, older] = self.pending;
+        if let Some(asked) = newest.filter(passed_before) {
+            self.pending = [None; 2];
+            return (Some(asked), older.is_none());
+        }
+        self.pending = [newest, None];
+        let asked = older.filter(passed_before);
+        (asked, asked.is_some())
     }
 
     /// Bytes that had passed before an edge which the user answered: what is there for sure.

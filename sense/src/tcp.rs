@@ -3,20 +3,21 @@
 //! Data passes the observer towards its receiver ("forward"), acknowledgements come back. What the observer
 //! sees is the half of the path on the receiver's side, with its queues.
 //!
-//! An acknowledgement is answered to the segment whose end it names: this segment made the receiver send it,
-//! and earlier ones that it covers had been waiting for it (delayed ACK, RFC 5681 section 4.2). What must not
-//! be timed is left out:
+//! An acknowledgement times the first segment that it covers, as senders do: with delayed ACKs (RFC 5681 section 4.2) that
+//! is how long a window takes to be acknowledged. What stands behind a hole is timed by the SACK block that names it first
+//! (RFC 2018 section 4), so that a queue is seen while senders recover from it, which is when it is longest. What must
+//! not be timed is left out:
 //!
-//! * After a retransmission everything under way is ambiguous (Karn's algorithm, RFC 6298 section 3), and what
-//!   was held behind the hole as well.
-//! * Acknowledgements with SACK blocks and those that acknowledge nothing new.
+//! * Segments that were sent again (Karn's algorithm, RFC 6298 section 3), and with them what an acknowledgement covers
+//!   beside them: it was held behind the hole.
+//! * Acknowledgements that tell nothing new.
 //! * A segment that was alone under way may have waited for the delayed-ACK timer, up to half a second. It is
 //!   [`Rtt::doubtful`]: good for a minimum, bad for a mean.
 //!
-//! Where sequence numbers say nothing for a while, timestamps may (RFC 7323 section 4): the echo of a TSval
-//! names one transmission even if the data was sent twice.
+//! Where sequence numbers say nothing, timestamps may (RFC 7323 section 4): the echo of a TSval names one transmission even
+//! if the data was sent twice.
 
-use crate::timed::{Timed, ahead};
+use crate::timed::{Flying, Timed, ahead};
 use crate::wire::Segment;
 use crate::{Rtt, Suspicions};
 use weir_units::{Bytes, Duration, Time};
@@ -25,7 +26,7 @@ use weir_units::{Bytes, Duration, Time};
 const TIMED: usize = 16;
 /// Timestamps that are timed at once.
 const STAMPED: usize = 8;
-/// Pairs of segments that are timed in a round trip: a receiver acknowledges every other segment.
+/// Pairs of segments that are timed in a round trip: a receiver acknowledges every other segment, and both may be its first.
 const PAIRS_PER_RTT: u64 = 8;
 /// No window is larger (RFC 7323 section 2.3), so what jumps further is another connection, or a lie.
 const WINDOW_MAX: u32 = 1 << 30;
@@ -36,7 +37,7 @@ const STAMPS_BACK_MAX: i32 = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct TcpFlow {
     stream: Option<Stream>,
-    timed: Timed<TIMED>,
+    timed: Flying<TIMED>,
     stamped: Timed<STAMPED>,
     last_stamp: Option<u32>,
     /// The next segment is timed whatever the spacing: it is the second of a pair.
@@ -55,13 +56,41 @@ struct Stream {
     forwarded: u32,
     /// Whether only the SYN is under way: no receiver delays its answer.
     opening: bool,
+    /// From the first to behind the last byte that was sent again and is not acknowledged.
+    again: Option<(u32, u32)>,
+}
+
+impl Stream {
+    fn starting(s: &Segment, end: u32) -> Stream {
+        Stream { acknowledged: s.seq, forwarded: end, opening: s.syn, again: None }
+    }
+
+    /// What lies between was sent before.
+    fn send_again(&mut self, from: u32, to: u32) {
+        if ahead(to, self.acknowledged) <= 0 {
+            return;
+        }
+        let (first, last) = self.again.unwrap_or((from, to));
+        let first = if ahead(from, first) < 0 { from } else { first };
+        self.again = Some((first, if ahead(to, last) > 0 { to } else { last }));
+    }
+
+    /// Everything before `ack` arrived; whether some of what is new of it was sent again.
+    fn acknowledge(&mut self, ack: u32) -> bool {
+        (self.acknowledged, self.opening) = (ack, false);
+        let is_touched = self.again.is_some_and(|(first, _)| ahead(ack, first) > 0);
+        if is_touched {
+            self.again = self.again.filter(|(_, last)| ahead(*last, ack) > 0).map(|(_, last)| (ack, last));
+        }
+        is_touched
+    }
 }
 
 impl Default for TcpFlow {
     fn default() -> TcpFlow {
         TcpFlow {
             stream: None,
-            timed: Timed::NONE,
+            timed: Flying::NONE,
             stamped: Timed::NONE,
             last_stamp: None,
             second: false,
@@ -84,7 +113,7 @@ impl TcpFlow {
             return;
         }
         let end = s.seq.wrapping_add(s.span());
-        let started = Stream { acknowledged: s.seq, forwarded: end, opening: s.syn };
+        let started = Stream::starting(s, end);
         match &mut self.stream {
             Some(stream) if !s.syn => {
                 let gap = ahead(s.seq, stream.forwarded);
@@ -96,8 +125,9 @@ impl TcpFlow {
                     self.forget_timed();
                 } else if gap < 0 {
                     stream.forwarded = if further { end } else { stream.forwarded };
-                    self.timed.clear();
-                    return self.stamp(now, s, suspicions);
+                    stream.send_again(s.seq, end);
+                    self.timed.forget(s.seq, end);
+                    return self.stamp(now, s, true, suspicions);
                 }
             }
             _ => {
@@ -114,8 +144,8 @@ impl TcpFlow {
         stream.forwarded = end;
         stream.opening &= s.syn;
         self.largest = self.largest.max(s.len);
-        self.time(now, end);
-        self.stamp(now, s, suspicions);
+        self.time(now, s.seq, end);
+        self.stamp(now, s, false, suspicions);
     }
 
     fn forget_timed(&mut self) {
@@ -130,18 +160,19 @@ impl TcpFlow {
         self.last.map_or(Duration::ZERO, |(rtt, _)| Duration::from_nanos(rtt.as_nanos() / PAIRS_PER_RTT))
     }
 
-    fn time(&mut self, now: Time, end: u32) {
+    fn time(&mut self, now: Time, from: u32, to: u32) {
         let due = self.timed_at.is_none_or(|at| now.since(at) >= self.spacing());
         if due {
             self.timed_at = Some(now);
         }
         if due || self.second {
-            self.timed.push(end, now);
+            self.timed.push(from, to, now);
         }
         self.second = due;
     }
 
-    fn stamp(&mut self, now: Time, s: &Segment, suspicions: &mut Suspicions) {
+    /// Of what is sent `again` nothing but the stamp will tell.
+    fn stamp(&mut self, now: Time, s: &Segment, again: bool, suspicions: &mut Suspicions) {
         let Some(stamps) = s.stamps else { return };
         match self.last_stamp.map(|last| ahead(stamps.value, last)) {
             Some(0) => return,
@@ -153,7 +184,11 @@ impl TcpFlow {
             _ => {}
         }
         self.last_stamp = Some(stamps.value);
-        self.stamped.push(stamps.value, now);
+        if again {
+            self.stamped.insist(stamps.value, now);
+        } else {
+            self.stamped.push(stamps.value, now);
+        }
     }
 
     /// A segment comes back from the receiver at `now`.
@@ -170,23 +205,26 @@ impl TcpFlow {
             suspicions.acks_beyond += 1;
             return None;
         }
-        if news <= 0 {
+        if news < 0 {
             return None;
         }
+        let sacked = s.sacked.filter(|(_, to)| ahead(*to, stream.forwarded) <= 0);
         let alone = ack == stream.forwarded && news.unsigned_abs() <= self.largest && !stream.opening;
-        stream.acknowledged = ack;
-        stream.opening = false;
-        self.delivered += u64::from(news.unsigned_abs());
-        let timed = self.timed.take(ack);
-        let stamped = s.stamps.and_then(|stamps| self.stamped.take(stamps.echo));
-        if s.sacks > 0 {
-            return None;
-        }
-        let unanswered = |at: &Time| self.last.is_none_or(|(_, last)| last < *at);
-        let since = timed.or(stamped.filter(unanswered))?;
-        let rtt = now.since(since);
+        let acknowledged = if news > 0 { self.acknowledge(ack, news.unsigned_abs(), s) } else { None };
+        let sacked = sacked.and_then(|(from, to)| self.timed.take_between(from, to));
+        let rtt = now.since(acknowledged.or(sacked)?);
         self.last = Some((rtt, now));
-        Some(Rtt { rtt, doubtful: alone })
+        Some(Rtt { rtt, doubtful: alone && acknowledged.is_some() })
+    }
+
+    /// Everything before `ack` arrived, `news` bytes of it since the last time: when the first of these passed.
+    fn acknowledge(&mut self, ack: u32, news: u32, s: &Segment) -> Option<Time> {
+        self.delivered += u64::from(news);
+        let sent_again = self.stream.as_mut().is_some_and(|stream| stream.acknowledge(ack));
+        let timed = self.timed.take_before(ack).filter(|_| !sent_again);
+        let stamped = s.stamps.and_then(|stamps| self.stamped.take(stamps.echo));
+        let unanswered = |at: &Time| self.last.is_none_or(|(_, last)| last < *at);
+        timed.or(stamped.filter(|at| sent_again || unanswered(at)))
     }
 
     /// Bytes forwarded and not acknowledged; what SACK blocks name counts as in flight until the hole before it

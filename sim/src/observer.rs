@@ -124,12 +124,18 @@ impl Shown {
         }
     }
 
+    /// A SACK block in bytes; the first one is that of the segment which arrived last.
+    fn block(&self, (from, to): (u64, u64)) -> Option<(u32, u32)> {
+        let bytes = |segments: u64| (segments as u32).wrapping_mul(self.mss);
+        (from < to).then(|| (bytes(from), bytes(to)))
+    }
+
     fn ack(&self, ack: &Ack) -> Transport {
         match self.shows {
             Shows::Tcp => Transport::Tcp(Segment {
                 seq: 1,
                 ack: Some((ack.next as u32).wrapping_mul(self.mss)),
-                sacks: ack.sacks.iter().filter(|(first, end)| first != end).count() as u8,
+                sacked: self.block(ack.sacks[0]),
                 stamps: Some(Stamps { value: 0, echo: clock(ack.echo) }),
                 ..Segment::default()
             }),

@@ -3,17 +3,35 @@
 /// Load of at most a half keeps the way to a key short.
 const PLACES_PER_KEY: usize = 2;
 
+/// Bits of a cell that hold the place; the others hold a tag.
+const PLACE_BITS: u32 = 20;
+const PLACE: u32 = (1 << PLACE_BITS) - 1;
+
 /// Places by key.
 pub(super) struct Table {
-    /// Number of the place plus one; zero where nothing is.
+    /// Number of the place plus one, and above it some bits of the key's hash, which tell nearly all other keys apart
+    /// without a look at the place, whose memory is seldom in a cache. Zero where nothing is.
     cells: Box<[u32]>,
     mask: usize,
     salt: u64,
 }
 
+/// Where the search for a key begins, and the tag of its cell.
+#[derive(Clone, Copy)]
+struct Home {
+    cell: usize,
+    tag: u32,
+}
+
+/// The place that a cell names.
+fn place_of(cell: u32) -> Option<usize> {
+    (cell & PLACE).checked_sub(1).map(|place| place as usize)
+}
+
 impl Table {
     /// For at most so many keys.
     pub fn new(keys: usize, salt: u64) -> Table {
+        assert!(keys < PLACE as usize, "there are fewer users than a cell can name");
         let cells = (keys * PLACES_PER_KEY).next_power_of_two();
         Table { cells: vec![0; cells].into(), mask: cells - 1, salt }
     }
@@ -24,18 +42,20 @@ impl Table {
         2 * PLACES_PER_KEY * size_of::<u32>()
     }
 
-    fn home(&self, key: u32) -> usize {
+    fn home(&self, key: u32) -> Home {
         let h = (self.salt ^ u64::from(key)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((h ^ (h >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32) as usize & self.mask
+        let h = (h ^ (h >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Home { cell: (h >> 32) as usize & self.mask, tag: (h as u32) & !PLACE }
     }
 
     /// The place of a key; `key_of` tells the key of a place that is in use.
     #[inline]
     pub fn find(&self, key: u32, key_of: impl Fn(usize) -> u32) -> Option<usize> {
-        let mut cell = self.home(key);
+        let Home { mut cell, tag } = self.home(key);
         loop {
-            let place = self.cells[cell].checked_sub(1)? as usize;
-            if key_of(place) == key {
+            let found = self.cells[cell];
+            let place = place_of(found)?;
+            if found & !PLACE == tag && key_of(place) == key {
                 return Some(place);
             }
             cell = (cell + 1) & self.mask;
@@ -44,26 +64,27 @@ impl Table {
 
     /// Notes the place of a key that is not in the table.
     pub fn insert(&mut self, key: u32, place: usize) {
-        let mut cell = self.home(key);
+        let Home { mut cell, tag } = self.home(key);
         while self.cells[cell] != 0 {
             cell = (cell + 1) & self.mask;
         }
-        self.cells[cell] = u32::try_from(place + 1).expect("there are fewer than 2^32 users");
+        self.cells[cell] = tag | (place as u32 + 1);
     }
 
     /// Forgets a key; those that had to go past its cell move up.
     pub fn remove(&mut self, key: u32, key_of: impl Fn(usize) -> u32) {
-        let mut hole = self.home(key);
-        while self.cells[hole] != 0 && key_of(self.cells[hole] as usize - 1) != key {
+        let mut hole = self.home(key).cell;
+        while place_of(self.cells[hole]).is_some_and(|place| key_of(place) != key) {
             hole = (hole + 1) & self.mask;
         }
         let mut cell = hole;
         loop {
             cell = (cell + 1) & self.mask;
-            let Some(place) = self.cells[cell].checked_sub(1) else { break };
-            let from_home = |to: usize| to.wrapping_sub(self.home(key_of(place as usize))) & self.mask;
+            let Some(place) = place_of(self.cells[cell]) else { break };
+            let home = self.home(key_of(place)).cell;
+            let from_home = |to: usize| to.wrapping_sub(home) & self.mask;
             if from_home(hole) <= from_home(cell) {
-                self.cells[hole] = place + 1;
+                self.cells[hole] = self.cells[cell];
                 hole = cell;
             }
         }

@@ -13,14 +13,23 @@ struct Path {
     gap: u64,
     /// Whether the user inverts, as a client does.
     user_inverts: bool,
+    /// The user answers each so many packets.
+    answered_each: u64,
     /// Every so many packets towards the user, one is overtaken by the next; zero for none.
     overtaken_each: u64,
     /// Every so many packets towards the user, one is lost behind the observer.
     lost_each: u64,
 }
 
-const PLAIN: Path =
-    Path { server: 10_000, user: 20_000, gap: 500, user_inverts: true, overtaken_each: 0, lost_each: 0 };
+const PLAIN: Path = Path {
+    server: 10_000,
+    user: 20_000,
+    gap: 500,
+    user_inverts: true,
+    answered_each: 1,
+    overtaken_each: 0,
+    lost_each: 0,
+};
 
 /// Something on its way: when it gets there, what, its number and spin bit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +73,9 @@ impl Path {
                 Passing::User => {
                     at_user = at_user.max((number, spin));
                     let bit = at_user.1 ^ self.user_inverts;
-                    events.insert((at + self.user / 2, Passing::Up, number, bit));
+                    if number % self.answered_each == 0 {
+                        events.insert((at + self.user / 2, Passing::Up, number, bit));
+                    }
                 }
                 Passing::Up => {
                     samples.extend(flow.spin(us(at), Way::FromUser, 40, spin, &mut suspicions));
@@ -90,6 +101,13 @@ fn the_users_half_is_found_whichever_side_inverts() {
         assert!(within(&samples, 20_000, 20_500), "{samples:?}");
         assert_eq!(suspicions, Suspicions::default());
     }
+}
+
+#[test]
+fn an_edge_that_a_near_server_reflects_before_it_is_confirmed_takes_its_turn() {
+    let (samples, suspicions) = Path { server: 50, answered_each: 4, ..PLAIN }.run(4000);
+    assert!(samples.len() >= 70 && within(&samples, 20_000, 22_500), "{samples:?}");
+    assert_eq!(suspicions, Suspicions::default());
 }
 
 #[test]

@@ -44,14 +44,14 @@ fn doubtful(ms: u64) -> Option<Rtt> {
 }
 
 #[test]
-fn the_segment_that_triggered_a_delayed_acknowledgement_is_timed() {
+fn the_first_segment_of_a_delayed_acknowledgement_is_timed() {
     let mut w = Watched::default();
     w.data(0, 100);
     w.data(7, 100 + MSS);
     w.data(9, 100 + 2 * MSS);
     assert_eq!(w.0.in_flight(), Bytes::new(3 * u64::from(MSS)));
-    // One acknowledgement for two: the second segment made the receiver send it.
-    assert_eq!(w.ack(47, 100 + 2 * MSS), sure(40));
+    // One acknowledgement for two: so long took the first of them, and so its sender measures it.
+    assert_eq!(w.ack(47, 100 + 2 * MSS), sure(47));
     assert_eq!(w.0.in_flight(), Bytes::new(MSS.into()));
     // The third was alone, so it may have waited for the timer of the receiver.
     assert_eq!(w.ack(89, 100 + 3 * MSS), doubtful(80));
@@ -74,16 +74,47 @@ fn a_handshake_is_timed_and_its_repetition_is_not() {
 }
 
 #[test]
+fn what_stands_behind_a_hole_is_timed_by_the_block_that_names_it_first() {
+    let mut w = Watched::default();
+    let at = |n: u32| 100 + n * MSS;
+    (0..7).for_each(|n| w.data(u64::from(n), at(n)));
+    let held = |from: u32, to: u32| Segment { sacked: Some((at(from), at(to))), ..ack(at(0)) };
+    // The first and the fourth were lost.
+    assert_eq!(w.back(41, &held(1, 2)), sure(40));
+    assert_eq!(w.back(41, &held(1, 2)), None, "the same again");
+    assert_eq!(w.back(45, &held(4, 5)), sure(41));
+    // The acknowledgement of the sixth was lost.
+    assert_eq!(w.back(47, &held(4, 7)), sure(42));
+    w.data(48, at(3));
+    w.data(48, at(0));
+    assert_eq!(w.back(88, &held(3, 7)), None, "what was sent again is ambiguous");
+    // The third was only late: it would be the first of what is new, but was held behind the hole.
+    w.data(89, at(7));
+    assert_eq!(w.ack(130, at(8)), None);
+    (8..10).for_each(|n| w.data(140, at(n)));
+    assert_eq!(w.ack(180, at(10)), sure(40), "after that it goes on");
+}
+
+#[test]
+fn a_segment_that_was_overtaken_is_timed_by_itself() {
+    let mut w = Watched::default();
+    let at = |n: u32| 100 + n * MSS;
+    (0..3).for_each(|n| w.data(0, at(n)));
+    assert_eq!(w.back(40, &Segment { sacked: Some((at(1), at(3))), ..ack(at(0)) }), sure(40));
+    assert_eq!(w.ack(46, at(3)), sure(46), "three segments are more than one that was alone");
+}
+
+#[test]
 fn nothing_that_a_retransmission_touches_is_timed() {
     let mut w = Watched::default();
     let at = |n: u32| 100 + n * MSS;
     (0..5).for_each(|n| w.data(u64::from(n), at(n)));
-    // The first was lost: duplicates with SACK blocks, then the repetition.
+    // The first was lost, and the receiver knows no SACK.
     for held in 1..5u64 {
-        assert_eq!(w.back(40 + held, &Segment { sacks: 1, ..ack(at(0)) }), None);
+        assert_eq!(w.ack(40 + held, at(0)), None);
     }
     w.data(45, at(0));
-    assert_eq!(w.ack(85, at(5)), None, "what was held behind the hole names the last segment");
+    assert_eq!(w.ack(85, at(5)), None, "the others were held behind the hole");
     // A second loss whose repetition the observer does see, with something new sent before it.
     (5..8).for_each(|n| w.data(100, at(n)));
     w.data(150, at(5));
@@ -105,7 +136,7 @@ fn counters_wrap() {
         w.data(at, seq);
         w.data(at + 1, seq.wrapping_add(MSS));
         let rtt = w.ack(at + 41, seq.wrapping_add(2 * MSS)).expect("each pair is timed");
-        assert_eq!(rtt.rtt, Duration::from_millis(40), "round {n}");
+        assert_eq!(rtt.rtt, Duration::from_millis(41), "round {n}");
     }
     assert_eq!(w.0.delivered().get(), 80 * u64::from(MSS));
     assert_eq!(w.1, Suspicions::default());
@@ -119,7 +150,7 @@ fn joining_in_the_middle_needs_no_handshake() {
     assert_eq!(w.ack(2, 950_000), None, "of data that passed before");
     assert_eq!((w.0.in_flight().get(), w.1.acks_beyond), (u64::from(MSS), 0));
     w.data(2, 1_000_000 + MSS);
-    assert_eq!(w.ack(42, 1_000_000 + 2 * MSS), sure(40));
+    assert_eq!(w.ack(42, 1_000_000 + 2 * MSS), sure(41));
 }
 
 #[test]
@@ -156,12 +187,15 @@ fn timestamps_time_what_sequence_numbers_cannot() {
         w.0.forward(ms(u64::from(n)), &stamped(data(at(n)), 7000 + n, 1), &mut w.1);
     }
     // The first is repeated, with a stamp of its own; its echo names the repetition.
+    // What was sent behind it is named by SACK blocks meanwhile.
     w.0.forward(ms(100), &stamped(data(at(0)), 7100, 1), &mut w.1);
+    let held = Segment { sacked: Some((at(1), at(3))), ..ack(at(0)) };
+    assert_eq!(w.back(101, &stamped(held, 1, 6999)), sure(100));
     assert_eq!(w.back(140, &stamped(ack(at(3)), 1, 7100)), sure(40));
     // With a sequence number in time the stamp is not needed.
     w.0.forward(ms(200), &stamped(data(at(3)), 7200, 1), &mut w.1);
     w.0.forward(ms(203), &stamped(data(at(4)), 7203, 1), &mut w.1);
-    assert_eq!(w.back(243, &stamped(ack(at(5)), 1, 7200)), sure(40));
+    assert_eq!(w.back(243, &stamped(ack(at(5)), 1, 7200)), sure(43));
 }
 
 #[test]
@@ -184,7 +218,7 @@ fn stamps_that_jump_do_not_lock_the_flow_out() {
 }
 
 #[test]
-fn acknowledgements_that_stretch_over_many_segments_are_timed_by_their_last() {
+fn acknowledgements_that_stretch_over_many_segments_are_timed() {
     let mut w = Watched::default();
     let mut samples = Vec::new();
     for burst in 0..20u32 {
@@ -214,7 +248,7 @@ proptest! {
             let s = Segment {
                 seq: number, ack: (flags & 1 == 0).then_some(number), len,
                 syn: flags & 0x1e == 0, fin: flags & 0x2e == 0, rst: flags & 0x7e == 0,
-                sacks: flags >> 6, window: 0,
+                sacked: (flags >> 6 == 0).then_some((number, far)), window: 0,
                 stamps: (flags & 0x20 == 0).then_some(Stamps { value: stamp, echo: stamp }),
             };
             let now = n as u64;

@@ -21,8 +21,9 @@ pub struct Segment {
     pub fin: bool,
     /// It ends the connection at once.
     pub rst: bool,
-    /// SACK blocks (RFC 2018): some data behind `ack` is missing, or some arrived twice.
-    pub sacks: u8,
+    /// From where to where the first SACK block goes: it holds what made the receiver send this (RFC 2018 section 4),
+    /// which arrived before something else, or twice.
+    pub sacked: Option<(u32, u32)>,
     /// The timestamps option (RFC 7323 section 3).
     pub stamps: Option<Stamps>,
 }
@@ -59,7 +60,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Segment> {
         fin: flag(0),
         syn: flag(1),
         rst: flag(2),
-        sacks: 0,
+        sacked: None,
         stamps: None,
     };
     read_options(options, &mut segment);
@@ -81,7 +82,7 @@ fn read_options(mut rest: &[u8], segment: &mut Segment) {
         let Some(len) = after.first().map(|len| usize::from(*len)).filter(|len| *len >= 2) else { return };
         let Some(option) = rest.get(..len).filter(|_| *kind != END) else { return };
         match (*kind, len) {
-            (SACK, 10 | 18 | 26 | 34) => segment.sacks = (len / 8) as u8,
+            (SACK, 10 | 18 | 26 | 34) => segment.sacked = be32(option, 2).zip(be32(option, 6)),
             (TIMESTAMPS, 10) => {
                 let both = be32(option, 2).zip(be32(option, 6));
                 segment.stamps = both.map(|(value, echo)| Stamps { value, echo });

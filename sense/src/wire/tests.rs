@@ -63,7 +63,7 @@ fn a_tcp_segment_is_read_with_its_options() {
         ack: Some(77),
         len: 5,
         window: 1000,
-        sacks: 2,
+        sacked: Some((1, 2)),
         stamps: Some(Stamps { value: 5, echo: 6 }),
         ..Segment::default()
     };

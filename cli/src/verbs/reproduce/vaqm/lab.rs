@@ -28,18 +28,18 @@ fn core(form: Form) -> Result<RunConfig, Failure> {
             "upstream = \"inform\"\nqueue = { discipline = \"user\", users = 64 }\naqm = { name = \"vaqm\" }\n"
         }
         Form::Shaper => {
-            "upstream = \"follow\"\nqueue = { discipline = \"flow\" }\naqm = { name = \"codel\" }\n"
+            "upstream = \"follow\"\nqueue = { discipline = \"flow\" }\naqm = { name = \"codel\", target = \"50ms\" }\n"
         }
     };
     parse("core", &format!("[a_to_b]\n{there}[b_to_a]\ndelay = \"20ms\"\n"))
 }
 
-/// The base station: phones take turns, and each has a FIFO of 1 MB.
+/// The base station: phones take turns, and each has a FIFO of 1 MB. Its limit in time is none, so that this is the only one.
 fn station() -> Result<RunConfig, Failure> {
     parse(
         "cell",
         "[a_to_b]\nrate = \"1Gbit/s\"\nbuffer = \"8MB\"\naccounting = \"ip\"\ndelay = \"20ms\"\ncatch_up = \"10ms\"\n\
-         queue = { discipline = \"user\", users = 64, user_memory = \"1MB\" }\naqm = { name = \"tail_drop\" }\n\
+         queue = { discipline = \"user\", users = 64, user_memory = \"1MB\" }\naqm = { name = \"tail_drop\", limit = \"60s\" }\n\
          [b_to_a]\ndelay = \"20ms\"\n",
     )
 }
