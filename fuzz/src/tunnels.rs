@@ -218,7 +218,7 @@ pub fn user_plane(bytes: &[u8]) {
                 let session = session(&mut script);
                 let seid = session.seid;
                 let done = if there.contains(&seid) {
-                    desk.modify(Arc::new(session), &[])
+                    desk.modify(Arc::new(session), &[]).map(drop)
                 } else {
                     desk.establish(Arc::new(session))
                 };
