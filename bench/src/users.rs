@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 use weir_aqm::algorithms::{codel, vaqm};
 use weir_aqm::{Algorithm, Ecn, Packet, Sample};
-use weir_queue::{Arrival, Discipline, Hosts, Limits, PerUser, Setup, per_user};
+use weir_queue::{AHEAD_MAX, Arrival, Discipline, Hosts, Limits, PerUser, Setup, per_user};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 const PART: &str = "users";
@@ -60,7 +60,8 @@ fn of<A: Algorithm>(packets: u32) -> Vec<Row> {
     let (mut queue, bytes) = allocated_by(build::<A>);
     let mut traffic = Traffic::default();
     for _ in 0..WAITING {
-        traffic.put(&mut queue, USERS);
+        let arrival = traffic.next(USERS);
+        traffic.put(&mut queue, arrival);
     }
     traffic.measure(&mut queue);
     let mut best = |users: u32| {
@@ -93,20 +94,23 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn next(&mut self) -> u64 {
+    fn draw(&mut self) -> u64 {
         self.state =
             self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.state >> 32
     }
 
     /// A packet for one of the first `users`.
-    fn put<A: Algorithm>(&mut self, queue: &mut Queue<A>, users: u32) {
-        self.now += Duration::from_nanos(80);
-        let user = ((self.next() * u64::from(users)) >> 32) as u32;
+    fn next(&mut self, users: u32) -> Arrival {
+        let user = ((self.draw() * u64::from(users)) >> 32) as u32;
         let flow = user * FLOWS + (self.state >> 16) as u32 % FLOWS;
         let hosts = Hosts { sender: 0, receiver: user };
-        let arrival = Arrival { len: Bytes::new(1000), flow, hosts, ecn: Ecn::NotEct };
-        queue.enqueue(self.now, arrival, user, &mut |_: &Packet, _, _| {});
+        Arrival { len: Bytes::new(1000), flow, hosts, ecn: Ecn::NotEct }
+    }
+
+    fn put<A: Algorithm>(&mut self, queue: &mut Queue<A>, arrival: Arrival) {
+        self.now += Duration::from_nanos(80);
+        queue.enqueue(self.now, arrival, arrival.hosts.receiver, &mut |_: &Packet, _, _| {});
     }
 
     /// What is known of the active users: their path, and what their flows have in flight.
@@ -115,20 +119,26 @@ impl Traffic {
             queue.admit(self.now, user);
             queue.sample_of(user, self.now, Sample::Rtt(Duration::from_millis(40)));
             for flow in user * FLOWS..(user + 1) * FLOWS {
-                let bytes = Bytes::new(10_000 + self.next() % 10_000);
+                let bytes = Bytes::new(10_000 + self.draw() % 10_000);
                 queue.sample_of(user, self.now, Sample::Inflight { flow, bytes });
             }
         }
     }
 }
 
-/// One packet in and one out, again and again, for the first `users`.
+/// One packet in and one out, again and again, for the first `users`. They come in batches of which the queue is told
+/// before, as the dataplane does with the frames that it receives.
 fn nanos<A: Algorithm>(queue: &mut Queue<A>, traffic: &mut Traffic, packets: u32, users: u32) -> f64 {
     let start = Instant::now();
-    for _ in 0..packets {
-        traffic.put(queue, users);
-        let departure = queue.dequeue(traffic.now, &mut |_: &Packet, _, _| {});
-        std::hint::black_box(departure);
+    let batches = packets.div_ceil(AHEAD_MAX as u32);
+    for _ in 0..batches {
+        let batch: [Arrival; AHEAD_MAX] = std::array::from_fn(|_| traffic.next(users));
+        queue.expect(&batch.map(|arrival| arrival.hosts));
+        for arrival in batch {
+            traffic.put(queue, arrival);
+            let departure = queue.dequeue(traffic.now, &mut |_: &Packet, _, _| {});
+            std::hint::black_box(departure);
+        }
     }
-    start.elapsed().as_nanos() as f64 / f64::from(packets)
+    start.elapsed().as_nanos() as f64 / f64::from(batches * AHEAD_MAX as u32)
 }

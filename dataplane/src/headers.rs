@@ -112,6 +112,9 @@ struct Pair {
 }
 
 impl Headers {
+    /// Where nothing was read.
+    pub(crate) const NONE: Headers = Headers::nothing(Kind::Runt, 0);
+
     fn with_hashes(self, pair: Pair, protocol: u8, ports: u64, turned: bool) -> Headers {
         let Pair { addresses: [sender, receiver], users } = pair;
         let (from, to, ports) = match turned {

@@ -16,7 +16,7 @@ use crate::upstream::{Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
 use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
-use weir_queue::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
+use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_scenario::Accounting;
 use weir_scenario::result::Observed;
 use weir_sense::wire::Transport;
@@ -123,10 +123,39 @@ impl<D: Managed<Held>> Direction<D> {
         Direction { queue, expedited, standing, shape, last: now, meter }
     }
 
-    fn arrive(&mut self, at: Time, frame: Frame, arena: &mut Arena) {
-        let bytes = arena.bytes(frame);
-        let Headers { kind, network, ecn, flow, sender, receiver } =
-            headers::read_hashed(bytes, &self.shape.hashing);
+    fn read(&self, r: &Received, arena: &mut Arena) -> Headers {
+        headers::read_hashed(arena.bytes(r.frame), &self.shape.hashing)
+    }
+
+    /// Reads frames that come next, and tells the queue whose they are.
+    fn read_ahead(&self, received: &[Received], arena: &mut Arena) -> [Headers; AHEAD_MAX] {
+        let mut read = [Headers::NONE; AHEAD_MAX];
+        let mut hosts = [Hosts::UNKNOWN; AHEAD_MAX];
+        for (n, r) in received.iter().enumerate() {
+            read[n] = self.read(r, arena);
+            hosts[n] = Hosts { sender: read[n].sender, receiver: read[n].receiver };
+        }
+        self.queue.expect(&hosts[..received.len()]);
+        read
+    }
+
+    /// Lets frames arrive, and packets before them depart.
+    fn take_in(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) {
+        let ahead = D::EXPECTS.then(|| self.read_ahead(received, arena));
+        for (n, r) in received.iter().enumerate() {
+            // Stamps come from other processors and several queues; link time only moves forward.
+            let at = r.arrived.clamp(self.last, now.max(self.last));
+            if !self.shape.service.is_unshaped() {
+                self.depart(at, now, arena, out);
+            }
+            let read = ahead.as_ref().map_or_else(|| self.read(r, arena), |ahead| ahead[n]);
+            self.arrive(at, r.frame, read, arena);
+            self.last = at;
+        }
+    }
+
+    fn arrive(&mut self, at: Time, frame: Frame, read: Headers, arena: &mut Arena) {
+        let Headers { kind, network, ecn, flow, sender, receiver } = read;
         match kind {
             Kind::Runt => {
                 self.meter.faults.runt += 1;
@@ -278,14 +307,8 @@ impl<D: Managed<Held> + Send> Pipe for Direction<D> {
         if let Some(rate) = self.shape.steps.due(now) {
             self.set_rate(rate);
         }
-        for r in received {
-            // Stamps come from other processors and several queues; link time only moves forward.
-            let at = r.arrived.clamp(self.last, now.max(self.last));
-            if !self.shape.service.is_unshaped() {
-                self.depart(at, now, arena, out);
-            }
-            self.arrive(at, r.frame, arena);
-            self.last = at;
+        for window in received.chunks(AHEAD_MAX) {
+            self.take_in(now, window, arena, out);
         }
         let before = self.packets();
         self.depart(now.max(self.last), now, arena, out);

@@ -8,12 +8,13 @@
 //! arrived  = enqueued + dropped_in + overflowed
 //! enqueued = dequeued + dropped_out + shed + queued
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod disciplines;
 pub mod dual_pi2;
 pub mod flow_queue;
 mod management;
+pub mod memory;
 pub mod per_user;
 mod pool;
 mod pooled;
@@ -36,6 +37,9 @@ use weir_units::{Bytes, Duration, Rate, Time};
 /// Most head packets that one dequeue discards before a packet is sent unasked. It bounds the work of one
 /// call when a law wants thousands of drops at once, as CoDel does after a time jump.
 pub const DROPS_PER_DEQUEUE_MAX: u32 = 256;
+
+/// Most packets that [`Discipline::expect`] is told of at once: what they need must stay in the cache until it is their turn.
+pub const AHEAD_MAX: usize = 32;
 
 /// What a packet is when it arrives, before the queue numbers it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +100,11 @@ impl<T, F: FnMut(&Packet, T, Cause)> Outbox<T> for F {
 
 /// A queue with its management: what a link holds.
 pub trait Discipline<T> {
+    /// Whether [`Discipline::expect`] does anything: hosts that would have to find out more for it need not, then.
+    const EXPECTS: bool = false;
+    /// Packets of these hosts come next, at most [`AHEAD_MAX`], and about as many leave: asks for the memory that they
+    /// need. What the queue does is the same without.
+    fn expect(&self, _hosts: &[Hosts]) {}
     /// Takes a packet, or hands it to the outbox.
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>);
     /// The next packet to send, if any; discarded heads go to the outbox.

@@ -9,9 +9,11 @@
 //! thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a user may have
 //! as much as is still free, so that there is always room for others, without looking for the longest of many.
 
+mod ahead;
 mod table;
 
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
+use crate::memory;
 use crate::pool::{Chain, Pool};
 use crate::rounds::{Rounds, Turn};
 use crate::sum::Sum;
@@ -21,6 +23,7 @@ use crate::{
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
+use std::iter::repeat_n;
 use table::Table;
 use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -129,8 +132,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         };
         let room = if setup.grows { 0 } else { limits.packets as usize };
         PerUser {
-            users: (0..count).map(user).collect(),
-            turns: vec![Turn::IDLE; count].into(),
+            users: memory::array((0..count).map(user)),
+            turns: memory::array(repeat_n(Turn::IDLE, count)),
             rounds: Rounds::default(),
             table: Table::new(count, setup.seed),
             fresh: aqm,
@@ -319,6 +322,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 }
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
+    const EXPECTS: bool = true;
+
+    fn expect(&self, hosts: &[Hosts]) {
+        self.ask_ahead(hosts);
+    }
+
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         let Arrival { len, flow, hosts, ecn } = arrival;
         let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };

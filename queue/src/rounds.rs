@@ -126,6 +126,15 @@ impl Rounds {
         }
     }
 
+    /// Those whose turn comes next, if none comes or goes: the new ones, then the old ones.
+    #[inline]
+    pub fn coming<'a>(&self, turns: &'a [Turn]) -> impl Iterator<Item = usize> + use<'a> {
+        let line = |head| {
+            std::iter::successors(head, |number: &Number| turns[number.index()].next).map(Number::index)
+        };
+        line(self.new.head).chain(line(self.old.head))
+    }
+
     /// The first of the new ones, else of the old ones.
     #[inline]
     pub fn first(&self) -> Option<usize> {
@@ -155,6 +164,7 @@ mod tests {
         for step in 0..9 {
             if step == 4 {
                 join(&mut rounds, &mut turns, 3, 100);
+                assert_eq!(rounds.coming(&turns).collect::<Vec<_>>(), [3, 0, 1, 2]);
             }
             let index = rounds.choose(&mut turns, QUANTUM, &mut left).unwrap();
             turns[index].charge(Bytes::new(1500));

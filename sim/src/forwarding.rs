@@ -7,10 +7,9 @@ use crate::hash::Decision;
 use crate::host::Identity;
 use crate::network::Simulation;
 use crate::packet::{Body, Item};
-use crate::prefetch;
 use crate::service::NEVER;
 use crate::tap::{Place, Seen, Tap};
-use weir_queue::{Arrival, Departure, Hosts};
+use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
 use weir_units::{Duration, Ecn, Time};
 
@@ -122,7 +121,7 @@ impl<T: Tap> Simulation<T> {
         if self.hosts.are_many()
             && let Some(head) = link.queue.head().filter(|head| !matches!(head.body, Body::Probe(_)))
         {
-            prefetch::soon(&self.hosts.inbound[head.connection as usize]);
+            memory::soon(&self.hosts.inbound[head.connection as usize]);
         }
         let next = if self.waits(number) { self.links[number].service.free_at(now) } else { NEVER };
         self.soonest.set(number, next);

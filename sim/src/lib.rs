@@ -27,7 +27,6 @@ mod network;
 mod observer;
 mod packet;
 pub mod pcapng;
-mod prefetch;
 mod recorder;
 mod run;
 mod scenario;

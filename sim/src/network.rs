@@ -14,11 +14,11 @@ use crate::host::Hosts;
 use crate::link::Link;
 use crate::medium::Medium;
 use crate::packet::AckStore;
-use crate::prefetch;
 use crate::service::NEVER;
 use crate::soonest::Soonest;
 use crate::tap::Tap;
 use crate::wheel::Wheel;
+use weir_queue::memory;
 use weir_scenario::measure::Window;
 use weir_scenario::result::FlowSample;
 use weir_scenario::{ExtraDelay, NetworkLink};
@@ -186,7 +186,7 @@ impl<T: Tap> Simulation<T> {
         if self.hosts.are_many()
             && let Some(Event::Acknowledge { connection, .. }) = self.wheel.ahead(AHEAD)
         {
-            prefetch::soon(&self.hosts.outbound[*connection as usize]);
+            memory::soon(&self.hosts.outbound[*connection as usize]);
         }
     }
 

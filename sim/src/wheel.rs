@@ -12,10 +12,10 @@ mod far;
 #[cfg(test)]
 mod tests;
 
-use crate::prefetch;
 use far::{Beyond, Far};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
+use weir_queue::memory;
 use weir_units::{Duration, Time};
 
 /// Ticks on the wheel.
@@ -202,7 +202,7 @@ impl<E: Compact> Wheel<E> {
         let Some(node) = self.walker else { return };
         self.walker = self.nodes[node.get() as usize].next;
         if let Some(next) = self.walker {
-            prefetch::soon(&self.nodes[next.get() as usize]);
+            memory::soon(&self.nodes[next.get() as usize]);
         }
     }
 

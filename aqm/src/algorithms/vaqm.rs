@@ -62,23 +62,30 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
 /// See the [module documentation](self).
+///
+/// What a packet needs comes first: of a user who was not measured the first word, of others the memory of
+/// few lines. Samples and signals are fewer than packets.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Vaqm {
-    params: Params,
-    model: PathModel,
-    flights: Flights,
-    held: Held,
     sampled: Option<Time>,
-    /// The queue is held low because Path RTT is old.
-    validating: Option<Validation>,
-    /// When Average RTT will have stood above Target RTT for an interval.
-    first_above: Option<Time>,
     /// When the next signal is due, in the dropping state.
     next: Option<Time>,
+    held: Held,
+    flights: Flights,
+    model: PathModel,
     /// When the last signal was.
     signalled: Option<Time>,
     count: u32,
     last_count: u32,
+    /// When Average RTT will have stood above Target RTT for an interval.
+    first_above: Option<Time>,
+    /// The queue is held low because Path RTT is old.
+    validating: Option<Validation>,
+    interval_paths: f64,
+    interval_min: Duration,
+    interval_max: Duration,
+    ecn: bool,
 }
 
 /// When the queue began to be held low, and how things stood.
@@ -105,7 +112,6 @@ impl Algorithm for Vaqm {
             window: params.window,
         };
         Vaqm {
-            params: params.clone(),
             model: PathModel::new(config),
             flights: Flights::default(),
             held: Held::default(),
@@ -116,6 +122,10 @@ impl Algorithm for Vaqm {
             signalled: None,
             count: 1,
             last_count: 1,
+            interval_paths: params.interval_paths,
+            interval_min: params.interval_min,
+            interval_max: params.interval_max.max(params.interval_min),
+            ecn: params.ecn,
         }
     }
 }
@@ -123,8 +133,7 @@ impl Algorithm for Vaqm {
 impl Vaqm {
     fn interval(&self) -> Duration {
         let path = self.model.path_rtt().unwrap_or(Duration::ZERO);
-        let most = self.params.interval_max.max(self.params.interval_min);
-        path.mul_f64(self.params.interval_paths).clamp(self.params.interval_min, most)
+        path.mul_f64(self.interval_paths).clamp(self.interval_min, self.interval_max)
     }
 
     fn spacing(&self) -> Duration {
@@ -251,7 +260,7 @@ impl Aqm for Vaqm {
         self.next = Some(m.now + self.spacing());
         self.signalled = Some(m.now);
         self.count = self.count.saturating_add(1);
-        Verdict::signal(p, self.params.ecn, Cause::SetPoint)
+        Verdict::signal(p, self.ecn, Cause::SetPoint)
     }
 
     fn on_sample(&mut self, now: Time, s: Sample) {

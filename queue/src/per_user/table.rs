@@ -1,5 +1,8 @@
 //! Which place belongs to a key: a hash table of fixed size that never moves what it points to.
 
+use crate::memory;
+use std::iter;
+
 /// Load of at most a half keeps the way to a key short.
 const PLACES_PER_KEY: usize = 2;
 
@@ -33,7 +36,7 @@ impl Table {
     pub fn new(keys: usize, salt: u64) -> Table {
         assert!(keys < PLACE as usize, "there are fewer users than a cell can name");
         let cells = (keys * PLACES_PER_KEY).next_power_of_two();
-        Table { cells: vec![0; cells].into(), mask: cells - 1, salt }
+        Table { cells: memory::array(iter::repeat_n(0, cells)), mask: cells - 1, salt }
     }
 
     /// Bytes for each key.
@@ -60,6 +63,18 @@ impl Table {
             }
             cell = (cell + 1) & self.mask;
         }
+    }
+
+    /// Asks for the memory where the search for a key begins.
+    #[inline]
+    pub fn expect(&self, key: u32) {
+        memory::soon(&self.cells[self.home(key).cell]);
+    }
+
+    /// The place of a key, nearly always: that of another with the same tag, at times. It looks at no place.
+    #[inline]
+    pub fn guess(&self, key: u32) -> Option<usize> {
+        self.find(key, |_| key)
     }
 
     /// Notes the place of a key that is not in the table.

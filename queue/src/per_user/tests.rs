@@ -122,3 +122,31 @@ fn an_idle_user_costs_at_most_a_kilobyte_whatever_the_algorithm() {
     }
     weir_aqm::visit_all(Size, |(name, bytes)| assert!(bytes <= 1024, "{name}: {bytes}"));
 }
+
+/// What leaves in each of many rounds: users among a few and strangers come in batches, and some come back after long.
+fn served(told: bool) -> Vec<(u32, Duration)> {
+    let mut q = queue::<codel::CoDel>(60, 500);
+    let (mut state, mut served) = (1u64, Vec::new());
+    for round in 0..400 {
+        let users: [u32; 24] = std::array::from_fn(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u32 % if state >> 61 == 0 { 200 } else { 30 }
+        });
+        if told {
+            q.expect(&users.map(|user| of(user).hosts));
+        }
+        for user in users {
+            put(&mut q, at(200 * round), user);
+        }
+        let get = || q.dequeue(at(200 * round + 20), &mut |_: &Packet, _, _| {});
+        served.extend(std::iter::from_fn(get).take(23).map(|d| (d.item, d.sojourn)));
+    }
+    served
+}
+
+#[test]
+fn a_queue_that_is_told_what_comes_does_the_same() {
+    let told = served(true);
+    assert!(told.len() > 5000);
+    assert_eq!(told, served(false));
+}

@@ -17,12 +17,15 @@ const STRIKES: u8 = 3;
 
 /// Bytes in flight by flow.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(super) struct Flights {
-    flows: [Option<Flight>; FLOWS],
+    /// Whose the places are or were: beside each other, so that the search for a flow reads one line of memory.
+    hashes: [u32; FLOWS],
     all: Bin,
     /// A flow that is not remembered, with how much more of it passed than of others: a large one finds a place.
     candidate: Option<(u32, u32)>,
     trial: Option<Trial>,
+    flows: [Option<Flight>; FLOWS],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,15 +120,18 @@ impl Flights {
     }
 
     fn find(&mut self, flow: u32) -> Option<&mut Flight> {
-        self.flows.iter_mut().flatten().find(|f| f.flow == flow)
+        let places = self.hashes.iter().zip(&mut self.flows);
+        places.filter(|(hash, _)| **hash == flow).find_map(|(_, place)| place.as_mut())
     }
 
     /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a place.
     fn enter(&mut self, new: Flight, rtt: Duration) -> bool {
         let size = |f: &Option<Flight>| f.filter(|f| f.is_current(new.at)).map(|f| f.size(rtt));
-        let place = self.flows.iter_mut().min_by_key(|place| size(place));
-        let Some(place) = place.filter(|place| size(place) < Some(new.size(rtt))) else { return false };
-        *place = Some(new);
+        let place = self.flows.iter_mut().zip(&mut self.hashes).min_by_key(|(place, _)| size(place));
+        let Some((place, hash)) = place.filter(|(place, _)| size(place) < Some(new.size(rtt))) else {
+            return false;
+        };
+        (*place, *hash) = (Some(new), new.flow);
         true
     }
 

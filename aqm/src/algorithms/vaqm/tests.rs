@@ -71,7 +71,7 @@ fn signals_follow_the_inverse_square_root_after_an_interval() {
 fn capable_packets_are_marked() {
     let mut aqm = congested(1400);
     assert_eq!(leaves(&mut aqm, at(1401), 1, Ecn::Ect0), Verdict::Mark(Cause::SetPoint));
-    let mut aqm = Vaqm { params: Params { ecn: false, ..params() }, ..congested(1400) };
+    let mut aqm = Vaqm { ecn: false, ..congested(1400) };
     assert_eq!(leaves(&mut aqm, at(1401), 1, Ecn::Ect0), Verdict::Drop(Cause::SetPoint));
 }
 
