@@ -37,7 +37,7 @@ fn did(program: &str, words: &str) -> bool {
 fn bottlenecks(namespace: &str) -> bool {
     let mut good = did("ip", &format!("-n {namespace} link add name middle type bridge"));
     for port in netns::PORTS {
-        good &= did("ip", &format!("-n {namespace} link set {port} master middle"));
+        good &= did("ip", &format!("-n {namespace} link set dev {port} master middle"));
     }
     good &= did("ip", &format!("-n {namespace} link set middle up"));
     let mut tc = |words: &str| good &= did("tc", &format!("-n {namespace} {words}"));
