@@ -142,6 +142,7 @@ fn each_user_has_a_short_queue_behind_at_the_rate_of_its_own_bottleneck() {
     if !host::is_root() || !host::has_binary("ip") || !host::has_binary("tc") {
         return skipped::skipped("needs root, ip and tc");
     }
+    let _alone = exclusive(|| ()).unwrap();
     let follow = "upstream = \"follow\"\nqueue = { discipline = \"user\", users = 64 }\n\
                   aqm = { name = \"codel\", target = \"20ms\" }\n";
     let (Some((off, _)), Some((on, link))) = (run(""), run(follow)) else {

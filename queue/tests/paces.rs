@@ -23,7 +23,7 @@ fn hosts(user: u32) -> Hosts {
 
 fn queue(users: u32) -> PerUser<TailDrop, u32> {
     let params = per_user::Params { users, ..per_user::Params::default() };
-    let endless = tail_drop::Params { limit: Duration::from_secs(60), ..tail_drop::Params::default() };
+    let endless = tail_drop::Params { limit: Duration::from_secs(60) };
     let mut queue = PerUser::new(&params, TailDrop::new(&endless, Time::ZERO), &setup(100_000));
     queue.make_paces(CATCH_UP);
     queue
