@@ -22,7 +22,7 @@ const USERS: [(&str, f64); 2] = [("10.77.0.2", 24.0), ("10.77.0.21", 6.0)];
 /// The first user's port; the second has the one after.
 const PORT: u16 = 9001;
 const WARMUP: Duration = Duration::from_millis(2500);
-const LENGTH: Duration = Duration::from_secs(7);
+const LENGTH: Duration = Duration::from_secs(6);
 
 /// What a user had: the median of smoothed round-trip times in ms, and the goodput in Mbit/s.
 type Had = (f64, f64);
@@ -150,10 +150,10 @@ fn each_user_has_a_short_queue_behind_at_the_rate_of_its_own_bottleneck() {
     };
     eprintln!("off {off:?}, follow {on:?}, {:?}", link.upstream);
     for (n, (address, mbps)) in USERS.iter().enumerate() {
-        let ((off_ms, off_mbps), (on_ms, on_mbps)) = (off[n], on[n]);
-        assert!((0.85..1.0).contains(&(off_mbps / mbps)), "{address}: {off_mbps} Mbit/s");
+        // Without, what is read comes in jumps, as it waits behind what was lost.
+        let ((off_ms, _), (on_ms, on_mbps)) = (off[n], on[n]);
         assert!(off_ms >= 2.0 * on_ms, "{address}: {off_ms} ms without, {on_ms} ms with");
-        assert!(on_mbps >= 0.9 * off_mbps, "{address}: {off_mbps} Mbit/s without, {on_mbps} with");
+        assert!((0.85..1.0).contains(&(on_mbps / mbps)), "{address}: {on_mbps} Mbit/s of {mbps}");
     }
     let observed = link.upstream.unwrap();
     assert!(observed.users == 2 && observed.coverage().unwrap() > 0.9, "{observed:?}");
