@@ -136,6 +136,7 @@ impl DirectionSetup {
         Shape {
             rate: self.rate().unwrap_or(Rate::ZERO),
             service: self.service(build.origin, build.now),
+            catch_up: self.channel.catch_up,
             steps: Steps::new(impairments, build.origin),
             accounting: self.channel.link.accounting,
             line: Line::new(line_max as usize, self.channel.delay, impairments, build.seed),

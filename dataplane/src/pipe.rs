@@ -12,7 +12,7 @@ use crate::meter::{Meter, Standing};
 use crate::port::Port;
 use crate::sensing::EXPEDITED;
 use crate::service::Service;
-use crate::upstream::{Learned, Observer, RttSample, UpstreamNow};
+use crate::upstream::{Follows, Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
 use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
@@ -20,7 +20,7 @@ use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Lim
 use weir_scenario::Accounting;
 use weir_scenario::result::Observed;
 use weir_sense::wire::Transport;
-use weir_units::{Bytes, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// What the queue stores.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,8 @@ pub struct Shape {
     pub rate: Rate,
     /// When the link may send.
     pub service: Service,
+    /// Time lost by a late look that rates make up for.
+    pub catch_up: Duration,
     /// Changes of its rate.
     pub steps: Steps,
     /// How bytes are counted.
@@ -113,12 +115,15 @@ pub struct Direction<D> {
 impl<D: Managed<Held>> Direction<D> {
     /// An empty direction.
     pub fn new(
-        queue: D,
+        mut queue: D,
         standing: fn(&mut D, Time) -> Standing,
         shape: Shape,
         meter: Meter,
         now: Time,
     ) -> Self {
+        if shape.observer.as_ref().is_some_and(|observer| observer.follows_users()) {
+            queue.make_paces(shape.catch_up);
+        }
         let expedited = shape.expedited.map(|limits| Single::new(Unmanaged, limits, shape.rate, 0));
         Direction { queue, expedited, standing, shape, last: now, meter }
     }
@@ -174,7 +179,7 @@ impl<D: Managed<Held>> Direction<D> {
         let hosts = Hosts { sender, receiver };
         let arrival = Arrival { len, flow, hosts, ecn };
         if let Some(observer) = &mut self.shape.observer {
-            observer.arrived(at, len);
+            observer.arrived(at, hosts, len);
             let note = arena.note(frame);
             *note = Note { flow, hosts, len, ..*note };
             if note.transport.is_none() && matches!(kind, Kind::Ipv4 | Kind::Ipv6) {
@@ -217,7 +222,7 @@ impl<D: Managed<Held>> Direction<D> {
     fn depart(&mut self, until: Time, now: Time, arena: &mut Arena, out: &mut Port) {
         while let Some(arrived) = self.head_arrived() {
             let unshaped = self.shape.service.is_unshaped();
-            let at = if unshaped { until } else { self.shape.service.departure(arrived) };
+            let at = if unshaped { until.max(arrived) } else { self.shape.service.departure(arrived) };
             if at > until {
                 return;
             }
@@ -226,7 +231,13 @@ impl<D: Managed<Held>> Direction<D> {
                 self.shape.service.blocked(until);
                 return;
             }
-            let Some(departure) = self.next(at, arena) else { return };
+            let Some(departure) = self.next(at, arena) else {
+                // Those who were looked at may have to wait for their time, which can be before the end of this look.
+                if self.head_arrived().is_some_and(|next| next > at) {
+                    continue;
+                }
+                return;
+            };
             let Held { frame, kind, network } = departure.item;
             self.shape.service.sent(at, departure.packet.len);
             let (queue, expedited) = (&self.queue, &self.expedited);
@@ -252,7 +263,8 @@ impl<D: Managed<Held>> Direction<D> {
     fn leave(&mut self, now: Time, frame: Frame, arena: &mut Arena, out: &mut Port) {
         if let Some(observer) = &mut self.shape.observer {
             let note = *arena.note(frame);
-            let learned = observer.forwarded(now, &note, self.queue.packets() > 0);
+            let waiting = is_waiting(&self.queue, observer, note.hosts);
+            let learned = observer.forwarded(now, &note, waiting);
             self.apply(now, &note, learned);
         }
         out.push(frame);
@@ -274,10 +286,12 @@ impl<D: Managed<Held>> Direction<D> {
             self.queue.sample_for(now, hosts, Sample::Inflight { flow, bytes });
         }
         if let Some(time) = learned.reaction {
-            self.queue.sample(now, Sample::Reaction(time));
+            self.queue.sample_for(now, hosts, Sample::Reaction(time));
         }
-        if let Some(rate) = learned.rate {
-            self.set_rate(rate);
+        match learned.rate {
+            Some(Follows::Direction(rate)) => self.set_rate(rate),
+            Some(Follows::User(rate)) => self.queue.set_rate_of(hosts, rate),
+            None => {}
         }
     }
 
@@ -358,7 +372,8 @@ impl<D: Managed<Held> + Send> Pipe for Direction<D> {
             let ports = (note.ports.1, note.ports.0);
             let note = Note { flow: read.flow, ports, hosts, len, ..note };
             let at = r.arrived.min(now);
-            let learned = observer.answered(at, &note, self.queue.packets() > 0);
+            let waiting = is_waiting(&self.queue, &observer, hosts);
+            let learned = observer.answered(at, &note, waiting);
             self.apply(at, &note, learned);
         }
         self.shape.observer = Some(observer);
@@ -398,6 +413,12 @@ impl<D: Managed<Held> + Send> Pipe for Direction<D> {
         let counters = all_counters(&self.queue, self.expedited.as_ref());
         self.meter.sample(now, backlog, standing, &counters);
     }
+}
+
+/// Whether packets wait for the bottleneck behind the user among these hosts.
+fn is_waiting<T>(queue: &impl Discipline<T>, observer: &Observer, hosts: Hosts) -> bool {
+    let packets = if observer.follows_users() { queue.packets_of(hosts) } else { queue.packets() };
+    packets > 0
 }
 
 fn mebibytes(bytes: usize) -> String {

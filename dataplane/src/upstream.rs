@@ -4,27 +4,25 @@
 //! The arithmetic is that of `weir-sense`; here is who is measured, and what is told to whom. All memory is taken when
 //! it is made.
 
+mod bottleneck;
 mod told;
 mod users;
 
 pub use told::UpstreamNow;
 
 use crate::frames::Note;
+use bottleneck::Bottleneck;
 use users::Users;
 use weir_queue::Hosts;
 use weir_scenario::Upstream;
 use weir_scenario::measure::{Distribution, Window};
-use weir_sense::bottleneck::{FollowConfig, Follower, PathConfig, PathModel};
-use weir_sense::wire::{Segment, Transport};
+use weir_sense::bottleneck::{PathConfig, PathModel};
+use weir_sense::wire::Transport;
 use weir_sense::{Coverage, Flows, Seen, Suspicions, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Flows that are measured at once where there is one bottleneck.
 pub const FLOWS: usize = 64;
-/// Least time that senders are given to answer.
-const REACTION_MIN: Duration = Duration::from_millis(20);
-/// The size of headers is taken over this many bytes of payload.
-const PAYLOAD: u64 = 1 << 20;
 
 /// How a direction observes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,20 +68,26 @@ pub struct Learned {
     /// How long senders need to answer, if that changed.
     pub reaction: Option<Duration>,
     /// The rate to send at, where it follows a bottleneck.
-    pub rate: Option<Rate>,
+    pub rate: Option<Follows>,
+}
+
+/// The rate of a bottleneck, and whom it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Follows {
+    /// The direction sends at it; that is its own rate where nothing holds it back.
+    Direction(Rate),
+    /// The user of the packet is sent to at it; `None` where nothing holds the user back.
+    User(Option<Rate>),
 }
 
 /// What a direction that observes knows.
 pub struct Observer {
     setup: ObserverSetup,
     measured: Measured,
-    /// The four variables, where all flows share a bottleneck and its rate is not followed.
+    /// The four variables, where no rate follows.
     path: PathModel,
-    follower: Option<Follower>,
-    /// What the algorithm was told that senders need to answer.
-    reaction: Duration,
-    /// Bytes of TCP's segments by the accounting of the link, and of their payload, which TCP counts.
-    segments: (u64, u64),
+    /// The bottleneck that the direction follows; users have theirs with their places.
+    bottleneck: Option<Bottleneck>,
     coverage: Coverage,
     unreadable: u64,
     rtt: Distribution,
@@ -93,17 +97,15 @@ pub struct Observer {
 impl Observer {
     /// Nothing is known yet at `start`.
     pub fn new(setup: ObserverSetup, start: Time) -> Observer {
-        let follows = setup.mode == Upstream::Follow;
+        let follows = (setup.mode == Upstream::Follow).then_some(start);
         Observer {
             setup,
             measured: setup.users.map_or_else(
                 || Measured::All(Box::default()),
-                |users| Measured::Each(Users::new(users as usize)),
+                |users| Measured::Each(Users::new(users as usize, follows)),
             ),
             path: PathModel::new(PathConfig::default()),
-            follower: follows.then(|| Follower::new(FollowConfig::default(), start)),
-            reaction: Duration::ZERO,
-            segments: (0, 0),
+            bottleneck: follows.filter(|_| setup.users.is_none()).map(Bottleneck::new),
             coverage: Coverage::default(),
             unreadable: 0,
             rtt: Distribution::default(),
@@ -128,9 +130,13 @@ impl Observer {
     }
 
     /// A packet comes in, before any queue.
-    pub fn arrived(&mut self, now: Time, len: Bytes) {
-        if let Some(follower) = &mut self.follower {
-            follower.arrived(now, len);
+    pub fn arrived(&mut self, now: Time, hosts: Hosts, len: Bytes) {
+        let place = match &self.measured {
+            Measured::Each(users) if self.follows_users() => users.find(self.user(hosts)),
+            _ => None,
+        };
+        if let Some(bottleneck) = self.bottleneck_at(place) {
+            bottleneck.arrived(now, len);
         }
     }
 
@@ -139,129 +145,115 @@ impl Observer {
         self.unreadable += 1;
     }
 
-    /// A packet leaves towards its user at `now`. `waiting` says whether others wait.
+    /// Whether each user is held to a rate of its own.
+    pub fn follows_users(&self) -> bool {
+        self.setup.mode == Upstream::Follow && self.setup.users.is_some()
+    }
+
+    fn user(&self, hosts: Hosts) -> u32 {
+        hosts.user(self.setup.by_sender)
+    }
+
+    /// The bottleneck behind a user who has this place, or behind all of them.
+    fn bottleneck_at(&mut self, place: Option<usize>) -> Option<&mut Bottleneck> {
+        match &mut self.measured {
+            Measured::All(_) => self.bottleneck.as_mut(),
+            Measured::Each(users) => users.bottleneck(place?),
+        }
+    }
+
+    /// A packet leaves towards its user at `now`. `waiting` says whether others wait for the same bottleneck.
     pub fn forwarded(&mut self, now: Time, note: &Note, waiting: bool) -> Learned {
-        let Note { transport, flow, hosts, len, .. } = note;
-        let transport = transport.unwrap_or(Transport::Other);
-        // What shows nothing takes no place.
-        let seen = match &transport {
-            Transport::Other => Seen::default(),
-            shown => self.see(now, Way::ToUser, *flow, *hosts, *len, shown),
-        };
-        self.coverage.bytes += len.get();
-        self.coverage.live += if seen.live { len.get() } else { 0 };
-        if let Transport::Tcp(segment) = &transport {
-            self.weigh(segment, *len);
+        let transport = note.transport.unwrap_or(Transport::Other);
+        let (seen, place) = self.see(now, Way::ToUser, note, &transport);
+        self.coverage.bytes += note.len.get();
+        self.coverage.live += if seen.live { note.len.get() } else { 0 };
+        if let Some(bottleneck) = self.bottleneck_at(place) {
+            bottleneck.forwarded(now, &transport, note.len, &seen);
         }
-        if let Some(follower) = &mut self.follower {
-            follower.forwarded(now, *len);
-            if !is_counted(&transport, &seen) {
-                follower.unseen(now, *len);
-            }
-        }
-        self.learn(now, &seen, &transport, waiting)
+        self.learn(now, &seen, place, &transport, waiting)
     }
 
     /// A packet comes back from a user; its hashes are those of the packets that it answers.
     pub fn answered(&mut self, now: Time, note: &Note, waiting: bool) -> Learned {
         let Some(transport) = &note.transport else { return Learned::default() };
-        let seen = self.see(now, Way::FromUser, note.flow, note.hosts, note.len, transport);
+        let (seen, place) = self.see(now, Way::FromUser, note, transport);
         let in_flight = seen.in_flight.filter(|_| seen.delivered > Bytes::ZERO);
-        Learned { in_flight, ..self.learn(now, &seen, transport, waiting) }
+        Learned { in_flight, ..self.learn(now, &seen, place, transport, waiting) }
     }
 
-    fn see(
+    /// What a packet shows, and the place of its user. What shows nothing takes no place.
+    fn see(&mut self, now: Time, way: Way, note: &Note, transport: &Transport) -> (Seen, Option<usize>) {
+        let user = self.user(note.hosts);
+        let (len, shows) = (note.len.get() as u32, *transport != Transport::Other);
+        match &mut self.measured {
+            Measured::All(flows) if shows => (flows.observe(now, way, note.flow, len, transport), None),
+            Measured::Each(users) if shows => match users.of(now, user) {
+                Some(at) => (users.flows(at).observe(now, way, note.flow, len, transport), Some(at)),
+                None => (Seen::default(), None),
+            },
+            Measured::Each(users) if self.setup.mode == Upstream::Follow => {
+                (Seen::default(), users.find(user))
+            }
+            Measured::All(_) | Measured::Each(_) => (Seen::default(), None),
+        }
+    }
+
+    fn learn(
         &mut self,
         now: Time,
-        way: Way,
-        flow: u32,
-        hosts: Hosts,
-        len: Bytes,
+        seen: &Seen,
+        place: Option<usize>,
         transport: &Transport,
-    ) -> Seen {
-        let len = len.get() as u32;
-        match &mut self.measured {
-            Measured::All(flows) => flows.observe(now, way, flow, len, transport),
-            Measured::Each(users) => match users.of(now, hosts.user(self.setup.by_sender)) {
-                Some(flows) => flows.observe(now, way, flow, len, transport),
-                None => Seen::default(),
-            },
-        }
-    }
-
-    /// Learns how much headers add to what TCP counts.
-    fn weigh(&mut self, segment: &Segment, len: Bytes) {
-        if segment.len == 0 {
-            return;
-        }
-        let (bytes, payload) = &mut self.segments;
-        (*bytes, *payload) = (*bytes + len.get(), *payload + u64::from(segment.len));
-        if *payload > PAYLOAD {
-            (*bytes, *payload) = (*bytes / 2, *payload / 2);
-        }
-    }
-
-    /// What is known to have arrived, by the accounting of the link.
-    fn counted(&self, transport: &Transport, seen: &Seen) -> Bytes {
-        let (bytes, payload) = self.segments;
-        match transport {
-            _ if !is_counted(transport, seen) => Bytes::ZERO,
-            Transport::Tcp(_) if payload > 0 => {
-                let scaled = u128::from(seen.delivered.get()) * u128::from(bytes) / u128::from(payload);
-                Bytes::new(scaled as u64)
-            }
-            _ => seen.delivered,
-        }
-    }
-
-    fn learn(&mut self, now: Time, seen: &Seen, transport: &Transport, waiting: bool) -> Learned {
+        waiting: bool,
+    ) -> Learned {
         let rtt = seen.rtt.filter(|_| seen.enters_mean);
         if let Some(rtt) = rtt.filter(|_| self.setup.measured.contains(now)) {
             self.rtt.record(rtt.rtt);
             self.samples += 1;
         }
-        let delivered = self.counted(transport, seen);
-        if let Some(follower) = &mut self.follower {
-            follower.delivered(now, delivered);
-        }
-        if let Some(rtt) = seen.rtt {
-            match &mut self.follower {
-                Some(follower) => follower.sample(now, rtt, seen.enters_mean),
-                None => self.path.sample(now, rtt, seen.enters_mean),
+        let reaction = match self.bottleneck_at(place) {
+            Some(bottleneck) => {
+                bottleneck.learn(now, transport, seen, waiting);
+                bottleneck.news_of_reaction(now)
             }
-        }
-        let rate = self.look(now, waiting);
-        let reaction = if rate.is_some() { self.news_of_reaction() } else { None };
+            None => {
+                seen.rtt.into_iter().for_each(|rtt| self.path.sample(now, rtt, seen.enters_mean));
+                None
+            }
+        };
+        let rate = self.follows(place);
         Learned { rtt: rtt.map(|rtt| rtt.rtt), in_flight: None, reaction, rate }
     }
 
-    /// Takes a decision about the rate, where it follows; to be called from time to time too.
-    pub fn look(&mut self, now: Time, waiting: bool) -> Option<Rate> {
+    /// The rate that follows from what is known; of a user without a place nothing is.
+    fn follows(&mut self, place: Option<usize>) -> Option<Follows> {
         let own = self.setup.own;
-        let follower = self.follower.as_mut()?;
-        follower.look(now, waiting);
-        Some(match follower.rate() {
-            None => own,
-            Some(rate) if own == Rate::ZERO => rate,
-            Some(rate) => rate.min(own),
-        })
+        match &mut self.measured {
+            Measured::All(_) => {
+                let bottleneck = self.bottleneck.as_ref()?;
+                Some(Follows::Direction(bottleneck.rate(own).unwrap_or(own)))
+            }
+            Measured::Each(_) if self.setup.mode != Upstream::Follow => None,
+            Measured::Each(users) => {
+                let rate = place.and_then(|at| users.bottleneck(at)?.rate(own));
+                place.into_iter().for_each(|at| users.note_held(at, rate.is_some()));
+                Some(Follows::User(rate))
+            }
+        }
     }
 
-    /// The other half of the path is not seen; twice what is tolerated on this one stands for both. Algorithms need
-    /// not hear of a change by less than an eighth.
-    fn news_of_reaction(&mut self) -> Option<Duration> {
-        let target = self.path().target_rtt()?;
-        let reaction = target.saturating_mul(2).max(REACTION_MIN);
-        let change = reaction.as_nanos().abs_diff(self.reaction.as_nanos());
-        if change <= self.reaction.as_nanos() / 8 {
-            return None;
-        }
-        self.reaction = reaction;
-        Some(reaction)
+    /// Takes a decision about the rate of the direction, where that follows; to be called from time to time. Users who have
+    /// packets are looked at with each of them.
+    pub fn look(&mut self, now: Time, waiting: bool) -> Option<Rate> {
+        let own = self.setup.own;
+        let bottleneck = self.bottleneck.as_mut()?;
+        bottleneck.look(now, waiting);
+        Some(bottleneck.rate(own).unwrap_or(own))
     }
 
     fn path(&self) -> &PathModel {
-        self.follower.as_ref().map_or(&self.path, Follower::path)
+        self.bottleneck.as_ref().map_or(&self.path, |bottleneck| bottleneck.follower().path())
     }
 
     fn suspicions(&self) -> Suspicions {
@@ -269,16 +261,6 @@ impl Observer {
             Measured::All(flows) => *flows.suspicions(),
             Measured::Each(users) => users.suspicions(),
         }
-    }
-}
-
-/// Whether what the flow delivers is counted by its acknowledgements or spin bit: a QUIC connection without a
-/// spin bit that is believed shows nothing.
-fn is_counted(transport: &Transport, seen: &Seen) -> bool {
-    match transport {
-        Transport::Tcp(_) => seen.in_flight.is_some(),
-        Transport::Quic(_) => seen.live,
-        Transport::Other => false,
     }
 }
 

@@ -37,6 +37,9 @@ pub trait Managed<T>: Discipline<T> {
     fn bytes_of_users(&self) -> usize {
         0
     }
+    /// Makes room for a rate of each user; a discipline without users has none to hold. What a user could not send because
+    /// of others is made up for at most `catch_up`. To be called before the first packet.
+    fn make_paces(&mut self, _catch_up: Duration) {}
     /// Inner variables by name.
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64));
 }

@@ -110,7 +110,7 @@ pub trait Discipline<T> {
     /// The next packet to send, if any; discarded heads go to the outbox.
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>>;
     /// The time before which no packet could have left: that at which the one arrived that leaves next, or one
-    /// after it. `None` while the queue is empty.
+    /// after it, or that at which the first user who is held to a rate may send. `None` while the queue is empty.
     fn head_arrived(&self) -> Option<Time>;
     /// Bytes stored.
     fn backlog(&self) -> Bytes;
@@ -125,6 +125,13 @@ pub trait Discipline<T> {
     /// The same, measured for the user among these hosts: a queue with an algorithm for each user tells that one alone.
     fn sample_for(&mut self, now: Time, _hosts: Hosts, sample: Sample) {
         self.sample(now, sample);
+    }
+    /// The rate that the user among these hosts is held to from its next packet on, `None` for no limit; where rates of users
+    /// were asked for ([`Managed::make_paces`]), else nothing happens.
+    fn set_rate_of(&mut self, _hosts: Hosts, _rate: Option<Rate>) {}
+    /// Packets stored for the user among these hosts; all of them where users are not told apart.
+    fn packets_of(&self, _hosts: Hosts) -> u32 {
+        self.packets()
     }
 }
 

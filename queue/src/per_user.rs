@@ -8,8 +8,12 @@
 //! Room for packets is shared by a dynamic threshold (A. K. Choudhury, E. L. Hahne, "Dynamic queue length
 //! thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a user may have
 //! as much as is still free, so that there is always room for others, without looking for the longest of many.
+//!
+//! Where each user has a bottleneck of its own elsewhere, each can be held to a rate ([`Discipline::set_rate_of`]): one who
+//! may not send yet is passed over, and [`Discipline::head_arrived`] says when the first of them may.
 
 mod ahead;
+mod paces;
 mod table;
 
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
@@ -20,6 +24,7 @@ use crate::sum::Sum;
 use crate::{
     Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox, assert_capable,
 };
+use paces::Paces;
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{self, SeedableRng};
@@ -75,6 +80,8 @@ pub struct PerUser<A, T, G = ()> {
     users: Box<[User<A>]>,
     turns: Box<[Turn]>,
     rounds: Rounds,
+    /// The users' rates, where they may have some.
+    paces: Option<Paces>,
     table: Table,
     /// What a new user starts with.
     fresh: A,
@@ -135,6 +142,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             users: memory::array((0..count).map(user)),
             turns: memory::array(repeat_n(Turn::IDLE, count)),
             rounds: Rounds::default(),
+            paces: None,
             table: Table::new(count, setup.seed),
             fresh: aqm,
             used: 0,
@@ -185,11 +193,18 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             Some(at) => {
                 if self.is_forgotten(now, at) {
                     self.users[at].aqm = self.fresh.clone();
+                    self.reset_pace(at);
                 }
                 self.users[at].active = now;
                 Some(at)
             }
             None => self.take_place(now, key),
+        }
+    }
+
+    fn reset_pace(&mut self, at: usize) {
+        if let Some(paces) = &mut self.paces {
+            paces.reset(at);
         }
     }
 
@@ -210,6 +225,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         let user = &mut self.users[at];
         user.aqm = self.fresh.clone();
         (user.key, user.active, user.last_delay) = (key, now, Duration::ZERO);
+        self.reset_pace(at);
         self.table.insert(key, at);
         Some(at)
     }
@@ -230,11 +246,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     fn moment(&mut self, now: Time, at: usize) -> Moment {
         let user = &self.users[at];
+        let share = self.sum.share(self.active);
+        let own = self.paces.as_ref().and_then(|paces| paces.rate(at));
         let queue = View {
             backlog: user.backlog,
             packets: self.turns[at].waiting,
             delay: user.last_delay,
-            rate: self.sum.share(self.active),
+            rate: own.map_or(share, |own| if share == Rate::ZERO { own } else { own.min(share) }),
         };
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
@@ -265,14 +283,36 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         if self.turns[at].is_idle() {
             self.rounds.join(&mut self.turns, at, self.quantum);
             self.active += 1;
+        } else if self.turns[at].is_suspended()
+            && let Some(paces) = &mut self.paces
+        {
+            paces.stored();
         }
     }
 
-    fn choose(&mut self) -> Option<usize> {
-        let mut left = 0;
-        let chosen = self.rounds.choose(&mut self.turns, self.quantum, &mut left);
-        self.active -= left;
-        chosen
+    /// Whose turn it is of those who may send now.
+    fn choose(&mut self, now: Time) -> Option<usize> {
+        self.release(now);
+        loop {
+            let mut left = 0;
+            let chosen = self.rounds.choose(&mut self.turns, self.quantum, &mut left);
+            self.active -= left;
+            let at = chosen?;
+            let Some(paces) = &mut self.paces else { return Some(at) };
+            let Some(due) = paces.not_before(at, now) else { return Some(at) };
+            paces.hold(at, due, self.turns[at].waiting);
+            self.rounds.suspend(&mut self.turns, at);
+        }
+    }
+
+    /// Those whose time has come take part in the rounds again.
+    #[inline]
+    fn release(&mut self, now: Time) {
+        let Some(paces) = &mut self.paces else { return };
+        while let Some((at, due)) = paces.release(now, |at| self.turns[at].waiting) {
+            self.rounds.resume(&mut self.turns, at);
+            self.latest = self.latest.max(due);
+        }
     }
 
     /// The next packet of a user; `None` when its algorithm lets none go.
@@ -310,6 +350,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             }
             self.turns[at].charge(packet.len);
             self.counters.departure(packet.len);
+            if let Some(paces) = &mut self.paces {
+                paces.sent(at, now, packet.arrived, packet.len);
+            }
             break Some(Departure { packet, item: slot.item, marked: slot.marked || marks, sojourn });
         };
         if self.turns[at].waiting == 0 {
@@ -364,7 +407,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
         let mut drops = 0;
         let departure = loop {
-            let Some(at) = self.choose() else { break None };
+            let Some(at) = self.choose(now) else { break None };
             if let Some(departure) = self.take(now, at, &mut drops, out) {
                 self.served = at;
                 break Some(departure);
@@ -374,9 +417,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         departure
     }
 
-    /// That of the packet stored last: none leaves before it, as all that could have left by then did.
+    /// That of the packet stored last: none leaves before it, as all that could have left by then did. Where everybody has to
+    /// wait, when the first may send.
     fn head_arrived(&self) -> Option<Time> {
-        (self.sum.packets > 0).then_some(self.latest)
+        match &self.paces {
+            Some(paces) if paces.packets() == self.sum.packets => paces.first(),
+            _ => (self.sum.packets > 0).then_some(self.latest),
+        }
     }
 
     fn backlog(&self) -> Bytes {
@@ -393,6 +440,18 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
 
     fn set_rate(&mut self, rate: Rate) {
         self.sum.set_rate(rate);
+    }
+
+    fn set_rate_of(&mut self, hosts: Hosts, rate: Option<Rate>) {
+        let place = self.table.find(hosts.user(self.by_sender), |at| self.users[at].key);
+        if let (Some(at), Some(paces)) = (place, &mut self.paces) {
+            paces.set_rate(at, rate);
+        }
+    }
+
+    fn packets_of(&self, hosts: Hosts) -> u32 {
+        let place = self.table.find(hosts.user(self.by_sender), |at| self.users[at].key);
+        place.map_or(0, |at| self.turns[at].waiting)
     }
 
     fn sample_for(&mut self, now: Time, hosts: Hosts, sample: Sample) {
@@ -429,7 +488,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
     }
 
     fn bytes_of_users(&self) -> usize {
-        self.users.len() * Self::bytes_per_user()
+        self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes)
+    }
+
+    fn make_paces(&mut self, catch_up: Duration) {
+        self.paces = Some(Paces::new(self.users.len(), catch_up));
     }
 
     /// Those of the user that was served last, and of the queue.

@@ -26,6 +26,8 @@ enum Place {
     Idle,
     New,
     Old,
+    /// On neither: it waits for something other than its turn.
+    Suspended,
 }
 
 /// What rounds know of one flow or host.
@@ -42,10 +44,16 @@ pub(super) struct Turn {
 impl Turn {
     pub const IDLE: Turn = Turn { deficit: 0, waiting: 0, next: None, place: Place::Idle };
 
-    /// Whether it is on neither list.
+    /// Whether it is on neither list, and waits for nothing.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.place == Place::Idle
+    }
+
+    /// Whether it waits for something other than its turn.
+    #[inline]
+    pub fn is_suspended(&self) -> bool {
+        self.place == Place::Suspended
     }
 
     /// It sent a packet.
@@ -115,6 +123,21 @@ impl Rounds {
             self.drop_first(from_new, turn.next);
             self.old.push(turns, number);
         }
+    }
+
+    /// The one that was just chosen leaves the lists, with what is left of its quantum, until it is resumed.
+    #[inline]
+    pub fn suspend(&mut self, turns: &mut [Turn], index: usize) {
+        let turn = &mut turns[index];
+        turn.place = Place::Suspended;
+        self.drop_first(self.new.head.is_some(), turn.next);
+    }
+
+    /// One that was suspended goes to the end of the old ones, or it could starve them by coming again and again.
+    #[inline]
+    pub fn resume(&mut self, turns: &mut [Turn], index: usize) {
+        turns[index].place = Place::Old;
+        self.old.push(turns, Number::of(index));
     }
 
     #[inline]

@@ -191,7 +191,8 @@ section! {
         /// What the direction learns of the bottlenecks behind it from the packets that pass: "off" nothing; "inform"
         /// measures round-trip times and bytes in flight behind it and tells its algorithm, which `vaqm` needs, each
         /// user's where `queue.discipline` is "user"; "follow" in addition lowers its own rate to that of the
-        /// bottleneck. Acknowledgements must come back through the other direction.
+        /// bottleneck, or with "user" that of each user to that of the user's bottleneck. Acknowledgements must come
+        /// back through the other direction.
         upstream: Upstream = or(Upstream::Off, Range::Any);
     }
 }
@@ -225,9 +226,6 @@ impl Check for Channel {
     }
 }
 
-/// The discipline with a FIFO for each user.
-const USERS: &str = "user";
-
 impl Channel {
     /// Tells what does not go with a rate that follows a bottleneck.
     fn check_follow(&self, here: &Here, p: &mut Problems) {
@@ -237,15 +235,6 @@ impl Channel {
         if self.policy.is_some() {
             let remedy = "remove `policy`, or say \"inform\"";
             here.wrong(p, "upstream", "moves the rate and does not go with `policy`", remedy);
-        }
-        if self.queue.discipline == USERS {
-            let problem = "gives all users one rate, where each has a bottleneck of its own";
-            here.wrong(
-                p,
-                "upstream",
-                problem,
-                "say \"inform\", or choose another discipline such as \"flow\"",
-            );
         }
         if self.aqm.is_none() && self.link.rate.is_none() {
             let remedy = format!("name one of {}", weir_aqm::names().join(", "));

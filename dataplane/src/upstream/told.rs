@@ -1,6 +1,7 @@
 //! What is told of an observer: to who watches, and in results.
 
 use super::{Measured, Observer};
+use weir_scenario::Upstream;
 use weir_scenario::result::Observed;
 use weir_sense::Coverage;
 use weir_units::{Duration, Rate};
@@ -18,6 +19,8 @@ pub struct UpstreamNow {
     pub coverage: Coverage,
     /// Users that are measured, where each is by itself.
     pub users: Option<u32>,
+    /// How many of them are held to a rate of their own, where each may be.
+    pub held: Option<usize>,
 }
 
 impl UpstreamNow {
@@ -32,7 +35,9 @@ impl UpstreamNow {
             (_, Some(users)) => parts.push(format!("{users} users")),
             (None, None) => parts.push("no RTT yet".to_string()),
         }
-        if self.follows {
+        if let Some(held) = self.held {
+            parts.push(format!("{held} held to a rate"));
+        } else if self.follows {
             parts.push(self.rate.map_or("rate not held".to_string(), |rate| {
                 format!("rate held at {:.2} Mbit/s", rate.as_bps_f64() / 1e6)
             }));
@@ -50,15 +55,18 @@ impl Observer {
         let path = self.path();
         let model = path.path_rtt().zip(path.average()).zip(path.target_rtt());
         let own = self.setup.own;
-        let rate = self.follower.as_ref().and_then(|follower| follower.rate());
         UpstreamNow {
             model: model.map(|((path, average), target)| [path, average, target]),
-            rate: rate.filter(|rate| own == Rate::ZERO || *rate < own),
-            follows: self.follower.is_some(),
+            rate: self.bottleneck.as_ref().and_then(|bottleneck| bottleneck.rate(own)),
+            follows: self.setup.mode == Upstream::Follow,
             coverage: self.coverage,
             users: match &self.measured {
                 Measured::All(_) => None,
                 Measured::Each(users) => Some(users.used()),
+            },
+            held: match &self.measured {
+                Measured::All(_) => None,
+                Measured::Each(users) => users.held(),
             },
         }
     }

@@ -1,5 +1,8 @@
-//! The flows of many users: tables of fixed size that are lent to those who are active.
+//! The flows of many users, and their bottlenecks where rates follow these: tables of fixed size that are lent to those who
+//! are active.
 
+use super::bottleneck::Bottleneck;
+use std::ops::Range;
 use weir_sense::{Flows, LIVE, Suspicions};
 use weir_units::Time;
 
@@ -19,6 +22,10 @@ struct Place {
 /// The users that are measured, in sets of [`WAYS`].
 pub struct Users {
     places: Box<[Place]>,
+    /// The bottlenecks of those who have the places; empty where no rate follows them.
+    bottlenecks: Box<[Bottleneck]>,
+    /// Who is held to a rate.
+    held: Box<[bool]>,
     /// What did not add up for users that lost their places.
     past: Suspicions,
     /// Packets of users without a place.
@@ -27,16 +34,24 @@ pub struct Users {
 }
 
 impl Users {
-    /// Room for `users`, and at most [`USERS_MAX`].
-    pub fn new(users: usize) -> Users {
+    /// Room for `users`, and at most [`USERS_MAX`]; with bottlenecks where rates follow them, from that time on.
+    pub fn new(users: usize, follows: Option<Time>) -> Users {
         let count = users.clamp(1, USERS_MAX).next_multiple_of(WAYS);
         let place = |_| Place { user: None, flows: Flows::default() };
-        Users { places: (0..count).map(place).collect(), past: Suspicions::default(), unplaced: 0, used: 0 }
+        let bottlenecks = follows.map(|start| vec![Bottleneck::new(start); count]).unwrap_or_default();
+        Users {
+            places: (0..count).map(place).collect(),
+            held: vec![false; bottlenecks.len()].into(),
+            bottlenecks: bottlenecks.into(),
+            past: Suspicions::default(),
+            unplaced: 0,
+            used: 0,
+        }
     }
 
     /// Memory of all places.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.places)
+        size_of_val(&*self.places) + size_of_val(&*self.bottlenecks) + size_of_val(&*self.held)
     }
 
     /// How many users can be measured at once.
@@ -49,26 +64,55 @@ impl Users {
         self.used
     }
 
-    /// The flows of a user; `None` while all places that it can have are taken by others who are active.
-    pub fn of(&mut self, now: Time, user: u32) -> Option<&mut Flows<FLOWS_EACH>> {
+    /// How many are held to a rate; `None` where no rates follow.
+    pub fn held(&self) -> Option<usize> {
+        (!self.bottlenecks.is_empty()).then(|| self.held.iter().filter(|held| **held).count())
+    }
+
+    fn set(&self, user: u32) -> Range<usize> {
         let first = user as usize % (self.places.len() / WAYS) * WAYS;
-        let set = first..first + WAYS;
-        let own = set.clone().find(|at| self.places[*at].user == Some(user));
-        let Some(at) = own.or_else(|| self.take(now, set, user)) else {
-            self.unplaced += 1;
-            return None;
-        };
-        Some(&mut self.places[at].flows)
+        first..first + WAYS
+    }
+
+    /// The place of a user who has one.
+    pub fn find(&self, user: u32) -> Option<usize> {
+        self.set(user).find(|at| self.places[*at].user == Some(user))
+    }
+
+    /// The place of a user; `None` while all places that it can have are taken by others who are active.
+    pub fn of(&mut self, now: Time, user: u32) -> Option<usize> {
+        let at = self.find(user).or_else(|| self.take(now, self.set(user), user));
+        self.unplaced += u64::from(at.is_none());
+        at
+    }
+
+    /// The flows of who has this place.
+    pub fn flows(&mut self, at: usize) -> &mut Flows<FLOWS_EACH> {
+        &mut self.places[at].flows
+    }
+
+    /// The bottleneck of who has this place, where rates follow.
+    pub fn bottleneck(&mut self, at: usize) -> Option<&mut Bottleneck> {
+        self.bottlenecks.get_mut(at)
+    }
+
+    /// Notes whether who has this place is held to a rate.
+    pub fn note_held(&mut self, at: usize, held: bool) {
+        self.held[at] = held;
     }
 
     #[cold]
-    fn take(&mut self, now: Time, mut set: std::ops::Range<usize>, user: u32) -> Option<usize> {
+    fn take(&mut self, now: Time, mut set: Range<usize>, user: u32) -> Option<usize> {
         let is_free = |place: &Place| place.user.is_none() || place.flows.is_idle(now, LIVE);
         let at = set.find(|at| is_free(&self.places[*at]))?;
         let place = &mut self.places[at];
         self.used += u32::from(place.user.is_none());
         self.past = sum(&self.past, place.flows.suspicions());
         *place = Place { user: Some(user), flows: Flows::default() };
+        if let Some(bottleneck) = self.bottlenecks.get_mut(at) {
+            *bottleneck = Bottleneck::new(now);
+            self.held[at] = false;
+        }
         Some(at)
     }
 
@@ -100,15 +144,15 @@ mod tests {
 
     #[test]
     fn a_million_users_cost_the_memory_of_the_first_and_active_ones_keep_their_places() {
-        let mut users = Users::new(100);
+        let mut users = Users::new(100, None);
         let (room, bytes) = (users.room(), users.bytes());
         assert!((100..108).contains(&room) && bytes < room * 8192);
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
         let mut placed = 0;
         for user in 0..1_000_000u32 {
-            let flows = users.of(at(1), user.wrapping_mul(2_654_435_761));
-            let Some(flows) = flows else { continue };
-            flows.observe(at(1), Way::ToUser, user, 1500, &Transport::Other);
+            let place = users.of(at(1), user.wrapping_mul(2_654_435_761));
+            let Some(place) = place else { continue };
+            users.flows(place).observe(at(1), Way::ToUser, user, 1500, &Transport::Other);
             placed += 1;
         }
         assert_eq!((placed, users.used() as usize, users.bytes()), (room, room, bytes));

@@ -21,6 +21,8 @@ const RATE_WINDOW_PATHS: u64 = 10;
 const RATE_WINDOW_MAX: Duration = Duration::from_secs(10);
 /// The rate never falls below so many bytes in a Path RTT: two segments, or no acknowledgement would ever come.
 const FLOOR: Bytes = Bytes::new(2 * 1500);
+/// A shorter path does not raise that: who is right behind may still have a slow line.
+const FLOOR_TIME_MIN: Duration = Duration::from_millis(40);
 /// Moments of a Path RTT at which it is noted what was sent.
 const MOMENTS_PER_PATH: u64 = 8;
 /// A delivery rate is taken between round trips that are at most so many of them apart.
@@ -318,7 +320,7 @@ impl Follower {
     }
 
     fn floor(&self, path: Duration) -> Rate {
-        Rate::from_bps_f64(FLOOR.get() as f64 * 8.0 / path.as_secs_f64().max(1e-6))
+        Rate::from_bps_f64(FLOOR.get() as f64 * 8.0 / path.max(FLOOR_TIME_MIN).as_secs_f64())
     }
 
     fn bounded(&self, rate: Rate) -> Rate {

@@ -28,7 +28,7 @@ fn core(form: Form) -> Result<RunConfig, Failure> {
             "upstream = \"inform\"\nqueue = { discipline = \"user\", users = 64 }\naqm = { name = \"vaqm\" }\n"
         }
         Form::Shaper => {
-            "upstream = \"follow\"\nqueue = { discipline = \"flow\" }\naqm = { name = \"codel\", target = \"50ms\" }\n"
+            "upstream = \"follow\"\nqueue = { discipline = \"user\", users = 64 }\naqm = { name = \"codel\", target = \"50ms\" }\n"
         }
     };
     parse("core", &format!("[a_to_b]\n{there}[b_to_a]\ndelay = \"20ms\"\n"))
@@ -131,7 +131,7 @@ pub fn note(quick: bool) -> String {
          average with a strong signal and 32 with a weak one, each with a drop-tail buffer of 1 MB in the base station. \
          Three download by the kernel's TCP without end; the fourth loads a page of 1 MB and an image of 16 MB again and \
          again, by TCP or by QUIC (quinn). Senders are CUBIC. vAQM is `weir run`'s data plane before the cell: it \
-         signals, with an instance for each phone, or one FQ-CoDel for all phones runs at a rate that follows the cell. \
+         signals, or shapes with CoDel at a rate that follows the cell; each phone has an instance of its own. \
          Round trips are the smoothed ones of the fourth phone's senders, the kernel's or quinn's. Runs of {length} s, of which \
          {} s are measured.",
         length - warmup
