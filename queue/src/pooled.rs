@@ -67,11 +67,16 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
 
+    #[inline]
     fn wake(&mut self, now: Time) {
         if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now, self.packets);
-            self.guide.on_wakeup(&mut self.aqm, &m);
+            self.wake_up(now);
         }
+    }
+
+    fn wake_up(&mut self, now: Time) {
+        let m = self.moment(now, self.packets);
+        self.guide.on_wakeup(&mut self.aqm, &m);
     }
 
     /// Takes a packet, or hands it to the outbox; it may store at most `room` bytes.
@@ -165,6 +170,47 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         }
         debug_assert!(self.counters.is_conserved(self.packets));
         departure
+    }
+
+    /// What [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) at the same time do with a packet that finds the queue
+    /// empty and has room, without the memory between them. Whether it goes on marked, or why it was discarded.
+    #[inline]
+    pub fn pass(&mut self, now: Time, arrival: Arrival) -> Result<bool, Cause> {
+        debug_assert!(self.packets == 0);
+        self.wake(now);
+        let Arrival { len, flow, ecn, .. } = arrival;
+        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
+        self.sequence += 1;
+        self.counters.arrival(len);
+        let m = self.moment(now, 0);
+        let comes = self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, &packet);
+        if let Verdict::Drop(cause) = comes {
+            self.counters.refused(cause);
+            return Err(cause);
+        }
+        self.counters.enqueued += 1;
+        (self.backlog, self.packets) = (len, 1);
+        self.wake(now);
+        (self.backlog, self.packets) = (Bytes::ZERO, 0);
+        let m = self.moment(now, 0);
+        self.last_delay = Duration::ZERO;
+        let whole = View { delay: Duration::ZERO, ..m.queue };
+        let goes = self.guide.on_dequeue(&mut self.aqm, &whole, &m, &packet);
+        let marked = [comes, goes].iter().any(|verdict| matches!(verdict, Verdict::Mark(_)));
+        if marked {
+            assert_capable(&packet);
+            self.counters.marked += 1;
+        }
+        let outcome = if let Verdict::Drop(cause) = goes {
+            self.counters.dropped_out += 1;
+            Err(cause)
+        } else {
+            self.counters.departure(len);
+            Ok(marked)
+        };
+        self.guide.on_empty(&mut self.aqm, true, now);
+        debug_assert!(self.counters.is_conserved(0));
+        outcome
     }
 
     /// Hands everything that is stored to the outbox, as discarded for lack of room: the queue ends.
@@ -263,6 +309,52 @@ mod tests {
         }
         assert!(one == other && !one.is_empty() && pooled.counters().marked > 10);
         assert_eq!(single.counters(), pooled.counters());
+    }
+
+    struct Defaults;
+
+    impl weir_aqm::Parameters for Defaults {
+        fn params<P: weir_aqm::Params>(&self) -> P {
+            P::default()
+        }
+    }
+
+    /// Packets that come alone, and between them so many that every algorithm signals.
+    #[test]
+    fn passing_is_coming_and_going_at_once() {
+        for name in weir_aqm::names() {
+            let aqm = || weir_aqm::AnyAqm::new(name, &Defaults, Time::ZERO).expect("it is in the list");
+            let mut queues = [0, 1].map(|_| Pooled::new(aqm(), (), Rate::from_mbps(8), 3));
+            let mut stores = [0, 1].map(|_| Store::new(100));
+            let (mut now, mut passed) = (Time::ZERO, 0);
+            for n in 0..20_000u64 {
+                now += Duration::from_micros(700);
+                let [one, other] = &mut queues;
+                if one.packets() == 0 && n % 1000 < 500 {
+                    passed += 1;
+                    let mut none = |_: &Packet, _, _| {};
+                    other.enqueue(&mut stores[1], Bytes::new(60_000), now, ARRIVAL, n, &mut none);
+                    let gone = other.dequeue(&mut stores[1], now, &mut none).map(|gone| gone.marked);
+                    assert_eq!(one.pass(now, ARRIVAL).ok(), gone, "{name}");
+                } else {
+                    let outcomes = [0, 1].map(|at| {
+                        let (queue, store) = (&mut queues[at], &mut stores[at]);
+                        let mut lost = Vec::new();
+                        let mut out = |p: &Packet, n, cause| lost.push((p.seq, n, cause));
+                        // More comes than goes, and then nothing comes.
+                        if n % 1000 >= 500 {
+                            queue.enqueue(store, Bytes::new(60_000), now, ARRIVAL, n, &mut out);
+                        }
+                        let goes = n % 1000 < 500 || n % 2 == 0;
+                        let gone = if goes { queue.dequeue(store, now, &mut out) } else { None };
+                        (gone, lost)
+                    });
+                    assert_eq!(outcomes[0], outcomes[1], "{name}");
+                }
+                assert_eq!(queues[0].counters(), queues[1].counters(), "{name}");
+            }
+            assert!(passed > 5000, "{name}: {passed}");
+        }
     }
 
     #[test]

@@ -53,6 +53,10 @@ pub struct Live {
     pub learner: Option<u32>,
     /// What it has done.
     pub usage: Usage,
+    /// Number of the rules, which no others ever bear.
+    pub serial: u64,
+    /// Packets that wait, to the user equipment and from it.
+    pub waiting: [u32; 2],
     /// When a packet came last.
     pub active: Time,
     /// When the next may leave, to the user equipment and from it; `None` while none waits for its time.
@@ -75,6 +79,8 @@ impl Live {
             bottleneck: None,
             learner: None,
             usage: Usage::default(),
+            serial: 0,
+            waiting: [0; 2],
             active: Time::ZERO,
             due: [None; 2],
             told_inactive: false,
@@ -94,6 +100,7 @@ impl Live {
         }
         (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
         (self.usage, self.active) = (former.usage, former.active);
+        self.waiting = former.waiting;
     }
 
     /// Memory that it takes while no packets wait.
