@@ -44,10 +44,14 @@ impl UserPlane {
         };
         let is_free = |shaper: &weir_queue::Shaper| shaper.departure(at) <= at;
         let Some(number) = live.lines[line].place else { return false };
-        let may_go = is_free(&self.ports[port].shaper)
-            && io.room(port) > 0
-            && plan.limits.iter().map_while(|limit| *limit).all(|at| is_free(&live.limits[usize::from(at)]))
-            && follows(live, line).is_none_or(is_free);
+        let may_go =
+            is_free(&self.ports[port].shaper) && io.room(port) > 0 && follows(live, line).is_none_or(is_free);
+        for limit in plan.limits {
+            let Some(limit) = limit else { break };
+            if !is_free(&live.limits[usize::from(limit)]) {
+                return false;
+            }
+        }
         let (place, store) = self.waits.with_store(number);
         if !may_go || place.asked > at || len > place.room || store.free() == 0 {
             return false;
@@ -66,7 +70,8 @@ impl UserPlane {
         if plan.gbr > Rate::ZERO && is_free(&place.guaranteed) {
             place.guaranteed.sent(at, len);
         }
-        for limit in plan.limits.iter().map_while(|limit| *limit) {
+        for limit in plan.limits {
+            let Some(limit) = limit else { break };
             live.limits[usize::from(limit)].sent(at, len);
         }
         if plan.follows
