@@ -98,6 +98,21 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         departure
     }
 
+    /// What [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) at the same time do with a packet that finds the queue
+    /// empty and has room, without the memory between them. Whether it goes on marked, or why it was discarded.
+    #[inline]
+    pub fn pass(&mut self, now: Time, arrival: Arrival) -> Result<bool, Cause> {
+        debug_assert!(self.packets == 0);
+        self.management.wake(now, 0);
+        let packet = self.management.arrive(now, arrival);
+        let marked = self.management.admit(now, &packet, 0, true)?;
+        self.management.wake(now, 1);
+        let outcome = self.management.release(now, &packet, marked, 0, 0);
+        self.management.emptied(now);
+        debug_assert!(self.counters().is_conserved(0));
+        outcome
+    }
+
     /// Hands everything that is stored to the outbox, as discarded for lack of room: the queue ends.
     pub fn clear<T: Copy>(&mut self, store: &mut Store<T>, out: &mut impl Outbox<T>) {
         while let Some(slot) = store.pool.pop(&mut self.chain) {
@@ -193,6 +208,52 @@ mod tests {
         }
         assert!(one == other && !one.is_empty() && pooled.counters().marked > 10);
         assert_eq!(single.counters(), pooled.counters());
+    }
+
+    struct Defaults;
+
+    impl weir_aqm::Parameters for Defaults {
+        fn params<P: weir_aqm::Params>(&self) -> P {
+            P::default()
+        }
+    }
+
+    /// Packets that come alone, and between them so many that every algorithm signals.
+    #[test]
+    fn passing_is_coming_and_going_at_once() {
+        for name in weir_aqm::names() {
+            let aqm = || weir_aqm::AnyAqm::new(name, &Defaults, Time::ZERO).expect("it is in the list");
+            let mut queues = [0, 1].map(|_| Pooled::new(aqm(), (), Rate::from_mbps(8), 3));
+            let mut stores = [0, 1].map(|_| Store::new(100));
+            let (mut now, mut passed) = (Time::ZERO, 0);
+            for n in 0..20_000u64 {
+                now += Duration::from_micros(700);
+                let [one, other] = &mut queues;
+                if one.packets() == 0 && n % 1000 < 500 {
+                    passed += 1;
+                    let mut none = |_: &Packet, _, _| {};
+                    other.enqueue(&mut stores[1], Bytes::new(60_000), now, ARRIVAL, n, &mut none);
+                    let gone = other.dequeue(&mut stores[1], now, &mut none).map(|gone| gone.marked);
+                    assert_eq!(one.pass(now, ARRIVAL).ok(), gone, "{name}");
+                } else {
+                    let outcomes = [0, 1].map(|at| {
+                        let (queue, store) = (&mut queues[at], &mut stores[at]);
+                        let mut lost = Vec::new();
+                        let mut out = |p: &Packet, n, cause| lost.push((p.seq, n, cause));
+                        // More comes than goes, and then nothing comes.
+                        if n % 1000 >= 500 {
+                            queue.enqueue(store, Bytes::new(60_000), now, ARRIVAL, n, &mut out);
+                        }
+                        let goes = n % 1000 < 500 || n % 2 == 0;
+                        let gone = if goes { queue.dequeue(store, now, &mut out) } else { None };
+                        (gone, lost)
+                    });
+                    assert_eq!(outcomes[0], outcomes[1], "{name}");
+                }
+                assert_eq!(queues[0].counters(), queues[1].counters(), "{name}");
+            }
+            assert!(passed > 5000, "{name}: {passed}");
+        }
     }
 
     #[test]

@@ -317,6 +317,14 @@ pub struct PerDirection<T> {
     pub down: T,
 }
 
+impl<T> PerDirection<T> {
+    /// That of one direction.
+    #[inline]
+    pub fn of(&mut self, is_up: bool) -> &mut T {
+        if is_up { &mut self.up } else { &mut self.down }
+    }
+}
+
 /// Why a plane refuses. It then is as it was.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {

@@ -251,6 +251,10 @@ fn count(programs: &Programs, subject: &Subject, most: Option<f64>, packets: u64
     match programs.instructions(subject, packets) {
         Ok(value) => {
             let row = Row::told(PART, what, value, "per packet").times(2).beside(peer);
+            let row = match subject.demanded() {
+                Some(demanded) => row.note(format!("{} are demanded", short(demanded))),
+                None => row,
+            };
             most.map_or(row.clone(), |most| row.at_most(most))
         }
         Err(error) => Row::failed(PART, what, error.to_string()),

@@ -52,6 +52,13 @@ impl Subject {
         }
     }
 
+    /// Most instructions of a packet that are demanded, where another number is held.
+    pub fn demanded(&self) -> Option<f64> {
+        let is_of_user =
+            matches!(self, Subject::Tunnels { way: Some(tunnels::Way::Up | tunnels::Way::Down) });
+        is_of_user.then_some(tunnels::DEMANDED)
+    }
+
     /// Most nanoseconds of a packet.
     pub fn time_max(&self) -> Option<f64> {
         let is_flow = |form: &str| form == Form::Flow.name();
@@ -95,8 +102,8 @@ pub fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
 
 /// Both ways of the user plane, and forwarding without it.
 pub fn user_plane() -> impl Iterator<Item = (Subject, Option<f64>)> {
-    let most = if cfg!(debug_assertions) { tunnels::CEILING_DEV } else { tunnels::CEILING };
-    tunnels::WAYS.into_iter().map(move |way| (Subject::Tunnels { way: Some(way) }, Some(most)))
+    let subject = |way| (Subject::Tunnels { way: Some(way) }, Some(tunnels::ceiling(way)));
+    tunnels::WAYS.into_iter().map(subject)
 }
 
 /// What is measured of DPDK's RED and PIE.

@@ -6,9 +6,8 @@ use super::faults::Cause;
 use super::io::Io;
 use super::layout::{ACCESS, Rule, What};
 use super::live::Live;
-use super::lookup::Key;
 use super::outer;
-use super::packet::{self, Inner, Told};
+use super::packet::{self, Told};
 use super::path::{Happened, UserPlane};
 use super::waits::Held;
 use weir_aqm::Packet;
@@ -23,16 +22,28 @@ const AHEAD_MAX: u64 = 1538;
 #[derive(Clone, Copy)]
 pub(super) struct Arrived {
     pub frame: Frame,
-    pub inner: Inner,
-    pub key: Key,
+    /// Of its flow, the same for both directions.
+    pub hash: u32,
+    /// Its traffic class octet.
+    pub tos: u8,
+    /// Hops that it may still go.
+    pub hops: u8,
     pub at: Time,
     /// Where it came in.
     pub port: usize,
 }
 
+/// What became of a packet that may go.
+enum Admitted {
+    /// It waits, or was discarded by its queue.
+    Waits,
+    /// It is gone.
+    Passed,
+}
+
 impl UserPlane {
     /// A packet met a rule, or none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn matched(
         &mut self,
         session: u32,
@@ -42,35 +53,31 @@ impl UserPlane {
         io: &mut impl Io,
     ) {
         let there = "tables name sessions that are there";
+        let live = self.sessions[session as usize].as_ref().expect(there);
         // What left before this one came is gone when its algorithm is asked.
-        if self.sessions[session as usize].as_ref().expect(there).due[usize::from(is_up)] <= Some(arrived.at)
+        if live.waiting[usize::from(is_up)] > 0
+            && live.due[usize::from(is_up)] <= Some(arrived.at)
             && self.agenda.is_later(2 * session + u32::from(is_up))
         {
             self.serve(2 * session + u32::from(is_up), arrived.at, None, io);
         }
         let mut live = self.sessions[session as usize].take().expect(there);
         let outcome = self.admit(&mut live, session, is_up, rule, &arrived, io);
-        let told = match outcome {
-            Ok(()) => None,
-            Err((cause, told)) => {
-                self.faults.count(cause);
-                let dropped = if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down };
-                *dropped += 1;
-                Some(told)
-            }
-        };
+        if let Err((cause, _)) = outcome {
+            self.faults.count(cause);
+            *live.usage.dropped.of(is_up) += 1;
+        }
         self.sessions[session as usize] = Some(live);
-        match told {
-            Some(Some(told)) => {
-                self.tell_sender(arrived.frame, &arrived.inner, told, arrived.port, arrived.at, io)
-            }
-            Some(None) => io.give(arrived.frame),
-            None => self.serve_or_wait(session, is_up, arrived.at, io),
+        match outcome {
+            Ok(Admitted::Passed) => {}
+            Ok(Admitted::Waits) => self.serve_or_wait(session, is_up, arrived.at, io),
+            Err((_, None)) => io.give(arrived.frame),
+            Err((_, Some(told))) => self.tell_sender(arrived.frame, told, arrived.port, arrived.at, io),
         }
     }
 
-    /// Brings a packet into its queue, or says why not and what its sender is told.
-    #[inline]
+    /// Brings a packet through its queue or into it, or says why not and what its sender is told.
+    #[inline(always)]
     fn admit(
         &mut self,
         live: &mut Live,
@@ -79,8 +86,8 @@ impl UserPlane {
         rule: Option<u16>,
         arrived: &Arrived,
         io: &mut impl Io,
-    ) -> Result<(), (Cause, Option<Told>)> {
-        let Arrived { frame, inner, key, at, .. } = *arrived;
+    ) -> Result<Admitted, (Cause, Option<Told>)> {
+        let Arrived { frame, hash, tos, hops, at, .. } = *arrived;
         let rules = if is_up { &live.program.up } else { &live.program.down };
         let rule = &rules.rules[usize::from(rule.ok_or((Cause::NoRule, None))?)];
         let Rule { id, act, queue, qfi, is_open, meters, .. } = *rule;
@@ -104,35 +111,37 @@ impl UserPlane {
             What::Tunnel(outer) => (ACCESS, outer.overhead(qfi.is_some())),
         };
         let most = self.ports[port].mtu as usize - overhead;
-        if usize::from(inner.len) > most {
+        if frame.len as usize > most {
             return Err((Cause::TooBig, Some(Told::TooBig { most: most as u16 })));
         }
-        if inner.hops <= 1 {
+        if hops <= 1 {
             return Err((Cause::Expired, Some(Told::Expired)));
         }
         packet::take_hop(io.bytes(frame));
-        let held = Held {
-            frame,
-            flow: key.flow(self.setup.seed),
-            act,
-            generation: way.generation,
-            qfi,
-            tos: inner.tos,
-            meters,
-            behind: 0,
-            is_timed,
-        };
+        let generation = way.generation;
+        let held = Held { frame, flow: hash, act, generation, qfi, tos, meters, behind: 0, is_timed };
         live.active = at;
         live.told_inactive = false;
         let plan = &live.program.queues[usize::from(queue)];
         if plan.learns {
-            self.learn_of_arrival(live, session, is_up, &held, at, io);
+            self.learn_of_arrival(live, session, is_up, held, at, io);
         }
-        self.enqueue(live, session, queue, held, at, io).then_some(()).ok_or((Cause::NoQueue, None))
+        // Nobody is before it, in its session or in any line.
+        if live.waiting[usize::from(is_up)] == 0
+            && self.agenda.are_lines_empty()
+            && self.pass(live, is_up, queue, held, at, io)
+        {
+            return Ok(Admitted::Passed);
+        }
+        if self.enqueue(live, session, queue, held, at, io) {
+            Ok(Admitted::Waits)
+        } else {
+            Err((Cause::NoQueue, None))
+        }
     }
 
     /// Stores a packet, or lets the queue discard it; `false` if there is no queue to be had.
-    #[inline]
+    #[inline(never)]
     fn enqueue(
         &mut self,
         live: &mut Live,
@@ -151,11 +160,9 @@ impl UserPlane {
                 None => return false,
             },
         };
-        let least = if live.lines.len() > 1 && self.waits.packets(number) == 0 {
-            self.least_served(live, is_up)
-        } else {
-            None
-        };
+        let is_alone = live.waiting[usize::from(is_up)] == 0;
+        let least =
+            if !is_alone && self.waits.packets(number) == 0 { self.least_served(live, is_up) } else { None };
         let (place, store) = self.waits.with_store(number);
         // Whoever was idle may not make up for it, nor pay for what it got while nobody else wanted any.
         place.served = least.map_or(place.served, |least| place.served.clamp(least, least + AHEAD_MAX));
@@ -176,8 +183,9 @@ impl UserPlane {
             dropped += 1;
             io.give(held.frame);
         });
-        let dropped_of = &mut live.usage.dropped;
-        *(if is_up { &mut dropped_of.up } else { &mut dropped_of.down }) += dropped;
+        // The algorithm discards what arrives, or nothing.
+        live.waiting[usize::from(is_up)] += u32::from(dropped == 0);
+        *live.usage.dropped.of(is_up) += dropped;
         true
     }
 
@@ -207,7 +215,7 @@ impl UserPlane {
     }
 
     /// A packet came into a queue: what may go goes, unless the session is in a line already.
-    #[inline]
+    #[inline(never)]
     fn serve_or_wait(&mut self, session: u32, is_up: bool, at: Time, io: &mut impl Io) {
         let who = 2 * session + u32::from(is_up);
         match self.agenda.lined_up(who) {

@@ -61,6 +61,8 @@ pub struct Agenda {
     hand: u64,
     /// How many are in the wheel.
     waiting: u32,
+    /// How many are in lines.
+    lined: u32,
 }
 
 fn line(port: usize, class: Class) -> Place {
@@ -71,7 +73,7 @@ impl Agenda {
     /// For so many, numbered from zero.
     pub fn new(count: usize) -> Agenda {
         let places = vec![Ends::default(); SLOTS + 2 * PORTS_MAX].into();
-        Agenda { nodes: vec![Node::default(); count].into(), places, hand: 0, waiting: 0 }
+        Agenda { nodes: vec![Node::default(); count].into(), places, hand: 0, waiting: 0, lined: 0 }
     }
 
     /// Memory for one.
@@ -87,7 +89,7 @@ impl Agenda {
             Some(last) => self.nodes[last as usize].next = Slim::of(Some(who)),
             None => ends.first = Some(who),
         }
-        self.waiting += u32::from(is_later);
+        *(if is_later { &mut self.waiting } else { &mut self.lined }) += 1;
     }
 
     /// Takes somebody from the wheel or a line, if it is there.
@@ -102,7 +104,7 @@ impl Agenda {
             Some(next) => self.nodes[next as usize].before = node.before,
             None => self.places[place as usize].last = node.before.get(),
         }
-        self.waiting -= u32::from((place as usize) < SLOTS);
+        *(if (place as usize) < SLOTS { &mut self.waiting } else { &mut self.lined }) -= 1;
     }
 
     /// Somebody may send at `due`.
@@ -117,6 +119,12 @@ impl Agenda {
     /// Somebody waits for a port, behind the others.
     pub fn line_up(&mut self, who: u32, port: usize, class: Class) {
         self.put(who, line(port, class));
+    }
+
+    /// Whether nobody waits for any port.
+    #[inline]
+    pub fn are_lines_empty(&self) -> bool {
+        self.lined == 0
     }
 
     /// Whether somebody waits for a port, and with what.
@@ -199,7 +207,7 @@ mod tests {
                 seen.push(who);
             }
         }
-        assert_eq!((seen.len(), agenda.waiting), (99, 0));
+        assert_eq!((seen.len(), agenda.waiting, agenda.lined), (99, 0, 0));
     }
 
     #[test]
@@ -225,5 +233,8 @@ mod tests {
         assert_eq!(agenda.first_at(1), Some(1));
         agenda.line_up(0, 1, Class::Guaranteed);
         assert_eq!((agenda.first_at(1), agenda.lined_up(3)), (Some(0), None));
+        assert!(!agenda.are_lines_empty());
+        (0..3).for_each(|who| agenda.remove(who));
+        assert!(agenda.are_lines_empty());
     }
 }

@@ -10,12 +10,13 @@ use weir_units::{Rate, Time};
 
 impl UserPlane {
     /// What is learnt before the queue: from the user equipment all, to it that something came.
+    #[inline(never)]
     pub(super) fn learn_of_arrival(
         &mut self,
         live: &mut Live,
         session: u32,
         is_up: bool,
-        held: &Held,
+        held: Held,
         at: Time,
         io: &mut impl Io,
     ) {
@@ -46,6 +47,7 @@ impl UserPlane {
     }
 
     /// Passes on what was learnt: to the algorithms of the queues to the user equipment, and to their rate.
+    #[inline(never)]
     pub(super) fn apply_learnt(&mut self, live: &mut Live, learnt: &Learnt, at: Time) {
         if let Some(rate) = learnt.rate
             && live.program.queues.iter().any(|plan| plan.follows)

@@ -152,6 +152,7 @@ impl UserPlane {
         }
         let number = self.free.pop().expect("it was just looked at");
         live.active = now;
+        live.serial = self.next_serial();
         self.enter(&live.program, number);
         self.by_seid.insert(seid, number);
         self.look_for_peers(&live, now, io);
@@ -169,6 +170,7 @@ impl UserPlane {
         }
         let mut former = self.sessions[number as usize].take().expect("tables name sessions that are there");
         live.succeed(&mut former);
+        live.serial = self.next_serial();
         self.leave(&former.program, Some(&live.program));
         self.enter(&live.program, number);
         self.discard(&mut former, Some(&mut live), io);
@@ -211,9 +213,16 @@ impl UserPlane {
                 io.give(held.frame);
             });
         }
-        let usage = heir.map_or(&mut live.usage, |heir| &mut heir.usage);
-        usage.dropped.down += dropped[0];
-        usage.dropped.up += dropped[1];
+        let heir = heir.map_or(live, |heir| &mut **heir);
+        heir.usage.dropped.down += dropped[0];
+        heir.usage.dropped.up += dropped[1];
+        heir.waiting.iter_mut().zip(dropped).for_each(|(waiting, dropped)| *waiting -= dropped as u32);
+    }
+
+    /// A number for rules that come into force.
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
     }
 
     fn look_for_peers(&mut self, live: &Live, now: Time, io: &mut impl Io) {

@@ -48,7 +48,7 @@ impl UserPlane {
     }
 
     /// Sends an IP packet to a host, or to the gateway to it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         port: usize,
@@ -73,6 +73,7 @@ impl UserPlane {
     }
 
     #[cold]
+    #[inline(never)]
     fn send_to_stranger(
         &mut self,
         port: usize,

@@ -90,6 +90,10 @@ pub struct Live {
     pub usage: Usage,
     /// What its meters have counted, by place.
     pub counts: Box<[Count]>,
+    /// Number of the rules, which no others ever bear.
+    pub serial: u64,
+    /// Packets that wait, to the user equipment and from it.
+    pub waiting: [u32; 2],
     /// When a packet came last.
     pub active: Time,
     /// When the next may leave, to the user equipment and from it; `None` while none waits for its time.
@@ -113,6 +117,8 @@ impl Live {
             learner: None,
             usage: Usage::default(),
             counts: meters.iter().map(|meter| Count { urr: meter.urr, ..Count::default() }).collect(),
+            serial: 0,
+            waiting: [0; 2],
             active: Time::ZERO,
             due: [None; 2],
             told_inactive: false,
@@ -132,6 +138,7 @@ impl Live {
         }
         (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
         (self.usage, self.active) = (former.usage, former.active);
+        self.waiting = former.waiting;
         for (count, former) in self.counts.iter_mut().zip(&former.counts) {
             if count.urr == former.urr {
                 *count = *former;

@@ -50,10 +50,22 @@ impl Key {
             hash ^ (hash >> 32)
         };
         let fold = |address: u128| (address as u64).wrapping_add(((address >> 64) as u64).rotate_left(17));
-        let ports =
-            u64::from(self.word) << 32 | u64::from(self.remote_port) << 16 | u64::from(self.local_port);
+        let (word, ports) = self.word_and_ports();
+        let ports = u64::from(word) << 32 | u64::from(ports);
         let addresses = mix(mix(seed, fold(self.remote)), fold(self.local));
         (mix(addresses, ports).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    /// That of the network's end, and of the user equipment's.
+    #[inline]
+    pub fn addresses(&self) -> (u128, u128) {
+        (self.remote, self.local)
+    }
+
+    /// Protocol, family and side; and both ports.
+    #[inline]
+    pub fn word_and_ports(&self) -> (u16, u32) {
+        (self.word, u32::from(self.remote_port) << 16 | u32::from(self.local_port))
     }
 }
 
@@ -172,6 +184,7 @@ pub struct Filters {
     lanes: Option<Box<Lanes>>,
     /// Rules behind the last of these, which every packet matches.
     otherwise: Box<[u16]>,
+    asks_beyond_flows: bool,
 }
 
 impl Filters {
@@ -186,6 +199,11 @@ impl Filters {
     ) -> Option<u16> {
         let found = self.lanes.as_ref().and_then(|lanes| lanes.find(key, inner, packet, &mut suits));
         found.or_else(|| self.otherwise.iter().copied().find(|rule| suits(*rule)))
+    }
+
+    /// Whether a filter asks for what differs between packets of one flow: an index of IPsec, a flow label.
+    pub fn ask_beyond_flows(&self) -> bool {
+        self.asks_beyond_flows
     }
 
     /// Memory that it takes.
@@ -328,9 +346,10 @@ impl Builder {
         }
         otherwise.reverse();
         let Builder { blocks, entries, rests } = self;
+        let asks_beyond_flows = rests.iter().any(|rest| rest.spi.is_some() || rest.label.is_some());
         let lanes = (!entries.is_empty())
             .then(|| Box::new(Lanes { blocks: blocks.into(), entries: entries.into(), rests: rests.into() }));
-        Filters { lanes, otherwise: otherwise.into() }
+        Filters { lanes, otherwise: otherwise.into(), asks_beyond_flows }
     }
 
     /// The block and the lane of the last entry.

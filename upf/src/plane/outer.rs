@@ -159,7 +159,7 @@ pub enum NoDatagram {
 }
 
 /// Reads the outer headers of an IP packet.
-#[inline]
+#[inline(always)]
 pub fn read(packet: &[u8]) -> Result<Datagram, NoDatagram> {
     let (from, to, is_v6, tos, at, end) = match packet.first().map(|first| first >> 4) {
         Some(4) => {

@@ -49,16 +49,21 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Reads a packet from its first byte on; bytes behind its length are padding. `None` for what contradicts itself.
-#[inline]
+#[inline(always)]
 pub fn read(packet: &[u8]) -> Option<Inner> {
     match packet.first()? >> 4 {
         4 => read_v4(packet),
-        6 => read_v6(packet),
+        6 => {
+            let Inner { is_v6, source, destination, protocol, ports, tos, hops, len, transport, label } =
+                read_v6(packet)?;
+            // By fields, so that what is read of IPv4 need not be in memory.
+            Some(Inner { is_v6, source, destination, protocol, ports, tos, hops, len, transport, label })
+        }
         _ => None,
     }
 }
 
-#[inline]
+#[inline(always)]
 fn read_v4(packet: &[u8]) -> Option<Inner> {
     let header: &[u8; IPV4_MIN] = packet.first_chunk()?;
     let (start, len) = (usize::from(header[0] & 15) * 4, be16(header, 2));
@@ -82,6 +87,7 @@ fn read_v4(packet: &[u8]) -> Option<Inner> {
     })
 }
 
+#[inline(never)]
 fn read_v6(packet: &[u8]) -> Option<Inner> {
     let header: &[u8; IPV6_LEN] = packet.first_chunk()?;
     let len = IPV6_LEN + usize::from(be16(header, 4));
@@ -140,6 +146,17 @@ impl Inner {
             (true, ICMPV6) => kind.is_some_and(|kind| kind >= 128),
             _ => true,
         }
+    }
+}
+
+/// Whom a packet is for that was read before, and whether it is IPv6.
+#[inline]
+pub fn destination(packet: &[u8]) -> (bool, u128) {
+    let whole = "it was read before";
+    if packet[0] >> 4 == 6 {
+        (true, u128::from_be_bytes(*packet[24..].first_chunk().expect(whole)))
+    } else {
+        (false, u128::from(u32::from_be_bytes(*packet[16..].first_chunk().expect(whole))))
     }
 }
 

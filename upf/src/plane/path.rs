@@ -3,6 +3,7 @@
 use super::admit::Arrived;
 use super::agenda::Agenda;
 use super::faults::{Cause, Faults};
+use super::flows::{Flow, Flows};
 use super::gtpu::{self, GPdu, Message};
 use super::hops::PENDING_MAX;
 use super::io::{Io, shorter};
@@ -12,7 +13,7 @@ use super::live::Live;
 use super::lookup::Key;
 use super::neighbours::{ETHERNET, Link, TYPE_IPV4, TYPE_IPV6, number, number_of};
 use super::outer::{self, Datagram, NoDatagram};
-use super::packet;
+use super::packet::{self, Inner};
 use super::setup::{PlaneSetup, PortSetup};
 use super::table::{Table, Users};
 use super::waits::Waits;
@@ -73,6 +74,9 @@ pub struct UserPlane {
     pub(super) by_seid: Table<u64>,
     pub(super) by_teid: Table<u32>,
     pub(super) by_user: Users,
+    /// What was found for packets of late, and the number of the rules that came last.
+    pub(super) flows: Flows,
+    pub(super) serial: u64,
     pub(super) agenda: Agenda,
     pub(super) waits: Waits,
     pub(super) learners: Learners,
@@ -114,6 +118,8 @@ impl UserPlane {
             // Some sessions have more than one tunnel or address.
             by_teid: Table::new(2 * most, seed.rotate_left(16)),
             by_user: Users::new(most + most / 4, seed.rotate_left(32)),
+            flows: Flows::new(4 * setup.queues as usize),
+            serial: 0,
             agenda: Agenda::new(2 * most),
             waits: Waits::new(&setup, now)?,
             learners: Learners::new(setup.learners),
@@ -166,22 +172,21 @@ impl UserPlane {
         io.give(frame);
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_datagram(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
         let packet = &io.bytes(frame)[ETHERNET..];
         let datagram = match outer::read(packet) {
             Ok(datagram) => datagram,
             Err(why) => return self.no_datagram(frame, why, at, io),
         };
-        let payload = &packet[datagram.start..datagram.end];
-        let message = gtpu::read(payload);
+        let message = gtpu::read(&packet[datagram.start..datagram.end]);
         if !self.ports[ACCESS].link.is_own_number(number_of(datagram.is_v6, datagram.to)) {
             return self.refuse(frame, Cause::NotOurs, io);
         }
-        match message {
-            Ok(Message::Packet(gpdu)) => self.uplink(frame, &datagram, &gpdu, at, io),
-            other => self.path_message(frame, &datagram, other, at, io),
-        }
+        let Ok(Message::Packet(gpdu)) = message else {
+            return self.path_message(frame, datagram, at, io);
+        };
+        self.uplink(frame, datagram, gpdu, at, io);
     }
 
     #[cold]
@@ -194,66 +199,70 @@ impl UserPlane {
         }
     }
 
-    /// Something in a tunnel.
-    #[inline]
-    fn uplink(&mut self, frame: Frame, datagram: &Datagram, gpdu: &GPdu, at: Time, io: &mut impl Io) {
-        let Some(session) = self.by_teid.get(gpdu.teid) else {
+    /// Something in a tunnel. What is rare reads the packet again, so that nothing of it need be kept in memory for that.
+    #[inline(always)]
+    fn uplink(&mut self, frame: Frame, datagram: Datagram, gpdu: GPdu, at: Time, io: &mut impl Io) {
+        let packet = shorter(frame, ETHERNET + datagram.start + gpdu.start);
+        let packet = Frame { len: (gpdu.end - gpdu.start) as u32, ..packet };
+        let inner = packet::read(io.bytes(packet));
+        // What the outer header says of congestion is looked at where the packet does not say it.
+        let Some(inner) = inner.filter(|inner| datagram.tos & 3 != 3 || inner.tos & 3 == 3) else {
+            return self.uplink_congested(frame, packet, datagram, gpdu, at, io);
+        };
+        let key = Key::new(&inner, true, false);
+        let hash = key.flow(self.setup.seed);
+        let flow = Flow::new(&key, hash, inner.tos, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
+        let packet = Frame { len: u32::from(inner.len), ..packet };
+        let found = self.recall(&flow);
+        let found = found.or_else(|| self.look_up(flow, packet, Some(gpdu), false, io));
+        let Some((session, rule)) = found else {
             return self.unknown_tunnel(frame, datagram, gpdu, at, io);
         };
-        let cut = ETHERNET + datagram.start + gpdu.start;
-        let len = (gpdu.end - gpdu.start) as u32;
-        let frame = Frame { addr: frame.addr + cut as u64, len };
-        let bytes = io.bytes(frame);
-        let Some(inner) = packet::read(bytes) else { return self.refuse(frame, Cause::InnerMalformed, io) };
-        // RFC 6040 section 4.2: what the outer header says of congestion is not lost.
-        if datagram.tos & 3 == 3 && inner.tos & 3 != 3 {
-            if inner.tos & 3 == 0 {
-                return self.refuse(frame, Cause::InnerNotCapable, io);
-            }
-            packet::mark(bytes);
+        let Inner { tos, hops, .. } = inner;
+        self.matched(session, true, rule, Arrived { frame: packet, hash, tos, hops, at, port: ACCESS }, io);
+    }
+
+    /// A packet that contradicts itself, or that came through congestion and does not say so (RFC 6040 section 4.2).
+    #[cold]
+    #[inline(never)]
+    fn uplink_congested(
+        &mut self,
+        frame: Frame,
+        packet: Frame,
+        datagram: Datagram,
+        gpdu: GPdu,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        if self.by_teid.get(gpdu.teid).is_none() {
+            return self.unknown_tunnel(frame, datagram, gpdu, at, io);
         }
-        let bytes = &bytes[..usize::from(inner.len)];
-        let frame = Frame { len: u32::from(inner.len), ..frame };
-        let key = Key::new(&inner, true, false);
-        let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
-        let rules = &live.program.up;
-        let qfi = gpdu.container.map_or(0, |container| 1 << container.qfi);
-        let suits = |number: u16| {
-            let rule = &rules.rules[usize::from(number)];
-            rule.teid.is_some_and(|at| live.program.teids[usize::from(at)] == gpdu.teid)
-                && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
-                && live.program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
-        };
-        let found = rules.filters.find(&key, &inner, bytes, suits);
-        self.matched(session, true, found, Arrived { frame, inner, key, at, port: ACCESS }, io);
+        let bytes = io.bytes(packet);
+        let Some(inner) = packet::read(bytes) else { return self.refuse(packet, Cause::InnerMalformed, io) };
+        if inner.tos & 3 == 0 {
+            return self.refuse(packet, Cause::InnerNotCapable, io);
+        }
+        packet::mark(bytes);
+        self.uplink(frame, datagram, gpdu, at, io);
     }
 
     /// An IP packet for the user equipment; whether it was for one at all.
-    #[inline]
+    #[inline(always)]
     pub(super) fn downlink(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
-        let bytes = io.bytes(frame);
-        let Some(inner) = packet::read(bytes) else {
+        let Some(inner) = packet::read(io.bytes(frame)) else {
             self.refuse(frame, Cause::InnerMalformed, io);
             return true;
         };
-        let user = if inner.is_v6 {
-            self.by_user.v6.get((inner.destination >> 64) as u64)
-        } else {
-            self.by_user.v4.get(inner.destination as u32)
-        };
-        let Some(session) = user else { return false };
-        let bytes = &bytes[..usize::from(inner.len)];
-        let frame = Frame { len: u32::from(inner.len), ..frame };
         let key = Key::new(&inner, false, is_local);
-        let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
-        let rules = &live.program.down;
-        let suits = |number: u16| {
-            let rule = &rules.rules[usize::from(number)];
-            live.program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
-        };
-        let found = rules.filters.find(&key, &inner, bytes, suits);
+        let hash = key.flow(self.setup.seed);
+        let flow = Flow::new(&key, hash, inner.tos, None);
+        let packet = Frame { len: u32::from(inner.len), ..frame };
+        let found = self.recall(&flow);
+        let found = found.or_else(|| self.look_up(flow, packet, None, is_local, io));
+        let Some((session, rule)) = found else { return false };
         let port = if is_local { LOCAL } else { CORE };
-        self.matched(session, false, found, Arrived { frame, inner, key, at, port }, io);
+        let Inner { tos, hops, .. } = inner;
+        self.matched(session, false, rule, Arrived { frame: packet, hash, tos, hops, at, port }, io);
         true
     }
 

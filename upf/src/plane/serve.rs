@@ -6,10 +6,11 @@
 
 use super::agenda::Class;
 use super::faults::Cause;
-use super::io::{Io, longer};
+use super::io::Io;
 use super::layout::{ACCESS, LIMITS_MAX, What};
 use super::live::Live;
 use super::packet;
+use super::pass::Departing;
 use super::path::{Happened, UserPlane};
 use super::waits::Held;
 use weir_aqm::Packet;
@@ -103,7 +104,7 @@ impl UserPlane {
     }
 
     /// Sends what a session may send one way until then, with a budget at most about so many bytes.
-    #[inline]
+    #[inline(never)]
     pub(super) fn serve(&mut self, who: u32, until: Time, budget: Option<u32>, io: &mut impl Io) {
         let (session, is_up) = ((who / 2) as usize, who % 2 == 1);
         // A session may be gone since it was noted.
@@ -201,7 +202,8 @@ impl UserPlane {
             dropped += 1;
             io.give(held.frame);
         });
-        *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += dropped;
+        *live.usage.dropped.of(is_up) += dropped;
+        live.waiting[usize::from(is_up)] -= dropped as u32 + u32::from(departure.is_some());
         let Some(departure) = departure else { return };
         place.sojourns.note(departure.sojourn);
         if let Some(bound) = place.bound.as_mut().filter(|_| departure.item.is_timed) {
@@ -227,58 +229,27 @@ impl UserPlane {
         if departure.marked {
             packet::mark(io.bytes(held.frame));
         }
-        self.go(live, is_up, choice.line, Departing { held, at, len, marked: departure.marked }, io);
+        self.go(live, is_up, Departing { held, line: choice.line, at, len, marked: departure.marked }, io);
     }
 
     /// A packet goes its way, as its rule says now.
     #[inline]
-    fn go(&mut self, live: &mut Live, is_up: bool, line: usize, departing: Departing, io: &mut impl Io) {
-        let Departing { held, at, len, marked } = departing;
-        let act = live.program.acts[usize::from(held.act)];
-        let what = if act.generation == held.generation { act.what } else { What::Drop };
-        if let What::Drop | What::Buffer { .. } = what {
+    fn go(&mut self, live: &mut Live, is_up: bool, departing: Departing, io: &mut impl Io) {
+        let act = &live.program.acts[usize::from(departing.held.act)];
+        if act.generation != departing.held.generation || matches!(act.what, What::Drop | What::Buffer { .. })
+        {
             self.faults.count(Cause::Rule);
-            *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
-            return io.give(held.frame);
+            *live.usage.dropped.of(is_up) += 1;
+            return io.give(departing.held.frame);
         }
-        if held.meters != 0 && !self.measure(live, is_up, held.meters, len) {
-            self.faults.count(Cause::Quota);
-            *(if is_up { &mut live.usage.dropped.up } else { &mut live.usage.dropped.down }) += 1;
-            return io.give(held.frame);
-        }
-        let (packets, bytes) = (&mut live.usage.packets, &mut live.usage.bytes);
-        let (packets, bytes) =
-            if is_up { (&mut packets.up, &mut bytes.up) } else { (&mut packets.down, &mut bytes.down) };
-        (*packets, *bytes) = (*packets + 1, *bytes + len.get());
-        match what {
-            What::Plain(port) => {
-                let packet = io.bytes(held.frame);
-                let is_v6 = packet[0] >> 4 == 6;
-                let to = if is_v6 { &packet[24..40] } else { &packet[16..20] };
-                let host = to.iter().fold(0, |host: u128, byte| host << 8 | u128::from(*byte));
-                self.send(port, held.frame, super::neighbours::number_of(is_v6, host), is_v6, at, io);
-            }
-            What::Tunnel(outer) => {
-                if let Some(learner) = live.learner.filter(|_| live.program.queues[line].learns) {
-                    let waiting = live.lines[line].place.is_some_and(|at| self.waits.packets(at) > 0);
-                    let learnt =
-                        self.learners.forwarded(learner, at, held.flow, io.bytes(held.frame), waiting);
-                    self.apply_learnt(live, &learnt, at);
-                }
-                let frame = longer(held.frame, outer.overhead(held.qfi.is_some()));
-                let tos = if marked { held.tos | 3 } else { held.tos };
-                outer.write(io.bytes(frame), held.qfi, tos);
-                self.send(ACCESS, frame, outer.host(), outer.is_v6(), at, io);
-            }
-            What::Drop | What::Buffer { .. } => {}
-        }
+        self.forward(live, is_up, departing, io);
     }
 }
 
 impl UserPlane {
     /// Counts a packet that is forwarded; `false` if a quota does not let it.
     #[inline(never)]
-    fn measure(&mut self, live: &mut Live, is_up: bool, meters: u16, len: Bytes) -> bool {
+    pub(super) fn measure(&mut self, live: &mut Live, is_up: bool, meters: u16, len: Bytes) -> bool {
         let is_of = |place: usize| meters >> place & 1 == 1;
         let counts = || live.counts.iter().enumerate().filter(|(place, _)| is_of(*place));
         if counts().any(|(_, count)| count.bounds.stop.are_reached(count.bytes)) {
@@ -303,17 +274,9 @@ fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
     limit.sent(limit.departure(arrived), len);
 }
 
-/// A packet that left its queue.
-struct Departing {
-    held: Held,
-    at: Time,
-    len: Bytes,
-    marked: bool,
-}
-
 /// The bottleneck that a queue follows.
 #[inline]
-fn follows(live: &Live, line: usize) -> Option<&Shaper> {
+pub(super) fn follows(live: &Live, line: usize) -> Option<&Shaper> {
     live.bottleneck.as_ref().filter(|_| plan_follows(live, line))
 }
 

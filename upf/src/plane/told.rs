@@ -4,8 +4,9 @@ use super::faults::Cause;
 use super::gtpu::{self, Fault, GPdu, Message};
 use super::io::Io;
 use super::layout::{ACCESS, CORE};
+use super::neighbours::ETHERNET;
 use super::outer::{Datagram, Outer};
-use super::packet::{self, Inner, Told};
+use super::packet::{self, Told};
 use super::path::{Happened, UserPlane, address};
 use crate::rules::RemoteTunnel;
 use std::net::IpAddr;
@@ -19,14 +20,9 @@ const TOLD_BURST: Duration = Duration::from_millis(20);
 impl UserPlane {
     /// Everything but packets of users.
     #[cold]
-    pub(super) fn path_message(
-        &mut self,
-        frame: Frame,
-        datagram: &Datagram,
-        message: Result<Message, Fault>,
-        at: Time,
-        io: &mut impl Io,
-    ) {
+    #[inline(never)]
+    pub(super) fn path_message(&mut self, frame: Frame, datagram: Datagram, at: Time, io: &mut impl Io) {
+        let message = gtpu::read(&io.bytes(frame)[ETHERNET..][datagram.start..datagram.end]);
         io.give(frame);
         let mut answer = Vec::with_capacity(64);
         let mut port = gtpu::PORT;
@@ -54,7 +50,7 @@ impl UserPlane {
             Err(Fault::Element) => self.faults.count(Cause::GtpElement),
         }
         if !answer.is_empty() {
-            self.answer(datagram, port, &answer, at, io);
+            self.answer(&datagram, port, &answer, at, io);
         }
     }
 
@@ -85,11 +81,12 @@ impl UserPlane {
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn unknown_tunnel(
         &mut self,
         frame: Frame,
-        to: &Datagram,
-        gpdu: &GPdu,
+        to: Datagram,
+        gpdu: GPdu,
         at: Time,
         io: &mut impl Io,
     ) {
@@ -97,20 +94,14 @@ impl UserPlane {
         let mut message = Vec::with_capacity(32);
         gtpu::write_error_indication(&mut message, gpdu.teid, address(to.is_v6, to.to));
         self.faults.count(Cause::IndicationSent);
-        self.answer(to, gtpu::PORT, &message, at, io);
+        self.answer(&to, gtpu::PORT, &message, at, io);
     }
 
     /// Tells the sender of a packet why it does not go on; the packet ends here.
     #[cold]
-    pub(super) fn tell_sender(
-        &mut self,
-        frame: Frame,
-        inner: &Inner,
-        told: Told,
-        port: usize,
-        at: Time,
-        io: &mut impl Io,
-    ) {
+    #[inline(never)]
+    pub(super) fn tell_sender(&mut self, frame: Frame, told: Told, port: usize, at: Time, io: &mut impl Io) {
+        let inner = packet::read(io.bytes(frame)).expect("it was read before");
         let own = self.ports[if port == ACCESS { CORE } else { port }].link.own(inner.is_v6);
         let may = own.is_some() && inner.tells_errors(io.bytes(frame)) && self.may_tell(at);
         let answer = if may { io.take(1280) } else { None };

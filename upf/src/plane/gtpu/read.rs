@@ -11,7 +11,7 @@ const OPTIONAL: usize = 4;
 const REQUIRED: u8 = 0x80;
 
 /// Reads a message; bytes behind its length are padding.
-#[inline]
+#[inline(always)]
 pub fn read(bytes: &[u8]) -> Result<Message, Fault> {
     let header: &[u8; HEADER] = bytes.first_chunk().ok_or(Fault::Short)?;
     if header[0] & 0xf0 != flag::VERSION_1 | flag::PROTOCOL {

@@ -1,0 +1,78 @@
+//! Whose a packet is, and which rule it meets.
+
+use super::flows::{Flow, Found};
+use super::gtpu::GPdu;
+use super::io::Io;
+use super::live::Live;
+use super::lookup::Key;
+use super::packet::{self, Inner};
+use super::path::UserPlane;
+use weir_dataplane::Frame;
+
+/// Number of a session, and that of the rule that a packet meets, if it meets one.
+pub(super) type Met = (u32, Option<u16>);
+
+impl UserPlane {
+    /// What was found for a packet like this before, if the rules are the same still.
+    #[inline(always)]
+    pub(super) fn recall(&self, flow: &Flow) -> Option<Met> {
+        let Found { serial, session, rule } = *self.flows.get(flow)?;
+        let live = self.sessions[session as usize].as_ref()?;
+        (live.serial == serial).then_some((session, rule))
+    }
+
+    /// Looks up the first packet of a flow; `gpdu` is the tunnel that it came in, else it came in at a port. `None` if it is of no session.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_up(
+        &mut self,
+        flow: Flow,
+        frame: Frame,
+        gpdu: Option<GPdu>,
+        is_local: bool,
+        io: &mut impl Io,
+    ) -> Option<Met> {
+        let packet = &*io.bytes(frame);
+        let inner = packet::read(packet)?;
+        let key = Key::new(&inner, gpdu.is_some(), is_local);
+        let session = match gpdu {
+            Some(gpdu) => self.by_teid.get(gpdu.teid),
+            None if inner.is_v6 => self.by_user.v6.get((inner.destination >> 64) as u64),
+            None => self.by_user.v4.get(inner.destination as u32),
+        }?;
+        let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
+        let (rule, may_note) = live.first_match(&key, &inner, packet, gpdu.as_ref());
+        if may_note {
+            self.flows.note(flow, Found { serial: live.serial, session, rule });
+        }
+        Some((session, rule))
+    }
+}
+
+impl Live {
+    /// The first rule that a packet matches, and whether the next packet of its flow is sure to match the same.
+    fn first_match(
+        &self,
+        key: &Key,
+        inner: &Inner,
+        packet: &[u8],
+        gpdu: Option<&GPdu>,
+    ) -> (Option<u16>, bool) {
+        let program = &self.program;
+        let rules = if gpdu.is_some() { &program.up } else { &program.down };
+        let is_of_tunnel = |number: u16| {
+            let (Some(gpdu), rule) = (gpdu, &rules.rules[usize::from(number)]) else { return true };
+            let qfi = gpdu.container.map_or(0, |container| 1 << container.qfi);
+            rule.teid.is_some_and(|at| program.teids[usize::from(at)] == gpdu.teid)
+                && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
+        };
+        let suits = |number: u16| {
+            let rule = &rules.rules[usize::from(number)];
+            is_of_tunnel(number) && program.is_of_user(rule, inner.is_v6, inner.source, inner.destination)
+        };
+        (rules.filters.find(key, inner, packet, suits), !rules.filters.ask_beyond_flows())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What was found for a packet, so that only the first of a flow is looked up.
+//!
+//! A table of fixed size that all sessions share. What stands in it names the rules of a session as they were then, by a number
+//! that no other rules ever bear: after a change, or after another session took the place of the former, none of it is found. A
+//! flow whose place was taken is looked up again, and that is all that a sender gains who fills the table; the hash is a secret
+//! one, so that nobody can aim at the flow of another.
+
+use super::lookup::Key;
+
+/// Flows that have the same hash and are kept.
+const WAYS: usize = 4;
+/// Fewest places, and most: 2 MiB.
+const PLACES: [usize; 2] = [256, 32_768];
+
+/// A packet, as far as rules can tell it from others; see [`Flow::new`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flow {
+    words: Words,
+    set: u64,
+}
+
+type Words = [u64; 6];
+
+impl Flow {
+    /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, and the QoS flow where a
+    /// container names one), or without from the data network. Flow labels and security parameter indices are not in it: where filters ask for
+    /// them, every packet is looked up.
+    #[inline]
+    pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>)>) -> Flow {
+        let (remote, local) = key.addresses();
+        let teid = tunnel.map_or(0, |(teid, _)| teid);
+        let qfi = match tunnel {
+            None => 0,
+            Some((_, None)) => 1,
+            Some((_, Some(qfi))) => 2 | u64::from(qfi) << 2,
+        };
+        let (word, ports) = key.word_and_ports();
+        let asked = u64::from(word) | u64::from(tos) << 16 | qfi << 24;
+        let tunnel = u64::from(teid) << 32 | u64::from(ports);
+        let words = [(remote >> 64) as u64, remote as u64, (local >> 64) as u64, local as u64, tunnel, asked];
+        // Both directions have the same hash, and not the same places.
+        Flow { words, set: u64::from(hash) ^ qfi }
+    }
+}
+
+/// Whether both are the same, without a branch for each word.
+#[inline]
+fn are_same(one: &Words, other: &Words) -> bool {
+    one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
+}
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Found {
+    /// Number of the rules; none have zero.
+    pub serial: u64,
+    /// Whose they are.
+    pub session: u32,
+    /// Which of them matched, if one did.
+    pub rule: Option<u16>,
+}
+
+/// A place.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Place {
+    words: Words,
+    found: Found,
+}
+
+/// See the [module documentation](self).
+pub struct Flows {
+    places: Box<[[Place; WAYS]]>,
+    mask: usize,
+}
+
+impl Flows {
+    /// Room for about so many flows.
+    pub fn new(count: usize) -> Flows {
+        let sets = count.clamp(PLACES[0], PLACES[1]).next_power_of_two() / WAYS;
+        Flows { places: vec![[Place::default(); WAYS]; sets].into(), mask: sets - 1 }
+    }
+
+    /// What was found for a packet like this. Whoever asks makes sure that the rules are still there.
+    #[inline]
+    pub fn get(&self, flow: &Flow) -> Option<&Found> {
+        let set = &self.places[flow.set as usize & self.mask];
+        set.iter().find(|place| are_same(&place.words, &flow.words)).map(|place| &place.found)
+    }
+
+    /// Notes what was found. The oldest of those with the same hash makes room.
+    pub fn note(&mut self, flow: Flow, found: Found) {
+        let set = &mut self.places[flow.set as usize & self.mask];
+        let at = set.iter().position(|place| place.words == flow.words).unwrap_or(WAYS - 1);
+        set.copy_within(..at, 1);
+        set[0] = Place { words: flow.words, found };
+    }
+}
+
+#[cfg(test)]
+mod tests;
