@@ -14,6 +14,8 @@ mod runs;
 #[cfg(feature = "live")]
 mod sessions;
 mod simulate;
+#[cfg(feature = "live")]
+mod speaker;
 mod statistics;
 mod sweep;
 mod table;

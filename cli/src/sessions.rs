@@ -1,6 +1,7 @@
 //! Sessions of a user-plane function as rows: drawn in place on a terminal, as lines elsewhere, as JSON at the end.
 
 use crate::output::Output;
+use crate::speaker::Speaker;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -114,6 +115,8 @@ const HEADS: [&str; 9] =
 /// Where sessions are shown while they last.
 pub struct Board {
     output: Output,
+    /// Where nobody may be reading: off a terminal.
+    speaker: Option<Speaker>,
     /// Lines of the picture that is on the terminal.
     drawn: usize,
 }
@@ -121,7 +124,8 @@ pub struct Board {
 impl Board {
     /// Nothing is shown yet.
     pub fn new(output: &Output) -> Board {
-        Board { output: *output, drawn: 0 }
+        let speaker = (!output.live()).then(|| Speaker::new(*output));
+        Board { output: *output, speaker, drawn: 0 }
     }
 
     /// How many sessions are shown.
@@ -131,15 +135,23 @@ impl Board {
 
     /// Says something above the picture.
     pub fn say(&mut self, line: &str) {
+        if let Some(speaker) = &mut self.speaker {
+            return speaker.say(line.into());
+        }
         self.erase();
         self.output.say(line);
+    }
+
+    /// Nothing more is shown: what was said is printed before what follows.
+    pub fn close(&mut self) {
+        self.speaker = None;
     }
 
     /// Shows sessions: in the place of the picture before on a terminal, as a line elsewhere.
     pub fn show(&mut self, elapsed: Duration, head: &str, rows: &[Row], total: usize) {
         let head = format!("{:.0} s: {head}", elapsed.as_secs_f64());
         if !self.output.live() {
-            return self.output.say(head);
+            return self.say(&head);
         }
         self.erase();
         let mut lines = vec![head];

@@ -54,7 +54,7 @@ impl<P: Plane> Server<P> {
         let address = SocketAddr::new(config.n4.address, config.n4.udp_port as u16);
         let socket = listen(address).map_err(|error| Error::Listen { address, error })?;
         Ok(Server {
-            control: Control::new(config, ntp_seconds(SystemTime::now()), plane, Pfcp),
+            control: Control::new(config, ntp_seconds(next_second()), plane, Pfcp),
             socket,
             start: Instant::now(),
             ticked: Time::ZERO,
@@ -145,6 +145,16 @@ fn would_wait(error: &std::io::Error) -> bool {
 }
 
 /// Seconds since 1900, as PFCP writes times (RFC 5905 section 6); it wraps in 2036.
+/// Waits until a second begins. A start after that of another run in the same second would bear the same time stamp, so that
+/// peers would not see that sessions are lost.
+fn next_second() -> SystemTime {
+    let now = SystemTime::now();
+    let over = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+    let left = Duration::from_nanos(1_000_000_000 - u64::from(over));
+    std::thread::sleep(left);
+    now + left
+}
+
 fn ntp_seconds(time: SystemTime) -> u32 {
     const BEFORE_UNIX: u64 = 2_208_988_800;
     let unix = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();

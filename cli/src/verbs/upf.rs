@@ -183,6 +183,7 @@ fn finish<P: Plane + Tells>(
     let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
     server.goodbye(GOODBYE)?;
     server.control().told().iter().for_each(|line| board.say(line));
+    board.close();
     let counts = server.control().counts().clone();
     let json = serde_json::json!({
         "arm": "upf",

@@ -5,8 +5,8 @@ mod usage;
 use super::*;
 use crate::codec::Pfcp;
 use crate::ledger::Ledger;
-use crate::message::{FlowFilter, Tunnel, UserAddress, Value, ie};
-use crate::rules::{Action, Event, Refusal, RemoteTunnel, RuleKind, Seid, Side};
+use crate::message::{FlowFilter, Tunnel, UserAddress, Value, Volume, ie};
+use crate::rules::{Action, Amounts, Event, Refusal, RemoteTunnel, RuleKind, Seid, Side};
 use weir_units::Duration;
 
 const CONFIG: &str = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
@@ -316,6 +316,16 @@ fn inside(element: Element, more: Element) -> Element {
     group(element.id, elements)
 }
 
+/// A URR that is told after so many bytes.
+fn reported_after(bytes: u64) -> Element {
+    let bytes = Amounts { total: Some(bytes), ..Amounts::default() };
+    let volume = Value::Volume(Box::new(Volume { bytes, packets: Amounts::default() }));
+    let method = [(ie::URR_ID, 7u32), (ie::MEASUREMENT_METHOD, 2), (ie::REPORTING_TRIGGERS, 2)];
+    let mut elements: Vec<Element> = method.map(|(id, value)| Element::number(id, value)).into();
+    elements.push(Element::new(ie::VOLUME_THRESHOLD, volume));
+    group(ie::CREATE_URR, elements)
+}
+
 fn refused() -> Vec<Case> {
     let octets = |octets: &[u8]| Value::Octets(octets.to_vec());
     let far = |more: Vec<Element>| {
@@ -351,6 +361,7 @@ fn refused() -> Vec<Case> {
         (with(1, down(1, vec![])), 73, None, Some((0, 1))),
         (with(0, inside(up(1, vec![]), Element::new(81, octets(&[0, 0, 0, 1])))), 73, Some(81), Some((0, 1))),
         (and(Element::new(ie::CREATE_URR, octets(&[]))), 66, Some(81), None),
+        (and(reported_after(0)), 69, Some(31), None),
         (and(Element::new(0x8001, octets(&[0, 10, 1]))), 76, Some(0x8001), None),
         (and(n(ie::PDN_TYPE, 5)), 76, Some(113), None),
         (with(2, far(vec![n(ie::APPLY_ACTION, 2)])), 67, Some(4), None),

@@ -11,6 +11,7 @@ mod results;
 mod tables;
 
 use super::claim;
+use super::work::SHORT_FORM;
 use crate::output::{Done, Failure, Output};
 use std::path::PathBuf;
 
@@ -96,6 +97,9 @@ enum Arm {
 
 /// Repeats the experiments.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    if arguments.quick {
+        output.say(SHORT_FORM);
+    }
     match arguments.arm {
         Arm::Sim => results::main(arguments, output),
         Arm::Lab if arguments.figure == FigureName::Sweep || arguments.seeds.is_some() => {

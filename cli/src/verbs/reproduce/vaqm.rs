@@ -13,6 +13,7 @@ mod upf;
 
 use super::claim;
 #[cfg(not(feature = "live"))]
+use super::work::SHORT_FORM;
 use crate::output::Failure;
 use crate::output::{Done, Output};
 use std::path::PathBuf;
@@ -50,6 +51,9 @@ enum Arm {
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    if arguments.quick {
+        output.say(SHORT_FORM);
+    }
     match arguments.arm {
         Arm::Sim => results::main(arguments, output),
         #[cfg(feature = "live")]

@@ -6,6 +6,10 @@ use crate::runs;
 use std::collections::BTreeMap;
 use weir_scenario::Scenario;
 
+/// What is said before the short form of an experiment.
+pub const SHORT_FORM: &str =
+    "the short form: its runs are too short for some claims, which may be missed only for that";
+
 /// Makes all runs. Those that were interrupted or not begun are left out; the others are in the order of the plan.
 pub fn run_all<P: Sync, R: Send>(
     plan: &[P],

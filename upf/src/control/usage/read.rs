@@ -93,6 +93,14 @@ fn told(bag: &mut Bag, urr: &mut Urr) -> Result<u64, Refused> {
         urr.period = Some(seconds_of(ie::MEASUREMENT_PERIOD, seconds)?);
     }
     limits(bag, &mut urr.threshold, [ie::VOLUME_THRESHOLD, ie::TIME_THRESHOLD])?;
+    // One that is reached by nothing would be reported without end.
+    let Amounts { total, up, down } = urr.threshold.volume;
+    if [total, up, down].contains(&Some(0)) {
+        return Err(incorrect(ie::VOLUME_THRESHOLD));
+    }
+    if urr.threshold.time == Some(Duration::ZERO) {
+        return Err(incorrect(ie::TIME_THRESHOLD));
+    }
     let given = limits(bag, &mut urr.quota, [ie::VOLUME_QUOTA, ie::TIME_QUOTA])?;
     let [volume, time] = [wants::VOLUME_QUOTA, wants::TIME_QUOTA];
     Ok(if given[0] { volume } else { 0 } | if given[1] { time } else { 0 })
