@@ -12,8 +12,8 @@ mod tables;
 mod upf;
 
 use super::claim;
-#[cfg(not(feature = "live"))]
 use super::work::SHORT_FORM;
+#[cfg(not(feature = "live"))]
 use crate::output::Failure;
 use crate::output::{Done, Output};
 use std::path::PathBuf;
