@@ -236,9 +236,7 @@ impl Observer {
             }
             Measured::Each(_) if self.setup.mode != Upstream::Follow => None,
             Measured::Each(users) => {
-                let rate = place.and_then(|at| users.bottleneck(at)?.rate(own));
-                place.into_iter().for_each(|at| users.note_held(at, rate.is_some()));
-                Some(Follows::User(rate))
+                Some(Follows::User(place.and_then(|at| users.bottleneck(at)?.rate(own))))
             }
         }
     }

@@ -12,7 +12,7 @@ mod load;
 pub mod mobile;
 
 use crate::error::{Error, Result};
-use crate::exclusive::exclusive;
+use crate::exclusive::{Exclusive, exclusive};
 use crate::experiment::Looping;
 use crate::host;
 use crate::netns::{self, Testbed, TestbedConfig};
@@ -77,18 +77,7 @@ pub fn run(
     waiting: impl FnOnce(),
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<CellResult> {
-    if !(1..=PHONES_MAX).contains(&config.phones) {
-        let remedy = format!("choose 1 to {PHONES_MAX}");
-        return Err(Error::invalid(format!("{} phones cannot be had", config.phones), remedy));
-    }
-    if !host::is_root() {
-        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
-    }
-    let _alone = exclusive(waiting)?;
-    netns::clean_stale()?;
-    let others = (1..config.phones).map(|phone| format!("10.77.0.{}", 20 + phone)).collect();
-    let testbed =
-        Testbed::new(TestbedConfig { boxes: 2, more_receivers: others, ..TestbedConfig::default() })?;
+    let (_alone, testbed) = testbed(config.phones, 2, waiting)?;
     let radio = Impairments { variation: config.radio.clone(), reorder: 0.0 };
     let mut core = Looping::start(&testbed.boxes()[0], setup("core", &config.core, None, config))?;
     let mut cell = Looping::start(&testbed.boxes()[1], setup("radio", &config.cell, Some(radio), config))?;
@@ -101,6 +90,27 @@ pub fn run(
     }
     testbed.close()?;
     Ok(result)
+}
+
+/// Phones and boxes in a row before them, on a machine where nothing else measures while the first value lives.
+fn testbed(phones: u32, boxes: u32, waiting: impl FnOnce()) -> Result<(Exclusive, Testbed)> {
+    if !(1..=PHONES_MAX).contains(&phones) {
+        let remedy = format!("choose 1 to {PHONES_MAX}");
+        return Err(Error::invalid(format!("{phones} phones cannot be had"), remedy));
+    }
+    if !host::is_root() {
+        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
+    }
+    let alone = exclusive(waiting)?;
+    netns::clean_stale()?;
+    let more_receivers = other_phones(phones).collect();
+    let testbed = Testbed::new(TestbedConfig { boxes, more_receivers, ..TestbedConfig::default() })?;
+    Ok((alone, testbed))
+}
+
+/// Addresses of all phones but the first, which has the receiver's.
+fn other_phones(phones: u32) -> impl Iterator<Item = String> {
+    (1..phones).map(|phone| format!("10.77.0.{}", 20 + phone))
 }
 
 /// Lets time pass and counts.

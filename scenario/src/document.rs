@@ -169,19 +169,25 @@ impl Table {
         }
         put(&mut entry.item, first, rest, item)
     }
-}
 
-/// Takes out what has this path, where there is something.
-fn remove(slot: &mut Node, path: &[&str]) {
-    let Some((first, rest)) = path.split_first() else { return };
-    match slot {
-        Node::Table(table) if rest.is_empty() => table.entries.retain(|entry| entry.key != *first),
-        Node::Table(table) => {
-            if let Some(entry) = table.entries.iter_mut().find(|entry| entry.key == *first) {
-                remove(&mut entry.item.node, rest);
+    /// Takes out what has this path, where there is something.
+    pub fn remove(&mut self, path: &[&str]) {
+        match path {
+            [] => {}
+            [key] => self.entries.retain(|entry| entry.key != *key),
+            [first, rest @ ..] => {
+                let entry = self.entries.iter_mut().find(|entry| entry.key == *first);
+                entry.into_iter().for_each(|entry| remove(&mut entry.item.node, rest));
             }
         }
+    }
+}
+
+fn remove(slot: &mut Node, path: &[&str]) {
+    match slot {
+        Node::Table(table) => table.remove(path),
         Node::List(items) => {
+            let Some((first, rest)) = path.split_first() else { return };
             if let Some(item) = first.parse().ok().and_then(|i: usize| items.get_mut(i)) {
                 remove(&mut item.node, rest);
             }
@@ -296,11 +302,7 @@ impl Document {
 
     /// Takes out a key or a table, if it is there, as if the file did not have it.
     pub fn unset(&mut self, key: &str) {
-        let path: Vec<&str> = key.split('.').collect();
-        let mut root = Node::Table(std::mem::replace(&mut self.root, Table::absent(Place::File)));
-        remove(&mut root, &path);
-        let Node::Table(table) = root else { unreachable!("it was put in as a table") };
-        self.root = table;
+        self.root.remove(&key.split('.').collect::<Vec<_>>());
     }
 
     /// Its name in messages.

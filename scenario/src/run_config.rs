@@ -9,6 +9,7 @@ use crate::schema::{
     tables_of, within,
 };
 use crate::sense_config::{PortName, SenseConfig};
+use crate::settings::OBSERVES;
 use crate::topology::Upstream;
 use weir_units::Duration;
 
@@ -215,9 +216,6 @@ impl RunConfig {
 
 /// The algorithm that acts on what probes find.
 const SENSES: &str = "asqm";
-
-/// The algorithm that acts on what is observed of the packets that pass.
-const OBSERVES: &str = "vaqm";
 
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \

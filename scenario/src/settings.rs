@@ -26,6 +26,9 @@ pub struct AqmConfig {
     pub given: Vec<&'static str>,
 }
 
+/// The algorithm that acts on what is observed of the packets that pass.
+pub(crate) const OBSERVES: &str = "vaqm";
+
 impl PartialEq for AqmConfig {
     fn eq(&self, other: &AqmConfig) -> bool {
         self.name == other.name && self.settings == other.settings
@@ -62,6 +65,11 @@ impl AqmConfig {
     /// The parameters as the algorithm takes them; `P` is `A::Params` of the algorithm of this name.
     pub fn params<P: Params>(&self) -> P {
         params_from(&self.name, &self.settings)
+    }
+
+    /// Whether it acts on what is observed of the packets that pass.
+    pub fn observes(&self) -> bool {
+        self.name == OBSERVES
     }
 
     /// The delay at which the algorithm starts, if it has a set point.

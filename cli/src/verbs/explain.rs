@@ -53,6 +53,13 @@ struct Explanation {
     source: &'static str,
     setpoint: Option<&'static str>,
     parameters: Vec<Parameter>,
+}
+
+/// An explanation, and what follows for a link where that was asked.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    explanation: Explanation,
     #[serde(skip_serializing_if = "Option::is_none")]
     derived: Option<Derived>,
 }
@@ -68,7 +75,6 @@ impl Visitor for Explain {
             source: A::SOURCE,
             setpoint: A::SETPOINT,
             parameters: parameters(A::Params::INFO),
-            derived: None,
         }
     }
 }
@@ -85,7 +91,7 @@ impl weir_queue::Visitor for Explain {
 
 fn discipline<D: weir_queue::Entry>(setpoint: Option<&'static str>) -> Explanation {
     let parameters = parameters(D::Params::INFO);
-    Explanation { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, setpoint, parameters, derived: None }
+    Explanation { name: D::NAME, summary: D::SUMMARY, source: D::SOURCE, setpoint, parameters }
 }
 
 fn parameters(info: &'static [ParamInfo]) -> Vec<Parameter> {
@@ -106,7 +112,6 @@ fn policy() -> Explanation {
         source: "AQM Steering (Bless et al., 2018); Menth and Hauser, ICPE 2017, for the smoothing",
         setpoint: None,
         parameters: parameters(weir_steer::Policy::INFO),
-        derived: None,
     }
 }
 
@@ -199,7 +204,7 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
     lines.join(&format!("\n{indent}"))
 }
 
-fn show(e: &Explanation) -> String {
+fn show(Explained { explanation: e, derived }: &Explained) -> String {
     let mut text = format!("{}\n\n  {}\n\n  source     {}\n", e.name, wrap(e.summary, 90, "  "), e.source);
     if let Some(setpoint) = e.setpoint {
         text.push_str(&format!("  set point  {setpoint}: a [policy] can steer it\n"));
@@ -217,7 +222,7 @@ fn show(e: &Explanation) -> String {
             wrap(&p.meaning, 90, "      ")
         ));
     }
-    text.push_str(&e.derived.as_ref().map_or(String::new(), Derived::show));
+    text.push_str(&derived.as_ref().map_or(String::new(), Derived::show));
     text
 }
 
@@ -225,7 +230,7 @@ fn show(e: &Explanation) -> String {
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let Arguments { name, rate, set } = &arguments;
     let derived = rate.as_ref().map(|rate| Derived::new(name, rate, set)).transpose()?;
-    let mut explanation = match name.as_str() {
+    let explanation = match name.as_str() {
         STEERING => return steering(output),
         POLICY => policy(),
         name => match weir_aqm::visit(name, Explain).or_else(|| weir_queue::visit(name, Explain)) {
@@ -233,7 +238,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             None => return congestion(name, output),
         },
     };
-    explanation.derived = derived;
-    output.result(&explanation, || show(&explanation));
+    let explained = Explained { explanation, derived };
+    output.result(&explained, || show(&explained));
     Ok(ExitCode::SUCCESS)
 }

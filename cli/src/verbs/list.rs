@@ -59,11 +59,13 @@ impl Visitor for Describe {
 
 /// A queue discipline.
 #[derive(Serialize)]
-struct Discipline {
-    name: &'static str,
+pub struct Discipline {
+    /// Its name.
+    pub name: &'static str,
     summary: &'static str,
     source: &'static str,
-    brings_algorithm: bool,
+    /// Whether it has an algorithm of its own, beside which there is no other.
+    pub brings_algorithm: bool,
 }
 
 struct DescribeQueue;
@@ -78,13 +80,17 @@ impl weir_queue::Visitor for DescribeQueue {
     }
 }
 
+/// All disciplines, in the order of their list.
+pub fn disciplines() -> Vec<Discipline> {
+    weir_queue::names().iter().filter_map(|name| weir_queue::visit(name, DescribeQueue)).collect()
+}
+
 /// Runs the verb.
 pub fn main(_: Arguments, output: &Output) -> Done {
     let mut entries = Vec::new();
     weir_aqm::visit_all(Describe, |entry| entries.push(entry));
     let congestion: Vec<Congestion> = weir_tcp::congestion::describe().iter().map(Congestion::from).collect();
-    let disciplines: Vec<Discipline> =
-        weir_queue::names().iter().filter_map(|name| weir_queue::visit(name, DescribeQueue)).collect();
+    let disciplines = disciplines();
     let json = serde_json::json!({
         "algorithms": entries, "disciplines": disciplines, "congestion": congestion,
     });

@@ -66,7 +66,7 @@ impl Observer {
             },
             held: match &self.measured {
                 Measured::All(_) => None,
-                Measured::Each(users) => users.held(),
+                Measured::Each(users) => users.held(own),
             },
         }
     }

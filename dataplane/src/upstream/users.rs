@@ -4,7 +4,7 @@
 use super::bottleneck::Bottleneck;
 use std::ops::Range;
 use weir_sense::{Flows, LIVE, Suspicions};
-use weir_units::Time;
+use weir_units::{Rate, Time};
 
 /// Flows of a user that are measured at once.
 pub const FLOWS_EACH: usize = 8;
@@ -24,8 +24,6 @@ pub struct Users {
     places: Box<[Place]>,
     /// The bottlenecks of those who have the places; empty where no rate follows them.
     bottlenecks: Box<[Bottleneck]>,
-    /// Who is held to a rate.
-    held: Box<[bool]>,
     /// What did not add up for users that lost their places.
     past: Suspicions,
     /// Packets of users without a place.
@@ -41,7 +39,6 @@ impl Users {
         let bottlenecks = follows.map(|start| vec![Bottleneck::new(start); count]).unwrap_or_default();
         Users {
             places: (0..count).map(place).collect(),
-            held: vec![false; bottlenecks.len()].into(),
             bottlenecks: bottlenecks.into(),
             past: Suspicions::default(),
             unplaced: 0,
@@ -51,7 +48,7 @@ impl Users {
 
     /// Memory of all places.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.places) + size_of_val(&*self.bottlenecks) + size_of_val(&*self.held)
+        size_of_val(&*self.places) + size_of_val(&*self.bottlenecks)
     }
 
     /// How many users can be measured at once.
@@ -64,9 +61,10 @@ impl Users {
         self.used
     }
 
-    /// How many are held to a rate; `None` where no rates follow.
-    pub fn held(&self) -> Option<usize> {
-        (!self.bottlenecks.is_empty()).then(|| self.held.iter().filter(|held| **held).count())
+    /// How many are held to a rate below the direction's own; `None` where no rates follow.
+    pub fn held(&self, own: Rate) -> Option<usize> {
+        let held = self.bottlenecks.iter().filter(|bottleneck| bottleneck.rate(own).is_some());
+        (!self.bottlenecks.is_empty()).then(|| held.count())
     }
 
     fn set(&self, user: u32) -> Range<usize> {
@@ -96,11 +94,6 @@ impl Users {
         self.bottlenecks.get_mut(at)
     }
 
-    /// Notes whether who has this place is held to a rate.
-    pub fn note_held(&mut self, at: usize, held: bool) {
-        self.held[at] = held;
-    }
-
     #[cold]
     fn take(&mut self, now: Time, mut set: Range<usize>, user: u32) -> Option<usize> {
         let is_free = |place: &Place| place.user.is_none() || place.flows.is_idle(now, LIVE);
@@ -111,7 +104,6 @@ impl Users {
         *place = Place { user: Some(user), flows: Flows::default() };
         if let Some(bottleneck) = self.bottlenecks.get_mut(at) {
             *bottleneck = Bottleneck::new(now);
-            self.held[at] = false;
         }
         Some(at)
     }

@@ -17,12 +17,10 @@ mod management;
 mod station;
 
 use super::load::Load;
-use super::{CellConfig, CellResult, PHONES_MAX, measure, setup};
+use super::{CellConfig, CellResult, measure, other_phones, setup, testbed};
 use crate::error::{Error, Result};
-use crate::exclusive::exclusive;
 use crate::experiment::Looping;
-use crate::host;
-use crate::netns::{self, Testbed, TestbedConfig, address};
+use crate::netns::{self, address};
 use crate::tcpinfo::Side;
 use function::Function;
 use management::Management;
@@ -98,23 +96,12 @@ pub fn run(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<MobileResult> {
     let cell = &config.cell;
-    if !(1..=PHONES_MAX).contains(&cell.phones) {
-        let remedy = format!("choose 1 to {PHONES_MAX}");
-        return Err(Error::invalid(format!("{} phones cannot be had", cell.phones), remedy));
-    }
-    if !host::is_root() {
-        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
-    }
     let upf = config.upf()?;
-    let _alone = exclusive(waiting)?;
-    netns::clean_stale()?;
-    let others: Vec<String> = (1..cell.phones).map(|phone| format!("10.77.0.{}", 20 + phone)).collect();
-    let testbed =
-        Testbed::new(TestbedConfig { boxes: 4, more_receivers: others.clone(), ..TestbedConfig::default() })?;
+    let (_alone, testbed) = testbed(cell.phones, 4, waiting)?;
     let [way, plane, tunnels, radio] = testbed.boxes() else { unreachable!("four boxes were asked for") };
-    let first = [address(Side::Receiver, false, false).to_string()];
-    let phones: Vec<Ipv4Addr> =
-        first.iter().chain(&others).map(|own| own.parse().expect("the lab writes addresses")).collect();
+    let first = address(Side::Receiver, false, false).to_string();
+    let all = [first].into_iter().chain(other_phones(cell.phones));
+    let phones: Vec<Ipv4Addr> = all.map(|own| own.parse().expect("the lab writes addresses")).collect();
 
     let mut looping = Looping::start(way, setup("way", &cell.core, None, cell))?;
     let impairments = Impairments { variation: cell.radio.clone(), reorder: 0.0 };

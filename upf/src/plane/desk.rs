@@ -199,7 +199,6 @@ impl<R: Reach> Plane for Desk<R> {
 mod tests {
     use super::*;
     use crate::client::usual;
-    use crate::plane::PortSetup;
     use crate::rules::PerDirection;
     use std::net::Ipv4Addr;
 
@@ -233,14 +232,7 @@ mod tests {
 
     #[test]
     fn sessions_with_the_same_numbers_share_a_layout_which_goes_with_the_last() {
-        let port = |address: Ipv4Addr| PortSetup {
-            name: "port".into(),
-            addresses: vec![(address.into(), 24)],
-            gateways: vec![],
-            neighbours: vec![],
-            rate: None,
-        };
-        let setup = PlaneSetup::new(port(N3), port(Ipv4Addr::new(198, 51, 100, 1)), 7);
+        let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
         let mut desk = Desk::new(setup, Yes::default());
         (1..=50).for_each(|seid| desk.establish(session(seid)).unwrap());
         assert_eq!((desk.sessions.len(), desk.layouts.len()), (50, 1));

@@ -4,6 +4,7 @@ use super::faults::Cause;
 use super::io::{Io, longer};
 use super::neighbours::{ETHERNET, MESSAGE_MAX, Reach, TYPE_IPV4, TYPE_IPV6, write_ethernet};
 use super::path::UserPlane;
+use std::net::IpAddr;
 use weir_dataplane::Frame;
 use weir_units::{Bytes, Rate, Time};
 
@@ -85,10 +86,7 @@ impl UserPlane {
     ) {
         let reach = self.ports[port].link.search(host, at);
         if let Reach::Ask(wanted) | Reach::Confirm(_, wanted) = reach {
-            let mut question = [0; MESSAGE_MAX];
-            if let Some(len) = self.ports[port].link.write_question(&mut question, wanted) {
-                self.send_frame(port, &question[..len], io);
-            }
+            self.ask_for(port, wanted, io);
         }
         match reach {
             Reach::Known(_) | Reach::Confirm(..) => self.send(port, frame, host, is_v6, at, io),
@@ -105,10 +103,14 @@ impl UserPlane {
     /// Asks for the neighbours that packets of a session will go to, before there are any.
     pub(super) fn look_for(&mut self, host: u128, port: usize, at: Time, io: &mut impl Io) {
         if let Reach::Ask(wanted) = self.ports[port].link.search(host, at) {
-            let mut question = [0; MESSAGE_MAX];
-            if let Some(len) = self.ports[port].link.write_question(&mut question, wanted) {
-                self.send_frame(port, &question[..len], io);
-            }
+            self.ask_for(port, wanted, io);
+        }
+    }
+
+    fn ask_for(&mut self, port: usize, wanted: IpAddr, io: &mut impl Io) {
+        let mut question = [0; MESSAGE_MAX];
+        if let Some(len) = self.ports[port].link.write_question(&mut question, wanted) {
+            self.send_frame(port, &question[..len], io);
         }
     }
 }

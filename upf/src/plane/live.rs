@@ -57,11 +57,8 @@ pub struct Count {
 impl Count {
     /// One packet more.
     pub fn add(&mut self, is_up: bool, len: Bytes) {
-        let (packets, bytes) = match is_up {
-            true => (&mut self.packets.up, &mut self.bytes.up),
-            false => (&mut self.packets.down, &mut self.bytes.down),
-        };
-        (*packets, *bytes) = (*packets + 1, *bytes + len.get());
+        *self.packets.of(is_up) += 1;
+        *self.bytes.of(is_up) += len.get();
     }
 
     /// Whether its bounds are reached and were not told; they are told then.

@@ -277,12 +277,7 @@ fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
 /// The bottleneck that a queue follows.
 #[inline]
 pub(super) fn follows(live: &Live, line: usize) -> Option<&Shaper> {
-    live.bottleneck.as_ref().filter(|_| plan_follows(live, line))
-}
-
-#[inline]
-fn plan_follows(live: &Live, line: usize) -> bool {
-    live.program.queues[line].follows
+    live.bottleneck.as_ref().filter(|_| live.program.queues[line].follows)
 }
 
 /// The port that a packet goes out of; one that is to be discarded needs none.

@@ -21,9 +21,6 @@ pub struct PortSetup {
     pub rate: Option<Rate>,
 }
 
-/// The algorithm that signals by round-trip times alone.
-const VAQM: &str = "vaqm";
-
 /// How packets of a QoS flow wait.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
@@ -49,7 +46,7 @@ impl Profile {
 
     /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate does not follow.
     pub fn is_told(&self) -> bool {
-        self.aqm.name == VAQM
+        self.aqm.observes()
     }
 
     /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
@@ -99,6 +96,19 @@ impl PlaneSetup {
     pub(super) fn profile_number(&self, number: u16) -> &Profile {
         let all = [&self.profile].into_iter().chain(self.profiles.values()).chain(&self.local_profile);
         all.into_iter().nth(usize::from(number)).expect("profiles are numbered by the same list")
+    }
+
+    /// Between two ports with an address each and nothing else, for tests.
+    #[cfg(test)]
+    pub(crate) fn alone(access: std::net::Ipv4Addr, core: std::net::Ipv4Addr) -> PlaneSetup {
+        let [access, core] = [access, core].map(|address| PortSetup {
+            name: "port".into(),
+            addresses: vec![(address.into(), 24)],
+            gateways: vec![],
+            neighbours: vec![],
+            rate: None,
+        });
+        PlaneSetup::new(access, core, 7)
     }
 
     /// Limits for a machine of a middling size, and the self-learning queue for all.

@@ -2,6 +2,7 @@
 
 use super::experiments::{EXPERIMENTS, Experiment};
 use crate::output::Failure;
+use crate::verbs::list::disciplines;
 use weir_scenario::{Document, MAX_FLOWS, Scenario, Step, Traffic, nearest};
 use weir_units::{Duration, Rate};
 
@@ -63,23 +64,10 @@ impl Subject {
     }
 }
 
-/// Disciplines that bring their algorithm with them.
-struct IsOfItsOwn;
-
-impl weir_queue::Visitor for IsOfItsOwn {
-    type Output = bool;
-    fn over_any<D: weir_queue::OverAny>(self) -> bool {
-        false
-    }
-    fn of_its_own<D: weir_queue::OfItsOwn>(self) -> bool {
-        true
-    }
-}
-
-/// Everything that can be characterized by its name.
+/// Everything that can be characterized by its name: algorithms, and disciplines that bring their own.
 fn names() -> Vec<&'static str> {
-    let own = weir_queue::names().iter().filter(|name| weir_queue::visit(name, IsOfItsOwn) == Some(true));
-    weir_aqm::names().iter().chain(own).copied().collect()
+    let own = disciplines().into_iter().filter(|discipline| discipline.brings_algorithm);
+    weir_aqm::names().iter().copied().chain(own.map(|discipline| discipline.name)).collect()
 }
 
 fn setting(text: &str) -> Result<(String, String), Failure> {

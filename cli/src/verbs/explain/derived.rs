@@ -25,8 +25,7 @@ impl Derived {
     pub fn new(name: &str, rate: &str, set: &[String]) -> Result<Derived, Failure> {
         let rate = weir_units::parse_rate(rate).map_err(|e| Failure::Input(format!("--rate {rate}: {e}")))?;
         let config = configured(name, set)?;
-        let start = Start { config: &config, rate };
-        let variables = weir_aqm::visit(name, start).ok_or_else(|| only_algorithms(name))?;
+        let variables = weir_aqm::visit(name, Start { config: &config, rate }).expect("it was configured");
         Ok(Derived { rate: rate.to_string(), set: set.to_vec(), variables })
     }
 
@@ -61,14 +60,9 @@ fn configured(name: &str, set: &[String]) -> Result<AqmConfig, Failure> {
          [[flows]]\ncount = 1\n[run]\nduration = \"1s\"\n"
     );
     let mut document = Document::parse("--set", &text).map_err(Failure::input)?;
-    for assignment in set {
-        let Some((key, value)) = assignment.split_once('=') else {
-            let problem = format!("--set {assignment}: has no `=`: write it like `target=5ms`");
-            return Err(Failure::Input(problem));
-        };
-        let key = key.trim();
-        let key = key.strip_prefix("aqm.").unwrap_or(key);
-        document.set(&format!("aqm.{key}"), value.trim()).map_err(Failure::input)?;
+    for text in set {
+        let setting = text.trim_start().strip_prefix("aqm.").unwrap_or(text);
+        document.set_from(&format!("aqm.{}", setting.trim_start())).map_err(Failure::input)?;
     }
     Ok(document.scenario().map_err(Failure::input)?.network().links[0].aqm.clone())
 }

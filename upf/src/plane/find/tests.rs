@@ -2,7 +2,7 @@ use super::*;
 use crate::filter::{Endpoint, Filter, PortRange};
 use crate::plane::gtpu::{Container, Way};
 use crate::plane::memory::{Here, Memory};
-use crate::plane::{Card, Desk, PlaneSetup, PortSetup};
+use crate::plane::{Card, Desk, PlaneSetup};
 use crate::rules::*;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -30,14 +30,7 @@ fn user(number: u64) -> Ipv4Addr {
 }
 
 fn desk() -> Desk<Here> {
-    let port = |address: Ipv4Addr| PortSetup {
-        name: "port".into(),
-        addresses: vec![(address.into(), 24)],
-        gateways: vec![],
-        neighbours: vec![],
-        rate: None,
-    };
-    let mut setup = PlaneSetup::new(port(N3), port(Ipv4Addr::new(198, 51, 100, 1)), 7);
+    let mut setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
     (setup.sessions, setup.queues, setup.packets) = (8, 8, 64);
     let cards = [Card { address: [2; 6], mtu: 1500 }; 2];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).unwrap();

@@ -71,22 +71,37 @@ pub fn config(case: Case, quick: bool) -> Result<CellConfig, Failure> {
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
+    let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
+        let result = cell::run(&config(case, arguments.quick)?, || waits(output), go_on)?;
+        Ok((result, Vec::new()))
+    };
+    repeat(arguments, output, measure)
+}
+
+/// Says that the machine is taken.
+pub fn waits(output: &Output) {
+    output.say("waiting for another run on this machine to end");
+}
+
+/// Has every case measured as often as is wanted, says what came of each, with the lines that are given beside it, and
+/// publishes all.
+pub fn repeat(
+    arguments: &Arguments,
+    output: &Output,
+    measure: impl Fn(Case, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Failure>,
+) -> Done {
     let folder = folder(arguments);
     prepare(&folder)?;
     let seeds = u64::from(arguments.seeds.unwrap_or(1));
     let cases: Vec<(Case, u64)> =
         all().into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
     let seconds = if arguments.quick { QUICK_S.0 } else { LENGTH_S.0 } + 1;
-    output.say(format!(
-        "{} runs, about {:.0} min",
-        cases.len(),
-        (cases.len() as u64 * seconds) as f64 / 60.0
-    ));
+    let minutes = (cases.len() as u64 * seconds) as f64 / 60.0;
+    output.say(format!("{} runs, about {minutes:.0} min", cases.len()));
     let mut runs = Vec::new();
     for (n, (case, number)) in cases.iter().enumerate() {
         output.say(format!("[{}/{}] {} signal, {}", n + 1, cases.len(), case.signal.name(), case.series()));
-        let waiting = || output.say("waiting for another run on this machine to end");
-        let result = cell::run(&config(*case, arguments.quick)?, waiting, &mut || !is_interrupted())?;
+        let (result, beside) = measure(*case, &mut || !is_interrupted())?;
         if is_interrupted() {
             output.say("interrupted: claims whose runs were not made are left out");
             break;
@@ -99,13 +114,14 @@ pub fn main(arguments: &Arguments, output: &Output) -> Done {
             run.page_s.unwrap_or(f64::NAN),
             run.goodput_mbps
         ));
+        beside.iter().for_each(|line| output.say(line));
         runs.push(run);
     }
     publish(runs, arguments, &folder, output)
 }
 
 /// What was measured, as claims ask for it.
-pub fn run_of(case: Case, seed: u64, result: CellResult) -> Run {
+fn run_of(case: Case, seed: u64, result: CellResult) -> Run {
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let mut rtts_ms = result.rtts_ms;

@@ -1,13 +1,9 @@
 //! The cell behind a 5G core: vAQM is `weir upf`'s, in a queue of each session.
 
 use super::Arguments;
-use super::cases::{Case, Form, all};
-use super::lab::{LENGTH_S, QUICK_S, config as cell_config, run_of};
-use super::measured::Run;
-use super::results::{folder, publish};
-use crate::interrupt::is_interrupted;
+use super::cases::{Case, Form};
+use super::lab::{LENGTH_S, QUICK_S, config as cell_config, repeat, waits};
 use crate::output::{Done, Failure, Output};
-use crate::results::prepare;
 use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
 use weir_upf::rules::PerDirection;
 
@@ -15,7 +11,7 @@ use weir_upf::rules::PerDirection;
 const AMBR_KBPS: PerDirection<u64> = PerDirection { up: 100_000, down: 1_000_000 };
 
 /// How packets wait in the user-plane function. With bitrate adjustment nothing is said: it learns what it needs.
-fn waits(form: Form) -> &'static str {
+fn queues(form: Form) -> &'static str {
     match form {
         Form::Off => "flow = { aqm = { name = \"tail_drop\" } }",
         Form::Signals => "flow = { aqm = { name = \"vaqm\" } }",
@@ -26,45 +22,17 @@ fn waits(form: Form) -> &'static str {
 /// A run of a case. Before the user-plane function packets only take their time.
 fn config(case: Case, quick: bool) -> Result<MobileConfig, Failure> {
     let cell = cell_config(Case { form: Form::Off, ..case }, quick)?;
-    Ok(MobileConfig { cell, waits: waits(case.form).into(), ambr: AMBR_KBPS })
+    Ok(MobileConfig { cell, waits: queues(case.form).into(), ambr: AMBR_KBPS })
 }
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, output: &Output) -> Done {
-    let folder = folder(arguments);
-    prepare(&folder)?;
-    let seeds = u64::from(arguments.seeds.unwrap_or(1));
-    let cases: Vec<(Case, u64)> =
-        all().into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
-    let seconds = if arguments.quick { QUICK_S.0 } else { LENGTH_S.0 } + 1;
-    let minutes = (cases.len() as u64 * seconds) as f64 / 60.0;
-    output.say(format!("{} runs, about {minutes:.0} min", cases.len()));
-    let mut runs = Vec::new();
-    for (n, (case, number)) in cases.iter().enumerate() {
-        output.say(format!("[{}/{}] {} signal, {}", n + 1, cases.len(), case.signal.name(), case.series()));
-        let waiting = || output.say("waiting for another run on this machine to end");
-        let result = mobile::run(&config(*case, arguments.quick)?, waiting, &mut || !is_interrupted())?;
-        if is_interrupted() {
-            output.say("interrupted: claims whose runs were not made are left out");
-            break;
-        }
+    let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
+        let result = mobile::run(&config(case, arguments.quick)?, || waits(output), go_on)?;
         let told = told(&result);
-        let run = run_of(*case, *number, result.cell);
-        output.say(line(&run));
-        told.into_iter().for_each(|line| output.say(line));
-        runs.push(run);
-    }
-    publish(runs, arguments, &folder, output)
-}
-
-fn line(run: &Run) -> String {
-    format!(
-        "  RTT p50 {:.0} ms, p95 {:.0} ms, page {:.2} s, {:.1} Mbit/s",
-        run.rtt_median_ms,
-        run.rtt_p95_ms,
-        run.page_s.unwrap_or(f64::NAN),
-        run.goodput_mbps
-    )
+        Ok((result.cell, told))
+    };
+    repeat(arguments, output, measure)
 }
 
 /// What the sessions did: usage as it was reported over PFCP, and what their queues did to packets.
@@ -106,6 +74,7 @@ pub fn note(quick: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases::all;
     use super::*;
 
     #[test]
