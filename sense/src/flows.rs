@@ -261,9 +261,7 @@ impl Slot {
     fn in_flight(&self, latest: Option<Duration>) -> Option<Bytes> {
         match &self.kind {
             Kind::Tcp(flow) => Some(flow.in_flight()),
-            Kind::Quic(flow, bins) => {
-                flow.in_flight().or_else(|| Some(bins.rate()?.bytes_in(latest?)))
-            }
+            Kind::Quic(flow, bins) => flow.in_flight().or_else(|| Some(bins.rate()?.bytes_in(latest?))),
             Kind::Silent => None,
         }
     }

@@ -116,7 +116,10 @@ impl<A: Clone> Set<A> {
 
     /// The flow that comes first, if none comes or goes.
     pub fn first(&self) -> Option<&Line<A>> {
-        self.rounds.coming(&self.turns).find(|flow| self.turns[*flow].waiting > 0).map(|flow| &self.lines[flow])
+        self.rounds
+            .coming(&self.turns)
+            .find(|flow| self.turns[*flow].waiting > 0)
+            .map(|flow| &self.lines[flow])
     }
 
     /// It belongs to somebody else, or nobody. There are no packets in it.

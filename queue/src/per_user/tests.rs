@@ -211,7 +211,8 @@ fn places_for_flows_are_bounded_lent_to_who_has_packets_and_told_at_the_start() 
         store(&mut q, at(0), user, 10);
         store(&mut q, at(0), user, 20);
     }
-    let told_apart = |q: &PerUser<codel::CoDel, u32>| q.users.iter().filter(|user| user.set.is_some()).count();
+    let told_apart =
+        |q: &PerUser<codel::CoDel, u32>| q.users.iter().filter(|user| user.set.is_some()).count();
     assert_eq!(told_apart(&q), flows::SETS_MAX, "the others have one FIFO");
     while get(&mut q, at(10)).is_some() {}
     while get(&mut q, at(20)).is_some() {}

@@ -61,7 +61,8 @@ struct Basis {
 impl Basis {
     /// What the round trip is by now, when the bottleneck delivers what it did.
     fn predicted(&self, now: Time, sent: u64) -> Duration {
-        let takes = Duration::from_secs_f64((sent - self.sent) as f64 * 8.0 / self.rate.as_bps_f64().max(1.0));
+        let takes =
+            Duration::from_secs_f64((sent - self.sent) as f64 * 8.0 / self.rate.as_bps_f64().max(1.0));
         (self.rtt + takes).saturating_sub(now.since(self.at))
     }
 }
