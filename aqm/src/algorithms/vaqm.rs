@@ -189,9 +189,10 @@ impl Vaqm {
         self.validating = None;
     }
 
-    /// Signals at once who is in slow start while a queue stands: an interval is many of its round trips.
+    /// Signals at once who is in slow start while a queue stands: an interval is many of its round trips. Once the average says so,
+    /// too, those who leave slow start by themselves have done it.
     fn stop_start(&mut self, now: Time) {
-        if self.growing && self.above {
+        if self.growing && self.above && self.average() > self.target() {
             (self.growing, self.next) = (false, Some(now));
         }
     }

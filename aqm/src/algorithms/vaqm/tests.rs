@@ -174,20 +174,22 @@ fn slow_start_before_a_queue_is_signalled_at_once_and_a_recovery_is_not() {
         flight(&mut aqm, ms, 1, bytes);
         assert_eq!(leaves(&mut aqm, at(ms + 1), 1, Ecn::NotEct), Verdict::Forward, "at {ms} ms");
     }
-    // The first that shows a queue is no average yet, and no interval; whichever is told first.
-    let signal = Verdict::Drop(Cause::SetPoint);
-    let mut told_late = aqm.clone();
-    flight(&mut told_late, 270, 1, 160_000);
-    rtt(&mut told_late, 270, 120);
-    assert_eq!(leaves(&mut told_late, at(271), 1, Ecn::NotEct), signal);
+    // The first that shows a queue is no average yet; the next is no interval yet. Whichever is told first.
     rtt(&mut aqm, 270, 120);
     flight(&mut aqm, 270, 1, 160_000);
-    assert_eq!(leaves(&mut aqm, at(271), 1, Ecn::NotEct), signal);
-    assert_eq!(leaves(&mut aqm, at(272), 1, Ecn::NotEct), Verdict::Forward, "once");
+    assert_eq!(leaves(&mut aqm, at(271), 1, Ecn::NotEct), Verdict::Forward);
+    let signal = Verdict::Drop(Cause::SetPoint);
+    let mut told_late = aqm.clone();
+    flight(&mut told_late, 400, 1, 320_000);
+    rtt(&mut told_late, 400, 600);
+    assert_eq!(leaves(&mut told_late, at(401), 1, Ecn::NotEct), signal);
+    rtt(&mut aqm, 400, 600);
+    flight(&mut aqm, 400, 1, 320_000);
+    assert_eq!(leaves(&mut aqm, at(401), 1, Ecn::NotEct), signal);
+    assert_eq!(leaves(&mut aqm, at(402), 1, Ecn::NotEct), Verdict::Forward, "once");
     // After a loss as much again comes back in a round trip as there was, which is no slow start.
-    for (ms, bytes) in [(400, 60_000), (550, 110_000), (700, 160_000)] {
-        rtt(&mut aqm, ms, 60);
-        rtt(&mut aqm, ms, 120);
+    for (ms, bytes) in [(460, 110_000), (520, 200_000), (580, 320_000)] {
+        rtt(&mut aqm, ms, 130);
         flight(&mut aqm, ms, 1, bytes);
         assert_eq!(leaves(&mut aqm, at(ms + 1), 1, Ecn::NotEct), Verdict::Forward, "at {ms} ms");
     }
