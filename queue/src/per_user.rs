@@ -10,9 +10,11 @@
 //! as much as is still free, so that there is always room for others, without looking for the longest of many.
 //!
 //! Where each user has a bottleneck of its own elsewhere, each can be held to a rate ([`Discipline::set_rate_of`]): one who
-//! may not send yet is passed over, and [`Discipline::head_arrived`] says when the first of them may.
+//! may not send yet is passed over, and [`Discipline::head_arrived`] says when the first of them may. What waits for that rate
+//! waits in a FIFO for each flow, each with an algorithm, so that a download of a user does not delay its call.
 
 mod ahead;
+mod flows;
 mod paces;
 mod table;
 
@@ -24,6 +26,7 @@ use crate::sum::Sum;
 use crate::{
     Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox, assert_capable,
 };
+use flows::{Set, Sets, line_of};
 use paces::Paces;
 use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
@@ -68,11 +71,26 @@ weir_aqm::params! {
 #[repr(C, align(64))]
 struct User<A> {
     key: u32,
+    /// Where its flows are told apart, if they are.
+    set: Option<u32>,
+    active: Time,
+    line: Line<A>,
+}
+
+/// A FIFO and its algorithm: of a user, or of one of its flows.
+#[repr(C)]
+struct Line<A> {
     fifo: Chain,
+    packets: u32,
     backlog: Bytes,
     last_delay: Duration,
-    active: Time,
     aqm: A,
+}
+
+impl<A> Line<A> {
+    fn new(aqm: A) -> Line<A> {
+        Line { fifo: Chain::default(), packets: 0, backlog: Bytes::ZERO, last_delay: Duration::ZERO, aqm }
+    }
 }
 
 /// See the [module documentation](self).
@@ -80,8 +98,9 @@ pub struct PerUser<A, T, G = ()> {
     users: Box<[User<A>]>,
     turns: Box<[Turn]>,
     rounds: Rounds,
-    /// The users' rates, where they may have some.
+    /// The users' rates, where they may have some, and then the flows of those who are held to one.
     paces: Option<Paces>,
+    sets: Option<Sets<A>>,
     table: Table,
     /// What a new user starts with.
     fresh: A,
@@ -100,7 +119,8 @@ pub struct PerUser<A, T, G = ()> {
     /// Users that have something to send.
     active: u32,
     latest: Time,
-    served: usize,
+    /// The user that was served last, and its flow.
+    served: (usize, Option<usize>),
     refused: u64,
     sequence: u64,
     dice: SplitMix64,
@@ -125,14 +145,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// The same with a guide.
     pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
         let count = params.users as usize;
-        let user = |_| User {
-            aqm: aqm.clone(),
-            key: 0,
-            fifo: Chain::default(),
-            backlog: Bytes::ZERO,
-            last_delay: Duration::ZERO,
-            active: Time::ZERO,
-        };
+        let user = |_| User { key: 0, set: None, active: Time::ZERO, line: Line::new(aqm.clone()) };
         let limits = Limits {
             bytes: setup.limits.bytes.min(params.memory),
             packets: setup.limits.packets.min(params.packets),
@@ -143,6 +156,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             turns: memory::array(repeat_n(Turn::IDLE, count)),
             rounds: Rounds::default(),
             paces: None,
+            sets: None,
             table: Table::new(count, setup.seed),
             fresh: aqm,
             used: 0,
@@ -157,7 +171,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             sum: Sum::new(setup.rate),
             active: 0,
             latest: Time::ZERO,
-            served: 0,
+            served: (0, None),
             refused: 0,
             sequence: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
@@ -173,7 +187,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// Tells the algorithm of one user what was measured for it; whether the user is known.
     pub fn sample_of(&mut self, key: u32, now: Time, sample: Sample) -> bool {
         let place = self.table.find(key, |at| self.users[at].key);
-        place.map(|at| self.users[at].aqm.on_sample(now, sample)).is_some()
+        place.map(|at| self.tell(at, now, sample)).is_some()
+    }
+
+    /// A flow that comes later begins with a copy of the user's algorithm, which was told as well.
+    fn tell(&mut self, at: usize, now: Time, sample: Sample) {
+        let user = &mut self.users[at];
+        user.line.aqm.on_sample(now, sample);
+        if let (Some(sets), Some(set)) = (&mut self.sets, user.set) {
+            sets.get(set as usize).aqms().for_each(|aqm| aqm.on_sample(now, sample));
+        }
     }
 
     /// Packets discarded because their user found no place.
@@ -192,8 +215,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         match self.table.find(key, |at| users[at].key) {
             Some(at) => {
                 if self.is_forgotten(now, at) {
-                    self.users[at].aqm = self.fresh.clone();
-                    self.reset_pace(at);
+                    self.begin(at);
                 }
                 self.users[at].active = now;
                 Some(at)
@@ -202,7 +224,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
     }
 
-    fn reset_pace(&mut self, at: usize) {
+    /// A user without packets starts anew.
+    #[cold]
+    fn begin(&mut self, at: usize) {
+        let user = &mut self.users[at];
+        user.line.aqm = self.fresh.clone();
+        if let (Some(sets), Some(set)) = (&mut self.sets, user.set.take()) {
+            sets.give_back(set as usize);
+        }
         if let Some(paces) = &mut self.paces {
             paces.reset(at);
         }
@@ -222,10 +251,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         } else {
             self.sweep(now)?
         };
+        self.begin(at);
         let user = &mut self.users[at];
-        user.aqm = self.fresh.clone();
-        (user.key, user.active, user.last_delay) = (key, now, Duration::ZERO);
-        self.reset_pace(at);
+        (user.key, user.active, user.line.last_delay) = (key, now, Duration::ZERO);
         self.table.insert(key, at);
         Some(at)
     }
@@ -244,38 +272,46 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         None
     }
 
-    fn moment(&mut self, now: Time, at: usize) -> Moment {
-        let user = &self.users[at];
+    fn moment(&mut self, now: Time, at: usize, flow: Option<usize>) -> Moment {
+        let flows = if flow.is_some() { self.set_of(at).map_or(1, |set| set.active().max(1)) } else { 1 };
         let share = self.sum.share(self.active);
         let own = self.paces.as_ref().and_then(|paces| paces.rate(at));
+        let rate = own.map_or(share, |own| if share == Rate::ZERO { own } else { own.min(share) });
+        let line = self.line(at, flow);
         let queue = View {
-            backlog: user.backlog,
-            packets: self.turns[at].waiting,
-            delay: user.last_delay,
-            rate: own.map_or(share, |own| if share == Rate::ZERO { own } else { own.min(share) }),
+            backlog: line.backlog,
+            packets: line.packets,
+            delay: line.last_delay,
+            rate: if flows > 1 { Rate::from_bps(rate.as_bps() / u64::from(flows)) } else { rate },
         };
         Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
     }
 
-    fn wake(&mut self, now: Time, at: usize) {
-        if self.users[at].aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now, at);
-            self.guide.on_wakeup(&mut self.users[at].aqm, &m);
+    fn wake(&mut self, now: Time, at: usize, flow: Option<usize>) {
+        if self.line(at, flow).aqm.next_wakeup().is_some_and(|due| due <= now) {
+            let m = self.moment(now, at, flow);
+            let line = line_of(&mut self.users, &mut self.sets, at, flow);
+            self.guide.on_wakeup(&mut line.aqm, &m);
         }
     }
 
     /// Whether a packet of a user may be stored: in what the user may have of what is free.
     fn fits(&self, at: usize, len: Bytes) -> bool {
         let free = self.limits.bytes - self.sum.backlog;
-        let own = self.users[at].backlog + len;
+        let of_flows = self.set_of(at).map_or(Bytes::ZERO, Set::backlog);
+        let own = self.users[at].line.backlog + of_flows + len;
         let packets_free = self.limits.packets - self.sum.packets;
         own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
     }
 
-    fn store(&mut self, now: Time, at: usize, packet: Packet, marked: bool, item: T) {
-        let user = &mut self.users[at];
-        self.pool.push(&mut user.fifo, packet, marked, item);
-        user.backlog += packet.len;
+    fn store(&mut self, now: Time, at: usize, flow: Option<usize>, packet: Packet, marked: bool, item: T) {
+        if let (Some(sets), Some(set), Some(flow)) = (&mut self.sets, self.users[at].set, flow) {
+            sets.get(set as usize).stored(flow, packet.len, self.quantum);
+        }
+        let line = line_of(&mut self.users, &mut self.sets, at, flow);
+        self.pool.push(&mut line.fifo, packet, marked, item);
+        line.backlog += packet.len;
+        line.packets += 1;
         self.turns[at].waiting += 1;
         self.sum.add(packet.len);
         self.latest = now;
@@ -315,7 +351,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
     }
 
-    /// The next packet of a user; `None` when its algorithm lets none go.
+    /// The next packet of a user; `None` when its algorithms let none go.
     fn take(
         &mut self,
         now: Time,
@@ -323,17 +359,45 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         drops: &mut u32,
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
-        self.wake(now, at);
+        loop {
+            // What waits since before the flows were told apart goes first.
+            let flow = match (&mut self.sets, self.users[at].set) {
+                (Some(sets), Some(set)) if self.users[at].line.packets == 0 => {
+                    sets.get(set as usize).choose(self.quantum)
+                }
+                _ => None,
+            };
+            let departure = self.take_of(now, at, flow, drops, out);
+            self.users[at].active = now;
+            if departure.is_some() || self.turns[at].waiting == 0 {
+                self.served = (at, flow);
+                return departure;
+            }
+        }
+    }
+
+    /// The next packet of a user, or of one of its flows.
+    fn take_of(
+        &mut self,
+        now: Time,
+        at: usize,
+        flow: Option<usize>,
+        drops: &mut u32,
+        out: &mut impl Outbox<T>,
+    ) -> Option<Departure<T>> {
+        self.wake(now, at, flow);
         let departure = loop {
-            let Some(&slot) = self.pool.pop(&mut self.users[at].fifo) else { break None };
+            let line = line_of(&mut self.users, &mut self.sets, at, flow);
+            let Some(&slot) = self.pool.pop(&mut line.fifo) else { break None };
             let (packet, sojourn) = (slot.packet, now.since(slot.packet.arrived));
-            self.users[at].backlog -= packet.len;
-            self.turns[at].waiting -= 1;
-            self.sum.remove(packet.len);
-            let (m, whole) = (self.moment(now, at), self.sum.view());
-            self.users[at].last_delay = sojourn;
+            line.backlog -= packet.len;
+            line.packets -= 1;
+            self.left(at, flow, packet.len);
+            let (m, whole) = (self.moment(now, at, flow), self.sum.view());
+            let line = line_of(&mut self.users, &mut self.sets, at, flow);
+            line.last_delay = sojourn;
             let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
-                self.guide.on_dequeue(&mut self.users[at].aqm, &whole, &m, &packet)
+                self.guide.on_dequeue(&mut line.aqm, &whole, &m, &packet)
             } else {
                 Verdict::Forward
             };
@@ -348,19 +412,28 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 assert_capable(&packet);
                 self.counters.marked += u64::from(!slot.marked);
             }
-            self.turns[at].charge(packet.len);
-            self.counters.departure(packet.len);
-            if let Some(paces) = &mut self.paces {
-                paces.sent(at, now, packet.arrived, packet.len);
-            }
+            self.sent(now, at, flow, &packet);
             break Some(Departure { packet, item: slot.item, marked: slot.marked || marks, sojourn });
         };
-        if self.turns[at].waiting == 0 {
-            self.users[at].last_delay = Duration::ZERO;
-            self.guide.on_empty(&mut self.users[at].aqm, self.sum.packets == 0, now);
+        let line = line_of(&mut self.users, &mut self.sets, at, flow);
+        if line.packets == 0 {
+            line.last_delay = Duration::ZERO;
+            self.guide.on_empty(&mut line.aqm, self.sum.packets == 0, now);
         }
-        self.users[at].active = now;
         departure
+    }
+
+    /// A packet goes out.
+    #[inline]
+    fn sent(&mut self, now: Time, at: usize, flow: Option<usize>, packet: &Packet) {
+        self.turns[at].charge(packet.len);
+        self.counters.departure(packet.len);
+        if let Some(paces) = &mut self.paces {
+            paces.sent(at, now, packet.arrived, packet.len);
+        }
+        if let (Some(sets), Some(set), Some(flow)) = (&mut self.sets, self.users[at].set, flow) {
+            sets.get(set as usize).sent(flow, packet.len);
+        }
     }
 }
 
@@ -381,20 +454,21 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
             self.counters.overflowed += 1;
             return out.discarded(&packet, item, Cause::Overflow);
         };
-        self.wake(now, at);
-        let m = self.moment(now, at);
-        if !self.fits(at, len) {
+        let flow = self.flow_of(at, flow);
+        self.wake(now, at, flow);
+        let (m, fits, whole) = (self.moment(now, at, flow), self.fits(at, len), self.sum.view());
+        let line = line_of(&mut self.users, &mut self.sets, at, flow);
+        if !fits {
             self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut self.users[at].aqm, &m, &packet);
+            self.guide.on_overflow(&mut line.aqm, &m, &packet);
             return out.discarded(&packet, item, Cause::Overflow);
         }
-        let whole = self.sum.view();
-        match self.guide.on_enqueue(&mut self.users[at].aqm, &whole, &m, &packet) {
-            Verdict::Forward => self.store(now, at, packet, false, item),
+        match self.guide.on_enqueue(&mut line.aqm, &whole, &m, &packet) {
+            Verdict::Forward => self.store(now, at, flow, packet, false, item),
             Verdict::Mark(_) => {
                 assert_capable(&packet);
                 self.counters.marked += 1;
-                self.store(now, at, packet, true, item);
+                self.store(now, at, flow, packet, true, item);
             }
             Verdict::Drop(cause) => {
                 self.counters.refused(cause);
@@ -409,7 +483,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         let departure = loop {
             let Some(at) = self.choose(now) else { break None };
             if let Some(departure) = self.take(now, at, &mut drops, out) {
-                self.served = at;
                 break Some(departure);
             }
         };
@@ -461,8 +534,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
 
     /// For all users; [`PerUser::sample_of`] tells one of them.
     fn sample(&mut self, now: Time, sample: Sample) {
-        for user in &mut self.users[..self.used] {
-            user.aqm.on_sample(now, sample);
+        for at in 0..self.used {
+            self.tell(at, now, sample);
         }
     }
 }
@@ -479,25 +552,31 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
     }
 
     fn setpoint(&mut self) -> Option<Duration> {
-        self.users[self.served].aqm.setpoint().map(|s| s.get())
+        let (at, flow) = self.served;
+        line_of(&mut self.users, &mut self.sets, at, flow).aqm.setpoint().map(|s| s.get())
     }
 
     fn head(&self) -> Option<&T> {
         let at = self.rounds.first()?;
-        self.pool.head(&self.users[at].fifo).map(|slot| &slot.item)
+        let own = &self.users[at].line;
+        let line = if own.packets > 0 { own } else { self.set_of(at).and_then(Set::first).unwrap_or(own) };
+        self.pool.head(&line.fifo).map(|slot| &slot.item)
     }
 
     fn bytes_of_users(&self) -> usize {
-        self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes)
+        let of_flows = self.sets.as_ref().map_or(0, Sets::bytes);
+        self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes) + of_flows
     }
 
     fn make_paces(&mut self, catch_up: Duration) {
         self.paces = Some(Paces::new(self.users.len(), catch_up));
+        self.sets = Some(Sets::new(self.users.len(), &self.fresh));
     }
 
     /// Those of the user that was served last, and of the queue.
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-        self.users[self.served].aqm.gauges(plot);
+        let (at, flow) = self.served;
+        self.line(at, flow).aqm.gauges(plot);
         self.guide.gauges(plot);
         plot("users", self.used as f64);
         plot("active_users", f64::from(self.active));
@@ -510,7 +589,7 @@ pub struct Users;
 
 impl Entry for Users {
     const NAME: &'static str = "user";
-    const SUMMARY: &'static str = "A FIFO and an instance of the algorithm for each user, served in turn.";
+    const SUMMARY: &'static str = "A FIFO and an instance of the algorithm for each user, served in turn; where users are held to rates, for each of their flows.";
     const SOURCE: &'static str = "Ihlar, Nazari, Skog, Ericsson Technology Review 2018";
     type Params = Params;
 

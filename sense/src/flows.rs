@@ -65,6 +65,13 @@ struct Slot {
     entered: Option<Time>,
 }
 
+/// Round-trip times of the user, by any flow.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    latest: Option<Duration>,
+    smallest: Option<Duration>,
+}
+
 /// Who came lately and found no place. A flow enters a full table with its second packet only, so that flows of a single
 /// packet, however many, do not take the places that become free.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,9 +141,12 @@ impl<const N: usize> Flows<N> {
             self.suspicions.untracked += 1;
             return Seen::default();
         };
+        let is_quic = matches!(transport, Transport::Quic(_));
+        let smallest = if is_quic { self.smallest.get(now) } else { None };
+        let known = Known { latest: self.latest, smallest };
         let slot = &mut self.slots[at];
         slot.active = now;
-        let mut seen = slot.take(now, way, len, transport, self.latest, &mut self.suspicions);
+        let mut seen = slot.take(now, way, len, transport, known, &mut self.suspicions);
         if let Some(Rtt { rtt, doubtful }) = seen.rtt {
             self.smallest.insert(now, rtt);
             self.latest = Some(rtt);
@@ -205,7 +215,7 @@ impl Slot {
         way: Way,
         len: u32,
         transport: &Transport,
-        latest: Option<Duration>,
+        known: Known,
         suspicions: &mut Suspicions,
     ) -> Seen {
         match transport {
@@ -235,20 +245,23 @@ impl Slot {
                 }
                 let before = flow.delivered();
                 let of_handshake = if packets.handshake { flow.handshake(now, way) } else { None };
-                let of_spin = packets.spin.and_then(|spin| flow.spin(now, way, len, spin, suspicions));
+                let spin = packets.spin;
+                let of_spin =
+                    spin.and_then(|spin| flow.spin(now, way, len, spin, known.smallest, suspicions));
                 let delivered = flow.delivered() - before;
                 let rtt = of_handshake.or(of_spin);
-                Seen { rtt, delivered, in_flight: self.in_flight(latest), ..Seen::default() }
+                Seen { rtt, delivered, in_flight: self.in_flight(known.latest), ..Seen::default() }
             }
             Transport::Other => Seen::default(),
         }
     }
 
-    /// Of QUIC by Little's law: what is forwarded in a round-trip time is under way.
+    /// Of QUIC what passed between an edge of the spin bit and its answer; before there is one, by Little's law, what is
+    /// forwarded in a round-trip time is under way.
     fn in_flight(&self, latest: Option<Duration>) -> Option<Bytes> {
         match &self.kind {
             Kind::Tcp(flow) => Some(flow.in_flight()),
-            Kind::Quic(_, bins) => latest.and_then(|rtt| Some(bins.rate()?.bytes_in(rtt))),
+            Kind::Quic(flow, bins) => flow.in_flight().or_else(|| Some(bins.rate()?.bytes_in(latest?))),
             Kind::Silent => None,
         }
     }

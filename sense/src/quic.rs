@@ -8,7 +8,9 @@
 //! The bit may be off, random or a lie. After RFC 9312 section 4.2, an edge is believed when a second packet
 //! of the new value follows (one that was overtaken flips the bit for a single packet) and when it is not
 //! closer to the one before it than half of the last period. Samples are believed after two windows of [`WINDOW`]
-//! edges that took turns between the directions, and left out when they are far from those before.
+//! edges that took turns between the directions, and left out when they are far from those before. Where a round-trip
+//! time to the same user is known, by the handshake to begin with, two in a row that may be one are enough: a random
+//! bit turns within a few packets, and slow start fills a deep buffer before sixteen edges have passed.
 
 use crate::{Rtt, Srtt, Suspicions, Way};
 use weir_units::{Bytes, Duration, Time};
@@ -17,7 +19,9 @@ use weir_units::{Bytes, Duration, Time};
 pub const WINDOW: u8 = 8;
 /// Faults in a window that are forgiven: loss hides an edge now and then.
 const FAULTS_MAX: u8 = 2;
-/// A sample this many times the smoothed one is an application's pause, unless it repeats.
+/// Samples in a row, without a fault, that are possible beside what is known of the user.
+const POSSIBLE: u8 = 2;
+/// A sample this many times the smoothed one and the one before is an application's pause, unless it repeats.
 const OUTLIER: u64 = 4;
 /// This many outliers in a row are the truth.
 const OUTLIERS_MAX: u8 = 3;
@@ -33,8 +37,11 @@ pub struct QuicFlow {
     /// Bytes that passed towards the user, and those before the last edge that was answered.
     forwarded: u64,
     delivered: u64,
+    /// Those between the last such edge and its answer.
+    in_flight: Option<u64>,
     judge: Judge,
     smoothed: Srtt,
+    latest: Duration,
     outliers: u8,
     handshake: Handshake,
     measured_at: Option<Time>,
@@ -108,6 +115,8 @@ struct Judge {
     faults: u8,
     /// Windows without too many faults, one after the other. A random bit passes one now and then, but hardly two.
     clean: u8,
+    /// Samples in a row that may be round-trip times of this user.
+    possible: u8,
 }
 
 impl Judge {
@@ -117,27 +126,36 @@ impl Judge {
             let clean = self.faults <= FAULTS_MAX;
             suspicions.spin_distrusted += u64::from(!clean);
             let clean = if clean { self.clean.saturating_add(1) } else { 0 };
-            *self = Judge { edges: 0, faults: 0, clean };
+            *self = Judge { edges: 0, faults: 0, clean, possible: self.possible };
         }
     }
 
+    /// A sample is held beside the smallest round-trip time of the user: nothing is much faster than that.
+    fn compare(&mut self, rtt: Duration, smallest: Duration) {
+        let is_possible = rtt.saturating_mul(2) >= smallest;
+        self.possible = if is_possible { self.possible.saturating_add(1) } else { 0 };
+    }
+
     fn trusts(&self) -> bool {
-        self.clean >= 2
+        self.clean >= 2 || self.possible >= POSSIBLE
     }
 
     fn fault(&mut self) {
         self.faults = self.faults.saturating_add(1);
+        self.possible = 0;
     }
 }
 
 impl QuicFlow {
-    /// A packet of `len` bytes with a short header and this spin bit passes.
+    /// A packet of `len` bytes with a short header and this spin bit passes. `smallest` is the smallest round-trip time
+    /// that is known of the user, by any of its flows.
     pub fn spin(
         &mut self,
         now: Time,
         way: Way,
         len: u32,
         spin: bool,
+        smallest: Option<Duration>,
         suspicions: &mut Suspicions,
     ) -> Option<Rtt> {
         // The first edge that is seen may be the answer to one that was not.
@@ -166,8 +184,14 @@ impl QuicFlow {
         }
         self.judge.edge(suspicions);
         self.delivered = asked.map_or(self.delivered, |asked| self.delivered.max(asked.before));
-        let timed = asked.filter(|asked| !edge.close && !asked.close && self.judge.trusts())?;
-        self.believe(now, edge.at.since(timed.at), suspicions)
+        let timed = asked.filter(|asked| !edge.close && !asked.close)?;
+        let rtt = edge.at.since(timed.at);
+        smallest.into_iter().for_each(|smallest| self.judge.compare(rtt, smallest));
+        if !self.judge.trusts() {
+            return None;
+        }
+        self.in_flight = Some(edge.before - timed.before);
+        self.believe(now, rtt, suspicions)
     }
 
     /// An edge passes towards the user; whether at most one before it waits for its answer.
@@ -195,8 +219,14 @@ impl QuicFlow {
         Bytes::new(self.delivered)
     }
 
+    /// Bytes that passed between the last edge that was timed and its answer: what was under way then. `None` before.
+    pub fn in_flight(&self) -> Option<Bytes> {
+        self.in_flight.map(Bytes::new)
+    }
+
     fn believe(&mut self, now: Time, rtt: Duration, suspicions: &mut Suspicions) -> Option<Rtt> {
-        let usual = self.smoothed.get().unwrap_or(rtt);
+        // In slow start each is up to twice the one before, faster than any mean.
+        let usual = self.smoothed.get().map_or(rtt, |smoothed| smoothed.max(self.latest));
         if rtt > usual.saturating_mul(OUTLIER) && self.outliers < OUTLIERS_MAX {
             self.outliers += 1;
             suspicions.spin_outliers += 1;
@@ -207,6 +237,7 @@ impl QuicFlow {
         }
         self.outliers = 0;
         self.smoothed.sample(rtt);
+        self.latest = rtt;
         self.measured_at = Some(now);
         Some(Rtt { rtt, doubtful: false })
     }

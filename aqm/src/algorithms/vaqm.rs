@@ -8,6 +8,9 @@
 //! with the most in flight, because it contributes most to the queue. The queue in which the packets are here does
 //! not matter.
 //!
+//! In slow start a flow doubles with each round trip, and an interval is many of them. So where the largest flow grew by half
+//! within one, beyond what it ever had, the signal does not wait for the interval.
+//!
 //! A flow that shows no acknowledgements has in flight what it sends in a round trip. One that sends on after three signals
 //! as before does not respond: what it sends beyond a rate that does not fill the bottleneck is discarded.
 
@@ -80,6 +83,9 @@ pub struct Vaqm {
     last_count: u32,
     /// When Average RTT will have stood above Target RTT for an interval.
     first_above: Option<Time>,
+    /// Whether the last round trip was longer than Target RTT, and whether the largest flow is in slow start.
+    above: bool,
+    growing: bool,
     /// The queue is held low because Path RTT is old.
     validating: Option<Validation>,
     interval_paths: f64,
@@ -118,6 +124,8 @@ impl Algorithm for Vaqm {
             sampled: None,
             validating: None,
             first_above: None,
+            above: false,
+            growing: false,
             next: None,
             signalled: None,
             count: 1,
@@ -146,8 +154,9 @@ impl Vaqm {
         self.validate(now);
         // As in CoDel, one round trip without much of a queue says that none stands. The average would say so only
         // after several more signals.
-        let low = |delay: Option<Duration>| delay.is_some_and(|delay| delay <= self.target());
-        if low(Some(rtt)) || low(self.model.average()) {
+        let target = self.target();
+        self.above = rtt > target;
+        if !self.above || self.average() <= target {
             self.held.calm(now, self.flights.rate());
             return self.calm();
         }
@@ -178,6 +187,14 @@ impl Vaqm {
         }
         self.model.age(now);
         self.validating = None;
+    }
+
+    /// Signals at once who is in slow start while a queue stands: an interval is many of its round trips. Once the average says so,
+    /// too, those who leave slow start by themselves have done it.
+    fn stop_start(&mut self, now: Time) {
+        if self.growing && self.above && self.average() > self.target() {
+            (self.growing, self.next) = (false, Some(now));
+        }
     }
 
     /// Target RTT, as far as the path is known.
@@ -265,8 +282,15 @@ impl Aqm for Vaqm {
 
     fn on_sample(&mut self, now: Time, s: Sample) {
         match s {
-            Sample::Rtt(rtt) => self.on_rtt(now, rtt),
-            Sample::Inflight { flow, bytes } => self.flights.note(flow, bytes, now, self.average()),
+            Sample::Rtt(rtt) => {
+                self.on_rtt(now, rtt);
+                self.stop_start(now);
+            }
+            Sample::Inflight { flow, bytes } => {
+                self.flights.note(flow, bytes, now, self.average());
+                self.growing = self.flights.starts(now, self.average()).unwrap_or(self.growing);
+                self.stop_start(now);
+            }
             Sample::LinkRate(_) | Sample::Reaction(_) => {}
         }
     }

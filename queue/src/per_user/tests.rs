@@ -150,3 +150,95 @@ fn a_queue_that_is_told_what_comes_does_the_same() {
     assert!(told.len() > 5000);
     assert_eq!(told, served(false));
 }
+
+/// A packet of a flow of user 1, or of another.
+fn of_flow(user: u32, flow: u32) -> Arrival {
+    Arrival { flow, ..of(user) }
+}
+
+fn store(q: &mut PerUser<codel::CoDel, u32>, now: Time, user: u32, flow: u32) {
+    q.enqueue(now, of_flow(user, flow), flow, &mut |_: &Packet, _, _| panic!("there is room"));
+}
+
+/// A queue whose users are held to 12 Mbit/s: a packet each millisecond.
+fn held(users: u32) -> PerUser<codel::CoDel, u32> {
+    let mut q = queue::<codel::CoDel>(users, 100_000);
+    q.make_paces(Duration::ZERO);
+    for user in 1..=users {
+        q.admit(at(0), user);
+        q.set_rate_of(of(user).hosts, Some(Rate::from_mbps(12)));
+    }
+    q
+}
+
+/// What leaves in so many milliseconds from then on.
+fn leaves(q: &mut PerUser<codel::CoDel, u32>, from: u64, ms: u64) -> Vec<u32> {
+    (from..from + ms).filter_map(|ms| get(q, at(ms))).collect()
+}
+
+#[test]
+fn flows_of_a_user_who_is_held_do_not_wait_for_each_other() {
+    let mut q = held(2);
+    (0..100).for_each(|_| store(&mut q, at(0), 1, 10));
+    assert_eq!(leaves(&mut q, 0, 5), [10; 5]);
+    store(&mut q, at(5), 1, 20);
+    assert_eq!(leaves(&mut q, 5, 4), [20, 10, 10, 10], "a call passes a download");
+    (0..50).for_each(|_| store(&mut q, at(9), 1, 30));
+    let shares = leaves(&mut q, 9, 40);
+    assert!(shares.iter().filter(|flow| **flow == 30).count().abs_diff(20) <= 1, "{shares:?}");
+    assert!(leaves(&mut q, 49, 200).len() > 50 && q.packets() == 0);
+}
+
+#[test]
+fn what_waited_before_a_user_was_held_goes_first() {
+    let mut q = held(1);
+    q.set_rate_of(of(1).hosts, None);
+    (0..3).for_each(|_| store(&mut q, at(0), 1, 10));
+    q.set_rate_of(of(1).hosts, Some(Rate::from_mbps(12)));
+    store(&mut q, at(0), 1, 20);
+    store(&mut q, at(0), 1, 10);
+    assert_eq!(q.head(), Some(&10));
+    assert_eq!(leaves(&mut q, 0, 5), [10, 10, 10, 20, 10], "no flow is reordered");
+}
+
+#[test]
+fn places_for_flows_are_bounded_lent_to_who_has_packets_and_told_at_the_start() {
+    let most = flows::SETS_MAX as u32;
+    let mut q = held(most + 10);
+    let bytes = q.bytes_of_users();
+    assert!(bytes > queue::<codel::CoDel>(most + 10, 1).bytes_of_users() + 1024 * flows::SETS_MAX);
+    for user in 1..=most + 10 {
+        store(&mut q, at(0), user, 10);
+        store(&mut q, at(0), user, 20);
+    }
+    let told_apart =
+        |q: &PerUser<codel::CoDel, u32>| q.users.iter().filter(|user| user.set.is_some()).count();
+    assert_eq!(told_apart(&q), flows::SETS_MAX, "the others have one FIFO");
+    while get(&mut q, at(10)).is_some() {}
+    while get(&mut q, at(20)).is_some() {}
+    assert_eq!((q.packets(), told_apart(&q)), (0, flows::SETS_MAX));
+    store(&mut q, at(30), most + 5, 10);
+    assert!(q.users.iter().any(|user| user.key == most + 5 && user.set.is_some()));
+    assert_eq!((told_apart(&q), q.bytes_of_users()), (flows::SETS_MAX, bytes));
+}
+
+#[test]
+fn a_flow_begins_with_what_its_user_was_told() {
+    let params = Params::default();
+    let aqm = vaqm::Vaqm::new(&vaqm::Params::default(), Time::ZERO);
+    let mut q: PerUser<_, u32> = PerUser::new(&params, aqm, &setup(100));
+    q.make_paces(Duration::ZERO);
+    q.admit(at(0), 1);
+    q.set_rate_of(of(1).hosts, Some(Rate::from_mbps(12)));
+    assert!(q.sample_of(1, at(0), Sample::Rtt(Duration::from_millis(50))));
+    let path = |q: &PerUser<vaqm::Vaqm, u32>| {
+        let mut seen = None;
+        q.gauges(&mut |name, value| seen = if name == "path_rtt_s" { Some(value) } else { seen });
+        seen
+    };
+    assert!(put(&mut q, at(1), 1) && get(&mut q, at(1)).is_some());
+    assert!(q.users[0].set.is_some());
+    assert_eq!(path(&q), Some(0.05));
+    assert!(q.sample_of(1, at(2), Sample::Rtt(Duration::from_millis(40))));
+    assert_eq!(path(&q), Some(0.04), "and hears what is told later");
+}

@@ -4,7 +4,8 @@
 //! Target RTT over what the round trip is now: above the target the queue there shrinks to what is tolerated, as the
 //! article has it; below it the rate is more than what is delivered, the more the further, so that a bottleneck that became
 //! faster is found within a few round trips. In between a short queue stands there, which keeps it busy and tells what it
-//! delivers. Where senders do not fill what they may, nothing is delivered that would say what could be, and the rate only
+//! delivers. From one round trip to the next, the one to come is predicted from what is sent: the bottleneck goes on to
+//! deliver what it did, and what is sent beyond that waits there. Where senders do not fill what they may, nothing is delivered that would say what could be, and the rate only
 //! rises. With nothing waiting it is not needed and lets go.
 
 use super::{PathConfig, PathModel};
@@ -27,8 +28,6 @@ const FLOOR_TIME_MIN: Duration = Duration::from_millis(40);
 const MOMENTS_PER_PATH: u64 = 8;
 /// A delivery rate is taken between round trips that are at most so many of them apart.
 const STALE_ROUNDS: u64 = 4;
-/// How much more than what is delivered is sent where the round trip is far below its target.
-const GAIN: f64 = 1.0;
 /// A drain goes by rounds of two Path RTTs, and at least this.
 const DRAIN_MIN: Duration = Duration::from_millis(200);
 /// A mean that is older than this, and than four round-trip times, says nothing.
@@ -45,6 +44,27 @@ pub struct FollowConfig {
     pub rate_max: Option<Rate>,
     /// Least that is ever sent, such as a guaranteed bit rate.
     pub rate_min: Option<Rate>,
+}
+
+/// What the last decision was made by.
+#[derive(Clone, Copy, Debug)]
+struct Basis {
+    at: Time,
+    /// The round trip then.
+    rtt: Duration,
+    /// What the bottleneck delivered.
+    rate: Rate,
+    /// What had been sent.
+    sent: u64,
+}
+
+impl Basis {
+    /// What the round trip is by now, when the bottleneck delivers what it did.
+    fn predicted(&self, now: Time, sent: u64) -> Duration {
+        let takes =
+            Duration::from_secs_f64((sent - self.sent) as f64 * 8.0 / self.rate.as_bps_f64().max(1.0));
+        (self.rtt + takes).saturating_sub(now.since(self.at))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,6 +90,9 @@ pub struct Follower {
     /// What round trips say of it, and the last two rates.
     delivery: Delivery,
     latest: [Option<Rate>; 2],
+    /// What was sent in all, and what the last decision was made by.
+    sent: u64,
+    basis: Option<Basis>,
     /// The last round-trip time, and when one entered the mean last.
     rtt: Duration,
     /// The smallest of the last half of a Path RTT: one packet may be late by itself.
@@ -101,6 +124,8 @@ impl Follower {
             unseen: bins,
             delivery: Delivery::new(start),
             latest: [None; 2],
+            sent: 0,
+            basis: None,
             rtt: Duration::ZERO,
             now: WindowedMin::new(BIN_MIN),
             averaged: None,
@@ -140,6 +165,7 @@ impl Follower {
     pub fn forwarded(&mut self, now: Time, bytes: Bytes) {
         self.forwarded.add(now, bytes.get());
         self.delivery.sent(now, bytes.get());
+        self.sent += bytes.get();
     }
 
     /// The user has these bytes.
@@ -266,7 +292,10 @@ impl Follower {
                 if idle && current <= target {
                     return Phase::Open;
                 }
-                let next = self.news().and_then(|()| self.law(now, path, current, target));
+                let next = match self.news() {
+                    Some(()) => self.law(now, path, current, target),
+                    None => self.predicted(now, path, target),
+                };
                 let next = next.filter(|next| *next > rate || self.empty_since.is_none() || current > target);
                 Phase::Following { rate: next.unwrap_or(rate), tried: now }
             }
@@ -291,13 +320,26 @@ impl Follower {
 
     /// The rate for a round trip: more than what is delivered below the target, less above it.
     fn law(&mut self, now: Time, path: Duration, current: Duration, target: Duration) -> Option<Rate> {
-        let ratio = target.as_nanos() as f64 / current.as_nanos().max(1) as f64;
-        let (known, factor) = if current > target {
-            (self.latest[0].or(self.uncongested.get(now))?, ratio)
+        let known = if current > target {
+            self.latest[0].or(self.uncongested.get(now))
         } else {
-            (self.latest.into_iter().flatten().max()?, 1.0 + GAIN * (ratio - 1.0))
+            self.latest.into_iter().flatten().max()
         };
-        Some(Rate::from_bps_f64(known.as_bps_f64() * factor).max(self.floor(path)))
+        let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent };
+        self.basis = Some(basis);
+        Some(self.proportional(path, basis.rate, current, target))
+    }
+
+    /// The rate for the round trip that is predicted, when none was measured for a Path RTT.
+    fn predicted(&self, now: Time, path: Duration, target: Duration) -> Option<Rate> {
+        let basis = self.basis.filter(|basis| now.since(basis.at) >= path)?;
+        let rtt = basis.predicted(now, self.sent).max(path);
+        Some(self.proportional(path, basis.rate, rtt, target))
+    }
+
+    fn proportional(&self, path: Duration, known: Rate, rtt: Duration, target: Duration) -> Rate {
+        let ratio = target.as_nanos() as f64 / rtt.as_nanos().max(1) as f64;
+        Rate::from_bps_f64(known.as_bps_f64() * ratio).max(self.floor(path))
     }
 
     /// Nothing is measured: while packets wait, a little more is tried from time to time.

@@ -19,6 +19,8 @@ struct Path {
     overtaken_each: u64,
     /// Every so many packets towards the user, one is lost behind the observer.
     lost_each: u64,
+    /// The smallest round-trip time that is known of the user, in microseconds.
+    known: Option<u64>,
 }
 
 const PLAIN: Path = Path {
@@ -29,6 +31,7 @@ const PLAIN: Path = Path {
     answered_each: 1,
     overtaken_each: 0,
     lost_each: 0,
+    known: None,
 };
 
 /// Something on its way: when it gets there, what, its number and spin bit.
@@ -47,6 +50,7 @@ impl Path {
     fn run(&self, packets: u64) -> (Vec<Rtt>, Suspicions) {
         let (mut flow, mut suspicions, mut samples) =
             (QuicFlow::default(), Suspicions::default(), Vec::new());
+        let known = self.known.map(Duration::from_micros);
         let mut events: std::collections::BTreeSet<(u64, Passing, u64, bool)> = Default::default();
         let mut next = 0;
         // The newest number and bit that each end has.
@@ -65,7 +69,7 @@ impl Path {
             events.pop_first();
             match passing {
                 Passing::Down => {
-                    samples.extend(flow.spin(us(at), Way::ToUser, 1000, spin, &mut suspicions));
+                    samples.extend(flow.spin(us(at), Way::ToUser, 1000, spin, known, &mut suspicions));
                     if self.lost_each == 0 || number % self.lost_each != 0 {
                         events.insert((at + self.user / 2, Passing::User, number, spin));
                     }
@@ -78,7 +82,7 @@ impl Path {
                     }
                 }
                 Passing::Up => {
-                    samples.extend(flow.spin(us(at), Way::FromUser, 40, spin, &mut suspicions));
+                    samples.extend(flow.spin(us(at), Way::FromUser, 40, spin, known, &mut suspicions));
                     events.insert((at + self.server, Passing::Server, number, spin));
                 }
                 Passing::Server => at_server = at_server.max((number, spin)),
@@ -101,6 +105,17 @@ fn the_users_half_is_found_whichever_side_inverts() {
         assert!(within(&samples, 20_000, 20_500), "{samples:?}");
         assert_eq!(suspicions, Suspicions::default());
     }
+}
+
+#[test]
+fn beside_a_round_trip_that_is_known_the_second_is_believed() {
+    let (all, _) = Path { known: Some(20_000), ..PLAIN }.run(400);
+    let (later, _) = PLAIN.run(400);
+    // 200 ms are five round trips.
+    assert!(all.len() >= 3 && within(&all, 20_000, 20_500) && later.is_empty(), "{all:?} {later:?}");
+    // Twice as fast as anything before: it has to prove itself.
+    let (faster, _) = Path { known: Some(50_000), ..PLAIN }.run(400);
+    assert!(faster.is_empty(), "{faster:?}");
 }
 
 #[test]
@@ -130,12 +145,20 @@ fn a_bit_that_is_random_or_constant_gives_nothing() {
     for n in 0..20_000u64 {
         let way = if n % 2 == 0 { Way::ToUser } else { Way::FromUser };
         let spin = dice(&mut state) & 1 == 1;
-        samples += usize::from(flow.spin(us(n * 250), way, 1000, spin, &mut suspicions).is_some());
+        samples += usize::from(flow.spin(us(n * 250), way, 1000, spin, None, &mut suspicions).is_some());
     }
     assert!(samples == 0, "{samples} samples of {} windows", suspicions.spin_distrusted);
     assert!(suspicions.spin_distrusted > 100);
+    // Nor beside a round trip of 20 ms that is known, in which 80 packets pass.
+    let (mut flow, known) = (QuicFlow::default(), Some(Duration::from_millis(20)));
+    for n in 0..20_000u64 {
+        let way = if n % 2 == 0 { Way::ToUser } else { Way::FromUser };
+        let spin = dice(&mut state) & 1 == 1;
+        samples += usize::from(flow.spin(us(n * 250), way, 1000, spin, known, &mut suspicions).is_some());
+    }
+    assert_eq!(samples, 0);
     let mut flow = QuicFlow::default();
-    let constant = |n: u64| flow.spin(us(n), Way::FromUser, 40, true, &mut Suspicions::default());
+    let constant = |n: u64| flow.spin(us(n), Way::FromUser, 40, true, None, &mut Suspicions::default());
     assert!((0..1000).filter_map(constant).next().is_none());
 }
 
@@ -144,8 +167,8 @@ fn a_user_who_spins_faster_than_the_path_is_not_believed() {
     let (mut flow, mut suspicions, mut samples) = (QuicFlow::default(), Suspicions::default(), 0);
     for n in 0..10_000u64 {
         // The server's bit turns each 40 ms, the user's each 4 ms.
-        let _ = flow.spin(us(n * 100), Way::ToUser, 1000, n / 400 % 2 == 1, &mut suspicions);
-        let rtt = flow.spin(us(n * 100 + 50), Way::FromUser, 40, n / 40 % 2 == 1, &mut suspicions);
+        let _ = flow.spin(us(n * 100), Way::ToUser, 1000, n / 400 % 2 == 1, None, &mut suspicions);
+        let rtt = flow.spin(us(n * 100 + 50), Way::FromUser, 40, n / 40 % 2 == 1, None, &mut suspicions);
         samples += usize::from(rtt.is_some());
     }
     assert_eq!(samples, 0);
@@ -162,7 +185,7 @@ fn a_pause_is_left_out_and_a_lasting_change_is_believed() {
         for (way, after) in
             [(Way::ToUser, 0), (Way::ToUser, 10), (Way::FromUser, half), (Way::FromUser, half + 10)]
         {
-            seen = flow.spin(us(now + after), way, 100, bit, &mut suspicions).or(seen);
+            seen = flow.spin(us(now + after), way, 100, bit, None, &mut suspicions).or(seen);
         }
         now += 20_000 + half;
         seen.map(|rtt| rtt.rtt.as_nanos() / 1000)
@@ -182,10 +205,12 @@ fn what_passed_before_an_answered_edge_is_delivered() {
     let (mut flow, mut suspicions) = (QuicFlow::default(), Suspicions::default());
     for n in 0..100u64 {
         let bit = n / 10 % 2 == 1;
-        let _ = flow.spin(us(n * 1000), Way::ToUser, 1000, bit, &mut suspicions);
+        let _ = flow.spin(us(n * 1000), Way::ToUser, 1000, bit, None, &mut suspicions);
         let answered = n >= 5 && (n - 5) / 10 % 2 == 1;
-        let _ = flow.spin(us(n * 1000 + 500), Way::FromUser, 40, answered, &mut suspicions);
+        let _ = flow.spin(us(n * 1000 + 500), Way::FromUser, 40, answered, None, &mut suspicions);
     }
+    // Six had passed between an edge and its answer, the packet of the edge among them.
+    assert_eq!(flow.in_flight(), Some(Bytes::new(6_000)));
     // The edge after 90 packets was answered by the 95th.
     assert_eq!(flow.delivered(), Bytes::new(90_000));
 }

@@ -15,6 +15,9 @@ const SMALL_PART: u64 = 20;
 /// A flow that did not answer so many signals more than it answered does not respond.
 const STRIKES: u8 = 3;
 
+/// A flow that has half as much again as ever before, within a round trip, is in slow start: in halves of what it had.
+const STARTS_HALVES: u64 = 3;
+
 /// Bytes in flight by flow.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
@@ -25,6 +28,8 @@ pub(super) struct Flights {
     /// A flow that is not remembered, with how much more of it passed than of others: a large one finds a place.
     candidate: Option<(u32, u32)>,
     trial: Option<Trial>,
+    /// Since when what flows have is compared with what they had before.
+    round: Time,
     flows: [Option<Flight>; FLOWS],
 }
 
@@ -35,6 +40,8 @@ struct Flight {
     told: Option<u32>,
     at: Time,
     sent: Bin,
+    /// The most that it had at the end of a round trip, in KiB.
+    most: u16,
     strikes: u8,
 }
 
@@ -87,7 +94,8 @@ impl Flights {
             (known.told, known.at) = (told, now);
             return;
         }
-        self.enter(Flight { flow, told, at: now, sent: Bin { from: now, ..Bin::default() }, strikes: 0 }, rtt);
+        let sent = Bin { from: now, ..Bin::default() };
+        self.enter(Flight { flow, told, at: now, sent, most: 0, strikes: 0 }, rtt);
     }
 
     /// A packet goes on to the bottleneck.
@@ -114,7 +122,7 @@ impl Flights {
         // Until more is known it has in flight what was counted.
         let guess = u128::from(count) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
         let sent = Bin { from: now, bytes, rate: u32::try_from(guess).unwrap_or(u32::MAX) };
-        if self.enter(Flight { flow, told: None, at: now, sent, strikes: 0 }, rtt) {
+        if self.enter(Flight { flow, told: None, at: now, sent, most: 0, strikes: 0 }, rtt) {
             self.candidate = None;
         }
     }
@@ -158,6 +166,22 @@ impl Flights {
     /// What all have in flight.
     pub fn total(&self, now: Time, rtt: Duration) -> u64 {
         self.flows.iter().flatten().filter(|f| f.is_current(now)).map(|f| f.size(rtt)).sum()
+    }
+
+    /// Whether the flow with the most in flight is in slow start: after a round trip it has half as much again as it ever had.
+    /// Who comes back from a loss, or from a pause, had as much before. `None` within a round trip.
+    pub fn starts(&mut self, now: Time, rtt: Duration) -> Option<bool> {
+        if now.since(self.round) < rtt {
+            return None;
+        }
+        self.round = now;
+        let mut largest = (0, false);
+        for flow in self.flows.iter_mut().flatten().filter(|f| f.is_current(now)) {
+            let (size, most) = (flow.size(rtt), u64::from(flow.most) << 10);
+            largest = largest.max((size, most > 0 && size * 2 >= most * STARTS_HALVES));
+            flow.most = flow.most.max(u16::try_from(size >> 10).unwrap_or(u16::MAX));
+        }
+        Some(largest.1)
     }
 
     /// Flows that send now.

@@ -163,3 +163,34 @@ fn a_queue_that_falls_with_what_is_in_flight_is_not_believed() {
     }
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(150)));
 }
+
+#[test]
+fn slow_start_before_a_queue_is_signalled_at_once_and_a_recovery_is_not() {
+    let mut aqm = vaqm();
+    rtt(&mut aqm, 0, 50);
+    // It doubles with each round trip while none is longer than the path.
+    for (ms, bytes) in [(0, 10_000), (50, 20_000), (100, 40_000), (150, 80_000)] {
+        rtt(&mut aqm, ms, 50);
+        flight(&mut aqm, ms, 1, bytes);
+        assert_eq!(leaves(&mut aqm, at(ms + 1), 1, Ecn::NotEct), Verdict::Forward, "at {ms} ms");
+    }
+    // The first that shows a queue is no average yet; the next is no interval yet. Whichever is told first.
+    rtt(&mut aqm, 270, 120);
+    flight(&mut aqm, 270, 1, 160_000);
+    assert_eq!(leaves(&mut aqm, at(271), 1, Ecn::NotEct), Verdict::Forward);
+    let signal = Verdict::Drop(Cause::SetPoint);
+    let mut told_late = aqm.clone();
+    flight(&mut told_late, 400, 1, 320_000);
+    rtt(&mut told_late, 400, 600);
+    assert_eq!(leaves(&mut told_late, at(401), 1, Ecn::NotEct), signal);
+    rtt(&mut aqm, 400, 600);
+    flight(&mut aqm, 400, 1, 320_000);
+    assert_eq!(leaves(&mut aqm, at(401), 1, Ecn::NotEct), signal);
+    assert_eq!(leaves(&mut aqm, at(402), 1, Ecn::NotEct), Verdict::Forward, "once");
+    // After a loss as much again comes back in a round trip as there was, which is no slow start.
+    for (ms, bytes) in [(460, 110_000), (520, 200_000), (580, 320_000)] {
+        rtt(&mut aqm, ms, 130);
+        flight(&mut aqm, ms, 1, bytes);
+        assert_eq!(leaves(&mut aqm, at(ms + 1), 1, Ecn::NotEct), Verdict::Forward, "at {ms} ms");
+    }
+}

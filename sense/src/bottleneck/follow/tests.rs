@@ -21,6 +21,8 @@ struct Model {
     sent: u64,
     /// Whether acknowledgements are seen.
     shows_acks: bool,
+    /// Least time between two round trips that are seen, in quarters of the path.
+    sparse: u64,
     /// The path without a queue.
     path: Duration,
     /// Most that an acknowledgement is late by itself; the order is kept.
@@ -41,6 +43,7 @@ impl Model {
             entered: Time::ZERO,
             sent: 0,
             shows_acks: true,
+            sparse: 1,
             path: PATH,
             jitter: Duration::ZERO,
             latest: Time::ZERO,
@@ -63,12 +66,15 @@ impl Model {
         self.now += own.time_for(Bytes::new(PACKET));
         while let Some((at, sent)) = self.acks.front().copied().filter(|(at, _)| *at <= self.now) {
             self.acks.pop_front();
-            let enters = at.since(self.entered) >= Duration::from_nanos(self.path.as_nanos() / 4);
+            let spacing = Duration::from_nanos(self.path.as_nanos() / 4 * self.sparse);
+            let enters = at.since(self.entered) >= spacing;
             self.entered = if enters { at } else { self.entered };
             if self.shows_acks {
                 self.follower.delivered(at, Bytes::new(PACKET));
             }
-            self.follower.sample(at, Rtt { rtt: at.since(sent), doubtful: false }, enters);
+            if enters || self.sparse == 1 {
+                self.follower.sample(at, Rtt { rtt: at.since(sent), doubtful: false }, enters);
+            }
             self.follower.look(at, true);
         }
         let now = self.now;
@@ -138,6 +144,22 @@ fn a_bottleneck_is_used_and_its_queue_is_what_is_tolerated() {
         }
         queues.sort();
         assert!(queues[250] <= PATH, "{mbps} Mbit/s: median {:?}", queues[250]);
+    }
+}
+
+#[test]
+fn round_trips_that_are_rare_are_predicted() {
+    // As of a spin bit behind a queue: up to one in twelve Path RTTs.
+    for sparse in [6, 12, 24, 48] {
+        let mut model = Model { sparse, ..Model::new(&[(0, 20)]) };
+        let usage = model.usage(20_000, 40_000);
+        let mut most = Duration::ZERO;
+        for n in 0..1000 {
+            model.run_until(40_000 + n * 20);
+            most = most.max(model.queue());
+        }
+        assert!((0.85..=1.01).contains(&usage), "{usage} with one in {sparse} quarters");
+        assert!(most <= PATH.saturating_mul(3), "{most} with one in {sparse} quarters");
     }
 }
 
