@@ -50,7 +50,7 @@ fn session(ambr_kbps: u64) -> Session {
         far: Some(u32::from(id)),
         qers: Box::new([1, 2]),
     };
-    let forward = |id, to, tunnel| Far { id, action: Action::Forward(Forward { to, tunnel, dscp: None }) };
+    let forward = |id, to, tunnel| Far::forwarding(id, Forward { to, tunnel, dscp: None });
     let both = |value| PerDirection { up: value, down: value };
     let qer = |id, mbr: Option<u64>, qfi| Qer {
         id,
@@ -222,10 +222,10 @@ fn tcp_and_udp_get_their_aggregate_through_af_packet() {
 /// The same session with tunnels over IPv6, in which packets to and from the edge use the port for local breakout.
 fn session_with_edge(ambr_kbps: u64) -> Session {
     let mut session = session(ambr_kbps);
-    let forward = |to, tunnel| Action::Forward(Forward { to, tunnel, dscp: None });
+    let forward = |id, to, tunnel| Far::forwarding(id, Forward { to, tunnel, dscp: None });
     let remote = RemoteTunnel { teid: 0x2005, address: world::STATION_V6.into(), port: 2152 };
-    session.fars[1].action = forward(Side::Access, Some(remote));
-    session.fars.push(Far { id: 3, action: forward(Side::Local, None) });
+    session.fars[1] = forward(2, Side::Access, Some(remote));
+    session.fars.push(forward(3, Side::Local, None));
     session.pdrs[0].tunnel = Some(LocalTunnel { teid: 0x1005, v4: None, v6: Some(world::N3_V6) });
     let edge = "permit out ip from 10.9.0.0/24 to assigned".parse().unwrap();
     let up =

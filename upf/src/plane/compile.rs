@@ -115,10 +115,11 @@ impl Making<'_> {
 
     fn what(&self, far: &Far) -> Result<What, Refusal> {
         let refused = |why: &str| Err(Refusal::rule(RuleKind::Far, far.id, why));
-        let Forward { to, tunnel, dscp } = match far.action {
-            Action::Drop => return Ok(What::Drop),
-            Action::Buffer { tell } => return Ok(What::Buffer { tell }),
-            Action::Forward(forward) => forward,
+        let Forward { to, tunnel, dscp } = match (far.action, far.forward) {
+            (Action::Drop, _) => return Ok(What::Drop),
+            (Action::Buffer { tell }, _) => return Ok(What::Buffer { tell }),
+            (Action::Forward, Some(forward)) => forward,
+            (Action::Forward, None) => return refused("it forwards, and does not say where"),
         };
         match (to, tunnel) {
             (Side::Access, Some(remote)) => {
@@ -156,7 +157,7 @@ impl Making<'_> {
         let is_up = pdr.from == Side::Access;
         let to_local = || {
             let far = pdr.far.and_then(|far| self.session.far(far));
-            matches!(far.map(|far| far.action), Some(Action::Forward(Forward { to: Side::Local, .. })))
+            far.and_then(Far::way).is_some_and(|forward| forward.to == Side::Local)
         };
         let is_local = if is_up { to_local() } else { pdr.from == Side::Local };
         let qfi = self.qers(pdr).find_map(|qer| qer.qfi);

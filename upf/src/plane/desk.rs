@@ -7,8 +7,8 @@ use super::path::Happened;
 use super::places::Layout;
 use super::setup::PlaneSetup;
 use crate::rules::{
-    Action, Bounds, Capacity, Event, FlowUsage, Forward, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel,
-    Seid, Session, Usage,
+    Bounds, Capacity, Event, FlowUsage, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel, Seid, Session,
+    Usage,
 };
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -43,10 +43,7 @@ pub struct Desk<R> {
 }
 
 fn tunnels(session: &Session) -> impl Iterator<Item = RemoteTunnel> {
-    session.fars.iter().filter_map(|far| match far.action {
-        Action::Forward(Forward { tunnel, .. }) => tunnel,
-        _ => None,
-    })
+    session.fars.iter().filter_map(|far| far.way()?.tunnel)
 }
 
 fn gone() -> Refusal {
