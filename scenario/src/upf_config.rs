@@ -237,7 +237,7 @@ section! {
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
         /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station, so that packets wait
-        /// here and not there.
+        /// here and not there. The set point of an algorithm that is given none is then made from the path's round trip.
         follow: Option<bool> = absent("as if true without an algorithm, as if false with one", Range::Any);
     }
 }
