@@ -201,11 +201,9 @@ impl Row {
     }
 
     fn problems(&self) -> Vec<String> {
-        // A slow queue has room for one packet, and TCP waits for its timers.
-        let most = if self.kbps <= 1000 { 25.0 } else { 1.0 };
-        let off = [("TCP", self.off(self.tcp.rate), most), ("UDP", self.off(self.udp), 1.0)];
-        let is_off = |(name, off, most): &(&str, f64, f64)| {
-            (off.abs() >= *most).then(|| format!("{name} at {} kbit/s: {off:.2} % off", self.kbps))
+        let off = [("TCP", self.off(self.tcp.rate)), ("UDP", self.off(self.udp))];
+        let is_off = |(name, off): &(&str, f64)| {
+            (off.abs() >= 1.0).then(|| format!("{name} at {} kbit/s: {off:.2} % off", self.kbps))
         };
         let mut problems: Vec<String> = off.iter().filter_map(is_off).collect();
         // A packet that is being sent is waited for; times of sojourn are told at most a quarter too long.

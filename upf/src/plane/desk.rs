@@ -228,6 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn a_bottleneck_is_followed_only_where_packets_come_close_enough_to_tell_of_it() {
+        let follows = |kbps: u64| {
+            let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
+            let mut desk = Desk::new(setup, Yes::default());
+            let mut session = Session::clone(&session(1));
+            session.qers[0].mbr = (kbps > 0).then_some(PerDirection { up: kbps, down: kbps });
+            desk.establish(Arc::new(session)).unwrap();
+            desk.reach.0[&1].program.queues.iter().any(|plan| plan.follows)
+        };
+        assert_eq!(
+            [0, 64, 1000, 5000, 10_000, 1_000_000].map(follows),
+            [true, false, false, false, true, true]
+        );
+    }
+
+    #[test]
     fn sessions_with_the_same_numbers_share_a_layout_which_goes_with_the_last() {
         let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
         let mut desk = Desk::new(setup, Yes::default());
