@@ -96,6 +96,7 @@ pub fn counts_json(counts: &Counts, unsent: u64) -> Value {
         "accepted": counts.accepted,
         "refused": counts.refused,
         "repeated": counts.repeated,
+        "reused": counts.reused,
         "strangers": counts.strangers,
         "over_rate": counts.over_rate,
         "malformed": counts.malformed,

@@ -86,7 +86,10 @@ fn session(server: &str, peer: &str) -> (Client, Established) {
 fn sessions_are_told_and_ctrl_c_ends_it() {
     let (server, peer) = ("127.8.7.1", "127.8.7.2");
     let upf = Upf::start(Command::new(WEIR), configuration("told", server, peer), &["--control-only"]);
-    let (client, established) = session(server, peer);
+    let (mut client, established) = session(server, peer);
+    // The address of its user is taken, as it would be with ports.
+    let taken = client.establish(&rules()).expect_err("two sessions with one address").to_string();
+    assert!(taken.contains("cause 73, rule creation or modification failure"), "{taken}");
     // It asks to be released and is not answered: it ends all the same.
     drop(client);
     let (status, told) = upf.interrupt();

@@ -173,10 +173,9 @@ fn session(script: &mut Script) -> Session {
             address: STATION.into(),
             port: 2152,
         });
-        let forward = Action::Forward(Forward { to, tunnel, dscp: None });
-        let action = [Action::Drop, Action::Buffer { tell: true }, forward, forward]
+        let action = [Action::Drop, Action::Buffer { tell: true }, Action::Forward, Action::Forward]
             [usize::from(script.byte_or_zero() % 4)];
-        Far { id, action }
+        Far { id, action, forward: Some(Forward { to, tunnel, dscp: None }) }
     });
     let fars = fars.collect();
     let qers = (0..3).map(|id| {

@@ -160,6 +160,13 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         self.management.setpoint()
     }
 
+    /// Moves the set point, where there is one.
+    pub fn aim(&mut self, to: Duration) {
+        if let Some(setpoint) = self.management.aqm.setpoint() {
+            setpoint.set(to);
+        }
+    }
+
     /// The rate at which the queue is served changed.
     pub fn set_rate(&mut self, rate: Rate) {
         self.management.rate = rate;

@@ -215,7 +215,7 @@ impl RunConfig {
 }
 
 /// The algorithm that acts on what probes find.
-const SENSES: &str = "asqm";
+pub(crate) const SENSES: &str = "asqm";
 
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \

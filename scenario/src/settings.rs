@@ -72,6 +72,11 @@ impl AqmConfig {
         self.name == OBSERVES
     }
 
+    /// Whether the delay at which the algorithm starts was written, and is not its default.
+    pub fn has_own_setpoint(&self) -> bool {
+        about(&self.name).and_then(|about| about.setpoint).is_some_and(|name| self.given.contains(&name))
+    }
+
     /// The delay at which the algorithm starts, if it has a set point.
     pub fn setpoint(&self) -> Option<Duration> {
         match self.get(about(&self.name)?.setpoint?)? {

@@ -1,16 +1,21 @@
 //! A configuration of `weir upf`: a 5G user-plane function.
 
-use crate::document::{Document, Node};
-use crate::errors::{Errors, Form, Problems, Wrong};
+mod link_address;
+mod sides;
+
+pub use link_address::LinkAddress;
+
+use crate::document::Document;
+use crate::errors::{Errors, Form, Problems};
 use crate::experiment::MAX_DURATION;
 use crate::link::{FASTEST, SLOWEST};
 use crate::queue_config::QueueConfig;
-use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
+use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, SENSES, interface};
 use crate::schema::{
-    Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Scalar, Section, absent,
-    list, or, reference, required, such, tables_of, within,
+    Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent, list, or,
+    reference, required, such, tables_of, within,
 };
-use crate::sense_config::{parsed, unicast};
+use crate::sense_config::unicast;
 use crate::settings::{AqmConfig, PolicyConfig};
 use std::net::IpAddr;
 use weir_units::{Bytes, Duration, Rate};
@@ -69,66 +74,13 @@ impl Check for UpfRun {}
 
 impl Check for UpfConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        let local = self.local.as_ref();
-        let same = |a: &N6, name: &str| a.port == name;
-        if same(&self.n6, &self.n3.port) {
-            here.wrong(p, "n6.port", "is the same port as `n3.port`", "name two different interfaces");
-        }
-        if local.is_some_and(|l| same(l, &self.n3.port) || same(l, &self.n6.port)) {
-            here.wrong(p, "local.port", "is a port of another side", "name an interface of its own");
-        }
-        if local.is_some_and(|l| l.instance.is_none()) {
-            let problem = "is missing: session management chooses the port for local breakout by this name";
-            here.wrong(p, "local.instance", problem, "add it, such as \"edge\"");
-        }
-        if local.is_some_and(|l| l.instance.is_some() && l.instance == self.n6.instance) {
-            here.wrong(p, "local.instance", "is that of `n6`", "give each side a name of its own");
-        }
+        sides::check(self, here, p);
         for (at, flow) in self.flows.iter().enumerate() {
             if self.flows[..at].iter().any(|other| other.qfi == flow.qfi) {
                 let key = format!("flows.{at}.qfi");
                 here.wrong(p, &key, format!("{} is there already", flow.qfi), "name each QoS flow once");
             }
         }
-    }
-}
-
-/// An address of ours with the prefix of the link that it is on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LinkAddress {
-    /// The address.
-    pub address: IpAddr,
-    /// How many bits of it are those of the link.
-    pub length: u8,
-}
-
-impl std::str::FromStr for LinkAddress {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<LinkAddress, ()> {
-        let (address, length) = text.split_once('/').ok_or(())?;
-        let address: IpAddr = address.parse().map_err(drop)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let length: u8 = length.parse().map_err(drop)?;
-        if length <= most && !text.contains('+') { Ok(LinkAddress { address, length }) } else { Err(()) }
-    }
-}
-
-impl std::fmt::Display for LinkAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
-}
-
-impl Scalar for LinkAddress {
-    fn kind() -> String {
-        "an IP address with the prefix of its link such as \"192.0.2.1/24\"".to_string()
-    }
-    fn read(node: &Node) -> Result<Self, Wrong> {
-        parsed(node, "IP address with a prefix")
-    }
-    fn show(&self) -> String {
-        self.to_string()
     }
 }
 
@@ -159,8 +111,7 @@ impl Check for N3 {
         if self.address.is_empty() {
             here.wrong(p, "address", "is missing: tunnels need an end", "add it, such as [\"192.0.2.1/24\"]");
         }
-        one_of_each(&hosts(&self.address), "address", here, p);
-        one_of_each(&self.gateway, "gateway", here, p);
+        sides::check_links(&self.address, &self.gateway, here, p);
     }
 }
 
@@ -186,20 +137,7 @@ impl Check for N6 {
             let problem = "is missing: routers need an address to send to";
             here.wrong(p, "address", problem, "add it, such as [\"198.51.100.1/24\"]");
         }
-        one_of_each(&hosts(&self.address), "address", here, p);
-        one_of_each(&self.gateway, "gateway", here, p);
-    }
-}
-
-fn hosts(addresses: &[LinkAddress]) -> Vec<IpAddr> {
-    addresses.iter().map(|own| own.address).collect()
-}
-
-fn one_of_each(addresses: &[IpAddr], key: &str, here: &Here, p: &mut Problems) {
-    if let [a, b] = addresses
-        && a.is_ipv4() == b.is_ipv4()
-    {
-        here.wrong(p, key, "has two addresses of one IP version", "give at most one of each");
+        sides::check_links(&self.address, &self.gateway, here, p);
     }
 }
 
@@ -239,6 +177,14 @@ impl Check for N4 {
         if self.peers.is_empty() {
             let problem = "is missing: nobody could associate";
             here.wrong(p, "peers", problem, "add it, such as [\"192.0.2.2\"]");
+        }
+        let is_twice = |at: usize| self.peers[..at].contains(&self.peers[at]);
+        if let Some(at) = (0..self.peers.len()).find(|at| is_twice(*at)) {
+            here.wrong(p, "peers", format!("{} is there twice", self.peers[at]), "name each peer once");
+        }
+        if self.peers.contains(&self.address) {
+            let problem = format!("{} is `n4.address` itself", self.address);
+            here.wrong(p, "peers", problem, "name the address of session management");
         }
         if let Some(other) = self.peers.iter().find(|peer| peer.is_ipv4() != self.address.is_ipv4()) {
             let problem = format!("{other} is of another IP version than `n4.address`");
@@ -291,13 +237,20 @@ section! {
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
         /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station, so that packets wait
-        /// here and not there.
+        /// here and not there. The set point of an algorithm that is given none is then made from the path's round trip.
         follow: Option<bool> = absent("as if true without an algorithm, as if false with one", Range::Any);
     }
 }
 
 impl Check for FlowConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.aqm.as_ref().is_some_and(|aqm| aqm.name == SENSES) {
+            let problem =
+                format!("`{SENSES}` acts on what probes find, and a user-plane function sends none");
+            let remedy =
+                "choose another algorithm, or remove the table: vAQM learns from the packets that pass";
+            here.wrong(p, "aqm.name", problem, remedy);
+        }
         match (&self.aqm, &self.policy) {
             (Some(aqm), Some(policy)) => policy.check_with(aqm, &QueueConfig::default(), here, p),
             (None, Some(_)) => {
@@ -394,6 +347,19 @@ mod tests {
     }
 
     #[test]
+    fn links_without_room_for_more_than_two_have_no_addresses_of_their_own() {
+        for (address, gateway) in [
+            ("198.51.100.0/31", "198.51.100.1"),
+            ("2001:db8::/127", "2001:db8::1"),
+            ("2001:db8::1/64", "fe80::1"),
+        ] {
+            let own = format!("\"{address}\"], gateway = [\"{gateway}\"]");
+            let text = SMALL.replace("\"198.51.100.1/24\"]", &own);
+            assert!(UpfConfig::parse("x", &text).is_ok(), "{:?}", UpfConfig::parse("x", &text));
+        }
+    }
+
+    #[test]
     fn each_qos_flow_can_wait_in_its_own_way() {
         let more = "[[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n";
         let config = UpfConfig::parse("x", &format!("{SMALL}{more}")).unwrap();
@@ -412,13 +378,30 @@ mod tests {
             ("192.0.2.1/24", "192.0.2.1", "n3.address"),
             ("192.0.2.1/24", "192.0.2.1/33", "n3.address"),
             (", peers = [\"127.0.0.2\"]", "", "n4.peers"),
+            ("[\"127.0.0.2\"]", "[\"127.0.0.2\", \"127.0.0.3\", \"127.0.0.2\"]", "n4.peers"),
+            ("[\"127.0.0.2\"]", "[\"127.0.0.1\"]", "n4.peers"),
+            ("port = \"a\"", "port = \"lo\"", "n3.port"),
+            ("port = \"b\"", "port = \"lo\"", "n6.port"),
+            ("192.0.2.1/24", "192.0.2.0/24", "n3.address"),
+            ("192.0.2.1/24", "192.0.2.255/24", "n3.address"),
+            ("192.0.2.1/24", "2001:db8::/64", "n3.address"),
+            ("100.1/24\"]", "100.1/24\"], gateway = [\"198.51.101.1\"]", "n6.gateway"),
+            ("100.1/24\"]", "100.1/24\"], gateway = [\"2001:db8::1\"]", "n6.gateway"),
+            ("100.1/24\"]", "100.1/24\"], gateway = [\"198.51.100.1\"]", "n6.gateway"),
+            ("100.1/24\"]", "100.1/24\"], gateway = [\"198.51.100.255\"]", "n6.gateway"),
+            ("198.51.100.1/24", "192.0.2.129/25", "n6.address"),
+            ("127.0.0.1", "192.0.2.1", "n4.address"),
+            ("/24\"] }", "/24\"], instance = \"internet\" }", "n6.instance"),
         ] {
             let text = SMALL.replace(from, to);
             assert!(told(&text).contains(key), "{key}: {}", told(&text));
         }
         let twice = format!("{SMALL}[[flows]]\nqfi = 5\n[[flows]]\nqfi = 5\n");
         assert!(told(&twice).contains("flows.1.qfi"));
-        let local = format!("{SMALL}local = {{ port = \"c\", address = [\"192.0.2.9/24\"] }}\n");
+        let sensing = "[[flows]]\nqfi = 5\naqm = { name = \"asqm\" }\n[local_flow.aqm]\nname = \"asqm\"\n";
+        let told_of = told(&format!("{SMALL}{sensing}"));
+        assert!(told_of.contains("flows.0.aqm.name") && told_of.contains("local_flow.aqm.name"), "{told_of}");
+        let local = format!("{SMALL}local = {{ port = \"c\", address = [\"203.0.113.9/24\"] }}\n");
         assert!(told(&local).contains("local.instance"));
     }
 }

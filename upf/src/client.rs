@@ -26,7 +26,7 @@ pub enum Error {
     #[error("{0} does not answer PFCP. Remedy: start `weir upf` there with this address among `n4.peers`")]
     NoAnswer(SocketAddr),
     /// The request was refused.
-    #[error("the request of kind {kind} was refused with cause {cause:?}")]
+    #[error("the {} was refused: {}", kind::shown(*kind), cause.map_or("no cause is told".into(), crate::control::shown_cause))]
     Refused {
         /// Its kind.
         kind: u8,
@@ -276,9 +276,8 @@ pub fn usual(
     };
     let (address, teid) = station;
     let tunnel = Some(crate::rules::RemoteTunnel { teid, address, port: crate::control::GTPU_PORT });
-    let to = |to, tunnel| Action::Forward(Forward { to, tunnel, dscp: None });
-    let fars =
-        vec![Far { id: 1, action: to(Side::Core, None) }, Far { id: 2, action: to(Side::Access, tunnel) }];
+    let to = |id, to, tunnel| Far::forwarding(id, Forward { to, tunnel, dscp: None });
+    let fars = vec![to(1, Side::Core, None), to(2, Side::Access, tunnel)];
     Session {
         seid,
         pdrs: vec![up, down],
@@ -365,13 +364,19 @@ fn pdr(rule: &Pdr, chooses: bool) -> Vec<Element> {
 }
 
 fn far(rule: &Far) -> Vec<Element> {
-    let (flags, forward) = match rule.action {
-        Action::Drop => (1u32, None),
-        Action::Forward(forward) => (2, Some(forward)),
-        Action::Buffer { tell } => (if tell { 12 } else { 4 }, None),
+    let flags = match rule.action {
+        Action::Drop => 1u32,
+        Action::Forward => 2,
+        Action::Buffer { tell } => {
+            if tell {
+                12
+            } else {
+                4
+            }
+        }
     };
     let mut elements = vec![Element::number(ie::FAR_ID, rule.id), Element::number(ie::APPLY_ACTION, flags)];
-    elements.extend(forward.map(|forward| {
+    elements.extend(rule.forward.map(|forward| {
         let mut parameters = vec![interface(ie::DESTINATION_INTERFACE, forward.to)];
         parameters.extend(forward.tunnel.map(|tunnel| {
             let value = Value::OuterHeader { teid: tunnel.teid, address: tunnel.address };

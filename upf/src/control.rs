@@ -19,13 +19,13 @@ mod tunnels;
 mod usage;
 mod work;
 
-pub use cause::{Cause, Refused};
+pub use cause::{Cause, Refused, shown as shown_cause};
 pub use counts::Counts;
 pub use peers::{Association, Peer};
 pub use sessions::{Entry, Sessions};
 pub use translate::GTPU_PORT;
 
-use crate::codec::{Codec, Malformed};
+use crate::codec::{Codec, Flaw, Malformed};
 use crate::message::{Element, Message, NodeId, kind};
 use crate::rules::{Plane, Seid};
 use answers::Answers;
@@ -70,6 +70,15 @@ pub struct Control<P, C> {
     usage_due: BTreeSet<(Time, Seid)>,
 }
 
+/// Octets that came from a peer, which may be a message.
+struct Came<'a> {
+    now: Time,
+    /// Number of the peer in the configuration.
+    at: usize,
+    from: SocketAddr,
+    octets: &'a [u8],
+}
+
 /// An answer in the making.
 struct Answer {
     kind: u8,
@@ -106,43 +115,61 @@ impl<P: Plane, C: Codec> Control<P, C> {
             self.counts.strangers += 1;
             return;
         };
-        if !self.peers[at].may_ask(now, u64::from(self.settings.rate_max)) {
-            self.counts.over_rate += 1;
-            return;
-        }
-        match self.codec.decode(datagram) {
-            Ok(message) => self.take(now, at, from, datagram, message, out),
-            Err(Malformed::Version { sequence }) => {
-                self.counts.malformed += 1;
-                let kind = kind::VERSION_NOT_SUPPORTED;
-                self.send(from, &Message { kind, seid: None, sequence, elements: Vec::new() }, out);
+        let mut rest = datagram;
+        // Each message of a bundle counts, so that there is an end to what is done for a datagram.
+        loop {
+            if !self.peers[at].may_ask(now, u64::from(self.settings.rate_max)) {
+                self.counts.over_rate += 1;
+                return;
             }
-            Err(_) => self.counts.malformed += 1,
+            let (octets, behind) = self.codec.split(rest);
+            self.receive_one(Came { now, at, from, octets }, out);
+            if behind.is_empty() {
+                return;
+            }
+            rest = behind;
         }
     }
 
-    fn take(
-        &mut self,
-        now: Time,
-        at: usize,
-        from: SocketAddr,
-        datagram: &[u8],
-        message: Message,
-        out: &mut Vec<Outgoing>,
-    ) {
+    /// Takes what may be a message. What is wrong with one is handled as TS 29.244 section 7.6 says.
+    fn receive_one(&mut self, came: Came, out: &mut Vec<Outgoing>) {
+        let error = match self.codec.decode(came.octets) {
+            Ok(message) => return self.take(came, &message, None, out),
+            Err(error) => error,
+        };
+        self.counts.malformed += 1;
+        match error {
+            // Who answers that there is no such version gets no such answer.
+            Malformed::Version { kind: kind::VERSION_NOT_SUPPORTED, .. } | Malformed::Short => {}
+            Malformed::Version { sequence, .. } => {
+                let kind = kind::VERSION_NOT_SUPPORTED;
+                self.send(came.from, &Message { kind, seid: None, sequence, elements: Vec::new() }, out);
+            }
+            // It is not understood, and what it answers is not sent again.
+            Malformed::Broken { message, .. } if is_answer(message.kind) => {
+                self.requests.answered(message.sequence, came.from);
+            }
+            Malformed::Broken { message, flaw } => self.take(came, &message, Some(flaw), out),
+        }
+    }
+
+    /// Takes a message; of one with a flaw nothing is done, and it is refused if it is a request.
+    fn take(&mut self, came: Came, message: &Message, flaw: Option<Flaw>, out: &mut Vec<Outgoing>) {
+        let Came { now, at, from, octets } = came;
         if let Some(association) = &mut self.peers[at].association {
             association.heard = now;
         }
         if is_answer(message.kind) {
-            return self.answered(from, &message);
+            return self.answered(from, message);
         }
-        let key = Answers::key(from, message.sequence, datagram);
+        let key = Answers::key(from, message.sequence, octets);
         if let Some(answer) = self.answers.find(&key) {
             self.counts.repeated += 1;
             out.push(Outgoing { to: from, datagram: answer.to_vec() });
             return;
         }
-        let Some(answer) = self.work(now, at, &message) else { return };
+        self.counts.reused += u64::from(self.answers.is_reused(&key));
+        let Some(answer) = self.work(now, at, message, flaw) else { return };
         let Answer { kind, seid, elements } = answer;
         self.send(from, &Message { kind, seid, sequence: message.sequence, elements }, out);
         if let Some(sent) = out.last() {

@@ -31,6 +31,18 @@ pub struct Filter {
     pub id: Option<u32>,
 }
 
+impl Filter {
+    /// Whether its addresses are IPv6's; `None` if it has none.
+    pub fn address_is_ipv6(&self) -> Option<bool> {
+        self.remote.prefix.or(self.local.prefix).map(|prefix| prefix.address.is_ipv6())
+    }
+
+    /// Whether its packets are IPv6's; `None` if they may be of either version.
+    pub fn is_ipv6(&self) -> Option<bool> {
+        self.address_is_ipv6().or(self.flow_label.map(|_| true))
+    }
+}
+
 /// One end of a flow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Endpoint {

@@ -1,4 +1,4 @@
-//! A plane that keeps rules and forwards nothing: for tests of control, and to measure it alone.
+//! A plane that keeps all rules and judges none: for tests of control, and to measure it alone.
 
 use crate::rules::{
     Bounds, Capacity, Event, FlowUsage, Measured, Plane, Refusal, RemoteTunnel, Seid, Session, Usage,

@@ -31,6 +31,7 @@
 
 mod admit;
 pub mod agenda;
+mod alone;
 mod bottleneck;
 mod bound;
 mod compile;
@@ -61,6 +62,7 @@ mod table;
 mod told;
 mod waits;
 
+pub use alone::{Alone, alone};
 pub use control::{Answer, Command};
 pub use desk::{Desk, ENDED_MAX, Reach};
 pub use faults::{Cause, Faults};

@@ -161,6 +161,10 @@ impl Session {
         if let Some(pair) = self.fars.windows(2).find(|pair| pair[0].id == pair[1].id) {
             return twice(RuleKind::Far, pair[0].id);
         }
+        if let Some(far) = self.fars.iter().find(|far| far.action == Action::Forward && far.forward.is_none())
+        {
+            return Err(Refusal::rule(RuleKind::Far, far.id, "it forwards, and does not say where"));
+        }
         if let Some(pair) = self.qers.windows(2).find(|pair| pair[0].id == pair[1].id) {
             return twice(RuleKind::Qer, pair[0].id);
         }
@@ -224,6 +228,13 @@ pub struct Ipv6Prefix {
     pub length: u8,
 }
 
+impl Ipv6Prefix {
+    /// Whether an address has the first 64 bits in common with it: prefixes of user equipment have so many.
+    pub fn covers(&self, first: Ipv6Addr) -> bool {
+        (u128::from(self.address) ^ u128::from(first)) >> 64 == 0
+    }
+}
+
 /// One of the two addresses of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -251,6 +262,20 @@ pub struct Far {
     pub id: u32,
     /// What it does.
     pub action: Action,
+    /// Where packets go: always there with [`Action::Forward`], and kept with the others for when it forwards again.
+    pub forward: Option<Forward>,
+}
+
+impl Far {
+    /// One that forwards.
+    pub fn forwarding(id: u32, forward: Forward) -> Far {
+        Far { id, action: Action::Forward, forward: Some(forward) }
+    }
+
+    /// Where packets go now, if they do.
+    pub fn way(&self) -> Option<Forward> {
+        self.forward.filter(|_| self.action == Action::Forward)
+    }
 }
 
 /// What happens to a packet.
@@ -264,8 +289,8 @@ pub enum Action {
         /// Whether the first that waits is reported ([`Event::DownlinkData`]).
         tell: bool,
     },
-    /// It goes on.
-    Forward(Forward),
+    /// It goes on, as [`Far::forward`] says.
+    Forward,
 }
 
 /// Where a packet goes, and in what.
@@ -331,6 +356,12 @@ pub enum Refusal {
     /// A table is full.
     #[error("no room: {0}")]
     NoResources(String),
+    /// A tunnel is another session's.
+    #[error("the tunnel {0:#x} is another session's")]
+    TunnelTaken(Teid),
+    /// An address of user equipment is another session's: of IPv6 its prefix.
+    #[error("{0} is the address of another session's user equipment")]
+    AddressTaken(IpAddr),
     /// There is no such session (or there is one already, for one that is to be established).
     #[error("there is no session {0:#x}")]
     NoSession(Seid),

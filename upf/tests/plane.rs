@@ -2,6 +2,8 @@
 
 #[path = "plane/control.rs"]
 mod control;
+#[path = "plane/follows.rs"]
+mod follows;
 #[path = "plane/meters.rs"]
 mod meters;
 #[path = "plane/paths.rs"]

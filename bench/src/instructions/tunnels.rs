@@ -162,7 +162,7 @@ fn session() -> Session {
         });
     }
     let tunnel = RemoteTunnel { teid: 0x2005, address: STATION.into(), port: 2152 };
-    let forward = |id, to, tunnel| Far { id, action: Action::Forward(Forward { to, tunnel, dscp: None }) };
+    let forward = |id, to, tunnel| Far::forwarding(id, Forward { to, tunnel, dscp: None });
     let both = |value| PerDirection { up: value, down: value };
     let open = PerDirection { up: true, down: true };
     let qer = |id, mbr, qfi| Qer { id, correlation: None, open, mbr, gbr: None, qfi };

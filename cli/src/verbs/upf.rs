@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 use weir_scenario::UpfConfig;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
-use weir_upf::ledger::Ledger;
-use weir_upf::plane::{Desk, Remote};
+use weir_upf::plane::{Alone, Desk, Remote, alone};
 use weir_upf::rules::Plane;
 use weir_upf::server::Server;
 
@@ -32,7 +31,8 @@ pub struct Arguments {
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Keep what session management says and forward nothing: PFCP alone, without ports and without root.
+    /// Keep what session management says and forward nothing: PFCP alone, without ports and without root. What is refused
+    /// with ports is refused.
     #[arg(long)]
     control_only: bool,
 }
@@ -63,8 +63,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let stop = interrupted();
     if arguments.control_only {
-        let most = config.limits.sessions as usize;
-        return serve(&config, Ledger::new(most), &stop, &|| false, output);
+        let seed = RandomState::new().build_hasher().finish();
+        return serve(&config, alone(plane_setup(&config, seed))?, &stop, &|| false, output);
     }
     forward(&config, &stop, output)
 }
@@ -93,8 +93,9 @@ trait Tells {
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
 }
 
-impl Tells for Ledger {
+impl Tells for Desk<Alone> {
     fn faults(&mut self) -> Vec<(&'static str, u64)> {
+        // There are no packets.
         Vec::new()
     }
 }

@@ -4,8 +4,9 @@
 //! what they do not know, and here nothing is passed over. Gate status and SDF filter are read here too: it takes the uplink
 //! gate from another bit than section 8.2.7 says, and of a filter the description alone.
 
-use super::{Codec, DEPTH_MAX, ELEMENTS_MAX, Malformed};
+use super::{Codec, DEPTH_MAX, ELEMENTS_MAX, Flaw, Malformed};
 use crate::message::{Element, Fault, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, Volume, ie};
+use rs_pfcp::error::PfcpError;
 use rs_pfcp::ie::f_teid::Fteid;
 use rs_pfcp::ie::fseid::Fseid;
 use rs_pfcp::ie::mbr::Mbr;
@@ -24,28 +25,50 @@ const VERSION: u8 = 1;
 /// Octets that the length of a message does not count.
 const UNCOUNTED: usize = 4;
 
+/// Flags of a header: a session is named; another message follows.
+const HAS_SEID: u8 = 1;
+const FOLLOW_ON: u8 = 4;
+
+/// The version that the first octet names.
+fn version(octets: &[u8]) -> u8 {
+    octets[0] >> 5
+}
+
 impl Codec for Pfcp {
-    fn decode(&self, datagram: &[u8]) -> Result<Message, Malformed> {
-        if datagram.len() < 8 {
-            return Err(Malformed::Length);
+    fn split<'a>(&self, datagram: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let Some(head) = datagram.first_chunk::<4>() else { return (datagram, &[]) };
+        let is_followed = version(head) == VERSION && head[0] & FOLLOW_ON != 0;
+        let length = usize::from(u16::from_be_bytes([head[2], head[3]])) + UNCOUNTED;
+        is_followed.then(|| datagram.split_at_checked(length)).flatten().unwrap_or((datagram, &[]))
+    }
+
+    fn decode(&self, octets: &[u8]) -> Result<Message, Malformed> {
+        if octets.len() < 8 {
+            return Err(Malformed::Short);
         }
-        if datagram[0] >> 5 != VERSION {
-            let has_seid = datagram[0] & 1 == 1;
-            let at = if has_seid { 12 } else { 4 };
-            let sequence = datagram.get(at..at + 3).ok_or(Malformed::Length)?;
-            return Err(Malformed::Version { sequence: number(sequence) as u32 });
+        if version(octets) != VERSION {
+            let at = if octets[0] & HAS_SEID != 0 { 12 } else { 4 };
+            let sequence = octets.get(at..at + 3).ok_or(Malformed::Short)?;
+            return Err(Malformed::Version { kind: octets[1], sequence: number(sequence) as u32 });
         }
-        let header = Header::unmarshal(datagram).map_err(|_| Malformed::Length)?;
-        if usize::from(header.length) + UNCOUNTED != datagram.len() || header.has_fo {
-            return Err(Malformed::Length);
-        }
-        let mut budget = ELEMENTS_MAX;
-        Ok(Message {
+        let header = Header::unmarshal(octets).map_err(|_| Malformed::Short)?;
+        let mut message = Message {
             kind: header.message_type_code(),
             seid: header.has_seid.then_some(header.seid.0),
             sequence: header.sequence_number.0,
-            elements: elements(&datagram[usize::from(header.len())..], DEPTH_MAX, &mut budget)?,
-        })
+            elements: Vec::new(),
+        };
+        let flaw = if usize::from(header.length) + UNCOUNTED == octets.len() {
+            let behind = octets.get(usize::from(header.len())..).ok_or(Malformed::Short)?;
+            let mut budget = ELEMENTS_MAX;
+            elements(behind, DEPTH_MAX, &mut budget, &mut message.elements).err()
+        } else {
+            Some(Flaw::Length)
+        };
+        match flaw {
+            None => Ok(message),
+            Some(flaw) => Err(Malformed::Broken { message: Box::new(message), flaw }),
+        }
     }
 
     fn encode(&self, message: &Message, out: &mut Vec<u8>) {
@@ -63,18 +86,33 @@ impl Codec for Pfcp {
     }
 }
 
-/// The elements of a message or of a group.
-fn elements(mut octets: &[u8], depth: usize, budget: &mut usize) -> Result<Vec<Element>, Malformed> {
-    let mut read = Vec::new();
+/// Reads the elements of a message or of a group, up to the first that does not fit.
+fn elements(
+    mut octets: &[u8],
+    depth: usize,
+    budget: &mut usize,
+    read: &mut Vec<Element>,
+) -> Result<(), Flaw> {
     while !octets.is_empty() {
-        *budget = budget.checked_sub(1).ok_or(Malformed::TooMuch)?;
-        let head = octets.first_chunk::<4>().ok_or(Malformed::Truncated)?;
+        *budget = budget.checked_sub(1).ok_or(Flaw::TooMuch)?;
+        let head = octets.first_chunk::<4>().ok_or(Flaw::Length)?;
         let (id, length) = (number(&head[..2]) as u16, number(&head[2..]) as usize);
-        let payload = octets.get(4..4 + length).ok_or(Malformed::Truncated)?;
+        let payload = octets.get(4..4 + length).ok_or(Flaw::Element(id))?;
         read.push(Element { id, value: value(id, payload, depth, budget)? });
         octets = &octets[4 + length..];
     }
-    Ok(read)
+    Ok(())
+}
+
+/// The elements of a group of a type.
+fn group(id: u16, octets: &[u8], depth: usize, budget: &mut usize) -> Result<Value, Flaw> {
+    let depth = depth.checked_sub(1).ok_or(Flaw::TooMuch)?;
+    let mut inner = Vec::new();
+    match elements(octets, depth, budget, &mut inner) {
+        // What is left over is too short to tell its type.
+        Err(Flaw::Length) => Err(Flaw::Element(id)),
+        read => read.map(|()| Value::Group(inner)),
+    }
 }
 
 /// How an element is written.
@@ -132,29 +170,39 @@ fn form(id: u16) -> Form {
     }
 }
 
-fn value(id: u16, octets: &[u8], depth: usize, budget: &mut usize) -> Result<Value, Malformed> {
+fn value(id: u16, octets: &[u8], depth: usize, budget: &mut usize) -> Result<Value, Flaw> {
     let read = match form(id) {
-        Form::Group if depth == 0 => return Err(Malformed::TooMuch),
-        Form::Group => Some(Value::Group(elements(octets, depth - 1, budget)?)),
-        Form::Number(size) => octets.get(..size).map(|o| Value::Number(number(o))),
-        Form::Flags => (!octets.is_empty()).then(|| Value::Number(flags(octets))),
-        Form::Rates => Mbr::unmarshal(octets).ok().map(|r| Value::Rates { up: r.uplink, down: r.downlink }),
-        Form::Node => WireNodeId::unmarshal(octets).ok().map(|_| node(octets)),
-        Form::Session => Fseid::unmarshal(octets).ok().map(|s| Value::Session {
+        Form::Group => return group(id, octets, depth, budget),
+        Form::Number(size) => octets.get(..size).map(|o| Value::Number(number(o))).ok_or(Fault::Length),
+        Form::Flags if octets.is_empty() => Err(Fault::Length),
+        Form::Flags => Ok(Value::Number(flags(octets))),
+        Form::Rates => {
+            Mbr::unmarshal(octets).map_err(fault).map(|r| Value::Rates { up: r.uplink, down: r.downlink })
+        }
+        Form::Node => WireNodeId::unmarshal(octets).map_err(fault).map(|_| node(octets)),
+        Form::Session => Fseid::unmarshal(octets).map_err(fault).map(|s| Value::Session {
             seid: s.seid.0,
             v4: s.ipv4_address,
             v6: s.ipv6_address,
         }),
-        Form::Tunnel => Fteid::unmarshal(octets).ok().map(|t| Value::Tunnel(tunnel(&t))),
-        Form::UserAddress => UeIpAddress::unmarshal(octets).ok().map(|a| user_address(&a)),
-        Form::OuterHeader => OuterHeaderCreation::unmarshal(octets).ok().map(|h| outer_header(&h)),
-        Form::Text => text(octets).map(Value::Text),
-        Form::Flow => flow(octets),
-        Form::Volume => volume(octets),
-        Form::FailedRule => failed_rule(octets),
-        Form::Octets => Some(Value::Octets(octets.to_vec())),
+        Form::Tunnel => Fteid::unmarshal(octets).map_err(fault).map(|t| Value::Tunnel(tunnel(&t))),
+        Form::UserAddress => UeIpAddress::unmarshal(octets).map_err(fault).map(|a| user_address(&a)),
+        Form::OuterHeader => OuterHeaderCreation::unmarshal(octets).map_err(fault).map(|h| outer_header(&h)),
+        Form::Text if octets.is_empty() => Err(Fault::Length),
+        Form::Text => text(octets).map(Value::Text).ok_or(Fault::Content),
+        Form::Flow => flow(octets).ok_or(Fault::Length),
+        Form::Volume => volume(octets).ok_or(Fault::Length),
+        Form::FailedRule => failed_rule(octets).ok_or(Fault::Length),
+        Form::Octets => Ok(Value::Octets(octets.to_vec())),
     };
-    Ok(read.unwrap_or(Value::Incorrect(Fault::Length)))
+    Ok(read.unwrap_or_else(Value::Incorrect))
+}
+
+fn fault(error: PfcpError) -> Fault {
+    match error {
+        PfcpError::InvalidLength { .. } => Fault::Length,
+        _ => Fault::Content,
+    }
 }
 
 /// A number in network order; at most eight octets.

@@ -20,6 +20,8 @@ type Key = (SocketAddr, u32, u64);
 #[derive(Debug)]
 pub struct Answers {
     by_request: HashMap<Key, Box<[u8]>>,
+    /// How many requests with the same number are kept.
+    by_number: HashMap<(SocketAddr, u32), u32>,
     order: VecDeque<(Time, Key)>,
     most: usize,
     bytes: usize,
@@ -28,7 +30,8 @@ pub struct Answers {
 impl Answers {
     /// Keeps at most `most`.
     pub fn new(most: usize) -> Answers {
-        Answers { by_request: HashMap::new(), order: VecDeque::new(), most, bytes: 0 }
+        let (by_request, by_number) = (HashMap::new(), HashMap::new());
+        Answers { by_request, by_number, order: VecDeque::new(), most, bytes: 0 }
     }
 
     /// What identifies a request.
@@ -43,13 +46,19 @@ impl Answers {
         self.by_request.get(key).map(|answer| &**answer)
     }
 
-    /// Keeps an answer.
+    /// Whether another request of late bore the same number.
+    pub fn is_reused(&self, (from, sequence, _): &Key) -> bool {
+        self.by_number.contains_key(&(*from, *sequence))
+    }
+
+    /// Keeps the answer to a request that was not there before.
     pub fn keep(&mut self, now: Time, key: Key, answer: &[u8]) {
         while self.order.front().is_some_and(|(since, _)| self.is_over(now, *since)) {
             self.forget();
         }
         if self.by_request.insert(key, answer.into()).is_none() {
             self.order.push_back((now, key));
+            *self.by_number.entry((key.0, key.1)).or_default() += 1;
             self.bytes += answer.len();
         }
     }
@@ -63,6 +72,13 @@ impl Answers {
             && let Some(answer) = self.by_request.remove(&key)
         {
             self.bytes -= answer.len();
+            let number = (key.0, key.1);
+            if let Some(count) = self.by_number.get_mut(&number) {
+                *count -= 1;
+                if *count == 0 {
+                    self.by_number.remove(&number);
+                }
+            }
         }
     }
 
@@ -87,8 +103,9 @@ mod tests {
         assert_eq!((answers.len(), answers.bytes), (3, 12));
         assert_eq!(answers.find(&key(1)), None);
         assert_eq!(answers.find(&key(4)), Some(&[4; 4][..]));
-        assert_eq!(answers.find(&Answers::key(from, 4, b"something else")), None);
+        let other = Answers::key(from, 4, b"something else");
+        assert!(answers.find(&other).is_none() && answers.is_reused(&other) && !answers.is_reused(&key(1)));
         answers.keep(Time::ZERO + KEPT + Duration::from_secs(1), key(9), &[]);
-        assert_eq!(answers.len(), 1);
+        assert_eq!((answers.len(), answers.by_number.len()), (1, 1));
     }
 }

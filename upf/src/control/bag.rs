@@ -2,7 +2,7 @@
 //! accepted in silence.
 
 use super::cause::{Cause, Refused};
-use crate::message::{Element, Fault, Value};
+use crate::message::{Element, Fault, Value, ie};
 
 /// Elements of which some were taken.
 pub struct Bag<'a> {
@@ -23,7 +23,7 @@ impl<'a> Bag<'a> {
         self.taken[at] = true;
         match &self.elements[at].value {
             Value::Incorrect(fault) => {
-                Err(Refused::element(cause_of(*fault), id, format!("element {id}: {fault:?}")))
+                Err(Refused::element(cause_of(*fault), id, format!("{} {}", ie::shown(id), what_of(*fault))))
             }
             value => Ok(Some(value)),
         }
@@ -31,7 +31,8 @@ impl<'a> Bag<'a> {
 
     /// Takes the one of a type that must be there.
     pub fn need(&mut self, id: u16) -> Result<&'a Value, Refused> {
-        let missing = || Refused::element(Cause::MandatoryMissing, id, format!("element {id} is missing"));
+        let missing =
+            || Refused::element(Cause::MandatoryMissing, id, format!("{} is missing", ie::shown(id)));
         self.take(id)?.ok_or_else(missing)
     }
 
@@ -76,18 +77,16 @@ impl<'a> Bag<'a> {
         self.all(id)?.into_iter().map(|value| group(id, value)).collect()
     }
 
-    /// Takes what informs and asks for nothing.
-    pub fn inform(&mut self, ids: &[u16]) {
-        for (taken, element) in self.taken.iter_mut().zip(self.elements) {
-            *taken |= ids.contains(&element.id);
-        }
+    /// Takes what informs and asks for nothing, as often as it is there, if it can be read.
+    pub fn inform(&mut self, ids: &[u16]) -> Result<(), Refused> {
+        ids.iter().try_for_each(|id| self.all(*id).map(drop))
     }
 
     /// Refuses what nobody took.
     pub fn finish(self) -> Result<(), Refused> {
         let left = self.taken.iter().position(|taken| !taken).map(|at| &self.elements[at]);
         left.map_or(Ok(()), |element| {
-            let why = format!("element {} is not supported here, or not so often", element.id);
+            let why = format!("{} is not supported here, or not so often", ie::shown(element.id));
             Err(Refused::element(Cause::NotSupported, element.id, why))
         })
     }
@@ -101,9 +100,17 @@ fn cause_of(fault: Fault) -> Cause {
     }
 }
 
+fn what_of(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Length => "is too short or too long",
+        Fault::Content => "says what is not allowed",
+        Fault::Unsupported => "asks for what is not done here",
+    }
+}
+
 /// An element that does not say what such an element says.
 pub fn incorrect(id: u16) -> Refused {
-    Refused::element(Cause::MandatoryIncorrect, id, format!("element {id} is incorrect"))
+    Refused::element(Cause::MandatoryIncorrect, id, format!("{} is incorrect", ie::shown(id)))
 }
 
 fn number(id: u16, value: &Value) -> Result<u64, Refused> {

@@ -1,7 +1,9 @@
 //! Why a request is refused.
 
+use crate::codec::Flaw;
 use crate::message::{Element, Value, ie};
-use crate::rules::{Refusal, RuleKind};
+use crate::rules::{Refusal, RuleKind, Session, UeAddress};
+use std::net::IpAddr;
 
 /// Causes (TS 29.244 table 8.2.1-1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +48,39 @@ pub struct Refused {
     pub rule: Option<(u8, u32)>,
     /// In words, for the log.
     pub why: String,
+}
+
+/// What a cause is called (TS 29.244 table 8.2.1-1), by its number.
+fn name(number: u64) -> Option<&'static str> {
+    Some(match number {
+        1 => "request accepted",
+        64 => "request rejected",
+        65 => "session context not found",
+        66 => "mandatory IE missing",
+        67 => "conditional IE missing",
+        68 => "invalid length",
+        69 => "mandatory IE incorrect",
+        70 => "invalid forwarding policy",
+        71 => "invalid F-TEID allocation option",
+        72 => "no established PFCP association",
+        73 => "rule creation or modification failure",
+        74 => "PFCP entity in congestion",
+        75 => "no resources available",
+        76 => "service not supported",
+        77 => "system failure",
+        _ => return None,
+    })
+}
+
+/// The number of a cause with its name, for people.
+pub fn shown(number: u64) -> String {
+    name(number).map_or(format!("cause {number}"), |name| format!("cause {number}, {name}"))
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&shown(*self as u64))
+    }
 }
 
 impl Refused {
@@ -93,10 +128,45 @@ impl From<Refusal> for Refused {
         let why = refusal.to_string();
         match refusal {
             Refusal::NoResources(_) => Refused::new(Cause::NoResources, why),
+            Refusal::TunnelTaken(_) => Refused::element(Cause::RuleFailure, ie::F_TEID, why),
+            Refusal::AddressTaken(_) => Refused::element(Cause::RuleFailure, ie::UE_IP_ADDRESS, why),
             Refusal::NoSession(_) => Refused::new(Cause::NoSession, why),
             Refusal::Rule { kind, id, .. } => {
                 Refused::new(Cause::RuleFailure, why).of_rule(rule_number(kind), id)
             }
+        }
+    }
+}
+
+impl Refused {
+    /// What a plane refuses of a session: what another session has is the fault of the rule that asks for it.
+    pub fn by_plane(refusal: Refusal, session: &Session) -> Refused {
+        let has_address = |ue: &UeAddress, address: IpAddr| match address {
+            IpAddr::V4(v4) => ue.v4 == Some(v4),
+            IpAddr::V6(v6) => ue.v6.is_some_and(|prefix| prefix.covers(v6)),
+        };
+        let at_fault = session.pdrs.iter().find(|pdr| match refusal {
+            Refusal::TunnelTaken(teid) => pdr.tunnel.is_some_and(|tunnel| tunnel.teid == teid),
+            Refusal::AddressTaken(address) => pdr.ue.is_some_and(|ue| has_address(&ue, address)),
+            _ => false,
+        });
+        let refused = Refused::from(refusal);
+        match at_fault {
+            Some(pdr) => refused.of_rule(rule_number(RuleKind::Pdr), u32::from(pdr.id)),
+            None => refused,
+        }
+    }
+}
+
+impl From<Flaw> for Refused {
+    fn from(flaw: Flaw) -> Refused {
+        match flaw {
+            Flaw::Length => Refused::new(Cause::InvalidLength, format!("a message {flaw}")),
+            Flaw::Element(id) => {
+                let why = format!("{} is longer than what it is in, or not filled", ie::shown(id));
+                Refused::element(Cause::InvalidLength, id, why)
+            }
+            Flaw::TooMuch => Refused::new(Cause::NoResources, format!("a message {flaw}")),
         }
     }
 }

@@ -12,12 +12,15 @@ pub struct Counts {
     pub strangers: u64,
     /// Above the rate that a peer may ask at.
     pub over_rate: u64,
-    /// Datagrams that are no message.
+    /// Messages whose octets do not fit: cut off, of lengths that do not agree, of another version. Requests among them are
+    /// refused where they can be.
     pub malformed: u64,
-    /// Messages of a kind that is not known, or answers to nothing.
+    /// Messages of a kind that is not known, or answers to nothing; they get no answer.
     pub unexpected: u64,
     /// Requests that came again and got the same answer.
     pub repeated: u64,
+    /// Requests with the number of another one of late that said something else; each is done by itself.
+    pub reused: u64,
     /// Requests that were done.
     pub accepted: u64,
     /// Requests that were refused, by the number of the cause.

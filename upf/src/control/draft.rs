@@ -8,7 +8,7 @@ use super::translate::{create_far, create_pdr, create_qer, remove, update_far, u
 use super::tunnels::Chosen;
 use super::usage::{Book, create_urr, query_urr, update_urr};
 use crate::message::ie;
-use crate::rules::{METERS_MAX, Meter, RemoteTunnel, RuleKind, Seid, Session};
+use crate::rules::{METERS_MAX, Meter, RemoteTunnel, RuleKind, Seid, Session, UeAddress};
 use weir_units::{Duration, Time};
 
 /// PFCPSMReq-Flags (TS 29.244 section 8.2.28): the usage of all rules is asked for.
@@ -28,7 +28,24 @@ pub struct Draft {
     pub closed: Vec<RemoteTunnel>,
     /// Which PDR names which URR.
     links: Vec<(u16, u32)>,
+    /// Versions of IP where no rule names an address.
+    versions: Versions,
     now: Time,
+}
+
+/// Versions of IP that packets may be of.
+#[derive(Clone, Copy)]
+struct Versions {
+    v4: bool,
+    v6: bool,
+}
+
+impl Versions {
+    const BOTH: Versions = Versions { v4: true, v6: true };
+
+    fn of(ue: &UeAddress) -> Versions {
+        Versions { v4: ue.v4.is_some(), v6: ue.v6.is_some() }
+    }
 }
 
 /// The rules of a new session.
@@ -42,11 +59,15 @@ pub fn read_new(
     /// PDN Type (section 8.2.79): IPv4, IPv6, both.
     const IP: std::ops::RangeInclusive<u64> = 1..=3;
     let mut draft = Draft::new(Session { seid, ..Session::default() }, Vec::new(), now);
-    if let Some(other) = bag.number(ie::PDN_TYPE)?.filter(|number| !IP.contains(&(number & 7))) {
-        let why = format!("sessions of type {other} are not done");
-        return Err(Refused::element(Cause::NotSupported, ie::PDN_TYPE, why));
+    if let Some(number) = bag.number(ie::PDN_TYPE)? {
+        let kind = number & 7;
+        if !IP.contains(&kind) {
+            let why = format!("sessions of type {number} are not done");
+            return Err(Refused::element(Cause::NotSupported, ie::PDN_TYPE, why));
+        }
+        draft.versions = Versions { v4: kind & 1 != 0, v6: kind & 2 != 0 };
     }
-    bag.inform(&[ie::APN_DNN, ie::S_NSSAI, ie::USER_ID]);
+    bag.inform(&[ie::APN_DNN, ie::S_NSSAI, ie::USER_ID])?;
     draft.session.inactivity = inactivity(&mut bag)?.flatten();
     draft.create(&mut bag, sides, chosen)?;
     let session = &draft.session;
@@ -54,7 +75,11 @@ pub fn read_new(
         [(session.pdrs.is_empty(), ie::CREATE_PDR), (session.fars.is_empty(), ie::CREATE_FAR)]
     {
         if is_empty {
-            return Err(Refused::element(Cause::MandatoryMissing, id, format!("element {id} is missing")));
+            return Err(Refused::element(
+                Cause::MandatoryMissing,
+                id,
+                format!("{} is missing", ie::shown(id)),
+            ));
         }
     }
     bag.finish()?;
@@ -87,7 +112,16 @@ impl Draft {
             meter.urr.map_or_else(Vec::new, |urr| meter.pdrs.iter().map(|pdr| (*pdr, urr)).collect())
         };
         let links = session.meters.iter().flat_map(of).collect();
-        Draft { session, books, ended: Vec::new(), asked: Vec::new(), closed: Vec::new(), links, now }
+        Draft {
+            session,
+            books,
+            ended: Vec::new(),
+            asked: Vec::new(),
+            closed: Vec::new(),
+            links,
+            versions: Versions::BOTH,
+            now,
+        }
     }
 
     /// Rules that are asked for their usage: those of before.
@@ -143,7 +177,9 @@ impl Draft {
             }
         }
         for group in bag.groups(ie::UPDATE_FAR)? {
-            self.closed.extend(update_far(group, &mut self.session.fars, sides)?);
+            let closed = update_far(group, &mut self.session.fars, sides)?;
+            // Several flows may have shared a tunnel.
+            self.closed.extend(closed.filter(|tunnel| !self.closed.contains(tunnel)));
         }
         for group in bag.groups(ie::UPDATE_QER)? {
             update_qer(group, &mut self.session.qers)?;
@@ -210,6 +246,7 @@ impl Draft {
         }
         session.order();
         session.problem()?;
+        check_versions(session, self.versions)?;
         session.pdrs.shrink_to_fit();
         session.fars.shrink_to_fit();
         session.qers.shrink_to_fit();
@@ -223,6 +260,23 @@ impl Draft {
         session.meters = meters.into();
         Ok(self)
     }
+}
+
+/// Refuses filters for packets of a version of IP that the user equipment has no address of. `otherwise` are the versions
+/// where no rule names an address.
+fn check_versions(session: &Session, otherwise: Versions) -> Result<(), Refused> {
+    let named = session.pdrs.iter().filter_map(|pdr| pdr.ue.as_ref()).map(Versions::of);
+    let all = named.reduce(|a, b| Versions { v4: a.v4 || b.v4, v6: a.v6 || b.v6 }).unwrap_or(otherwise);
+    for pdr in &session.pdrs {
+        let own = pdr.ue.as_ref().map_or(all, Versions::of);
+        let is_vain = |is_ipv6| if is_ipv6 { !own.v6 } else { !own.v4 };
+        if let Some(filter) = pdr.filters.iter().find(|filter| filter.is_ipv6().is_some_and(is_vain)) {
+            let why = format!("`{filter}` is for a version of IP that the user equipment has no address of");
+            let refused = Refused::element(Cause::RuleFailure, ie::SDF_FILTER, why);
+            return Err(refused.of_rule(rule_number(RuleKind::Pdr), u32::from(pdr.id)));
+        }
+    }
+    Ok(())
 }
 
 /// The time without packets after which session management is told; none if it says zero.

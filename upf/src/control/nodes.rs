@@ -12,9 +12,9 @@ use weir_units::Time;
 
 use super::peers::Association;
 
-/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP), end markers (EMPU), and packets measured with
-/// bytes (MNOP).
-const FEATURES: u64 = 0x10_0110;
+/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP), end markers (EMPU), packets measured with
+/// bytes (MNOP), and messages in bundles (BUNDL).
+const FEATURES: u64 = 0x50_0110;
 /// PFCPASRsp-Flags: the sessions of the time before are kept (PSREI).
 const SESSIONS_KEPT: u64 = 1;
 
@@ -64,7 +64,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let node = node_id(&mut bag)?;
         let recovery = bag.need_number(ie::RECOVERY_TIME_STAMP)? as u32;
         let retains = bag.take(ie::SESSION_RETENTION)?.is_some();
-        bag.inform(&[ie::CP_FUNCTION_FEATURES]);
+        bag.inform(&[ie::CP_FUNCTION_FEATURES])?;
         bag.finish()?;
         let same = self.peers[at].association.as_ref().is_some_and(|known| known.recovery == recovery);
         if !(same || retains) {
@@ -92,7 +92,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         self.needs_association(at)?;
         let mut bag = Bag::new(&message.elements);
         node_id(&mut bag)?;
-        bag.inform(&[ie::CP_FUNCTION_FEATURES]);
+        bag.inform(&[ie::CP_FUNCTION_FEATURES])?;
         bag.finish()?;
         let mut elements = self.says_who(Cause::Accepted);
         elements.push(Element::number(ie::UP_FUNCTION_FEATURES, FEATURES));

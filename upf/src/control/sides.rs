@@ -13,6 +13,9 @@ pub struct Sides {
     pub v4: Option<Ipv4Addr>,
     /// Where tunnels over IPv6 end.
     pub v6: Option<Ipv6Addr>,
+    own: Vec<IpAddr>,
+    /// Addresses that no user equipment can have: our own, and those of gateways.
+    pub taken: Vec<IpAddr>,
     access: Option<String>,
     core: Option<String>,
     local: Option<String>,
@@ -31,7 +34,13 @@ impl Sides {
     /// From the configuration.
     pub fn new(config: &UpfConfig) -> Sides {
         let addresses = config.n3.address.iter().map(|own| own.address);
+        let n6 = || std::iter::once(&config.n6).chain(&config.local);
+        let links = n6().flat_map(|n6| &n6.address).map(|own| own.address);
+        let own: Vec<IpAddr> = addresses.clone().chain(links).chain([config.n4.address]).collect();
+        let gateways = n6().flat_map(|n6| &n6.gateway).chain(&config.n3.gateway).copied();
         Sides {
+            taken: own.iter().copied().chain(gateways).collect(),
+            own,
             v4: addresses.clone().find_map(|a| if let IpAddr::V4(v4) = a { Some(v4) } else { None }),
             v6: addresses.clone().find_map(|a| if let IpAddr::V6(v6) = a { Some(v6) } else { None }),
             access: config.n3.instance.clone(),
@@ -40,6 +49,11 @@ impl Sides {
             rules_max: config.limits.rules as usize,
             filters_max: config.limits.filters as usize,
         }
+    }
+
+    /// Whether an address is one of ours.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.own.contains(&address)
     }
 
     /// The side that an interface and a network instance mean; `id` is the element that names the interface.

@@ -1,12 +1,13 @@
 //! Control as session management sees it: octets in, octets out.
 
+mod broken;
 mod usage;
 
 use super::*;
 use crate::codec::Pfcp;
 use crate::ledger::Ledger;
 use crate::message::{FlowFilter, Tunnel, UserAddress, Value, Volume, ie};
-use crate::rules::{Action, Amounts, Event, Refusal, RemoteTunnel, RuleKind, Seid, Side};
+use crate::rules::{Amounts, Event, Refusal, RemoteTunnel, RuleKind, Seid, Side};
 use weir_units::Duration;
 
 const CONFIG: &str = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
@@ -235,7 +236,7 @@ fn a_session_becomes_rules() {
     assert_eq!(session.inactivity, Some(Duration::from_secs(30)));
     let qer = session.qer(1).unwrap();
     assert_eq!((qer.qfi, qer.mbr.unwrap().down, qer.open.up), (Some(9), 2000, true));
-    let Action::Forward(forward) = session.far(2).unwrap().action else { panic!() };
+    let forward = session.far(2).unwrap().way().unwrap();
     assert_eq!(forward.tunnel.unwrap().teid, 0x77);
     assert_eq!(bench.control.tunnels(), 1);
     let gone = bench.ask(kind::SESSION_DELETION_REQUEST, Some(seid), vec![]);
@@ -284,10 +285,14 @@ fn a_request_that_comes_again_gets_the_same_octets_and_does_nothing() {
     let first = bench.raw(&request);
     assert_eq!(bench.raw(&request), first);
     assert_eq!((bench.control.sessions().len(), bench.control.counts().repeated), (1, 1));
-    // The same number on another request is another request.
+    assert_eq!(bench.control.counts().reused, 0);
+    // The same number on another request is another request, and counted.
     bench.sequence -= 1;
     let other = bench.octets(kind::SESSION_DELETION_REQUEST, Some(1), vec![]);
     assert_ne!(bench.raw(&other), first);
+    assert_eq!((bench.control.counts().repeated, bench.control.counts().reused), (1, 1));
+    bench.raw(&other);
+    assert_eq!((bench.control.counts().repeated, bench.control.counts().reused), (2, 1));
 }
 
 /// Elements in the place of those of a usual session, and the cause, the offending element and the rule that are named.
@@ -326,6 +331,42 @@ fn reported_after(bytes: u64) -> Element {
     group(ie::CREATE_URR, elements)
 }
 
+const IPV6: &str = "permit out 17 from 2001:db8:1::/48 to assigned";
+
+/// A filter for a flow label of IPv6.
+fn label(text: Option<&str>) -> Element {
+    let filter =
+        FlowFilter { description: text.map(str::to_string), flow_label: Some(5), ..FlowFilter::default() };
+    Element::new(ie::SDF_FILTER, Value::Flow(filter))
+}
+
+/// The usual rule 2, for user equipment with another address.
+fn down_for(v4: Option<&str>, v6: Option<(&str, u8)>) -> Element {
+    let v4 = v4.map(|v4| v4.parse().unwrap());
+    let v6 = v6.map(|(prefix, length)| (prefix.parse().unwrap(), length));
+    let address = UserAddress { v4, v6, is_destination: true, is_chosen: false };
+    let address = Element::new(ie::UE_IP_ADDRESS, Value::UserAddress(address));
+    let pdi = group(ie::PDI, vec![n(ie::SOURCE_INTERFACE, 1), address]);
+    let rule = vec![n(ie::PDR_ID, 2), n(ie::PRECEDENCE, 50), pdi, n(ie::FAR_ID, 2), n(ie::QER_ID, 1)];
+    group(ie::CREATE_PDR, rule)
+}
+
+fn down_to(v4: &str) -> Element {
+    down_for(Some(v4), None)
+}
+
+fn down_to_prefix(prefix: &str, length: u8) -> Element {
+    down_for(None, Some((prefix, length)))
+}
+
+/// The usual FAR 2, into another tunnel.
+fn to_station(teid: u32, address: &str) -> Element {
+    let address = address.parse().unwrap();
+    let outer = Element::new(ie::OUTER_HEADER_CREATION, Value::OuterHeader { teid, address });
+    let parameters = group(ie::FORWARDING_PARAMETERS, vec![n(ie::DESTINATION_INTERFACE, 0), outer]);
+    group(ie::CREATE_FAR, vec![n(ie::FAR_ID, 2), n(ie::APPLY_ACTION, 2), parameters])
+}
+
 fn refused() -> Vec<Case> {
     let octets = |octets: &[u8]| Value::Octets(octets.to_vec());
     let far = |more: Vec<Element>| {
@@ -357,6 +398,33 @@ fn refused() -> Vec<Case> {
         (with(0, pdr(vec![n(ie::SOURCE_INTERFACE, 0), given(0, "192.0.2.1")])), 69, Some(21), None),
         (with(0, up(1, vec![flow("permit out gre from any to assigned")])), 73, Some(23), Some((0, 1))),
         (with(0, up(1, vec![n(ie::QFI, 0)])), 69, Some(124), None),
+        // Addresses that no host has, our own, and a tunnel without a number.
+        (with(1, down_to("0.0.0.0")), 69, Some(93), None),
+        (with(1, down_to("255.255.255.255")), 69, Some(93), None),
+        (with(1, down_to("224.0.0.9")), 69, Some(93), None),
+        (with(1, down_to("127.0.0.9")), 69, Some(93), None),
+        (with(1, down_to("192.0.2.1")), 73, Some(93), Some((0, 2))),
+        (with(1, down_to("198.51.100.1")), 73, Some(93), Some((0, 2))),
+        (with(1, down_to("203.0.113.1")), 73, Some(93), Some((0, 2))),
+        (with(1, down_to_prefix("ff02::", 64)), 69, Some(93), None),
+        (with(1, down_to_prefix("fe80::", 64)), 69, Some(93), None),
+        (with(1, down_to_prefix("::", 64)), 69, Some(93), None),
+        (with(1, down_to_prefix("2001:db8::", 56)), 73, Some(93), Some((0, 2))),
+        (with(3, to_station(0, "192.0.2.9")), 69, Some(84), None),
+        (with(3, to_station(7, "0.0.0.0")), 69, Some(84), None),
+        (with(3, to_station(7, "239.1.1.1")), 69, Some(84), None),
+        (with(3, to_station(7, "192.0.2.1")), 73, Some(84), Some((1, 2))),
+        (with(3, to_station(7, "2001:db8::9")), 73, Some(84), Some((1, 2))),
+        // Filters for IPv6 where there is only IPv4, also if another rule says so.
+        (with(0, up(1, vec![flow(IPV6)])), 73, Some(23), Some((0, 1))),
+        (with(1, down(2, vec![flow(IPV6)])), 73, Some(23), Some((0, 2))),
+        (with(1, down(2, vec![label(None)])), 73, Some(23), Some((0, 2))),
+        (
+            with(1, down(2, vec![label(Some("permit out ip from 192.0.2.0/24 to any"))])),
+            73,
+            Some(23),
+            Some((0, 2)),
+        ),
         (with(0, up(1, vec![user(true)])), 73, Some(93), Some((0, 1))),
         (with(1, down(1, vec![])), 73, None, Some((0, 1))),
         (with(0, inside(up(1, vec![]), Element::new(81, octets(&[0, 0, 0, 1])))), 73, Some(81), Some((0, 1))),
@@ -505,11 +573,85 @@ fn a_modification_is_done_as_a_whole() {
     let session = bench.control.plane().get(seid).unwrap().clone();
     assert_eq!(session.pdrs.iter().map(|p| (p.id, p.precedence)).collect::<Vec<_>>(), [(2, 9), (5, 100)]);
     assert_eq!((session.qers[0].open.up, session.qers[0].open.down), (false, true));
-    let Action::Forward(forward) = session.far(2).unwrap().action else { panic!() };
+    let forward = session.far(2).unwrap().way().unwrap();
     assert_eq!((forward.to, forward.tunnel.unwrap().teid), (Side::Access, 0x88));
     let old = RemoteTunnel { teid: 0x77, address: "192.0.2.9".parse().unwrap(), port: 2152 };
     assert_eq!(bench.control.plane().ended, [old]);
     assert_eq!(bench.control.tunnels(), 1, "the tunnel of the rule that went is free");
+}
+
+/// A handover of user equipment whose packets are buffered meanwhile: they were sent into the old tunnel last.
+#[test]
+fn a_tunnel_that_was_left_to_buffer_is_told_its_end_all_the_same() {
+    let mut bench = Bench::associated();
+    let seid = bench.session();
+    let far = |more: Vec<Element>| {
+        let mut elements = vec![n(ie::FAR_ID, 2)];
+        elements.extend(more);
+        vec![group(ie::UPDATE_FAR, elements)]
+    };
+    let into = |teid| group(ie::UPDATE_FORWARDING_PARAMETERS, vec![outer(teid), n(ie::PFCPSM_REQ_FLAGS, 2)]);
+    let mut done = |elements| assert_eq!(number(&bench.modify(seid, elements), ie::CAUSE), Some(1));
+    done(far(vec![n(ie::APPLY_ACTION, 12)]));
+    done(far(vec![n(ie::APPLY_ACTION, 2), into(0x88)]));
+    // Then it is idle for a while, and goes on in the same tunnel: what is known of it is kept.
+    done(far(vec![n(ie::APPLY_ACTION, 4)]));
+    done(far(vec![n(ie::APPLY_ACTION, 2)]));
+    done(far(vec![into(0x88)]));
+    let ended: Vec<_> = bench.control.plane().ended.iter().map(|tunnel| tunnel.teid).collect();
+    assert_eq!(ended, [0x77], "and a tunnel that goes on does not end");
+    let forward = bench.control.plane().get(seid).unwrap().far(2).unwrap().way().unwrap();
+    assert_eq!((forward.to, forward.tunnel.unwrap().teid), (Side::Access, 0x88));
+}
+
+#[test]
+fn what_is_said_of_forwarding_beside_another_action_is_kept_for_later() {
+    let mut bench = Bench::associated();
+    let mut elements = usual();
+    let Value::Group(rule) = &mut elements[3].value else { panic!() };
+    rule[1] = n(ie::APPLY_ACTION, 4);
+    let seid = seid_of(&bench.establish(elements));
+    assert_eq!(bench.control.plane().get(seid).unwrap().far(2).unwrap().way(), None);
+    let go = vec![group(ie::UPDATE_FAR, vec![n(ie::FAR_ID, 2), n(ie::APPLY_ACTION, 2)])];
+    assert_eq!(number(&bench.modify(seid, go), ie::CAUSE), Some(1));
+    let forward = bench.control.plane().get(seid).unwrap().far(2).unwrap().way().unwrap();
+    assert_eq!(forward.tunnel.unwrap().teid, 0x77);
+}
+
+#[test]
+fn people_are_told_names_beside_numbers() {
+    let mut bench = Bench::associated();
+    bench.control.told();
+    bench.establish(without(usual(), ie::CREATE_FAR));
+    let told = bench.control.told().join("\n");
+    let expected = "127.0.0.2: session establishment request (50) refused: cause 66, mandatory IE missing: Create FAR (3) \
+                    is missing";
+    assert_eq!(told, expected);
+    let error = crate::client::Error::Refused { kind: 52, cause: Some(65) };
+    let expected = "the session modification request (52) was refused: cause 65, session context not found";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn what_another_session_has_is_the_fault_of_the_rule_that_asks_for_it() {
+    let mut bench = Bench::associated();
+    let address = "10.45.0.7".parse().unwrap();
+    for (refusal, offending, pdr) in
+        [(Refusal::AddressTaken(address), 93, 2), (Refusal::TunnelTaken(u32::MAX), 21, 1)]
+    {
+        let teid = |rule: &mut Element, teid: u32| {
+            let v4 = Some("192.0.2.1".parse().unwrap());
+            let given = Element::new(ie::F_TEID, Value::Tunnel(Tunnel::Given { teid, v4, v6: None }));
+            let Value::Group(elements) = &mut rule.value else { panic!() };
+            elements[2] = group(ie::PDI, vec![n(ie::SOURCE_INTERFACE, 0), given]);
+        };
+        let mut elements = usual();
+        teid(&mut elements[0], u32::MAX);
+        bench.control.plane().refuses = Some(refusal);
+        let answer = bench.establish(elements);
+        let told = (number(&answer, ie::CAUSE), number(&answer, ie::OFFENDING_IE), failed(&answer));
+        assert_eq!(told, (Some(73), Some(offending), Some((0, pdr))));
+    }
 }
 
 #[test]
@@ -619,23 +761,4 @@ fn reports_are_sent_until_they_are_answered() {
         bench.tick(Duration::from_secs(1));
     }
     assert_eq!((bench.control.unanswered(), bench.control.counts().reports_lost), (0, 1));
-}
-
-#[test]
-fn what_is_no_request_gets_no_answer_and_another_version_gets_one() {
-    let mut bench = Bench::associated();
-    for octets in [&b""[..], &[0x20, 1, 0, 4, 0, 0, 1], &[0x20, 1, 0, 9, 0, 0, 1, 0]] {
-        assert!(bench.raw(octets).is_empty());
-    }
-    assert_eq!(bench.control.counts().malformed, 3);
-    let out = bench.raw(&[0x40, 1, 0, 4, 0, 0, 9, 0]);
-    assert_eq!(out[0].datagram, [0x20, 11, 0, 4, 0, 0, 9, 0]);
-    for number in [99, 2] {
-        let octets = bench.octets(number, None, vec![]);
-        assert!(bench.raw(&octets).is_empty());
-    }
-    assert_eq!(bench.control.counts().unexpected, 2);
-    for number in [3, 12, 14, 16] {
-        assert_eq!(self::number(&bench.ask(number, None, vec![]), ie::CAUSE), Some(76));
-    }
 }

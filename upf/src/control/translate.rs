@@ -24,6 +24,11 @@ fn bad(id: u16, why: impl Into<String>) -> Refused {
     Refused::element(Cause::RuleFailure, id, why)
 }
 
+/// Refuses what an element says whatever the rules are.
+fn senseless(id: u16, why: impl Into<String>) -> Refused {
+    Refused::element(Cause::MandatoryIncorrect, id, why)
+}
+
 fn conditional(id: u16, why: &str) -> Refused {
     Refused::element(Cause::ConditionalMissing, id, why)
 }
@@ -95,10 +100,10 @@ fn detection(mut pdi: Bag, id: u16, sides: &Sides, chosen: &mut Chosen) -> Resul
     let instance = text(&mut pdi)?;
     let from = sides.side(ie::SOURCE_INTERFACE, interface, instance)?;
     let tunnel = pdi.take(ie::F_TEID)?.map(|value| tunnel(value, id, sides, chosen)).transpose()?;
-    let ue = pdi.take(ie::UE_IP_ADDRESS)?.map(user).transpose()?;
+    let ue = pdi.take(ie::UE_IP_ADDRESS)?.map(|value| user(value, sides)).transpose()?;
     let filters = filters(pdi.all(ie::SDF_FILTER)?, from, sides)?;
     let qfis = pdi.numbers(ie::QFI)?.into_iter().map(qfi).collect::<Result<_, _>>()?;
-    pdi.inform(&[ie::INTERFACE_TYPE]);
+    pdi.inform(&[ie::INTERFACE_TYPE])?;
     pdi.finish()?;
     match (from, &tunnel, &ue) {
         (Side::Access, None, _) => {
@@ -132,7 +137,9 @@ fn text<'a>(bag: &mut Bag<'a>) -> Result<Option<&'a str>, Refused> {
 
 fn tunnel(value: &Value, pdr: u16, sides: &Sides, chosen: &mut Chosen) -> Result<LocalTunnel, Refused> {
     match *value {
-        Value::Tunnel(Tunnel::Given { teid: 0, .. }) => Err(incorrect(ie::F_TEID)),
+        Value::Tunnel(Tunnel::Given { teid: 0, .. }) => {
+            Err(senseless(ie::F_TEID, "a tunnel has a number above zero"))
+        }
         Value::Tunnel(Tunnel::Given { teid, v4, v6 }) => {
             let foreign = v4.is_some() && v4 != sides.v4 || v6.is_some() && v6 != sides.v6;
             if foreign || (v4.is_none() && v6.is_none()) {
@@ -154,18 +161,46 @@ fn tunnel(value: &Value, pdr: u16, sides: &Sides, chosen: &mut Chosen) -> Result
     }
 }
 
-fn user(value: &Value) -> Result<UeAddress, Refused> {
+fn user(value: &Value, sides: &Sides) -> Result<UeAddress, Refused> {
+    const ID: u16 = ie::UE_IP_ADDRESS;
     let Value::UserAddress(UserAddress { v4, v6, is_destination, is_chosen }) = *value else {
-        return Err(incorrect(ie::UE_IP_ADDRESS));
+        return Err(incorrect(ID));
     };
     if is_chosen {
-        return Err(bad(ie::UE_IP_ADDRESS, "addresses of user equipment are not allocated here"));
+        return Err(bad(ID, "addresses of user equipment are not allocated here"));
     }
     if v4.is_none() && v6.is_none() {
-        return Err(incorrect(ie::UE_IP_ADDRESS));
+        return Err(incorrect(ID));
+    }
+    if let Some(v4) = v4.filter(|v4| !is_host((*v4).into())) {
+        return Err(senseless(ID, format!("{v4} is no address of a host")));
     }
     let v6 = v6.map(|(address, length)| Ipv6Prefix { address, length });
+    v6.map_or(Ok(()), check_prefix)?;
+    let named = |own: &IpAddr| match *own {
+        IpAddr::V4(own) => v4 == Some(own),
+        IpAddr::V6(own) => v6.is_some_and(|prefix| prefix.covers(own)),
+    };
+    if let Some(own) = sides.taken.iter().copied().find(named) {
+        return Err(bad(ID, format!("{own} is an address of this function or of its gateway")));
+    }
     Ok(UeAddress { v4, v6, end: if is_destination { End::Destination } else { End::Source } })
+}
+
+/// Refuses a prefix that no user equipment has.
+fn check_prefix(prefix: Ipv6Prefix) -> Result<(), Refused> {
+    let Ipv6Prefix { address, length } = prefix;
+    let is_nobodys = u128::from(address) >> 64 == 0 || address.is_unicast_link_local();
+    if is_nobodys || address.is_multicast() {
+        return Err(senseless(
+            ie::UE_IP_ADDRESS,
+            format!("{address}/{length} is no prefix of user equipment"),
+        ));
+    }
+    if length != 64 {
+        return Err(bad(ie::UE_IP_ADDRESS, "the IPv6 prefix of the user equipment must have 64 bits"));
+    }
+    Ok(())
 }
 
 fn filters(values: Vec<&Value>, from: Side, sides: &Sides) -> Result<Box<[Filter]>, Refused> {
@@ -191,6 +226,9 @@ fn filter(value: &Value, from: Side) -> Result<Filter, Refused> {
         return Err(bad(ie::SDF_FILTER, "`permit in` stands in a rule for packets to the user equipment"));
     }
     (filter.tos, filter.spi, filter.flow_label, filter.id) = (*tos, *spi, *flow_label, *id);
+    if flow_label.is_some() && filter.address_is_ipv6() == Some(false) {
+        return Err(bad(ie::SDF_FILTER, "a flow label is IPv6's, and the addresses are IPv4's"));
+    }
     Ok(filter)
 }
 
@@ -216,44 +254,36 @@ fn removal(bag: &mut Bag) -> Result<Option<Removal>, Refused> {
 pub fn create_far(mut bag: Bag, sides: &Sides) -> Result<Far, Refused> {
     let id = bag.need_number(ie::FAR_ID)? as u32;
     let read = move || -> Result<Far, Refused> {
-        let flags = bag.need_number(ie::APPLY_ACTION)?;
+        let action = action(bag.need_number(ie::APPLY_ACTION)?)?;
         let parameters = bag.group(ie::FORWARDING_PARAMETERS)?;
-        let mut forward = None;
-        if let Some(parameters) = parameters {
-            forward = Some(forwarding(parameters, None, sides)?.0);
-        }
+        let forward = parameters.map(|parameters| forwarding(parameters, None, sides)).transpose()?;
         bag.finish()?;
-        Ok(Far { id, action: action(flags, forward)? })
+        let forward = forward.map(|(forward, _)| forward);
+        says_where(action, forward, ie::FORWARDING_PARAMETERS)?;
+        Ok(Far { id, action, forward })
     };
     read().map_err(|refused| refused.of_rule(FAR, id))
 }
 
-/// What changes of a forwarding action rule. Gives the tunnel that is to be told its end.
+/// What changes of a forwarding action rule. Gives the tunnel that is to be told its end: the one that packets went into
+/// last, also if they have been buffered since (TS 29.244 section 5.2.3).
 pub fn update_far(mut bag: Bag, fars: &mut [Far], sides: &Sides) -> Result<Option<RemoteTunnel>, Refused> {
     let id = bag.need_number(ie::FAR_ID)? as u32;
     let read = move || -> Result<Option<RemoteTunnel>, Refused> {
         let far = fars.iter_mut().find(|far| far.id == id).ok_or_else(|| absent(RuleKind::Far))?;
-        let flags = bag.number(ie::APPLY_ACTION)?;
-        let old = match far.action {
-            Action::Forward(forward) => Some(forward),
-            _ => None,
-        };
-        let (mut forward, mut ends) = (old, false);
+        let (old, mut ends) = (far.forward, false);
+        if let Some(flags) = bag.number(ie::APPLY_ACTION)? {
+            far.action = action(flags)?;
+        }
         if let Some(parameters) = bag.group(ie::UPDATE_FORWARDING_PARAMETERS)? {
             let (new, flags) = forwarding(parameters, old, sides)?;
-            (forward, ends) = (Some(new), flags & SEND_END_MARKER != 0);
+            (far.forward, ends) = (Some(new), flags & SEND_END_MARKER != 0);
         }
         bag.finish()?;
-        far.action = match flags {
-            Some(flags) => action(flags, forward)?,
-            None if old.is_some() => action(FORW, forward)?,
-            None if forward.is_none() => far.action,
-            None => {
-                let why = "parameters of forwarding without an action, for a rule that does not forward";
-                return Err(conditional(ie::APPLY_ACTION, why));
-            }
-        };
-        Ok(old.and_then(|old| old.tunnel).filter(|_| ends))
+        says_where(far.action, far.forward, ie::UPDATE_FORWARDING_PARAMETERS)?;
+        // A tunnel that goes on does not end.
+        let goes_on = far.way().and_then(|forward| forward.tunnel);
+        Ok(old.and_then(|old| old.tunnel).filter(|old| ends && goes_on != Some(*old)))
     };
     read().map_err(|refused| refused.of_rule(FAR, id))
 }
@@ -266,15 +296,21 @@ const FORW: u64 = 2;
 const BUFF: u64 = 4;
 const NOCP: u64 = 8;
 
-fn action(flags: u64, forward: Option<Forward>) -> Result<Action, Refused> {
+fn action(flags: u64) -> Result<Action, Refused> {
     match flags {
         DROP => Ok(Action::Drop),
-        FORW => forward
-            .map(Action::Forward)
-            .ok_or_else(|| conditional(ie::FORWARDING_PARAMETERS, "forwarding without parameters")),
+        FORW => Ok(Action::Forward),
         BUFF => Ok(Action::Buffer { tell: false }),
         flags if flags == BUFF | NOCP => Ok(Action::Buffer { tell: true }),
         other => Err(bad(ie::APPLY_ACTION, format!("the action {other:#x} is not done"))),
+    }
+}
+
+/// Refuses to forward without an element that says where.
+fn says_where(action: Action, forward: Option<Forward>, id: u16) -> Result<(), Refused> {
+    match (action, forward) {
+        (Action::Forward, None) => Err(conditional(id, "forwarding without parameters")),
+        _ => Ok(()),
     }
 }
 
@@ -304,7 +340,7 @@ fn forwarding(mut bag: Bag, old: Option<Forward>, sides: &Sides) -> Result<(Forw
     if flags & !SEND_END_MARKER != 0 {
         return Err(bad(ie::PFCPSM_REQ_FLAGS, format!("the flags {flags:#x} are not done")));
     }
-    bag.inform(&[ie::INTERFACE_TYPE]);
+    bag.inform(&[ie::INTERFACE_TYPE])?;
     bag.finish()?;
     match (to, tunnel) {
         (Side::Access, None) => {
@@ -318,17 +354,33 @@ fn forwarding(mut bag: Bag, old: Option<Forward>, sides: &Sides) -> Result<(Forw
 }
 
 fn remote(value: &Value, sides: &Sides) -> Result<RemoteTunnel, Refused> {
+    const ID: u16 = ie::OUTER_HEADER_CREATION;
     let Value::OuterHeader { teid, address } = *value else {
-        return Err(incorrect(ie::OUTER_HEADER_CREATION));
+        return Err(incorrect(ID));
     };
-    let (own, is_host) = match address {
-        IpAddr::V4(a) => (sides.v4.is_some(), !(a.is_unspecified() || a.is_multicast() || a.is_broadcast())),
-        IpAddr::V6(a) => (sides.v6.is_some(), !(a.is_unspecified() || a.is_multicast())),
-    };
-    if !own || !is_host {
-        return Err(bad(ie::OUTER_HEADER_CREATION, format!("no tunnel can lead to {address} from here")));
+    let has_family = if address.is_ipv4() { sides.v4.is_some() } else { sides.v6.is_some() };
+    if teid == 0 {
+        return Err(senseless(ID, "a tunnel has a number above zero"));
+    }
+    if !is_host(address) {
+        return Err(senseless(ID, format!("{address} is no address of a host")));
+    }
+    if !has_family {
+        return Err(bad(ID, format!("no tunnel can lead to {address} from here")));
+    }
+    if sides.is_own(address) {
+        return Err(bad(ID, format!("{address} is an address of this function: the tunnel would end here")));
     }
     Ok(RemoteTunnel { teid, address, port: GTPU_PORT })
+}
+
+/// Whether an address can be that of one host elsewhere.
+fn is_host(address: IpAddr) -> bool {
+    let is_none = match address {
+        IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unspecified(),
+    };
+    !(is_none || address.is_multicast() || address.is_loopback())
 }
 
 /// Transport Level Marking: the octet of the header, and a mask of which the upper six bits are the DSCP's.
@@ -382,7 +434,7 @@ fn enforcement(mut bag: Bag, qer: &mut Qer) -> Result<(), Refused> {
     if bag.number(ie::RQI)?.is_some_and(|flags| flags & 1 == 1) {
         return Err(bad(ie::RQI, "reflective QoS is not done"));
     }
-    bag.inform(&[ie::AVERAGING_WINDOW]);
+    bag.inform(&[ie::AVERAGING_WINDOW])?;
     bag.finish()?;
     match (qer.gbr, qer.mbr, qer.qfi) {
         (Some(_), _, None) => Err(conditional(ie::QFI, "a guaranteed rate without a QoS flow")),

@@ -8,7 +8,7 @@ use super::sessions::{Entry, Usage};
 use super::tunnels::Chosen;
 use super::usage::{ASKED, Book, ENDS, reports};
 use super::{Answer, Control};
-use crate::codec::Codec;
+use crate::codec::{Codec, Flaw};
 use crate::message::{Element, Message, Tunnel, Value, ie, kind};
 use crate::rules::{Measured, Plane, Seid, Session, Teid};
 use std::net::IpAddr;
@@ -19,34 +19,43 @@ use weir_units::Time;
 type Done = Result<Vec<Element>, Refused>;
 
 impl<P: Plane, C: Codec> Control<P, C> {
-    /// Does a request, or refuses it. What is no request gets no answer.
-    pub(super) fn work(&mut self, now: Time, at: usize, message: &Message) -> Option<Answer> {
-        let (done, kind) = match message.kind {
+    /// Does a request, or refuses it, as it does one with a flaw. What is no request gets no answer.
+    pub(super) fn work(
+        &mut self,
+        now: Time,
+        at: usize,
+        message: &Message,
+        flaw: Option<Flaw>,
+    ) -> Option<Answer> {
+        let sound = flaw.map_or(Ok(()), |flaw| Err(Refused::from(flaw)));
+        let done = match message.kind {
+            // Its answer has no cause.
+            kind::HEARTBEAT_REQUEST if sound.is_err() => return None,
             kind::HEARTBEAT_REQUEST => return self.heartbeat(at, message),
-            kind::ASSOCIATION_SETUP_REQUEST => (self.associate(now, at, message), message.kind + 1),
-            kind::ASSOCIATION_UPDATE_REQUEST => (self.update(at, message), message.kind + 1),
-            kind::ASSOCIATION_RELEASE_REQUEST => (self.release(at, message), message.kind + 1),
+            kind::ASSOCIATION_SETUP_REQUEST => sound.and_then(|()| self.associate(now, at, message)),
+            kind::ASSOCIATION_UPDATE_REQUEST => sound.and_then(|()| self.update(at, message)),
+            kind::ASSOCIATION_RELEASE_REQUEST => sound.and_then(|()| self.release(at, message)),
             kind::PFD_MANAGEMENT_REQUEST
             | kind::NODE_REPORT_REQUEST
             | kind::SESSION_SET_DELETION_REQUEST
             | kind::SESSION_SET_MODIFICATION_REQUEST => {
-                (Err(Refused::new(Cause::NotSupported, "that is not done here")), message.kind + 1)
+                Err(Refused::new(Cause::NotSupported, "that is not done here"))
             }
             kind::SESSION_ESTABLISHMENT_REQUEST
             | kind::SESSION_MODIFICATION_REQUEST
             | kind::SESSION_DELETION_REQUEST
-            | kind::SESSION_REPORT_REQUEST => return Some(self.session(now, at, message)),
+            | kind::SESSION_REPORT_REQUEST => return Some(self.session(now, at, message, sound)),
             _ => {
                 self.counts.unexpected += 1;
                 return None;
             }
         };
-        let elements = self.outcome(at, done, true);
-        Some(Answer { kind, seid: None, elements })
+        let elements = self.outcome(at, message.kind, done, true);
+        Some(Answer { kind: message.kind + 1, seid: None, elements })
     }
 
     /// What an answer says: what was done, or why it was not.
-    fn outcome(&mut self, at: usize, done: Done, names_node: bool) -> Vec<Element> {
+    fn outcome(&mut self, at: usize, request: u8, done: Done, names_node: bool) -> Vec<Element> {
         match done {
             Ok(elements) => {
                 self.counts.note(Cause::Accepted);
@@ -54,14 +63,15 @@ impl<P: Plane, C: Codec> Control<P, C> {
             }
             Err(refused) => {
                 self.counts.note(refused.cause);
-                self.tell(format!("{}: refused: {}", self.peers[at].address, refused.why));
+                let (peer, Refused { cause, why, .. }) = (self.peers[at].address, &refused);
+                self.tell(format!("{peer}: {} refused: {cause}: {why}", kind::shown(request)));
                 let node = names_node.then(|| Element::new(ie::NODE_ID, Value::Node(self.node())));
                 node.into_iter().chain(refused.elements()).collect()
             }
         }
     }
 
-    fn session(&mut self, now: Time, at: usize, message: &Message) -> Answer {
+    fn session(&mut self, now: Time, at: usize, message: &Message, sound: Result<(), Refused>) -> Answer {
         let known = self.sessions.get(message.seid.unwrap_or(0)).filter(|entry| entry.peer == at as u16);
         let is_new = message.kind == kind::SESSION_ESTABLISHMENT_REQUEST;
         let seid = match known {
@@ -70,7 +80,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
             None => 0,
         };
         let found = known.map(|entry| entry.rules.seid);
-        let done = self.needs_association(at).and_then(|()| match (message.kind, found) {
+        let done = self.needs_association(at).and(sound).and_then(|()| match (message.kind, found) {
             (kind::SESSION_ESTABLISHMENT_REQUEST, _) => self.establish(now, at, message),
             (kind::SESSION_REPORT_REQUEST, _) => {
                 Err(Refused::new(Cause::NotSupported, "reports go the other way"))
@@ -81,7 +91,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         });
         // A modification may have changed the number at the peer; its answer goes to the new one.
         let moved = found.and_then(|found| self.sessions.get(found)).map_or(seid, |entry| entry.cp_seid);
-        let elements = self.outcome(at, done, is_new);
+        let elements = self.outcome(at, message.kind, done, is_new);
         Answer { kind: message.kind + 1, seid: Some(moved), elements }
     }
 
@@ -95,7 +105,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let Draft { session, books, .. } = read_new(bag, seid, now, &self.sides, &mut chosen)?;
         let (told, next) = chosen.end();
         let rules = Arc::new(session);
-        self.plane.establish(rules.clone())?;
+        self.plane.establish(rules.clone()).map_err(|refusal| Refused::by_plane(refusal, &rules))?;
         self.tunnels.advance(next);
         self.tunnels.settle(seid, &[], &teids(&rules));
         let mut elements = self.says_who(Cause::Accepted);
@@ -117,7 +127,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let mut draft = change(bag, entry, now, &self.sides, &mut chosen)?;
         let (told, next) = chosen.end();
         let (had, rules) = (teids(&entry.rules), Arc::new(std::mem::take(&mut draft.session)));
-        let measured = self.plane.modify(rules.clone(), &draft.closed)?;
+        let measured = self.plane.modify(rules.clone(), &draft.closed);
+        let measured = measured.map_err(|refusal| Refused::by_plane(refusal, &rules))?;
         self.tunnels.advance(next);
         self.tunnels.settle(seid, &had, &teids(&rules));
         let mut elements = vec![Element::number(ie::CAUSE, Cause::Accepted as u8)];

@@ -1,10 +1,11 @@
 //! What the packets of a session tell of the bottleneck behind the base station, passed on to those that use it.
 
 use super::io::Io;
+use super::layout::QueuePlan;
 use super::learn::{Learnt, follow};
-use super::live::Live;
+use super::live::{Line, Live};
 use super::path::UserPlane;
-use super::waits::Held;
+use super::waits::{Held, Waits};
 use weir_queue::Shaper;
 use weir_units::{Rate, Time};
 
@@ -24,8 +25,10 @@ impl UserPlane {
             Some(learner) => learner,
             None => {
                 let Some((learner, former)) = self.learners.take(session, at) else { return };
-                let former = former.and_then(|former| self.sessions[former as usize].as_mut());
-                former.into_iter().for_each(|former| (former.learner, former.bottleneck) = (None, None));
+                if let Some(former) = former.and_then(|former| self.sessions[former as usize].as_mut()) {
+                    (former.learner, former.bottleneck) = (None, None);
+                    forget(&former.program.queues, &former.lines, &mut self.waits);
+                }
                 live.learner = Some(learner);
                 learner
             }
@@ -70,6 +73,16 @@ impl UserPlane {
                 .map(Shaper::rate)
                 .filter(|rate| *rate < plan.rate || plan.rate == Rate::ZERO);
             queue.set_rate(rate.unwrap_or(plan.rate));
+            self.waits.fit(place, plan, learnt.tolerated.filter(|_| rate.is_some()));
         }
+    }
+}
+
+/// The bottleneck of queues is not known any more.
+fn forget(queues: &[QueuePlan], lines: &[Line], waits: &mut Waits) {
+    for (plan, line) in queues.iter().zip(lines).filter(|(plan, _)| plan.follows) {
+        let Some(place) = line.place else { continue };
+        waits.place(place).queue.set_rate(plan.rate);
+        waits.fit(place, plan, None);
     }
 }

@@ -58,6 +58,12 @@ impl Bound {
         bound
     }
 
+    /// How long packets may wait is another, at a rate of the rules.
+    pub fn set_most(&mut self, most: Duration, rate: Rate) {
+        self.most = most;
+        self.set_rate(rate);
+    }
+
     /// The rate of the rules is another.
     pub fn set_rate(&mut self, rate: Rate) {
         (self.room, self.late) = match rate {

@@ -12,7 +12,7 @@ use crate::rules::{
     UeAddress,
 };
 use std::net::IpAddr;
-use weir_units::Rate;
+use weir_units::{Bytes, Duration, Rate};
 
 /// Makes what the packet path needs of a session, whose rules stand as `before` so far.
 pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result<(Program, Layout), Refusal> {
@@ -76,6 +76,14 @@ fn kbps(rate: u64) -> Rate {
     Rate::from_bps(rate.saturating_mul(1000))
 }
 
+/// Whether round trips tell of queues behind a rate of the rules. Receivers acknowledge each second segment: where that
+/// takes about as long to come as a queue is tolerated for, each wait for it would be taken for one.
+fn tells_queues(rate: Rate) -> bool {
+    const PACKET: Bytes = Bytes::new(1538);
+    const SPACING_MAX: Duration = Duration::from_millis(2);
+    rate == Rate::ZERO || rate.time_for(PACKET) <= SPACING_MAX
+}
+
 fn one<T: Copy>(of: PerDirection<T>, is_up: bool) -> T {
     if is_up { of.up } else { of.down }
 }
@@ -115,10 +123,11 @@ impl Making<'_> {
 
     fn what(&self, far: &Far) -> Result<What, Refusal> {
         let refused = |why: &str| Err(Refusal::rule(RuleKind::Far, far.id, why));
-        let Forward { to, tunnel, dscp } = match far.action {
-            Action::Drop => return Ok(What::Drop),
-            Action::Buffer { tell } => return Ok(What::Buffer { tell }),
-            Action::Forward(forward) => forward,
+        let Forward { to, tunnel, dscp } = match (far.action, far.forward) {
+            (Action::Drop, _) => return Ok(What::Drop),
+            (Action::Buffer { tell }, _) => return Ok(What::Buffer { tell }),
+            (Action::Forward, Some(forward)) => forward,
+            (Action::Forward, None) => return refused("it forwards, and does not say where"),
         };
         match (to, tunnel) {
             (Side::Access, Some(remote)) => {
@@ -156,7 +165,7 @@ impl Making<'_> {
         let is_up = pdr.from == Side::Access;
         let to_local = || {
             let far = pdr.far.and_then(|far| self.session.far(far));
-            matches!(far.map(|far| far.action), Some(Action::Forward(Forward { to: Side::Local, .. })))
+            far.and_then(Far::way).is_some_and(|forward| forward.to == Side::Local)
         };
         let is_local = if is_up { to_local() } else { pdr.from == Side::Local };
         let qfi = self.qers(pdr).find_map(|qer| qer.qfi);
@@ -194,7 +203,7 @@ impl Making<'_> {
         let profile_of = self.setup.profile_number(profile);
         // A flow with a guaranteed rate has radio resources of its own.
         let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
-        let follows = learns && profile_of.follow && !is_up;
+        let follows = learns && profile_of.follow && !is_up && tells_queues(rate);
         self.queues[usize::from(at)] =
             Some(QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_kept });
         Ok(at)

@@ -100,10 +100,10 @@ impl UserPlane {
     fn check_keys(&self, program: &Program, own: Option<u32>) -> Result<(), Refusal> {
         let taken = |found: Option<u32>| found.is_some() && found != own;
         if let Some(teid) = program.teids.iter().find(|teid| taken(self.by_teid.get(**teid))) {
-            return Err(Refusal::NoResources(format!("tunnel {teid:#x} is another session's")));
+            return Err(Refusal::TunnelTaken(*teid));
         }
         if let Some(user) = program.users.iter().find(|user| taken(self.by_user.get(**user))) {
-            return Err(Refusal::NoResources(format!("{} is another session's", shown(*user))));
+            return Err(Refusal::AddressTaken(user.address()));
         }
         // Former keys are counted twice here: there is room for one session more than needed at most.
         let has_room = self.by_teid.has_room(program.teids.len()) && self.by_user.has_room(&program.users);
@@ -286,12 +286,5 @@ impl UserPlane {
     /// Queues in use, and packets that there is room for.
     pub fn occupancy(&self) -> (usize, u32) {
         (self.waits.used(), self.waits.store.free())
-    }
-}
-
-fn shown(user: User) -> String {
-    match user {
-        User::V4(address) => std::net::Ipv4Addr::from(address).to_string(),
-        User::V6(prefix) => format!("{}/64", std::net::Ipv6Addr::from(u128::from(prefix) << 64)),
     }
 }

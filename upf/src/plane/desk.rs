@@ -7,8 +7,8 @@ use super::path::Happened;
 use super::places::Layout;
 use super::setup::PlaneSetup;
 use crate::rules::{
-    Action, Bounds, Capacity, Event, FlowUsage, Forward, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel,
-    Seid, Session, Usage,
+    Bounds, Capacity, Event, FlowUsage, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel, Seid, Session,
+    Usage,
 };
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -43,10 +43,7 @@ pub struct Desk<R> {
 }
 
 fn tunnels(session: &Session) -> impl Iterator<Item = RemoteTunnel> {
-    session.fars.iter().filter_map(|far| match far.action {
-        Action::Forward(Forward { tunnel, .. }) => tunnel,
-        _ => None,
-    })
+    session.fars.iter().filter_map(|far| far.way()?.tunnel)
 }
 
 fn gone() -> Refusal {
@@ -228,6 +225,22 @@ mod tests {
         let station = (Ipv4Addr::new(192, 0, 2, 2).into(), 7 + seid as u32);
         let user = Ipv4Addr::from(0x0a00_0000 + seid as u32);
         Arc::new(usual(seid, user, N3, station, PerDirection { up: 1000, down: 1000 }))
+    }
+
+    #[test]
+    fn a_bottleneck_is_followed_only_where_packets_come_close_enough_to_tell_of_it() {
+        let follows = |kbps: u64| {
+            let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
+            let mut desk = Desk::new(setup, Yes::default());
+            let mut session = Session::clone(&session(1));
+            session.qers[0].mbr = (kbps > 0).then_some(PerDirection { up: kbps, down: kbps });
+            desk.establish(Arc::new(session)).unwrap();
+            desk.reach.0[&1].program.queues.iter().any(|plan| plan.follows)
+        };
+        assert_eq!(
+            [0, 64, 1000, 5000, 10_000, 1_000_000].map(follows),
+            [true, false, false, false, true, true]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::lookup::Filters;
 use super::outer::Outer;
 use crate::rules::{End, UeAddress};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_units::{Duration, Rate};
 
 /// Most rates that one queue obeys.
@@ -137,6 +138,16 @@ pub enum User {
     V4(u32),
     /// The first 64 bits of IPv6.
     V6(u64),
+}
+
+impl User {
+    /// The address; of IPv6 the first of the prefix.
+    pub fn address(self) -> IpAddr {
+        match self {
+            User::V4(address) => Ipv4Addr::from(address).into(),
+            User::V6(prefix) => Ipv6Addr::from(u128::from(prefix) << 64).into(),
+        }
+    }
 }
 
 impl Program {

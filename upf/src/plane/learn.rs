@@ -41,6 +41,8 @@ pub struct Learnt {
     pub samples: [Option<Sample>; 3],
     /// The rate that the bottleneck allows; `None` inside for no limit.
     pub rate: Option<Option<Rate>>,
+    /// How long packets may wait for that rate.
+    pub tolerated: Option<Duration>,
 }
 
 impl Learners {
@@ -132,7 +134,16 @@ impl Learner {
         self.follower.look(now, waiting);
         let rtt = seen.rtt.filter(|_| seen.enters_mean).map(|rtt| Sample::Rtt(rtt.rtt));
         let inflight = seen.in_flight.map(|bytes| Sample::Inflight { flow, bytes });
-        Learnt { samples: [rtt, inflight, self.reaction()], rate: Some(self.follower.rate()) }
+        let samples = [rtt, inflight, self.reaction()];
+        Learnt { samples, rate: Some(self.follower.rate()), tolerated: self.tolerated() }
+    }
+
+    /// A queue that is too short for what senders fall to leaves the bottleneck idle, by the length of their whole path. The other
+    /// half of it is not seen: twice what is tolerated before the bottleneck stands for both. Of a short path that is more
+    /// than the path, because radio links deliver in bursts; there are none here.
+    fn tolerated(&self) -> Option<Duration> {
+        let path = self.follower.path();
+        path.target_queue_delay().zip(path.path_rtt()).map(|(delay, path)| delay.saturating_mul(2).min(path))
     }
 
     /// The other half of the path is not seen; twice what is tolerated on this one stands for both. Algorithms need not hear

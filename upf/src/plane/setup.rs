@@ -49,6 +49,13 @@ impl Profile {
         self.aqm.observes()
     }
 
+    /// The set point that gives way to that of the path where a bottleneck is followed: one that nobody chose, and that
+    /// nothing moves.
+    pub fn fits(&self) -> Option<Duration> {
+        let is_chosen = self.policy.is_some() || self.is_told() || self.aqm.has_own_setpoint();
+        if self.follow && !is_chosen { self.aqm.setpoint() } else { None }
+    }
+
     /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
     /// what the bottleneck to the user delivers if that is less, so that the queue stands here, under CoDel. It learns all
     /// it needs.

@@ -13,6 +13,8 @@ use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most places that are looked at for an idle queue when all are taken.
 const SWEEP_MAX: usize = 16;
+/// A set point is that of a path if it differs by at most a fraction of this.
+const FITS_WITHIN: u64 = 8;
 /// Room of a queue without a rate, which waits for the port alone.
 const UNSHAPED_ROOM: Bytes = Bytes::new(4 << 20);
 
@@ -64,6 +66,8 @@ pub struct Place {
     pub room: Bytes,
     /// What keeps nearly all packets from being late.
     pub bound: Option<Bound>,
+    /// The set point that its algorithm was given for the path of a bottleneck.
+    fitted: Option<Duration>,
 }
 
 impl Place {
@@ -86,6 +90,8 @@ struct Fresh {
     guide: Guide,
     name: String,
     bound: Option<Duration>,
+    /// Its set point, if that is to be the path's where a bottleneck is followed.
+    fits: Option<Duration>,
 }
 
 struct Given<'a>(&'a AqmConfig);
@@ -110,7 +116,7 @@ impl Fresh {
         let guide = profile.policy.as_ref().map(steer).transpose()?;
         let label = if guide.is_some() { format!("{name}, steered") } else { name.clone() };
         let label = if profile.follow { format!("vaqm ({label})") } else { label };
-        Ok(Fresh { aqm, guide, name: label, bound: profile.bound })
+        Ok(Fresh { aqm, guide, name: label, bound: profile.bound, fits: profile.fits() })
     }
 }
 
@@ -203,8 +209,36 @@ impl Waits {
             guaranteed: Shaper::new(plan.gbr, Duration::ZERO),
             room: room(plan.rate, self.buffer),
             bound: bound.map(|most| Bound::new(most, plan.rate)),
+            fitted: None,
         });
         Some((at, former))
+    }
+
+    /// While a bottleneck is followed, the queue before it may stand as long as its path bears (`tolerated`), unless the set
+    /// point was configured or is steered; the bound beside the algorithm grows with it. With `None` it is as it was made.
+    /// Changes by less than an eighth are passed over.
+    pub fn fit(&mut self, at: u32, plan: &QueuePlan, tolerated: Option<Duration>) {
+        let Fresh { fits: Some(usual), bound: most, .. } = self.fresh[usize::from(plan.profile)] else {
+            return;
+        };
+        let place = self.places[at as usize].as_mut().expect("whoever names a place owns it");
+        let wanted = tolerated.filter(|tolerated| *tolerated > usual);
+        let is_same = match (place.fitted, wanted) {
+            (Some(one), Some(other)) => {
+                one.as_nanos().abs_diff(other.as_nanos()) <= one.as_nanos() / FITS_WITHIN
+            }
+            (one, other) => one == other,
+        };
+        if is_same {
+            return;
+        }
+        place.fitted = wanted;
+        let target = wanted.unwrap_or(usual);
+        place.queue.aim(target);
+        if let (Some(bound), Some(most)) = (&mut place.bound, most) {
+            let longer = target.as_nanos() as f64 / usual.as_nanos().max(1) as f64;
+            bound.set_most(most.mul_f64(longer), plan.rate);
+        }
     }
 
     /// One that was empty for long; a few are looked at.

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_upf::plane::gtpu;
@@ -16,11 +16,38 @@ use weir_upf::plane::gtpu;
 const TEID: u32 = 0x1005;
 const QFI: u8 = 9;
 
+/// What others put in the place of a queue: packets above a rate are discarded.
+struct Policer {
+    bps: f64,
+    /// Bits that may come at once, those that may come now, and since when.
+    burst: f64,
+    tokens: f64,
+    since: Instant,
+}
+
+impl Policer {
+    /// With a burst of a tenth of a second, and of two packets at least.
+    fn new(bps: f64) -> Policer {
+        let burst = (bps * 0.1).max(2.0 * 1500.0 * 8.0);
+        Policer { bps, burst, tokens: burst, since: Instant::now() }
+    }
+
+    fn lets_pass(&mut self, bytes: usize) -> bool {
+        let (now, bits) = (Instant::now(), bytes as f64 * 8.0);
+        let earned = now.duration_since(self.since).as_secs_f64() * self.bps;
+        (self.tokens, self.since) = ((self.tokens + earned).min(self.burst), now);
+        let passes = self.tokens >= bits;
+        self.tokens -= if passes { bits } else { 0.0 };
+        passes
+    }
+}
+
 /// It works until it is dropped.
 pub struct Station {
     stop: Arc<AtomicBool>,
     /// Bytes of IP packets that came out of tunnels.
     bytes: Arc<AtomicU64>,
+    policer: Arc<Mutex<Option<Policer>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -68,19 +95,25 @@ impl Station {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let bytes = Arc::new(AtomicU64::new(0));
+        let policer = Arc::new(Mutex::new(None));
         let (device, socket) = (Arc::new(device), Arc::new(socket));
         let up = std::thread::spawn({
             let (stop, device, socket) = (stop.clone(), device.clone(), socket.clone());
             move || put_in(&stop, &device, &socket, n3)
         });
         let down = std::thread::spawn({
-            let (stop, bytes) = (stop.clone(), bytes.clone());
-            move || take_out(&stop, &device, &socket, &bytes)
+            let (stop, bytes, policer) = (stop.clone(), bytes.clone(), policer.clone());
+            move || take_out(&stop, &device, &socket, &bytes, &policer)
         });
-        Station { stop, bytes, threads: vec![up, down] }
+        Station { stop, bytes, policer, threads: vec![up, down] }
     }
 
-    /// How many bits of IP packets came out of tunnels in a second, over a time.
+    /// Discards what comes out of tunnels above a rate; with `None` nothing.
+    pub fn police(&self, bps: Option<f64>) {
+        *self.policer.lock().unwrap() = bps.map(Policer::new);
+    }
+
+    /// How many bits of IP packets came out of tunnels in a second, over a time, as far as the policer let them.
     pub fn rate_over(&self, time: Duration) -> f64 {
         let (begin, before) = (Instant::now(), self.bytes.load(Ordering::Relaxed));
         std::thread::sleep(time);
@@ -102,13 +135,23 @@ fn put_in(stop: &AtomicBool, mut device: &File, socket: &UdpSocket, n3: IpAddr) 
     }
 }
 
-fn take_out(stop: &AtomicBool, mut device: &File, socket: &UdpSocket, bytes: &AtomicU64) {
+fn take_out(
+    stop: &AtomicBool,
+    mut device: &File,
+    socket: &UdpSocket,
+    bytes: &AtomicU64,
+    policer: &Mutex<Option<Policer>>,
+) {
     let mut message = vec![0; 2048];
     while !stop.load(Ordering::Relaxed) {
         let Ok((len, _)) = socket.recv_from(&mut message) else { continue };
         if let Ok(gtpu::Message::Packet(packet)) = gtpu::read(&message[..len]) {
             assert_eq!(packet.container.map(|c| c.qfi), Some(QFI));
-            bytes.fetch_add((packet.end - packet.start) as u64, Ordering::Relaxed);
+            let len = packet.end - packet.start;
+            if policer.lock().unwrap().as_mut().is_some_and(|policer| !policer.lets_pass(len)) {
+                continue;
+            }
+            bytes.fetch_add(len as u64, Ordering::Relaxed);
             let _ = device.write(&message[packet.start..packet.end]);
         }
     }

@@ -98,6 +98,28 @@ fn a_change_keeps_what_waits_and_moves_it_to_the_new_tunnel_behind_an_end_marker
     assert_eq!(rig.0.usage(5).unwrap().packets.down, 10);
 }
 
+/// A handover while packets are buffered: what waited goes into the new tunnel, and the old one, into which packets went
+/// before, gets its end marker first of all.
+#[test]
+fn a_handover_out_of_buffering_ends_the_old_tunnel() {
+    let mut rig = Rig::new(setup());
+    rig.establish(session(5, None));
+    rig.comes(CORE, &udp(SERVER, ue(5), (1, 2), 500));
+    let mut waits = session(5, None);
+    waits.fars[1].action = Action::Buffer { tell: false };
+    rig.0.modify(Arc::new(waits), &[]).unwrap();
+    (0..3).for_each(|_| rig.comes(CORE, &udp(SERVER, ue(5), (1, 2), 500)));
+    assert_eq!(rig.packets().len(), 1);
+    let mut moved = session(5, None);
+    let elsewhere = RemoteTunnel { teid: 0x3005, address: "192.0.2.3".parse().unwrap(), port: 2152 };
+    moved.fars[1] = forward(2, Side::Access, Some(elsewhere));
+    rig.0.modify(Arc::new(moved), &[remote(5)]).unwrap();
+    let sent: Vec<_> = rig.sent().into_iter().map(|(_, frame)| frame).collect();
+    assert_eq!(gtpu::read(&sent[0][14 + 28..]), Ok(gtpu::Message::EndMarker { teid: 0x2005 }));
+    assert_eq!((sent.len(), rig.count(Cause::EndMarkerSent)), (4, 1));
+    assert!(sent[1..].iter().all(|frame| frame[14 + 16..14 + 20] == [192, 0, 2, 3]));
+}
+
 #[test]
 fn packets_of_an_idle_user_wait_and_are_told_of_once() {
     let mut rig = Rig::new(setup());

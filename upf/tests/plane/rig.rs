@@ -188,7 +188,7 @@ pub fn remote(number: u32) -> RemoteTunnel {
 }
 
 pub fn forward(id: u32, to: Side, tunnel: Option<RemoteTunnel>) -> Far {
-    Far { id, action: Action::Forward(Forward { to, tunnel, dscp: None }) }
+    Far::forwarding(id, Forward { to, tunnel, dscp: None })
 }
 
 /// A session with one non-GBR flow: PDR and FAR 1 up, 2 down; QER 1 the aggregate, QER 2 names QFI 9.

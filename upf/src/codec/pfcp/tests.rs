@@ -97,22 +97,60 @@ fn what_is_wrong_stays_in_its_place() {
     assert_eq!(wrong("0054 0008 0400 c0000201 1234"), Value::Incorrect(Fault::Unsupported));
     assert_eq!(wrong("ffff 0003 000a 01"), Value::Octets(hex("000a01")));
     assert_eq!(wrong("0002 0000"), Value::Group(Vec::new()));
+    // What is long enough and contradicts itself, or is not text.
+    assert_eq!(wrong("0015 0006 08 00000001 00"), Value::Incorrect(Fault::Content));
+    assert_eq!(wrong("0016 0002 ffff"), Value::Incorrect(Fault::Content));
+    assert_eq!(wrong("0016 0000"), Value::Incorrect(Fault::Length));
+}
+
+/// What is wrong behind a header that can be read, and the elements before that.
+fn broken(octets: &[u8]) -> (Flaw, usize) {
+    match Pfcp.decode(octets) {
+        Err(Malformed::Broken { message, flaw }) => {
+            assert_eq!((message.kind, message.seid, message.sequence), (50, Some(7), 5));
+            (flaw, message.elements.len())
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn what_is_no_message_is_told_apart() {
     let whole = around("0038 0002 0001");
-    assert_eq!(Pfcp.decode(&whole[..whole.len() - 1]), Err(Malformed::Length));
-    assert_eq!(Pfcp.decode(&whole[..7]), Err(Malformed::Length));
-    assert_eq!(Pfcp.decode(&around("0038 0003 0001")), Err(Malformed::Truncated));
-    assert_eq!(Pfcp.decode(&around("0038 00")), Err(Malformed::Truncated));
+    assert_eq!(Pfcp.decode(&whole[..15]), Err(Malformed::Short));
+    assert_eq!(Pfcp.decode(&whole[..7]), Err(Malformed::Short));
     let other = hex("4001 0004 00000900");
-    assert_eq!(Pfcp.decode(&other), Err(Malformed::Version { sequence: 9 }));
+    assert_eq!(Pfcp.decode(&other), Err(Malformed::Version { kind: 1, sequence: 9 }));
+    assert_eq!(broken(&whole[..whole.len() - 1]), (Flaw::Length, 0));
+    assert_eq!(broken(&[&whole[..], &[0]].concat()), (Flaw::Length, 0));
+    assert_eq!(broken(&around("003c 0005 00 c0000203 0038 0003 0001")), (Flaw::Element(56), 1));
+    assert_eq!(broken(&around("0038 00")), (Flaw::Length, 0));
+    // Within a group it is the element there, or the group where that cannot be told.
+    assert_eq!(broken(&around("0001 0006 0038 0003 0001")), (Flaw::Element(56), 0));
+    assert_eq!(broken(&around("0001 0008 0038 0002 0001 00 1d")), (Flaw::Element(1), 0));
     let many = "0038 0002 0001".repeat(ELEMENTS_MAX + 1);
-    assert_eq!(Pfcp.decode(&around(&many)), Err(Malformed::TooMuch));
+    assert_eq!(broken(&around(&many)), (Flaw::TooMuch, ELEMENTS_MAX));
     let deep =
         (0..=DEPTH_MAX).fold(String::new(), |inner, _| format!("0002 {:04x} {inner}", hex(&inner).len()));
-    assert_eq!(Pfcp.decode(&around(&deep)), Err(Malformed::TooMuch));
+    assert_eq!(broken(&around(&deep)), (Flaw::TooMuch, 0));
+}
+
+#[test]
+fn a_message_may_say_that_another_follows() {
+    let mut first = around("0038 0002 0001");
+    let second = around("");
+    let both = |first: &[u8]| [first, &second[..]].concat();
+    assert_eq!(Pfcp.split(&both(&first)), (&both(&first)[..], &[][..]), "it does not say so");
+    first[0] |= FOLLOW_ON;
+    let bundle = both(&first);
+    let (one, other) = Pfcp.split(&bundle);
+    assert_eq!((one, other), (&first[..], &second[..]));
+    assert!(Pfcp.decode(one).is_ok() && Pfcp.decode(other).is_ok());
+    assert_eq!(Pfcp.split(&first), (&first[..], &[][..]), "it says so, and nothing does");
+    for cut in 0..bundle.len() {
+        let (one, other) = Pfcp.split(&bundle[..cut]);
+        assert_eq!(one.len() + other.len(), cut);
+    }
 }
 
 #[test]
