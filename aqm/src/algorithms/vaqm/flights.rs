@@ -36,6 +36,14 @@ struct Flight {
     at: Time,
     sent: Bin,
     strikes: u8,
+    /// When its last signal will show.
+    shows: Time,
+}
+
+impl Flight {
+    fn new(flow: u32, told: Option<u32>, at: Time, sent: Bin) -> Flight {
+        Flight { flow, told, at, sent, strikes: 0, shows: at }
+    }
 }
 
 /// What passes in a time.
@@ -87,7 +95,7 @@ impl Flights {
             (known.told, known.at) = (told, now);
             return;
         }
-        self.enter(Flight { flow, told, at: now, sent: Bin { from: now, ..Bin::default() }, strikes: 0 }, rtt);
+        self.enter(Flight::new(flow, told, now, Bin { from: now, ..Bin::default() }), rtt);
     }
 
     /// A packet goes on to the bottleneck.
@@ -114,7 +122,7 @@ impl Flights {
         // Until more is known it has in flight what was counted.
         let guess = u128::from(count) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
         let sent = Bin { from: now, bytes, rate: u32::try_from(guess).unwrap_or(u32::MAX) };
-        if self.enter(Flight { flow, told: None, at: now, sent, strikes: 0 }, rtt) {
+        if self.enter(Flight::new(flow, None, now, sent), rtt) {
             self.candidate = None;
         }
     }
@@ -135,12 +143,27 @@ impl Flights {
         true
     }
 
-    /// How many flows have more in flight than this one, apart from those that are `held` anyhow; one that is not known
-    /// has nothing.
+    /// Flows that send now, apart from those that are `held` anyhow.
+    fn free(&self, now: Time, held: impl Fn(u32) -> bool) -> impl Iterator<Item = &Flight> {
+        self.flows.iter().flatten().filter(move |f| f.is_current(now) && !held(f.flow))
+    }
+
+    /// How many flows have more in flight than this one, apart from those that were signalled lately or are `held`; one
+    /// that is not known has nothing.
     pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
         let own = self.size_of(flow, now, rtt);
-        let current = self.flows.iter().flatten().filter(|f| f.is_current(now) && !held(f.flow));
-        current.filter(|f| f.flow != flow && f.size(rtt) > own).count()
+        self.free(now, held).filter(|f| f.shows <= now && f.flow != flow && f.size(rtt) > own).count()
+    }
+
+    /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
+    /// only those with at least the mean in flight pay as well: a small one would pay for the queue of the large one.
+    pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool + Copy) -> bool {
+        let own = self.size_of(flow, now, rtt);
+        if self.free(now, held).any(|f| f.flow == flow && f.shows > now) {
+            return false;
+        }
+        let (count, total) = self.free(now, held).fold((0, 0), |(n, sum), f| (n + 1, sum + f.size(rtt)));
+        own * count >= total || !self.free(now, held).any(|f| f.shows > now && f.size(rtt) > own)
     }
 
     /// What a flow has in flight; nothing, where it is not known.
@@ -175,29 +198,32 @@ impl Flights {
         self.flows.iter().flatten().find(|f| f.flow == flow).map_or(0, |f| u64::from(f.sent.rate))
     }
 
-    /// A flow was signalled: it has until then to answer. One at a time is judged.
-    pub fn signalled(&mut self, flow: u32, now: Time, patience: Duration, rtt: Duration) {
-        let known = self.flows.iter().flatten().find(|f| f.flow == flow);
-        let Some(known) = known.filter(|_| self.trial.is_none()) else { return };
-        if u64::from(known.sent.rate) * SMALL_PART >= self.rate() {
+    /// A flow was signalled: that will show after a time, and one at a time is judged after `patience`.
+    pub fn signalled(&mut self, flow: u32, now: Time, shows: Duration, patience: Duration, rtt: Duration) {
+        let (all, on_trial) = (self.rate(), self.trial.is_some());
+        let Some(known) = self.find(flow) else { return };
+        known.shows = now + shows;
+        if !on_trial && u64::from(known.sent.rate) * SMALL_PART >= all {
             let (flight, rate) = (known.size(rtt), known.sent.rate);
             self.trial = Some(Trial { flow, until: now + patience, flight, rate });
         }
     }
 
-    /// Judges the flow whose time is over; returns one that does not respond.
-    pub fn judge(&mut self, now: Time, rtt: Duration) -> Option<u32> {
+    /// Judges the flow whose time is over; returns one that does not respond. `room` is what is known not to fill the
+    /// bottleneck: who shows nothing, sends more than that and more than all others is believed not to respond at once.
+    pub fn judge(&mut self, now: Time, rtt: Duration, room: Option<u64>) -> Option<u32> {
         let trial = self.trial.filter(|trial| now >= trial.until)?;
+        let all = self.rate();
         self.trial = None;
         let known = self.find(trial.flow).filter(|f| f.is_current(now))?;
         let less = |now: u64, then: u64| now * 10 <= then * ANSWER_TENTHS;
-        let answered =
-            less(known.size(rtt), trial.flight) || less(u64::from(known.sent.rate), u64::from(trial.rate));
-        if answered {
+        let rate = u64::from(known.sent.rate);
+        if less(known.size(rtt), trial.flight) || less(rate, u64::from(trial.rate)) {
             known.strikes = known.strikes.saturating_sub(1);
             return None;
         }
-        known.strikes += 1;
+        let floods = known.told.is_none() && 2 * rate > all && room.is_some_and(|room| rate > room);
+        known.strikes = if floods { STRIKES } else { known.strikes + 1 };
         if known.strikes < STRIKES {
             return None;
         }
@@ -265,12 +291,35 @@ mod tests {
             flights.passed(Bytes::new(2520), ms(n));
             if n % 500 == 200 {
                 let flow = 1 + (n / 500 % 3) as u32;
-                flights.signalled(flow, ms(n), Duration::from_millis(400), RTT);
+                flights.signalled(flow, ms(n), RTT, Duration::from_millis(400), RTT);
                 answering = if flow == 2 { answering * 7 / 10 } else { answering };
             }
-            found.extend(flights.judge(ms(n), RTT).map(|flow| (flow, n)));
+            found.extend(flights.judge(ms(n), RTT, None).map(|flow| (flow, n)));
         }
         // Flow 1 was signalled at 0.2, 1.7 and 3.2 s; flow 2 answers, and flow 3 is too small to be judged.
         assert_eq!(found, [(1, 3600)]);
+    }
+
+    #[test]
+    fn a_flood_is_known_at_the_first_signal_and_whoever_shows_something_is_not_a_flood() {
+        let judged = |shows: bool, room: u64| {
+            let mut flights = Flights::default();
+            for n in 0..1000 {
+                flights.sent(1, Bytes::new(2500), ms(n), RTT);
+                flights.sent(2, Bytes::new(500), ms(n), RTT);
+                flights.passed(Bytes::new(3000), ms(n));
+                if shows {
+                    flights.note(1, Bytes::new(250_000), ms(n), RTT);
+                }
+            }
+            flights.signalled(1, ms(1000), RTT, Duration::from_millis(400), RTT);
+            for n in 1000..1500 {
+                flights.sent(1, Bytes::new(2500), ms(n), RTT);
+            }
+            flights.judge(ms(1500), RTT, Some(room))
+        };
+        assert_eq!(judged(false, 1_250_000), Some(1), "twice of what the bottleneck takes");
+        assert_eq!(judged(false, 2_600_000), None, "the bottleneck may take that");
+        assert_eq!(judged(true, 1_250_000), None, "a flow that shows acknowledgements gets two more signals");
     }
 }

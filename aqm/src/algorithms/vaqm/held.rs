@@ -34,17 +34,38 @@ pub(super) struct Held {
     flows: [Option<Hold>; HELD],
     /// The most that passed while nothing queued, in bytes a second, and when.
     calm: Option<(u32, Time)>,
+    /// What passed until then, of which it is not known yet whether it filled the bottleneck.
+    unconfirmed: Option<(u32, Time)>,
     /// Packets of theirs that were discarded.
     discarded: u64,
 }
 
 impl Held {
-    /// Nothing queues, and so much passes.
-    pub fn calm(&mut self, now: Time, rate: u64) {
+    /// A round trip of `rtt` found no queue: what had passed when its packet left did not fill the bottleneck. Of what passes
+    /// now the next ones will tell.
+    pub fn calm(&mut self, now: Time, rtt: Duration, rate: u64) {
         let rate = u32::try_from(rate).unwrap_or(u32::MAX);
-        if self.calm.is_none_or(|(most, at)| rate >= most || now.since(at) > KNOWN) {
-            self.calm = Some((rate, now));
+        let Some((passed, until)) = self.unconfirmed else {
+            self.unconfirmed = Some((rate, now));
+            return;
+        };
+        if now.since(until) < rtt {
+            return;
         }
+        if self.calm.is_none_or(|(most, at)| passed >= most || now.since(at) > KNOWN) {
+            self.calm = Some((passed, now));
+        }
+        self.unconfirmed = Some((rate, now));
+    }
+
+    /// A round trip found a queue, which somebody made who passed since the last one without.
+    pub fn queued(&mut self) {
+        self.unconfirmed = None;
+    }
+
+    /// The most that is known not to fill the bottleneck.
+    pub fn room(&self) -> Option<u64> {
+        self.calm.map(|(rate, _)| u64::from(rate))
     }
 
     /// Whether a flow is held.
@@ -73,7 +94,7 @@ impl Held {
 
     /// An equal share of what once did not fill the bottleneck, or of what passes now.
     fn share(&self, flights: &Flights, now: Time) -> u32 {
-        let whole = self.calm.map_or(flights.rate(), |(rate, _)| u64::from(rate));
+        let whole = self.room().unwrap_or(flights.rate());
         u32::try_from((whole / flights.active(now).max(1)).max(LEAST)).unwrap_or(u32::MAX)
     }
 
@@ -143,7 +164,7 @@ mod tests {
     #[test]
     fn a_flow_is_held_to_its_share_then_to_less_and_released_when_it_is_modest() {
         let (mut held, mut flights) = (Held::default(), Flights::default());
-        held.calm(ms(0), 2_000_000);
+        [0, 100].into_iter().for_each(|at| held.calm(ms(at), RTT, 2_000_000));
         flights.note(2, Bytes::new(1000), ms(0), RTT);
         for n in 0..1000 {
             flights.sent(1, Bytes::new(5000), ms(n), RTT);
@@ -163,5 +184,24 @@ mod tests {
             passed(&mut held, &mut flights, s * 1000, 20, false);
         }
         assert_eq!(held.count(), 0);
+    }
+
+    #[test]
+    fn what_fills_the_bottleneck_is_not_taken_for_its_room() {
+        let mut held = Held::default();
+        for at in (0..1000).step_by(10) {
+            held.calm(ms(at), RTT, 1_000_000);
+        }
+        // A flood begins: for a round trip those that come back still tell of the time before.
+        for at in (1000..1100).step_by(10) {
+            held.calm(ms(at), RTT, 9_000_000);
+        }
+        held.queued();
+        assert_eq!(held.room(), Some(1_000_000));
+        // With no queue after a round trip, the bottleneck takes it.
+        for at in (1200..1400).step_by(10) {
+            held.calm(ms(at), RTT, 9_000_000);
+        }
+        assert_eq!(held.room(), Some(9_000_000));
     }
 }
