@@ -176,7 +176,7 @@ fn beside_a_flood(upstream: &str, mbps: u64, seed: u64) -> (f64, f64) {
 #[test]
 fn a_flood_of_twice_the_rate_leaves_others_four_fifths_of_their_share() {
     let (alone, _) = beside_a_flood("", 20, 1);
-    assert!(alone < 0.1, "{alone}");
+    assert!(alone < 0.5, "{alone}");
     let mut missed = Vec::new();
     let roomy = FOLLOW.replace("\"codel\"", "\"codel\", target = \"50ms\"");
     for (form, upstream) in [("signals", INFORM), ("shaper", &roomy)] {

@@ -26,6 +26,13 @@ pub(super) struct Flights {
     candidate: Option<(u32, u32)>,
     trial: Option<Trial>,
     flows: [Option<Flight>; FLOWS],
+    /// When the last signals of the flows in these places will show, in milliseconds of a clock that turns over: users are
+    /// many.
+    shows: [u32; FLOWS],
+}
+
+fn millis(time: Time) -> u32 {
+    (time.as_nanos() / 1_000_000) as u32
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +43,11 @@ struct Flight {
     at: Time,
     sent: Bin,
     strikes: u8,
-    /// When its last signal will show.
-    shows: Time,
 }
 
 impl Flight {
     fn new(flow: u32, told: Option<u32>, at: Time, sent: Bin) -> Flight {
-        Flight { flow, told, at, sent, strikes: 0, shows: at }
+        Flight { flow, told, at, sent, strikes: 0 }
     }
 }
 
@@ -60,7 +65,7 @@ struct Bin {
 struct Trial {
     flow: u32,
     until: Time,
-    flight: u64,
+    flight: u32,
     rate: u32,
 }
 
@@ -105,9 +110,16 @@ impl Flights {
 
     /// A packet of a flow comes, whether it goes on or not.
     pub fn sent(&mut self, flow: u32, len: Bytes, now: Time, rtt: Duration) {
-        if let Some(known) = self.find(flow) {
-            known.at = now;
-            return known.sent.add(now, len);
+        if let Some(at) = self.place(flow) {
+            // What has shown stays so when the clock turns over.
+            if !self.is_awaited(flow, now) {
+                self.shows[at] = millis(now);
+            }
+            self.flows[at].iter_mut().for_each(|known| {
+                known.at = now;
+                known.sent.add(now, len);
+            });
+            return;
         }
         let bytes = len.get() as u32;
         let count = match self.candidate {
@@ -132,14 +144,24 @@ impl Flights {
         places.filter(|(hash, _)| **hash == flow).find_map(|(_, place)| place.as_mut())
     }
 
+    /// The place of a flow that has one.
+    fn place(&self, flow: u32) -> Option<usize> {
+        (0..FLOWS).find(|at| self.hashes[*at] == flow && self.flows[*at].is_some())
+    }
+
+    /// Whether a flow was signalled so lately that it cannot show yet.
+    fn is_awaited(&self, flow: u32, now: Time) -> bool {
+        self.place(flow).is_some_and(|at| (self.shows[at].wrapping_sub(millis(now)) as i32) > 0)
+    }
+
     /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a place.
     fn enter(&mut self, new: Flight, rtt: Duration) -> bool {
         let size = |f: &Option<Flight>| f.filter(|f| f.is_current(new.at)).map(|f| f.size(rtt));
-        let place = self.flows.iter_mut().zip(&mut self.hashes).min_by_key(|(place, _)| size(place));
-        let Some((place, hash)) = place.filter(|(place, _)| size(place) < Some(new.size(rtt))) else {
+        let at = (0..FLOWS).min_by_key(|at| size(&self.flows[*at]));
+        let Some(at) = at.filter(|at| size(&self.flows[*at]) < Some(new.size(rtt))) else {
             return false;
         };
-        (*place, *hash) = (Some(new), new.flow);
+        (self.flows[at], self.hashes[at], self.shows[at]) = (Some(new), new.flow, millis(new.at));
         true
     }
 
@@ -152,18 +174,19 @@ impl Flights {
     /// that is not known has nothing.
     pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
         let own = self.size_of(flow, now, rtt);
-        self.free(now, held).filter(|f| f.shows <= now && f.flow != flow && f.size(rtt) > own).count()
+        let larger = self.free(now, held).filter(|f| f.flow != flow && f.size(rtt) > own);
+        larger.filter(|f| !self.is_awaited(f.flow, now)).count()
     }
 
     /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
     /// only those with at least the mean in flight pay as well: a small one would pay for the queue of the large one.
     pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool + Copy) -> bool {
         let own = self.size_of(flow, now, rtt);
-        if self.free(now, held).any(|f| f.flow == flow && f.shows > now) {
+        if self.is_awaited(flow, now) {
             return false;
         }
         let (count, total) = self.free(now, held).fold((0, 0), |(n, sum), f| (n + 1, sum + f.size(rtt)));
-        own * count >= total || !self.free(now, held).any(|f| f.shows > now && f.size(rtt) > own)
+        own * count >= total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now))
     }
 
     /// What a flow has in flight; nothing, where it is not known.
@@ -201,10 +224,11 @@ impl Flights {
     /// A flow was signalled: that will show after a time, and one at a time is judged after `patience`.
     pub fn signalled(&mut self, flow: u32, now: Time, shows: Duration, patience: Duration, rtt: Duration) {
         let (all, on_trial) = (self.rate(), self.trial.is_some());
-        let Some(known) = self.find(flow) else { return };
-        known.shows = now + shows;
+        let Some(at) = self.place(flow) else { return };
+        self.shows[at] = millis(now + shows);
+        let Some(known) = self.flows[at] else { return };
         if !on_trial && u64::from(known.sent.rate) * SMALL_PART >= all {
-            let (flight, rate) = (known.size(rtt), known.sent.rate);
+            let (flight, rate) = (u32::try_from(known.size(rtt)).unwrap_or(u32::MAX), known.sent.rate);
             self.trial = Some(Trial { flow, until: now + patience, flight, rate });
         }
     }
@@ -218,7 +242,7 @@ impl Flights {
         let known = self.find(trial.flow).filter(|f| f.is_current(now))?;
         let less = |now: u64, then: u64| now * 10 <= then * ANSWER_TENTHS;
         let rate = u64::from(known.sent.rate);
-        if less(known.size(rtt), trial.flight) || less(rate, u64::from(trial.rate)) {
+        if less(known.size(rtt), u64::from(trial.flight)) || less(rate, u64::from(trial.rate)) {
             known.strikes = known.strikes.saturating_sub(1);
             return None;
         }
