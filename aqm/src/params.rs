@@ -41,7 +41,7 @@ impl Value {
     }
 
     /// Whether the value lies in `min..=max`; false when the kinds differ or it is not a number.
-    fn within(&self, min: &Value, max: &Value) -> bool {
+    pub fn within(&self, min: &Value, max: &Value) -> bool {
         fn inside<T: PartialOrd>(v: &T, min: &T, max: &T) -> bool {
             min <= v && v <= max
         }

@@ -92,15 +92,19 @@ pub fn run(
     Ok(result)
 }
 
+/// Refuses whoever may not make network namespaces.
+pub fn allowed() -> Result<()> {
+    let refused = Error::NotRoot { what: "a lab of network namespaces".into() };
+    if host::is_root() { Ok(()) } else { Err(refused) }
+}
+
 /// Phones and boxes in a row before them, on a machine where nothing else measures while the first value lives.
 fn testbed(phones: u32, boxes: u32, waiting: impl FnOnce()) -> Result<(Exclusive, Testbed)> {
     if !(1..=PHONES_MAX).contains(&phones) {
         let remedy = format!("choose 1 to {PHONES_MAX}");
         return Err(Error::invalid(format!("{phones} phones cannot be had"), remedy));
     }
-    if !host::is_root() {
-        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
-    }
+    allowed()?;
     let alone = exclusive(waiting)?;
     netns::clean_stale()?;
     let more_receivers = other_phones(phones).collect();

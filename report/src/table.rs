@@ -119,7 +119,7 @@ fn class_rows(run: &Summary, link: &LinkSummary) -> Vec<Vec<Cell>> {
     classes.into_iter().flatten().map(row).collect()
 }
 
-const SENSING_COLUMNS: [(&str, Align); 10] = [
+const SENSING_COLUMNS: [(&str, Align); 11] = [
     ("run", Align::Left),
     ("link", Align::Left),
     ("state", Align::Left),
@@ -128,7 +128,8 @@ const SENSING_COLUMNS: [(&str, Align); 10] = [
     ("returned", Align::Right),
     ("lost", Align::Right),
     ("reordered", Align::Right),
-    ("refused", Align::Right),
+    ("again", Align::Right),
+    ("forged", Align::Right),
     ("bytes %", Align::Right),
 ];
 
@@ -143,7 +144,8 @@ fn sensing_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
         sensing.returned.to_string(),
         sensing.lost.to_string(),
         sensing.reordered.to_string(),
-        (sensing.duplicated + sensing.forged).to_string(),
+        sensing.duplicated.to_string(),
+        sensing.forged.to_string(),
         fixed(sensing.share * 100.0, 3),
     ];
     Some(cells.iter().map(|c| Cell::new(c)).collect())
@@ -238,6 +240,9 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
     };
     let rows: Vec<Vec<Cell>> = claims.iter().map(row).collect();
     let held = claims.iter().filter(|c| c.held).count();
+    if claims.is_empty() {
+        return "no claim could be judged: runs that they compare were not made\n".to_string();
+    }
     render(&COLUMNS, &rows, paint) + &format!("{held} of {} claims held\n", claims.len())
 }
 
@@ -363,12 +368,26 @@ mod tests {
 
     #[test]
     fn links_that_probe_get_a_table_of_their_own() {
-        let sensing = Sensing { state: "sensing".into(), sent: 10, share: 0.00467, ..Sensing::default() };
+        let sensing = Sensing {
+            state: "sensing".into(),
+            sent: 10,
+            duplicated: 3,
+            forged: 4,
+            share: 0.00467,
+            ..Sensing::default()
+        };
         let link = LinkSummary { name: "x".into(), sensing: Some(sensing), ..LinkSummary::default() };
         let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
         let text = results([&run], Paint::Plain);
         assert!(text.contains("\nProbes\n"), "{text}");
-        assert!(text.trim_end().ends_with("0.467"), "{text}");
+        let last: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last[last.len() - 3..], ["3", "4", "0.467"], "{text}");
+    }
+
+    #[test]
+    fn without_claims_nothing_is_said_to_be_held() {
+        let told = claims(&[], Paint::Plain);
+        assert!(!told.contains("held") && told.contains("no claim"), "{told}");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use queue_config::QueueConfig;
 pub use record::Record;
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
 pub use sense::Sense;
-pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode};
+pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed};
 pub use settings::{AqmConfig, PolicyConfig};
 pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
 pub use topology::{Link, MAX_LINKS, Upstream};

@@ -7,7 +7,8 @@ use crate::schema::{
     or,
 };
 use crate::settings::{
-    AqmConfig, Check, Declared, Settings, check_with, params_from, print_settings, read_settings, row, set,
+    AqmConfig, Check, Declared, Settings, check_pairs, check_with, params_from, print_settings,
+    read_settings, row, set,
 };
 use weir_aqm::{ParamError, ParamInfo, Params, Value};
 use weir_queue::{Entry, OfItsOwn, OverAny, Visitor};
@@ -114,6 +115,20 @@ fn about(name: &str) -> Option<About> {
     weir_queue::visit(name, Ask)
 }
 
+/// Tells of a prefix where users are VLANs: addresses do not matter then.
+fn check_users(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Problems) {
+    if !settings.contains(&("vlan", Value::Flag(true))) {
+        return;
+    }
+    // A default that was written, as in a printed file, says nothing.
+    let differs = |(name, value): &(&str, Value)| info.iter().any(|i| i.name == *name && i.default != *value);
+    for (name, value) in settings.iter().filter(|(name, _)| name.starts_with("prefix")).filter(|s| differs(s))
+    {
+        let problem = format!("{value} does not go with `vlan`, by which a user is a VLAN and no address");
+        here.wrong(p, name, problem, "remove one of the two");
+    }
+}
+
 /// Parameters and set point of a discipline.
 pub(crate) fn declared(name: &str) -> Option<Declared> {
     about(name).map(|about| (about.info, about.setpoint))
@@ -141,6 +156,8 @@ impl Section for QueueConfig {
             return None;
         };
         let (settings, given) = read_settings(about.info, &[DISCIPLINE.name], about.check, here, p)?;
+        check_pairs(&settings, &given, here, p);
+        check_users(about.info, &settings, here, p);
         Some(QueueConfig { discipline: name, settings, given })
     }
 

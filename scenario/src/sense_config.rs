@@ -100,11 +100,11 @@ section! {
         mode: SenseMode = or(SenseMode::Bounce, Range::Any);
         /// Address that probes come from and return to. For an upload behind NAT, and wherever the gateway routes the
         /// senders' addresses back through this port, the senders' own will do.
-        address: Option<IpAddr> = absent("the source address of the packets that probes follow", such("an address of one host", |a: &IpAddr| unicast(a)));
+        address: Option<IpAddr> = absent("the source address of the packets that probes follow", such(HOST, |a: &IpAddr| is_routed(a)));
         /// Host that turns probes around, in the modes "reflector" and "icmp".
-        target: Option<IpAddr> = absent("needed in the modes \"reflector\" and \"icmp\"", such("an address of one host", |a: &IpAddr| unicast(a)));
+        target: Option<IpAddr> = absent("needed in the modes \"reflector\" and \"icmp\"", such(HOST, |a: &IpAddr| is_routed(a)));
         /// Network card of the gateway. Packets to others get no probes then.
-        gateway_mac: Option<MacAddress> = absent("that of the packets that probes follow", such("an address of one card", |m: &MacAddress| m.0[0] & 1 == 0));
+        gateway_mac: Option<MacAddress> = absent("that of the packets that probes follow", such("an address of one card", |m: &MacAddress| m.0[0] & 1 == 0 && m.0 != [0; 6]));
         /// Packets of data for each probe.
         every: u32 = or(4, within(1, 1000));
         /// Most bytes of probes, as a share of the bytes of data, by IP length.
@@ -117,6 +117,17 @@ section! {
         /// Time without a probe that came back after which the direction is managed by what its own queue shows.
         fall_back: Duration = or(Duration::from_secs(5), within(Duration::from_secs(1), Duration::from_secs(60)));
     }
+}
+
+const HOST: &str = "an address of one host, and none that is valid on its link only";
+
+/// Whether packets to an address of one host pass a router: probes to and from others never come back.
+pub fn is_routed(address: &IpAddr) -> bool {
+    let on_link = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    unicast(address) && !on_link
 }
 
 pub(crate) fn unicast(address: &IpAddr) -> bool {

@@ -371,6 +371,24 @@ pub(crate) fn read_settings(
     settings.map(|list| (list, given))
 }
 
+/// Tells a least value that is larger than the largest: of parameters whose names end in `_min` and `_max`.
+pub(crate) fn check_pairs(settings: &Settings, given: &[&'static str], here: &Here, p: &mut Problems) {
+    for (small, least) in settings {
+        let large = small.strip_suffix("_min").map(|of| format!("{of}_max"));
+        let most = settings.iter().find(|(name, _)| large.as_deref() == Some(*name));
+        let Some((large, most)) = most.filter(|(_, most)| !least.within(least, most)) else { continue };
+        // The line of a value that was written helps more than that of a default.
+        let (key, relation, other, value, remedy) = if given.contains(small) {
+            (small, "more", large, most, "lower it, or raise")
+        } else {
+            (large, "less", small, least, "raise it, or lower")
+        };
+        let own = if key == small { least } else { most };
+        let problem = format!("{own} is {relation} than `{other}`, {value}");
+        here.wrong(p, key, problem, format!("{remedy} `{other}`"));
+    }
+}
+
 fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
     let node = &entry.item.node;
     let value = value_like(&info.default, node)?;
@@ -435,6 +453,7 @@ impl Section for AqmConfig {
             return None;
         };
         let (settings, given) = read_settings(about.info, &[NAME.name], about.check, here, p)?;
+        check_pairs(&settings, &given, here, p);
         Some(AqmConfig { name, settings, given })
     }
 

@@ -143,13 +143,30 @@ fn many_flows_share_a_bottleneck_that_is_followed() {
     assert!(follow.goodput_mbps > 0.95 * off.goodput_mbps, "{off:?} {follow:?}");
 }
 
-/// What a TCP flow gets in Mbit/s, and its mean round-trip time in ms, beside datagrams of twice the rate of a radio link.
+/// As many signals as CoDel would give in a fade reach the one sender before the first of them shows, and its window is a
+/// quarter of what the next cell takes.
+#[test]
+fn a_handover_costs_little_throughput() {
+    let on = file("vaqm_handover");
+    let [off, on] = ["off", "inform"].map(|way| measured(&on.replace("\"inform\"", &format!("\"{way}\""))));
+    assert!(on.goodput_mbps > 0.86 * off.goodput_mbps, "{off:?} {on:?}");
+    assert!(on.median_ms < 100.0 && on.high_ms < 200.0 && off.high_ms > 1000.0, "{off:?} {on:?}");
+}
+
+#[test]
+fn eight_downloads_that_begin_together_are_told_apart() {
+    let on = measured(&phone(INFORM, "[[flows]]\ncount = 8\n"));
+    assert!(on.median_ms < 200.0 && on.high_ms < 350.0 && on.goodput_mbps > 18.5, "{on:?}");
+}
+
+/// What a TCP flow gets in Mbit/s, and its mean round-trip time in ms, beside datagrams of twice the rate of a radio link: in the
+/// half minute from their first one on.
 fn beside_a_flood(upstream: &str, mbps: u64, seed: u64) -> (f64, f64) {
     let flows = format!("[[flows]]\n[[flows]]\nudp_rate = \"{}Mbit/s\"\nstart = \"3s\"\n", 2 * mbps);
     let text = phone(upstream, &flows).replace("rate = \"20Mbit/s\"", &format!("rate = \"{mbps}Mbit/s\""));
     let text = text
-        .replace("duration = \"30s\"", "duration = \"50s\"")
-        .replace("warmup = \"10s\"", "warmup = \"25s\"");
+        .replace("duration = \"30s\"", "duration = \"33s\"")
+        .replace("warmup = \"10s\"", "warmup = \"3s\"");
     let outcome = weir_sim::run(&scenario(&text), seed, &mut |_| ControlFlow::Continue(())).unwrap();
     let flow = &outcome.recording.summary.flows[0];
     (flow.goodput_bps / 1e6, flow.rtt_ms)
@@ -159,7 +176,7 @@ fn beside_a_flood(upstream: &str, mbps: u64, seed: u64) -> (f64, f64) {
 #[test]
 fn a_flood_of_twice_the_rate_leaves_others_four_fifths_of_their_share() {
     let (alone, _) = beside_a_flood("", 20, 1);
-    assert!(alone < 0.1, "{alone}");
+    assert!(alone < 0.5, "{alone}");
     let mut missed = Vec::new();
     let roomy = FOLLOW.replace("\"codel\"", "\"codel\", target = \"50ms\"");
     for (form, upstream) in [("signals", INFORM), ("shaper", &roomy)] {
@@ -167,7 +184,7 @@ fn a_flood_of_twice_the_rate_leaves_others_four_fifths_of_their_share() {
             let (kept, rtt) = beside_a_flood(upstream, mbps, seed);
             // Of 1538 bytes on the line 1448 are payload.
             let share = kept / (mbps as f64 / 2.0 * 1448.0 / 1538.0);
-            if share < 0.8 || rtt > 250.0 {
+            if share < 0.8 || rtt > 400.0 {
                 missed.push(format!(
                     "{form}, {mbps} Mbit/s, seed {seed}: {share:.2} of the share, {rtt:.0} ms"
                 ));

@@ -59,7 +59,11 @@ const LESS_FLIGHT_TENTHS: u64 = 7;
 const SAME_RTT_TENTHS: u64 = 9;
 /// Round-trip times older than this, and than four of them, say nothing about now.
 const STALE: Duration = Duration::from_secs(1);
-/// How long a flow has to answer a signal: two Average RTTs and this, at most [`PATIENCE_MAX`].
+/// How many Average RTTs pass until a signal shows: one until the sender knows of it, one until what it sends less comes
+/// through the queue, and one until the mean follows. Signals in between find the sender in the recovery that it is in
+/// anyway, or punish it for a queue that it has left already: in a cell that fades, one after the other.
+const SHOWS_ROUNDS: u64 = 3;
+/// When a flow that was signalled is judged: after two Average RTTs and this, at most [`PATIENCE_MAX`].
 const PATIENCE: Duration = Duration::from_millis(200);
 /// A buffer that is full for a second must not make detection wait for several.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
@@ -157,9 +161,10 @@ impl Vaqm {
         let target = self.target();
         self.above = rtt > target;
         if !self.above || self.average() <= target {
-            self.held.calm(now, self.flights.rate());
+            self.held.calm(now, rtt, self.flights.rate());
             return self.calm();
         }
+        self.held.queued();
         match self.first_above {
             None => self.first_above = Some(now + self.interval()),
             Some(due) if now >= due && self.next.is_none() => self.enter(now),
@@ -226,11 +231,16 @@ impl Vaqm {
         (self.average().saturating_mul(2) + PATIENCE).min(PATIENCE_MAX)
     }
 
+    /// How long a flow that was signalled is spared, unless it is judged before.
+    fn spared(&self) -> Duration {
+        self.average().saturating_mul(SHOWS_ROUNDS).min(self.patience())
+    }
+
     /// Counts a packet, judges who was signalled, and says whether it may pass.
     fn admits(&mut self, now: Time, p: &Packet) -> bool {
         let rtt = self.average();
         self.flights.sent(p.flow, p.len, now, rtt);
-        if let Some(flow) = self.flights.judge(now, rtt).filter(|flow| !self.held.holds(*flow)) {
+        if let Some(flow) = self.flights.judge(now, rtt, self.held.room()).filter(|flow| !self.held.holds(*flow)) {
             self.held.begin(flow, now, &self.flights);
         }
         let mut passes = true;
@@ -269,11 +279,12 @@ impl Aqm for Vaqm {
         let quarter = (self.interval().as_nanos() / 4).max(1);
         let spared = m.now.since(due).as_nanos() / quarter;
         let rtt = self.average();
-        let larger = self.flights.larger_than(p.flow, m.now, rtt, |flow| self.held.holds(flow));
-        if larger as u64 > spared || self.held.holds(p.flow) {
+        let held = |flow| self.held.holds(flow);
+        let larger = self.flights.larger_than(p.flow, m.now, rtt, held);
+        if larger as u64 > spared || held(p.flow) || !self.flights.may_pay(p.flow, m.now, rtt, held) {
             return Verdict::Forward;
         }
-        self.flights.signalled(p.flow, m.now, self.patience(), rtt);
+        self.flights.signalled(p.flow, m.now, self.spared(), self.patience(), rtt);
         self.next = Some(m.now + self.spacing());
         self.signalled = Some(m.now);
         self.count = self.count.saturating_add(1);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
+use weir_scenario::is_routed;
 
 /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
 ///
@@ -20,11 +21,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     interface: String,
     /// Who may send probes: the `sense.address` of a `weir run`. Can be repeated.
-    #[arg(long, value_name = "ADDRESS", required = true)]
+    #[arg(long, value_name = "ADDRESS", required = true, value_parser = host)]
     peer: Vec<IpAddr>,
     /// What probes are sent to, the `sense.target` of a `weir run`, instead of the addresses of the interface. Can be
     /// repeated.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = host)]
     address: Vec<IpAddr>,
     /// How probes are turned around.
     #[arg(long, value_enum, default_value = "auto")]
@@ -37,6 +38,16 @@ pub struct Arguments {
 const EXAMPLES: &str = "Examples:
   weir reflect --interface eth0 --peer 203.0.113.7
   weir reflect --interface eth0 --address 2001:db8::1 --peer 2001:db8::7 --mode xdp-generic";
+
+/// Reads an address that a probe can come from or go to, by the rule that `weir run` has for its own.
+fn host(text: &str) -> Result<IpAddr, String> {
+    let address = text.parse().map_err(|_| "it is no IP address; write one such as 192.0.2.1".to_string())?;
+    if is_routed(&address) {
+        return Ok(address);
+    }
+    Err("no probe comes from there; give an address of one host, and none that is valid on its link only"
+        .into())
+}
 
 /// How probes are turned around.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -96,4 +107,21 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 
 fn told(counts: &Reflected) -> String {
     format!("{} probes turned around, {} of strangers refused", counts.reflected, counts.refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_hosts_behind_routers() {
+        for text in ["203.0.113.7", "2001:db8::7", "10.0.0.1"] {
+            assert!(host(text).is_ok(), "{text}");
+        }
+        for text in
+            ["0.0.0.0", "::", "127.0.0.1", "224.0.0.1", "255.255.255.255", "169.254.1.1", "fe80::1", "x"]
+        {
+            assert!(host(text).is_err(), "{text}");
+        }
+    }
 }

@@ -31,6 +31,13 @@ pub(super) struct Flights {
     /// Since when what flows have is compared with what they had before.
     round: Time,
     flows: [Option<Flight>; FLOWS],
+    /// When the last signals of the flows in these places will show, in milliseconds of a clock that turns over: users are
+    /// many.
+    shows: [u32; FLOWS],
+}
+
+fn millis(time: Time) -> u32 {
+    (time.as_nanos() / 1_000_000) as u32
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +50,12 @@ struct Flight {
     /// The most that it had at the end of a round trip, in KiB.
     most: u16,
     strikes: u8,
+}
+
+impl Flight {
+    fn new(flow: u32, told: Option<u32>, at: Time, sent: Bin) -> Flight {
+        Flight { flow, told, at, sent, most: 0, strikes: 0 }
+    }
 }
 
 /// What passes in a time.
@@ -59,7 +72,7 @@ struct Bin {
 struct Trial {
     flow: u32,
     until: Time,
-    flight: u64,
+    flight: u32,
     rate: u32,
 }
 
@@ -92,10 +105,13 @@ impl Flights {
         let told = Some(u32::try_from(bytes.get()).unwrap_or(u32::MAX));
         if let Some(known) = self.find(flow) {
             (known.told, known.at) = (told, now);
+            // Whoever is in slow start has twice as much when the signal arrives: what it takes back from there is its answer.
+            if let (Some(trial), Some(bytes)) = (self.trial.as_mut().filter(|t| t.flow == flow), told) {
+                trial.flight = trial.flight.max(bytes);
+            }
             return;
         }
-        let sent = Bin { from: now, ..Bin::default() };
-        self.enter(Flight { flow, told, at: now, sent, most: 0, strikes: 0 }, rtt);
+        self.enter(Flight::new(flow, told, now, Bin { from: now, ..Bin::default() }), rtt);
     }
 
     /// A packet goes on to the bottleneck.
@@ -105,9 +121,16 @@ impl Flights {
 
     /// A packet of a flow comes, whether it goes on or not.
     pub fn sent(&mut self, flow: u32, len: Bytes, now: Time, rtt: Duration) {
-        if let Some(known) = self.find(flow) {
-            known.at = now;
-            return known.sent.add(now, len);
+        if let Some(at) = self.place(flow) {
+            // What has shown stays so when the clock turns over.
+            if !self.is_awaited(flow, now) {
+                self.shows[at] = millis(now);
+            }
+            self.flows[at].iter_mut().for_each(|known| {
+                known.at = now;
+                known.sent.add(now, len);
+            });
+            return;
         }
         let bytes = len.get() as u32;
         let count = match self.candidate {
@@ -122,7 +145,7 @@ impl Flights {
         // Until more is known it has in flight what was counted.
         let guess = u128::from(count) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
         let sent = Bin { from: now, bytes, rate: u32::try_from(guess).unwrap_or(u32::MAX) };
-        if self.enter(Flight { flow, told: None, at: now, sent, most: 0, strikes: 0 }, rtt) {
+        if self.enter(Flight::new(flow, None, now, sent), rtt) {
             self.candidate = None;
         }
     }
@@ -132,23 +155,49 @@ impl Flights {
         places.filter(|(hash, _)| **hash == flow).find_map(|(_, place)| place.as_mut())
     }
 
+    /// The place of a flow that has one.
+    fn place(&self, flow: u32) -> Option<usize> {
+        (0..FLOWS).find(|at| self.hashes[*at] == flow && self.flows[*at].is_some())
+    }
+
+    /// Whether a flow was signalled so lately that it cannot show yet.
+    fn is_awaited(&self, flow: u32, now: Time) -> bool {
+        self.place(flow).is_some_and(|at| (self.shows[at].wrapping_sub(millis(now)) as i32) > 0)
+    }
+
     /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a place.
     fn enter(&mut self, new: Flight, rtt: Duration) -> bool {
         let size = |f: &Option<Flight>| f.filter(|f| f.is_current(new.at)).map(|f| f.size(rtt));
-        let place = self.flows.iter_mut().zip(&mut self.hashes).min_by_key(|(place, _)| size(place));
-        let Some((place, hash)) = place.filter(|(place, _)| size(place) < Some(new.size(rtt))) else {
+        let at = (0..FLOWS).min_by_key(|at| size(&self.flows[*at]));
+        let Some(at) = at.filter(|at| size(&self.flows[*at]) < Some(new.size(rtt))) else {
             return false;
         };
-        (*place, *hash) = (Some(new), new.flow);
+        (self.flows[at], self.hashes[at], self.shows[at]) = (Some(new), new.flow, millis(new.at));
         true
     }
 
-    /// How many flows have more in flight than this one, apart from those that are `held` anyhow; one that is not known
-    /// has nothing.
+    /// Flows that send now, apart from those that are `held` anyhow.
+    fn free(&self, now: Time, held: impl Fn(u32) -> bool) -> impl Iterator<Item = &Flight> {
+        self.flows.iter().flatten().filter(move |f| f.is_current(now) && !held(f.flow))
+    }
+
+    /// How many flows have more in flight than this one, apart from those that were signalled lately or are `held`; one
+    /// that is not known has nothing.
     pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
         let own = self.size_of(flow, now, rtt);
-        let current = self.flows.iter().flatten().filter(|f| f.is_current(now) && !held(f.flow));
-        current.filter(|f| f.flow != flow && f.size(rtt) > own).count()
+        let larger = self.free(now, held).filter(|f| f.flow != flow && f.size(rtt) > own);
+        larger.filter(|f| !self.is_awaited(f.flow, now)).count()
+    }
+
+    /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
+    /// only those with at least the mean in flight pay as well: a small one would pay for the queue of the large one.
+    pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool + Copy) -> bool {
+        let own = self.size_of(flow, now, rtt);
+        if self.is_awaited(flow, now) {
+            return false;
+        }
+        let (count, total) = self.free(now, held).fold((0, 0), |(n, sum), f| (n + 1, sum + f.size(rtt)));
+        own * count >= total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now))
     }
 
     /// What a flow has in flight; nothing, where it is not known.
@@ -169,16 +218,18 @@ impl Flights {
     }
 
     /// Whether the flow with the most in flight is in slow start: after a round trip it has half as much again as it ever had.
-    /// Who comes back from a loss, or from a pause, had as much before. `None` within a round trip.
+    /// Who comes back from a loss, or from a pause, had as much before; who was signalled lately knows. `None` within a round trip.
     pub fn starts(&mut self, now: Time, rtt: Duration) -> Option<bool> {
         if now.since(self.round) < rtt {
             return None;
         }
         self.round = now;
         let mut largest = (0, false);
-        for flow in self.flows.iter_mut().flatten().filter(|f| f.is_current(now)) {
+        for at in 0..FLOWS {
+            let is_told = self.is_awaited(self.hashes[at], now);
+            let Some(flow) = self.flows[at].as_mut().filter(|f| f.is_current(now)) else { continue };
             let (size, most) = (flow.size(rtt), u64::from(flow.most) << 10);
-            largest = largest.max((size, most > 0 && size * 2 >= most * STARTS_HALVES));
+            largest = largest.max((size, most > 0 && size * 2 >= most * STARTS_HALVES && !is_told));
             flow.most = flow.most.max(u16::try_from(size >> 10).unwrap_or(u16::MAX));
         }
         Some(largest.1)
@@ -199,29 +250,33 @@ impl Flights {
         self.flows.iter().flatten().find(|f| f.flow == flow).map_or(0, |f| u64::from(f.sent.rate))
     }
 
-    /// A flow was signalled: it has until then to answer. One at a time is judged.
-    pub fn signalled(&mut self, flow: u32, now: Time, patience: Duration, rtt: Duration) {
-        let known = self.flows.iter().flatten().find(|f| f.flow == flow);
-        let Some(known) = known.filter(|_| self.trial.is_none()) else { return };
-        if u64::from(known.sent.rate) * SMALL_PART >= self.rate() {
-            let (flight, rate) = (known.size(rtt), known.sent.rate);
+    /// A flow was signalled: that will show after a time, and one at a time is judged after `patience`.
+    pub fn signalled(&mut self, flow: u32, now: Time, shows: Duration, patience: Duration, rtt: Duration) {
+        let (all, on_trial) = (self.rate(), self.trial.is_some());
+        let Some(at) = self.place(flow) else { return };
+        self.shows[at] = millis(now + shows);
+        let Some(known) = self.flows[at] else { return };
+        if !on_trial && u64::from(known.sent.rate) * SMALL_PART >= all {
+            let (flight, rate) = (u32::try_from(known.size(rtt)).unwrap_or(u32::MAX), known.sent.rate);
             self.trial = Some(Trial { flow, until: now + patience, flight, rate });
         }
     }
 
-    /// Judges the flow whose time is over; returns one that does not respond.
-    pub fn judge(&mut self, now: Time, rtt: Duration) -> Option<u32> {
+    /// Judges the flow whose time is over; returns one that does not respond. `room` is what is known not to fill the
+    /// bottleneck: who shows nothing, sends more than that and more than all others is believed not to respond at once.
+    pub fn judge(&mut self, now: Time, rtt: Duration, room: Option<u64>) -> Option<u32> {
         let trial = self.trial.filter(|trial| now >= trial.until)?;
+        let all = self.rate();
         self.trial = None;
         let known = self.find(trial.flow).filter(|f| f.is_current(now))?;
         let less = |now: u64, then: u64| now * 10 <= then * ANSWER_TENTHS;
-        let answered =
-            less(known.size(rtt), trial.flight) || less(u64::from(known.sent.rate), u64::from(trial.rate));
-        if answered {
+        let rate = u64::from(known.sent.rate);
+        if less(known.size(rtt), u64::from(trial.flight)) || less(rate, u64::from(trial.rate)) {
             known.strikes = known.strikes.saturating_sub(1);
             return None;
         }
-        known.strikes += 1;
+        let floods = known.told.is_none() && 2 * rate > all && room.is_some_and(|room| rate > room);
+        known.strikes = if floods { STRIKES } else { known.strikes + 1 };
         if known.strikes < STRIKES {
             return None;
         }
@@ -289,12 +344,35 @@ mod tests {
             flights.passed(Bytes::new(2520), ms(n));
             if n % 500 == 200 {
                 let flow = 1 + (n / 500 % 3) as u32;
-                flights.signalled(flow, ms(n), Duration::from_millis(400), RTT);
+                flights.signalled(flow, ms(n), RTT, Duration::from_millis(400), RTT);
                 answering = if flow == 2 { answering * 7 / 10 } else { answering };
             }
-            found.extend(flights.judge(ms(n), RTT).map(|flow| (flow, n)));
+            found.extend(flights.judge(ms(n), RTT, None).map(|flow| (flow, n)));
         }
         // Flow 1 was signalled at 0.2, 1.7 and 3.2 s; flow 2 answers, and flow 3 is too small to be judged.
         assert_eq!(found, [(1, 3600)]);
+    }
+
+    #[test]
+    fn a_flood_is_known_at_the_first_signal_and_whoever_shows_something_is_not_a_flood() {
+        let judged = |shows: bool, room: u64| {
+            let mut flights = Flights::default();
+            for n in 0..1000 {
+                flights.sent(1, Bytes::new(2500), ms(n), RTT);
+                flights.sent(2, Bytes::new(500), ms(n), RTT);
+                flights.passed(Bytes::new(3000), ms(n));
+                if shows {
+                    flights.note(1, Bytes::new(250_000), ms(n), RTT);
+                }
+            }
+            flights.signalled(1, ms(1000), RTT, Duration::from_millis(400), RTT);
+            for n in 1000..1500 {
+                flights.sent(1, Bytes::new(2500), ms(n), RTT);
+            }
+            flights.judge(ms(1500), RTT, Some(room))
+        };
+        assert_eq!(judged(false, 1_250_000), Some(1), "twice of what the bottleneck takes");
+        assert_eq!(judged(false, 2_600_000), None, "the bottleneck may take that");
+        assert_eq!(judged(true, 1_250_000), None, "a flow that shows acknowledgements gets two more signals");
     }
 }

@@ -1,6 +1,7 @@
 //! Flows that do not respond, each held to a rate that does not fill the bottleneck.
 
 use super::flights::Flights;
+use core::num::NonZeroU32;
 use weir_units::{Bytes, Duration, Time};
 
 /// Flows that are held at once. A user with more of them is not worth more memory.
@@ -18,7 +19,7 @@ const LEAST: u64 = 15_000;
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     flow: u32,
-    rate: u32,
+    rate: NonZeroU32,
     /// Bytes that may pass now, and when that was so.
     credit: u32,
     at: Time,
@@ -28,23 +29,55 @@ struct Hold {
     busy: Time,
 }
 
+/// What passed, in bytes a second, and when. Never nothing, so that it takes little room.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    rate: NonZeroU32,
+    at: Time,
+}
+
+fn rate_of(bytes: u64) -> NonZeroU32 {
+    NonZeroU32::new(u32::try_from(bytes).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
+}
+
 /// Flows that do not respond.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     flows: [Option<Hold>; HELD],
     /// The most that passed while nothing queued, in bytes a second, and when.
-    calm: Option<(u32, Time)>,
+    calm: Option<Passed>,
+    /// What passed until then, of which it is not known yet whether it filled the bottleneck.
+    unconfirmed: Option<Passed>,
     /// Packets of theirs that were discarded.
     discarded: u64,
 }
 
 impl Held {
-    /// Nothing queues, and so much passes.
-    pub fn calm(&mut self, now: Time, rate: u64) {
-        let rate = u32::try_from(rate).unwrap_or(u32::MAX);
-        if self.calm.is_none_or(|(most, at)| rate >= most || now.since(at) > KNOWN) {
-            self.calm = Some((rate, now));
+    /// A round trip of `rtt` found no queue: what had passed when its packet left did not fill the bottleneck. Of what passes
+    /// now the next ones will tell.
+    pub fn calm(&mut self, now: Time, rtt: Duration, rate: u64) {
+        let passes = Passed { rate: rate_of(rate), at: now };
+        let Some(passed) = self.unconfirmed else {
+            self.unconfirmed = Some(passes);
+            return;
+        };
+        if now.since(passed.at) < rtt {
+            return;
         }
+        if self.calm.is_none_or(|most| passed.rate >= most.rate || now.since(most.at) > KNOWN) {
+            self.calm = Some(Passed { at: now, ..passed });
+        }
+        self.unconfirmed = Some(passes);
+    }
+
+    /// A round trip found a queue, which somebody made who passed since the last one without.
+    pub fn queued(&mut self) {
+        self.unconfirmed = None;
+    }
+
+    /// The most that is known not to fill the bottleneck.
+    pub fn room(&self) -> Option<u64> {
+        self.calm.map(|passed| u64::from(passed.rate.get()))
     }
 
     /// Whether a flow is held.
@@ -72,16 +105,16 @@ impl Held {
     }
 
     /// An equal share of what once did not fill the bottleneck, or of what passes now.
-    fn share(&self, flights: &Flights, now: Time) -> u32 {
-        let whole = self.calm.map_or(flights.rate(), |(rate, _)| u64::from(rate));
-        u32::try_from((whole / flights.active(now).max(1)).max(LEAST)).unwrap_or(u32::MAX)
+    fn share(&self, flights: &Flights, now: Time) -> NonZeroU32 {
+        let whole = self.room().unwrap_or(flights.rate());
+        rate_of((whole / flights.active(now).max(1)).max(LEAST))
     }
 
     /// Whether a packet may pass.
     pub fn passes(&mut self, flow: u32, len: Bytes, now: Time) -> bool {
         let Some(hold) = self.flows.iter_mut().flatten().find(|hold| hold.flow == flow) else { return true };
-        let earned = u128::from(hold.rate) * u128::from(now.since(hold.at).as_nanos()) / 1_000_000_000;
-        let depth = (u64::from(hold.rate) * DEPTH.as_nanos() / 1_000_000_000).max(2 * len.get());
+        let earned = u128::from(hold.rate.get()) * u128::from(now.since(hold.at).as_nanos()) / 1_000_000_000;
+        let depth = (u64::from(hold.rate.get()) * DEPTH.as_nanos() / 1_000_000_000).max(2 * len.get());
         let credit = (u64::from(hold.credit) + earned.min(u128::from(depth)) as u64).min(depth);
         // What earns less than a byte goes on earning.
         hold.at = if earned > 0 { now } else { hold.at };
@@ -102,14 +135,15 @@ impl Held {
             }
             hold.next = now + round;
             // What it sends here is not what passes: its part of the queue is what it may send.
-            let part = u128::from(hold.rate) * u128::from(rtt.as_nanos()) / 1_000_000_000;
+            let rate = hold.rate.get();
+            let part = u128::from(rate) * u128::from(rtt.as_nanos()) / 1_000_000_000;
             let contributes = part >= u128::from(flights.largest_but(hold.flow, now, rtt));
             hold.rate = match (queued, contributes) {
-                (true, true) => u64::from(hold.rate - hold.rate / 10).max(LEAST) as u32,
+                (true, true) => rate_of(u64::from(rate - rate / 10).max(LEAST)),
                 (true, false) => hold.rate,
-                (false, _) => hold.rate.saturating_add(hold.rate / 64).min(share.max(hold.rate)),
+                (false, _) => hold.rate.saturating_add(rate / 64).min(share.max(hold.rate)),
             };
-            if flights.rate_of(hold.flow) * 5 >= u64::from(hold.rate) * 4 {
+            if flights.rate_of(hold.flow) * 5 >= u64::from(hold.rate.get()) * 4 {
                 hold.busy = now;
             }
             if now.since(hold.busy) > RELEASE {
@@ -143,7 +177,7 @@ mod tests {
     #[test]
     fn a_flow_is_held_to_its_share_then_to_less_and_released_when_it_is_modest() {
         let (mut held, mut flights) = (Held::default(), Flights::default());
-        held.calm(ms(0), 2_000_000);
+        [0, 100].into_iter().for_each(|at| held.calm(ms(at), RTT, 2_000_000));
         flights.note(2, Bytes::new(1000), ms(0), RTT);
         for n in 0..1000 {
             flights.sent(1, Bytes::new(5000), ms(n), RTT);
@@ -163,5 +197,24 @@ mod tests {
             passed(&mut held, &mut flights, s * 1000, 20, false);
         }
         assert_eq!(held.count(), 0);
+    }
+
+    #[test]
+    fn what_fills_the_bottleneck_is_not_taken_for_its_room() {
+        let mut held = Held::default();
+        for at in (0..1000).step_by(10) {
+            held.calm(ms(at), RTT, 1_000_000);
+        }
+        // A flood begins: for a round trip those that come back still tell of the time before.
+        for at in (1000..1100).step_by(10) {
+            held.calm(ms(at), RTT, 9_000_000);
+        }
+        held.queued();
+        assert_eq!(held.room(), Some(1_000_000));
+        // With no queue after a round trip, the bottleneck takes it.
+        for at in (1200..1400).step_by(10) {
+            held.calm(ms(at), RTT, 9_000_000);
+        }
+        assert_eq!(held.room(), Some(9_000_000));
     }
 }

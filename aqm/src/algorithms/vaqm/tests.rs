@@ -49,22 +49,53 @@ fn congested(until: u64) -> Vaqm {
     aqm
 }
 
-#[test]
-fn signals_follow_the_inverse_square_root_after_an_interval() {
+/// When the flows 1 to `flows`, which take turns and have as much in flight each, are signalled.
+fn signals(flows: u32, until: u64) -> Vec<u64> {
     let mut aqm = congested(1000);
     let mut times = Vec::new();
-    for ms in 1000..2500 {
+    for ms in 1000..until {
         if ms % 10 == 0 {
             rtt(&mut aqm, ms, 200);
         }
-        if leaves(&mut aqm, at(ms), 1, Ecn::NotEct) == Verdict::Drop(Cause::SetPoint) {
-            times.push(ms);
+        for flow in 1..=flows {
+            flight(&mut aqm, ms, flow, 50_000);
+            if leaves(&mut aqm, at(ms), flow, Ecn::NotEct) == Verdict::Drop(Cause::SetPoint) {
+                times.push(ms);
+            }
         }
     }
+    times
+}
+
+#[test]
+fn signals_follow_the_inverse_square_root_after_an_interval() {
+    let times = signals(8, 2000);
     // With the fourth sample of 200 ms, at 1020 ms, the average is 112 ms, above 100 ms; the interval begins there.
     assert_eq!(times[0], 1220);
     let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
     assert_eq!(gaps[..5], [200, 142, 116, 100, 90]);
+}
+
+#[test]
+fn a_flow_gets_no_further_signal_before_the_last_one_can_show() {
+    // Three times an average that nears 200 ms.
+    let times = signals(1, 3000);
+    assert_eq!(times[0], 1220);
+    let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
+    assert!(gaps.len() >= 2 && gaps.iter().all(|gap| (575..=600).contains(gap)), "{gaps:?}");
+}
+
+#[test]
+fn small_flows_do_not_pay_while_a_large_one_makes_room() {
+    let signalled = |bytes: [u64; 3]| {
+        let mut aqm = congested(1400);
+        (1..).zip(bytes).for_each(|(flow, bytes)| flight(&mut aqm, 1400, flow, bytes));
+        let mut leave = |ms, flow| leaves(&mut aqm, at(ms), flow, Ecn::NotEct) != Verdict::Forward;
+        assert!(leave(1401, 1), "the largest pays first");
+        [leave(1620, 1), leave(1620, 2), leave(1620, 3)]
+    };
+    assert_eq!(signalled([90_000, 20_000, 10_000]), [false, false, false]);
+    assert_eq!(signalled([90_000, 80_000, 10_000]), [false, true, false]);
 }
 
 #[test]
@@ -90,7 +121,10 @@ fn a_round_trip_below_the_target_ends_the_dropping_state() {
     // Soon above again: it goes on where it was, not from the start.
     for ms in (1500..=2400).step_by(10) {
         rtt(&mut aqm, ms, 300);
-        let _ = leaves(&mut aqm, at(ms), 1, Ecn::NotEct);
+        for flow in 1..=8 {
+            flight(&mut aqm, ms, flow, 50_000);
+            let _ = leaves(&mut aqm, at(ms), flow, Ecn::NotEct);
+        }
     }
     assert!(aqm.count > 5, "{}", aqm.count);
     for ms in 0..100 {
@@ -104,17 +138,22 @@ fn a_round_trip_below_the_target_ends_the_dropping_state() {
 
 #[test]
 fn the_victim_is_the_flow_with_the_most_in_flight() {
-    let mut aqm = congested(1400);
-    flight(&mut aqm, 1400, 1, 10_000);
-    flight(&mut aqm, 1400, 2, 90_000);
-    flight(&mut aqm, 1400, 3, 40_000);
+    let three = || {
+        let mut aqm = congested(1400);
+        flight(&mut aqm, 1400, 1, 10_000);
+        flight(&mut aqm, 1400, 2, 90_000);
+        flight(&mut aqm, 1400, 3, 40_000);
+        aqm
+    };
+    let mut aqm = three();
     // The signal is due, and for 50 ms only the largest can get it.
     aqm.next = Some(at(1401));
     for flow in [1, 3, 4] {
         assert_eq!(leaves(&mut aqm, at(1410), flow, Ecn::NotEct), Verdict::Forward, "flow {flow}");
     }
     assert_ne!(leaves(&mut aqm, at(1411), 2, Ecn::NotEct), Verdict::Forward);
-    // It is silent: after 50 ms the second may pay, after 100 ms the third.
+    // Another one is silent: after 50 ms the second may pay, after 100 ms the third.
+    let mut aqm = three();
     aqm.next = Some(at(1420));
     assert_eq!(leaves(&mut aqm, at(1469), 3, Ecn::NotEct), Verdict::Forward);
     assert_eq!(leaves(&mut aqm, at(1471), 1, Ecn::NotEct), Verdict::Forward);

@@ -90,6 +90,8 @@ pub fn repeat(
     output: &Output,
     measure: impl Fn(Case, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Failure>,
 ) -> Done {
+    // Whoever may not do it need not hear how long it would take.
+    cell::allowed()?;
     let folder = folder(arguments);
     prepare(&folder)?;
     let seeds = u64::from(arguments.seeds.unwrap_or(1));

@@ -24,7 +24,7 @@ pub fn publish(runs: Vec<Run>, arguments: &Arguments, folder: &Path, output: &Ou
     let outcome = Outcome {
         claims: claims::all(&cases),
         figures: draw::figures(&cases),
-        tables: tables::all(&cases),
+        tables: tables::all(&cases, arguments.quick),
         runs,
     };
     let about = serde_json::json!({
