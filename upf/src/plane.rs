@@ -36,6 +36,7 @@ mod bound;
 mod compile;
 mod control;
 mod desk;
+mod express;
 mod faults;
 mod find;
 mod flows;
@@ -59,6 +60,7 @@ mod setup;
 mod sojourns;
 mod table;
 mod told;
+mod usual;
 mod waits;
 
 pub use control::{Answer, Command};

@@ -43,7 +43,7 @@ enum Admitted {
 
 impl UserPlane {
     /// A packet met a rule, or none.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn matched(
         &mut self,
         session: u32,
@@ -164,6 +164,7 @@ impl UserPlane {
         let least =
             if !is_alone && self.waits.packets(number) == 0 { self.least_served(live, is_up) } else { None };
         let (place, store) = self.waits.with_store(number);
+        place.note_passed(std::mem::take(&mut live.lines[usize::from(queue)].passed));
         // Whoever was idle may not make up for it, nor pay for what it got while nobody else wanted any.
         place.served = least.map_or(place.served, |least| place.served.clamp(least, least + AHEAD_MAX));
         let len = Bytes::new(u64::from(held.frame.len));

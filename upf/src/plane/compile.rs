@@ -28,8 +28,12 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
     session.qers.iter().try_for_each(check_qer)?;
     let wanted = session.pdrs.iter().map(|pdr| making.queue_key(pdr)).collect::<Result<Vec<_>, _>>()?;
     making.layout.queues = before.queues.keeping(|key| wanted.contains(key));
-    let up = making.rules(true, &wanted)?;
-    let down = making.rules(false, &wanted)?;
+    let mut up = making.rules(true, &wanted)?;
+    let mut down = making.rules(false, &wanted)?;
+    let queues: Box<[QueuePlan]> = making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect();
+    for rule in up.rules.iter_mut().chain(&mut down.rules) {
+        rule.is_express = is_express(rule, &acts, &queues);
+    }
     let limits = making.layout.limits.all().iter().map(|place| LimitPlan {
         rate: place.key.map_or(Rate::ZERO, |(id, is_up)| making.mbr(id, is_up).unwrap_or(Rate::ZERO)),
         is_kept: place.is_kept,
@@ -40,7 +44,7 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
         down,
         acts,
         limits: limits.collect(),
-        queues: making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect(),
+        queues,
         teids: teids(session),
         ues: making.ues.into(),
         users: users(session)?,
@@ -60,8 +64,15 @@ const UNUSED: QueuePlan = QueuePlan {
     gbr: Rate::ZERO,
     learns: false,
     follows: false,
+    is_asked: false,
     is_kept: false,
 };
+
+fn is_express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> bool {
+    let what = rule.act.map(|act| acts[usize::from(act)].what);
+    let is_forwarded = rule.is_open && matches!(what, Some(What::Plain(_) | What::Tunnel(_)));
+    is_forwarded && rule.meters == 0 && !queues[usize::from(rule.queue)].notices()
+}
 
 struct Making<'a> {
     session: &'a Session,
@@ -195,8 +206,10 @@ impl Making<'_> {
         // A flow with a guaranteed rate has radio resources of its own.
         let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
         let follows = learns && profile_of.follow && !is_up;
-        self.queues[usize::from(at)] =
-            Some(QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_kept });
+        let is_asked = profile_of.is_asked();
+        let plan =
+            QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_asked, is_kept };
+        self.queues[usize::from(at)] = Some(plan);
         Ok(at)
     }
 
@@ -255,6 +268,7 @@ impl Making<'_> {
             is_open,
             qfi,
             meters: self.meters(pdr),
+            is_express: false,
         })
     }
 

@@ -25,7 +25,7 @@ impl Flow {
     /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, and the QoS flow where a
     /// container names one), or without from the data network. Flow labels and security parameter indices are not in it: where filters ask for
     /// them, every packet is looked up.
-    #[inline]
+    #[inline(always)]
     pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>)>) -> Flow {
         let (remote, local) = key.addresses();
         let teid = tunnel.map_or(0, |(teid, _)| teid);
@@ -44,7 +44,7 @@ impl Flow {
 }
 
 /// Whether both are the same, without a branch for each word.
-#[inline]
+#[inline(always)]
 fn are_same(one: &Words, other: &Words) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
@@ -82,7 +82,7 @@ impl Flows {
     }
 
     /// What was found for a packet like this. Whoever asks makes sure that the rules are still there.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, flow: &Flow) -> Option<&Found> {
         let set = &self.places[flow.set as usize & self.mask];
         set.iter().find(|place| are_same(&place.words, &flow.words)).map(|place| &place.found)

@@ -36,6 +36,8 @@ pub struct Rule {
     pub qfi: Option<u8>,
     /// The meters that count it, as bits.
     pub meters: u16,
+    /// Whether it is forwarded, and nobody notices while it need not wait: neither a meter nor its queue.
+    pub is_express: bool,
 }
 
 /// Rules for packets one way.
@@ -93,8 +95,18 @@ pub struct QueuePlan {
     pub learns: bool,
     /// Whether its rate follows that bottleneck.
     pub follows: bool,
+    /// Whether its algorithm is asked of packets that need not wait.
+    pub is_asked: bool,
     /// Whether it was there before, in this place.
     pub is_kept: bool,
+}
+
+impl QueuePlan {
+    /// Whether packets that need not wait are something to it, so that it must be there for them.
+    #[inline]
+    pub fn notices(&self) -> bool {
+        self.is_asked || self.learns || self.gbr > Rate::ZERO
+    }
 }
 
 /// A rate in its place.

@@ -29,7 +29,7 @@ pub struct Key {
 
 impl Key {
     /// Of a packet from the user equipment, or to it; `is_local` if it came in at the port for local breakout.
-    #[inline]
+    #[inline(always)]
     pub fn new(packet: &Inner, is_up: bool, is_local: bool) -> Key {
         let (source, destination) = packet.ports.unwrap_or((0, 0));
         let word = u16::from(packet.protocol)
@@ -43,7 +43,7 @@ impl Key {
     }
 
     /// Hash of the flow, the same for both directions.
-    #[inline]
+    #[inline(always)]
     pub fn flow(&self, seed: u64) -> u32 {
         let mix = |hash: u64, word: u64| {
             let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -67,6 +67,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// So many packets passed since this was said last.
+    pub fn note_passed(&mut self, packets: u64) {
+        self.sojourns.note_none(packets);
+        self.bound.iter_mut().for_each(|bound| bound.passed(packets));
+    }
+
     /// The rules give the queue other rates.
     pub fn set_rates(&mut self, plan: &QueuePlan, buffer: (Duration, Bytes)) {
         self.queue.set_rate(plan.rate);

@@ -1,0 +1,116 @@
+//! The packet path: a packet that nothing keeps, in one go.
+//!
+//! Nearly all packets are of a flow that was met before, find nobody before them and need not wait for any rate. All that could
+//! keep such a packet is looked at first. Where nothing does it is gone; else nothing was changed, and it takes the longer way
+//! (`admit`), on which the same would have become of it.
+
+use super::admit::Arrived;
+use super::find::Met;
+use super::io::{Io, longer};
+use super::layout::{ACCESS, QueuePlan, What};
+use super::neighbours::{ETHERNET, kind_of, number_of, write_ethernet};
+use super::packet;
+use super::path::UserPlane;
+use weir_queue::Shaper;
+use weir_units::{Bytes, Rate, Time};
+
+impl UserPlane {
+    /// Whether a packet that met a rule is gone; `to` is whom it is for, and whether that is IPv6.
+    #[inline(always)]
+    pub(super) fn express(
+        &mut self,
+        met: Met,
+        is_up: bool,
+        arrived: &Arrived,
+        to: (bool, u128),
+        io: &mut impl Io,
+    ) -> bool {
+        self.express_if(met, is_up, arrived, to, io).is_some()
+    }
+
+    #[inline(always)]
+    fn express_if(
+        &mut self,
+        (session, rule): Met,
+        is_up: bool,
+        arrived: &Arrived,
+        (is_v6, host): (bool, u128),
+        io: &mut impl Io,
+    ) -> Option<()> {
+        let Arrived { frame, tos, hops, at, .. } = *arrived;
+        let live = self.sessions[session as usize].as_deref_mut()?;
+        let rules = if is_up { &live.program.up } else { &live.program.down };
+        let rule = rules.rules.get(usize::from(rule?))?;
+        let is_alone = live.waiting[usize::from(is_up)] == 0 && self.agenda.are_lines_empty();
+        if !rule.is_express || !is_alone || hops <= 1 {
+            return None;
+        }
+        let (port, outer) = match &live.program.acts.get(usize::from(rule.act?))?.what {
+            What::Plain(port) => (*port, None),
+            What::Tunnel(outer) => (ACCESS, Some(outer)),
+            What::Drop | What::Buffer { .. } => return None,
+        };
+        let (overhead, is_next_v6, next) = match outer {
+            Some(outer) => (outer.overhead(rule.qfi.is_some()), outer.is_v6(), outer.host()),
+            None => (0, is_v6, number_of(is_v6, host)),
+        };
+        let (plan, state) = (live.program.queues.get(usize::from(rule.queue))?, self.ports.get_mut(port)?);
+        let cards = state.link.recent(next, at)?;
+        let fits = frame.len as usize + overhead <= state.mtu as usize;
+        let may_go = is_free(&state.shaper, at) && are_free(plan, &live.limits, at) && io.room(port) > 0;
+        if !fits || !may_go {
+            return None;
+        }
+        // From here on it goes.
+        let len = Bytes::new(u64::from(frame.len));
+        charge(plan, &mut live.limits, at, len);
+        charge_port(&mut state.shaper, at, frame.len + overhead as u32);
+        live.lines[usize::from(rule.queue)].note_passed(len);
+        live.usage.note_forwarded(is_up, len);
+        (live.active, live.told_inactive) = (at, false);
+        let frame = longer(frame, ETHERNET + overhead);
+        let bytes = io.bytes(frame);
+        packet::take_hop_of(is_v6, &mut bytes[ETHERNET + overhead..]);
+        if let Some(outer) = outer {
+            outer.write(&mut bytes[ETHERNET..], rule.qfi, tos);
+        }
+        write_ethernet(bytes, cards, kind_of(is_next_v6));
+        io.push(port, frame);
+        Some(())
+    }
+}
+
+/// Whether a rate lets a packet go now.
+#[inline(always)]
+pub(super) fn is_free(shaper: &Shaper, at: Time) -> bool {
+    shaper.departure(at) <= at
+}
+
+/// Whether all rates of a queue do.
+#[inline(always)]
+pub(super) fn are_free(plan: &QueuePlan, limits: &[Shaper], at: Time) -> bool {
+    for limit in &plan.limits {
+        let Some(limit) = limit else { break };
+        if !is_free(&limits[usize::from(*limit)], at) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Charges all rates of a queue with a packet that goes now.
+#[inline(always)]
+pub(super) fn charge(plan: &QueuePlan, limits: &mut [Shaper], at: Time, len: Bytes) {
+    for limit in &plan.limits {
+        let Some(limit) = limit else { break };
+        limits[usize::from(*limit)].sent(at, len);
+    }
+}
+
+/// Charges the link behind a port with a packet, tunnel included.
+#[inline(always)]
+pub(super) fn charge_port(shaper: &mut Shaper, at: Time, len: u32) {
+    if shaper.rate() != Rate::ZERO {
+        shaper.sent(at, Bytes::new(u64::from(len)));
+    }
+}
