@@ -27,7 +27,7 @@ impl Flow {
     /// them, every packet is looked up.
     #[inline(always)]
     pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>)>) -> Flow {
-        let (remote, local) = key.addresses();
+        let [a, b, c, d] = key.addresses();
         let teid = tunnel.map_or(0, |(teid, _)| teid);
         let qfi = match tunnel {
             None => 0,
@@ -37,7 +37,7 @@ impl Flow {
         let (word, ports) = key.word_and_ports();
         let asked = u64::from(word) | u64::from(tos) << 16 | qfi << 24;
         let tunnel = u64::from(teid) << 32 | u64::from(ports);
-        let words = [(remote >> 64) as u64, remote as u64, (local >> 64) as u64, local as u64, tunnel, asked];
+        let words = [a, b, c, d, tunnel, asked];
         // Both directions have the same hash, and not the same places.
         Flow { words, set: u64::from(hash) ^ qfi }
     }

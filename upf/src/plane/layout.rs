@@ -74,6 +74,18 @@ pub struct Act {
     pub what: What,
 }
 
+impl Act {
+    /// The port that packets go out of, if they do.
+    #[inline]
+    pub fn port(&self) -> Option<usize> {
+        match self.what {
+            What::Plain(port) => Some(port),
+            What::Tunnel(_) => Some(ACCESS),
+            What::Drop | What::Buffer { .. } => None,
+        }
+    }
+}
+
 /// A queue in its place.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePlan {

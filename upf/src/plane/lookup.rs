@@ -52,14 +52,22 @@ impl Key {
         let fold = |address: u128| (address as u64).wrapping_add(((address >> 64) as u64).rotate_left(17));
         let (word, ports) = self.word_and_ports();
         let ports = u64::from(word) << 32 | u64::from(ports);
-        let addresses = mix(mix(seed, fold(self.remote)), fold(self.local));
+        let addresses = match self.addresses() {
+            [.., both] if word & IS_V6 == 0 => mix(seed, both),
+            _ => mix(mix(seed, fold(self.remote)), fold(self.local)),
+        };
         (mix(addresses, ports).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
 
-    /// That of the network's end, and of the user equipment's.
-    #[inline]
-    pub fn addresses(&self) -> (u128, u128) {
-        (self.remote, self.local)
+    /// That of the network's end, and of the user equipment's; those of IPv4 in one word.
+    #[inline(always)]
+    pub fn addresses(&self) -> [u64; 4] {
+        let (remote, local) = (self.remote, self.local);
+        if self.word & IS_V6 == 0 {
+            [0, 0, 0, (remote as u64) << 32 | local as u64]
+        } else {
+            [(remote >> 64) as u64, remote as u64, (local >> 64) as u64, local as u64]
+        }
     }
 
     /// Protocol, family and side; and both ports.

@@ -48,11 +48,7 @@ impl UserPlane {
         io: &mut impl Io,
     ) -> bool {
         let line = usize::from(queue);
-        let port = match live.program.acts[usize::from(held.act)].what {
-            What::Plain(port) => port,
-            What::Tunnel(_) => ACCESS,
-            What::Drop | What::Buffer { .. } => return false,
-        };
+        let Some(port) = live.program.acts[usize::from(held.act)].port() else { return false };
         let plan = &live.program.queues[line];
         let may_go = is_free(&self.ports[port].shaper, at)
             && io.room(port) > 0

@@ -156,12 +156,14 @@ impl UserPlane {
     #[inline]
     pub fn receive(&mut self, port: usize, frame: Frame, at: Time, io: &mut impl Io) {
         let bytes = &*io.bytes(frame);
+        if port == ACCESS
+            && let Some(tunnelled) = usual::read(bytes)
+        {
+            return self.uplink(frame, tunnelled, at, io);
+        }
         let kind = bytes.get(12..ETHERNET).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
         match (kind, port) {
-            (TYPE_IPV4 | TYPE_IPV6, ACCESS) => match usual::read(bytes) {
-                Some(tunnelled) => self.uplink(frame, tunnelled, at, io),
-                None => self.take_datagram(frame, at, io),
-            },
+            (TYPE_IPV4 | TYPE_IPV6, ACCESS) => self.take_datagram(frame, at, io),
             (TYPE_IPV4 | TYPE_IPV6, _) => {
                 if !self.downlink(port == LOCAL, shorter(frame, ETHERNET), at, io) {
                     self.not_for_users(port, frame, at, io);
@@ -208,8 +210,8 @@ impl UserPlane {
     fn uplink(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
         let (start, end) = tunnelled.bounds();
         match packet::read_usual(&io.bytes(frame)[start..end]) {
-            Some(inner) => self.uplink_of(frame, tunnelled, inner, at, io),
-            None => self.uplink_any(frame, tunnelled, at, io),
+            Some(inner) if tunnelled.tos & 3 != 3 => self.uplink_of(frame, tunnelled, inner, at, io),
+            _ => self.uplink_any(frame, tunnelled, at, io),
         }
     }
 
@@ -217,8 +219,11 @@ impl UserPlane {
     fn uplink_any(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
         let (start, end) = tunnelled.bounds();
         match packet::read(&io.bytes(frame)[start..end]) {
-            Some(inner) => self.uplink_of(frame, tunnelled, inner, at, io),
-            None => self.uplink_odd(frame, tunnelled, at, io),
+            // What the outer header says of congestion is looked at where the packet does not say it.
+            Some(inner) if tunnelled.tos & 3 != 3 || inner.tos & 3 == 3 => {
+                self.uplink_of(frame, tunnelled, inner, at, io)
+            }
+            _ => self.uplink_odd(frame, tunnelled, at, io),
         }
     }
 
@@ -232,13 +237,9 @@ impl UserPlane {
         at: Time,
         io: &mut impl Io,
     ) {
-        let Tunnelled { host, tos, gpdu, .. } = tunnelled;
+        let Tunnelled { host, gpdu, .. } = tunnelled;
         if !self.ports[ACCESS].link.is_own_number(host) {
             return self.refuse(frame, Cause::NotOurs, io);
-        }
-        // What the outer header says of congestion is looked at where the packet does not say it.
-        if tos & 3 == 3 && inner.tos & 3 != 3 {
-            return self.uplink_odd(frame, tunnelled, at, io);
         }
         let key = Key::new(&inner, true, false);
         let hash = key.flow(self.setup.seed);

@@ -49,15 +49,17 @@ pub fn read(frame: &[u8]) -> Option<Tunnelled> {
     if word(36) != gtpu::PORT || word(40) != 0 {
         return None;
     }
-    // Version 1, an extension header; G-PDU. Its type, its length in units of four; that it is the last. It comes from there.
-    if word(42) != 0x34ff || word(53) != 0x8501 || head[57] != 0 || head[55] >> 4 != 1 {
+    // Version 1, an extension header; G-PDU. Its type, its length in units of four, that it comes from there, the QoS flow; that
+    // it is the last.
+    let extension = number(53);
+    if word(42) != 0x34ff || extension & 0xffff_f000 != 0x8501_1000 || head[57] != 0 {
         return None;
     }
     let (ip, udp, message) = (usize::from(word(16)), usize::from(word(38)), usize::from(word(44)));
     if ip != udp + 20 || udp != message + 16 || message < 8 || ip > frame.len() - ETHERNET {
         return None;
     }
-    let container = Some(Container { way: Way::Up, qfi: head[56] & 0x3f });
+    let container = Some(Container { way: Way::Up, qfi: extension as u8 & 0x3f });
     let (start, end) = (gtpu::header_len(true), gtpu::HEADER + message);
     let gpdu = GPdu { teid: number(46), container, start, end };
     Some(Tunnelled { host: number_of(false, u128::from(number(30))), tos: head[15], message: MESSAGE, gpdu })

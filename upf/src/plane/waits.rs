@@ -170,9 +170,9 @@ impl Waits {
 
     /// A queue in use, and its first packet.
     #[inline]
-    pub fn head(&self, at: u32) -> Option<(&Place, Time, Held)> {
+    pub fn head(&self, at: u32) -> Option<(&Place, Time, &Held)> {
         let place = self.places[at as usize].as_ref()?;
-        place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, *held))
+        place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, held))
     }
 
     /// Packets of a queue in use.
