@@ -3,6 +3,7 @@
 use super::agenda::Class;
 use super::bound::Entry;
 use super::faults::Cause;
+use super::find::Met;
 use super::io::Io;
 use super::layout::{ACCESS, Rule, What};
 use super::live::Live;
@@ -48,9 +49,8 @@ impl UserPlane {
     #[inline(never)]
     pub(super) fn matched(
         &mut self,
-        session: u32,
+        (session, rule): Met,
         is_up: bool,
-        rule: Option<u16>,
         arrived: Arrived,
         io: &mut impl Io,
     ) {

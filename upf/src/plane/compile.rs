@@ -2,7 +2,7 @@
 //!
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
-use super::layout::{Act, CORE, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What};
+use super::layout::{Act, CORE, Express, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What};
 use super::lookup::{Asked, Builder};
 use super::outer::Outer;
 use super::places::{Layout, QueueKey};
@@ -32,7 +32,7 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
     let mut down = making.rules(false, &wanted)?;
     let queues: Box<[QueuePlan]> = making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect();
     for rule in up.rules.iter_mut().chain(&mut down.rules) {
-        rule.is_express = is_express(rule, &acts, &queues);
+        rule.express = express(rule, &acts, &queues);
     }
     let limits = making.layout.limits.all().iter().map(|place| LimitPlan {
         rate: place.key.map_or(Rate::ZERO, |(id, is_up)| making.mbr(id, is_up).unwrap_or(Rate::ZERO)),
@@ -68,10 +68,14 @@ const UNUSED: QueuePlan = QueuePlan {
     is_kept: false,
 };
 
-fn is_express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> bool {
-    let what = rule.act.map(|act| acts[usize::from(act)].what);
-    let is_forwarded = rule.is_open && matches!(what, Some(What::Plain(_) | What::Tunnel(_)));
-    is_forwarded && rule.meters == 0 && !queues[usize::from(rule.queue)].notices()
+fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> Express {
+    let is_forwarded = rule.is_open && rule.act.is_some_and(|act| acts[usize::from(act)].port().is_some());
+    let queue = &queues[usize::from(rule.queue)];
+    match queue.learns {
+        _ if !is_forwarded || rule.meters != 0 || queue.is_asked || queue.gbr > Rate::ZERO => Express::Never,
+        true => Express::Learning,
+        false => Express::Always,
+    }
 }
 
 struct Making<'a> {
@@ -268,7 +272,7 @@ impl Making<'_> {
             is_open,
             qfi,
             meters: self.meters(pdr),
-            is_express: false,
+            express: Express::Never,
         })
     }
 

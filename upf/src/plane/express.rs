@@ -7,7 +7,7 @@
 use super::admit::Arrived;
 use super::find::Met;
 use super::io::{Io, longer};
-use super::layout::{ACCESS, QueuePlan, What};
+use super::layout::{ACCESS, Express, QueuePlan, What};
 use super::neighbours::{ETHERNET, kind_of, number_of, write_ethernet};
 use super::packet;
 use super::path::UserPlane;
@@ -21,29 +21,50 @@ impl UserPlane {
         &mut self,
         met: Met,
         is_up: bool,
-        arrived: &Arrived,
+        arrived: Arrived,
         to: (bool, u128),
         io: &mut impl Io,
     ) -> bool {
-        self.express_if(met, is_up, arrived, to, io).is_some()
+        self.express_if::<false>(met, is_up, arrived, to, io).is_some()
+    }
+
+    /// The same where something is learnt from the packet; for all others the way is compiled without.
+    #[inline(never)]
+    fn express_learning(
+        &mut self,
+        met: Met,
+        is_up: bool,
+        arrived: Arrived,
+        to: (bool, u128),
+        io: &mut impl Io,
+    ) -> Option<()> {
+        self.express_if::<true>(met, is_up, arrived, to, io)
     }
 
     #[inline(always)]
-    fn express_if(
+    fn express_if<const LEARNS: bool>(
         &mut self,
-        (session, rule): Met,
+        (session, rule_number): Met,
         is_up: bool,
-        arrived: &Arrived,
+        arrived: Arrived,
         (is_v6, host): (bool, u128),
         io: &mut impl Io,
     ) -> Option<()> {
-        let Arrived { frame, tos, hops, at, .. } = *arrived;
+        let Arrived { frame, hash, tos, hops, at, .. } = arrived;
         let live = self.sessions[session as usize].as_deref_mut()?;
         let rules = if is_up { &live.program.up } else { &live.program.down };
-        let rule = rules.rules.get(usize::from(rule?))?;
+        let rule = rules.rules.get(usize::from(rule_number?))?;
         let is_alone = live.waiting[usize::from(is_up)] == 0 && self.agenda.are_lines_empty();
-        if !rule.is_express || !is_alone || hops <= 1 {
+        if !is_alone || hops <= 1 {
             return None;
+        }
+        match rule.express {
+            Express::Always => {}
+            Express::Learning if LEARNS => {}
+            Express::Learning => {
+                return self.express_learning((session, rule_number), is_up, arrived, (is_v6, host), io);
+            }
+            Express::Never => return None,
         }
         let (port, outer) = match &live.program.acts.get(usize::from(rule.act?))?.what {
             What::Plain(port) => (*port, None),
@@ -61,8 +82,21 @@ impl UserPlane {
         if !fits || !may_go {
             return None;
         }
-        // From here on it goes.
         let len = Bytes::new(u64::from(frame.len));
+        let learnt = if LEARNS {
+            // What goes back to where it came from is of two ways at once.
+            let learner = live.learner.filter(|_| is_up != outer.is_some())?;
+            let place = live.lines[usize::from(rule.queue)].place?;
+            if plan.follows && !go_by_bottleneck(&mut live.bottleneck, at, len) {
+                return None;
+            }
+            self.waits.place(place).active = at;
+            let waiting = live.waiting[usize::from(false)] > 0;
+            Some(self.learners.passed(learner, is_up, at, hash, io.bytes(frame), waiting))
+        } else {
+            None
+        };
+        // From here on it goes.
         charge(plan, &mut live.limits, at, len);
         charge_port(&mut state.shaper, at, frame.len + overhead as u32);
         live.lines[usize::from(rule.queue)].note_passed(len);
@@ -76,6 +110,9 @@ impl UserPlane {
         }
         write_ethernet(bytes, cards, kind_of(is_next_v6));
         io.push(port, frame);
+        if let Some(learnt) = learnt.filter(|learnt| !learnt.is_nothing()) {
+            self.apply_learnt_of(session, &learnt, at);
+        }
         Some(())
     }
 }
@@ -84,6 +121,17 @@ impl UserPlane {
 #[inline(always)]
 pub(super) fn is_free(shaper: &Shaper, at: Time) -> bool {
     shaper.departure(at) <= at
+}
+
+/// Whether what is known of a bottleneck lets a packet go now; it is charged with it then.
+#[inline(never)]
+fn go_by_bottleneck(bottleneck: &mut Option<Shaper>, at: Time, len: Bytes) -> bool {
+    let Some(shaper) = bottleneck else { return true };
+    let may_go = is_free(shaper, at);
+    if may_go {
+        shaper.sent(at, len);
+    }
+    may_go
 }
 
 /// Whether all rates of a queue do.

@@ -36,8 +36,19 @@ pub struct Rule {
     pub qfi: Option<u8>,
     /// The meters that count it, as bits.
     pub meters: u16,
-    /// Whether it is forwarded, and nobody notices while it need not wait: neither a meter nor its queue.
-    pub is_express: bool,
+    /// What becomes of packets that need not wait.
+    pub express: Express,
+}
+
+/// Whether packets that need not wait can go their way without more ado.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Express {
+    /// A meter or an algorithm is to be asked, or they are not forwarded.
+    Never,
+    /// Nobody notices.
+    Always,
+    /// A bottleneck behind the base station is learnt from them.
+    Learning,
 }
 
 /// Rules for packets one way.
@@ -49,8 +60,9 @@ pub struct Rules {
     pub rules: Box<[Rule]>,
 }
 
-/// What is done with packets.
+/// What is done with packets. Each packet asks, so that it is not hidden in a byte of something else.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub enum What {
     /// They are discarded.
     Drop,

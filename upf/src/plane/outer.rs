@@ -108,7 +108,7 @@ impl Outer {
     }
 
     /// Over IPv4, with a PDU session container.
-    #[inline]
+    #[inline(always)]
     fn write_usual(&self, out: &mut [u8], qfi: u8, inner_tos: u8) {
         let len = out.len() as u16;
         let head: &mut [u8; USUAL] = out.first_chunk_mut().expect("whoever calls left room");

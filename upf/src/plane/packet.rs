@@ -59,13 +59,13 @@ pub fn read(packet: &[u8]) -> Option<Inner> {
     }
 }
 
-/// Reads a packet of the form that nearly all have: IPv4 without options, with ports. `None` for all others.
+/// Reads a packet of the form that nearly all have: TCP or UDP over IPv4 without options. `None` for all others.
 #[inline(always)]
 pub fn read_usual(packet: &[u8]) -> Option<Inner> {
     const TRANSPORT: usize = IPV4_MIN;
     let header: &[u8; TRANSPORT + PORTS] = packet.first_chunk()?;
     let (len, protocol) = (be16(header, 2), header[9]);
-    if header[0] != 0x45 || be16(header, 6) & 0x1fff != 0 || !has_ports(protocol) {
+    if header[0] != 0x45 || be16(header, 6) & 0x1fff != 0 || !matches!(protocol, TCP | UDP) {
         return None;
     }
     if usize::from(len) < TRANSPORT + PORTS || usize::from(len) > packet.len() {

@@ -248,13 +248,14 @@ impl UserPlane {
         let packet = Frame { len: u32::from(inner.len), ..packet };
         let Inner { tos, hops, .. } = inner;
         let arrived = Arrived { frame: packet, hash, tos, hops, at, port: ACCESS };
-        let met = match self.recall(&flow) {
-            Some(met) if self.express(met, true, &arrived, (inner.is_v6, inner.destination), io) => return,
-            Some(met) => Some(met),
-            None => self.look_up(flow, packet, Some(gpdu), false, io),
-        };
-        match met {
-            Some((session, rule)) => self.matched(session, true, rule, arrived, io),
+        if let Some(met) = self.recall(&flow) {
+            if !self.express(met, true, arrived, (inner.is_v6, inner.destination), io) {
+                self.matched(met, true, arrived, io);
+            }
+            return;
+        }
+        match self.look_up(flow, packet, Some(gpdu), false, io) {
+            Some(met) => self.matched(met, true, arrived, io),
             None => self.unknown_tunnel(frame, at, io),
         }
     }
@@ -315,13 +316,14 @@ impl UserPlane {
         let Inner { tos, hops, .. } = inner;
         let port = if is_local { LOCAL } else { CORE };
         let arrived = Arrived { frame: packet, hash, tos, hops, at, port };
-        let met = match self.recall(&flow) {
-            Some(met) if self.express(met, false, &arrived, (inner.is_v6, inner.destination), io) => return true,
-            Some(met) => Some(met),
-            None => self.look_up(flow, packet, None, is_local, io),
-        };
-        let Some((session, rule)) = met else { return false };
-        self.matched(session, false, rule, arrived, io);
+        if let Some(met) = self.recall(&flow) {
+            if !self.express(met, false, arrived, (inner.is_v6, inner.destination), io) {
+                self.matched(met, false, arrived, io);
+            }
+            return true;
+        }
+        let Some(met) = self.look_up(flow, packet, None, is_local, io) else { return false };
+        self.matched(met, false, arrived, io);
         true
     }
 
