@@ -22,6 +22,25 @@ use weir_upf::rules::*;
 /// Most instructions of one packet that are demanded; plain forwarding takes about as many.
 pub const DEMANDED: f64 = 400.0;
 
+/// Most instructions of one packet that a build such as this one takes, also where that is more than what is demanded.
+pub fn ceiling(way: Way) -> f64 {
+    let (release, dev) = match way {
+        Way::Up(Case::Free) => (DEMANDED, 900.0),
+        Way::Down(Case::Free) => (DEMANDED, 900.0),
+        Way::Up(Case::Rate) => (DEMANDED + 20.0, 1000.0),
+        Way::Down(Case::Rate) => (DEMANDED, 1000.0),
+        Way::Up(Case::Learning) => (1100.0, 2000.0),
+        Way::Down(Case::Learning) => (1200.0, 2000.0),
+        Way::Up(Case::Waiting) => (1900.0, 3500.0),
+        Way::Down(Case::Waiting) => (1900.0, 3500.0),
+        Way::Plain => (DEMANDED, 1100.0),
+    };
+    if cfg!(debug_assertions) { dev } else { release }
+}
+
+/// Packets of the shorter of two counted runs: there is no state that takes long to settle.
+pub const PACKETS: u64 = 1 << 13;
+
 /// Rules of the session each way; none but the last has the packet's port.
 const RULES: u16 = 16;
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 5);
@@ -59,6 +78,15 @@ impl Case {
             Case::Rate => "rate",
             Case::Learning => "learning",
             Case::Waiting => "waiting",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Case::Free => "no rate",
+            Case::Rate => "AMBR not used up, CoDel",
+            Case::Learning => "AMBR not used up, vAQM",
+            Case::Waiting => "AMBR used up, CoDel",
         }
     }
 
@@ -102,6 +130,16 @@ pub fn name(way: Option<Way>) -> String {
         Some(Way::Down(case)) => format!("down,{}", case.name()),
         Some(Way::Plain) => "plain".into(),
         None => "none".into(),
+    }
+}
+
+/// The same in words.
+pub fn title(way: Option<Way>) -> String {
+    let of = |direction, case: Case| format!("{direction}, {}", case.title());
+    match way {
+        Some(Way::Up(case)) => of("up", case),
+        Some(Way::Down(case)) => of("down", case),
+        other => name(other),
     }
 }
 

@@ -3,7 +3,6 @@
 use super::agenda::Class;
 use super::bound::Entry;
 use super::faults::Cause;
-use super::find::Met;
 use super::io::Io;
 use super::layout::{ACCESS, Rule, What};
 use super::live::Live;
@@ -49,7 +48,8 @@ impl UserPlane {
     #[inline(never)]
     pub(super) fn matched(
         &mut self,
-        (session, rule): Met,
+        session: u32,
+        rule: Option<u16>,
         is_up: bool,
         arrived: Arrived,
         io: &mut impl Io,
@@ -140,7 +140,7 @@ impl UserPlane {
     }
 
     /// Stores a packet, or lets the queue discard it; `None` if there is no queue to be had.
-    #[inline]
+    #[inline(always)]
     fn enqueue(
         &mut self,
         live: &mut Live,

@@ -104,7 +104,8 @@ impl Bound {
     /// So many packets left that did not wait, one after the other.
     pub fn passed(&mut self, packets: u64) {
         let most = BURST * PRICE;
-        self.credit = i32::try_from(packets).map_or(most, |packets| self.credit.saturating_add(packets).min(most));
+        self.credit =
+            i32::try_from(packets).map_or(most, |packets| self.credit.saturating_add(packets).min(most));
         // The mean of waiting times does not get below the smallest from which a part can be taken.
         for _ in 0..packets {
             if self.pace >> GAIN_BITS == 0 {

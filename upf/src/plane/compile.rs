@@ -2,7 +2,9 @@
 //!
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
-use super::layout::{Act, CORE, Express, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What};
+use super::layout::{
+    Act, CORE, Express, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
+};
 use super::lookup::{Asked, Builder};
 use super::outer::Outer;
 use super::places::{Layout, QueueKey};
@@ -211,8 +213,19 @@ impl Making<'_> {
         let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
         let follows = learns && profile_of.follow && !is_up;
         let is_asked = profile_of.is_asked();
-        let plan =
-            QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_asked, is_kept };
+        let plan = QueuePlan {
+            is_up,
+            is_local,
+            qfi,
+            profile,
+            limits,
+            rate,
+            gbr,
+            learns,
+            follows,
+            is_asked,
+            is_kept,
+        };
         self.queues[usize::from(at)] = Some(plan);
         Ok(at)
     }

@@ -5,7 +5,6 @@
 //! (`admit`), on which the same would have become of it.
 
 use super::admit::Arrived;
-use super::find::Met;
 use super::io::{Io, longer};
 use super::layout::{ACCESS, Express, QueuePlan, What};
 use super::neighbours::{ETHERNET, kind_of, number_of, write_ethernet};
@@ -19,41 +18,44 @@ impl UserPlane {
     #[inline(always)]
     pub(super) fn express(
         &mut self,
-        met: Met,
+        session: u32,
+        rule: Option<u16>,
         is_up: bool,
         arrived: Arrived,
         to: (bool, u128),
         io: &mut impl Io,
     ) -> bool {
-        self.express_if::<false>(met, is_up, arrived, to, io).is_some()
+        self.express_if::<false>(session, rule, is_up, arrived, to, io).is_some()
     }
 
     /// The same where something is learnt from the packet; for all others the way is compiled without.
     #[inline(never)]
     fn express_learning(
         &mut self,
-        met: Met,
+        session: u32,
+        rule: Option<u16>,
         is_up: bool,
         arrived: Arrived,
         to: (bool, u128),
         io: &mut impl Io,
     ) -> Option<()> {
-        self.express_if::<true>(met, is_up, arrived, to, io)
+        self.express_if::<true>(session, rule, is_up, arrived, to, io)
     }
 
     #[inline(always)]
     fn express_if<const LEARNS: bool>(
         &mut self,
-        (session, rule_number): Met,
+        session: u32,
+        number: Option<u16>,
         is_up: bool,
         arrived: Arrived,
         (is_v6, host): (bool, u128),
         io: &mut impl Io,
     ) -> Option<()> {
-        let Arrived { frame, hash, tos, hops, at, .. } = arrived;
+        let Arrived { frame, hash, tos, hops, at, port: from } = arrived;
         let live = self.sessions[session as usize].as_deref_mut()?;
         let rules = if is_up { &live.program.up } else { &live.program.down };
-        let rule = rules.rules.get(usize::from(rule_number?))?;
+        let rule = rules.rules.get(usize::from(number?))?;
         let is_alone = live.waiting[usize::from(is_up)] == 0 && self.agenda.are_lines_empty();
         if !is_alone || hops <= 1 {
             return None;
@@ -62,7 +64,9 @@ impl UserPlane {
             Express::Always => {}
             Express::Learning if LEARNS => {}
             Express::Learning => {
-                return self.express_learning((session, rule_number), is_up, arrived, (is_v6, host), io);
+                // Made anew, so that none is in memory where nothing is learnt.
+                let arrived = Arrived { frame, hash, tos, hops, at, port: from };
+                return self.express_learning(session, number, is_up, arrived, (is_v6, host), io);
             }
             Express::Never => return None,
         }

@@ -229,14 +229,7 @@ impl UserPlane {
 
     /// What is rare reads the packet again, so that nothing of it need be kept in memory for that.
     #[inline(always)]
-    fn uplink_of(
-        &mut self,
-        frame: Frame,
-        tunnelled: Tunnelled,
-        inner: Inner,
-        at: Time,
-        io: &mut impl Io,
-    ) {
+    fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Inner, at: Time, io: &mut impl Io) {
         let Tunnelled { host, gpdu, .. } = tunnelled;
         if !self.ports[ACCESS].link.is_own_number(host) {
             return self.refuse(frame, Cause::NotOurs, io);
@@ -247,15 +240,16 @@ impl UserPlane {
         let packet = shorter(frame, tunnelled.bounds().0);
         let packet = Frame { len: u32::from(inner.len), ..packet };
         let Inner { tos, hops, .. } = inner;
-        let arrived = Arrived { frame: packet, hash, tos, hops, at, port: ACCESS };
-        if let Some(met) = self.recall(&flow) {
-            if !self.express(met, true, arrived, (inner.is_v6, inner.destination), io) {
-                self.matched(met, true, arrived, io);
+        // Made where it is needed, so that none is in memory for most packets.
+        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port: ACCESS };
+        if let Some((session, rule)) = self.recall(&flow) {
+            if !self.express(session, rule, true, arrived(), (inner.is_v6, inner.destination), io) {
+                self.matched(session, rule, true, arrived(), io);
             }
             return;
         }
         match self.look_up(flow, packet, Some(gpdu), false, io) {
-            Some(met) => self.matched(met, true, arrived, io),
+            Some((session, rule)) => self.matched(session, rule, true, arrived(), io),
             None => self.unknown_tunnel(frame, at, io),
         }
     }
@@ -315,15 +309,15 @@ impl UserPlane {
         let packet = Frame { len: u32::from(inner.len), ..frame };
         let Inner { tos, hops, .. } = inner;
         let port = if is_local { LOCAL } else { CORE };
-        let arrived = Arrived { frame: packet, hash, tos, hops, at, port };
-        if let Some(met) = self.recall(&flow) {
-            if !self.express(met, false, arrived, (inner.is_v6, inner.destination), io) {
-                self.matched(met, false, arrived, io);
+        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port };
+        if let Some((session, rule)) = self.recall(&flow) {
+            if !self.express(session, rule, false, arrived(), (inner.is_v6, inner.destination), io) {
+                self.matched(session, rule, false, arrived(), io);
             }
             return true;
         }
-        let Some(met) = self.look_up(flow, packet, None, is_local, io) else { return false };
-        self.matched(met, false, arrived, io);
+        let Some((session, rule)) = self.look_up(flow, packet, None, is_local, io) else { return false };
+        self.matched(session, rule, false, arrived(), io);
         true
     }
 

@@ -174,7 +174,7 @@ impl UserPlane {
     }
 
     /// The packet that leaves next, or when there will be one.
-    #[inline]
+    #[inline(always)]
     fn choose(&self, live: &Live, is_up: bool, until: Time) -> Result<Choice, Option<Time>> {
         let (mut best, mut later): (Option<Choice>, Option<Time>) = (None, None);
         for (line, plan) in live.program.queues.iter().enumerate() {
@@ -198,8 +198,7 @@ impl UserPlane {
             let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(arrived) <= until;
             let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
             let port = act.port().filter(|_| act.generation == held.generation);
-            let choice =
-                Choice { line, place, at, class, served: waiting.served, port, len: held.frame.len };
+            let choice = Choice { line, place, at, class, served: waiting.served, port, len: held.frame.len };
             if best.as_ref().is_none_or(|best| choice.is_before(best)) {
                 best = Some(choice);
             }
