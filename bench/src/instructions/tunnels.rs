@@ -25,14 +25,14 @@ pub const DEMANDED: f64 = 400.0;
 /// Most instructions of one packet that a build such as this one takes, also where that is more than what is demanded.
 pub fn ceiling(way: Way) -> f64 {
     let (release, dev) = match way {
-        Way::Up(Case::Free) => (DEMANDED, 900.0),
-        Way::Down(Case::Free) => (DEMANDED, 900.0),
-        Way::Up(Case::Rate) => (DEMANDED + 20.0, 1000.0),
-        Way::Down(Case::Rate) => (DEMANDED, 1000.0),
-        Way::Up(Case::Learning) => (1100.0, 2000.0),
-        Way::Down(Case::Learning) => (1200.0, 2000.0),
-        Way::Up(Case::Waiting) => (1900.0, 3500.0),
-        Way::Down(Case::Waiting) => (1900.0, 3500.0),
+        Way::Up(Case::Free) => (DEMANDED, 1050.0),
+        Way::Down(Case::Free) => (DEMANDED, 1250.0),
+        Way::Up(Case::Rate) => (DEMANDED, 1150.0),
+        Way::Down(Case::Rate) => (DEMANDED, 1300.0),
+        Way::Up(Case::Learning) => (1050.0, 1900.0),
+        Way::Down(Case::Learning) => (1150.0, 2300.0),
+        Way::Up(Case::Waiting) => (1800.0, 2950.0),
+        Way::Down(Case::Waiting) => (1800.0, 3100.0),
         Way::Plain => (DEMANDED, 1100.0),
     };
     if cfg!(debug_assertions) { dev } else { release }

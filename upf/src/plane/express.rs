@@ -6,8 +6,9 @@
 
 use super::admit::Arrived;
 use super::io::{Io, longer};
-use super::layout::{ACCESS, Express, QueuePlan, What};
+use super::layout::{ACCESS, Express, QueuePlan, Rule, What};
 use super::neighbours::{ETHERNET, kind_of, number_of, write_ethernet};
+use super::outer::Outer;
 use super::packet;
 use super::path::UserPlane;
 use weir_queue::Shaper;
@@ -70,36 +71,28 @@ impl UserPlane {
             }
             Express::Never => return None,
         }
-        let (port, outer) = match &live.program.acts.get(usize::from(rule.act?))?.what {
-            What::Plain(port) => (*port, None),
-            What::Tunnel(outer) => (ACCESS, Some(outer)),
-            What::Drop | What::Buffer { .. } => return None,
-        };
-        let (overhead, is_next_v6, next) = match outer {
-            Some(outer) => (outer.overhead(rule.qfi.is_some()), outer.is_v6(), outer.host()),
-            None => (0, is_v6, number_of(is_v6, host)),
-        };
+        let what = &live.program.acts.get(usize::from(rule.act?))?.what;
+        let Next { port, outer, overhead, is_v6: is_next_v6, host } = Next::of(what, rule, (is_v6, host))?;
         let (plan, state) = (live.program.queues.get(usize::from(rule.queue))?, self.ports.get_mut(port)?);
-        let cards = state.link.recent(next, at)?;
+        let cards = state.link.recent(host, at)?;
         let fits = frame.len as usize + overhead <= state.mtu as usize;
         let may_go = is_free(&state.shaper, at) && are_free(plan, &live.limits, at) && io.room(port) > 0;
         if !fits || !may_go {
             return None;
         }
         let len = Bytes::new(u64::from(frame.len));
-        let learnt = if LEARNS {
+        let mut learnt = None;
+        if LEARNS {
             // What goes back to where it came from is of two ways at once.
             let learner = live.learner.filter(|_| is_up != outer.is_some())?;
-            let place = live.lines[usize::from(rule.queue)].place?;
+            let place = self.waits.place(live.lines[usize::from(rule.queue)].place?);
             if plan.follows && !go_by_bottleneck(&mut live.bottleneck, at, len) {
                 return None;
             }
-            self.waits.place(place).active = at;
+            place.active = at;
             let waiting = live.waiting[usize::from(false)] > 0;
-            Some(self.learners.passed(learner, is_up, at, hash, io.bytes(frame), waiting))
-        } else {
-            None
-        };
+            learnt = Some(self.learners.passed(learner, is_up, at, hash, io.bytes(frame), waiting));
+        }
         // From here on it goes.
         charge(plan, &mut live.limits, at, len);
         charge_port(&mut state.shaper, at, frame.len + overhead as u32);
@@ -118,6 +111,35 @@ impl UserPlane {
             self.apply_learnt_of(session, &learnt, at);
         }
         Some(())
+    }
+}
+
+/// Where a packet goes next.
+struct Next<'a> {
+    port: usize,
+    /// The tunnel that it goes into, and how long its headers are.
+    outer: Option<&'a Outer>,
+    overhead: usize,
+    is_v6: bool,
+    /// Number of the host.
+    host: u128,
+}
+
+impl Next<'_> {
+    /// By what is done with it, if it is forwarded; `to` is whom it is for.
+    #[inline(always)]
+    fn of<'a>(what: &'a What, rule: &Rule, to: (bool, u128)) -> Option<Next<'a>> {
+        match what {
+            What::Plain(port) => {
+                let (is_v6, host) = to;
+                Some(Next { port: *port, outer: None, overhead: 0, is_v6, host: number_of(is_v6, host) })
+            }
+            What::Tunnel(outer) => {
+                let (overhead, is_v6) = (outer.overhead(rule.qfi.is_some()), outer.is_v6());
+                Some(Next { port: ACCESS, outer: Some(outer), overhead, is_v6, host: outer.host() })
+            }
+            What::Drop | What::Buffer { .. } => None,
+        }
     }
 }
 

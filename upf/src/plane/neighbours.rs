@@ -40,7 +40,8 @@ struct Neighbour {
 pub struct Link {
     card: Card,
     own: Vec<(IpAddr, u8)>,
-    numbers: Vec<u128>,
+    /// The number of the first of them, which most packets are for.
+    first: Option<u128>,
     gateways: Vec<IpAddr>,
     known: HashMap<IpAddr, Neighbour>,
     /// What was found lately, so that most packets need no search.
@@ -114,11 +115,11 @@ impl Link {
                 Neighbour { card: Some(*card), confirmed: Time::ZERO, asked: None, is_fixed: true };
             known.insert(*address, neighbour);
         }
-        let numbers = own.iter().map(|(address, _)| number(*address)).collect();
+        let first = own.first().map(|(address, _)| number(*address));
         Link {
             card,
             own: own.to_vec(),
-            numbers,
+            first,
             gateways: gateways.to_vec(),
             known,
             recent: Box::new([None; RECENT]),
@@ -133,7 +134,12 @@ impl Link {
     /// Whether an address is ours, by its number.
     #[inline]
     pub fn is_own_number(&self, host: u128) -> bool {
-        self.numbers.contains(&host)
+        self.first == Some(host) || self.is_other_number(host)
+    }
+
+    #[inline(never)]
+    fn is_other_number(&self, host: u128) -> bool {
+        self.own.iter().any(|(address, _)| number(*address) == host)
     }
 
     /// Whether an address is ours.

@@ -8,6 +8,8 @@ use super::outer::Datagram;
 const MESSAGE: usize = ETHERNET + 20 + 8;
 /// Where the packet begins: the message has a PDU session container and nothing else.
 const PACKET: usize = MESSAGE + gtpu::header_len(true);
+/// The least that a message is long behind its first header: with one more, an IP header, and ports.
+const LEAST: usize = 8 + 20 + 4;
 
 /// A packet in a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +39,7 @@ impl Tunnelled {
 }
 
 /// Reads a frame that has the usual form: IPv4 without options, no fragment, UDP without checksum, a PDU session container from
-/// the access side, and lengths that leave no padding between. `None` for all others, which are read step by step.
+/// the access side, a packet with ports, and lengths that leave no padding between. `None` for all others, which are read step by step.
 #[inline(always)]
 pub fn read(frame: &[u8]) -> Option<Tunnelled> {
     let head: &[u8; PACKET] = frame.first_chunk()?;
@@ -56,7 +58,7 @@ pub fn read(frame: &[u8]) -> Option<Tunnelled> {
         return None;
     }
     let (ip, udp, message) = (usize::from(word(16)), usize::from(word(38)), usize::from(word(44)));
-    if ip != udp + 20 || udp != message + 16 || message < 8 || ip > frame.len() - ETHERNET {
+    if ip != udp + 20 || udp != message + 16 || message < LEAST || ip > frame.len() - ETHERNET {
         return None;
     }
     let container = Some(Container { way: Way::Up, qfi: extension as u8 & 0x3f });

@@ -87,7 +87,8 @@ fn the_short_way_is_the_long_one() {
     let codel = Profile { bound: Some(DELAY_MAX), ..setup().profile };
     for (seed, profile) in [setup().profile, codel, Profile::self_learning()].into_iter().enumerate() {
         for kbps in [None, Some(1_000), Some(20_000), Some(1_000_000)] {
-            let passed = both_do_the_same(PlaneSetup { profile: profile.clone(), ..setup() }, kbps, seed as u64);
+            let passed =
+                both_do_the_same(PlaneSetup { profile: profile.clone(), ..setup() }, kbps, seed as u64);
             assert!(passed > 500, "{passed}");
         }
     }
