@@ -42,6 +42,14 @@ macro_rules! algorithms {
             &[$($(#[$gate])* <$module::$ty as Algorithm>::NAME),*]
         }
 
+        /// Whether there is an algorithm of that name, and it [does not notice packets that pass](Aqm::IGNORES_PASSING).
+        pub fn ignores_passing(name: &str) -> bool {
+            $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {
+                return <$module::$ty as Aqm>::IGNORES_PASSING;
+            })*
+            false
+        }
+
         /// Does something with the algorithm of that name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {

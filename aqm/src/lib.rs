@@ -30,7 +30,7 @@ mod sampling;
 
 pub mod algorithms;
 
-pub use algorithms::{AnyAqm, Parameters, Visitor, names, visit, visit_all};
+pub use algorithms::{AnyAqm, Parameters, Visitor, ignores_passing, names, visit, visit_all};
 pub use chance::Chance;
 pub use guide::Guide;
 #[doc(hidden)]
@@ -144,6 +144,10 @@ pub trait Setpoint {
 pub trait Aqm {
     /// Whether the algorithm uses [`Moment::dice`]; hosts do not roll for those that don't.
     const ROLLS: bool = false;
+
+    /// Whether a packet that finds the queue empty and leaves at the time at which it came is always forwarded without a mark,
+    /// and leaves the algorithm as it was. Hosts need not ask of such packets, then.
+    const IGNORES_PASSING: bool = false;
 
     /// A packet wants in.
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {

@@ -263,6 +263,37 @@ mod tests {
         }
     }
 
+    /// Two queues get the same packets, but only one is told of those that pass.
+    #[test]
+    fn whoever_ignores_packets_that_pass_need_not_be_asked() {
+        let ignoring = weir_aqm::names().iter().filter(|name| weir_aqm::ignores_passing(name));
+        for name in ignoring {
+            let aqm = || weir_aqm::AnyAqm::new(name, &Defaults, Time::ZERO).expect("it is in the list");
+            let mut queues = [0, 1].map(|_| (Pooled::new(aqm(), (), Rate::from_mbps(8), 3), Store::new(100)));
+            let mut signals = 0;
+            for n in 0..20_000u64 {
+                let (now, brings) = (Time::from_nanos(n * 700_000), n % 1000 >= 500);
+                if !brings && queues[0].0.packets() == 0 {
+                    assert_eq!(queues[0].0.pass(now, ARRIVAL), Ok(false), "{name}");
+                    continue;
+                }
+                let outcomes = queues.each_mut().map(|(queue, store)| {
+                    let mut lost = Vec::new();
+                    let mut out = |_: &Packet, n, cause| lost.push((n, cause));
+                    if brings {
+                        queue.enqueue(store, Bytes::new(60_000), now, ARRIVAL, n, &mut out);
+                    }
+                    let gone = if n % 2 == 0 { queue.dequeue(store, now, &mut out) } else { None };
+                    (gone.map(|gone| (gone.item, gone.marked)), lost)
+                });
+                assert_eq!(outcomes[0], outcomes[1], "{name}");
+                signals += outcomes[0].1.len() + usize::from(outcomes[0].0.is_some_and(|gone| gone.1));
+            }
+            assert!(signals > 100, "{name}: {signals}");
+        }
+        assert!(weir_aqm::ignores_passing("codel") && !weir_aqm::ignores_passing("gsp"));
+    }
+
     #[test]
     fn the_store_has_an_end_and_gets_everything_back() {
         let mut store = Store::new(3);

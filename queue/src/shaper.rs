@@ -39,11 +39,13 @@ impl Shaper {
     }
 
     /// The rate.
+    #[inline]
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
     /// The link time at which a packet that arrived then may leave, given that nothing left before.
+    #[inline]
     pub fn departure(&self, head_arrived: Time) -> Time {
         self.free_at.max(head_arrived)
     }
@@ -59,6 +61,7 @@ impl Shaper {
     }
 
     /// A packet of `len` left at `at`; the link is busy with it.
+    #[inline]
     pub fn sent(&mut self, at: Time, len: Bytes) {
         let cost = len.get().saturating_mul(self.cost).saturating_add(self.fraction);
         self.free_at = at + Duration::from_nanos(cost >> FRACTION_BITS);

@@ -37,6 +37,7 @@ mod bound;
 mod compile;
 mod control;
 mod desk;
+mod express;
 mod faults;
 mod find;
 mod flows;
@@ -60,6 +61,7 @@ mod setup;
 mod sojourns;
 mod table;
 mod told;
+mod usual;
 mod waits;
 
 pub use alone::{Alone, alone};

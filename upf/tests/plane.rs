@@ -12,3 +12,5 @@ mod paths;
 mod rates;
 #[path = "plane/rig.rs"]
 mod rig;
+#[path = "plane/ways.rs"]
+mod ways;

@@ -132,6 +132,9 @@ impl CoDel {
 }
 
 impl Aqm for CoDel {
+    /// Without a sojourn time nothing stands above the target, and a queue that ran empty has left the dropping state.
+    const IGNORES_PASSING: bool = true;
+
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         let above = self.stands_above(m, p);
         if self.dropping {

@@ -37,6 +37,8 @@ impl Algorithm for TailDrop {
 }
 
 impl Aqm for TailDrop {
+    const IGNORES_PASSING: bool = true;
+
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         // An unshaped link has no rate that turns the limit into bytes; the host's buffer limits it then.
         let (queue, limit) = (&m.queue, self.params.limit);

@@ -105,7 +105,7 @@ impl Programs {
                 vec![path(&self.this), "probes".into(), probes::name(*way).into(), packets.to_string()]
             }
             Subject::Tunnels { way } => {
-                vec![path(&self.this), "tunnels".into(), tunnels::name(*way).into(), packets.to_string()]
+                vec![path(&self.this), "tunnels".into(), tunnels::name(*way), packets.to_string()]
             }
         }
     }
@@ -123,6 +123,7 @@ impl Programs {
     }
 
     fn with_loop(&self, subject: &Subject, packets: u64) -> Result<f64> {
+        let packets = subject.packets(packets);
         let [first, second] = [packets, 2 * packets].map(|n| self.total(subject, n));
         Ok((second? as f64 - first? as f64) / packets as f64)
     }
@@ -163,7 +164,9 @@ pub fn probes(arguments: &[String]) -> Result<String> {
 
 /// What `tunnels` prints: one run in this process. Called by this program itself.
 pub fn tunnels(arguments: &[String]) -> Result<String> {
-    let [way, packets] = arguments else { return Err(Error::new("tunnels <up|down|plain|none> <packets>")) };
+    let [way, packets] = arguments else {
+        return Err(Error::new("tunnels <{up|down},{free|rate|learning|waiting}|plain|none> <packets>"));
+    };
     let begin = std::time::Instant::now();
     let packets = packets.parse()?;
     tunnels::run(way, packets)?;

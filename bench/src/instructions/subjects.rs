@@ -39,7 +39,7 @@ impl Subject {
             Subject::Peer { algorithm, mode } => format!("DPDK rte_{algorithm}, {mode}"),
             Subject::Probes { way } => format!("probe path, idle, {}", probes::name(*way)),
             Subject::Tunnels { way: Some(tunnels::Way::Plain) } => "plain forwarding, CoDel".into(),
-            Subject::Tunnels { way } => format!("user plane, 16 rules, {}", tunnels::name(*way)),
+            Subject::Tunnels { way } => format!("user plane, 16 rules, {}", tunnels::title(*way)),
         }
     }
 
@@ -54,9 +54,20 @@ impl Subject {
 
     /// Most instructions of a packet that are demanded, where another number is held.
     pub fn demanded(&self) -> Option<f64> {
-        let is_of_user =
-            matches!(self, Subject::Tunnels { way: Some(tunnels::Way::Up | tunnels::Way::Down) });
-        is_of_user.then_some(tunnels::DEMANDED)
+        match self {
+            Subject::Tunnels { way: Some(tunnels::Way::Up(_) | tunnels::Way::Down(_)) } => {
+                Some(tunnels::DEMANDED)
+            }
+            _ => None,
+        }
+    }
+
+    /// Packets of the shorter of two counted runs, where it is said how many the others get.
+    pub fn packets(&self, others: u64) -> u64 {
+        match self {
+            Subject::Tunnels { .. } => others.min(tunnels::PACKETS),
+            _ => others,
+        }
     }
 
     /// Most nanoseconds of a packet.
@@ -103,7 +114,7 @@ pub fn probe_paths() -> impl Iterator<Item = (Subject, Option<f64>)> {
 /// Both ways of the user plane, and forwarding without it.
 pub fn user_plane() -> impl Iterator<Item = (Subject, Option<f64>)> {
     let subject = |way| (Subject::Tunnels { way: Some(way) }, Some(tunnels::ceiling(way)));
-    tunnels::WAYS.into_iter().map(subject)
+    tunnels::ways().map(subject)
 }
 
 /// What is measured of DPDK's RED and PIE.

@@ -1,5 +1,7 @@
 //! Packets of users through the user plane: out of tunnels and into them, where the last of 16 rules matches. Beside them the
 //! same packets are forwarded plainly: their headers are read, and they wait under the same algorithm.
+//!
+//! What a packet takes depends on what its session asks for, so that several readings stand beside each other ([`Case`]).
 
 use crate::error::{Error, Result};
 use std::net::Ipv4Addr;
@@ -20,15 +22,24 @@ use weir_upf::rules::*;
 /// Most instructions of one packet that are demanded; plain forwarding takes about as many.
 pub const DEMANDED: f64 = 400.0;
 
-/// Most instructions of one packet that a build such as this one takes, also where that misses what is demanded.
+/// Most instructions of one packet that a build such as this one takes, also where that is more than what is demanded.
 pub fn ceiling(way: Way) -> f64 {
     let (release, dev) = match way {
-        Way::Up => (1300.0, 2400.0),
-        Way::Down => (1100.0, 2400.0),
+        Way::Up(Case::Free) => (DEMANDED, 1050.0),
+        Way::Down(Case::Free) => (DEMANDED, 1250.0),
+        Way::Up(Case::Rate) => (DEMANDED, 1150.0),
+        Way::Down(Case::Rate) => (DEMANDED, 1300.0),
+        Way::Up(Case::Learning) => (1050.0, 1900.0),
+        Way::Down(Case::Learning) => (1150.0, 2300.0),
+        Way::Up(Case::Waiting) => (1800.0, 2950.0),
+        Way::Down(Case::Waiting) => (1800.0, 3100.0),
         Way::Plain => (DEMANDED, 1100.0),
     };
     if cfg!(debug_assertions) { dev } else { release }
 }
+
+/// Packets of the shorter of two counted runs: there is no state that takes long to settle.
+pub const PACKETS: u64 = 1 << 13;
 
 /// Rules of the session each way; none but the last has the packet's port.
 const RULES: u16 = 16;
@@ -39,53 +50,130 @@ const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 /// Length of a user's packet.
 const LEN: usize = 1400;
+/// How often one comes.
+const EVERY: Duration = Duration::from_nanos(2240);
+/// Packets that are before one that waits.
+const AHEAD: u64 = 3;
 
-/// Which way packets go.
+/// What packets meet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Case {
+    /// No rate is enforced: what is left is GTP-U, the rules and forwarding.
+    Free,
+    /// An aggregate rate that is not used up, CoDel and the bound of its delay.
+    Rate,
+    /// The same with the queue of which nothing is said: vAQM that looks for a bottleneck behind the base station.
+    Learning,
+    /// An aggregate rate that is used up: every packet is stored, behind others, and leaves when it may.
+    Waiting,
+}
+
+/// All cases.
+const CASES: [Case; 4] = [Case::Free, Case::Rate, Case::Learning, Case::Waiting];
+
+impl Case {
+    fn name(self) -> &'static str {
+        match self {
+            Case::Free => "free",
+            Case::Rate => "rate",
+            Case::Learning => "learning",
+            Case::Waiting => "waiting",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Case::Free => "no rate",
+            Case::Rate => "AMBR not used up, CoDel",
+            Case::Learning => "AMBR not used up, vAQM",
+            Case::Waiting => "AMBR used up, CoDel",
+        }
+    }
+
+    /// Aggregate of the session, in kbit/s.
+    fn rate(self) -> Option<u64> {
+        match self {
+            Case::Free => None,
+            Case::Rate | Case::Learning => Some(10_000_000),
+            // As much as comes.
+            Case::Waiting => Some(LEN as u64 * 8 * 1_000_000 / EVERY.as_nanos()),
+        }
+    }
+
+    fn profile(self) -> Profile {
+        let codel = Profile::of(AqmConfig::new("codel").expect("the list has CoDel"));
+        let bounded = Profile { bound: Some(DELAY_MAX), ..codel };
+        if self == Case::Learning { Profile { follow: true, ..bounded } } else { bounded }
+    }
+}
+
+/// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Way {
     /// Out of a tunnel.
-    Up,
+    Up(Case),
     /// Into a tunnel.
-    Down,
+    Down(Case),
     /// From one port to the other, without tunnels, users and rules.
     Plain,
 }
 
-/// All ways.
-pub const WAYS: [Way; 3] = [Way::Up, Way::Down, Way::Plain];
+/// All of it.
+pub fn ways() -> impl Iterator<Item = Way> {
+    CASES.into_iter().flat_map(|case| [Way::Up(case), Way::Down(case)]).chain([Way::Plain])
+}
 
 /// The name of a way on the command line; without one, the loop alone.
-pub fn name(way: Option<Way>) -> &'static str {
+pub fn name(way: Option<Way>) -> String {
     match way {
-        Some(Way::Up) => "up",
-        Some(Way::Down) => "down",
-        Some(Way::Plain) => "plain",
-        None => "none",
+        Some(Way::Up(case)) => format!("up,{}", case.name()),
+        Some(Way::Down(case)) => format!("down,{}", case.name()),
+        Some(Way::Plain) => "plain".into(),
+        None => "none".into(),
     }
 }
 
-/// Lets so many packets pass, each alone: it goes into its queue and, because its rate allows it, out at once.
-pub fn run(way: &str, packets: u64) -> Result<()> {
-    let mut desk = desk()?;
+/// The same in words.
+pub fn title(way: Option<Way>) -> String {
+    let of = |direction, case: Case| format!("{direction}, {}", case.title());
+    match way {
+        Some(Way::Up(case)) => of("up", case),
+        Some(Way::Down(case)) => of("down", case),
+        other => name(other),
+    }
+}
+
+/// Lets so many packets pass. Each goes into its queue and, because its rate allows it, out at once; but for
+/// [`Case::Waiting`], where one that came before it goes.
+pub fn run(name_of_way: &str, packets: u64) -> Result<()> {
+    let way = ways().map(Some).chain([None]).find(|way| name(*way) == name_of_way);
+    let way = way.ok_or_else(|| Error::new("there is no such way"))?;
+    let case = match way {
+        Some(Way::Up(case) | Way::Down(case)) => case,
+        _ => Case::Free,
+    };
+    let mut desk = desk(case)?;
     let mut forwarder = Forwarder::new();
-    desk.establish(Arc::new(session())).map_err(|refusal| Error::new(refusal.to_string()))?;
+    desk.establish(Arc::new(session(case))).map_err(|refusal| Error::new(refusal.to_string()))?;
     let (port, bytes) = match way {
-        "up" => (ACCESS, frame(&tunnelled(&packet(UE, SERVER, (9, 5015))))),
-        "down" | "plain" | "none" => (CORE, frame(&packet(SERVER, UE, (5015, 9)))),
-        _ => return Err(Error::new("there is no such way")),
+        Some(Way::Up(_)) => (ACCESS, frame(&tunnelled(&packet(UE, SERVER, (9, 5015))))),
+        _ => (CORE, frame(&packet(SERVER, UE, (5015, 9)))),
     };
     let Here { plane, memory, now } = desk.reach();
-    let frame = memory.frame(&bytes);
-    for _ in 0..packets {
-        *now += Duration::from_micros(2);
+    let frames = [(); AHEAD as usize + 2].map(|()| memory.frame(&bytes));
+    let ahead = if case == Case::Waiting { AHEAD } else { 0 };
+    for number in 0..ahead + packets {
+        // The first ones come together, and the others behind them.
+        *now += if number < ahead { Duration::ZERO } else { EVERY };
+        let frame = frames[number as usize % frames.len()];
         // The packet changes on its way, and so does where it begins.
         memory.bytes(frame)[..96].copy_from_slice(&bytes[..96]);
         match way {
-            "none" => memory.sent.push((port, frame)),
-            "plain" => forwarder.forward(port, frame, *now, memory),
-            _ => plane.receive(port, frame, *now, memory),
+            None => memory.sent.push((port, frame)),
+            Some(Way::Plain) => forwarder.forward(port, frame, *now, memory),
+            Some(_) => plane.receive(port, frame, *now, memory),
         }
-        if memory.sent.pop().is_none() {
+        if memory.sent.pop().is_none() && number >= ahead {
             return Err(Error::new("a packet did not come through"));
         }
     }
@@ -121,7 +209,7 @@ impl Forwarder {
     }
 }
 
-fn desk() -> Result<Desk<Here>> {
+fn desk(case: Case) -> Result<Desk<Here>> {
     let port = |own: Ipv4Addr, neighbour: Ipv4Addr| PortSetup {
         name: "port".into(),
         addresses: vec![(own.into(), 24)],
@@ -130,8 +218,7 @@ fn desk() -> Result<Desk<Here>> {
         rate: None,
     };
     let mut setup = PlaneSetup::new(port(N3, STATION), port(Ipv4Addr::new(203, 0, 113, 1), ROUTER), 7);
-    let codel = Profile::of(AqmConfig::new("codel").expect("the list has CoDel"));
-    setup.profile = Profile { bound: Some(DELAY_MAX), ..codel };
+    setup.profile = case.profile();
     (setup.sessions, setup.queues, setup.learners, setup.packets) = (16, 16, 1, 1024);
     let cards = [Card { address: [4; 6], mtu: 1500 }; 2];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).map_err(Error::new)?;
@@ -139,7 +226,7 @@ fn desk() -> Result<Desk<Here>> {
     Ok(Desk::new(setup, Here { plane, memory, now: Time::from_nanos(1_000_000_000) }))
 }
 
-fn session() -> Session {
+fn session(case: Case) -> Session {
     let mut pdrs = Vec::new();
     for number in 0..2 * RULES {
         let (at, from) = (number / 2, if number % 2 == 0 { Side::Access } else { Side::Core });
@@ -170,7 +257,7 @@ fn session() -> Session {
         seid: 5,
         pdrs,
         fars: vec![forward(0, Side::Core, None), forward(1, Side::Access, Some(tunnel))],
-        qers: vec![qer(1, Some(both(10_000_000)), None), qer(2, None, Some(9))],
+        qers: vec![qer(1, case.rate().map(both), None), qer(2, None, Some(9))],
         inactivity: None,
         meters: Box::default(),
     }

@@ -35,20 +35,22 @@ pub(super) struct Arrived {
 
 /// What became of a packet that may go.
 enum Admitted {
-    /// It waits, or was discarded by its queue.
+    /// It waits as the first of its queue, or was discarded.
     Waits,
+    /// The same behind others: whatever may go by now is gone.
+    Behind,
     /// It is gone.
     Passed,
 }
 
 impl UserPlane {
     /// A packet met a rule, or none.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn matched(
         &mut self,
         session: u32,
-        is_up: bool,
         rule: Option<u16>,
+        is_up: bool,
         arrived: Arrived,
         io: &mut impl Io,
     ) {
@@ -71,6 +73,7 @@ impl UserPlane {
         match outcome {
             Ok(Admitted::Passed) => {}
             Ok(Admitted::Waits) => self.serve_or_wait(session, is_up, arrived.at, io),
+            Ok(Admitted::Behind) => self.stay_behind(2 * session + u32::from(is_up), arrived.at),
             Err((_, None)) => io.give(arrived.frame),
             Err((_, Some(told))) => self.tell_sender(arrived.frame, told, arrived.port, arrived.at, io),
         }
@@ -133,15 +136,11 @@ impl UserPlane {
         {
             return Ok(Admitted::Passed);
         }
-        if self.enqueue(live, session, queue, held, at, io) {
-            Ok(Admitted::Waits)
-        } else {
-            Err((Cause::NoQueue, None))
-        }
+        self.enqueue(live, session, queue, held, at, io).ok_or((Cause::NoQueue, None))
     }
 
-    /// Stores a packet, or lets the queue discard it; `false` if there is no queue to be had.
-    #[inline(never)]
+    /// Stores a packet, or lets the queue discard it; `None` if there is no queue to be had.
+    #[inline(always)]
     fn enqueue(
         &mut self,
         live: &mut Live,
@@ -150,20 +149,20 @@ impl UserPlane {
         mut held: Held,
         at: Time,
         io: &mut impl Io,
-    ) -> bool {
+    ) -> Option<Admitted> {
         let plan = &live.program.queues[usize::from(queue)];
         let (is_up, is_guaranteed) = (plan.is_up, plan.gbr > Rate::ZERO);
         let number = match live.lines[usize::from(queue)].place {
             Some(place) => place,
-            None => match self.place_for(live, session, queue, at) {
-                Some(place) => place,
-                None => return false,
-            },
+            None => self.place_for(live, session, queue, at)?,
         };
         let is_alone = live.waiting[usize::from(is_up)] == 0;
-        let least =
-            if !is_alone && self.waits.packets(number) == 0 { self.least_served(live, is_up) } else { None };
+        let is_first = self.waits.packets(number) == 0;
+        let least = if !is_alone && is_first { self.least_served(live, is_up) } else { None };
         let (place, store) = self.waits.with_store(number);
+        if is_first {
+            place.note_passed(std::mem::take(&mut live.lines[usize::from(queue)].passed));
+        }
         // Whoever was idle may not make up for it, nor pay for what it got while nobody else wanted any.
         place.served = least.map_or(place.served, |least| place.served.clamp(least, least + AHEAD_MAX));
         let len = Bytes::new(u64::from(held.frame.len));
@@ -186,7 +185,7 @@ impl UserPlane {
         // The algorithm discards what arrives, or nothing.
         live.waiting[usize::from(is_up)] += u32::from(dropped == 0);
         *live.usage.dropped.of(is_up) += dropped;
-        true
+        Some(if is_first { Admitted::Waits } else { Admitted::Behind })
     }
 
     /// The least that a line has sent of those that wait one way.
@@ -212,6 +211,14 @@ impl UserPlane {
         }
         live.lines[usize::from(queue)].place = Some(place);
         Some(place)
+    }
+
+    /// A packet came behind others, which are looked at when they are due, or when their port has room.
+    #[inline]
+    fn stay_behind(&mut self, who: u32, at: Time) {
+        if self.agenda.lined_up(who) == Some(Class::Ordinary) {
+            self.move_up(who, at);
+        }
     }
 
     /// A packet came into a queue: what may go goes, unless the session is in a line already.

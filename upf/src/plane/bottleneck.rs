@@ -49,6 +49,14 @@ impl UserPlane {
         places.any(|place| self.waits.packets(place) > 0)
     }
 
+    /// Passes on what was learnt to the session of that number.
+    #[inline(never)]
+    pub(super) fn apply_learnt_of(&mut self, session: u32, learnt: &Learnt, at: Time) {
+        let Some(mut live) = self.sessions[session as usize].take() else { return };
+        self.apply_learnt(&mut live, learnt, at);
+        self.sessions[session as usize] = Some(live);
+    }
+
     /// Passes on what was learnt: to the algorithms of the queues to the user equipment, and to their rate.
     #[inline(never)]
     pub(super) fn apply_learnt(&mut self, live: &mut Live, learnt: &Learnt, at: Time) {

@@ -106,6 +106,22 @@ impl Bound {
     }
 }
 
+impl Bound {
+    /// So many packets left that did not wait, one after the other.
+    pub fn passed(&mut self, packets: u64) {
+        let most = BURST * PRICE;
+        self.credit =
+            i32::try_from(packets).map_or(most, |packets| self.credit.saturating_add(packets).min(most));
+        // The mean of waiting times does not get below the smallest from which a part can be taken.
+        for _ in 0..packets {
+            if self.pace >> GAIN_BITS == 0 {
+                break;
+            }
+            self.pace -= self.pace >> GAIN_BITS;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +184,18 @@ mod tests {
         assert_eq!([burst(&mut bound), burst(&mut bound)], [10 + 16, 10]);
         (0..1000).for_each(|_| bound.left(Duration::from_millis(1), 1500));
         assert_eq!(burst(&mut bound), 10 + 16);
+    }
+
+    #[test]
+    fn packets_that_pass_are_packets_that_did_not_wait() {
+        let mut one_by_one = Bound::new(MOST, Rate::from_mbps(10));
+        (0..20).for_each(|_| one_by_one.left(Duration::from_millis(30), 1500));
+        for packets in [0, 1, 7, 100, 3, 5000] {
+            let mut at_once = one_by_one;
+            at_once.passed(packets);
+            (0..packets).for_each(|_| one_by_one.left(Duration::ZERO, 1500));
+            assert_eq!((at_once.pace, at_once.credit), (one_by_one.pace, one_by_one.credit), "{packets}");
+        }
     }
 
     #[test]

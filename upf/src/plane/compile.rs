@@ -2,7 +2,9 @@
 //!
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
-use super::layout::{Act, CORE, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What};
+use super::layout::{
+    Act, CORE, Express, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
+};
 use super::lookup::{Asked, Builder};
 use super::outer::Outer;
 use super::places::{Layout, QueueKey};
@@ -28,8 +30,12 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
     session.qers.iter().try_for_each(check_qer)?;
     let wanted = session.pdrs.iter().map(|pdr| making.queue_key(pdr)).collect::<Result<Vec<_>, _>>()?;
     making.layout.queues = before.queues.keeping(|key| wanted.contains(key));
-    let up = making.rules(true, &wanted)?;
-    let down = making.rules(false, &wanted)?;
+    let mut up = making.rules(true, &wanted)?;
+    let mut down = making.rules(false, &wanted)?;
+    let queues: Box<[QueuePlan]> = making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect();
+    for rule in up.rules.iter_mut().chain(&mut down.rules) {
+        rule.express = express(rule, &acts, &queues);
+    }
     let limits = making.layout.limits.all().iter().map(|place| LimitPlan {
         rate: place.key.map_or(Rate::ZERO, |(id, is_up)| making.mbr(id, is_up).unwrap_or(Rate::ZERO)),
         is_kept: place.is_kept,
@@ -40,7 +46,7 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
         down,
         acts,
         limits: limits.collect(),
-        queues: making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect(),
+        queues,
         teids: teids(session),
         ues: making.ues.into(),
         users: users(session)?,
@@ -60,8 +66,19 @@ const UNUSED: QueuePlan = QueuePlan {
     gbr: Rate::ZERO,
     learns: false,
     follows: false,
+    is_asked: false,
     is_kept: false,
 };
+
+fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> Express {
+    let is_forwarded = rule.is_open && rule.act.is_some_and(|act| acts[usize::from(act)].port().is_some());
+    let queue = &queues[usize::from(rule.queue)];
+    match queue.learns {
+        _ if !is_forwarded || rule.meters != 0 || queue.is_asked || queue.gbr > Rate::ZERO => Express::Never,
+        true => Express::Learning,
+        false => Express::Always,
+    }
+}
 
 struct Making<'a> {
     session: &'a Session,
@@ -204,8 +221,21 @@ impl Making<'_> {
         // A flow with a guaranteed rate has radio resources of its own.
         let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
         let follows = learns && profile_of.follow && !is_up && tells_queues(rate);
-        self.queues[usize::from(at)] =
-            Some(QueuePlan { is_up, is_local, qfi, profile, limits, rate, gbr, learns, follows, is_kept });
+        let is_asked = profile_of.is_asked();
+        let plan = QueuePlan {
+            is_up,
+            is_local,
+            qfi,
+            profile,
+            limits,
+            rate,
+            gbr,
+            learns,
+            follows,
+            is_asked,
+            is_kept,
+        };
+        self.queues[usize::from(at)] = Some(plan);
         Ok(at)
     }
 
@@ -264,6 +294,7 @@ impl Making<'_> {
             is_open,
             qfi,
             meters: self.meters(pdr),
+            express: Express::Never,
         })
     }
 

@@ -4,9 +4,10 @@ use super::faults::Cause;
 use super::gtpu::{END_MARKER_LEN, write_end_marker};
 use super::io::Io;
 use super::layout::{ACCESS, Program, User, What};
-use super::live::{Line, Live};
+use super::live::Live;
 use super::outer::Outer;
 use super::path::{Happened, UserPlane, host_of};
+use super::sojourns::Sojourns;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use weir_units::Time;
 
@@ -250,13 +251,21 @@ impl UserPlane {
 
     fn write_flows(&mut self, seid: u64, flows: &mut Vec<FlowUsage>) {
         let Some(number) = self.number(seid) else { return };
-        let Some(live) = self.sessions[number as usize].take() else { return };
-        for (plan, line) in live.program.queues.iter().zip(&live.lines) {
-            let Line { place, past, .. } = *line;
-            let place = place.map(|at| self.waits.place(at));
+        let Some(mut live) = self.sessions[number as usize].take() else { return };
+        let Live { program, lines, .. } = &mut *live;
+        for (plan, line) in program.queues.iter().zip(lines) {
+            let passed = std::mem::take(&mut line.passed);
+            let place = line.place.map(|at| self.waits.place(at));
             let (done, sojourn_p95) = match place {
-                Some(place) => (past.plus(place.queue.counters()), place.sojourns.take_p95()),
-                None => (past, None),
+                Some(place) => {
+                    place.note_passed(passed);
+                    (line.past.plus(place.queue.counters()), place.sojourns.take_p95())
+                }
+                None => {
+                    let mut sojourns = Sojourns::default();
+                    sojourns.note_none(passed);
+                    (line.past, sojourns.take_p95())
+                }
             };
             flows.push(FlowUsage {
                 qfi: plan.qfi,

@@ -25,9 +25,9 @@ impl Flow {
     /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, and the QoS flow where a
     /// container names one), or without from the data network. Flow labels and security parameter indices are not in it: where filters ask for
     /// them, every packet is looked up.
-    #[inline]
+    #[inline(always)]
     pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>)>) -> Flow {
-        let (remote, local) = key.addresses();
+        let [a, b, c, d] = key.addresses();
         let teid = tunnel.map_or(0, |(teid, _)| teid);
         let qfi = match tunnel {
             None => 0,
@@ -37,14 +37,14 @@ impl Flow {
         let (word, ports) = key.word_and_ports();
         let asked = u64::from(word) | u64::from(tos) << 16 | qfi << 24;
         let tunnel = u64::from(teid) << 32 | u64::from(ports);
-        let words = [(remote >> 64) as u64, remote as u64, (local >> 64) as u64, local as u64, tunnel, asked];
+        let words = [a, b, c, d, tunnel, asked];
         // Both directions have the same hash, and not the same places.
         Flow { words, set: u64::from(hash) ^ qfi }
     }
 }
 
 /// Whether both are the same, without a branch for each word.
-#[inline]
+#[inline(always)]
 fn are_same(one: &Words, other: &Words) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
@@ -82,7 +82,7 @@ impl Flows {
     }
 
     /// What was found for a packet like this. Whoever asks makes sure that the rules are still there.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, flow: &Flow) -> Option<&Found> {
         let set = &self.places[flow.set as usize & self.mask];
         set.iter().find(|place| are_same(&place.words, &flow.words)).map(|place| &place.found)

@@ -1,12 +1,13 @@
 //! The way to the next hop, and whom to ask for it.
 
+use super::express::charge_port;
 use super::faults::Cause;
 use super::io::{Io, longer};
-use super::neighbours::{ETHERNET, MESSAGE_MAX, Reach, TYPE_IPV4, TYPE_IPV6, write_ethernet};
+use super::neighbours::{ETHERNET, MESSAGE_MAX, Reach, kind_of, write_ethernet};
 use super::path::UserPlane;
 use std::net::IpAddr;
 use weir_dataplane::Frame;
-use weir_units::{Bytes, Rate, Time};
+use weir_units::{Rate, Time};
 
 /// Packets that may wait for a neighbour's answer at each port.
 pub(super) const PENDING_MAX: usize = 64;
@@ -60,17 +61,16 @@ impl UserPlane {
         io: &mut impl Io,
     ) {
         let state = &mut self.ports[port];
-        let Some(card) = state.link.recent(host, at) else {
+        let Some(cards) = state.link.recent(host, at) else {
             return self.send_to_stranger(port, frame, host, is_v6, at, io);
         };
         // While others wait for the link it is never idle, whenever the rules let this one go.
+        let outgoing = longer(frame, ETHERNET);
+        write_ethernet(io.bytes(outgoing), cards, kind_of(is_v6));
         let is_busy = state.shaper.rate() != Rate::ZERO && self.agenda.first_at(port).is_some();
         let begins = if is_busy { state.shaper.departure(Time::ZERO) } else { at };
-        state.shaper.sent(begins, Bytes::new(u64::from(frame.len)));
-        let frame = longer(frame, ETHERNET);
-        let kind = if is_v6 { TYPE_IPV6 } else { TYPE_IPV4 };
-        write_ethernet(io.bytes(frame), card, state.link.card(), kind);
-        io.push(port, frame);
+        charge_port(&mut state.shaper, begins, frame.len);
+        io.push(port, outgoing);
     }
 
     #[cold]

@@ -37,6 +37,19 @@ pub struct Rule {
     pub qfi: Option<u8>,
     /// The meters that count it, as bits.
     pub meters: u16,
+    /// What becomes of packets that need not wait.
+    pub express: Express,
+}
+
+/// Whether packets that need not wait can go their way without more ado.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Express {
+    /// A meter or an algorithm is to be asked, or they are not forwarded.
+    Never,
+    /// Nobody notices.
+    Always,
+    /// A bottleneck behind the base station is learnt from them.
+    Learning,
 }
 
 /// Rules for packets one way.
@@ -48,8 +61,9 @@ pub struct Rules {
     pub rules: Box<[Rule]>,
 }
 
-/// What is done with packets.
+/// What is done with packets. Each packet asks, so that it is not hidden in a byte of something else.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub enum What {
     /// They are discarded.
     Drop,
@@ -73,6 +87,18 @@ pub struct Act {
     pub what: What,
 }
 
+impl Act {
+    /// The port that packets go out of, if they do.
+    #[inline]
+    pub fn port(&self) -> Option<usize> {
+        match self.what {
+            What::Plain(port) => Some(port),
+            What::Tunnel(_) => Some(ACCESS),
+            What::Drop | What::Buffer { .. } => None,
+        }
+    }
+}
+
 /// A queue in its place.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePlan {
@@ -94,8 +120,18 @@ pub struct QueuePlan {
     pub learns: bool,
     /// Whether its rate follows that bottleneck.
     pub follows: bool,
+    /// Whether its algorithm is asked of packets that need not wait.
+    pub is_asked: bool,
     /// Whether it was there before, in this place.
     pub is_kept: bool,
+}
+
+impl QueuePlan {
+    /// Whether packets that need not wait are something to it, so that it must be there for them.
+    #[inline]
+    pub fn notices(&self) -> bool {
+        self.is_asked || self.learns || self.gbr > Rate::ZERO
+    }
 }
 
 /// A rate in its place.

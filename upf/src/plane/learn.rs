@@ -45,6 +45,13 @@ pub struct Learnt {
     pub tolerated: Option<Duration>,
 }
 
+impl Learnt {
+    /// Whether nothing follows.
+    pub fn is_nothing(&self) -> bool {
+        self.rate.is_none() && self.samples.iter().all(Option::is_none)
+    }
+}
+
 impl Learners {
     /// Room for so many sessions.
     pub fn new(count: u32) -> Learners {
@@ -86,6 +93,7 @@ impl Learners {
     }
 
     /// A packet to the user equipment came in, before any queue.
+    #[inline]
     pub fn arrived(&mut self, at: u32, now: Time, len: u16) {
         if let Some(learner) = &mut self.places[at as usize] {
             learner.follower.arrived(now, Bytes::new(u64::from(len)));
@@ -93,6 +101,7 @@ impl Learners {
     }
 
     /// A packet to the user equipment goes out.
+    #[inline]
     pub fn forwarded(&mut self, at: u32, now: Time, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
         let Some(learner) = &mut self.places[at as usize] else { return Learnt::default() };
         let Some(datagram) = wire::read(packet) else { return Learnt::default() };
@@ -111,7 +120,26 @@ impl Learners {
         learner.learn(now, flow, &seen, waiting)
     }
 
+    /// A packet passes here without waiting, from the user equipment or to it; `waiting` if others wait that are to it.
+    #[inline(never)]
+    pub fn passed(
+        &mut self,
+        at: u32,
+        is_up: bool,
+        now: Time,
+        flow: u32,
+        packet: &[u8],
+        waiting: bool,
+    ) -> Learnt {
+        if is_up {
+            return self.returned(at, now, flow, packet, waiting);
+        }
+        self.arrived(at, now, packet.len() as u16);
+        self.forwarded(at, now, flow, packet, waiting)
+    }
+
     /// A packet from the user equipment passes.
+    #[inline]
     pub fn returned(&mut self, at: u32, now: Time, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
         let Some(learner) = &mut self.places[at as usize] else { return Learnt::default() };
         let Some(datagram) = wire::read(packet) else { return Learnt::default() };

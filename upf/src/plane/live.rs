@@ -10,8 +10,20 @@ use weir_units::{Bytes, Duration, Time};
 pub struct Line {
     /// Its place among those in use.
     pub place: Option<u32>,
-    /// What was done in places that it has no more.
+    /// What was done in places that it has no more, or in none.
     pub past: Past,
+    /// Packets that need not wait since its place, or whoever asks how long they waited, was told last.
+    pub passed: u64,
+}
+
+impl Line {
+    /// A packet need not wait, and its algorithm is not asked.
+    #[inline]
+    pub fn note_passed(&mut self, len: Bytes) {
+        self.past.packets += 1;
+        self.past.bytes += len.get();
+        self.passed += 1;
+    }
 }
 
 /// What a queue has done.
@@ -19,10 +31,10 @@ pub struct Line {
 pub struct Past {
     /// Packets that left it.
     pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
     /// Packets that were discarded.
     pub dropped: u64,
+    /// Bytes that left it.
+    pub bytes: u64,
     /// Packets that were marked.
     pub marked: u64,
 }
@@ -68,6 +80,15 @@ impl Count {
         let is_due = reached && !self.is_told;
         self.is_told |= is_due;
         is_due
+    }
+}
+
+impl Usage {
+    /// A packet is forwarded.
+    #[inline]
+    pub(super) fn note_forwarded(&mut self, is_up: bool, len: Bytes) {
+        *self.packets.of(is_up) += 1;
+        *self.bytes.of(is_up) += len.get();
     }
 }
 

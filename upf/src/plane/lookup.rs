@@ -21,29 +21,30 @@ const IS_LOCAL: u16 = 1 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     word: u16,
-    remote_port: u16,
-    local_port: u16,
+    /// That of the network's end in the upper half, and that of the user equipment's.
+    ports: u32,
     remote: u128,
     local: u128,
 }
 
 impl Key {
     /// Of a packet from the user equipment, or to it; `is_local` if it came in at the port for local breakout.
-    #[inline]
+    #[inline(always)]
     pub fn new(packet: &Inner, is_up: bool, is_local: bool) -> Key {
         let (source, destination) = packet.ports.unwrap_or((0, 0));
         let word = u16::from(packet.protocol)
             | if packet.ports.is_some() { HAS_PORTS } else { 0 }
             | if packet.is_v6 { IS_V6 } else { 0 }
             | if is_local { IS_LOCAL } else { 0 };
-        let (remote_port, local_port) = if is_up { (destination, source) } else { (source, destination) };
+        let ports = u32::from(source) << 16 | u32::from(destination);
+        let ports = if is_up { ports.rotate_left(16) } else { ports };
         let (remote, local) =
             if is_up { (packet.destination, packet.source) } else { (packet.source, packet.destination) };
-        Key { word, remote_port, local_port, remote, local }
+        Key { word, ports, remote, local }
     }
 
     /// Hash of the flow, the same for both directions.
-    #[inline]
+    #[inline(always)]
     pub fn flow(&self, seed: u64) -> u32 {
         let mix = |hash: u64, word: u64| {
             let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -52,20 +53,28 @@ impl Key {
         let fold = |address: u128| (address as u64).wrapping_add(((address >> 64) as u64).rotate_left(17));
         let (word, ports) = self.word_and_ports();
         let ports = u64::from(word) << 32 | u64::from(ports);
-        let addresses = mix(mix(seed, fold(self.remote)), fold(self.local));
-        (mix(addresses, ports).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+        let addresses = match self.addresses() {
+            [.., both] if word & IS_V6 == 0 => mix(seed, both),
+            _ => mix(mix(seed, fold(self.remote)), fold(self.local)),
+        };
+        mix(addresses, ports) as u32
     }
 
-    /// That of the network's end, and of the user equipment's.
-    #[inline]
-    pub fn addresses(&self) -> (u128, u128) {
-        (self.remote, self.local)
+    /// That of the network's end, and of the user equipment's; those of IPv4 in one word.
+    #[inline(always)]
+    pub fn addresses(&self) -> [u64; 4] {
+        let (remote, local) = (self.remote, self.local);
+        if self.word & IS_V6 == 0 {
+            [0, 0, 0, (remote as u64) << 32 | local as u64]
+        } else {
+            [(remote >> 64) as u64, remote as u64, (local >> 64) as u64, local as u64]
+        }
     }
 
     /// Protocol, family and side; and both ports.
     #[inline]
     pub fn word_and_ports(&self) -> (u16, u32) {
-        (self.word, u32::from(self.remote_port) << 16 | u32::from(self.local_port))
+        (self.word, self.ports)
     }
 }
 
@@ -94,14 +103,14 @@ impl Block {
     /// Lanes that may match, as bits.
     #[inline]
     fn candidates(&self, key: &Key) -> u16 {
-        let mut bits = 0;
+        let (mut bits, remote_port, local_port) = (0, (key.ports >> 16) as u16, key.ports as u16);
         for lane in 0..LANES {
             let is_word = key.word & self.mask[lane] == self.word[lane];
             let within =
                 |port: u16, first: u16, span: u16| port.wrapping_sub(first).saturating_sub(span) == 0;
             let fits = is_word
-                & within(key.remote_port, self.remote_first[lane], self.remote_span[lane])
-                & within(key.local_port, self.local_first[lane], self.local_span[lane]);
+                & within(remote_port, self.remote_first[lane], self.remote_span[lane])
+                & within(local_port, self.local_first[lane], self.local_span[lane]);
             bits |= if fits { 1 << lane } else { 0 };
         }
         bits

@@ -52,6 +52,7 @@ impl Io for Memory {
         self.room[port]
     }
 
+    #[inline(always)]
     fn push(&mut self, port: usize, frame: Frame) {
         self.room[port] = self.room[port].saturating_sub(1);
         self.sent.push((port, frame));

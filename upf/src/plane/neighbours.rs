@@ -8,6 +8,9 @@ use weir_units::{Duration, Time};
 /// An address on a link.
 pub type Card = [u8; 6];
 
+/// Where a frame goes, and where it comes from, as they stand in it.
+pub type Cards = [u8; 12];
+
 const BROADCAST: Card = [0xff; 6];
 pub(super) const ETHERNET: usize = 14;
 pub(super) const TYPE_IPV4: u16 = 0x0800;
@@ -37,7 +40,8 @@ struct Neighbour {
 pub struct Link {
     card: Card,
     own: Vec<(IpAddr, u8)>,
-    numbers: Vec<u128>,
+    /// The number of the first of them, which most packets are for.
+    first: Option<u128>,
     gateways: Vec<IpAddr>,
     known: HashMap<IpAddr, Neighbour>,
     /// What was found lately, so that most packets need no search.
@@ -47,7 +51,7 @@ pub struct Link {
 #[derive(Clone, Copy)]
 struct Recent {
     host: u128,
-    card: Card,
+    cards: Cards,
     until: Time,
 }
 
@@ -111,20 +115,15 @@ impl Link {
                 Neighbour { card: Some(*card), confirmed: Time::ZERO, asked: None, is_fixed: true };
             known.insert(*address, neighbour);
         }
-        let numbers = own.iter().map(|(address, _)| number(*address)).collect();
+        let first = own.first().map(|(address, _)| number(*address));
         Link {
             card,
             own: own.to_vec(),
-            numbers,
+            first,
             gateways: gateways.to_vec(),
             known,
             recent: Box::new([None; RECENT]),
         }
-    }
-
-    /// Our card.
-    pub fn card(&self) -> Card {
-        self.card
     }
 
     /// Our address of a family.
@@ -135,7 +134,12 @@ impl Link {
     /// Whether an address is ours, by its number.
     #[inline]
     pub fn is_own_number(&self, host: u128) -> bool {
-        self.numbers.contains(&host)
+        self.first == Some(host) || self.is_other_number(host)
+    }
+
+    #[inline(never)]
+    fn is_other_number(&self, host: u128) -> bool {
+        self.own.iter().any(|(address, _)| number(*address) == host)
     }
 
     /// Whether an address is ours.
@@ -145,9 +149,9 @@ impl Link {
 
     /// The card that a packet to a host goes to, if it was found lately.
     #[inline]
-    pub fn recent(&self, host: u128, now: Time) -> Option<Card> {
+    pub fn recent(&self, host: u128, now: Time) -> Option<&Cards> {
         let place = &self.recent[host as usize % RECENT];
-        place.as_ref().filter(|recent| recent.host == host && now < recent.until).map(|recent| recent.card)
+        place.as_ref().filter(|recent| recent.host == host && now < recent.until).map(|recent| &recent.cards)
     }
 
     /// How a host is reached, by its number.
@@ -155,7 +159,8 @@ impl Link {
     pub fn search(&mut self, host: u128, now: Time) -> Reach {
         let reach = self.reach(address_of(host), now);
         if let Reach::Known(card) | Reach::Confirm(card, _) = reach {
-            self.recent[host as usize % RECENT] = Some(Recent { host, card, until: now + RECENT_FOR });
+            let cards = cards(card, self.card);
+            self.recent[host as usize % RECENT] = Some(Recent { host, cards, until: now + RECENT_FOR });
         }
         reach
     }
@@ -286,10 +291,24 @@ pub struct Told {
 }
 
 /// Begins a frame.
-pub fn write_ethernet(out: &mut [u8], to: Card, from: Card, kind: u16) {
-    out[..6].copy_from_slice(&to);
-    out[6..12].copy_from_slice(&from);
-    out[12..14].copy_from_slice(&kind.to_be_bytes());
+#[inline]
+pub fn write_ethernet(out: &mut [u8], cards: &Cards, kind: u16) {
+    let head: &mut [u8; ETHERNET] = out.first_chunk_mut().expect("there is room for a header");
+    head[..12].copy_from_slice(cards);
+    head[12..].copy_from_slice(&kind.to_be_bytes());
+}
+
+fn cards(to: Card, from: Card) -> Cards {
+    let mut cards = [0; 12];
+    cards[..6].copy_from_slice(&to);
+    cards[6..].copy_from_slice(&from);
+    cards
+}
+
+/// What a header says of the family.
+#[inline]
+pub fn kind_of(is_v6: bool) -> u16 {
+    if is_v6 { TYPE_IPV6 } else { TYPE_IPV4 }
 }
 
 fn write_arp(
@@ -299,7 +318,7 @@ fn write_arp(
     own: (Card, Ipv4Addr),
     other: (Card, Ipv4Addr),
 ) -> usize {
-    write_ethernet(out, to, own.0, TYPE_ARP);
+    write_ethernet(out, &cards(to, own.0), TYPE_ARP);
     let arp = &mut out[ETHERNET..ETHERNET + 28];
     arp[..6].copy_from_slice(&[0, 1, 8, 0, 6, 4]);
     arp[6..8].copy_from_slice(&operation.to_be_bytes());
@@ -323,7 +342,7 @@ struct Discovery {
 
 impl Discovery {
     fn write(&self, out: &mut [u8], to: Card, from: Ipv6Addr, destination: Ipv6Addr) -> usize {
-        write_ethernet(out, to, self.card, TYPE_IPV6);
+        write_ethernet(out, &cards(to, self.card), TYPE_IPV6);
         let packet = &mut out[ETHERNET..MESSAGE_MAX];
         packet[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 32, ICMPV6, 255]);
         packet[8..24].copy_from_slice(&from.octets());

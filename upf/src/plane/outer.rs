@@ -12,25 +12,27 @@ const UDP_LEN: usize = 8;
 const HOPS: u8 = 64;
 /// The longest: IPv6, UDP, and GTP-U with a PDU session container.
 pub const OVERHEAD_MAX: usize = IPV6_LEN + UDP_LEN + gtpu::header_len(true);
+/// Where GTP-U begins over IPv4, and what stands in front of most packets.
+const GTPU_V4: usize = IPV4_MIN + UDP_LEN;
+const USUAL: usize = GTPU_V4 + gtpu::header_len(true);
 
 /// The way into a tunnel, with as much of the headers as is the same for all packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Outer {
-    /// Number of the tunnel.
-    teid: u32,
     /// Sum of what the checksum is of and is the same for all: the IPv4 header, or the pseudo-header of UDP over IPv6.
     partial: u32,
-    dscp: Option<u8>,
+    /// Bits of the packet's traffic class octet that are copied, and those that are set.
+    tos: (u8, u8),
     is_v6: bool,
-    /// IP and UDP header; lengths, traffic class and checksums are filled in.
-    head: [u8; IPV6_LEN + UDP_LEN],
+    /// All headers, with a PDU session container; lengths, traffic class, QoS flow and checksums are filled in.
+    head: [u8; OVERHEAD_MAX],
 }
 
 impl Outer {
     /// From an address of ours, of the family of the other end. `dscp` is the traffic class octet; without it that of the
     /// packet is copied. ECN always is (RFC 6040, normal mode).
     pub fn new(local: IpAddr, remote: RemoteTunnel, dscp: Option<u8>) -> Outer {
-        let mut head = [0; IPV6_LEN + UDP_LEN];
+        let mut head = [0; OVERHEAD_MAX];
         let (is_v6, partial) = match (local, remote.address) {
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 (head[0], head[6], head[7]) = (0x60, UDP, HOPS);
@@ -50,8 +52,11 @@ impl Outer {
         let at = if is_v6 { IPV6_LEN } else { IPV4_MIN };
         head[at..at + 2].copy_from_slice(&gtpu::PORT.to_be_bytes());
         head[at + 2..at + 4].copy_from_slice(&remote.port.to_be_bytes());
+        let gtpu = &mut head[at + UDP_LEN..][..gtpu::header_len(true)];
+        gtpu::write_header(gtpu, remote.teid, Some((Way::Down, 0)), 0);
+        let tos = dscp.map_or((0xff, 0), |dscp| (3, dscp & 0xfc));
         // Sums of at most twenty words.
-        Outer { teid: remote.teid, partial: partial as u32, dscp, is_v6, head }
+        Outer { partial: partial as u32, tos, is_v6, head }
     }
 
     /// The number of its host.
@@ -81,29 +86,63 @@ impl Outer {
         self.head_len() + gtpu::header_len(container)
     }
 
-    /// Writes the headers in front of a packet that stands at the end of `out`, behind exactly [`Outer::overhead`] bytes.
+    /// Number of the tunnel.
+    fn teid(&self) -> u32 {
+        let at = self.head_len() + 4;
+        u32::from_be_bytes(*self.head[at..].first_chunk().expect("it is within"))
+    }
+
+    /// The traffic class octet in front of a packet with this one.
     #[inline]
+    fn tos(&self, inner_tos: u8) -> u8 {
+        inner_tos & self.tos.0 | self.tos.1
+    }
+
+    /// Writes the headers in front of a packet that stands at the end of `out`, behind exactly [`Outer::overhead`] bytes.
+    #[inline(always)]
     pub fn write(&self, out: &mut [u8], qfi: Option<u8>, inner_tos: u8) {
-        let overhead = self.overhead(qfi.is_some());
-        let head_len = self.head_len();
+        match qfi {
+            Some(qfi) if !self.is_v6 => self.write_usual(out, qfi, inner_tos),
+            _ => self.write_any(out, qfi, inner_tos),
+        }
+    }
+
+    /// Over IPv4, with a PDU session container.
+    #[inline(always)]
+    fn write_usual(&self, out: &mut [u8], qfi: u8, inner_tos: u8) {
+        let len = out.len() as u16;
+        let head: &mut [u8; USUAL] = out.first_chunk_mut().expect("whoever calls left room");
+        head.copy_from_slice(&self.head[..USUAL]);
+        let message = len - (GTPU_V4 + gtpu::HEADER) as u16;
+        head[GTPU_V4 + 2..GTPU_V4 + 4].copy_from_slice(&message.to_be_bytes());
+        head[GTPU_V4 + 14] = qfi & 0x3f;
+        self.fill_v4(head, len, self.tos(inner_tos));
+    }
+
+    #[inline(never)]
+    fn write_any(&self, out: &mut [u8], qfi: Option<u8>, inner_tos: u8) {
+        let (head_len, overhead) = (self.head_len(), self.overhead(qfi.is_some()));
         let container = qfi.map(|qfi| (Way::Down, qfi));
         let len = (out.len() - overhead) as u16;
-        gtpu::write_header(&mut out[head_len..overhead], self.teid, container, len);
+        gtpu::write_header(&mut out[head_len..overhead], self.teid(), container, len);
         self.write_head(out, inner_tos);
     }
 
     /// Writes IP and UDP header in front of a payload of UDP.
-    #[inline]
     pub fn write_head(&self, out: &mut [u8], inner_tos: u8) {
-        let tos = self.dscp.map_or(inner_tos, |dscp| dscp & 0xfc | inner_tos & 3);
-        if self.is_v6 { self.head_v6(out, tos) } else { self.head_v4(out, tos) }
+        let (len, tos) = (out.len() as u16, self.tos(inner_tos));
+        if self.is_v6 {
+            return self.head_v6(out, tos);
+        }
+        let head: &mut [u8; GTPU_V4] = out.first_chunk_mut().expect("whoever calls left room");
+        head.copy_from_slice(&self.head[..GTPU_V4]);
+        self.fill_v4(head, len, tos);
     }
 
-    #[inline]
-    fn head_v4(&self, out: &mut [u8], tos: u8) {
-        let len = out.len() as u16;
-        let head: &mut [u8; IPV4_MIN + UDP_LEN] = out.first_chunk_mut().expect("whoever calls left room");
-        head.copy_from_slice(&self.head[..IPV4_MIN + UDP_LEN]);
+    /// Fills in what differs between packets over IPv4.
+    #[inline(always)]
+    fn fill_v4(&self, head: &mut [u8], len: u16, tos: u8) {
+        let head: &mut [u8; GTPU_V4] = head.first_chunk_mut().expect("whoever calls left room");
         head[1] = tos;
         head[2..4].copy_from_slice(&len.to_be_bytes());
         let checksum = finish(u64::from(self.partial) + u64::from(tos) + u64::from(len));
@@ -114,7 +153,7 @@ impl Outer {
 
     fn head_v6(&self, out: &mut [u8], tos: u8) {
         let len = (out.len() - IPV6_LEN) as u16;
-        out[..IPV6_LEN + UDP_LEN].copy_from_slice(&self.head);
+        out[..IPV6_LEN + UDP_LEN].copy_from_slice(&self.head[..IPV6_LEN + UDP_LEN]);
         (out[0], out[1]) = (0x60 | tos >> 4, tos << 4);
         out[4..6].copy_from_slice(&len.to_be_bytes());
         out[IPV6_LEN + 4..IPV6_LEN + 6].copy_from_slice(&len.to_be_bytes());

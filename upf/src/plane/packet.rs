@@ -9,6 +9,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 pub(super) const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
+/// Both ports.
+const PORTS: usize = 4;
 /// Extension headers that are looked through: hop by hop, routing, fragment, destination (RFC 8200 section 4).
 const EXTENSIONS: [u8; 4] = [0, 43, FRAGMENT, 60];
 const FRAGMENT: u8 = 44;
@@ -49,21 +51,40 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Reads a packet from its first byte on; bytes behind its length are padding. `None` for what contradicts itself.
-#[inline(always)]
 pub fn read(packet: &[u8]) -> Option<Inner> {
     match packet.first()? >> 4 {
         4 => read_v4(packet),
-        6 => {
-            let Inner { is_v6, source, destination, protocol, ports, tos, hops, len, transport, label } =
-                read_v6(packet)?;
-            // By fields, so that what is read of IPv4 need not be in memory.
-            Some(Inner { is_v6, source, destination, protocol, ports, tos, hops, len, transport, label })
-        }
+        6 => read_v6(packet),
         _ => None,
     }
 }
 
+/// Reads a packet of the form that nearly all have: TCP or UDP over IPv4 without options. `None` for all others.
 #[inline(always)]
+pub fn read_usual(packet: &[u8]) -> Option<Inner> {
+    const TRANSPORT: usize = IPV4_MIN;
+    let header: &[u8; TRANSPORT + PORTS] = packet.first_chunk()?;
+    let (len, protocol) = (be16(header, 2), header[9]);
+    if header[0] != 0x45 || be16(header, 6) & 0x1fff != 0 || !matches!(protocol, TCP | UDP) {
+        return None;
+    }
+    if usize::from(len) < TRANSPORT + PORTS || usize::from(len) > packet.len() {
+        return None;
+    }
+    Some(Inner {
+        is_v6: false,
+        source: u128::from(be32(header, 12)),
+        destination: u128::from(be32(header, 16)),
+        protocol,
+        ports: Some((be16(header, TRANSPORT), be16(header, TRANSPORT + 2))),
+        tos: header[1],
+        hops: header[8],
+        len,
+        transport: TRANSPORT as u16,
+        label: 0,
+    })
+}
+
 fn read_v4(packet: &[u8]) -> Option<Inner> {
     let header: &[u8; IPV4_MIN] = packet.first_chunk()?;
     let (start, len) = (usize::from(header[0] & 15) * 4, be16(header, 2));
@@ -87,7 +108,6 @@ fn read_v4(packet: &[u8]) -> Option<Inner> {
     })
 }
 
-#[inline(never)]
 fn read_v6(packet: &[u8]) -> Option<Inner> {
     let header: &[u8; IPV6_LEN] = packet.first_chunk()?;
     let len = IPV6_LEN + usize::from(be16(header, 4));
@@ -121,8 +141,13 @@ fn read_v6(packet: &[u8]) -> Option<Inner> {
 }
 
 #[inline]
+fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | SCTP)
+}
+
+#[inline]
 fn ports(protocol: u8, transport: &[u8]) -> Option<(u16, u16)> {
-    let has = matches!(protocol, TCP | UDP | SCTP) && transport.len() >= 4;
+    let has = has_ports(protocol) && transport.len() >= PORTS;
     has.then(|| (be16(transport, 0), be16(transport, 2)))
 }
 
@@ -163,15 +188,22 @@ pub fn destination(packet: &[u8]) -> (bool, u128) {
 /// Takes a hop away; there is one left to take.
 #[inline]
 pub fn take_hop(packet: &mut [u8]) {
-    if packet[0] >> 4 == 6 {
+    take_hop_of(packet[0] >> 4 == 6, packet)
+}
+
+/// The same where the family is known.
+#[inline(always)]
+pub(super) fn take_hop_of(is_v6: bool, packet: &mut [u8]) {
+    if is_v6 {
         packet[7] -= 1;
         return;
     }
-    packet[8] -= 1;
+    let header: &mut [u8; IPV4_MIN] = packet.first_chunk_mut().expect("it was read before");
+    header[8] -= 1;
     // RFC 1624: the word with the hops is 0x0100 less, so the complement of the sum is that much more.
-    let sum = u32::from(be16(packet, 10)) + 0x0100;
+    let sum = u32::from(be16(header, 10)) + 0x0100;
     let sum = (sum & 0xffff) + (sum >> 16);
-    packet[10..12].copy_from_slice(&(sum as u16).to_be_bytes());
+    header[10..12].copy_from_slice(&(sum as u16).to_be_bytes());
 }
 
 /// Sets congestion experienced.

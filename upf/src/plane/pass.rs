@@ -1,8 +1,9 @@
 //! The packet path: a packet that nothing keeps goes out at once.
 //!
 //! It is done to it what would be if it went into its queue and out of it, at the same time and with the same outcome; only
-//! the memory between and the search for whose turn it is are left out.
+//! the memory between and the search for whose turn it is are left out, and the algorithm, where it would not notice.
 
+use super::express::{are_free, charge, is_free};
 use super::faults::Cause;
 use super::io::{Io, longer};
 use super::layout::{ACCESS, What};
@@ -13,7 +14,7 @@ use super::path::UserPlane;
 use super::serve::follows;
 use super::waits::Held;
 use weir_queue::{Arrival, Hosts};
-use weir_units::{Bytes, Duration, Ecn, Rate, Time};
+use weir_units::{Bytes, Ecn, Rate, Time};
 
 /// A packet that left its queue.
 pub(super) struct Departing {
@@ -24,9 +25,19 @@ pub(super) struct Departing {
     pub marked: bool,
 }
 
+/// What a queue says of a packet that need not wait.
+enum Said {
+    /// It goes.
+    Go { marked: bool },
+    /// It is discarded.
+    Discard,
+    /// It must come in.
+    Enter,
+}
+
 impl UserPlane {
     /// Lets a packet pass that finds nobody before it, if it need not wait for a rate or for the port. Whether it is gone.
-    #[inline(always)]
+    #[inline]
     pub(super) fn pass(
         &mut self,
         live: &mut Live,
@@ -37,44 +48,26 @@ impl UserPlane {
         io: &mut impl Io,
     ) -> bool {
         let line = usize::from(queue);
-        let (plan, len) = (&live.program.queues[line], Bytes::new(u64::from(held.frame.len)));
-        let port = match live.program.acts[usize::from(held.act)].what {
-            What::Plain(port) => port,
-            What::Tunnel(_) => ACCESS,
-            What::Drop | What::Buffer { .. } => return false,
-        };
-        let is_free = |shaper: &weir_queue::Shaper| shaper.departure(at) <= at;
-        let Some(number) = live.lines[line].place else { return false };
-        let may_go =
-            is_free(&self.ports[port].shaper) && io.room(port) > 0 && follows(live, line).is_none_or(is_free);
-        for limit in plan.limits {
-            let Some(limit) = limit else { break };
-            if !is_free(&live.limits[usize::from(limit)]) {
-                return false;
-            }
-        }
-        let (place, store) = self.waits.with_store(number);
-        if !may_go || place.asked > at || len > place.room || store.free() == 0 {
+        let Some(port) = live.program.acts[usize::from(held.act)].port() else { return false };
+        let plan = &live.program.queues[line];
+        let may_go = is_free(&self.ports[port].shaper, at)
+            && io.room(port) > 0
+            && follows(live, line).is_none_or(|bottleneck| is_free(bottleneck, at))
+            && are_free(plan, &live.limits, at);
+        if !may_go {
             return false;
         }
-        (place.active, place.asked) = (at, at);
-        let ecn = Ecn::from_bits(held.tos);
-        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn };
-        let Ok(marked) = place.queue.pass(at, arrival) else {
-            *live.usage.dropped.of(is_up) += 1;
-            io.give(held.frame);
-            return true;
+        let marked = match self.ask(live, line, &held, at) {
+            Said::Go { marked } => marked,
+            Said::Enter => return false,
+            Said::Discard => {
+                *live.usage.dropped.of(is_up) += 1;
+                io.give(held.frame);
+                return true;
+            }
         };
-        place.sojourns.note(Duration::ZERO);
-        place.bound.iter_mut().for_each(|bound| bound.left(Duration::ZERO, held.frame.len));
-        place.served += len.get();
-        if plan.gbr > Rate::ZERO && is_free(&place.guaranteed) {
-            place.guaranteed.sent(at, len);
-        }
-        for limit in plan.limits {
-            let Some(limit) = limit else { break };
-            live.limits[usize::from(limit)].sent(at, len);
-        }
+        let (plan, len) = (&live.program.queues[line], Bytes::new(u64::from(held.frame.len)));
+        charge(plan, &mut live.limits, at, len);
         if plan.follows
             && let Some(bottleneck) = &mut live.bottleneck
         {
@@ -87,6 +80,39 @@ impl UserPlane {
         true
     }
 
+    /// Tells a queue of a packet that need not wait, as far as it would notice.
+    #[inline]
+    fn ask(&mut self, live: &mut Live, line: usize, held: &Held, at: Time) -> Said {
+        let (plan, len) = (&live.program.queues[line], Bytes::new(u64::from(held.frame.len)));
+        let line = &mut live.lines[line];
+        if !plan.notices() {
+            line.note_passed(len);
+            return Said::Go { marked: false };
+        }
+        let Some(number) = line.place else { return Said::Enter };
+        let (place, store) = self.waits.with_store(number);
+        place.active = at;
+        if plan.gbr > Rate::ZERO && is_free(&place.guaranteed, at) {
+            place.guaranteed.sent(at, len);
+        }
+        if !plan.is_asked {
+            line.note_passed(len);
+            return Said::Go { marked: false };
+        }
+        if place.asked > at || len > place.room || store.free() == 0 {
+            return Said::Enter;
+        }
+        place.asked = at;
+        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn: Ecn::from_bits(held.tos) };
+        match place.queue.pass(at, arrival) {
+            Ok(marked) => {
+                line.passed += 1;
+                Said::Go { marked }
+            }
+            Err(_) => Said::Discard,
+        }
+    }
+
     /// A packet goes out of a port or into a tunnel.
     #[inline]
     pub(super) fn forward(&mut self, live: &mut Live, is_up: bool, departing: Departing, io: &mut impl Io) {
@@ -96,8 +122,7 @@ impl UserPlane {
             *live.usage.dropped.of(is_up) += 1;
             return io.give(held.frame);
         }
-        *live.usage.packets.of(is_up) += 1;
-        *live.usage.bytes.of(is_up) += len.get();
+        live.usage.note_forwarded(is_up, len);
         let act = usize::from(held.act);
         if let Some(learner) = live.learner.filter(|_| live.program.queues[line].learns)
             && matches!(live.program.acts[act].what, What::Tunnel(_))

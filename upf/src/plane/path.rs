@@ -4,7 +4,7 @@ use super::admit::Arrived;
 use super::agenda::Agenda;
 use super::faults::{Cause, Faults};
 use super::flows::{Flow, Flows};
-use super::gtpu::{self, GPdu, Message};
+use super::gtpu::{self, Message};
 use super::hops::PENDING_MAX;
 use super::io::{Io, shorter};
 use super::layout::{ACCESS, CORE, LOCAL};
@@ -12,10 +12,11 @@ use super::learn::Learners;
 use super::live::Live;
 use super::lookup::Key;
 use super::neighbours::{ETHERNET, Link, TYPE_IPV4, TYPE_IPV6, number, number_of};
-use super::outer::{self, Datagram, NoDatagram};
+use super::outer::{self, NoDatagram};
 use super::packet::{self, Inner};
 use super::setup::{PlaneSetup, PortSetup};
 use super::table::{Table, Users};
+use super::usual::{self, Tunnelled};
 use super::waits::Waits;
 use crate::rules::RemoteTunnel;
 use std::collections::VecDeque;
@@ -154,7 +155,12 @@ impl UserPlane {
     /// A frame came in at a port.
     #[inline]
     pub fn receive(&mut self, port: usize, frame: Frame, at: Time, io: &mut impl Io) {
-        let bytes = io.bytes(frame);
+        let bytes = &*io.bytes(frame);
+        if port == ACCESS
+            && let Some(tunnelled) = usual::read(bytes)
+        {
+            return self.uplink(frame, tunnelled, at, io);
+        }
         let kind = bytes.get(12..ETHERNET).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
         match (kind, port) {
             (TYPE_IPV4 | TYPE_IPV6, ACCESS) => self.take_datagram(frame, at, io),
@@ -172,7 +178,8 @@ impl UserPlane {
         io.give(frame);
     }
 
-    #[inline(always)]
+    /// Reads headers of any form.
+    #[inline(never)]
     fn take_datagram(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
         let packet = &io.bytes(frame)[ETHERNET..];
         let datagram = match outer::read(packet) {
@@ -180,13 +187,12 @@ impl UserPlane {
             Err(why) => return self.no_datagram(frame, why, at, io),
         };
         let message = gtpu::read(&packet[datagram.start..datagram.end]);
-        if !self.ports[ACCESS].link.is_own_number(number_of(datagram.is_v6, datagram.to)) {
-            return self.refuse(frame, Cause::NotOurs, io);
+        let host = number_of(datagram.is_v6, datagram.to);
+        match message {
+            Ok(Message::Packet(gpdu)) => self.uplink_any(frame, Tunnelled::new(&datagram, gpdu), at, io),
+            _ if self.ports[ACCESS].link.is_own_number(host) => self.path_message(frame, datagram, at, io),
+            _ => self.refuse(frame, Cause::NotOurs, io),
         }
-        let Ok(Message::Packet(gpdu)) = message else {
-            return self.path_message(frame, datagram, at, io);
-        };
-        self.uplink(frame, datagram, gpdu, at, io);
     }
 
     #[cold]
@@ -199,70 +205,119 @@ impl UserPlane {
         }
     }
 
-    /// Something in a tunnel. What is rare reads the packet again, so that nothing of it need be kept in memory for that.
+    /// Something in a tunnel. The way of packets of the usual form is compiled for them.
     #[inline(always)]
-    fn uplink(&mut self, frame: Frame, datagram: Datagram, gpdu: GPdu, at: Time, io: &mut impl Io) {
-        let packet = shorter(frame, ETHERNET + datagram.start + gpdu.start);
-        let packet = Frame { len: (gpdu.end - gpdu.start) as u32, ..packet };
-        let inner = packet::read(io.bytes(packet));
-        // What the outer header says of congestion is looked at where the packet does not say it.
-        let Some(inner) = inner.filter(|inner| datagram.tos & 3 != 3 || inner.tos & 3 == 3) else {
-            return self.uplink_congested(frame, packet, datagram, gpdu, at, io);
-        };
+    fn uplink(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
+        let (start, end) = tunnelled.bounds();
+        match packet::read_usual(&io.bytes(frame)[start..end]) {
+            Some(inner) if tunnelled.tos & 3 != 3 => self.uplink_of(frame, tunnelled, inner, at, io),
+            _ => self.uplink_any(frame, tunnelled, at, io),
+        }
+    }
+
+    #[inline(never)]
+    fn uplink_any(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
+        let (start, end) = tunnelled.bounds();
+        match packet::read(&io.bytes(frame)[start..end]) {
+            // What the outer header says of congestion is looked at where the packet does not say it.
+            Some(inner) if tunnelled.tos & 3 != 3 || inner.tos & 3 == 3 => {
+                self.uplink_of(frame, tunnelled, inner, at, io)
+            }
+            _ => self.uplink_odd(frame, tunnelled, at, io),
+        }
+    }
+
+    /// What is rare reads the packet again, so that nothing of it need be kept in memory for that.
+    #[inline(always)]
+    fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Inner, at: Time, io: &mut impl Io) {
+        let Tunnelled { host, gpdu, .. } = tunnelled;
+        if !self.ports[ACCESS].link.is_own_number(host) {
+            return self.refuse(frame, Cause::NotOurs, io);
+        }
         let key = Key::new(&inner, true, false);
         let hash = key.flow(self.setup.seed);
         let flow = Flow::new(&key, hash, inner.tos, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
+        let packet = shorter(frame, tunnelled.bounds().0);
         let packet = Frame { len: u32::from(inner.len), ..packet };
-        let found = self.recall(&flow);
-        let found = found.or_else(|| self.look_up(flow, packet, Some(gpdu), false, io));
-        let Some((session, rule)) = found else {
-            return self.unknown_tunnel(frame, datagram, gpdu, at, io);
-        };
         let Inner { tos, hops, .. } = inner;
-        self.matched(session, true, rule, Arrived { frame: packet, hash, tos, hops, at, port: ACCESS }, io);
+        // Made where it is needed, so that none is in memory for most packets.
+        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port: ACCESS };
+        if let Some((session, rule)) = self.recall(&flow) {
+            if !self.express(session, rule, true, arrived(), (inner.is_v6, inner.destination), io) {
+                self.matched(session, rule, true, arrived(), io);
+            }
+            return;
+        }
+        match self.look_up(flow, packet, Some(gpdu), false, io) {
+            Some((session, rule)) => self.matched(session, rule, true, arrived(), io),
+            None => self.unknown_tunnel(frame, at, io),
+        }
     }
 
     /// A packet that contradicts itself, or that came through congestion and does not say so (RFC 6040 section 4.2).
     #[cold]
     #[inline(never)]
-    fn uplink_congested(
-        &mut self,
-        frame: Frame,
-        packet: Frame,
-        datagram: Datagram,
-        gpdu: GPdu,
-        at: Time,
-        io: &mut impl Io,
-    ) {
-        if self.by_teid.get(gpdu.teid).is_none() {
-            return self.unknown_tunnel(frame, datagram, gpdu, at, io);
+    fn uplink_odd(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
+        if !self.ports[ACCESS].link.is_own_number(tunnelled.host) {
+            return self.refuse(frame, Cause::NotOurs, io);
         }
-        let bytes = io.bytes(packet);
-        let Some(inner) = packet::read(bytes) else { return self.refuse(packet, Cause::InnerMalformed, io) };
+        if self.by_teid.get(tunnelled.gpdu.teid).is_none() {
+            return self.unknown_tunnel(frame, at, io);
+        }
+        let (start, end) = tunnelled.bounds();
+        let bytes = &mut io.bytes(frame)[start..end];
+        let Some(inner) = packet::read(bytes) else { return self.refuse(frame, Cause::InnerMalformed, io) };
         if inner.tos & 3 == 0 {
-            return self.refuse(packet, Cause::InnerNotCapable, io);
+            return self.refuse(frame, Cause::InnerNotCapable, io);
         }
         packet::mark(bytes);
-        self.uplink(frame, datagram, gpdu, at, io);
+        self.uplink_any(frame, tunnelled, at, io);
     }
 
     /// An IP packet for the user equipment; whether it was for one at all.
     #[inline(always)]
     pub(super) fn downlink(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
-        let Some(inner) = packet::read(io.bytes(frame)) else {
-            self.refuse(frame, Cause::InnerMalformed, io);
-            return true;
-        };
+        match packet::read_usual(io.bytes(frame)) {
+            Some(inner) => self.downlink_of(is_local, frame, inner, at, io),
+            None => self.downlink_any(is_local, frame, at, io),
+        }
+    }
+
+    #[inline(never)]
+    fn downlink_any(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
+        match packet::read(io.bytes(frame)) {
+            Some(inner) => self.downlink_of(is_local, frame, inner, at, io),
+            None => {
+                self.refuse(frame, Cause::InnerMalformed, io);
+                true
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn downlink_of(
+        &mut self,
+        is_local: bool,
+        frame: Frame,
+        inner: Inner,
+        at: Time,
+        io: &mut impl Io,
+    ) -> bool {
         let key = Key::new(&inner, false, is_local);
         let hash = key.flow(self.setup.seed);
         let flow = Flow::new(&key, hash, inner.tos, None);
         let packet = Frame { len: u32::from(inner.len), ..frame };
-        let found = self.recall(&flow);
-        let found = found.or_else(|| self.look_up(flow, packet, None, is_local, io));
-        let Some((session, rule)) = found else { return false };
-        let port = if is_local { LOCAL } else { CORE };
         let Inner { tos, hops, .. } = inner;
-        self.matched(session, false, rule, Arrived { frame: packet, hash, tos, hops, at, port }, io);
+        let port = if is_local { LOCAL } else { CORE };
+        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port };
+        if let Some((session, rule)) = self.recall(&flow) {
+            if !self.express(session, rule, false, arrived(), (inner.is_v6, inner.destination), io) {
+                self.matched(session, rule, false, arrived(), io);
+            }
+            return true;
+        }
+        let Some((session, rule)) = self.look_up(flow, packet, None, is_local, io) else { return false };
+        self.matched(session, rule, false, arrived(), io);
         true
     }
 

@@ -7,7 +7,7 @@
 use super::agenda::Class;
 use super::faults::Cause;
 use super::io::Io;
-use super::layout::{ACCESS, LIMITS_MAX, What};
+use super::layout::{LIMITS_MAX, What};
 use super::live::Live;
 use super::packet;
 use super::pass::Departing;
@@ -42,7 +42,18 @@ struct Choice {
     place: u32,
     at: Time,
     class: Class,
-    held: Held,
+    /// What its queue has sent.
+    served: u64,
+    /// The port that it goes out of; one that is to be discarded needs none.
+    port: Option<usize>,
+    len: u32,
+}
+
+impl Choice {
+    #[inline]
+    fn is_before(&self, other: &Choice) -> bool {
+        (self.class, self.at, self.served) < (other.class, other.at, other.served)
+    }
 }
 
 impl UserPlane {
@@ -125,7 +136,7 @@ impl UserPlane {
         let Some(live) = self.sessions[(who / 2) as usize].take() else { return };
         if let Ok(choice) = self.choose(&live, who % 2 == 1, now)
             && choice.class == Class::Guaranteed
-            && let Some(port) = port_of(&live, &choice.held)
+            && let Some(port) = choice.port
         {
             self.agenda.line_up(who, port, Class::Guaranteed);
         }
@@ -147,7 +158,7 @@ impl UserPlane {
                 Err(next) => return next.map_or(Next::Nothing, Next::Later),
             };
             let mut at = choice.at;
-            if let Some(port) = port_of(live, &choice.held) {
+            if let Some(port) = choice.port {
                 let shaper = &self.ports[port].shaper;
                 if shaper.rate() != Rate::ZERO {
                     at = shaper.departure(at);
@@ -158,26 +169,26 @@ impl UserPlane {
                 }
             }
             self.send_one(live, is_up, &choice, at, io);
-            budget = budget.map(|left| left.saturating_sub(choice.held.frame.len));
+            budget = budget.map(|left| left.saturating_sub(choice.len));
         }
     }
 
     /// The packet that leaves next, or when there will be one.
-    #[inline]
+    #[inline(always)]
     fn choose(&self, live: &Live, is_up: bool, until: Time) -> Result<Choice, Option<Time>> {
-        let mut best: Option<((Class, Time, u64), Choice)> = None;
-        let mut later: Option<Time> = None;
-        for (number, (plan, line)) in live.program.queues.iter().zip(&live.lines).enumerate() {
-            let Some(place) = line.place.filter(|_| plan.is_up == is_up) else { continue };
+        let (mut best, mut later): (Option<Choice>, Option<Time>) = (None, None);
+        for (line, plan) in live.program.queues.iter().enumerate() {
+            let Some(place) = live.lines[line].place.filter(|_| plan.is_up == is_up) else { continue };
             let Some((waiting, arrived, held)) = self.waits.head(place) else { continue };
-            if matches!(live.program.acts[usize::from(held.act)].what, What::Buffer { .. }) {
+            let act = &live.program.acts[usize::from(held.act)];
+            if matches!(act.what, What::Buffer { .. }) {
                 continue;
             }
             let mut at = arrived.max(waiting.asked);
             for limit in plan.limits.iter().map_while(|limit| *limit) {
                 at = live.limits[usize::from(limit)].departure(at);
             }
-            if let Some(bottleneck) = follows(live, number) {
+            if let Some(bottleneck) = follows(live, line) {
                 at = bottleneck.departure(at);
             }
             if at > until {
@@ -186,12 +197,13 @@ impl UserPlane {
             }
             let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(arrived) <= until;
             let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
-            let order = (class, at, waiting.served);
-            if best.as_ref().is_none_or(|(other, _)| order < *other) {
-                best = Some((order, Choice { line: number, place, at, class, held }));
+            let port = act.port().filter(|_| act.generation == held.generation);
+            let choice = Choice { line, place, at, class, served: waiting.served, port, len: held.frame.len };
+            if best.as_ref().is_none_or(|best| choice.is_before(best)) {
+                best = Some(choice);
             }
         }
-        best.map(|(_, choice)| choice).ok_or(later)
+        best.ok_or(later)
     }
 
     #[inline]
@@ -278,16 +290,4 @@ fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
 #[inline]
 pub(super) fn follows(live: &Live, line: usize) -> Option<&Shaper> {
     live.bottleneck.as_ref().filter(|_| live.program.queues[line].follows)
-}
-
-/// The port that a packet goes out of; one that is to be discarded needs none.
-#[inline]
-fn port_of(live: &Live, held: &Held) -> Option<usize> {
-    let act = &live.program.acts[usize::from(held.act)];
-    match &act.what {
-        _ if act.generation != held.generation => None,
-        What::Plain(port) => Some(*port),
-        What::Tunnel(_) => Some(ACCESS),
-        What::Drop | What::Buffer { .. } => None,
-    }
 }

@@ -56,6 +56,11 @@ impl Profile {
         if self.follow && !is_chosen { self.aqm.setpoint() } else { None }
     }
 
+    /// Whether its algorithm, or what steers it, is to be asked of packets that need not wait.
+    pub(super) fn is_asked(&self) -> bool {
+        self.policy.is_some() || !weir_aqm::ignores_passing(&self.aqm.name)
+    }
+
     /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
     /// what the bottleneck to the user delivers if that is less, so that the queue stands here, under CoDel. It learns all
     /// it needs.

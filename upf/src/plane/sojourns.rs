@@ -41,6 +41,11 @@ impl Sojourns {
         *count = count.saturating_add(1);
     }
 
+    /// So many packets did not wait.
+    pub fn note_none(&mut self, packets: u64) {
+        self.0[0] = self.0[0].saturating_add(u32::try_from(packets).unwrap_or(u32::MAX));
+    }
+
     /// The time below which 95 % stayed, at most a quarter too long; `None` without packets. Begins anew.
     pub fn take_p95(&mut self) -> Option<Duration> {
         let counts = std::mem::take(self).0;

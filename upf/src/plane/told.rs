@@ -1,11 +1,11 @@
 //! Everything but packets of users: messages about tunnels, and what senders are told of packets that do not go on.
 
 use super::faults::Cause;
-use super::gtpu::{self, Fault, GPdu, Message};
+use super::gtpu::{self, Fault, Message};
 use super::io::Io;
 use super::layout::{ACCESS, CORE};
 use super::neighbours::ETHERNET;
-use super::outer::{Datagram, Outer};
+use super::outer::{self, Datagram, Outer};
 use super::packet::{self, Told};
 use super::path::{Happened, UserPlane, address};
 use crate::rules::RemoteTunnel;
@@ -80,21 +80,19 @@ impl UserPlane {
         self.send(ACCESS, frame, outer.host(), to.is_v6, at, io);
     }
 
+    /// A packet in a tunnel that nobody has.
     #[cold]
     #[inline(never)]
-    pub(super) fn unknown_tunnel(
-        &mut self,
-        frame: Frame,
-        to: Datagram,
-        gpdu: GPdu,
-        at: Time,
-        io: &mut impl Io,
-    ) {
+    pub(super) fn unknown_tunnel(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
+        let packet = &io.bytes(frame)[ETHERNET..];
+        let datagram = outer::read(packet);
+        let message = datagram.map(|datagram| gtpu::read(&packet[datagram.start..datagram.end]));
         self.refuse(frame, Cause::NoTunnel, io);
+        let (Ok(datagram), Ok(Ok(Message::Packet(gpdu)))) = (datagram, message) else { return };
         let mut message = Vec::with_capacity(32);
-        gtpu::write_error_indication(&mut message, gpdu.teid, address(to.is_v6, to.to));
+        gtpu::write_error_indication(&mut message, gpdu.teid, address(datagram.is_v6, datagram.to));
         self.faults.count(Cause::IndicationSent);
-        self.answer(&to, gtpu::PORT, &message, at, io);
+        self.answer(&datagram, gtpu::PORT, &message, at, io);
     }
 
     /// Tells the sender of a packet why it does not go on; the packet ends here.

@@ -71,6 +71,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// So many packets passed since this was said last.
+    pub fn note_passed(&mut self, packets: u64) {
+        self.sojourns.note_none(packets);
+        self.bound.iter_mut().for_each(|bound| bound.passed(packets));
+    }
+
     /// The rules give the queue other rates.
     pub fn set_rates(&mut self, plan: &QueuePlan, buffer: (Duration, Bytes)) {
         self.queue.set_rate(plan.rate);
@@ -170,9 +176,9 @@ impl Waits {
 
     /// A queue in use, and its first packet.
     #[inline]
-    pub fn head(&self, at: u32) -> Option<(&Place, Time, Held)> {
+    pub fn head(&self, at: u32) -> Option<(&Place, Time, &Held)> {
         let place = self.places[at as usize].as_ref()?;
-        place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, *held))
+        place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, held))
     }
 
     /// Packets of a queue in use.

@@ -20,6 +20,8 @@ fn packets_are_read() {
     let found = read(&udp4(b"question")).unwrap();
     assert_eq!((found.source, found.destination), (0x0a00_0001, 0xc000_0209));
     assert_eq!((found.protocol, found.ports, found.hops, found.len), (17, Some((4000, 53)), 64, 36));
+    assert_eq!(read_usual(&udp4(b"question")), Some(found));
+    assert_eq!(read_usual(&tcp6(b"x")), None);
     let found = read(&tcp6(b"x")).unwrap();
     assert_eq!((found.source, found.ports, found.len), (u128::from_be_bytes([1; 16]), Some((4000, 443)), 61));
     // The same behind a header with destination options.
@@ -48,6 +50,8 @@ fn whatever_contradicts_itself_is_nothing() {
                 if let Some(found) = read(&packet) {
                     let _ = (found.spi(&packet), found.tells_errors(&packet));
                 }
+                let at_once = read_usual(&packet);
+                assert!(at_once.is_none() || at_once == read(&packet), "{packet:?}");
             }
         }
     }
