@@ -96,19 +96,20 @@ impl UserPlane {
         self.number(seid).and_then(|number| self.sessions[number as usize].as_deref())
     }
 
-    /// Whether the keys of a session are to be had: nobody else has one, and there is room. `own` is the session itself,
-    /// whose former keys become free.
-    fn check_keys(&self, program: &Program, own: Option<u32>) -> Result<(), Refusal> {
-        let taken = |found: Option<u32>| found.is_some() && found != own;
+    /// Whether the keys of a session are to be had: nobody else has one, and there is room. `own` is the session as it was,
+    /// with its number, whose former keys become free.
+    fn check_keys(&self, program: &Program, own: Option<(u32, &Program)>) -> Result<(), Refusal> {
+        let taken = |found: Option<u32>| found.is_some() && found != own.map(|(number, _)| number);
         if let Some(teid) = program.teids.iter().find(|teid| taken(self.by_teid.get(**teid))) {
             return Err(Refusal::TunnelTaken(*teid));
         }
         if let Some(user) = program.users.iter().find(|user| taken(self.by_user.get(**user))) {
             return Err(Refusal::AddressTaken(user.address()));
         }
-        // Former keys are counted twice here: there is room for one session more than needed at most.
-        let has_room = self.by_teid.has_room(program.teids.len()) && self.by_user.has_room(&program.users);
-        if has_room {
+        let (teids, users) = own.map_or((&[][..], &[][..]), |(_, former)| (&*former.teids, &*former.users));
+        let is_v6 = |user: &User| matches!(user, User::V6(_));
+        let more_users = [false, true].map(|v6| more(&program.users, users, |user| is_v6(user) == v6));
+        if self.by_teid.has_room(more(&program.teids, teids, |_| true)) && self.by_user.has_room(more_users) {
             Ok(())
         } else {
             Err(Refusal::NoResources("the tables of tunnels and addresses are full".into()))
@@ -166,7 +167,8 @@ impl UserPlane {
         let Some(number) = self.number(seid) else {
             return Answer::Refused(Refusal::NoSession(seid), Some(live));
         };
-        if let Err(refusal) = self.check_keys(&live.program, Some(number)) {
+        let former = self.sessions[number as usize].as_deref();
+        if let Err(refusal) = self.check_keys(&live.program, former.map(|former| (number, &former.program))) {
             return Answer::Refused(refusal, Some(live));
         }
         let mut former = self.sessions[number as usize].take().expect("tables name sessions that are there");
@@ -296,4 +298,10 @@ impl UserPlane {
     pub fn occupancy(&self) -> (usize, u32) {
         (self.waits.used(), self.waits.store.free())
     }
+}
+
+/// How many more keys that `suit` there are than before.
+fn more<K: PartialEq>(keys: &[K], before: &[K], suits: impl Fn(&K) -> bool) -> usize {
+    let beyond = |of: &[K], others: &[K]| of.iter().filter(|key| suits(key) && !others.contains(key)).count();
+    beyond(keys, before).saturating_sub(beyond(before, keys))
 }

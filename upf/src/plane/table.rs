@@ -136,10 +136,9 @@ impl Users {
         }
     }
 
-    /// Whether all of these find room beside what is there.
-    pub fn has_room(&self, users: &[User]) -> bool {
-        let v6 = users.iter().filter(|user| matches!(user, User::V6(_))).count();
-        self.v6.has_room(v6) && self.v4.has_room(users.len() - v6)
+    /// Whether so many more of each family find room.
+    pub fn has_room(&self, [v4, v6]: [usize; 2]) -> bool {
+        self.v4.has_room(v4) && self.v6.has_room(v6)
     }
 
     /// Enters an address that is not there, while there is room.

@@ -55,6 +55,23 @@ fn as_many_come_and_go_as_there_are_places_for() {
 }
 
 #[test]
+fn what_is_there_can_change_when_the_tables_are_full() {
+    let mut setup = setup();
+    setup.sessions = 1;
+    let mut rig = Rig::new(setup);
+    rig.establish(session(5, None));
+    assert!(rig.0.establish(Arc::new(session(6, None))).is_err());
+    let mut other = session(5, None);
+    other.pdrs[1].ue.as_mut().unwrap().v4 = Some(ue(9));
+    other.pdrs[0].ue.as_mut().into_iter().for_each(|address| address.v4 = Some(ue(9)));
+    for changed in [session(5, None), other, session(5, None)] {
+        rig.0.modify(Arc::new(changed), &[]).unwrap();
+    }
+    rig.comes(CORE, &udp(SERVER, ue(5), (1, 2), 60));
+    assert_eq!(rig.packets().len(), 1);
+}
+
+#[test]
 fn churn_loses_no_packet_of_others() {
     let mut rig = Rig::new(setup());
     rig.establish(session(1, Some(50_000)));

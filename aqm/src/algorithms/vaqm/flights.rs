@@ -190,14 +190,19 @@ impl Flights {
     }
 
     /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
-    /// only those with at least the mean in flight pay as well: a small one would pay for the queue of the large one.
+    /// only those with at least the mean in flight pay as well: a small one would pay for the queue of the large one. Where
+    /// there are more flows than can be remembered, those beyond pay once all of these were told.
     pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool + Copy) -> bool {
         let own = self.size_of(flow, now, rtt);
         if self.is_awaited(flow, now) {
             return false;
         }
         let (count, total) = self.free(now, held).fold((0, 0), |(n, sum), f| (n + 1, sum + f.size(rtt)));
-        own * count >= total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now))
+        if own * count >= total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now)) {
+            return true;
+        }
+        // All that are remembered were told, and a queue stands: those beyond make it, each by the packets that it sends.
+        count == FLOWS as u64 && own == 0 && self.free(now, held).all(|f| self.is_awaited(f.flow, now))
     }
 
     /// What a flow has in flight; nothing, where it is not known.
