@@ -183,7 +183,8 @@ impl Vaqm {
         let begins = Validation { since: now, flight, rtt };
         let began = self.validating.filter(|began| flight <= began.flight).unwrap_or(begins);
         self.validating = Some(began);
-        if now.since(began.since) < VALIDATION || flight * 10 > began.flight * LESS_FLIGHT_TENTHS {
+        let is_less = flight * 10 <= began.flight * LESS_FLIGHT_TENTHS && self.flights.has_all(now);
+        if now.since(began.since) < VALIDATION || !is_less {
             return;
         }
         if rtt.as_nanos() * 10 < began.rtt.as_nanos() * SAME_RTT_TENTHS {

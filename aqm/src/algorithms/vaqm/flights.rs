@@ -190,7 +190,7 @@ impl Flights {
     }
 
     /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
-    /// only those with at least the mean in flight pay as well: a small one would pay for the queue of the large one. Where
+    /// only those with two thirds of the mean in flight pay as well: a small one would pay for the queue of the large one. Where
     /// there are more flows than can be remembered, those beyond pay once all of these were told.
     pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool + Copy) -> bool {
         let own = self.size_of(flow, now, rtt);
@@ -198,7 +198,7 @@ impl Flights {
             return false;
         }
         let (count, total) = self.free(now, held).fold((0, 0), |(n, sum), f| (n + 1, sum + f.size(rtt)));
-        if own * count >= total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now)) {
+        if 3 * own * count >= 2 * total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now)) {
             return true;
         }
         // All that are remembered were told, and a queue stands: those beyond make it, each by the packets that it sends.
@@ -243,6 +243,11 @@ impl Flights {
     /// Flows that send now.
     pub fn active(&self, now: Time) -> u64 {
         self.flows.iter().flatten().filter(|f| f.is_current(now)).count() as u64
+    }
+
+    /// Whether there may be no other flows: what leaves one that is remembered may come to one that is not.
+    pub fn has_all(&self, now: Time) -> bool {
+        self.active(now) < FLOWS as u64
     }
 
     /// Bytes in a second that went on lately.
