@@ -123,7 +123,7 @@ impl Flights {
     pub fn sent(&mut self, flow: u32, len: Bytes, now: Time, rtt: Duration) {
         if let Some(at) = self.place(flow) {
             // What has shown stays so when the clock turns over.
-            if !self.is_awaited(flow, now) {
+            if !self.is_awaited(at, now) {
                 self.shows[at] = millis(now);
             }
             self.flows[at].iter_mut().for_each(|known| {
@@ -150,19 +150,19 @@ impl Flights {
         }
     }
 
-    fn find(&mut self, flow: u32) -> Option<&mut Flight> {
-        let places = self.hashes.iter().zip(&mut self.flows);
-        places.filter(|(hash, _)| **hash == flow).find_map(|(_, place)| place.as_mut())
-    }
-
     /// The place of a flow that has one.
     fn place(&self, flow: u32) -> Option<usize> {
         (0..FLOWS).find(|at| self.hashes[*at] == flow && self.flows[*at].is_some())
     }
 
-    /// Whether a flow was signalled so lately that it cannot show yet.
-    fn is_awaited(&self, flow: u32, now: Time) -> bool {
-        self.place(flow).is_some_and(|at| (self.shows[at].wrapping_sub(millis(now)) as i32) > 0)
+    fn find(&mut self, flow: u32) -> Option<&mut Flight> {
+        let at = self.place(flow)?;
+        self.flows[at].as_mut()
+    }
+
+    /// Whether the flow in a place was signalled so lately that it cannot show yet.
+    fn is_awaited(&self, at: usize, now: Time) -> bool {
+        (self.shows[at].wrapping_sub(millis(now)) as i32) > 0
     }
 
     /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a place.
@@ -176,33 +176,37 @@ impl Flights {
         true
     }
 
-    /// Flows that send now, apart from those that are `held` anyhow.
-    fn free(&self, now: Time, held: impl Fn(u32) -> bool) -> impl Iterator<Item = &Flight> {
-        self.flows.iter().flatten().filter(move |f| f.is_current(now) && !held(f.flow))
+    /// Flows that send now, apart from those that are `held` anyhow, with their places.
+    fn free(&self, now: Time, held: impl Fn(u32) -> bool) -> impl Iterator<Item = (usize, &Flight)> {
+        let places = self.flows.iter().enumerate().filter_map(|(at, place)| Some((at, place.as_ref()?)));
+        places.filter(move |(_, f)| f.is_current(now) && !held(f.flow))
     }
 
     /// How many flows have more in flight than this one, apart from those that were signalled lately or are `held`; one
     /// that is not known has nothing.
     pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
         let own = self.size_of(flow, now, rtt);
-        let larger = self.free(now, held).filter(|f| f.flow != flow && f.size(rtt) > own);
-        larger.filter(|f| !self.is_awaited(f.flow, now)).count()
+        let larger = self.free(now, held).filter(|(_, f)| f.flow != flow && f.size(rtt) > own);
+        larger.filter(|(at, _)| !self.is_awaited(*at, now)).count()
     }
 
     /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
     /// only those with two thirds of the mean in flight pay as well: a small one would pay for the queue of the large one. Where
     /// there are more flows than can be remembered, those beyond pay once all of these were told.
-    pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool + Copy) -> bool {
-        let own = self.size_of(flow, now, rtt);
-        if self.is_awaited(flow, now) {
+    pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> bool {
+        if self.place(flow).is_some_and(|at| self.is_awaited(at, now)) {
             return false;
         }
-        let (count, total) = self.free(now, held).fold((0, 0), |(n, sum), f| (n + 1, sum + f.size(rtt)));
-        if 3 * own * count >= 2 * total || !self.free(now, held).any(|f| f.size(rtt) > own && self.is_awaited(f.flow, now)) {
-            return true;
+        let own = self.size_of(flow, now, rtt);
+        let (mut count, mut told, mut total, mut makes_room) = (0, 0, 0, false);
+        for (at, other) in self.free(now, held) {
+            let (size, is_told) = (other.size(rtt), self.is_awaited(at, now));
+            (count, told, total) = (count + 1, told + u64::from(is_told), total + size);
+            makes_room |= is_told && size > own;
         }
         // All that are remembered were told, and a queue stands: those beyond make it, each by the packets that it sends.
-        count == FLOWS as u64 && own == 0 && self.free(now, held).all(|f| self.is_awaited(f.flow, now))
+        let is_beyond = own == 0 && told == FLOWS as u64;
+        !makes_room || 3 * own * count >= 2 * total || is_beyond
     }
 
     /// What a flow has in flight; nothing, where it is not known.
@@ -231,7 +235,7 @@ impl Flights {
         self.round = now;
         let mut largest = (0, false);
         for at in 0..FLOWS {
-            let is_told = self.is_awaited(self.hashes[at], now);
+            let is_told = self.is_awaited(at, now);
             let Some(flow) = self.flows[at].as_mut().filter(|f| f.is_current(now)) else { continue };
             let (size, most) = (flow.size(rtt), u64::from(flow.most) << 10);
             largest = largest.max((size, most > 0 && size * 2 >= most * STARTS_HALVES && !is_told));
