@@ -3,12 +3,13 @@
 
 CARGO ?= cargo
 WEIR := target/release/weir
+QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help demo test fuzz bench reproduce realism witness interop build fmt clean
+.PHONY: help demo test fuzz bench reproduce realism witness interop build quick fmt clean
 
 help:
-	@echo "make demo       steer a real link: real TCP in network namespaces, 75 s for each of three queues (root); else"
+	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
 	@echo "                the same in the simulator"
 	@echo "make test       all tests; live ones as root, otherwise they say what they skip"
 	@echo "make fuzz       every algorithm, discipline and parser against a fuzzer; SECONDS=60 for each"
@@ -18,10 +19,15 @@ help:
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
 	@echo "make build      the program, in $(WEIR)"
+	@echo "make quick      the simulator alone, in $(QUICK): seconds after a change; no root, no clang, no live links"
 
 build:
 	@tools/install build
 	$(CARGO) build --release -p weir-cli
+
+# For those who write an algorithm: little optimised, and without what needs Linux and clang.
+quick:
+	$(CARGO) build -p weir-cli --no-default-features
 
 # The live link takes Linux and root. Elsewhere the simulator does the job, which needs neither them nor clang; where
 # clang is there, the whole program is built all the same.

@@ -22,6 +22,7 @@ extern crate std;
 
 mod chance;
 mod guide;
+mod moment;
 mod packets;
 mod params;
 mod periodic;
@@ -33,6 +34,7 @@ pub mod algorithms;
 pub use algorithms::{AnyAqm, Parameters, Visitor, ignores_passing, names, visit, visit_all};
 pub use chance::Chance;
 pub use guide::Guide;
+pub use moment::Moment;
 #[doc(hidden)]
 pub use params::checked as __checked;
 pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
@@ -70,17 +72,6 @@ pub struct View {
     pub delay: Duration,
     /// Rate at which the queue is served.
     pub rate: Rate,
-}
-
-/// When a question is asked, and of which queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
-    /// The time of the host. It never runs backwards.
-    pub now: Time,
-    /// The queue in question.
-    pub queue: View,
-    /// Uniformly distributed random bits, fresh at each call to an algorithm with [`Aqm::ROLLS`], else zero.
-    pub dice: u64,
 }
 
 /// Why a packet was signalled.
@@ -142,7 +133,8 @@ pub trait Setpoint {
 
 /// An active queue management algorithm. See the [crate documentation](crate) for who calls what when.
 pub trait Aqm {
-    /// Whether the algorithm uses [`Moment::dice`]; hosts do not roll for those that don't.
+    /// Whether the algorithm reads [`Moment::random_bits`]; hosts do not roll for those that don't, and one that
+    /// reads them without saying so here does not compile.
     const ROLLS: bool = false;
 
     /// Whether a packet that finds the queue empty and leaves at the time at which it came is always forwarded without a mark,

@@ -145,7 +145,7 @@ fn sessions(options: &Options) -> Vec<Row> {
 }
 
 fn forwarding(options: &Options) -> Vec<Row> {
-    let (rounds, seconds) = if options.quick { (1, 1) } else { (5, 4) };
+    let (rounds, seconds) = if options.quick { (1, 1) } else { (9, 3) };
     forwarding::run(forwarding::Options { rounds, seconds })
 }
 

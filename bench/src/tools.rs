@@ -17,6 +17,14 @@ pub fn program(name: &str) -> Result<PathBuf> {
     weir_lab::host::binary(name).ok_or_else(missing)
 }
 
+/// A Python that has what the peers' scripts need: the first one on the PATH may be of any version, and one that was built
+/// where a library was missing lacks the module for it.
+pub fn python() -> Result<PathBuf> {
+    let finder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/python");
+    let (path, _) = output(Command::new(finder).arg("ctypes,tomllib"))?;
+    Ok(PathBuf::from(path.trim()))
+}
+
 /// Sources of the peers.
 pub fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")

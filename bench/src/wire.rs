@@ -165,7 +165,8 @@ impl Testpmd {
         let mut command = Command::new(tools::program("ip")?);
         // Entered by `ip`, which shows the settings of the namespace's interfaces in /sys.
         command
-            .args(["netns", "exec", testbed.bottleneck(), "python3"])
+            .args(["netns", "exec", testbed.bottleneck()])
+            .arg(tools::python()?)
             .arg(tools::peers().join("testpmd.py"))
             .args([PORT_A, PORT_B, "--seconds", "120"]);
         command.args(["--core", "1", "--main-core", "0", "--follow-stdin"]).args(options);

@@ -2,16 +2,24 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-/// A flag that is set by Ctrl-C and by a request to end; a second one ends the program at once.
+/// Time that an end in order is given. Signals meanwhile are taken for the same request: terminals, `timeout` and service
+/// managers send several at once.
+const ORDERLY: Duration = Duration::from_secs(2);
+
+/// A flag that is set by Ctrl-C and by a request to end (SIGINT, SIGTERM, SIGHUP). One that comes when an end in order has
+/// had its time ends the program at once.
 pub fn interrupted() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         let set = flag.clone();
         let _ignored = hangup::Kept::look();
+        let mut first: Option<Instant> = None;
         let _ = ctrlc::set_handler(move || {
-            if set.swap(true, Ordering::Relaxed) {
+            set.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() > ORDERLY {
                 #[cfg(feature = "live")]
                 crate::live::restore();
                 std::process::exit(i32::from(crate::output::INTERRUPTED));

@@ -3,6 +3,8 @@
 mod capture;
 #[cfg(feature = "live")]
 mod differences;
+#[cfg(feature = "live")]
+mod growing;
 mod interrupt;
 #[cfg(feature = "live")]
 mod live;

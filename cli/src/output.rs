@@ -27,6 +27,12 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What is said of it.
+    pub fn text(&self) -> &str {
+        let (Failure::Input(text) | Failure::Failed(text)) = self;
+        text
+    }
+
     /// The input is wrong.
     pub fn input(e: impl Display) -> Failure {
         Failure::Input(e.to_string())
@@ -102,10 +108,7 @@ impl Output {
 
     /// Says why it failed and gives the exit status.
     pub fn failed(&self, failure: &Failure) -> ExitCode {
-        let (text, status) = match failure {
-            Failure::Input(text) => (text, 2),
-            Failure::Failed(text) => (text, 1),
-        };
+        let (text, status) = (failure.text(), if matches!(failure, Failure::Input(_)) { 2 } else { 1 });
         warn(format_args!("weir: {}", text.trim_end()));
         if self.json {
             self.print(serde_json::json!({ "error": text.trim_end() }));

@@ -35,6 +35,18 @@ fn wrong_arguments_are_an_object_for_programs() {
     assert!(done("--version").starts_with("weir "));
 }
 
+#[test]
+fn names_that_others_use_lead_to_those_of_here() {
+    let told = refused("explain fq_pie", 2);
+    assert!(told.contains("see `weir explain pie` and `weir explain flow`"), "{told}");
+    assert!(refused("explain CoDel", 2).contains("did you mean `codel`?"));
+    assert!(refused("explain Steering", 2).contains("did you mean `steering`?"));
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let told = refused(&format!("sim {} --set flows.0.congestion=newreno", scenario.display()), 2);
+    assert!(told.contains("did you mean `reno`?"), "{told}");
+}
+
 /// A scenario that takes longer than anybody waits.
 fn endless(folder: &Path) -> String {
     let path = file(folder, "endless.toml", &SMALL.replace("\"3s\"", "\"86400s\""));
@@ -211,4 +223,71 @@ fn a_congestion_control_that_nobody_has_is_told_with_the_one_that_was_meant() {
     // Datagrams have none.
     let datagrams = format!("check {} --set flows.0.udp_rate=1Mbit/s", scenario.display());
     assert!(!done(&datagrams).contains("warning"));
+}
+
+#[test]
+fn a_configuration_that_lacks_its_ports_is_not_taken_for_a_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let bridge =
+        file(folder.path(), "bridge.toml", "[a_to_b]\nrate = \"10Mbit/s\"\naqm = { name = \"gsp\" }\n");
+    let told = refused(&format!("check {}", bridge.display()), 2);
+    assert!(told.contains("key `ports.a`: is missing") && !told.contains("scenario"), "{told}");
+    let upf = file(folder.path(), "upf.toml", "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n");
+    let told = refused(&format!("check {}", upf.display()), 2);
+    assert!(told.contains("key `n4.address`: is missing") && !told.contains("scenario"), "{told}");
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn ports_and_cores_that_this_machine_lacks_are_warnings() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "ports = { a = \"no-such-port\", b = \"lo\" }\nhost = { core = 1023 }\n";
+    let path = file(folder.path(), "bridge.toml", text);
+    let checked: Value = serde_json::from_str(&done(&format!("check --json {}", path.display()))).unwrap();
+    let warnings: Vec<&str> =
+        checked["warnings"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    let parts = ["there is no interface `no-such-port` here", "lo: it is the loopback", "host.core is 1023"];
+    assert_eq!(warnings.len(), parts.len(), "{warnings:?}");
+    for (warning, part) in warnings.iter().zip(parts) {
+        assert!(warning.starts_with("on this machine: ") && warning.contains(part), "{warning}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_hangs_at_its_end_is_ended_by_a_later_signal_and_not_by_a_quick_one() {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    // A pipe that is full and that nobody reads: results cannot be printed.
+    let (_unread, mut full) = std::io::pipe().unwrap();
+    let fd = full.as_raw_fd();
+    let set = |flags: i32| {
+        // SAFETY: no pointers are involved; the descriptor is open.
+        assert_eq!(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) }, 0);
+    };
+    set(libc::O_NONBLOCK);
+    while full.write(&[0; 4096]).is_ok() {}
+    set(0);
+    let mut command = Command::new(WEIR);
+    command.arg("sim").arg(&scenario).arg("--out").arg(folder.path().join("out")).stderr(Stdio::null());
+    let mut child = command.stdout(full).spawn().unwrap();
+    let pid = child.id() as i32;
+    let signal = || {
+        // SAFETY: no pointers are involved; the process is our child, which was not waited for.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    };
+    let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
+    wait(1500);
+    for _ in 0..3 {
+        signal();
+        wait(300);
+    }
+    assert_eq!(child.try_wait().unwrap(), None, "it has two seconds to end in order");
+    wait(1500);
+    signal();
+    let ended = Instant::now();
+    assert_eq!(end(child), Some(130));
+    assert!(ended.elapsed() < Duration::from_secs(5));
 }

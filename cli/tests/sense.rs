@@ -205,6 +205,10 @@ fn returned(probe: &[u8], change: impl Fn(&mut Probe)) -> Vec<u8> {
 #[test]
 fn a_gateway_that_floods_forges_reorders_and_remaps_moves_nothing_but_the_counters() {
     let Some(_turn) = turn() else { return };
+    judged(hostile_gateway);
+}
+
+fn hostile_gateway(attempt: &mut Attempt) {
     let testbed = with_gateway();
     exec(testbed.receiver(), "sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
     let (gateway, host) = (Raw::open(testbed.receiver(), "rcv0"), Raw::open(testbed.sender(), "snd0"));
@@ -234,21 +238,25 @@ fn a_gateway_that_floods_forges_reorders_and_remaps_moves_nothing_but_the_counte
         }
         probes
     });
+    attempt.begin();
     data(&testbed, CLASS, 800);
     let probes: u64 = answering.join().unwrap();
+    attempt.end();
     let back = seen(&host);
     let ended = weir.interrupt();
     let json = ended.json();
     let s = &json["links"][0]["sensing"];
     let count = |key: &str| s[key].as_u64().unwrap_or_else(|| panic!("{key}: {s}"));
     assert_eq!((s["state"].as_str(), probes, count("sent")), (Some("sensing"), 200, 200), "{s}");
-    // The machine may be slow to take what it is flooded with.
     let returned = count("returned");
-    assert!((180..=200).contains(&returned) && count("remapped") == returned, "{s}");
-    assert!((80..=100).contains(&count("reordered")), "{s}");
-    assert!(count("duplicated") > 1000 && count("forged") > 3000, "{s}");
+    assert!(returned <= 200 && count("remapped") == returned && count("reordered") <= 100, "{s}");
     assert!(count("duplicated") <= 5000 && count("forged") <= 15000, "{s}");
-    assert!(s["rtt_ms"].as_f64().unwrap() < 200.0, "no reply that is not believed is a sample: {s}");
+    // How many of them the machine takes is a matter of its speed.
+    for (name, least) in [("returned", 180), ("reordered", 80), ("duplicated", 1001), ("forged", 3001)] {
+        attempt.within(name, count(name) as f64, f64::from(least)..);
+    }
+    // No reply that is not believed is a sample.
+    attempt.within("round trip in ms", s["rtt_ms"].as_f64().unwrap(), ..200.0);
     assert!(back.iter().all(|f| f[23] != PROBE), "a reply got through");
     assert_eq!(
         (json["links"][0]["drops"].as_u64(), json["links"][0]["overflows"].as_u64()),

@@ -102,6 +102,23 @@ fn the_copy_of_a_scenario_runs_again_with_its_trace() {
 }
 
 #[test]
+fn runs_have_as_many_seeds_as_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let hashes = |name: &str, more: &str| {
+        let out = folder.path().join(name);
+        let all = json(&format!("sim {} --out {} {more}", scenario.display(), out.display()));
+        let runs = all["runs"].as_array().unwrap().iter();
+        runs.map(|run| (run["seed"].as_u64().unwrap(), run["trace_hash"].clone())).collect::<Vec<_>>()
+    };
+    let three = hashes("a", "--seeds 3");
+    assert_eq!(three.iter().map(|(seed, _)| *seed).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(hashes("b", "--set run.seeds=3"), three);
+    assert_eq!(hashes("c", "--seed 2 --seeds 2"), three[1..]);
+    assert!(refused(&format!("sim {} --seeds 0", scenario.display()), 2).contains("--seeds"));
+}
+
+#[test]
 fn several_files_points_and_seeds_are_run_and_summarised() {
     let folder = tempfile::tempdir().unwrap();
     let swept = format!("{SMALL}sweep.\"aqm.target\" = [\"2ms\", \"10ms\"]\nrun.seeds = 3\n");
@@ -215,12 +232,18 @@ fn a_killed_run_leaves_nothing_that_looks_whole() {
     assert!(command(0).status().unwrap().success());
     let whole = start.elapsed();
     let names: Vec<_> = tree(&out).into_keys().collect();
+    let mut left_whole = 0;
     for attempt in 1..=20 {
         let mut child = command(attempt).spawn().unwrap();
         std::thread::sleep(whole * attempt / 20);
         child.kill().unwrap();
         child.wait().unwrap();
-        let Ok(summary) = fs::read(out.join("summary.json")) else { continue };
+        let Ok(summary) = fs::read(out.join("summary.json")) else {
+            // Killed while it wrote. The next one finds a whole run again.
+            assert!(command(0).status().unwrap().success());
+            continue;
+        };
+        left_whole += 1;
         let summary: Value = serde_json::from_slice(&summary).unwrap();
         let samples = fs::read(out.join("samples_bottleneck.csv")).unwrap();
         let again = folder.path().join("again");
@@ -228,6 +251,8 @@ fn a_killed_run_leaves_nothing_that_looks_whole() {
         done(&format!("sim {} --out {} --seed {seed}", scenario.display(), again.display()));
         assert!(samples == fs::read(again.join("samples_bottleneck.csv")).unwrap(), "files of two runs");
     }
+    // It computes for longer than it writes.
+    assert!(left_whole >= 10, "{left_whole} of 20");
     assert!(command(0).status().unwrap().success());
     assert_eq!(tree(&out).into_keys().collect::<Vec<_>>(), names, "what the killed left is gone");
 }

@@ -154,11 +154,89 @@ fn another_scenario_in_the_same_folder_is_refused_and_more_seeds_are_not() {
     done(&shown);
     let before = tree(&out);
     let told = refused(&format!("{shown} --set path.rtt=30ms"), 2);
-    assert!(told.contains("it has `rtt = \"20ms\"") && told.contains("`rtt = \"30ms\""), "{told}");
+    assert!(told.contains("it has `path.rtt = \"20ms\"` where this one has `path.rtt = \"30ms\"`"), "{told}");
     assert!(told.contains("choose another folder with --out, or remove"), "{told}");
     assert_eq!(tree(&out), before, "what is there stays");
     assert!(done(&format!("{shown} --seeds 3")).contains("4 runs made, 8 found, 0 missing"));
     assert!(done(&format!("{shown} --seeds 1")).contains("0 runs made, 4 found, 0 missing"));
+}
+
+#[test]
+fn a_sweep_that_was_added_is_the_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = file(folder.path(), "plain.toml", SMALL);
+    let out = folder.path().join("out");
+    let output = weir(&format!("sweep {} --out {}", plain.display(), out.display()));
+    assert!(text(&output.stderr).contains("has no table [sweep]: it is a single point"), "{output:?}");
+    let told = refused(&format!("sweep {} --out {}", swept(folder.path()).display(), out.display()), 2);
+    assert!(
+        told.contains("this one has `sweep.\"aqm.name\" = [\"gsp\", \"codel\"]`, which it does not set"),
+        "{told}"
+    );
+}
+
+/// Five queues as tables over three numbers of flows and three round-trip times: more series than colours.
+#[test]
+fn the_figure_of_a_sweep_over_tables_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let axes = "[sweep]\n\"aqm\" = [{ name = \"codel\", ecn = false }, { name = \"codel\", target = \"2ms\", ecn = false }, \
+                { name = \"pie\", ecn = false }, { name = \"gsp\", ecn = false }, { name = \"pi2\", ecn = false }]\n\
+                \"flows.0.count\" = [1, 2, 3]\n\"path.rtt\" = [\"10ms\", \"20ms\"]\n";
+    let scenario =
+        file(folder.path(), "tables.toml", &format!("{}{axes}", SMALL.replace("\"3s\"", "\"1s\"")));
+    let out = folder.path().join("out");
+    sweep(&scenario, &out, "");
+    let chart = fs::read_to_string(out.join("chart.svg")).unwrap();
+    let texts: Vec<&str> = chart.split("<text ").skip(1).map(|t| t.split('<').next().unwrap()).collect();
+    let legend: Vec<(f64, &str)> = texts
+        .iter()
+        .filter(|t| t.contains("class=\"soft\"") && t.contains(", "))
+        .map(|t| {
+            let x = t.split('"').nth(1).unwrap().parse().unwrap();
+            (x, t.split_once('>').unwrap().1)
+        })
+        .filter(|(_, t)| t.len() < 30)
+        .collect();
+    assert_eq!(legend.len(), 15, "{texts:?}");
+    assert!(
+        legend.iter().any(|(_, t)| *t == "codel 2ms, 3") && legend.iter().all(|(_, t)| !t.contains('{')),
+        "{legend:?}"
+    );
+    assert!(legend.iter().all(|(x, t)| *x > 0.0 && x + 6.1 * (t.len() as f64) < 860.0), "{legend:?}");
+    assert!(chart.contains("stroke-dasharray"), "series with a colour that was there before are dashed");
+}
+
+/// A copy of the program with a byte after its end is another program that does the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn results_of_another_program_are_computed_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = swept(folder.path());
+    let out = folder.path().join("out");
+    sweep(&scenario, &out, "");
+    let before = tables(&out);
+    let other = folder.path().join("weir");
+    fs::copy(WEIR, &other).unwrap();
+    use std::io::Write as _;
+    fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b"x").unwrap();
+    let of_other = |seeds: &str| {
+        let mut command = Command::new(&other);
+        command.arg("sweep").arg(&scenario).arg("--out").arg(&out).args(["--seeds", seeds]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    };
+    // One seed of two is taken over by the other program, which then knows its own.
+    let (said, told) = of_other("1");
+    assert!(said.contains("4 runs made, 0 found, 0 missing"), "{said}");
+    assert!(told.contains("4 of 4 results are of another build of weir and are computed anew"), "{told}");
+    let (said, told) = of_other("1");
+    assert!(said.contains("0 runs made, 4 found") && !told.contains("another build"), "{said}{told}");
+    let output = weir(&format!("sweep {} --out {}", scenario.display(), out.display()));
+    assert!(text(&output.stdout).contains("4 runs made, 4 found, 0 missing"), "{output:?}");
+    let told = text(&output.stderr);
+    assert!(told.contains("4 of 8 results are of another build"), "{told}");
+    assert_eq!(tables(&out), before);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use weir_lab::in_netns;
+use weir_lab::{Testbed, TestbedConfig, in_netns};
 use weir_upf::client::{Client, Established, usual};
 use weir_upf::message::{Value, ie, kind};
 use weir_upf::rules::{PerDirection, Session};
@@ -21,10 +21,14 @@ const USER: [u8; 4] = [10, 45, 0, 7];
 const STATION_TEID: u32 = 0x99;
 
 fn configuration(name: &str, server: &str, peer: &str) -> PathBuf {
+    configuration_with(name, server, peer, "")
+}
+
+fn configuration_with(name: &str, server: &str, peer: &str, more: &str) -> PathBuf {
     let text = format!(
         "n3 = {{ port = \"a\", address = [\"192.0.2.1/24\"] }}\n\
          n4 = {{ address = \"{server}\", peers = [\"{peer}\"] }}\n\
-         n6 = {{ port = \"b\", address = [\"198.51.100.1/24\"] }}\n"
+         n6 = {{ port = \"b\", address = [\"198.51.100.1/24\"] }}\n{more}"
     );
     let path = std::env::temp_dir().join(format!("weir-upf-{}-{name}.toml", std::process::id()));
     std::fs::write(&path, text).unwrap();
@@ -113,9 +117,13 @@ fn a_wrong_configuration_is_refused_with_its_key() {
 #[test]
 fn other_peoples_pfcp_is_understood() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let tools =
-        Command::new("python3").arg("tools/interop").args([WEIR, "--if-there"]).current_dir(root).output();
-    let Ok(output) = tools else { return skipped("python3 is not installed") };
+    let tool = |name: &str, arguments: &[&str]| {
+        Command::new(format!("{root}/tools/{name}")).args(arguments).output().unwrap()
+    };
+    if !tool("python", &["tomllib"]).status.success() {
+        return skipped("Python 3.11 is not installed");
+    }
+    let output = tool("interop", &[WEIR, "--if-there"]);
     let told = String::from_utf8_lossy(&output.stdout);
     told.lines().filter(|line| line.starts_with("SKIPPED")).for_each(skipped);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -133,24 +141,86 @@ fn uplink(teid: u32, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// A base station with 192.0.2.9 and a data network with 198.51.100.9, the program between them, and a session.
+fn forward(testbed: &Testbed, server: &str, file: PathBuf, peer: &str) -> (Upf, Client, Established) {
+    exec(testbed.sender(), "ip", &["addr", "replace", "192.0.2.9/24", "dev", "snd0"]);
+    exec(testbed.receiver(), "ip", &["addr", "replace", "198.51.100.9/24", "dev", "rcv0"]);
+    exec(testbed.receiver(), "ip", &["route", "replace", "10.45.0.0/16", "via", "198.51.100.1"]);
+    exec(testbed.bottleneck(), "ip", &["link", "set", "lo", "up"]);
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", testbed.bottleneck(), WEIR]);
+    let upf = Upf::start(command, file, &[]);
+    let (client, established) = in_netns(testbed.bottleneck(), || session(server, peer)).unwrap();
+    (upf, client, established)
+}
+
+fn bound(namespace: &str, address: &str) -> UdpSocket {
+    let socket = in_netns(namespace, || UdpSocket::bind(address).unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket
+}
+
+/// How many datagrams come until none came for a while.
+fn count(socket: &UdpSocket, most: usize) -> usize {
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut buffer = [0; 2048];
+    (0..most).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
+}
+
+#[test]
+fn packets_of_all_queues_pass_both_ways() {
+    let Some(_turn) = turn() else { return };
+    let (server, peer) = ("127.8.7.7", "127.8.7.8");
+    let mut wrong = Vec::new();
+    for (queues, mode) in [([16, 16], "xdp-native"), ([5, 32], "xdp-generic"), ([16, 16], "af_packet")] {
+        let testbed = Testbed::new(TestbedConfig { queues, ..TestbedConfig::default() }).unwrap();
+        let file = configuration_with("queues", server, peer, &format!("host = {{ mode = \"{mode}\" }}\n"));
+        let (upf, client, established) = forward(&testbed, server, file, peer);
+        let station = bound(testbed.sender(), "192.0.2.9:2152");
+        let host = bound(testbed.receiver(), "198.51.100.9:7000");
+        // Neighbours are asked for first.
+        station.send_to(&uplink(established.tunnels[0].1.teid, b"first"), "192.0.2.1:2152").unwrap();
+        count(&host, 1);
+        // Sixteen flows for each queue leave none without one: the chance is e^-16 for each.
+        let flows = queues.map(|queues| 16 * queues as usize);
+        let cross = |from: &str, flows: usize, send: &dyn Fn(&UdpSocket), to: &UdpSocket| -> usize {
+            let sockets: Vec<UdpSocket> = (0..flows).map(|_| bound(from, "0.0.0.0:0")).collect();
+            // No more at a time than a socket has room for.
+            let arrived = sockets.chunks(64).map(|some| {
+                some.iter().for_each(send);
+                count(to, some.len())
+            });
+            arrived.sum()
+        };
+        let teid = established.tunnels[0].1.teid;
+        let send = |socket: &UdpSocket| {
+            socket.send_to(&uplink(teid, b"up"), "192.0.2.1:2152").unwrap();
+        };
+        let up = cross(testbed.sender(), flows[0], &send, &host);
+        let send = |socket: &UdpSocket| {
+            socket.send_to(b"down", "10.45.0.7:5000").unwrap();
+        };
+        let down = cross(testbed.receiver(), flows[1], &send, &station);
+        if [up, down] != flows {
+            wrong.push(format!(
+                "{queues:?} queues, {mode}: {up} of {} up, {down} of {} down",
+                flows[0], flows[1]
+            ));
+        }
+        drop(client);
+        let (status, told) = upf.interrupt();
+        assert_eq!(status, Some(0), "{told}");
+        assert_eq!(told["discarded"]["lost_before_queue"], serde_json::Value::Null, "{told}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn packets_pass_between_a_base_station_and_the_data_network() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
     let (server, peer) = ("127.8.7.5", "127.8.7.6");
-    exec(testbed.sender(), "ip", &["addr", "add", "192.0.2.9/24", "dev", "snd0"]);
-    exec(testbed.receiver(), "ip", &["addr", "add", "198.51.100.9/24", "dev", "rcv0"]);
-    exec(testbed.receiver(), "ip", &["route", "add", "10.45.0.0/16", "via", "198.51.100.1"]);
-    exec(testbed.bottleneck(), "ip", &["link", "set", "lo", "up"]);
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", testbed.bottleneck(), WEIR]);
-    let upf = Upf::start(command, configuration("live", server, peer), &[]);
-    let (mut client, established) = in_netns(testbed.bottleneck(), || session(server, peer)).unwrap();
-    let bound = |namespace: &str, address: &str| {
-        let socket = in_netns(namespace, || UdpSocket::bind(address).unwrap()).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
-        socket
-    };
+    let (upf, mut client, established) = forward(&testbed, server, configuration("live", server, peer), peer);
     let station = bound(testbed.sender(), "192.0.2.9:2152");
     let host = bound(testbed.receiver(), "198.51.100.9:7000");
     let mut buffer = [0; 2048];

@@ -57,7 +57,7 @@ fn signals(aqm: &mut impl Algorithm) -> u32 {
     let mut dice = crate::script::Dice(3);
     for seq in 0..10_000 {
         let now = Time::from_nanos(1_000_000 * (seq + 1));
-        let m = Moment { now, queue, dice: dice.roll() };
+        let m = Moment::new(now, queue, dice.roll());
         if aqm.next_wakeup().is_some_and(|due| due <= now) {
             aqm.on_wakeup(&m);
         }

@@ -126,7 +126,7 @@ fn ask(aqm: &mut impl Aqm, line: &Json) -> Result<Option<Verdict>, String> {
         rate: Rate::from_bps(field("rate_bps")?),
     };
     let dice = line["dice"].as_str().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-    let m = Moment { now, queue, dice: dice.ok_or(format!("no dice in {line}"))? };
+    let m = Moment::new(now, queue, dice.ok_or(format!("no dice in {line}"))?);
     let packet = || -> Result<Packet, String> {
         Ok(Packet {
             arrived: Time::from_nanos(field("arrived_ns")?),

@@ -37,7 +37,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 64);
+	__uint(max_entries, 128); // QUEUES_MAX in lib.rs
 	__type(key, u32);
 	__type(value, u32);
 } sockets SEC(".maps");

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm};
 use weir_queue::{Entry, Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper, per_user};
 use weir_scenario::measure::{Status, Window};
-use weir_scenario::{AqmConfig, Channel, Trace, Upstream};
+use weir_scenario::{AqmConfig, Channel, Settled, Trace, Upstream};
 use weir_steer::{Helm, Move, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -46,12 +46,21 @@ pub struct DirectionSetup {
     pub impairments: Option<Impairments>,
     /// Whether each round-trip time is told, where it observes.
     pub tells_rtts: bool,
+    /// Parts of the run whose utilization and delay are told by themselves.
+    pub settled: Vec<Settled>,
 }
 
 impl DirectionSetup {
     /// A direction with one queue for all packets.
     pub fn new(name: &str, channel: Channel) -> DirectionSetup {
-        DirectionSetup { name: name.into(), channel, expedites: false, impairments: None, tells_rtts: false }
+        DirectionSetup {
+            name: name.into(),
+            channel,
+            expedites: false,
+            impairments: None,
+            tells_rtts: false,
+            settled: Vec::new(),
+        }
     }
 
     /// The algorithm; a plain queue where none is configured.

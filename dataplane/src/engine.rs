@@ -5,17 +5,18 @@ use crate::checksums::{self, ChecksumWatch};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::headers;
-use crate::interface::Interface;
+use crate::interface::{Interface, LinkState};
 use crate::journal::{Journal, starting};
-use crate::link_clock::LinkClock;
+use crate::link_clock::{LinkClock, RunClock};
 use crate::meter::Meter;
 use crate::neighbours;
+use crate::opening::{Opened, Opening};
 use crate::pipe::{Longest, Pipe};
-use crate::port::{Port, WAITING_MAX};
+use crate::port::{Port, Sleeper};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
 use crate::upstream::{RttSample, UpstreamNow};
-use crate::xsk::{HEADROOM, RING, Xsk};
+use crate::watch::{self, BypassWatch, LinkWatch, Links};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,14 +122,16 @@ pub struct Handle {
     sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
     rtts: [Consumer<RttSample>; 2],
+    links: Links,
     names: [String; 2],
     origin: Time,
+    clock: RunClock,
 }
 
 impl Handle {
-    /// Time until zero of the run's clock, which all times in samples and events count from.
-    pub fn starts_in(&self) -> std::time::Duration {
-        std::time::Duration::from_nanos(self.origin.since(clock()).as_nanos())
+    /// The clock that all times in samples and events are on.
+    pub fn clock(&self) -> RunClock {
+        self.clock.clone()
     }
 
     /// Samples of a direction (0 or 1) since the last call, oldest first.
@@ -140,6 +143,11 @@ impl Handle {
     /// What happened to the ports since the last call and is to be known, oldest first.
     pub fn warnings(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.warnings.pop().ok()).collect()
+    }
+
+    /// Whether the ports have a link.
+    pub fn links(&self) -> [LinkState; 2] {
+        self.links.now()
     }
 
     /// How sensing stands; `None` if nothing was told since the last call.
@@ -203,7 +211,8 @@ pub struct Loop {
     setup: Setup,
     ports: [Port; 2],
     pipes: [Box<dyn Pipe>; 2],
-    guards: [Guard; 2],
+    guards: Vec<Guard>,
+    sleeper: Sleeper,
     arena: Arena,
     journal: Journal,
     mode: Mode,
@@ -213,6 +222,10 @@ pub struct Loop {
     mtus: [u32; 2],
     mtus_now: [u32; 2],
     warnings: Vec<String>,
+    /// Warnings that found no room among them.
+    warnings_left_out: u64,
+    links: LinkWatch,
+    bypass: BypassWatch,
     warn: Producer<String>,
     sensing: Option<Sensing>,
     sensed: Producer<SensingNow>,
@@ -249,6 +262,7 @@ impl Loop {
                 a.name
             )));
         }
+        [&a, &b].into_iter().try_for_each(Interface::refuse_without_ethernet)?;
         let mtus = [a.mtu()?, b.mtu()?];
         check_mtus(&[&a, &b], &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
@@ -272,14 +286,31 @@ impl Loop {
         for port in [&a, &b] {
             said.extend(journal.prepare(port)?);
         }
-        let (interfaces, frame_max) = ([a, b], mtus.map(|mtu| mtu + LINK_OVERHEAD));
-        let open = |mode| open_in_mode(&setup, &interfaces, frame_max, mode, &mut journal);
-        let (mode, (mut arena, guards, ports)) = in_best_mode(setup.mode, &interfaces, &mut said, open)?;
+        let opening = Opening {
+            interfaces: &[a, b],
+            fails_open: true,
+            after: setup.fail_open_after,
+            longest: mtus[0].max(mtus[1]) + LINK_OVERHEAD,
+            headroom: 0,
+            frames: setup.directions.iter().map(|direction| u64::from(direction.frames())).sum(),
+            journal: &mut journal,
+        };
+        let (mode, Opened { mut arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
+        let sleeper = Sleeper::new(&ports);
+        let Ok(ports) = <[Port; 2]>::try_from(ports) else { panic!("two were opened") };
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
         let (sensed, sensing) = RingBuffer::new(SENSED);
         let (observed, upstream) = RingBuffer::new(SENSED);
-        let told = Told { warnings: warned, sensing, upstream };
+        let link_clock = LinkClock::new(clock(), setup.stands_still);
+        let links = Links::default();
+        let told = Told {
+            warnings: warned,
+            sensing,
+            upstream,
+            clock: link_clock.for_others(origin),
+            links: links.clone(),
+        };
         let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
         let observes = pipes.iter().any(|pipe| pipe.observes());
         if observes {
@@ -290,12 +321,12 @@ impl Loop {
         }
         let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
-        let clock = LinkClock::new(clock(), setup.stands_still);
         let looping = Loop {
             setup,
             ports,
             pipes,
             guards,
+            sleeper,
             arena,
             journal,
             mode,
@@ -304,6 +335,9 @@ impl Loop {
             mtus,
             mtus_now: mtus,
             warnings,
+            warnings_left_out: 0,
+            links: LinkWatch::new(links),
+            bypass: BypassWatch::new(0),
             warn,
             sensing,
             sensed,
@@ -312,7 +346,7 @@ impl Loop {
             gaps,
             stalled: Duration::ZERO,
             claim: Claim::default(),
-            clock,
+            clock: link_clock,
             checksums: Default::default(),
         };
         Ok((looping, handle))
@@ -331,10 +365,12 @@ impl Loop {
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
-        self.clock = LinkClock::new(clock(), self.setup.stands_still);
+        self.clock.begin(clock());
         self.tell_claim();
         // Until now frames were meant to pass in the kernel.
+        self.guards.iter().for_each(|guard| guard.beat(clock()));
         let bypassed_before = self.bypassed();
+        self.bypass = BypassWatch::new(bypassed_before);
         let result = self.turns(stop);
         let outcome = self.outcome(bypassed_before);
         // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two ways.
@@ -361,6 +397,7 @@ impl Loop {
             if measured.contains(now) {
                 self.note_gap(now.since(last));
             }
+            self.bypass.turned(last, now);
             last = now;
             for guard in &self.guards {
                 guard.beat(now);
@@ -383,7 +420,7 @@ impl Loop {
             self.look_at_probes(link_now);
             if now >= presence_due {
                 presence_due = now + PRESENCE;
-                self.look_at_ports()?;
+                self.look_at_ports(now)?;
             }
             if !worked {
                 // Time slept on purpose is no lateness.
@@ -476,13 +513,26 @@ impl Loop {
         }
     }
 
-    /// Ends the run if an interface is gone, and says so if its MTU was changed.
-    fn look_at_ports(&mut self) -> Result<(), Error> {
+    /// Ends the run if an interface is gone. Says so if its link or its MTU was changed, if the kernel forwarded, and if
+    /// frames were lost before they came here.
+    fn look_at_ports(&mut self, now: Time) -> Result<(), Error> {
+        let bypassed = self.bypassed();
+        if let Some(warning) = self.bypass.look(bypassed, now, self.origin, false) {
+            self.warn(warning);
+        }
         for index in 0..2 {
+            if let Some(warning) = self.ports[index].look_for_losses(now) {
+                // The end tells the sum.
+                let _ = self.warn.push(warning);
+            }
             let interface = &self.ports[index].interface;
             if !interface.exists() {
                 return Err(Error::PortGone(interface.name.clone(), Vec::new()));
             }
+            if let Some(warning) = self.links.look(index, interface, now, self.origin) {
+                self.warn(warning);
+            }
+            let interface = &self.ports[index].interface;
             // One that is going just now is missed at the next look.
             let mtu = interface.mtu().unwrap_or(self.mtus_now[index]);
             let before = std::mem::replace(&mut self.mtus_now[index], mtu);
@@ -491,9 +541,10 @@ impl Loop {
             }
             let most = mtu.min(self.mtus[index]);
             let warning = format!(
-                "{}: its MTU was changed from {before} to {mtu} while running; packets of more than {most} bytes are \
+                "{}: its MTU was changed from {before} to {mtu} while running, {}; packets of more than {most} bytes are \
                  dropped and counted as faults (`too_long`, `lost_before_queue`){}",
                 interface.name,
+                watch::at(now, self.origin),
                 if mtu > most { ". Remedy: start the run again to forward longer ones" } else { "" }
             );
             self.pipes[1 - index].set_longest(longest(self.mode, most));
@@ -505,6 +556,8 @@ impl Loop {
     fn warn(&mut self, warning: String) {
         if self.warnings.len() < WARNINGS {
             self.warnings.push(warning.clone());
+        } else {
+            self.warnings_left_out += 1;
         }
         // Whoever does not read finds it at the end.
         let _ = self.warn.push(warning);
@@ -526,18 +579,7 @@ impl Loop {
         }
         let due = self.pipes.iter_mut().filter_map(|p| p.next_event()).fold(sample_due, Time::min);
         let sleep = due.since(now).min(SLEEP_MAX);
-        let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 8];
-        let mut count = 0;
-        for fd in self.ports.iter().flat_map(Port::fds).take(fds.len()) {
-            fds[count].fd = fd;
-            count += 1;
-        }
-        let timeout = libc::timespec { tv_sec: 0, tv_nsec: sleep.as_nanos() as libc::c_long };
-        // SAFETY: the array holds `count` descriptors; no signal mask is passed.
-        unsafe { libc::ppoll(fds.as_mut_ptr(), count as libc::nfds_t, &timeout, std::ptr::null()) };
-        // An interface that went down leaves an error, which would end every further wait at once.
-        let failed = fds[..count].iter().filter(|fd| fd.revents & libc::POLLERR != 0);
-        failed.for_each(|fd| crate::packet_ring::clear_error(fd.fd));
+        self.sleeper.sleep(None, sleep);
         sleep
     }
 
@@ -549,13 +591,18 @@ impl Loop {
         let end = self.clock.turn(clock());
         let window = self.setup.window(self.origin);
         let measured = window.until.min(end).since(window.from);
-        let bypassed = self.bypassed() - bypassed_before;
+        let bypassed = self.bypassed();
+        let bypassed = self.bypass.look(bypassed, clock(), self.origin, true);
         let mut warnings = std::mem::take(&mut self.warnings);
-        if bypassed > 0 {
-            warnings.push(format!("{bypassed} frames were forwarded by the kernel past the queues"));
+        let left_out = self.warnings_left_out;
+        let left_out = (left_out > 0).then(|| format!("{left_out} more warnings were left out here"));
+        warnings.extend(left_out.into_iter().chain(bypassed).chain(self.bypass.total(bypassed_before)));
+        let now = clock();
+        for port in &mut self.ports {
+            port.look_for_losses(now);
+            warnings.extend(port.lost_in_all());
         }
-        let lost = [self.ports[0].lost(), self.ports[1].lost()];
-        let links = [0, 1].map(|i| self.link_summary(i, end, measured, lost[i]));
+        let links = [0, 1].map(|i| self.link_summary(i, end, measured, self.ports[i].lost()));
         let lateness_ms = [0, 1].map(|i| self.pipes[i].meter().lateness.spread_ms());
         let host = HostJitter {
             gap_ms: self.gaps.spread_ms(),
@@ -605,119 +652,11 @@ impl Loop {
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
             upstream,
-            phases: Vec::new(),
+            flows: None,
+            phases: meter.phases(end, setup.rate()),
             sensing: sensing.map(Sensing::summary),
         }
     }
-}
-
-/// Opens ports in the mode wanted, or in the best that works, and says which do not.
-pub(crate) fn in_best_mode<T>(
-    wanted: Option<Mode>,
-    interfaces: &[Interface],
-    said: &mut Vec<String>,
-    mut open: impl FnMut(Mode) -> Result<T, Error>,
-) -> Result<(Mode, T), Error> {
-    let modes = match &wanted {
-        Some(mode) => std::slice::from_ref(mode),
-        None => &[Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket][..],
-    };
-    let mut refusal = None;
-    for mode in modes {
-        match open(*mode) {
-            Ok(opened) => return Ok((*mode, opened)),
-            Err(error) => {
-                said.push(format!("{mode} is not to be had: {error}"));
-                interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
-                refusal = Some(error);
-            }
-        }
-    }
-    Err(refusal.expect("at least one mode was tried"))
-}
-
-/// Size of a chunk for frames of `longest` bytes. AF_XDP leaves room in front of each frame; with AF_PACKET there is as much
-/// as is asked for.
-pub(crate) fn chunk_for(mode: Mode, longest: u32, headroom: u32) -> Result<u32, Error> {
-    match mode {
-        Mode::AfPacket => Ok((longest + headroom + 64).next_power_of_two().max(2048)),
-        _ if longest <= 2048 - HEADROOM => Ok(2048),
-        _ if longest <= 4096 - HEADROOM => Ok(4096),
-        _ => Err(Error::Refused(format!(
-            "frames of {longest} bytes do not fit in a page, which AF_XDP needs. Remedy: an MTU of at \
-             most {}, or mode = \"af_packet\"",
-            4096 - HEADROOM - LINK_OVERHEAD
-        ))),
-    }
-}
-
-fn open_in_mode(
-    setup: &Setup,
-    interfaces: &[Interface; 2],
-    frame_max: [u32; 2],
-    mode: Mode,
-    journal: &mut Journal,
-) -> Result<(Arena, [Guard; 2], [Port; 2]), Error> {
-    let longest = frame_max[0].max(frame_max[1]);
-    let chunk = chunk_for(mode, longest, 0)?;
-    let count = match mode {
-        // Frames in rings are not in the arena: what waits for the ports, twice for rounding.
-        Mode::AfPacket => 4 * WAITING_MAX as u32,
-        // What the rings can hold, twice for what waits in between.
-        _ => 8 * RING,
-    };
-    let count = count + setup.directions.iter().map(DirectionSetup::frames).sum::<u32>();
-    let arena = Arena::new(chunk, count)?;
-    let [a, b] = interfaces;
-    let mut guards = [
-        open_guard(a, Some(b), mode, setup.fail_open_after, journal)?,
-        open_guard(b, Some(a), mode, setup.fail_open_after, journal)?,
-    ];
-    let ports = if mode == Mode::AfPacket {
-        let port = |interface: &Interface, guard: &Guard| {
-            Port::packet(interface.clone(), longest as usize, 0, guard.copy_filter())
-        };
-        [port(a, &guards[0])?, port(b, &guards[1])?]
-    } else {
-        let first = sockets(&arena, a, &guards[0], None)?;
-        let shared = first[0].fd();
-        let second = sockets(&arena, b, &guards[1], Some(shared))?;
-        guards.iter_mut().try_for_each(Guard::attach_xdp)?;
-        [Port::xdp(a.clone(), first)?, Port::xdp(b.clone(), second)?]
-    };
-    Ok((arena, guards, ports))
-}
-
-pub(crate) fn open_guard(
-    port: &Interface,
-    peer: Option<&Interface>,
-    mode: Mode,
-    after: Duration,
-    journal: &mut Journal,
-) -> Result<Guard, Error> {
-    journal.programs(port)?;
-    let (guard, created) = Guard::attach(port.index, peer.map(|peer| peer.index), mode, after)?;
-    if created {
-        journal.created_clsact(port)?;
-    }
-    Ok(guard)
-}
-
-pub(crate) fn sockets(
-    arena: &Arena,
-    interface: &Interface,
-    guard: &Guard,
-    mut first: Option<i32>,
-) -> Result<Vec<Xsk>, Error> {
-    let mut sockets = Vec::new();
-    for queue in 0..interface.receive_queues() {
-        let socket = Xsk::bind(arena, interface.index, queue, false, first)
-            .map_err(|e| Error::io(format!("AF_XDP refused on `{}` queue {queue}", interface.name), e))?;
-        guard.add_socket(queue, socket.fd())?;
-        first = first.or(Some(socket.fd()));
-        sockets.push(socket);
-    }
-    Ok(sockets)
 }
 
 type Pipes = ([Box<dyn Pipe>; 2], Handle);
@@ -727,6 +666,8 @@ struct Told {
     warnings: Consumer<String>,
     sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
+    clock: RunClock,
+    links: Links,
 }
 
 /// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an AF_PACKET ring,
@@ -740,7 +681,7 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    Told { warnings, sensing, upstream }: Told,
+    Told { warnings, sensing, upstream, clock: run_clock, links }: Told,
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
@@ -750,7 +691,7 @@ fn build_pipes(
             setup: &setup.directions[index],
             // A frame goes out at the other port.
             longest: longest[1 - index],
-            meter: Meter::new(origin, setup.window(origin), sample_ring),
+            meter: Meter::new(origin, setup.window(origin), &setup.directions[index].settled, sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
             rtts: Some(rtt_ring),
             origin,
@@ -770,8 +711,10 @@ fn build_pipes(
         sensing,
         upstream,
         rtts: [ab_rtts, ba_rtts],
+        links,
         names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
         origin,
+        clock: run_clock,
     };
     Ok(([ab, ba], handle))
 }

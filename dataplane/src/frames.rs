@@ -2,7 +2,7 @@
 
 use crate::Error;
 use std::ptr::NonNull;
-use weir_queue::Hosts;
+use weir_queue::{Hosts, memory};
 use weir_sense::wire::Transport;
 use weir_units::Bytes;
 
@@ -43,6 +43,8 @@ pub struct Arena {
     /// In bytes.
     size: usize,
     free: Vec<u32>,
+    /// Receive queues that chunks are lent to.
+    borrowers: u32,
     /// One for each chunk; none where nobody observes.
     notes: Box<[Note]>,
 }
@@ -68,7 +70,7 @@ impl Arena {
         unsafe { libc::madvise(base, size, libc::MADV_DONTFORK) };
         let base = NonNull::new(base.cast()).expect("a successful mmap is not null");
         let free = (0..count).rev().collect();
-        Ok(Arena { base, chunk, count, size, free, notes: Box::default() })
+        Ok(Arena { base, chunk, count, size, free, borrowers: 0, notes: Box::default() })
     }
 
     /// Makes room for notes, for those who observe; returns its size in bytes.
@@ -97,6 +99,16 @@ impl Arena {
         self.size
     }
 
+    /// One more receive queue borrows chunks.
+    pub(crate) fn add_borrower(&mut self) {
+        self.borrowers += 1;
+    }
+
+    /// How many chunks one receive queue may borrow now, so that the others find some, too.
+    pub(crate) fn share(&self) -> u32 {
+        self.free.len() as u32 / self.borrowers.max(1)
+    }
+
     /// Takes a free chunk; its offset in the arena.
     pub fn take(&mut self) -> Option<u64> {
         self.free.pop().map(|index| u64::from(index) * u64::from(self.chunk))
@@ -107,6 +119,13 @@ impl Arena {
         let index = (addr / u64::from(self.chunk)) as u32;
         debug_assert!(index < self.count && self.free.len() < self.count as usize);
         self.free.push(index);
+    }
+
+    /// Asks for the beginning of a frame, which is read soon.
+    pub fn expect(&mut self, frame: Frame) {
+        if let Some(first) = self.bytes(frame).first() {
+            memory::lines_soon(first, 1);
+        }
     }
 
     /// The bytes of a frame. A descriptor that leaves the arena is a broken invariant and panics.

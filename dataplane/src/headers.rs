@@ -225,13 +225,13 @@ fn read_ipv4(ip: &[u8], network: usize, hashing: &Hashing) -> Headers {
     // Only first fragments have ports, so fragments are told apart by addresses and protocol alone.
     let is_fragment = be16(ip, 6) & 0x3fff != 0;
     let ports = if is_fragment { 0 } else { ports(ip[9], &ip[header..total]) };
-    let mask = hashing.users.mask4();
-    let pair = Pair {
-        addresses: [12..16, 16..20].map(|at| hashing.address(ip, at, |_| u64::MAX)),
-        users: [12..16, 16..20].map(|at| hashing.address(ip, at, |_| mask)),
+    let addresses = [12..16, 16..20].map(|at| hashing.address(ip, at, |_| u64::MAX));
+    let users = match hashing.users.prefix4 {
+        32 => addresses,
+        _ => [12..16, 16..20].map(|at| hashing.address(ip, at, |_| hashing.users.mask4())),
     };
     let hashed = Headers { kind: Kind::Ipv4, ecn: Ecn::from_bits(ip[1]), ..malformed };
-    hashed.with_hashes(pair, ip[9], ports, hashing.turned)
+    hashed.with_hashes(Pair { addresses, users }, ip[9], ports, hashing.turned)
 }
 
 fn read_ipv6(ip: &[u8], network: usize, hashing: &Hashing) -> Headers {

@@ -15,6 +15,9 @@ pub struct Offload {
     flag: u32,
 }
 
+/// Of `if_arp.h`; the library lacks them.
+const ARPHRD_RAWIP: u16 = 519;
+const ARPHRD_IP6GRE: u16 = 823;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
 /// The offloads that must be off.
@@ -25,6 +28,26 @@ pub const OFFLOADS: [Offload; 3] = [
     // XDP does not see a tag that the hardware took off.
     Offload { name: "rx-vlan-offload", get: ETHTOOL_GFLAGS, set: ETHTOOL_SFLAGS, flag: 1 << 8 },
 ];
+
+/// Whether an interface has a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum LinkState {
+    /// It is up, and the other end is there.
+    Up,
+    /// It is up, and there is no carrier.
+    NoCarrier,
+    /// It is administratively down.
+    Down,
+}
+
+impl LinkState {
+    /// The state of this number (`state as u8`).
+    pub(crate) fn from_number(number: u8) -> LinkState {
+        let all = [LinkState::Up, LinkState::NoCarrier, LinkState::Down];
+        all.into_iter().find(|state| *state as u8 == number).unwrap_or(LinkState::Up)
+    }
+}
 
 /// An interface by name and index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,29 +100,92 @@ impl Interface {
         Ok([0, 1, 2, 3, 4, 5].map(|at| data[at] as u8))
     }
 
+    /// Refuses an interface whose frames have no Ethernet header, and the loopback interface.
+    pub fn refuse_without_ethernet(&self) -> Result<(), Error> {
+        let name = &self.name;
+        if self.flags()? & libc::IFF_LOOPBACK as i16 != 0 {
+            return Err(Error::Refused(format!(
+                "{name}: it is the loopback interface, which leads to no other host; this one would not reach itself any \
+                 more. Remedy: name an interface that leads to other hosts"
+            )));
+        }
+        let (kind, remedy) = match self.hardware()? {
+            libc::ARPHRD_ETHER => return Ok(()),
+            libc::ARPHRD_PPP => ("a PPP link", "name the Ethernet interface below it"),
+            libc::ARPHRD_NONE | ARPHRD_RAWIP => (
+                "a device of bare IP packets, such as TUN, WireGuard or a mobile modem",
+                "name the Ethernet interface that carries its packets, or make it one with Ethernet headers (TAP in place \
+                 of TUN)",
+            ),
+            libc::ARPHRD_TUNNEL
+            | libc::ARPHRD_TUNNEL6
+            | libc::ARPHRD_SIT
+            | libc::ARPHRD_IPGRE
+            | ARPHRD_IP6GRE => (
+                "a tunnel of IP packets",
+                "name the Ethernet interface that carries its packets, or make it a tunnel of Ethernet frames \
+                 (`gretap` in place of `gre`)",
+            ),
+            _ => ("of another kind", "name an Ethernet interface"),
+        };
+        Err(Error::Refused(format!(
+            "{name}: it is {kind}, and its frames have no Ethernet header. Remedy: {remedy}"
+        )))
+    }
+
+    /// What its frames begin with: a number of `ARPHRD_*`.
+    fn hardware(&self) -> Result<u16, Error> {
+        let mut request = self.request()?;
+        self.ioctl(libc::SIOCGIFHWADDR, &mut request, "cannot read the kind of its frames")?;
+        // SAFETY: the kernel filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+    }
+
     /// Whether the interface is administratively up.
     pub fn is_up(&self) -> Result<bool, Error> {
+        Ok(self.flags()? & libc::IFF_UP as i16 != 0)
+    }
+
+    /// Whether it has a link.
+    pub fn link_state(&self) -> Result<LinkState, Error> {
+        let flags = self.flags()?;
+        Ok(match () {
+            () if flags & libc::IFF_UP as i16 == 0 => LinkState::Down,
+            () if flags & libc::IFF_RUNNING as i16 == 0 => LinkState::NoCarrier,
+            () => LinkState::Up,
+        })
+    }
+
+    fn flags(&self) -> Result<i16, Error> {
         let mut request = self.request()?;
         self.ioctl(libc::SIOCGIFFLAGS, &mut request, "cannot read the flags")?;
         // SAFETY: the kernel filled this member of the union.
-        Ok(unsafe { request.ifr_ifru.ifru_flags } & libc::IFF_UP as i16 != 0)
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
     }
 
     /// Brings the interface up or down.
     pub fn set_up(&self, up: bool) -> Result<(), Error> {
-        let mut request = self.request()?;
-        self.ioctl(libc::SIOCGIFFLAGS, &mut request, "cannot read the flags")?;
-        // SAFETY: the kernel filled this member of the union.
-        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        let (mut request, flags) = (self.request()?, self.flags()?);
         let bit = libc::IFF_UP as i16;
         request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
         self.ioctl(libc::SIOCSIFFLAGS, &mut request, "cannot set the interface up")
     }
 
-    /// Number of receive queues, from the directory of queues; one where that cannot be read.
+    /// Number of receive queues in use, as the driver says; from the directory of queues where it does not, and one where
+    /// that cannot be read.
     pub fn receive_queues(&self) -> u32 {
-        let channels = self.ethtool_channels().unwrap_or(1);
-        channels.clamp(1, crate::QUEUES_MAX)
+        self.ethtool_channels().or_else(|| self.listed_queues()).unwrap_or(1).max(1)
+    }
+
+    /// The mounted directory may be that of another network namespace: it must know the interface by its index.
+    fn listed_queues(&self) -> Option<u32> {
+        let folder = format!("/sys/class/net/{}", self.name);
+        let index = std::fs::read_to_string(format!("{folder}/ifindex")).ok()?;
+        if index.trim().parse() != Ok(self.index) {
+            return None;
+        }
+        let queues = std::fs::read_dir(format!("{folder}/queues")).ok()?.flatten();
+        Some(queues.filter(|queue| queue.file_name().to_string_lossy().starts_with("rx-")).count() as u32)
     }
 
     fn ethtool_channels(&self) -> Option<u32> {

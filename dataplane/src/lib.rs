@@ -16,9 +16,11 @@ mod impairments;
 mod interface;
 mod journal;
 mod link_clock;
+mod losses;
 mod meter;
 mod namespace;
 mod neighbours;
+mod opening;
 mod packet_ring;
 mod pipe;
 mod port;
@@ -28,6 +30,7 @@ mod reflector;
 mod sensing;
 mod service;
 mod upstream;
+mod watch;
 mod xsk;
 
 pub use assemble::DirectionSetup;
@@ -35,10 +38,11 @@ pub use engine::{Handle, Loop, Outcome, Setup, clock};
 pub use frames::{Arena, Frame};
 pub use headers::{Hashing, Headers, Kind, Users, complete_checksum, mark, read, read_hashed, read_seeded};
 pub use impairments::Impairments;
-pub use interface::{Interface, list as interfaces};
+pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
+pub use link_clock::RunClock;
 pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{HEADROOM_MIN, Ports, PortsSetup};
@@ -49,8 +53,8 @@ use serde::{Deserialize, Serialize};
 use weir_scenario::Accounting;
 use weir_units::{Bytes, Time};
 
-/// Most receive queues of a port.
-pub const QUEUES_MAX: u32 = 64;
+/// Most receive queues of a port in AF_XDP; `port.bpf.c` has as many places for sockets.
+pub const QUEUES_MAX: u32 = 128;
 
 /// Why the dataplane cannot start or go on. Each names the thing and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +89,7 @@ pub enum Error {
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => ". Remedy: run as root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)",
-        Some(libc::ENOMEM) => ". Remedy: smaller buffers and delays, or more memory",
+        Some(libc::ENOMEM) => ". Remedy: smaller buffers and delays, fewer queues, or more memory",
         _ => "",
     }
 }

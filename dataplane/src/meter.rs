@@ -3,9 +3,10 @@
 use rtrb::Producer;
 use weir_aqm::Packet;
 use weir_queue::Counters;
+use weir_scenario::Settled;
 use weir_scenario::measure::{Distribution, Sampler, Sojourns, Status, Window};
-use weir_scenario::result::LinkSample;
-use weir_units::{Bytes, Duration, Time};
+use weir_scenario::result::{LinkSample, Phase};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// How the algorithm of a direction stands, and its moves of the set point that nobody fetched in time.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,7 @@ pub struct Meter {
 
 impl Meter {
     /// A meter that counts totals in the measured part of a run.
-    pub fn new(origin: Time, measured: Window, samples: Producer<LinkSample>) -> Meter {
+    pub fn new(origin: Time, measured: Window, settled: &[Settled], samples: Producer<LinkSample>) -> Meter {
         Meter {
             measured,
             edges: [None; 2],
@@ -62,7 +63,7 @@ impl Meter {
             sojourn: Sojourns::default(),
             lateness: Distribution::default(),
             faults: Faults::default(),
-            sampler: Sampler::new(origin),
+            sampler: Sampler::new(origin, settled),
             status: Status::default(),
             moves_lost: 0,
             samples,
@@ -78,7 +79,7 @@ impl Meter {
         sojourn: Duration,
         counters: impl FnOnce() -> Counters,
     ) {
-        self.sampler.departed(sojourn);
+        self.sampler.departed(at, packet.len, sojourn);
         if self.measured.contains(at) {
             self.edges[0].get_or_insert_with(counters);
             self.delivered.0 += 1;
@@ -106,6 +107,11 @@ impl Meter {
     /// Set point at the last sample, in milliseconds.
     pub fn setpoint_ms(&self) -> Option<f64> {
         self.status.setpoint.map(Duration::as_millis_f64)
+    }
+
+    /// The settled spans that have ended by `now`, on a link of this rate.
+    pub fn phases(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
+        self.sampler.phases(now, rate)
     }
 
     /// Rows and moves that nobody fetched in time.

@@ -2,6 +2,7 @@
 //! long for it. Each frame is copied between the kernel's ring and the arena.
 
 use crate::frames::{Arena, Frame};
+use crate::losses::Lost;
 use crate::{Error, Received, headers};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -25,9 +26,9 @@ pub struct PacketRing {
     rx_at: u32,
     tx_at: u32,
     /// Frames that did not fit in a chunk of the arena or in a slot.
-    pub oversized: u64,
-    /// Frames for which the arena had no free chunk.
-    pub no_memory: u64,
+    oversized: u64,
+    /// Frames for which the arena had no free chunk, or the kernel no slot.
+    starved: u64,
     /// Whether the kernel may not have sent all that was queued.
     unsent: bool,
 }
@@ -91,6 +92,16 @@ pub fn clear_error(fd: RawFd) {
     }
 }
 
+/// Size of a slot for frames of at most `frame_max` bytes.
+fn slot(frame_max: usize) -> usize {
+    (frame_max + 128).next_power_of_two().max(2048)
+}
+
+/// Memory of both rings for frames of at most `frame_max` bytes.
+pub fn size(frame_max: usize) -> usize {
+    2 * slot(frame_max) * SLOTS as usize
+}
+
 impl PacketRing {
     /// Opens both rings on an interface, for frames of at most `frame_max` bytes. `filter` is a BPF program
     /// that says which frames are copied.
@@ -103,7 +114,7 @@ impl PacketRing {
         // A frame the driver refuses is counted and skipped instead of stopping the ring.
         set_option(raw, libc::PACKET_LOSS, &1i32)?;
         attach_filter(raw, filter)?;
-        let slot = (frame_max + 128).next_power_of_two().max(2048);
+        let slot = slot(frame_max);
         let block = slot.max(65_536);
         let request = libc::tpacket_req {
             tp_block_size: block as u32,
@@ -113,7 +124,7 @@ impl PacketRing {
         };
         set_option(raw, libc::PACKET_RX_RING, &request)?;
         set_option(raw, libc::PACKET_TX_RING, &request)?;
-        let map_len = 2 * slot * SLOTS as usize;
+        let map_len = size(frame_max);
         // SAFETY: the kernel checks the length against the rings made above.
         let map = unsafe {
             let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
@@ -131,7 +142,7 @@ impl PacketRing {
             rx_at: 0,
             tx_at: 0,
             oversized: 0,
-            no_memory: 0,
+            starved: 0,
             unsent: false,
         };
         ring.bind(ifindex)?;
@@ -191,7 +202,7 @@ impl PacketRing {
             return None;
         }
         let Some(addr) = arena.take() else {
-            self.no_memory += 1;
+            self.starved += 1;
             return None;
         };
         let frame = Frame { addr: addr + self.headroom, len: (len + tag) as u32 };
@@ -264,8 +275,8 @@ impl PacketRing {
         }
     }
 
-    /// Frames the kernel had no room for in the ring. Reading it resets it.
-    pub fn kernel_drops(&self) -> u64 {
+    /// Frames that were lost before they were copied to the arena.
+    pub fn lost(&mut self) -> Lost {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&stats) as libc::socklen_t;
@@ -275,7 +286,9 @@ impl PacketRing {
             let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
             libc::getsockopt(self.fd.as_raw_fd(), level, name, pointer.cast(), &mut len)
         };
-        if code == 0 { u64::from(stats.tp_drops) } else { 0 }
+        // Reading it resets it.
+        self.starved += if code == 0 { u64::from(stats.tp_drops) } else { 0 };
+        Lost { frames: self.oversized + self.starved, starved: self.starved }
     }
 
     /// The socket's descriptor, to wait for frames.

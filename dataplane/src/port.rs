@@ -2,18 +2,57 @@
 
 use crate::frames::{Arena, Frame};
 use crate::interface::Interface;
+use crate::losses::Losses;
 use crate::packet_ring::{self, PacketRing};
 use crate::xsk::{RING, Xsk};
 use crate::{Error, Received};
 use std::collections::VecDeque;
 use std::os::fd::{OwnedFd, RawFd};
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 /// How frames come in and go out.
 enum Rings {
-    /// A socket for each receive queue; frames are sent by the first.
-    Xdp(Vec<Xsk>),
+    Xdp(Queues),
     Packet(PacketRing),
+}
+
+/// A socket for each receive queue; frames are sent by the first.
+struct Queues {
+    sockets: Vec<Xsk>,
+    /// The one that is served first in this turn.
+    turn: usize,
+}
+
+impl Queues {
+    /// Takes received frames, at most as many as `out` has room for: from each queue its share, then what is left of the room
+    /// from those that have more. The queue that goes first changes with each turn.
+    fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
+        let count = self.sockets.len();
+        self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
+        let share = ((out.capacity() - out.len()) / count).max(1);
+        let (behind, first) = self.sockets.split_at_mut(self.turn);
+        let mut more = false;
+        for socket in first.iter_mut().chain(&mut *behind) {
+            socket.poll(now);
+            more |= socket.receive(arena, now, share, out);
+        }
+        if more && out.len() < out.capacity() {
+            for socket in first.iter_mut().chain(behind) {
+                socket.receive(arena, now, usize::MAX, out);
+            }
+        }
+    }
+
+    /// Sends what waits, takes back the memory of what was sent, and lends to each queue, first to the one whose turn it is.
+    fn flush(&mut self, waiting: &mut VecDeque<Frame>, arena: &mut Arena) -> Result<(), std::io::Error> {
+        let sender = self.sockets.first_mut().expect("a port has a queue at least");
+        sender.send(waiting);
+        sender.kick()?;
+        sender.reclaim(arena);
+        let (behind, first) = self.sockets.split_at_mut(self.turn);
+        first.iter_mut().chain(behind).for_each(|socket| socket.refill(arena));
+        Ok(())
+    }
 }
 
 /// An interface with its rings.
@@ -23,6 +62,7 @@ pub struct Port {
     rings: Rings,
     /// Frames to be sent that had no room in the ring yet.
     waiting: VecDeque<Frame>,
+    losses: Losses,
     _promiscuous: OwnedFd,
 }
 
@@ -40,7 +80,7 @@ fn defers_interrupts(name: &str) -> bool {
 impl Port {
     /// Opens AF_XDP sockets on all queues.
     pub fn xdp(interface: Interface, sockets: Vec<Xsk>) -> Result<Port, Error> {
-        Port::new(interface, Rings::Xdp(sockets))
+        Port::new(interface, Rings::Xdp(Queues { sockets, turn: 0 }))
     }
 
     /// Opens AF_PACKET rings; `filter` says which frames are copied to them, with so much room in front of each.
@@ -57,17 +97,17 @@ impl Port {
     fn new(interface: Interface, rings: Rings) -> Result<Port, Error> {
         let promiscuous = packet_ring::promiscuous(interface.index)?;
         let waiting = VecDeque::with_capacity(2 * WAITING_MAX);
-        Ok(Port { interface, rings, waiting, _promiscuous: promiscuous })
+        let losses = Losses::new(match &rings {
+            Rings::Xdp(queues) => queues.sockets.len(),
+            Rings::Packet(_) => 1,
+        });
+        Ok(Port { interface, rings, waiting, losses, _promiscuous: promiscuous })
     }
 
     /// Takes received frames, at most as many as `out` has room for.
     pub fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
         match &mut self.rings {
-            Rings::Xdp(sockets) => {
-                for socket in sockets {
-                    socket.receive(arena, now, out);
-                }
-            }
+            Rings::Xdp(queues) => queues.receive(arena, now, out),
             Rings::Packet(ring) => ring.receive(arena, now, out),
         }
     }
@@ -85,17 +125,7 @@ impl Port {
     /// Sends what waits and takes back the memory of what was sent.
     pub fn flush(&mut self, arena: &mut Arena) -> Result<(), std::io::Error> {
         match &mut self.rings {
-            Rings::Xdp(sockets) => {
-                if let Some(first) = sockets.first_mut() {
-                    first.send(&mut self.waiting);
-                    first.kick()?;
-                }
-                for socket in sockets {
-                    socket.reclaim(arena);
-                    socket.refill(arena);
-                }
-                Ok(())
-            }
+            Rings::Xdp(queues) => queues.flush(&mut self.waiting, arena),
             Rings::Packet(ring) => {
                 ring.send(arena, &mut self.waiting);
                 ring.kick()
@@ -107,26 +137,69 @@ impl Port {
     /// (`napi_defer_hard_irqs` and `gro_flush_timeout`): otherwise each frame would wait for the timeout.
     pub fn poll_driver_if_deferred(&mut self) {
         match &mut self.rings {
-            Rings::Xdp(sockets) if defers_interrupts(&self.interface.name) => {
-                sockets.iter_mut().for_each(Xsk::poll_driver);
+            Rings::Xdp(queues) if defers_interrupts(&self.interface.name) => {
+                queues.sockets.iter_mut().for_each(Xsk::poll_driver);
             }
             _ => {}
         }
     }
 
-    /// Frames the kernel or the ring lost before the loop saw them. To be read once.
-    pub fn lost(&self) -> u64 {
-        match &self.rings {
-            Rings::Xdp(sockets) => sockets.iter().map(Xsk::kernel_drops).sum(),
-            Rings::Packet(ring) => ring.oversized + ring.no_memory + ring.kernel_drops(),
+    /// Counts the frames that were lost before the loop saw them; a warning if some found no buffer and it is time for one.
+    pub fn look_for_losses(&mut self, now: Time) -> Option<String> {
+        match &mut self.rings {
+            Rings::Xdp(queues) => {
+                queues
+                    .sockets
+                    .iter()
+                    .enumerate()
+                    .for_each(|(at, socket)| self.losses.note(at, socket.lost()));
+            }
+            Rings::Packet(ring) => self.losses.note(0, ring.lost()),
         }
+        self.losses.warning(&self.interface.name, now)
+    }
+
+    /// Frames that were lost before the loop saw them, up to the last look.
+    pub fn lost(&self) -> u64 {
+        self.losses.frames()
+    }
+
+    /// A warning about all frames that found no buffer.
+    pub fn lost_in_all(&self) -> Option<String> {
+        self.losses.in_all(&self.interface.name)
     }
 
     /// Descriptors to wait on for frames.
-    pub fn fds(&self) -> Vec<RawFd> {
+    fn fds(&self) -> Vec<RawFd> {
         match &self.rings {
-            Rings::Xdp(sockets) => sockets.iter().map(Xsk::fd).collect(),
+            Rings::Xdp(queues) => queues.sockets.iter().map(Xsk::fd).collect(),
             Rings::Packet(ring) => vec![ring.fd()],
         }
+    }
+}
+
+/// Sleeps until a frame comes to any queue of any port.
+pub struct Sleeper(Vec<libc::pollfd>);
+
+impl Sleeper {
+    /// For these ports.
+    pub fn new(ports: &[Port]) -> Sleeper {
+        let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // The first place is for a descriptor that is named when it sleeps; the kernel passes over negative ones.
+        Sleeper(std::iter::once(-1).chain(ports.iter().flat_map(Port::fds)).map(poll).collect())
+    }
+
+    /// Sleeps until a frame comes, `also` has something to read, or a span of less than a second is over.
+    pub fn sleep(&mut self, also: Option<RawFd>, span: Duration) {
+        self.0[0].fd = also.unwrap_or(-1);
+        let ns = span.as_nanos().min(999_999_999);
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: ns as libc::c_long };
+        // SAFETY: the pointer and length are those of the vector; no signal mask is passed.
+        unsafe {
+            libc::ppoll(self.0.as_mut_ptr(), self.0.len() as libc::nfds_t, &timeout, std::ptr::null());
+        }
+        // An interface that went down leaves an error, which would end every further wait at once.
+        let failed = self.0.iter().filter(|fd| fd.revents & libc::POLLERR != 0);
+        failed.for_each(|fd| packet_ring::clear_error(fd.fd));
     }
 }

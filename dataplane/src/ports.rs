@@ -3,13 +3,13 @@
 //! They fail closed. When the function dies or hangs, frames are the host's, as if it had never run: nobody else knows
 //! where they should go.
 
-use crate::engine::{LINK_OVERHEAD, check_mtus, chunk_for, in_best_mode, open_guard, sockets};
+use crate::engine::{LINK_OVERHEAD, check_mtus};
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
 use crate::journal::{Journal, starting};
-use crate::port::{Port, WAITING_MAX};
-use crate::xsk::RING;
+use crate::opening::{Opened, Opening};
+use crate::port::{Port, Sleeper};
 use crate::{Error, Mode, Received, neighbours};
 use std::os::fd::RawFd;
 use weir_units::{Duration, Time};
@@ -18,8 +18,6 @@ use weir_units::{Duration, Time};
 pub const HEADROOM_MIN: u32 = 128;
 /// Age of the heartbeat at which frames are the host's again.
 const FAIL_AFTER: Duration = Duration::from_millis(500);
-/// Most descriptors that are waited on at once.
-const WAITED_MAX: usize = 64;
 
 /// Which ports, and how.
 #[derive(Clone, Debug)]
@@ -38,17 +36,12 @@ pub struct PortsSetup {
 pub struct Ports {
     ports: Vec<Port>,
     guards: Vec<Guard>,
+    sleeper: Sleeper,
     arena: Arena,
     journal: Journal,
     mode: Mode,
     mtus: Vec<u32>,
     said: Vec<String>,
-}
-
-struct Opened {
-    arena: Arena,
-    guards: Vec<Guard>,
-    ports: Vec<Port>,
 }
 
 impl Ports {
@@ -62,6 +55,7 @@ impl Ports {
                 return Err(Error::Refused(format!("`{name}` is two ports at once. Remedy: name another")));
             }
         }
+        interfaces.iter().try_for_each(Interface::refuse_without_ethernet)?;
         let mtus: Vec<u32> = interfaces.iter().map(Interface::mtu).collect::<Result<_, _>>()?;
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
@@ -75,10 +69,18 @@ impl Ports {
         for port in &interfaces {
             said.extend(journal.prepare(port)?);
         }
-        let longest = mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD);
-        let open = |mode| open_in_mode(setup, &interfaces, longest, mode, &mut journal);
-        let (mode, Opened { arena, guards, ports }) = in_best_mode(setup.mode, &interfaces, &mut said, open)?;
-        Ok(Ports { ports, guards, arena, journal, mode, mtus, said })
+        let opening = Opening {
+            interfaces: &interfaces,
+            fails_open: false,
+            after: FAIL_AFTER,
+            longest: mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD),
+            headroom: HEADROOM_MIN,
+            frames: setup.frames.into(),
+            journal: &mut journal,
+        };
+        let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
+        let sleeper = Sleeper::new(&ports);
+        Ok(Ports { ports, guards, sleeper, arena, journal, mode, mtus, said })
     }
 
     /// What was changed and chosen, in words.
@@ -139,13 +141,14 @@ impl Ports {
         Ok(())
     }
 
-    /// Frames that were lost before they came here. To be read once.
-    pub fn lost(&self, port: usize) -> u64 {
-        self.ports[port].lost()
+    /// Frames of all ports that were lost before they came here, up to the last look.
+    pub fn lost(&self) -> u64 {
+        self.ports.iter().map(Port::lost).sum()
     }
 
-    /// Whether all interfaces are still there.
-    pub fn look(&self) -> Result<(), Error> {
+    /// Whether all interfaces are still there. Counts what was lost before it came here, and warns of it.
+    pub fn look(&mut self, now: Time, warn: &mut dyn FnMut(String)) -> Result<(), Error> {
+        self.ports.iter_mut().filter_map(|port| port.look_for_losses(now)).for_each(warn);
         match self.ports.iter().find(|port| !port.interface.exists()) {
             Some(gone) => Err(Error::PortGone(gone.interface.name.clone(), Vec::new())),
             None => Ok(()),
@@ -153,20 +156,8 @@ impl Ports {
     }
 
     /// Sleeps until a frame comes, `also` has something to read, or a span is over.
-    pub fn wait(&self, also: Option<RawFd>, span: Duration) {
-        let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; WAITED_MAX];
-        let mut count = 0;
-        for fd in also.into_iter().chain(self.ports.iter().flat_map(Port::fds)).take(WAITED_MAX) {
-            fds[count].fd = fd;
-            count += 1;
-        }
-        let ns = span.as_nanos().min(999_999_999);
-        let timeout = libc::timespec { tv_sec: 0, tv_nsec: ns as libc::c_long };
-        // SAFETY: the array holds `count` descriptors; no signal mask is passed.
-        unsafe { libc::ppoll(fds.as_mut_ptr(), count as libc::nfds_t, &timeout, std::ptr::null()) };
-        // An interface that went down leaves an error, which would end every further wait at once.
-        let failed = fds[..count].iter().filter(|fd| fd.revents & libc::POLLERR != 0);
-        failed.for_each(|fd| crate::packet_ring::clear_error(fd.fd));
+    pub fn wait(&mut self, also: Option<RawFd>, span: Duration) {
+        self.sleeper.sleep(also, span);
     }
 
     /// Puts the interfaces back; says in words what it could not put back.
@@ -176,41 +167,4 @@ impl Ports {
         drop(self.guards);
         self.journal.restore()
     }
-}
-
-fn open_in_mode(
-    setup: &PortsSetup,
-    interfaces: &[Interface],
-    longest: u32,
-    mode: Mode,
-    journal: &mut Journal,
-) -> Result<Opened, Error> {
-    let count = interfaces.len() as u32;
-    let in_rings = match mode {
-        // Frames in rings are not in the arena: what waits for the ports, twice for rounding.
-        Mode::AfPacket => 2 * count * WAITING_MAX as u32,
-        // What the rings can hold, twice for what waits in between.
-        _ => 4 * count * RING,
-    };
-    let arena = Arena::new(chunk_for(mode, longest, HEADROOM_MIN)?, in_rings + setup.frames)?;
-    let mut guards = Vec::new();
-    for interface in interfaces {
-        guards.push(open_guard(interface, None, mode, FAIL_AFTER, journal)?);
-    }
-    let mut ports = Vec::new();
-    let mut shared = None;
-    for (interface, guard) in interfaces.iter().zip(&mut guards) {
-        ports.push(if mode == Mode::AfPacket {
-            let headroom = u64::from(HEADROOM_MIN);
-            Port::packet(interface.clone(), longest as usize, headroom, guard.copy_filter())?
-        } else {
-            let opened = sockets(&arena, interface, guard, shared)?;
-            shared = shared.or(opened.first().map(crate::xsk::Xsk::fd));
-            Port::xdp(interface.clone(), opened)?
-        });
-    }
-    if mode != Mode::AfPacket {
-        guards.iter_mut().try_for_each(Guard::attach_xdp)?;
-    }
-    Ok(Opened { arena, guards, ports })
 }

@@ -4,6 +4,7 @@
 //! receive ring to a transmit ring; the kernel copies only where the driver has no zero-copy mode.
 
 use crate::frames::{Arena, Frame};
+use crate::losses::Lost;
 use crate::{Error, Received};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,8 +12,11 @@ use weir_units::{Duration, Time};
 
 /// Entries of each ring.
 pub const RING: u32 = 4096;
-/// Room the kernel keeps free in front of each frame it receives (`XDP_PACKET_HEADROOM`).
-pub const HEADROOM: u32 = 256;
+/// Room the kernel keeps free in front of each frame it receives.
+const XDP_PACKET_HEADROOM: u32 = 256;
+/// Room in front of each frame in its chunk. A stamp more than the kernel's: the stamp, which lies right before the frame, and
+/// the headers that are read are then in one cache line.
+pub const HEADROOM: u32 = XDP_PACKET_HEADROOM + STAMP_LEN as u32;
 const STAMP_MAGIC: u64 = 0x5765_6972_5374_6d70;
 const STAMP_LEN: u64 = 16;
 /// In copy mode the kernel sends so many frames for each system call unless told otherwise.
@@ -125,6 +129,10 @@ pub struct Xsk {
     fill: Ring<u64>,
     completion: Ring<u64>,
     fd: OwnedFd,
+    /// Most chunks that the kernel has at once for receiving, and those it has: in the fill ring, in the driver, or as frames
+    /// that were not taken yet.
+    share: u32,
+    lent: u32,
     /// Whether calls of the kernel poll the driver.
     polls: bool,
     /// When the driver is polled next, unless it has something before.
@@ -153,14 +161,16 @@ fn set_option_of<T>(
 }
 
 impl Xsk {
-    /// Binds a socket to a queue. The first socket of an arena registers it; the others name the first.
+    /// Binds a socket to a queue, and lends it at most `share` chunks. The first socket of an arena registers it; the others
+    /// name the first.
     pub fn bind(
-        arena: &Arena,
+        arena: &mut Arena,
         ifindex: u32,
         queue: u32,
-        copy: bool,
+        share: u32,
         first: Option<RawFd>,
     ) -> Result<Xsk, std::io::Error> {
+        assert!(share <= RING, "what is lent has room in the fill ring");
         // SAFETY: no pointers are involved.
         let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if raw < 0 {
@@ -174,6 +184,7 @@ impl Xsk {
             region.addr = arena.base() as u64;
             region.len = arena.size() as u64;
             region.chunk_size = arena.chunk();
+            region.headroom = HEADROOM - XDP_PACKET_HEADROOM;
             set_option(raw, libc::XDP_UMEM_REG, &region)?;
         }
         for ring in
@@ -183,14 +194,15 @@ impl Xsk {
         }
         // Kernels before 6.17 do not know it, and need no more than more system calls.
         let _ = set_option(raw, XDP_MAX_TX_SKB_BUDGET, &(RING / 8));
-        let mut xsk = Xsk::map_rings(fd)?;
-        xsk.bind_to(ifindex, queue, copy, first)?;
-        // The kernel owns nothing yet; the loop fills the ring at its first turn.
-        xsk.fill.at = 0;
+        let mut xsk = Xsk::map_rings(fd, share)?;
+        // A driver without copies takes its first buffers when the socket is bound.
+        arena.add_borrower();
+        xsk.lend(arena, share);
+        xsk.bind_to(ifindex, queue, first)?;
         Ok(xsk)
     }
 
-    fn map_rings(fd: OwnedFd) -> Result<Xsk, std::io::Error> {
+    fn map_rings(fd: OwnedFd, share: u32) -> Result<Xsk, std::io::Error> {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&offsets) as libc::socklen_t;
@@ -210,24 +222,19 @@ impl Xsk {
             fill: Ring::map(raw, &offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING).map_err(io)?,
             completion: Ring::map(raw, &offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING).map_err(io)?,
             fd,
+            share,
+            lent: 0,
             polls: false,
             poll_due: Time::ZERO,
         })
     }
 
-    fn bind_to(
-        &self,
-        ifindex: u32,
-        queue: u32,
-        copy: bool,
-        first: Option<RawFd>,
-    ) -> Result<(), std::io::Error> {
+    fn bind_to(&self, ifindex: u32, queue: u32, first: Option<RawFd>) -> Result<(), std::io::Error> {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
             // A shared arena brings the flags of its first socket with it.
             sxdp_flags: match first {
                 Some(_) => libc::XDP_SHARED_UMEM,
-                None if copy => libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP,
                 None => libc::XDP_USE_NEED_WAKEUP,
             },
             sxdp_ifindex: ifindex,
@@ -257,16 +264,26 @@ impl Xsk {
             && set(libc::SO_BUSY_POLL, POLL_US);
     }
 
-    /// Takes received frames, at most as many as `out` has room for.
-    pub fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
+    /// Polls the driver where this thread does that and no frame waits.
+    pub fn poll(&mut self, now: Time) {
         if self.polls && now >= self.poll_due && self.rx.available() == 0 {
             self.enter_kernel();
             if self.rx.available() == 0 {
                 self.poll_due = now + POLL_PAUSE;
             }
         }
-        let room = (out.capacity() - out.len()) as u32;
-        let n = self.rx.available().min(room);
+    }
+
+    /// Takes received frames, at most `most` and as many as `out` has room for; whether more wait.
+    pub fn receive(&mut self, arena: &mut Arena, now: Time, most: usize, out: &mut Vec<Received>) -> bool {
+        let room = most.min(out.capacity() - out.len()) as u32;
+        let available = self.rx.available();
+        let n = available.min(room);
+        // All of them are asked for before the first is read: another processor may have written them.
+        for i in 0..n {
+            let desc = self.rx.get(i);
+            arena.expect(Frame { addr: desc.addr, len: desc.len });
+        }
         for i in 0..n {
             let desc = self.rx.get(i);
             let frame = Frame { addr: desc.addr, len: desc.len };
@@ -275,27 +292,29 @@ impl Xsk {
         }
         if n > 0 {
             self.rx.consumed(n);
+            self.lent -= n;
         }
+        available > n
     }
 
-    /// Lends free chunks to the kernel for receiving; wakes the driver where it asks for it.
+    /// Lends free chunks to the kernel for receiving; wakes the driver where it asks for it, also where nothing is lent.
     pub fn refill(&mut self, arena: &mut Arena) {
-        let room = RING - self.fill.pending();
-        if room < RING / 4 {
-            return;
-        }
-        let mut lent = 0;
-        while lent < room {
-            let Some(addr) = arena.take() else { break };
-            self.fill.put(addr);
-            lent += 1;
-        }
-        if lent > 0 {
-            self.fill.publish();
+        let room = self.share - self.lent;
+        if room >= self.share / 4 {
+            self.lend(arena, room.min(arena.share()));
         }
         if self.fill.needs_wakeup() {
             self.enter_kernel();
         }
+    }
+
+    fn lend(&mut self, arena: &mut Arena, count: u32) {
+        for _ in 0..count {
+            let Some(addr) = arena.take() else { break };
+            self.fill.put(addr);
+            self.lent += 1;
+        }
+        self.fill.publish();
     }
 
     /// Wakes the driver, or polls it.
@@ -354,8 +373,8 @@ impl Xsk {
         }
     }
 
-    /// Frames the kernel could not deliver to this socket: no room in the ring, or no chunk to put them in.
-    pub fn kernel_drops(&self) -> u64 {
+    /// Frames the kernel could not deliver to this socket: no chunk to put them in, no room in the ring, or too long.
+    pub fn lost(&self) -> Lost {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&s) as libc::socklen_t;
@@ -364,7 +383,12 @@ impl Xsk {
             let pointer: *mut libc::xdp_statistics = &mut s;
             libc::getsockopt(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, pointer.cast(), &mut len)
         };
-        if code == 0 { s.rx_dropped + s.rx_ring_full + s.rx_fill_ring_empty_descs } else { 0 }
+        if code != 0 {
+            return Lost::default();
+        }
+        // A frame that found the fill ring empty is in `rx_dropped`, too. A driver without copies counts its vain looks into
+        // the ring alone: what it dropped is in its own counters.
+        Lost { frames: s.rx_dropped + s.rx_ring_full, starved: s.rx_fill_ring_empty_descs + s.rx_ring_full }
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::netns::BOXES_MAX;
 use weir_dataplane::{DirectionSetup, Impairments};
-use weir_scenario::{Buffer, Channel, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario};
+use weir_scenario::{Buffer, Channel, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario, Settled};
 use weir_units::Duration;
 
 /// One box: the numbers of the links that it plays, from the sender to the receiver and back.
@@ -23,6 +23,8 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Chain {
     network: Network,
+    /// Of each link, the spans that are told by themselves.
+    settled: Vec<Vec<Settled>>,
     /// From the sender to the receiver.
     pub places: Vec<Place>,
     /// Beside the delays of the links, behind the last one on each way.
@@ -55,7 +57,8 @@ impl Chain {
             let what = format!("{} links in a row are more than the lab can play", places.len());
             return Err(Error::invalid(what, format!("use `weir sim`, or at most {BOXES_MAX}")));
         }
-        Ok(Chain { places, extra: [extra.forward, extra.back], rtt, network })
+        let settled = (0..network.links.len()).map(|link| scenario.settled(link)).collect();
+        Ok(Chain { settled, places, extra: [extra.forward, extra.back], rtt, network })
     }
 
     /// The two directions of a box.
@@ -73,9 +76,10 @@ impl Chain {
     }
 
     fn direction(&self, link: Option<usize>, extra: Duration, catch_up: Duration) -> DirectionSetup {
-        match link.map(|number| &self.network.links[number]) {
+        match link.map(|number| (&self.network.links[number], &self.settled[number])) {
             None => DirectionSetup::new("way", Channel { delay: extra, ..Channel::unshaped() }),
-            Some(link) => DirectionSetup {
+            Some((link, settled)) => DirectionSetup {
+                settled: settled.clone(),
                 impairments: Some(Impairments { variation: link.variation.clone(), reorder: 0.0 }),
                 ..DirectionSetup::new(&link.name, channel(link, extra, catch_up))
             },

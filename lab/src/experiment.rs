@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, Setup};
+use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, RunClock, Setup};
 use weir_scenario::result::{LinkSummary, Progress, Recording, Summary};
 use weir_scenario::{Channel, Scenario};
 
@@ -29,12 +29,13 @@ const SETTLE: Duration = Duration::from_millis(200);
 const CATCH_UP: weir_units::Duration = weir_units::Duration::from_millis(50);
 /// The same where several links stand in a row: their loops sleep, and a late one makes a burst for the next.
 const CATCH_UP_IN_ROW: weir_units::Duration = weir_units::Duration::from_millis(10);
+/// A stopped loop is a stopped link: frames wait in the port's ring and never pass the queue in the kernel. The namespaces
+/// end with the run, so that nobody is cut off.
+const FAIL_OPEN_AFTER: weir_units::Duration = weir_units::Duration::from_secs(3600);
 /// The end hosts stand for machines of their own: they come before whatever else runs here.
 const END_HOST_NICE: i32 = -15;
 /// Headers of IPv4 and TCP with timestamps.
 const TCP_HEADERS: u32 = 52;
-/// Flows go on for so long after the measured time: links that stood still with the host reach its end later.
-const OVERTIME: Duration = Duration::from_millis(250);
 /// Name of the managed direction in results.
 pub const FORWARD: &str = "a_to_b";
 /// Name of the way back, which is delayed and not managed.
@@ -106,11 +107,11 @@ fn run_on(
             ..row_setup(scenario, mode, zero.saturating_duration_since(Instant::now()))
         })?,
     };
-    let epoch = Instant::now() + loops.starts_in();
+    let clock = loops.clock();
     let slowest = chain.iter().flat_map(Chain::forward).map(|link| link.rate).min();
     let options = TrafficOptions {
-        epoch,
-        duration: Duration::from_nanos(scenario.run.duration.as_nanos()) + OVERTIME,
+        clock: clock.clone(),
+        duration: Duration::from_nanos(scenario.run.duration.as_nanos()),
         rtt,
         interval: Duration::from_millis(500),
         receiving: Receiving {
@@ -122,8 +123,8 @@ fn run_on(
     };
     let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());
-    let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { epoch, period })?;
-    let run = Run { scenario, epoch, loops, traffic, sampler };
+    let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { clock: clock.clone(), period })?;
+    let run = Run { scenario, clock, loops, traffic, sampler };
     let mut recording = run.watch_and_finish(watch)?;
     recording.summary.warnings.extend(testbed.wire_losses()?.warning());
     testbed.close()?;
@@ -172,6 +173,7 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     let directions = [
         DirectionSetup {
             impairments: Some(Impairments { variation: scenario.link.variation.clone(), reorder: 0.0 }),
+            settled: scenario.settled(0),
             ..DirectionSetup::new(FORWARD, forward)
         },
         DirectionSetup::new(REVERSE, reverse),
@@ -183,6 +185,7 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
         busy: cores.own.is_some(),
         // Whoever answers does so on the loop's core.
         stands_still: cores.own.is_some(),
+        fail_open_after: FAIL_OPEN_AFTER,
         sample: scenario.run.sample,
         lead: lead.into(),
         warmup: scenario.run.warmup,
@@ -225,9 +228,9 @@ impl Loops {
         Ok(Loops { loops, names: chain.names().into_iter().map(String::from).collect() })
     }
 
-    /// Time until zero of the run's clock, by the first of them.
-    fn starts_in(&self) -> Duration {
-        self.loops[0].0.handle.starts_in()
+    /// The run's clock, by the first of them.
+    fn clock(&self) -> RunClock {
+        self.loops[0].0.handle.clock()
     }
 
     fn has_ended(&self) -> bool {
@@ -342,7 +345,7 @@ fn join(thread: JoinHandle<Result<Outcome>>) -> Result<Outcome> {
 /// Everything that is under way.
 struct Run<'a> {
     scenario: &'a Scenario,
-    epoch: Instant,
+    clock: RunClock,
     loops: Loops,
     traffic: TrafficRun,
     sampler: Sampler,
@@ -356,19 +359,18 @@ impl Run<'_> {
         let links = self.loops.names.len();
         let mut recording = Recording { link_samples: vec![Vec::new(); links], ..Recording::default() };
         let length_s = self.scenario.run.duration.as_secs_f64();
-        let end = self.epoch + Duration::from_secs_f64(length_s);
+        let end = self.clock.at(self.scenario.run.duration);
         let mut interrupted = None;
-        while Instant::now() < end && !self.loops.has_ended() {
+        while self.clock.now() < end && !self.loops.has_ended() {
             std::thread::sleep(WATCH);
             let (first, first_event) = (recording.link_samples[0].len(), recording.events.len());
             self.loops.collect(&mut recording);
-            let now = Instant::now();
-            let t_s = now.saturating_duration_since(self.epoch).as_secs_f64()
-                - self.epoch.saturating_duration_since(now).as_secs_f64();
+            let t_s = self.clock.seconds(self.clock.now());
             let samples = &recording.link_samples[0][first..];
             let events = &recording.events[first_event..];
             if watch(Progress { t_s, length_s, samples, events }).is_break() {
-                interrupted = Some(t_s);
+                // Before the start of the run nothing was measured.
+                interrupted = Some(t_s.max(0.0));
                 break;
             }
         }
@@ -414,7 +416,7 @@ impl Run<'_> {
         };
         recording.flow_samples = samples.samples;
         recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
-        recording.note_phases(self.scenario);
+        recording.summary.note_flows(self.scenario);
         Ok(recording)
     }
 }

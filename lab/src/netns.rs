@@ -39,6 +39,9 @@ pub struct TestbedConfig {
     pub boxes: u32,
     /// IPv4 addresses of the receiver beside its own, such as those of other users.
     pub more_receivers: Vec<String>,
+    /// Receive and transmit queues at both ends of the link between the sender and port `a`, and of the link between
+    /// port `b` and the receiver. With one, a reader of a port sees all packets of it.
+    pub queues: [u32; 2],
     /// MTU of all four interfaces.
     pub mtu: u32,
     /// Whether the end hosts merge packets that they received (GRO). It saves CPU behind the bottleneck and
@@ -70,6 +73,7 @@ impl Default for TestbedConfig {
         TestbedConfig {
             boxes: 1,
             more_receivers: Vec::new(),
+            queues: [1, 1],
             mtu: 1500,
             gro: false,
             static_neighbours: true,
@@ -318,10 +322,11 @@ impl Testbed {
     fn link(&self, host: &EndHost, port: &str, place: &str) -> Result<()> {
         let namespace = if host.interface == SENDER_INTERFACE { &self.sender } else { &self.receiver };
         let TestbedConfig { mtu, txqueuelen, burst_segments, .. } = self.config;
-        // One queue on each side: a reader of a port then sees all packets of it.
+        let queues = self.config.queues[usize::from(port == PORT_B)];
+        let queues = format!("numtxqueues {queues} numrxqueues {queues}");
         let line = format!(
-            "link add name {} address {} mtu {mtu} txqueuelen {txqueuelen} numtxqueues 1 numrxqueues 1 \
-             gso_max_segs {burst_segments} type veth peer name {port} mtu {mtu} numtxqueues 1 numrxqueues 1 netns {}",
+            "link add name {} address {} mtu {mtu} txqueuelen {txqueuelen} {queues} gso_max_segs {burst_segments} type \
+             veth peer name {port} mtu {mtu} {queues} netns {}",
             host.interface, host.mac, place
         );
         ip_batch(namespace, &[line])

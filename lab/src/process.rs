@@ -39,11 +39,10 @@ pub fn spawn_in(name: &str, mut command: Command, options: &SpawnOptions) -> Res
     let cpus = cpu_set(&options.cpus)?;
     let nice = options.nice;
     let parent = std::process::id();
-    // Ctrl-C reaches all processes of the terminal's group: children are ended by us, in order.
-    command.process_group(0);
+    let weight = nice.to_string();
     // SAFETY: the closure only makes system calls that are allowed between fork and exec; it neither
     // allocates nor locks.
-    unsafe { command.pre_exec(move || prepare_child(&namespace, cpus.as_ref(), nice, parent)) };
+    unsafe { command.pre_exec(move || prepare_child(&namespace, cpus.as_ref(), nice, &weight, parent)) };
     let child = on_spawner(command).map_err(|e| Error::system(what, e))?;
     Ok(NsChild { child, status: None })
 }
@@ -135,8 +134,12 @@ fn prepare_child(
     namespace: &OwnedFd,
     cpus: Option<&libc::cpu_set_t>,
     nice: i32,
+    weight: &str,
     parent: u32,
 ) -> io::Result<()> {
+    // Ctrl-C reaches all processes of the terminal's group: children are ended by us, in order.
+    // SAFETY: no arguments.
+    check(unsafe { libc::setsid() })?;
     // SAFETY: plain integers.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })?;
     // The parent may have died before the line above: then no signal will ever come.
@@ -152,8 +155,22 @@ fn prepare_child(
     if nice != 0 {
         // SAFETY: plain integers.
         check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })?;
+        weigh_session(weight);
     }
     Ok(())
+}
+
+/// Niceness compares processes of one session only where the kernel groups them by session (sched(7), "The autogroup
+/// feature"); this is the session's own. Kernels without that feature have no such file, and need none.
+fn weigh_session(weight: &str) {
+    // SAFETY: a path that ends with zero; then a descriptor that is open, and a buffer of the length given.
+    unsafe {
+        let fd = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if fd >= 0 {
+            libc::write(fd, weight.as_ptr().cast(), weight.len());
+            libc::close(fd);
+        }
+    }
 }
 
 fn check(result: i32) -> io::Result<()> {

@@ -52,6 +52,8 @@ fn keys_of(flows: &FlowGroup) -> Vec<&'static str> {
         ("web", flows.web.is_some()),
         ("udp_pattern", pattern),
         ("packet", flows.packet.is_some()),
+        // Linux negotiates ECN for those that are made for it, whatever routes say.
+        ("ecn", flows.lacks_ecn()),
     ];
     let given = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
     given.chain(flows.host.changed().into_iter().filter(|key| *key != "burst")).collect()
@@ -102,6 +104,11 @@ mod tests {
             use `weir sim`, or remove these keys for the lab"
         );
         let told = |flows: &str| check_flows(&scenario("", flows, "").flows).unwrap_err().to_string();
+        assert!(
+            told("congestion = \"dctcp\", ecn = false")
+                .starts_with("only the simulator knows `flows.0.ecn`: use")
+        );
+        check_flows(&scenario("", "congestion = \"dctcp\"", "").flows).unwrap();
         assert!(told("web = {}").starts_with("only the simulator knows `flows.0.web`: use"));
         let again = told("transfer = \"1MB\", pause = \"0s\", class = \"ef\"");
         assert!(again.starts_with("only the simulator knows `flows.0.pause`, `flows.0.class`: "), "{again}");

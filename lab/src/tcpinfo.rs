@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weir_dataplane::RunClock;
 use weir_scenario::result::FlowSample;
+use weir_units::Time;
 
 /// An end host of the testbed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -66,8 +68,8 @@ impl FlowTable {
 /// What a sampler watches.
 #[derive(Clone, Debug)]
 pub struct SamplerConfig {
-    /// Start of the run: the zero of the samples' times.
-    pub epoch: Instant,
+    /// The clock of the samples' times.
+    pub clock: RunClock,
     /// Time between two samples of a flow.
     pub period: Duration,
 }
@@ -150,11 +152,12 @@ fn sample(
     stop: &AtomicBool,
 ) -> Result<FlowSamples> {
     let mut seen = FlowSamples::default();
-    let mut due = config.epoch;
-    while sleep_until(due, stop) {
+    let clock = &config.clock;
+    let mut due = clock.at(weir_units::Duration::ZERO);
+    while sleep_until(clock, due, stop) {
         for (side, diag) in &mut hosts {
             let sockets = diag.dump(CONNECTED)?;
-            let t_s = Instant::now().saturating_duration_since(config.epoch).as_secs_f64();
+            let t_s = clock.seconds(clock.now());
             for socket in &sockets {
                 if let (Some(flow), Some(tcp)) = (table.flow(*side, socket), socket.tcp) {
                     seen.samples.push(row(t_s, flow, &tcp));
@@ -163,8 +166,8 @@ fn sample(
             }
         }
         // A late sample does not make the next ones late, and none is made up.
-        while due <= Instant::now() {
-            due += config.period;
+        while due <= clock.now() {
+            due += config.period.into();
         }
     }
     Ok(seen)
@@ -184,14 +187,14 @@ fn row(t_s: f64, flow: u32, tcp: &TcpInfo) -> FlowSample {
     }
 }
 
-/// Sleeps until `due`; false as soon as `stop` is set.
-pub(crate) fn sleep_until(due: Instant, stop: &AtomicBool) -> bool {
+/// Sleeps until `due`, a time of the run's clock; false as soon as `stop` is set.
+pub(crate) fn sleep_until(clock: &RunClock, due: Time, stop: &AtomicBool) -> bool {
     const NAP: Duration = Duration::from_millis(50);
     loop {
         if stop.load(Ordering::Relaxed) {
             return false;
         }
-        let left = due.saturating_duration_since(Instant::now());
+        let left = Duration::from_nanos(due.since(clock.now()).as_nanos());
         if left.is_zero() {
             return true;
         }

@@ -4,9 +4,11 @@
 
 mod skipped;
 
+use skipped::judged::{Attempt, judged};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_dataplane::RunClock;
 use weir_lab::netns::{namespaces, processes_in, set_rps};
 use weir_lab::tcpinfo::{FlowSamples, snapshot};
 use weir_lab::traffic::Receiving;
@@ -83,9 +85,9 @@ struct Run {
 
 fn run(testbed: &Testbed, groups: &[FlowGroup], seconds: f64) -> Run {
     let rtt = Duration::from_millis(1);
-    let epoch = Instant::now() + traffic::lead_time(groups, rtt);
+    let clock = RunClock::of_host(weir_dataplane::clock() + traffic::lead_time(groups, rtt).into());
     let options = TrafficOptions {
-        epoch,
+        clock: clock.clone(),
         duration: Duration::from_secs_f64(seconds),
         rtt,
         interval: Duration::from_millis(500),
@@ -94,7 +96,7 @@ fn run(testbed: &Testbed, groups: &[FlowGroup], seconds: f64) -> Run {
         receiver: SpawnOptions::default(),
     };
     let run = TrafficRun::start(testbed, groups, options).unwrap();
-    let config = SamplerConfig { epoch, period: Duration::from_millis(100) };
+    let config = SamplerConfig { clock, period: Duration::from_millis(100) };
     let sampler = Sampler::start(testbed, run.table(), config).unwrap();
     let report = run.finish();
     Run { report, samples: sampler.stop().unwrap(), seconds }
@@ -116,6 +118,10 @@ fn bulk_flows_share_a_link_and_leave_nothing_behind() {
         return;
     }
     let _turn = turn();
+    judged(bulk_flows);
+}
+
+fn bulk_flows(attempt: &mut Attempt) {
     let testbed = Testbed::new(TestbedConfig::default()).unwrap();
     shaped_bridge(&testbed, "100mbit");
     let names = names_of(&testbed);
@@ -124,36 +130,41 @@ fn bulk_flows_share_a_link_and_leave_nothing_behind() {
         "[[flows]]\ncongestion = \"cubic\"\n[[flows]]\ncongestion = \"reno\"\necn = true\nip = \"6\"\n\
          [[flows]]\ndirection = \"reverse\"\nstart = \"500ms\"\nstop = \"2500ms\"\n",
     );
+    attempt.begin();
     let r = run(&testbed, &groups, 3.0);
-    assert!(r.report.warnings.is_empty(), "{:?}", r.report.warnings);
+    attempt.end();
+    // Such as of flows that started late.
+    attempt.holds(format_args!("warnings {:?}", r.report.warnings), "none", r.report.warnings.is_empty());
     let summaries = r.report.summaries(1.0, r.seconds, &r.samples.samples);
     let goodput: Vec<f64> = summaries.iter().map(|s| s.goodput_bps / 1e6).collect();
-    eprintln!("goodput {goodput:?} Mbit/s, {} samples, {summaries:?}", r.samples.samples.len());
+    eprintln!("{} samples, {summaries:?}", r.samples.samples.len());
     // 100 Mbit/s of Ethernet are at most 94.9 Mbit/s of TCP payload.
-    assert!((80.0..97.0).contains(&(goodput[0] + goodput[1])), "{goodput:?}");
-    assert!(goodput[0] > 5.0 && goodput[1] > 5.0, "{goodput:?}");
-    assert!((70.0..96.0).contains(&goodput[2]), "{goodput:?}");
-    assert_samples(&r);
+    attempt.within("Mbit/s of two flows", goodput[0] + goodput[1], 80.0..97.0);
+    attempt.within("the lesser", goodput[0].min(goodput[1]), 5.0..);
+    attempt.within("the other way", goodput[2], 70.0..96.0);
+    assert_samples(&r, attempt);
     assert_eq!([0, 1, 2].map(|f| r.samples.last[&f].ecn), [false, true, false]);
     // The reverse flow has its own time.
     let reverse = &r.report.flows[2];
-    assert!(reverse.intervals[0].from_s > 0.4 && reverse.intervals.last().unwrap().to_s < 2.7, "{reverse:?}");
+    assert!(reverse.intervals[0].from_s > 0.4, "{reverse:?}");
+    attempt.within("its end in s", reverse.intervals.last().unwrap().to_s, ..2.7);
     // At a tenth of what the machine can do it must not lose anything by itself.
-    assert_eq!(testbed.wire_losses().unwrap().total(), 0);
+    attempt.within("frames lost", testbed.wire_losses().unwrap().total() as f64, 0.0..=0.0);
     testbed.close().unwrap();
     assert_gone(&names);
 }
 
-fn assert_samples(r: &Run) {
+fn assert_samples(r: &Run, attempt: &mut Attempt) {
     for flow in 0..3 {
         let mine: Vec<_> = r.samples.samples.iter().filter(|s| s.flow == flow).collect();
-        assert!(mine.len() >= 15, "flow {flow} has {} samples", mine.len());
-        assert!(mine.iter().all(|s| s.cwnd > 0 && s.t_s < r.seconds + 0.5));
-        assert!(mine.last().unwrap().bytes_acked > 100_000, "flow {flow}: {:?}", mine.last());
+        attempt.within(format!("samples of flow {flow}"), mine.len() as f64, 15.0..);
+        assert!(mine.iter().all(|s| s.cwnd > 0));
+        attempt.within("the last at s", mine.last().unwrap().t_s, ..r.seconds + 0.5);
+        attempt.within("bytes acknowledged", mine.last().unwrap().bytes_acked as f64, 1e5..);
         // The sender counts what was acknowledged, the receiver what arrived: they must agree.
         let acked = mine.last().unwrap().bytes_acked as f64;
         let received = r.report.flows[flow as usize].bytes_within(-1.0, 9.0);
-        assert!((0.85..1.2).contains(&(acked / received)), "flow {flow}: {acked} acked, {received} received");
+        attempt.within("acknowledged, of what was received", acked / received, 0.85..1.2);
     }
 }
 
@@ -163,6 +174,10 @@ fn transfers_complete_in_their_time_and_datagrams_are_counted() {
         return;
     }
     let _turn = turn();
+    judged(transfers);
+}
+
+fn transfers(attempt: &mut Attempt) {
     let testbed = Testbed::new(TestbedConfig::default()).unwrap();
     shaped_bridge(&testbed, "100mbit");
     let groups = groups(
@@ -170,27 +185,36 @@ fn transfers_complete_in_their_time_and_datagrams_are_counted() {
          [[flows]]\ntransfer = \"100MB\"\nstart = \"1s\"\nip = \"6\"\ndirection = \"reverse\"\n\
          [[flows]]\nudp_rate = \"10Mbit/s\"\n",
     );
+    attempt.begin();
     let r = run(&testbed, &groups, 2.0);
+    attempt.end();
     let [short, long, datagrams] = &r.report.flows[..] else { panic!("{:?}", r.report) };
     // 500 kB take 42 ms at 95 Mbit/s, a little more beside the datagrams.
-    assert!((9..=10).contains(&short.transfers.len()), "{short:?}");
+    attempt.within("transfers begun", short.transfers.len() as f64, 9.0..=10.0);
     let times: Vec<f64> = short.transfers.iter().filter_map(|t| t.completion_s).collect();
     eprintln!("completion times {times:?}");
-    assert!(times.len() >= 9 && times.iter().all(|t| (0.040..0.500).contains(t)), "{times:?}");
+    let (shortest, longest) =
+        (times.iter().copied().fold(f64::NAN, f64::min), times.iter().copied().fold(f64::NAN, f64::max));
+    attempt.within("transfers completed", times.len() as f64, 9.0..);
+    attempt.within("the fastest in s", shortest, 0.040..);
+    attempt.within("the slowest", longest, ..0.500);
     // Beside nothing but datagrams; later, acknowledgements wait behind the long transfer.
-    assert!(times[1..4].iter().all(|t| *t < 0.080), "{times:?}");
-    assert!(short.transfers.iter().filter(|t| t.completion_s.is_some()).all(|t| t.bytes == 500_000));
-    assert_eq!(
-        short.intervals.iter().map(|i| i.bytes).sum::<u64>(),
-        short.transfers.iter().map(|t| t.bytes).sum::<u64>()
+    attempt.within(
+        "the slowest of the first",
+        times.iter().take(4).skip(1).copied().fold(f64::NAN, f64::max),
+        ..0.080,
     );
+    assert!(short.transfers.iter().filter(|t| t.completion_s.is_some()).all(|t| t.bytes == 500_000));
+    for flow in [short, long] {
+        let read = flow.intervals.iter().map(|i| i.bytes).sum::<u64>();
+        assert_eq!(read, flow.transfers.iter().map(|t| t.bytes).sum::<u64>(), "{flow:?}");
+    }
     assert!(r.samples.samples.iter().any(|s| s.flow == 0));
     // 100 MB do not fit into a second: the transfer is cut at the end, and says so.
     assert_eq!((long.transfers.len(), long.transfers[0].completion_s), (1, None));
-    assert!((70e6..96e6).contains(&long.goodput_bps(1.0, 2.0)), "{}", long.goodput_bps(1.0, 2.0));
-    let rate = datagrams.goodput_bps(0.5, 2.0);
-    assert!((9.0e6..11.0e6).contains(&rate), "{rate} {datagrams:?}");
-    assert!(datagrams.datagrams.unwrap().sent > 1000, "{datagrams:?}");
+    attempt.within("Mbit/s of the long one", long.goodput_bps(1.0, 2.0) / 1e6, 70.0..96.0);
+    attempt.within("Mbit/s of datagrams", datagrams.goodput_bps(0.5, 2.0) / 1e6, 9.0..11.0);
+    attempt.within("datagrams sent", datagrams.datagrams.unwrap().sent as f64, 1000.0..);
     // Nothing goes on after the end.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(snapshot(testbed.receiver()).unwrap().len(), 0);
@@ -206,9 +230,9 @@ fn an_abort_ends_all_flows_at_once() {
     bridge(&testbed);
     let groups =
         groups("[[flows]]\n[[flows]]\ntransfer = \"1MB\"\nevery = \"50ms\"\n[[flows]]\nstart = \"60s\"\n");
-    let epoch = Instant::now();
+    let begin = Instant::now();
     let options = TrafficOptions {
-        epoch,
+        clock: RunClock::of_host(weir_dataplane::clock()),
         duration: Duration::from_secs(90),
         rtt: Duration::ZERO,
         interval: Duration::from_millis(100),
@@ -220,7 +244,7 @@ fn an_abort_ends_all_flows_at_once() {
     std::thread::sleep(Duration::from_millis(600));
     run.abort();
     let report = run.finish();
-    assert!(epoch.elapsed() < Duration::from_secs(5), "{:?}", epoch.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     assert!(report.flows[0].bytes_within(0.0, 1.0) > 1e5, "{report:?}");
     assert!(report.flows[1].transfers.len() > 3 && report.flows[2].intervals.is_empty(), "{report:?}");
     for name in names_of(&testbed) {
@@ -314,12 +338,8 @@ fn settings_that_cannot_work_are_refused() {
     assert!(e.to_string().contains("1280"), "{e}");
 }
 
-/// Not a test: the child of the next one. Builds a testbed, starts a process in it and waits to be killed.
-#[test]
+/// Builds a testbed, starts a process in it and waits to be killed.
 fn hold_a_testbed() {
-    if std::env::var_os(HOLD).is_none() {
-        return;
-    }
     let testbed = Testbed::new(TestbedConfig::default()).unwrap();
     let mut sleep = Command::new("sleep");
     sleep.arg("300").stdin(Stdio::null());
@@ -336,6 +356,9 @@ fn hold_a_testbed() {
 
 #[test]
 fn what_a_killed_program_left_behind_is_removed() {
+    if std::env::var_os(HOLD).is_some() {
+        return hold_a_testbed();
+    }
     if is_skipped(&["ip"]) {
         return;
     }
@@ -343,7 +366,7 @@ fn what_a_killed_program_left_behind_is_removed() {
     use std::io::{BufRead, BufReader};
     let mine = Testbed::new(TestbedConfig::default()).unwrap();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "hold_a_testbed", "--nocapture"])
+        .args(["--exact", "what_a_killed_program_left_behind_is_removed", "--nocapture"])
         .env(HOLD, "1")
         .stdout(Stdio::piped())
         .spawn()

@@ -180,7 +180,7 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
 
     fn wake(&mut self, now: Time) {
         if self.aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = Moment { now, queue: self.whole(now), dice: 0 };
+            let m = Moment::new(now, self.whole(now), 0);
             self.guide.on_wakeup(&mut self.aqm, &m);
         }
     }
@@ -215,7 +215,7 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
     fn ask(&mut self, now: Time, which: Which, packet: &Packet) -> Verdict {
         let rate = self.rate;
         let lane = self.lane(which);
-        let m = Moment { now, queue: lane.view(rate), dice: 0 };
+        let m = Moment::new(now, lane.view(rate), 0);
         lane.last_delay = now.since(packet.arrived);
         match which {
             Which::Low => self.aqm.on_dequeue(&m, packet),
@@ -251,7 +251,7 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
         self.counters.arrival(len);
         let which = if ecn.is_low_latency() { Which::Low } else { Which::Classic };
         let (whole, rate) = (self.whole(now), self.rate);
-        let m = Moment { now, queue: self.lane(which).view(rate), dice: 0 };
+        let m = Moment::new(now, self.lane(which).view(rate), 0);
         if !self.fits(&whole, len) {
             self.counters.overflowed += 1;
             self.guide.on_overflow(&mut self.aqm, &m, &packet);

@@ -196,7 +196,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             delay: self.flows[flow].last_delay,
             rate: self.share(),
         };
-        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+        Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 })
     }
 
     /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one comes.
@@ -308,7 +308,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             *bytes -= packet.len.get();
             let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
             let queue = View { backlog, packets, delay, rate: share };
-            let m = Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } };
+            let m = Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 });
             state.last_delay = sojourn;
             let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
                 self.guide.on_dequeue(&mut state.aqm, &self.sum.view(), &m, packet)

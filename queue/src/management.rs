@@ -40,7 +40,7 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
     #[inline]
     pub fn moment(&mut self, now: Time, packets: u32) -> Moment {
         let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
-        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+        Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 })
     }
 
     /// Runs the wakeups that are due. Only few algorithms have any.

@@ -284,7 +284,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             delay: line.last_delay,
             rate: if flows > 1 { Rate::from_bps(rate.as_bps() / u64::from(flows)) } else { rate },
         };
-        Moment { now, queue, dice: if A::ROLLS { self.dice.next_u64() } else { 0 } }
+        Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 })
     }
 
     fn wake(&mut self, now: Time, at: usize, flow: Option<usize>) {

@@ -31,6 +31,7 @@ pub(super) struct Slot<T> {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Chain {
     head: Option<Link>,
+    /// The slot stored last; none that counts while there is no head.
     tail: Option<Link>,
 }
 
@@ -63,8 +64,8 @@ impl<T: Copy> Pool<T> {
             }
         };
         match chain.tail {
-            Some(tail) => self.slots[tail.index()].next = Some(link),
-            None => chain.head = Some(link),
+            Some(tail) if chain.head.is_some() => self.slots[tail.index()].next = Some(link),
+            _ => chain.head = Some(link),
         }
         chain.tail = Some(link);
     }
@@ -81,9 +82,6 @@ impl<T: Copy> Pool<T> {
         let link = chain.head?;
         let slot = &mut self.slots[link.index()];
         chain.head = slot.next;
-        if chain.head.is_none() {
-            chain.tail = None;
-        }
         slot.next = self.free;
         self.free = Some(link);
         Some(slot)

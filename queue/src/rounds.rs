@@ -66,6 +66,7 @@ impl Turn {
 #[derive(Clone, Copy, Default, Debug)]
 struct Line {
     head: Option<Number>,
+    /// Whoever came last; nobody that counts while there is no head.
     tail: Option<Number>,
 }
 
@@ -74,8 +75,8 @@ impl Line {
     fn push(&mut self, turns: &mut [Turn], number: Number) {
         turns[number.index()].next = None;
         match self.tail {
-            Some(tail) => turns[tail.index()].next = Some(number),
-            None => self.head = Some(number),
+            Some(tail) if self.head.is_some() => turns[tail.index()].next = Some(number),
+            _ => self.head = Some(number),
         }
         self.tail = Some(number);
     }
@@ -144,9 +145,6 @@ impl Rounds {
     fn drop_first(&mut self, from_new: bool, next: Option<Number>) {
         let line = if from_new { &mut self.new } else { &mut self.old };
         line.head = next;
-        if next.is_none() {
-            line.tail = None;
-        }
     }
 
     /// Those whose turn comes next, if none comes or goes: the new ones, then the old ones.

@@ -30,6 +30,16 @@ pub fn link_samples(samples: &[LinkSample]) -> String {
     write_table(samples)
 }
 
+/// Rows to go on with after what [`link_samples`] wrote.
+pub fn link_rows(samples: &[LinkSample]) -> String {
+    write_rows(samples)
+}
+
+/// Rows to go on with after what [`steering_events`] wrote.
+pub fn steering_rows(events: &[SteeringEvent]) -> String {
+    write_rows(events)
+}
+
 /// The samples of the flows as CSV.
 pub fn flow_samples(samples: &[FlowSample]) -> String {
     write_table(samples)
@@ -190,8 +200,11 @@ fn read_field<F: Field>(name: &str, text: Option<&String>) -> Result<F, String> 
 }
 
 fn write_table<R: Row>(rows: &[R]) -> String {
-    let header = line(R::HEADER);
-    rows.iter().fold(header, |out, row| out + &line(&row.fields()))
+    line(R::HEADER) + &write_rows(rows)
+}
+
+fn write_rows<R: Row>(rows: &[R]) -> String {
+    rows.iter().fold(String::new(), |out, row| out + &line(&row.fields()))
 }
 
 /// A table with its header.

@@ -20,6 +20,7 @@ const LIST: &str = ".weir-files";
 pub struct FileSet {
     folder: PathBuf,
     staged: Vec<Staged>,
+    kept: BTreeSet<String>,
     folders: BTreeSet<String>,
 }
 
@@ -51,7 +52,7 @@ impl FileSet {
     pub fn new(folder: impl Into<PathBuf>) -> FileSet {
         let folder = folder.into();
         remove_leftovers(&folder);
-        FileSet { folder, staged: Vec::new(), folders: BTreeSet::new() }
+        FileSet { folder, staged: Vec::new(), kept: BTreeSet::new(), folders: BTreeSet::new() }
     }
 
     /// Where the files go.
@@ -80,6 +81,20 @@ impl FileSet {
         Ok(())
     }
 
+    /// Takes over a file of the set that is in the folder: one that has grown there since.
+    pub fn keep(&mut self, name: impl Into<String>) {
+        let name = name.into();
+        assert!(is_plain(&name), "`{name}` is no name of a file");
+        self.kept.insert(name);
+    }
+
+    /// Those of `names` that are in a folder and were not written by Weir.
+    pub fn foreign<'a>(folder: &Path, names: &[&'a str]) -> Vec<&'a str> {
+        let own = List::read(folder);
+        let is_there = |name: &&&str| folder.join(name).symlink_metadata().is_ok();
+        names.iter().filter(is_there).copied().filter(|name| !own.files.contains(*name)).collect()
+    }
+
     /// Adds a folder with a set of its own, which is there already: it stays.
     pub fn add_folder(&mut self, name: impl Into<String>) {
         let name = name.into();
@@ -99,9 +114,10 @@ impl FileSet {
 
     /// Puts the files in their places.
     pub fn publish(self) -> Result<(), WriteError> {
-        let FileSet { folder, staged, folders } = &self;
+        let FileSet { folder, staged, kept, folders } = &self;
         let old = List::read(folder);
-        let files: BTreeSet<String> = staged.iter().map(|s| s.name.clone()).collect();
+        let files: BTreeSet<String> =
+            staged.iter().map(|s| s.name.clone()).chain(kept.iter().cloned()).collect();
         let new = List { sign: staged.last().map(|s| s.name.clone()), files, folders: folders.clone() };
         let both = self.stage(LIST.into(), old.and(&new).text())?;
         old.sign.iter().chain(&new.sign).try_for_each(|sign| remove(&folder.join(sign)))?;

@@ -71,9 +71,15 @@ impl Svg {
 
     /// A line through points; points that cannot be drawn (NaN) interrupt it.
     pub(crate) fn path(&mut self, points: &[(f64, f64)], step: bool, class: &str) {
+        self.dashed_path(points, step, class, "");
+    }
+
+    /// The same in dashes of these lengths; none for a solid line.
+    pub(crate) fn dashed_path(&mut self, points: &[(f64, f64)], step: bool, class: &str, dashes: &str) {
         let d = path_data(points, step);
+        let dashes = if dashes.is_empty() { "".into() } else { format!(r#" stroke-dasharray="{dashes}""#) };
         if !d.is_empty() {
-            self.put(format_args!(r#"<path d="{d}" class="{class}"/>"#));
+            self.put(format_args!(r#"<path d="{d}" class="{class}"{dashes}/>"#));
         }
     }
 

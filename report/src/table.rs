@@ -180,13 +180,14 @@ fn observed_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
     Some(cells.iter().map(|c| Cell::new(c)).collect())
 }
 
-const PHASE_COLUMNS: [(&str, Align); 6] = [
+const PHASE_COLUMNS: [(&str, Align); 7] = [
     ("run", Align::Left),
     ("link", Align::Left),
     ("seconds", Align::Right),
     ("N", Align::Right),
     ("util %", Align::Right),
     ("mean ms", Align::Right),
+    ("p95 ms", Align::Right),
 ];
 
 fn phase_rows<'a>(run: &'a Summary, link: &'a LinkSummary) -> impl Iterator<Item = Vec<Cell>> + 'a {
@@ -198,13 +199,14 @@ fn phase_rows<'a>(run: &'a Summary, link: &'a LinkSummary) -> impl Iterator<Item
             phase.flows.to_string(),
             fixed(phase.utilization * 100.0, 2),
             fixed(phase.delay_mean_ms, 2),
+            fixed(phase.delay_p95_ms, 2),
         ];
         cells.iter().map(|c| Cell::new(c)).collect()
     })
 }
 
 fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
-    let flows = if run.flows.is_empty() { "–".to_string() } else { run.flows.len().to_string() };
+    let flows = run.flows_of(link).map_or("–".to_string(), |flows| flows.to_string());
     let used = link.rate_bps.map_or("–".to_string(), |_| fixed(link.utilization * 100.0, 2));
     let delay = link.delay_ms;
     let setpoint = link.setpoint_ms.map_or("–".to_string(), |v| fixed(v, 2));
@@ -346,11 +348,18 @@ mod tests {
 
     #[test]
     fn flows_that_come_and_go_get_a_table_of_their_own() {
-        let phase = Phase { from_s: 15.0, to_s: 30.0, flows: 2, utilization: 0.9912, delay_mean_ms: 4.5 };
+        let phase = Phase {
+            from_s: 15.0,
+            to_s: 30.0,
+            flows: 2,
+            utilization: 0.9912,
+            delay_mean_ms: 4.5,
+            delay_p95_ms: 9.25,
+        };
         let link = LinkSummary { name: "x".into(), phases: vec![phase], ..LinkSummary::default() };
         let run = Summary { title: "t".into(), links: vec![link], ..Summary::default() };
         let text = results([&run], Paint::Plain);
-        assert!(text.ends_with("t    x     15.0–30.0  2   99.12     4.50\n"), "{text}");
+        assert!(text.ends_with("t    x     15.0–30.0  2   99.12     4.50    9.25\n"), "{text}");
     }
 
     #[test]

@@ -198,3 +198,33 @@ fn what_a_killed_program_left_is_removed() {
     remove_leftovers(&folder.0);
     assert_eq!(folder.names(), [own.as_str(), ".weir-mine.tmp", "a.tmp"]);
 }
+
+#[test]
+fn a_file_that_grows_is_taken_over_by_the_next_set() {
+    let folder = Folder::new("growing");
+    publish(&folder.0, &["old.csv", "summary.json"], "old");
+    publish(&folder.0, &["rows.csv", "INCOMPLETE"], "head\n");
+    assert_eq!(folder.names(), [".weir-files", "INCOMPLETE", "rows.csv"]);
+    let mut rows =
+        std::fs::OpenOptions::new().append(true).open(folder.0.join("rows.csv")).expect("it opens");
+    std::io::Write::write_all(&mut rows, b"row\n").expect("it writes");
+    let mut files = FileSet::new(&folder.0);
+    files.keep("rows.csv");
+    files.add("summary.json", "new").expect("it is staged");
+    files.publish().expect("it is published");
+    assert_eq!(folder.names(), [".weir-files", "rows.csv", "summary.json"]);
+    assert_eq!(std::fs::read_to_string(folder.0.join("rows.csv")).expect("it is there"), "head\nrow\n");
+    // It is one of the set now: the next one removes it.
+    publish(&folder.0, &["summary.json"], "next");
+    assert_eq!(folder.names(), [".weir-files", "summary.json"]);
+}
+
+#[test]
+fn files_of_others_are_told_from_those_of_a_set() {
+    let folder = Folder::new("foreign");
+    publish(&folder.0, &["a.csv", "summary.json"], "own");
+    std::fs::write(folder.0.join("b.csv"), "mine").expect("it writes");
+    std::fs::create_dir(folder.0.join("c.csv")).expect("the folder can be made");
+    let names = ["a.csv", "b.csv", "c.csv", "d.csv", "summary.json"];
+    assert_eq!(FileSet::foreign(&folder.0, &names), ["b.csv", "c.csv"]);
+}

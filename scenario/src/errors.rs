@@ -82,11 +82,32 @@ impl std::error::Error for Errors {}
 pub(crate) struct Wrong {
     pub problem: String,
     pub remedy: String,
+    /// Whether whoever knows the range of the key has a better remedy.
+    is_out_of_range: bool,
 }
 
 impl Wrong {
     pub fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Wrong {
-        Wrong { problem: problem.into(), remedy: remedy.into() }
+        Wrong { problem: problem.into(), remedy: remedy.into(), is_out_of_range: false }
+    }
+
+    /// A value that is written as it should be, and is too small or too large for all keys of its type.
+    pub fn out_of_range(shown: &str, remedy: impl Into<String>) -> Wrong {
+        Wrong { is_out_of_range: true, ..Wrong::new(format!("{shown} is out of range"), remedy) }
+    }
+
+    /// With the range of its key, if it is out of range and the key has one.
+    pub fn within(self, range: &str) -> Wrong {
+        if !self.is_out_of_range || range.is_empty() {
+            return self;
+        }
+        Wrong { remedy: format!("give a value in {range}"), ..self }
+    }
+
+    /// What is known as `name` is algorithm `aqm` in each FIFO of a discipline.
+    pub fn flow_queue(name: &str, aqm: &str) -> Wrong {
+        let problem = format!("cannot be {}, which is {aqm} in each FIFO of a discipline", quoted(name));
+        Wrong::new(problem, format!("write `aqm.name = \"{aqm}\"` and `queue.discipline = \"flow\"`"))
     }
 
     /// There is no `kind`, such as an algorithm, of this name; these are there.
@@ -164,7 +185,7 @@ impl Problems {
             Place::Line(line) => (Some(*line), None),
             Place::Setting(text) => (None, Some(text.to_string())),
         };
-        let Wrong { problem, remedy } = wrong;
+        let Wrong { problem, remedy, .. } = wrong;
         self.keep(Error { file: self.file.clone(), line, setting, key, problem, remedy });
     }
 

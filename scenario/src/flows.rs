@@ -5,10 +5,12 @@ use crate::end_host::EndHost;
 use crate::errors::{Problems, Wrong};
 use crate::experiment::{MAX_DURATION, MAX_FLOWS};
 use crate::schema::{
-    Check, Flat, Here, OptionalTable, Range, Scalar, absent, list, or, such, within, wrong_type,
+    Check, Flat, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, list, or, such,
+    within, wrong_type,
 };
 use crate::topology::{MAX_LINKS, NAME, name_allowed, word};
 use crate::traffic::{Datagrams, Timing, Traffic, UdpPattern, Web};
+use weir_tcp::{Congestion, EcnMode};
 use weir_units::{Bytes, Duration, Rate};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -139,8 +141,8 @@ section! {
         congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t: &String| word(t, 15)));
         /// Transport protocol: "tcp", or "quic" for one that shows the network nothing but a spin bit.
         protocol: Protocol = or(Protocol::Tcp, Range::Any);
-        /// Whether the flows use ECN.
-        ecn: bool = or(false, Range::Any);
+        /// Whether the flows use ECN. "dctcp" and "prague" are Reno without it, as in Linux; the lab has them with it only.
+        ecn: EcnUse = EcnRule;
         /// When they start, after the start of the run.
         start: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
         /// The flows of this table start at random within this time after `start`, uniformly distributed.
@@ -194,6 +196,52 @@ section! {
     }
 }
 
+/// Whether flows use ECN, and whether the file says so.
+#[derive(Clone, Copy, Debug)]
+pub enum EcnUse {
+    /// As the file says.
+    Given(bool),
+    /// As is usual for the congestion control.
+    Usual(bool),
+}
+
+impl EcnUse {
+    /// Whether they use it.
+    pub fn is_on(self) -> bool {
+        let (EcnUse::Given(on) | EcnUse::Usual(on)) = self;
+        on
+    }
+}
+
+/// Equal are two that do the same.
+impl PartialEq for EcnUse {
+    fn eq(&self, other: &EcnUse) -> bool {
+        self.is_on() == other.is_on()
+    }
+}
+
+/// Reads a flag whose default follows from `congestion`, which is known when the table is checked.
+struct EcnRule;
+
+fn ecn_flag() -> impl Rule<Option<bool>> {
+    absent("`true` with \"dctcp\" or \"prague\", else `false`", Range::Any)
+}
+
+impl Rule<EcnUse> for EcnRule {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<EcnUse> {
+        Some(ecn_flag().read(key, here, p)?.map_or(EcnUse::Usual(false), EcnUse::Given))
+    }
+    fn print_value(&self, key: &Key, value: &EcnUse, out: &mut Printer) {
+        // In a sweep other congestion controls may have the other default.
+        let is_swept = out.in_sweep();
+        let value = Some(value.is_on()).filter(|_| matches!(value, EcnUse::Given(_)) || !is_swept);
+        ecn_flag().print_value(key, &value, out);
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        ecn_flag().describe(key, at, tables);
+    }
+}
+
 /// Names of congestion controls in Linux have at most 15 bytes (`TCP_CA_NAME_MAX`).
 const WORD: &str = "a word of at most 15 letters, digits, `_` or `-`";
 
@@ -226,7 +274,14 @@ impl Check for FlowGroup {
         } else {
             self.check_responsive(here, p);
         }
+        if let EcnUse::Usual(on) = &mut self.ecn {
+            *on = is_made_for_ecn(&self.congestion);
+        }
     }
+}
+
+fn is_made_for_ecn(congestion: &str) -> bool {
+    Congestion::by_name(congestion).is_some_and(|control| control.ecn() != EcnMode::Off)
 }
 
 impl FlowGroup {
@@ -296,6 +351,11 @@ impl FlowGroup {
                 here.wrong(p, key, "needs a pattern of sending and silence", remedy);
             }
         }
+    }
+
+    /// Whether the congestion control is made for ECN and these flows do without it.
+    pub fn lacks_ecn(&self) -> bool {
+        !self.ecn.is_on() && is_made_for_ecn(&self.congestion)
     }
 
     /// What these flows send.

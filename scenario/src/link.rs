@@ -69,9 +69,14 @@ impl Scalar for Buffer {
     }
     fn read(node: &Node) -> Result<Self, Wrong> {
         let Node::Text(text) = node else { return Err(crate::schema::wrong_type::<Self>(node)) };
-        let time = parse_duration(text).map(Buffer::Time).ok();
-        let buffer = time.or_else(|| parse_bytes(text).map(Buffer::Bytes).ok());
-        buffer.ok_or_else(|| {
+        let time = match parse_duration(text) {
+            Ok(time) => return Ok(Buffer::Time(time)),
+            Err(error) => error,
+        };
+        parse_bytes(text).map(Buffer::Bytes).map_err(|bytes| {
+            if time.is_out_of_range() || bytes.is_out_of_range() {
+                return Wrong::out_of_range(&crate::errors::quoted(text), format!("write {}", Self::kind()));
+            }
             let problem =
                 format!("{} is neither a duration nor an amount of data", crate::errors::quoted(text));
             Wrong::new(problem, format!("write {}", Self::kind()))
@@ -245,6 +250,36 @@ impl Channel {
                 remedy,
             );
         }
+    }
+
+    /// What is allowed but may not be what was meant.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let unused = self.policy.as_ref().zip(self.aqm.as_ref());
+        let unused = unused.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
+        let single = (self.upstream == Upstream::Follow && self.queue == QueueConfig::default()).then(|| {
+            "`upstream` is \"follow\", and all packets that wait here for the rate of the bottleneck wait in one queue: a \
+             flow that fills it delays the others. Remedy: `queue.discipline = \"flow\"` for one bottleneck, \"user\" for \
+             one behind each user"
+                .to_string()
+        });
+        unused.into_iter().chain(self.beyond_buffer()).chain(single).collect()
+    }
+
+    /// Warns of a queue that is to grow longer than there is room for.
+    fn beyond_buffer(&self) -> Option<String> {
+        let rate = self.link.rate?;
+        let room = rate.time_for(self.link.buffer.bytes(rate));
+        let (key, delay) = match (&self.policy, &self.aqm) {
+            (Some(policy), _) => ("policy.target_max".to_string(), policy.policy().target_max),
+            (None, Some(aqm)) => aqm.own_queue_setpoint()?,
+            (None, None) => return None,
+        };
+        (delay > room).then(|| {
+            format!(
+                "`{key}` is {delay}, and the buffer is full after {room}: packets are discarded for lack of room before \
+                 the queue is that long. Remedy: a larger `buffer`, or a lower `{key}`"
+            )
+        })
     }
 
     /// A direction that is neither shaped nor delayed.

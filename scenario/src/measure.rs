@@ -1,7 +1,8 @@
 //! What is measured of a link, the same in every arm: distributions of times, the measured part, and a row of
 //! samples each period.
 
-use crate::result::{ByClass, LinkSample, Spread};
+use crate::phases::{Phases, Settled};
+use crate::result::{ByClass, LinkSample, Phase, Spread};
 use hdrhistogram::Histogram;
 use weir_queue::Counters;
 use weir_steer::{Helm, Observer, SteeringLaw};
@@ -129,14 +130,14 @@ impl Status {
     }
 }
 
-/// Makes the rows of a link's sample table.
-#[derive(Clone, Debug)]
+/// Makes the rows of a link's sample table, and measures the settled spans of a run.
 pub struct Sampler {
     /// Rows tell the time since then.
     origin: Time,
     last: Time,
     before: Counters,
     period: Period,
+    phases: Phases,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,9 +148,20 @@ struct Period {
 }
 
 impl Sampler {
-    /// The first period begins at `origin`.
-    pub fn new(origin: Time) -> Sampler {
-        Sampler { origin, last: origin, before: Counters::default(), period: Period::default() }
+    /// The run and its first period begin at `origin`.
+    pub fn new(origin: Time, settled: &[Settled]) -> Sampler {
+        Sampler {
+            origin,
+            last: origin,
+            before: Counters::default(),
+            period: Period::default(),
+            phases: Phases::new(origin, settled),
+        }
+    }
+
+    /// The settled spans that have ended by `now`, on a link of this rate.
+    pub fn phases(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
+        self.phases.ended(now, rate)
     }
 
     /// When the last period ended.
@@ -159,7 +171,8 @@ impl Sampler {
 
     /// A packet left the queue.
     #[inline]
-    pub fn departed(&mut self, sojourn: Duration) {
+    pub fn departed(&mut self, at: Time, len: Bytes, sojourn: Duration) {
+        self.phases.departed(at, len, sojourn);
         self.period.packets += 1;
         self.period.delay_sum += sojourn.as_nanos();
         self.period.delay_max = self.period.delay_max.max(sojourn.as_nanos());

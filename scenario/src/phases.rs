@@ -1,67 +1,126 @@
-//! The spans of a run in which the number of flows stays, and how the link stood in each.
+//! The spans of a run in which the number of flows stays, and how a link stood in each.
 //!
 //! When flows start or stop, a queue needs a while to follow, and TCP longer. A mean over the whole run mixes
-//! both; here the later half of each span tells how it settled.
+//! both; the later half of each span says how it settled.
 
-use crate::result::{LinkSample, Phase, Recording};
+use crate::measure::Distribution;
+use crate::result::{Phase, Summary};
 use crate::{FlowGroup, Scenario};
-use weir_units::Duration;
+use weir_units::{Bytes, Duration, Rate, Time};
 
-impl Recording {
-    /// Adds the phases to the summaries of shaped links, where flows start or stop during the run.
-    pub fn note_phases(&mut self, scenario: &Scenario) {
-        let spans = spans(&scenario.flows, scenario.run.duration);
-        if spans.len() < 2 {
-            return;
-        }
-        for (link, samples) in self.summary.links.iter_mut().zip(&self.link_samples) {
-            let Some(rate_bps) = link.rate_bps else { continue };
-            link.phases = spans.iter().filter_map(|span| span.phase(rate_bps, samples)).collect();
+/// The later half of a span in which no group of flows starts or stops. Times count from the start of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settled {
+    from: Duration,
+    until: Duration,
+    flows: u32,
+}
+
+impl Scenario {
+    /// The groups of flows that send data over a link, numbered as in [`Scenario::network`].
+    fn flows_over(&self, link: usize) -> Vec<&FlowGroup> {
+        let network = self.network();
+        let passing =
+            network.routes.iter().zip(&self.flows).filter(|(route, _)| route.forward.contains(&link));
+        passing.map(|(_, flows)| flows).collect()
+    }
+
+    /// The later halves of the spans with flows over a link, in order of time; none where such flows neither start nor stop
+    /// during the run.
+    pub fn settled(&self, link: usize) -> Vec<Settled> {
+        let spans = spans(&self.flows_over(link), self.run.duration);
+        if spans.len() < 2 { Vec::new() } else { spans }
+    }
+}
+
+impl Summary {
+    /// Adds to each link that the scenario names how many flows send data over it.
+    pub fn note_flows(&mut self, scenario: &Scenario) {
+        for (number, link) in scenario.network().links.iter().enumerate() {
+            if let Some(summary) = self.links.iter_mut().find(|summary| summary.name == link.name) {
+                summary.flows = Some(scenario.flows_over(number).iter().map(|group| group.count).sum());
+            }
         }
     }
 }
 
-/// A span in which no group of flows starts or stops.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Span {
-    from: Duration,
-    to: Duration,
-    flows: u32,
-}
-
-/// The spans with flows, in order of time.
-fn spans(groups: &[FlowGroup], end: Duration) -> Vec<Span> {
+fn spans(groups: &[&FlowGroup], end: Duration) -> Vec<Settled> {
     let stop = |g: &FlowGroup| g.stop.unwrap_or(end).min(end);
     let mut edges: Vec<Duration> = groups.iter().flat_map(|g| [g.start.min(end), stop(g)]).collect();
     edges.sort_unstable();
     edges.dedup();
     let span = |pair: &[Duration]| {
-        let (from, to) = (pair[0], pair[1]);
-        let active = groups.iter().filter(|g| g.start <= from && to <= stop(g));
-        Span { from, to, flows: active.map(|g| g.count).sum() }
+        let (from, until) = (pair[0], pair[1]);
+        let active = groups.iter().filter(|g| g.start <= from && until <= stop(g));
+        let half = Duration::from_nanos((until - from).as_nanos() / 2);
+        Settled { from: until - half, until, flows: active.map(|g| g.count).sum() }
     };
     edges.windows(2).map(span).filter(|s| s.flows > 0).collect()
 }
 
-impl Span {
-    /// What the samples of its later half say; `None` where there are none.
-    fn phase(&self, rate_bps: f64, samples: &[LinkSample]) -> Option<Phase> {
-        let (from_s, to_s) = ((self.from + self.to).as_secs_f64() / 2.0, self.to.as_secs_f64());
-        // Rows bear the end of their period, which may come a little late on a live link.
-        let within = |t_s: f64| from_s < t_s - 1e-3 && t_s <= to_s + 1e-3;
-        let (mut seconds, mut bits, mut delay, mut before) = (0.0, 0.0, 0.0, 0.0);
-        for row in samples {
-            if within(row.t_s) {
-                let in_row = row.delivered_bps * (row.t_s - before);
-                seconds += row.t_s - before;
-                bits += in_row;
-                delay += row.delay_mean_ms * in_row;
-            }
-            before = row.t_s;
+/// What left a link in each settled span.
+#[derive(Default)]
+pub struct Phases {
+    origin: Time,
+    spans: Vec<(Settled, u64, Distribution)>,
+    /// The span that is or comes next, and when it begins; without one, never.
+    at: usize,
+    begins: Option<Time>,
+}
+
+impl Phases {
+    /// Measures these spans of a run that began at `origin`.
+    pub fn new(origin: Time, settled: &[Settled]) -> Phases {
+        let spans = settled.iter().map(|span| (*span, 0, Distribution::default())).collect();
+        let mut phases = Phases { origin, spans, at: 0, begins: None };
+        phases.begins = phases.beginning();
+        phases
+    }
+
+    fn beginning(&self) -> Option<Time> {
+        self.spans.get(self.at).map(|(span, ..)| self.origin + span.from)
+    }
+
+    /// A packet left the queue after this sojourn time. Times do not decrease.
+    #[inline]
+    pub fn departed(&mut self, at: Time, len: Bytes, sojourn: Duration) {
+        if self.begins.is_some_and(|begins| at >= begins) {
+            self.departed_within(at, len, sojourn);
         }
-        let utilization = bits / seconds / rate_bps;
-        let delay_mean_ms = if bits > 0.0 { delay / bits } else { 0.0 };
-        (seconds > 0.0).then_some(Phase { from_s, to_s, flows: self.flows, utilization, delay_mean_ms })
+    }
+
+    #[inline(never)]
+    fn departed_within(&mut self, at: Time, len: Bytes, sojourn: Duration) {
+        while let Some((span, bytes, sojourns)) = self.spans.get_mut(self.at) {
+            if at < self.origin + span.until {
+                if at >= self.origin + span.from {
+                    *bytes += len.get();
+                    sojourns.record(sojourn);
+                }
+                break;
+            }
+            self.at += 1;
+        }
+        self.begins = self.beginning();
+    }
+
+    /// The spans that have ended by `now`, on a link of this rate.
+    pub fn ended(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
+        let Some(rate) = rate.filter(|rate| rate.as_bps() > 0) else { return Vec::new() };
+        let ended = self.spans.iter().filter(|(span, ..)| self.origin + span.until <= now);
+        let phase = |(span, bytes, sojourns): &(Settled, u64, Distribution)| {
+            let delay = sojourns.spread_ms();
+            let seconds = (span.until - span.from).as_secs_f64();
+            Phase {
+                from_s: span.from.as_secs_f64(),
+                to_s: span.until.as_secs_f64(),
+                flows: span.flows,
+                utilization: *bytes as f64 * 8.0 / seconds / rate.as_bps_f64(),
+                delay_mean_ms: delay.mean,
+                delay_p95_ms: delay.p95,
+            }
+        };
+        ended.map(phase).collect()
     }
 }
 
@@ -77,49 +136,79 @@ mod tests {
         Scenario::parse("t.toml", text).unwrap()
     }
 
-    fn recording(delivered_bps: &[f64]) -> Recording {
-        let row = |(i, bps): (usize, &f64)| LinkSample {
-            t_s: (i + 1) as f64,
-            delivered_bps: *bps,
-            delay_mean_ms: i as f64,
-            ..LinkSample::default()
-        };
-        let mut recording = Recording::default();
-        recording.summary.links.push(LinkSummary { rate_bps: Some(8000.0), ..LinkSummary::default() });
-        recording.link_samples.push(delivered_bps.iter().enumerate().map(row).collect());
-        recording
+    const ORIGIN: Time = Time::from_nanos(5_000_000_000);
+    const RATE: Option<Rate> = Some(Rate::from_bps(8000));
+
+    /// A packet of so many bytes each second, at the middle of it, each a millisecond longer in the queue.
+    fn measured(bytes: &[u64]) -> Phases {
+        let mut phases = Phases::new(ORIGIN, &scenario().settled(0));
+        for (second, bytes) in bytes.iter().enumerate() {
+            let at = ORIGIN + Duration::from_millis(1000 * second as u64 + 500);
+            phases.departed(at, Bytes::new(*bytes), Duration::from_millis(second as u64));
+        }
+        phases
     }
 
     #[test]
     fn the_later_half_of_each_span_is_told() {
-        let mut recording = recording(&[0.0, 0.0, 4000.0, 8000.0, 0.0, 8000.0, 0.0, 2000.0]);
-        recording.note_phases(&scenario());
-        let phase = |from_s, to_s, flows, utilization, delay_mean_ms| Phase {
+        let phases = measured(&[0, 0, 500, 1000, 0, 1000, 0, 250]);
+        let phase = |from_s, to_s, flows, utilization, delay_mean_ms, delay_p95_ms| Phase {
             from_s,
             to_s,
             flows,
             utilization,
             delay_mean_ms,
+            delay_p95_ms,
         };
-        let delay = (2.0 * 4000.0 + 3.0 * 8000.0) / 12000.0;
-        let expected =
-            [phase(2.0, 4.0, 2, 0.75, delay), phase(5.0, 6.0, 9, 1.0, 5.0), phase(7.0, 8.0, 2, 0.25, 7.0)];
-        assert_eq!(recording.summary.links[0].phases, expected);
+        let expected = [
+            phase(2.0, 4.0, 2, 0.75, 2.5, 3.0),
+            phase(5.0, 6.0, 9, 1.0, 5.0, 5.0),
+            phase(7.0, 8.0, 2, 0.25, 7.0, 7.0),
+        ];
+        let rounded = |mut phase: Phase| {
+            phase.delay_mean_ms = (phase.delay_mean_ms * 10.0).round() / 10.0;
+            phase.delay_p95_ms = (phase.delay_p95_ms * 10.0).round() / 10.0;
+            phase
+        };
+        let end = ORIGIN + Duration::from_secs(8);
+        assert_eq!(phases.ended(end, RATE).into_iter().map(rounded).collect::<Vec<_>>(), expected);
+        assert!(phases.ended(end, None).is_empty(), "a link without a rate has no utilization");
     }
 
     #[test]
     fn an_interrupted_run_has_the_phases_it_came_to() {
-        let mut recording = recording(&[8000.0; 5]);
-        recording.note_phases(&scenario());
-        assert_eq!(recording.summary.links[0].phases.len(), 1);
+        assert_eq!(measured(&[1000; 5]).ended(ORIGIN + Duration::from_millis(5500), RATE).len(), 1);
+    }
+
+    #[test]
+    fn a_link_has_the_flows_that_send_over_it() {
+        let link = |name: &str, from: &str, to: &str| {
+            format!(
+                "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"8kbit/s\"\nbuffer = \"9s\"\n"
+            )
+        };
+        let text = format!(
+            "title = \"t\"\n{}{}{}[[flows]]\ncount = 4\nfrom = \"a\"\nto = \"c\"\n[[flows]]\nfrom = \"b\"\nto = \"c\"\n\
+             start = \"4s\"\n[run]\nduration = \"8s\"\nsample = \"1s\"\n",
+            link("one", "a", "b"),
+            link("two", "b", "c"),
+            link("back", "c", "a")
+        );
+        let scenario = Scenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+        // In another order than in the file.
+        let link = |name: &str| LinkSummary { name: name.into(), ..LinkSummary::default() };
+        let mut summary = Summary { links: ["two", "back", "one"].map(link).to_vec(), ..Summary::default() };
+        summary.note_flows(&scenario);
+        assert_eq!(summary.links.iter().map(|l| l.flows).collect::<Vec<_>>(), [Some(5), Some(0), Some(4)]);
+        let spans: Vec<Vec<u32>> =
+            (0..3).map(|link| scenario.settled(link).iter().map(|span| span.flows).collect()).collect();
+        assert_eq!(spans, [vec![], vec![4, 5], vec![]]);
     }
 
     #[test]
     fn flows_that_stay_make_no_phases() {
         let mut scenario = scenario();
         scenario.flows.truncate(1);
-        let mut recording = recording(&[8000.0; 8]);
-        recording.note_phases(&scenario);
-        assert!(recording.summary.links[0].phases.is_empty());
+        assert!(scenario.settled(0).is_empty());
     }
 }

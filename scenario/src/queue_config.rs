@@ -2,6 +2,7 @@
 
 use crate::document::Node;
 use crate::errors::{Problems, Wrong};
+use crate::near::each_flow_of;
 use crate::schema::{
     Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc, markdown_rows,
     or,
@@ -115,6 +116,13 @@ fn about(name: &str) -> Option<About> {
     weir_queue::visit(name, Ask)
 }
 
+/// The name of an algorithm where that of a discipline is wanted.
+fn over_one_queue(algorithm: &str, mut wrong: Wrong) -> Wrong {
+    wrong.remedy =
+        format!("write `discipline = \"{USUAL}\"` and, beside `queue`, `aqm = {{ name = \"{algorithm}\" }}`");
+    wrong
+}
+
 /// Tells of a prefix where users are VLANs: addresses do not matter then.
 fn check_users(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Problems) {
     if !settings.contains(&("vlan", Value::Flag(true))) {
@@ -151,7 +159,17 @@ impl Section for QueueConfig {
     fn read_fields(here: &Here, p: &mut Problems) -> Option<Self> {
         let name: String = name_rule().read(&DISCIPLINE, here, p)?;
         let Some(about) = about(&name) else {
-            let wrong = Wrong::no_such("discipline", &name, weir_queue::names());
+            let wrong = match each_flow_of(&name) {
+                Some(aqm) => Wrong::flow_queue(&name, aqm),
+                None => {
+                    let wrong = Wrong::no_such("discipline", &name, weir_queue::names());
+                    if weir_aqm::names().contains(&name.as_str()) {
+                        over_one_queue(&name, wrong)
+                    } else {
+                        wrong
+                    }
+                }
+            };
             p.add(&here.table.place_of(DISCIPLINE.name), &here.key(DISCIPLINE.name), wrong);
             return None;
         };

@@ -71,10 +71,20 @@ pub struct LinkSummary {
     /// What it learned of the bottlenecks behind it from the packets that passed, where it observes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Observed>,
+    /// Flows that send data over this link, where the scenario tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
     /// How the link stood in each span of the run in which the number of flows stays; empty where it
     /// always does, and on links without a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+}
+
+impl Summary {
+    /// The number of flows of a link of this run: all of them where it is not known which send over it.
+    pub fn flows_of(&self, link: &LinkSummary) -> Option<usize> {
+        link.flows.map(|flows| flows as usize).or((!self.flows.is_empty()).then_some(self.flows.len()))
+    }
 }
 
 /// What a link learned of the bottlenecks behind it from the packets that passed, over the whole run.
@@ -203,8 +213,11 @@ pub struct Phase {
     pub flows: u32,
     /// Delivered rate divided by the configured rate.
     pub utilization: f64,
-    /// Mean queueing delay of the delivered packets.
+    /// Mean sojourn time of the delivered packets, in milliseconds.
     pub delay_mean_ms: f64,
+    /// Sojourn time in milliseconds that 95 % of the delivered packets do not exceed.
+    #[serde(default)]
+    pub delay_p95_ms: f64,
 }
 
 /// Mean and percentiles of a quantity.

@@ -78,6 +78,8 @@ section! {
         /// Name of the second network interface.
         b: String = required(such(INTERFACE, |t: &String| interface(t)));
         /// How packets get from and to the ports; "auto" takes the fastest way that works.
+        /// Native AF_XDP, generic AF_XDP and AF_PACKET are tried in this order. A port may have up to 128 receive
+        /// queues in AF_XDP, each with buffers of its own, and any number in AF_PACKET.
         mode: PortMode = or(PortMode::Auto, Range::Any);
     }
 }
@@ -132,7 +134,9 @@ section! {
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
-        /// Directory for the results.
+        /// Directory for the results. Rows are in their tables as soon as they are known; while they grow, and after a
+        /// run that did not come to its end, a file `INCOMPLETE` says so, and `summary.json` comes last. Files there
+        /// that weir did not write are not overwritten: the run is refused.
         out: Option<String> = absent("no results are written", such("a path", |t: &String| path(t)));
     }
 }
@@ -181,12 +185,11 @@ impl RunConfig {
 
     /// What is allowed but may not be what was meant.
     pub fn warnings(&self) -> Vec<String> {
-        let of = |name: &str, channel: &Channel| {
-            let warning = channel.policy.as_ref()?.unused_setpoint(channel.aqm.as_ref()?)?;
-            Some(format!("{name}: {warning}"))
-        };
         let directions = [("a_to_b", &self.a_to_b), ("b_to_a", &self.b_to_a)];
-        let unused = directions.iter().filter_map(|(name, channel)| of(name, channel));
+        let of = |(name, channel): &(&str, &Channel)| {
+            channel.warnings().into_iter().map(|warning| format!("{name}: {warning}")).collect::<Vec<_>>()
+        };
+        let own = directions.iter().flat_map(of);
         let sensed = self.sensed().map(|(name, _)| name);
         let blind = directions.iter().filter(|(name, _)| sensed != Some(*name));
         let blind = blind.filter_map(|(name, channel)| match channel.aqm.as_ref()?.name.as_str() {
@@ -200,7 +203,7 @@ impl RunConfig {
             )),
             _ => None,
         });
-        unused.chain(blind).collect()
+        own.chain(blind).collect()
     }
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.
@@ -219,7 +222,18 @@ pub(crate) const SENSES: &str = "asqm";
 
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \
-`\"1Gbit/s\"`,\n`\"64MB\"`, `\"99%\"`. `--set key=value` sets a key over the file.\n\nThis page is generated from the \
+`\"1Gbit/s\"`,\n`\"64MB\"`, `\"99%\"`. `--set key=value` sets a key over the file.\n\n\
+Ports are Ethernet interfaces (TAP, veth, VLAN and the like included); the loopback interface and devices of bare IP \
+packets,\nsuch as TUN, PPP or WireGuard, are refused. `weir check` warns of ports and cores that this machine lacks.\n\n\
+While it runs, lines tell each direction by its name, every two seconds and for the time since the line before; on a \
+terminal\na view shows one direction in full and the other in a line (Tab changes that, `q` or Ctrl-C ends). Told at once, \
+and kept\nunder `warnings` of the results with the time: a port that is set down or loses its carrier, and that it is \
+back; an MTU that\nchanges; frames that the kernel forwarded past the queues while the packet loop did not turn, at most \
+every 10 s. At the end\na loop that did not turn for more than 5 % of the time is warned of.\n\n\
+SIGINT, SIGTERM and SIGHUP end a run in order: interfaces are put back, results are whole. Further signals within 2 s are \
+taken\nfor the same request; one that comes later, because something hangs, ends the program at once, and \
+`weir doctor --clean` puts\nthe interfaces back. That is how a run without `duration` ends (exit status 0); one with it \
+was interrupted (exit status 130).\n\nThis page is generated from the \
 declarations of the keys.";
 
 /// Where keys of configurations, and keys written into one by mistake, belong.

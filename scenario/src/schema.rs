@@ -91,6 +91,10 @@ fn with_unit<T: Scalar, U>(node: &Node, parse: impl Fn(&str) -> Result<U, ParseE
     let Node::Text(text) = node else { return Err(wrong_type::<T>(node)) };
     parse(text).map_err(|e| {
         let told = e.to_string();
+        if e.is_out_of_range() {
+            let (_, remedy) = told.split_once(": ").unwrap_or(("", &told));
+            return Wrong::out_of_range(&quoted(text), remedy);
+        }
         let (what, remedy) = told.split_once(": ").unwrap_or((&told, "write it with its unit"));
         Wrong::new(format!("{} is {what}", quoted(text)), remedy)
     })
@@ -158,7 +162,9 @@ impl Scalar for u32 {
     }
     fn read(node: &Node) -> Result<Self, Wrong> {
         match node {
-            Node::Int(n) => u32::try_from(*n).map_err(|_| wrong_type::<Self>(node)),
+            Node::Int(n) => u32::try_from(*n).map_err(|_| {
+                Wrong::out_of_range(&node.shown(), format!("give a value in 0 .. {}", u32::MAX))
+            }),
             _ => Err(wrong_type::<Self>(node)),
         }
     }
@@ -338,7 +344,8 @@ pub(crate) trait Rule<T> {
 }
 
 fn read_scalar<T: Scalar>(entry: &Entry, range: &Range<T>, here: &Here, p: &mut Problems) -> Option<T> {
-    let value = T::read(&entry.item.node).and_then(|v| range.check(&v, &entry.item.node).map(|()| v));
+    let value = T::read(&entry.item.node).map_err(|wrong| wrong.within(&range.words()));
+    let value = value.and_then(|v| range.check(&v, &entry.item.node).map(|()| v));
     value.map_err(|wrong| p.add(&entry.place, &here.key(&entry.key), wrong)).ok()
 }
 

@@ -130,7 +130,8 @@ pub fn is_routed(address: &IpAddr) -> bool {
     unicast(address) && !on_link
 }
 
-pub(crate) fn unicast(address: &IpAddr) -> bool {
+/// Whether an address can be that of one host elsewhere.
+pub fn unicast(address: &IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || broadcast)
 }

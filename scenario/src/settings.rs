@@ -4,7 +4,9 @@
 
 use crate::document::{Entry, Node};
 use crate::errors::{Problems, Wrong, quoted};
+use crate::near::each_flow_of;
 use crate::queue_config::QueueConfig;
+use crate::run_config::SENSES;
 use crate::schema::{
     Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
 };
@@ -75,6 +77,15 @@ impl AqmConfig {
     /// Whether the delay at which the algorithm starts was written, and is not its default.
     pub fn has_own_setpoint(&self) -> bool {
         about(&self.name).and_then(|about| about.setpoint).is_some_and(|name| self.given.contains(&name))
+    }
+
+    /// The key and the value of a set point that was written and is a delay of the queue that it manages. What
+    /// probes are sent for is the delay of a whole path.
+    pub(crate) fn own_queue_setpoint(&self) -> Option<(String, Duration)> {
+        let table = if weir_aqm::names().contains(&self.name.as_str()) { "aqm" } else { "queue" };
+        let name =
+            about(&self.name)?.setpoint.filter(|name| self.given.contains(name) && self.name != SENSES)?;
+        Some((format!("{table}.{name}"), self.setpoint()?))
     }
 
     /// The delay at which the algorithm starts, if it has a set point.
@@ -391,7 +402,8 @@ pub(crate) fn check_pairs(settings: &Settings, given: &[&'static str], here: &He
 
 fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
     let node = &entry.item.node;
-    let value = value_like(&info.default, node)?;
+    let value = value_like(&info.default, node)
+        .map_err(|wrong| wrong.within(&format!("{} .. {}", info.min, info.max)))?;
     match check(info.name, value) {
         Ok(()) => Ok(value),
         Err(ParamError { problem: Problem::Range { min, max } }) => {
@@ -448,7 +460,10 @@ impl Section for AqmConfig {
             return None;
         }
         let Some(about) = about(&name) else {
-            let wrong = Wrong::no_such("algorithm", &name, names);
+            let wrong = match each_flow_of(&name) {
+                Some(aqm) => Wrong::flow_queue(&name, aqm),
+                None => Wrong::no_such("algorithm", &name, names),
+            };
             p.add(&entry.place, &here.key(NAME.name), wrong);
             return None;
         };

@@ -52,6 +52,8 @@ section! {
     /// How the packet loop uses this machine.
     pub struct UpfHost {
         /// How packets get from and to the ports; "auto" takes the fastest way that works for all of them.
+        /// Native AF_XDP, generic AF_XDP and AF_PACKET are tried in this order. A port may have up to 128 receive
+        /// queues in AF_XDP, each with buffers of its own, and any number in AF_PACKET.
         mode: PortMode = or(PortMode::Auto, Range::Any);
         /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
         /// the price of a core; "sleep" waits.

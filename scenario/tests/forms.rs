@@ -134,6 +134,35 @@ fn a_sweep_is_every_combination_the_last_axis_fastest() {
 }
 
 #[test]
+fn what_is_printed_says_whether_flows_use_ecn() {
+    for (more, printed) in [
+        ("flows = [{}]", "\necn = false\n"),
+        ("flows = [{ congestion = \"dctcp\" }]", "\necn = true\n"),
+        ("flows = [{ congestion = \"prague\", ecn = false }]", "\necn = false\n"),
+        ("flows = [{ ecn = true }]", "\necn = true\n"),
+        ("flows = [{ udp_rate = \"1Mbit/s\" }]", "\necn = false\n"),
+    ] {
+        let text = format!(
+            "title = \"x\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\naqm.name = \"gsp\"\n{more}\nrun.duration = \"5s\"\n"
+        );
+        let scenario = Scenario::parse("x", &text).unwrap();
+        // The algorithm has such a key too.
+        let (_, flows) =
+            scenario.to_toml().split_once("[[flows]]").map(|(a, b)| (a.len(), b.to_string())).unwrap();
+        assert!(flows.contains(printed), "{more}: {flows}");
+    }
+    // Where the congestion control is swept, each has its own default.
+    let text = "title = \"x\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\naqm.name = \"gsp\"\nrun.duration = \"5s\"\n\
+                flows = [{ congestion = \"dctcp\" }]\nsweep.\"flows.0.congestion\" = [\"dctcp\", \"cubic\"]\n";
+    let scenario = Scenario::parse("x", text).unwrap();
+    let again = Scenario::parse("x", &scenario.to_toml()).unwrap();
+    for points in [scenario.expand(), again.expand()] {
+        let ecn: Vec<bool> = points.iter().map(|p| p.scenario.flows[0].ecn.is_on()).collect();
+        assert_eq!(ecn, [true, false]);
+    }
+}
+
+#[test]
 fn a_sweep_survives_printing() {
     for more in [
         "aqm.target = \"2.5ms\"\n[sweep]\n\"aqm.name\" = [\"gsp\", \"codel\"]\n\"path.rtt\" = [\"1ms\"]\n",
@@ -243,6 +272,59 @@ fn an_algorithm_that_nobody_tells_of_round_trips_is_a_warning() {
     for (aqm, sense) in [("asqm", "[sense]\nport = \"b\"\n"), ("codel", "")] {
         assert_eq!(warnings(aqm, sense), Vec::<String>::new());
     }
+}
+
+#[test]
+fn what_cannot_have_the_effect_it_is_written_for_is_a_warning() {
+    let warnings = |direction: &str| {
+        let text = format!("{PORTS}[a_to_b]\n{direction}\n");
+        RunConfig::parse("x", &text).unwrap().warnings()
+    };
+    let steered = |more: &str, policy: &str| {
+        warnings(&format!("rate = \"10Mbit/s\"\n{more}\naqm = {{ name = \"gsp\" }}\npolicy = {{ {policy} }}"))
+    };
+    let told = steered("buffer = \"20ms\"", "target_max = \"300ms\"");
+    assert_eq!(told.len(), 1, "{told:?}");
+    for part in ["a_to_b: `policy.target_max` is 300ms", "full after 20ms", "Remedy: a larger `buffer`"] {
+        assert!(told[0].contains(part), "{told:?}");
+    }
+    // 25 kB are 20 ms at that rate.
+    assert!(steered("buffer = \"25kB\"", "")[0].contains("full after 20ms"));
+    assert_eq!(steered("", "target_max = \"100ms\""), Vec::<String>::new());
+    let codel = |more: &str| warnings(&format!("rate = \"10Mbit/s\"\n{more}"));
+    assert!(codel("aqm = { name = \"codel\", target = \"500ms\" }")[0].contains("`aqm.target` is 500ms"));
+    assert_eq!(codel("aqm = { name = \"codel\", target = \"50ms\" }"), Vec::<String>::new());
+    assert_eq!(
+        codel("buffer = \"10ms\"\naqm = { name = \"tail_drop\" }"),
+        Vec::<String>::new(),
+        "nothing was written"
+    );
+    // A follower that makes packets wait puts them in one queue unless told otherwise.
+    let follow =
+        |queue: &str| warnings(&format!("upstream = \"follow\"\naqm = {{ name = \"codel\" }}\n{queue}"));
+    assert!(follow("")[0].contains("`queue.discipline = \"flow\"` for one bottleneck"));
+    for discipline in ["flow", "user"] {
+        let queue = format!("queue = {{ discipline = \"{discipline}\" }}");
+        assert_eq!(follow(&queue), Vec::<String>::new());
+    }
+    assert_eq!(warnings("upstream = \"inform\"\naqm = { name = \"vaqm\" }"), Vec::<String>::new());
+}
+
+#[test]
+fn disciplines_by_the_names_of_others_are_told_what_they_are_here() {
+    let told = |discipline: &str| {
+        let text = format!("{PORTS}[a_to_b]\nqueue = {{ discipline = \"{discipline}\" }}\n");
+        RunConfig::parse("x", &text).unwrap_err().to_string()
+    };
+    for (name, algorithm) in
+        [("fq_codel", "codel"), ("fq-pie", "pie"), ("cake", "cobalt"), ("fq", "tail_drop")]
+    {
+        let remedy = format!("write `aqm.name = \"{algorithm}\"` and `queue.discipline = \"flow\"`");
+        assert!(told(name).contains(&remedy), "{}", told(name));
+    }
+    let remedy = "write `discipline = \"single\"` and, beside `queue`, `aqm = { name = \"codel\" }`";
+    assert!(told("codel").contains(remedy), "{}", told("codel"));
+    assert!(told("flwo").contains("did you mean \"flow\"?"));
 }
 
 #[test]

@@ -21,6 +21,16 @@ fn refusal(more: &str) -> String {
 }
 
 #[test]
+fn names_that_others_use_lead_to_those_of_here() {
+    let remedy = "write `aqm.name = \"codel\"` and `queue.discipline = \"flow\"`";
+    let told = |name: &str| refusal(&format!("aqm.name = \"{name}\"\n"));
+    assert!(told("fq_codel").contains(remedy), "{}", told("fq_codel"));
+    assert!(told("FQ_CoDel").contains(remedy), "{}", told("FQ_CoDel"));
+    assert!(refusal("queue.discipline = \"fq_codel\"\n").contains(remedy));
+    assert!(told("CoDel").contains("did you mean \"codel\"?"), "{}", told("CoDel"));
+}
+
+#[test]
 fn without_a_word_there_is_one_fifo() {
     let s = small("aqm.name = \"gsp\"");
     assert_eq!(s.queue.discipline, "single");

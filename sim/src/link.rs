@@ -10,7 +10,6 @@ use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::{Opportunities, Service};
 use weir_queue::Departure;
-use weir_scenario::measure::Window;
 use weir_scenario::{AqmConfig, NetworkLink, QueueConfig, Trace};
 use weir_units::{Bytes, Duration, Time};
 
@@ -52,7 +51,7 @@ struct Jitter {
 
 impl Link {
     /// Builds a link; `run` is the seed of the run.
-    pub fn new(setup: &NetworkLink, run: u64, window: Window, rows: usize) -> Result<Link, Error> {
+    pub fn new(setup: &NetworkLink, run: u64, meter: Meter) -> Result<Link, Error> {
         let stream = |what: &str| format!("link {} {what}", setup.name);
         let queue = QueueSetup {
             queue: &setup.queue,
@@ -79,7 +78,7 @@ impl Link {
             prober: setup.probing.as_ref().map(|probing| Box::new(Prober::new(probing, nonce))),
             service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
             overhead: setup.accounting.overhead().get(),
-            meter: Meter::new(window, rows),
+            meter,
             lost: 0,
             observer: Observer::of(setup),
             delay: setup.delay,

@@ -5,9 +5,10 @@
 
 use crate::discipline::LinkQueue;
 use weir_queue::Counters;
+use weir_scenario::Settled;
 use weir_scenario::measure::{Sampler, Sojourns, Window};
-use weir_scenario::result::LinkSample;
-use weir_units::{Bytes, Duration, Ecn, Time};
+use weir_scenario::result::{LinkSample, Phase};
+use weir_units::{Bytes, Duration, Ecn, Rate, Time};
 
 /// Measures one link.
 pub struct Meter {
@@ -38,14 +39,14 @@ pub struct Totals {
 
 impl Meter {
     /// A meter with room for `rows` samples.
-    pub fn new(window: Window, rows: usize) -> Meter {
+    pub fn new(window: Window, settled: &[Settled], rows: usize) -> Meter {
         Meter {
             window,
             edges: [None; 2],
             packets: 0,
             bytes: 0,
             sojourn: Sojourns::default(),
-            sampler: Sampler::new(Time::ZERO),
+            sampler: Sampler::new(Time::ZERO, settled),
             samples: Vec::with_capacity(rows),
         }
     }
@@ -53,7 +54,7 @@ impl Meter {
     /// The transmission of a packet begins that came with this ECN field.
     #[inline]
     pub fn departed(&mut self, at: Time, len: Bytes, ecn: Ecn, sojourn: Duration) {
-        self.sampler.departed(sojourn);
+        self.sampler.departed(at, len, sojourn);
         if self.window.contains(at) {
             self.packets += 1;
             self.bytes += len.get();
@@ -86,6 +87,11 @@ impl Meter {
     /// Sojourn times in the measured part.
     pub fn sojourn(&self) -> &Sojourns {
         &self.sojourn
+    }
+
+    /// The settled spans that have ended by `now`, on a link of this rate.
+    pub fn phases(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
+        self.sampler.phases(now, rate)
     }
 
     /// The rows so far.

@@ -13,12 +13,14 @@ use crate::hash::TraceHash;
 use crate::host::Hosts;
 use crate::link::Link;
 use crate::medium::Medium;
+use crate::meter::Meter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
 use crate::soonest::Soonest;
 use crate::tap::Tap;
 use crate::wheel::Wheel;
 use weir_queue::memory;
+use weir_scenario::Settled;
 use weir_scenario::measure::Window;
 use weir_scenario::result::FlowSample;
 use weir_scenario::{ExtraDelay, NetworkLink};
@@ -39,6 +41,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// The measured part.
     pub window: Window,
+    /// Of each link, parts of the run whose utilization and delay are told by themselves.
+    pub settled: Vec<Vec<Settled>>,
     /// Length of a sampling period.
     pub sample: Duration,
     /// Whether flows are sampled, too.
@@ -96,8 +100,10 @@ impl<T: Tap> Simulation<T> {
     /// A network without flows, at time zero.
     pub fn new(setup: Setup<'_>, tap: T) -> Result<Simulation<T>, Error> {
         let rows = setup.window.until.as_nanos() / setup.sample.as_nanos().max(1) + 1;
-        let link = |link: &NetworkLink| Link::new(link, setup.seed, setup.window, rows.min(1 << 20) as usize);
-        let mut links = setup.links.iter().map(link).collect::<Result<Vec<_>, _>>()?;
+        let link = |(link, settled): (&NetworkLink, &Vec<Settled>)| {
+            Link::new(link, setup.seed, Meter::new(setup.window, settled, rows.min(1 << 20) as usize))
+        };
+        let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
         share_media(&mut links);
         let mut simulation = Simulation {
             now: Time::ZERO,

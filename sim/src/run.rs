@@ -7,6 +7,7 @@ use crate::network::{Counts, Simulation};
 use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
+use weir_scenario::measure::Window;
 use weir_scenario::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers,
 };
@@ -109,7 +110,7 @@ fn outcome<T: Tap>(
         duration_s: length.as_secs_f64(),
         warmup_s: scenario.run.warmup.as_secs_f64(),
         ports: String::new(),
-        links: names.map(|(setup, link)| link_summary(setup, link, length)).collect(),
+        links: names.map(|(setup, link)| link_summary(setup, link, window)).collect(),
         flows: flow_summaries(scenario, simulation.flows()),
         host: None,
         warnings: warnings(scenario, simulation, interrupted),
@@ -120,14 +121,14 @@ fn outcome<T: Tap>(
         flow_samples: simulation.flow_samples().to_vec(),
         events,
     };
-    recording.note_phases(scenario);
+    recording.summary.note_flows(scenario);
     Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts() }
 }
 
-fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSummary {
+fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary {
     let totals = link.meter.totals();
     let rate_bps = setup.rate.as_bps_f64();
-    let delivered_bps = totals.bytes as f64 * 8.0 / length.as_secs_f64().max(1e-9);
+    let delivered_bps = totals.bytes as f64 * 8.0 / window.length().as_secs_f64().max(1e-9);
     let setpoint = link.meter.samples().last().map(|row| row.setpoint_ms);
     LinkSummary {
         name: setup.name.clone(),
@@ -146,7 +147,8 @@ fn link_summary(setup: &NetworkLink, link: &Link, length: Duration) -> LinkSumma
         faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
         sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor())),
         upstream: link.observer.as_ref().map(|observer| observer.observed()),
-        phases: Vec::new(),
+        flows: None,
+        phases: link.meter.phases(window.until, Some(setup.rate)),
     }
 }
 

@@ -40,6 +40,7 @@ pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulatio
         kinds: kinds.collect::<Result<Vec<_>, _>>()?,
         seed,
         window: Window { from: Time::ZERO + run.warmup, until: Time::ZERO + run.duration },
+        settled: (0..links.len()).map(|link| scenario.settled(link)).collect(),
         sample: run.sample,
         sample_flows: rows <= FLOW_ROWS_MAX,
         delay: routes.iter().map(|r| r.rtt.longest()).max().unwrap_or(Duration::ZERO),
@@ -69,12 +70,13 @@ fn kind(
 ) -> Result<FlowKind, Error> {
     let mtu = scenario.mtu(group);
     let traffic = group.traffic();
-    let congestion = match traffic {
+    let named = match traffic {
         Traffic::Unresponsive(_) => None,
         _ => Some(Congestion::by_name(&group.congestion).ok_or_else(|| unknown(&group.congestion))?),
     };
     let headers = headers(group);
-    let ecn = ecn(group, congestion);
+    let ecn = ecn(group, named);
+    let congestion = if ecn == EcnMode::Off { named.map(Congestion::without_ecn) } else { named };
     let numbers = |links: &[usize]| links.iter().map(|l| *l as u32).collect();
     Ok(FlowKind {
         forward: numbers(&route.forward),
@@ -141,10 +143,11 @@ pub(crate) fn headers(group: &FlowGroup) -> Headers {
     }
 }
 
-/// With ECN a congestion control gets the kind that it is made for; DCTCP and Prague are nothing without.
+/// With ECN a congestion control gets the kind that it is made for.
 fn ecn(group: &FlowGroup, congestion: Option<Congestion>) -> EcnMode {
     match congestion.map_or(EcnMode::Off, Congestion::ecn) {
-        EcnMode::Off if group.ecn => EcnMode::Classic,
+        _ if !group.ecn.is_on() => EcnMode::Off,
+        EcnMode::Off => EcnMode::Classic,
         own => own,
     }
 }

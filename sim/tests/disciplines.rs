@@ -162,3 +162,27 @@ fn the_same_seed_gives_the_same_run() {
         assert_ne!(run(&text, 1).trace_hash, run(&text, 2).trace_hash);
     }
 }
+
+#[test]
+fn flows_use_ecn_where_they_say_so_whatever_their_congestion_control() {
+    let marks = |control: &str, ecn: &str| {
+        let link = "[link]\nrate = \"20Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"codel\"\n";
+        let flows = format!("[[flows]]\ncount = 2\ncongestion = \"{control}\"\n{ecn}");
+        let outcome = run(&quiet(link, &flows, "5s"), 1);
+        let link = &outcome.recording.summary.links[0];
+        assert!(link.marks + link.drops > 0 && link.utilization > 0.8, "{control}: {link:?}");
+        (link.marks, outcome.trace_hash)
+    };
+    // LEDBAT fills no queue above CoDel's target.
+    for control in weir_tcp::congestion::names().iter().filter(|name| **name != "ledbat") {
+        assert_eq!(marks(control, "ecn = false\n").0, 0, "{control}");
+        assert!(marks(control, "ecn = true\n").0 > 0, "{control}");
+        let is_made_for_marks = ["dctcp", "prague"].contains(control);
+        let usual = format!("ecn = {is_made_for_marks}\n");
+        assert_eq!(marks(control, ""), marks(control, &usual), "{control}");
+        if is_made_for_marks {
+            // As in Linux, where they fall back to Reno.
+            assert_eq!(marks(control, "ecn = false\n"), marks("reno", ""), "{control}");
+        }
+    }
+}

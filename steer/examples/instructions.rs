@@ -21,7 +21,7 @@ fn run(aqm: &mut impl Aqm, packets: u64, delay: Duration) {
     for seq in 0..packets {
         let now = Time::from_nanos(1200 * (seq + 1));
         let p = Packet { arrived: now, len: Bytes::new(1500), seq, flow: 1, ecn: Ecn::Ect0 };
-        let m = Moment { now, queue, dice: 0 };
+        let m = Moment::new(now, queue, 0);
         let _ = black_box(aqm.on_enqueue(black_box(&m), black_box(&p)));
         let head = Packet { arrived: now - delay, ..p };
         let _ = black_box(aqm.on_dequeue(black_box(&m), black_box(&head)));

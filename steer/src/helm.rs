@@ -276,7 +276,9 @@ impl<L: Law, O: Observer> Helm<L, O> {
         if self.law.virtual_guard().is_some_and(|most| m.queue.delay > most) {
             return *m;
         }
-        Moment { queue: self.virtual_queue.view(m.queue.packets), ..*m }
+        let mut seen = *m;
+        seen.queue = self.virtual_queue.view(m.queue.packets);
+        seen
     }
 
     /// Asks about an arrival at whichever queue is controlled.
@@ -291,7 +293,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
         }
         // The virtual queue gives each packet its delay at once: this arrival is its departure as well.
         let leaving = Packet { arrived: m.now - m.queue.delay, ..*p };
-        aqm.on_dequeue(&Moment { dice: other_dice(m.dice), ..m }, &leaving)
+        aqm.on_dequeue(&m.again(), &leaving)
     }
 
     #[cold]
@@ -349,13 +351,6 @@ impl<L: Law, O: Observer> Helm<L, O> {
         self.seen.arrived += p.len;
         self.last = now;
     }
-}
-
-/// Dice for the second of two questions that the host took for one (the mixing step of SplitMix64).
-fn other_dice(dice: u64) -> u64 {
-    let mixed = (dice ^ (dice >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 impl<A: Aqm + Clone, L: Law, O: Observer> Guide<A> for Helm<L, O> {

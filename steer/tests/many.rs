@@ -39,7 +39,7 @@ fn view(packets: u32, delay: Duration) -> View {
 
 /// A packet of a flow leaves after it waited for so long, with `whole` packets behind it in all flows.
 fn leaves(helm: &mut Helm, aqm: &mut Threshold, now: Time, waited: Duration, whole: u32) -> Verdict {
-    let m = Moment { now, queue: view(0, waited), dice: 0 };
+    let m = Moment::new(now, view(0, waited), 0);
     let p = Packet { arrived: now - waited, len: Bytes::new(1500), seq: 0, flow: 0, ecn: Ecn::NotEct };
     helm.on_dequeue(aqm, &view(whole, RATE.time_for(Bytes::new(1500 * u64::from(whole)))), &m, &p)
 }

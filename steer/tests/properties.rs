@@ -201,7 +201,7 @@ fn scripted<A: Aqm + Clone>(aqm: A, ecn: Ecn) -> Vec<u32> {
         let backlog = Rate::from_mbps(120).bytes_in(delay);
         let queue =
             View { backlog, packets: (backlog.get() / 1500) as u32, delay, rate: Rate::from_mbps(120) };
-        let m = Moment { now, queue, dice: dice.roll() };
+        let m = Moment::new(now, queue, dice.roll());
         let p = Packet { arrived: now, len: Bytes::new(1500), seq: u64::from(n), flow: 0, ecn };
         let arrival = steered.on_enqueue(&m, &p);
         let departure = steered.on_dequeue(&m, &Packet { arrived: now - delay, ..p });
@@ -332,8 +332,7 @@ fn slow_link(virtual_guard: bool) -> (Vec<Rule>, u32) {
     for n in 0..10_000 {
         let now = sources.now + Duration::from_micros(160 * (n + 1));
         let delay = Duration::from_millis(80);
-        let m =
-            Moment { now, queue: View { backlog: Bytes::new(500_000), packets: 500, delay, rate }, dice: 0 };
+        let m = Moment::new(now, View { backlog: Bytes::new(500_000), packets: 500, delay, rate }, 0);
         let p = Packet { arrived: now, len: Bytes::new(1000), seq: n, flow: 0, ecn: Ecn::NotEct };
         signals += u32::from(aqm.on_enqueue(&m, &p) != Verdict::Forward);
         let _ = aqm.on_dequeue(&m, &Packet { arrived: now - delay, ..p });
@@ -400,7 +399,7 @@ fn an_epoch_that_begins_with_an_empty_queue_says_so() {
         let now = Time::ZERO + Duration::from_millis(ms);
         let queue = View { backlog: Bytes::ZERO, packets, delay: Duration::ZERO, rate: Rate::from_mbps(100) };
         let p = Packet { arrived: now, len: Bytes::new(1000), seq: 0, flow: 0, ecn: Ecn::NotEct };
-        let _ = aqm.on_enqueue(&Moment { now, queue, dice: 0 }, &p);
+        let _ = aqm.on_enqueue(&Moment::new(now, queue, 0), &p);
         let epoch = aqm.epoch(now);
         (epoch.delay_min, epoch.ran_empty)
     };

@@ -266,6 +266,14 @@ congestion_controls! {
     ledbat => Ledbat,
 }
 
+impl Congestion {
+    /// What it is on a connection without ECN: one that is made for marks falls back to Reno, as DCTCP and Prague do in
+    /// Linux.
+    pub fn without_ecn(self) -> Congestion {
+        if self.ecn() == EcnMode::Off { self } else { Congestion::Reno }
+    }
+}
+
 mod hystart;
 
 #[cfg(test)]

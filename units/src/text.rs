@@ -8,10 +8,29 @@ use core::fmt;
 pub struct ParseError {
     what: &'static str,
     example: &'static str,
+    is_out_of_range: bool,
+}
+
+impl ParseError {
+    const fn new(what: &'static str, example: &'static str) -> ParseError {
+        ParseError { what, example, is_out_of_range: false }
+    }
+
+    /// Whether it is written as such a quantity is, and below or above all that there are.
+    pub fn is_out_of_range(&self) -> bool {
+        self.is_out_of_range
+    }
+
+    fn out_of_range(self) -> ParseError {
+        ParseError { is_out_of_range: true, ..self }
+    }
 }
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_out_of_range {
+            return write!(f, "out of range: {} is neither negative nor larger than can be", self.what);
+        }
         write!(f, "not {}: write it with its unit, like {}", self.what, self.example)
     }
 }
@@ -19,25 +38,26 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
     Some((number, text[end..].trim_start()))
 }
 
 fn scaled(text: &str, units: &[(&str, f64)], error: ParseError) -> Result<f64, ParseError> {
-    let (number, unit) = split(text).ok_or(error)?;
+    let text = text.trim();
+    let (is_negative, size) = text.strip_prefix('-').map_or((false, text), |size| (true, size));
+    let (number, unit) = split(size).ok_or(error)?;
     let factor = units.iter().find(|(name, _)| *name == unit).map(|(_, f)| *f).ok_or(error)?;
     let value = number * factor;
     // Above 2^63 the nearest float is no longer a faithful count.
-    if value.is_finite() && value < 9.2e18 { Ok(value) } else { Err(error) }
+    if is_negative || !value.is_finite() || value >= 9.2e18 { Err(error.out_of_range()) } else { Ok(value) }
 }
 
 const SMALL: &str = "\"2.5ms\" or \"10s\" (units: ns, us, ms, s, min, h)";
 
 /// Parses a duration such as `2.5ms`, `10s`, `200us`, `1min`. Zero needs a unit too.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
-    let error = ParseError { what: "a duration", example: SMALL };
+    let error = ParseError::new("a duration", SMALL);
     let units =
         [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
     scaled(text, &units, error).map(|ns| Duration::from_nanos((ns + 0.5) as u64))
@@ -45,20 +65,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
 
 /// Parses a rate such as `1Gbit/s`, `10Mbit/s`, `64kbit/s`.
 pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
-    let error = ParseError {
-        what: "a rate",
-        example: "\"1Gbit/s\" or \"20Mbit/s\" (units: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s)",
-    };
+    let error = ParseError::new(
+        "a rate",
+        "\"1Gbit/s\" or \"20Mbit/s\" (units: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s)",
+    );
     let units = [("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
     scaled(text, &units, error).map(Rate::from_bps_f64)
 }
 
 /// Parses an amount of data such as `1500B`, `64MB`, `32MiB`.
 pub fn parse_bytes(text: &str) -> Result<Bytes, ParseError> {
-    let error = ParseError {
-        what: "an amount of data",
-        example: "\"1500B\" or \"64MB\" (units: B, kB, MB, GB, KiB, MiB, GiB)",
-    };
+    let error =
+        ParseError::new("an amount of data", "\"1500B\" or \"64MB\" (units: B, kB, MB, GB, KiB, MiB, GiB)");
     let units = [
         ("B", 1.0),
         ("kB", 1e3),
@@ -73,9 +91,9 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, ParseError> {
 
 /// Parses a share of a whole, such as `99%`, as a number from 0 to 1.
 pub fn parse_share(text: &str) -> Result<f64, ParseError> {
-    let error = ParseError { what: "a share", example: "\"99%\" or \"0.5%\"" };
+    let error = ParseError::new("a share", "\"99%\" or \"0.5%\"");
     let share = scaled(text, &[("%", 1.0)], error)? / 100.0;
-    if share <= 1.0 { Ok(share) } else { Err(error) }
+    if share <= 1.0 { Ok(share) } else { Err(error.out_of_range()) }
 }
 
 /// Picks the largest unit that keeps the number at one or above.
@@ -136,5 +154,19 @@ mod tests {
             assert!(parse_share(text).is_err(), "{text}");
         }
         assert!(parse_bytes("12").is_err());
+    }
+
+    #[test]
+    fn what_has_its_unit_and_cannot_be_is_told_from_what_has_none() {
+        for text in ["-30ms", "-0.5s", "99999999999h"] {
+            assert!(parse_duration(text).unwrap_err().is_out_of_range(), "{text}");
+        }
+        for text in ["-1%", "120%"] {
+            assert!(parse_share(text).unwrap_err().is_out_of_range(), "{text}");
+        }
+        assert!(parse_rate("-1Mbit/s").unwrap_err().is_out_of_range());
+        for text in ["-30", "--30ms", "-ms", "30 parsecs", "-1%"] {
+            assert!(!parse_duration(text).unwrap_err().is_out_of_range(), "{text}");
+        }
     }
 }

@@ -124,7 +124,7 @@ mod tests {
 
     fn moment(now: Time) -> Moment {
         let queue = View { backlog: Bytes::new(1000), packets: 1, delay: Duration::ZERO, rate: LINK };
-        Moment { now, queue, dice: 0 }
+        Moment::new(now, queue, 0)
     }
 
     fn packet(ecn: Ecn) -> Packet {

@@ -120,7 +120,7 @@ impl Aqm for Blue {
         } else if m.queue.delay > self.target {
             self.probability.raise(m.now, self.freeze);
         }
-        if self.probability.chance().hits(m.dice) {
+        if self.probability.chance().hits(m.random_bits::<Self>()) {
             Verdict::signal(p, self.ecn, Cause::Chance)
         } else {
             Verdict::Forward
@@ -150,7 +150,7 @@ mod tests {
         let backlog = Bytes::new(u64::from(packets) * 1500);
         let delay = Duration::from_millis(delay_ms);
         let queue = View { backlog, packets, delay, rate: Rate::from_mbps(100) };
-        Moment { now: Time::ZERO + Duration::from_millis(now_ms), queue, dice }
+        Moment::new(Time::ZERO + Duration::from_millis(now_ms), queue, dice)
     }
 
     fn ask(blue: &mut Blue, m: &Moment, ecn: Ecn) -> Verdict {

@@ -178,7 +178,7 @@ impl Aqm for Cobalt {
             Verdict::Forward
         };
         let dropped = matches!(verdict, Verdict::Drop(_));
-        let unresponsive = self.blue.chance().hits(m.dice);
+        let unresponsive = self.blue.chance().hits(m.random_bits::<Self>());
         if self.count == 0 {
             self.drop_next = m.now + self.pace;
         } else if self.drop_next < m.now && !dropped && !unresponsive {

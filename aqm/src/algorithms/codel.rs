@@ -201,7 +201,7 @@ mod tests {
             rate: Rate::from_mbps(100),
         };
         let p = Packet { arrived: now - wait, len: Bytes::new(1500), seq: 0, flow: 0, ecn };
-        codel.on_dequeue(&Moment { now, queue, dice: 0 }, &p)
+        codel.on_dequeue(&Moment::new(now, queue, 0), &p)
     }
 
     /// Times of the signals, relative to the first, of a queue that stays 20 ms long; a packet each 50 us.
@@ -305,7 +305,7 @@ mod tests {
         for step in 0..100 {
             let now = ms(1000.0 + 10.0 * f64::from(step));
             let p = Packet { arrived: Time::ZERO, len: Bytes::new(1500), seq: 0, flow: 0, ecn: Ecn::NotEct };
-            assert_eq!(codel.on_dequeue(&Moment { now, queue, dice: 0 }, &p), Verdict::Forward);
+            assert_eq!(codel.on_dequeue(&Moment::new(now, queue, 0), &p), Verdict::Forward);
         }
     }
 }

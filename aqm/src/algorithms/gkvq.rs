@@ -117,7 +117,7 @@ mod tests {
     /// The link of the paper: 10 Mbit/s, so that 1000 bytes take 0.8 ms.
     fn moment(now: Time, rate: Rate) -> Moment {
         let queue = View { backlog: Bytes::new(1000), packets: 1, delay: Duration::ZERO, rate };
-        Moment { now, queue, dice: 0 }
+        Moment::new(now, queue, 0)
     }
 
     fn packet(ecn: Ecn) -> Packet {

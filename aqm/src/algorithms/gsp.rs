@@ -110,6 +110,10 @@ impl Gsp {
     ///
     /// Computed when a timeout starts and not at each arrival, where only its ingredients change.
     pub fn interval(&self) -> Duration {
+        // The law without its divisions: this is asked for with every arrival at an empty queue.
+        if self.cum_time == Duration::ZERO {
+            return self.initial_interval;
+        }
         self.initial_interval.mul_f64(1.0 / (1.0 + self.cum_time.as_secs_f64() / self.tau.as_secs_f64()))
     }
 
@@ -122,6 +126,7 @@ impl Gsp {
     }
 
     /// Adaptation of the timeout and the burst rule; `true` if the queue is above the threshold.
+    #[inline]
     fn update(&mut self, m: &Moment, overflow: bool) -> bool {
         let above = self.is_above(m);
         let empty = m.queue.packets == 0;
@@ -209,7 +214,7 @@ mod tests {
             rate: Rate::from_mbps(1000),
         };
         let p = Packet { arrived: now, len: Bytes::new(1500), seq: 0, flow: 0, ecn: Ecn::NotEct };
-        gsp.on_enqueue(&Moment { now, queue, dice: 0 }, &p)
+        gsp.on_enqueue(&Moment::new(now, queue, 0), &p)
     }
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
             rate: Rate::from_mbps(1),
         };
         let p = Packet { arrived: now, len: Bytes::new(1500), seq: 0, flow: 0, ecn: Ecn::NotEct };
-        gsp.on_overflow(&Moment { now, queue, dice: 0 }, &p);
+        gsp.on_overflow(&Moment::new(now, queue, 0), &p);
         let full = gsp.cum_time;
         assert!(full > Duration::ZERO);
         let _ = arrival(&mut gsp, 0.3, 1.0, 10);

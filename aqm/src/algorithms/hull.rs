@@ -101,7 +101,7 @@ mod tests {
         let now = Time::from_nanos(now_ns);
         let queue = View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: link };
         let p = Packet { arrived: now, len: Bytes::new(1500), seq: 0, flow: 0, ecn };
-        hull.on_dequeue(&Moment { now, queue, dice: 0 }, &p)
+        hull.on_dequeue(&Moment::new(now, queue, 0), &p)
     }
 
     /// The first marked packet of a row that is sent at a rate, and how many of a thousand are marked.

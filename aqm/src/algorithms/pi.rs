@@ -160,7 +160,7 @@ impl Aqm for Pi {
     const ROLLS: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        if Chance::new(self.p).hits(m.dice) {
+        if Chance::new(self.p).hits(m.random_bits::<Self>()) {
             Verdict::signal(p, self.params.ecn, Cause::Chance)
         } else {
             Verdict::Forward

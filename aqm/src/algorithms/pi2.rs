@@ -98,7 +98,7 @@ impl Pi2 {
     }
 
     fn classic(&self, m: &Moment, p: &Packet) -> Verdict {
-        if self.classic.hits(m.dice) {
+        if self.classic.hits(m.random_bits::<Self>()) {
             Verdict::signal(p, self.ecn && !self.classic_overload, Cause::Chance)
         } else {
             Verdict::Forward
@@ -106,9 +106,9 @@ impl Pi2 {
     }
 
     fn scalable(&self, m: &Moment) -> Verdict {
-        if self.scalable_overload && self.classic.hits(m.dice) {
+        if self.scalable_overload && self.classic.hits(m.random_bits::<Self>()) {
             Verdict::Drop(Cause::Chance)
-        } else if self.linear.hits(m.dice) {
+        } else if self.linear.hits(m.random_bits::<Self>()) {
             Verdict::Mark(Cause::Chance)
         } else {
             Verdict::Forward
@@ -168,7 +168,7 @@ mod tests {
 
     fn moment(now_ms: u64, delay: Duration, dice: u64) -> Moment {
         let queue = View { backlog: Bytes::new(100_000), packets: 67, delay, rate: Rate::from_mbps(100) };
-        Moment { now: Time::ZERO + Duration::from_millis(now_ms), queue, dice }
+        Moment::new(Time::ZERO + Duration::from_millis(now_ms), queue, dice)
     }
 
     fn ask(pi2: &mut Pi2, ecn: Ecn, dice: u64) -> Verdict {

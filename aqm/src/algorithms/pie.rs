@@ -246,7 +246,7 @@ impl Aqm for Pie {
             || self.burst_left > Duration::ZERO
             || self.protected
             || m.queue.backlog <= self.small;
-        if bypass || !self.draws(m.dice) {
+        if bypass || !self.draws(m.random_bits::<Self>()) {
             return Verdict::Forward;
         }
         Verdict::signal(p, self.marks, Cause::Chance)

@@ -149,7 +149,10 @@ impl Red {
 
     /// Moves the average on by one arrival.
     fn observe(&mut self, m: &Moment) {
-        if let Some(since) = self.idle_since.take() {
+        // An average of zero stays there without the power.
+        if let Some(since) = self.idle_since.take()
+            && self.avg > 0.0
+        {
             let packets = libm::floor(m.now.since(since).as_secs_f64() / self.scale.packet);
             self.avg *= libm::pow(1.0 - self.scale.w, packets);
         }
@@ -223,7 +226,7 @@ impl Aqm for Red {
         };
         let count = before + size;
         let pb = self.by_average();
-        if !Chance::new(self.by_count(pb, count) * size).hits(m.dice) {
+        if !Chance::new(self.by_count(pb, count) * size).hits(m.random_bits::<Self>()) {
             self.count = Some(count);
             return Verdict::Forward;
         }

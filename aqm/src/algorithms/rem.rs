@@ -98,7 +98,7 @@ impl Aqm for Rem {
     const ROLLS: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        if Chance::new(self.p).hits(m.dice) {
+        if Chance::new(self.p).hits(m.random_bits::<Self>()) {
             Verdict::signal(p, self.params.ecn, Cause::Chance)
         } else {
             Verdict::Forward
@@ -160,7 +160,7 @@ mod tests {
     fn moment(now: Time, packets: u32) -> Moment {
         let backlog = Bytes::new(u64::from(packets) * 1000);
         let queue = View { backlog, packets, delay: Duration::ZERO, rate: Rate::from_mbps(10) };
-        Moment { now, queue, dice: 0 }
+        Moment::new(now, queue, 0)
     }
 
     #[test]
@@ -222,7 +222,8 @@ mod tests {
         rem.p = 0.25;
         let ask = |rem: &mut Rem, dice, ecn| {
             let p = Packet { arrived: Time::ZERO, len: Bytes::new(1000), seq: 0, flow: 0, ecn };
-            rem.on_enqueue(&Moment { dice, ..moment(Time::ZERO, 10) }, &p)
+            let m = moment(Time::ZERO, 10);
+            rem.on_enqueue(&Moment::new(m.now, m.queue, dice), &p)
         };
         assert_eq!(ask(&mut rem, (1 << 62) - 1, Ecn::NotEct), Verdict::Drop(Cause::Chance));
         assert_eq!(ask(&mut rem, (1 << 62) - 1, Ecn::Ect0), Verdict::Mark(Cause::Chance));

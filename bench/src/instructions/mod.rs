@@ -269,31 +269,41 @@ fn time(programs: &Programs, all: &[(Subject, Option<f64>)]) -> Vec<Row> {
     let mut subjects: Vec<Subject> = all.iter().flat_map(|(s, _)| [s.clone(), s.empty()]).collect();
     subjects.sort();
     subjects.dedup();
-    let mut best: BTreeMap<Subject, f64> = BTreeMap::new();
+    // The best of a subject, or why its last run gave none.
+    let mut best: BTreeMap<Subject, std::result::Result<f64, String>> = BTreeMap::new();
     for round in 0..ROUNDS {
         eprintln!("instructions: nanoseconds, round {round}");
         for subject in &subjects {
-            if let Ok(ns) = programs.nanoseconds(subject) {
-                let best = best.entry(subject.clone()).or_insert(f64::INFINITY);
-                *best = best.min(ns);
+            let now = programs.nanoseconds(subject).map_err(|error| error.to_string());
+            match best.get(subject) {
+                Some(Ok(before)) if now.as_ref().map_or(true, |ns| ns >= before) => {}
+                _ => {
+                    best.insert(subject.clone(), now);
+                }
             }
         }
     }
-    let net = |subject: &Subject| Some(best.get(subject)? - best.get(&subject.empty())?);
+    let missing = || Err("it was not measured".to_string());
+    let of = |subject: &Subject| best.get(subject).cloned().unwrap_or_else(missing);
+    let net = |subject: &Subject| Ok::<f64, String>(of(subject)? - of(&subject.empty())?);
     all.iter()
         .map(|(subject, _)| {
             let what = format!("{}: time", subject.name());
-            let Some(ns) = net(subject) else { return Row::failed(PART, what, "it did not run") };
+            let ns = match net(subject) {
+                Ok(ns) => ns,
+                Err(why) => return Row::failed(PART, what, why),
+            };
             let row = Row::told(PART, what, ns, "ns per packet").times(ROUNDS);
             let row = subject.time_max().map_or(row.clone(), |most| row.at_most(most));
             let rival = subject.rival();
             match net(&rival) {
-                Some(theirs) => {
+                Ok(theirs) => {
                     let name = rival.name();
                     let name = name.trim_start_matches("DPDK ");
                     row.beside(name).note(format!("{} of {name}", short(ns / theirs)))
                 }
-                None => row,
+                // Why the peer did not run is said in its own row.
+                Err(_) => row,
             }
         })
         .collect()
@@ -318,6 +328,17 @@ mod tests {
         assert_eq!(codel(Form::Flow, Region::Working).time_max(), Some(120.0));
         assert_eq!(codel(Form::Plain, Region::Working).time_max(), None);
         assert_eq!(Subject::weir("red", Form::Flow, Region::Working).time_max(), None);
+    }
+
+    #[test]
+    fn a_subject_that_does_not_run_says_why() {
+        let this = PathBuf::from("/nowhere/weir-bench");
+        let programs =
+            Programs { this, valgrind: None, rte_aqm: None, rte_flows: None, empty: RefCell::default() };
+        let rows = time(&programs, &[(Subject::weir("codel", Form::Plain, Region::Below), None)]);
+        let [row] = &rows[..] else { panic!("one row for one subject") };
+        assert_eq!(row.verdict, crate::rows::Verdict::Failed);
+        assert!(row.note.contains("/nowhere/weir-bench"), "{}", row.note);
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn decisions(aqm: &mut impl Aqm, longest: Duration, packets: u64) -> Outcome {
             delay,
             rate: Rate::from_mbps(1000),
         };
-        let m = Moment { now, queue, dice: dice(seq) };
+        let m = Moment::new(now, queue, dice(seq));
         // As a queue does: it wakes its algorithm when it is used.
         if aqm.next_wakeup().is_some_and(|due| due <= now) {
             aqm.on_wakeup(&m);

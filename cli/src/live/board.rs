@@ -13,6 +13,56 @@ const NOW_S: f64 = 1.0;
 /// Most moves of the set point that are shown.
 pub const MOVES_MAX: usize = 6;
 
+/// The directions of a run, one of which is shown in full.
+#[derive(Clone, Debug, Default)]
+pub struct Boards {
+    /// At least one.
+    pub sides: Vec<Board>,
+    /// The one that is shown in full.
+    pub shown: usize,
+    /// Whether keys are read.
+    pub takes_keys: bool,
+}
+
+impl Boards {
+    /// Before anything was seen.
+    pub fn new(sides: Vec<About>, shown: usize) -> Boards {
+        Boards { sides: sides.into_iter().map(Board::new).collect(), shown, takes_keys: false }
+    }
+
+    /// The direction that is shown in full.
+    pub fn board(&self) -> &Board {
+        &self.sides[self.shown]
+    }
+
+    /// The directions that are not.
+    pub fn others(&self) -> impl Iterator<Item = &Board> {
+        let others = self.sides.iter().enumerate().filter(|(index, _)| *index != self.shown);
+        others.map(|(_, board)| board)
+    }
+
+    /// Shows the next direction in full.
+    pub fn turn(&mut self) {
+        self.shown = (self.shown + 1) % self.sides.len();
+    }
+
+    /// Takes in what is new: samples of each direction, and moves of all.
+    pub fn take(
+        &mut self,
+        t_s: f64,
+        length_s: Option<f64>,
+        samples: &[&[LinkSample]],
+        events: &[SteeringEvent],
+    ) {
+        let is_alone = self.sides.len() == 1;
+        for (board, samples) in self.sides.iter_mut().zip(samples) {
+            let own = events.iter().filter(|event| is_alone || event.link == board.about.name);
+            let own: Vec<SteeringEvent> = own.cloned().collect();
+            board.take(t_s, length_s, samples, &own);
+        }
+    }
+}
+
 /// Samples added up. All of a run have periods of the same length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
@@ -86,6 +136,8 @@ pub struct Board {
     pub sensing: Option<String>,
     /// The latest thing that went wrong.
     pub warning: Option<String>,
+    /// Why nothing can pass now.
+    pub trouble: Option<String>,
     recent: VecDeque<LinkSample>,
     recent_from_s: f64,
 }

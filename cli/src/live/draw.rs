@@ -1,7 +1,7 @@
 //! Draws the live view: from a state to a picture, nothing else.
 
-use super::board::{Board, MOVES_MAX, REACH_S, Step};
-use super::words;
+use super::board::{Board, Boards, MOVES_MAX, REACH_S, Step, Sum};
+use super::{About, words};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize};
@@ -48,21 +48,23 @@ impl Look {
 }
 
 /// Draws the state of a run. `ending` says that Ctrl-C was pressed.
-pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
-    let area = frame.area();
+pub fn draw(frame: &mut Frame, boards: &Boards, look: &Look, ending: bool) {
+    let (area, board) = (frame.area(), boards.board());
     if !fits(area.width, area.height) {
-        return draw_small(frame, board, ending);
+        return draw_small(frame, boards, ending);
     }
+    let other_rows = boards.others().count() as u16;
     let virtual_rows = u16::from(is_virtual(board));
     let moves_rows = moves_rows(board, area.height);
     let warning_rows = if board.warning.is_some() { WARNING_ROWS } else { 0 };
     let sensing_rows = u16::from(board.sensing.is_some());
-    let rows: [Rect; 10] = Layout::vertical([
+    let rows: [Rect; 11] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Fill(1),
         Constraint::Length(2),
+        Constraint::Length(other_rows),
         Constraint::Length(virtual_rows),
         Constraint::Length(sensing_rows),
         Constraint::Length(moves_rows),
@@ -75,23 +77,23 @@ pub fn draw(frame: &mut Frame, board: &Board, look: &Look, ending: bool) {
     draw_throughput(frame, board, look, rows[2]);
     draw_delay(frame, board, look, rows[3]);
     frame.render_widget(Paragraph::new(vec![discards(board), state(board)]), rows[4]);
-    frame.render_widget(virtual_queue(board), rows[5]);
-    frame.render_widget(sensing(board), rows[6]);
-    draw_moves(frame, board, rows[7]);
-    frame.render_widget(warning(board), rows[8]);
-    frame.render_widget(hint(ending), rows[9]);
+    frame.render_widget(Paragraph::new(boards.others().map(other).collect::<Vec<_>>()), rows[5]);
+    frame.render_widget(virtual_queue(board), rows[6]);
+    frame.render_widget(sensing(board), rows[7]);
+    draw_moves(frame, board, rows[8]);
+    frame.render_widget(warning(board), rows[9]);
+    frame.render_widget(hint(boards, ending), rows[10]);
 }
 
 /// A terminal that was made small meanwhile: the numbers, as far as they fit.
-fn draw_small(frame: &mut Frame, board: &Board, ending: bool) {
-    let lines = vec![
-        Line::from(words::progress(board.t_s, board.length_s)),
-        throughput(board),
-        delay(board),
-        discards(board),
-        state(board),
-        hint(ending),
-    ];
+fn draw_small(frame: &mut Frame, boards: &Boards, ending: bool) {
+    let board = boards.board();
+    let numbers = [throughput(board), delay(board), discards(board), state(board)];
+    let lines: Vec<Line> = std::iter::once(Line::from(words::progress(board.t_s, board.length_s)))
+        .chain(numbers)
+        .chain(boards.others().map(other))
+        .chain([hint(boards, ending)])
+        .collect();
     frame.render_widget(Paragraph::new(lines), frame.area());
 }
 
@@ -106,10 +108,11 @@ fn moves_rows(board: &Board, height: u16) -> u16 {
 }
 
 fn title(board: &Board, width: u16) -> Line<'_> {
-    let (title, aqm) = (&board.about.title, &board.about.aqm);
+    let About { title, name, aqm, .. } = &board.about;
+    let aqm = if name.is_empty() { aqm.clone() } else { format!("{name}: {aqm}") };
     let room = usize::from(width).saturating_sub(aqm.chars().count() + 2);
     let shown: String = title.chars().take(room).collect();
-    Line::from(vec![format!("{shown:room$}  ").bold(), aqm.as_str().fg(MEASURED)])
+    Line::from(vec![format!("{shown:room$}  ").bold(), aqm.fg(MEASURED)])
 }
 
 fn progress(board: &Board, width: u16) -> Line<'static> {
@@ -196,7 +199,24 @@ fn discards(board: &Board) -> Line<'static> {
     ])
 }
 
+/// A direction that is not shown in full, in a line.
+fn other(board: &Board) -> Line<'static> {
+    let (now, total, seconds) = (board.now(), &board.total, board.now_s());
+    let bps = now.delivered_bps();
+    let share = words::share(bps, board.about.rate_bps);
+    let discarded = |sum: &Sum| sum.drops + sum.overflows;
+    Line::from(vec![
+        name(&board.about.name),
+        format!("{}{share}", words::rate(bps)).fg(MEASURED),
+        format!("  delay {}, max {:.2} ms", words::ms(now.delay_mean_ms()), now.delay_max_ms).into(),
+        format!("  discards {:.0}/s ({})", discarded(&now) as f64 / seconds, discarded(total)).into(),
+    ])
+}
+
 fn state(board: &Board) -> Line<'static> {
+    if let Some(trouble) = &board.trouble {
+        return Line::from(vec![name("State"), format!("{trouble}: nothing passes").fg(BOUND)]);
+    }
     let state = board.last.map_or(0, |row| row.table_state);
     Line::from(vec![name("State"), words::state(state, board.is_steered()).into()])
 }
@@ -229,12 +249,18 @@ fn movement(event: &SteeringEvent) -> Line<'static> {
     ])
 }
 
-fn hint(ending: bool) -> Line<'static> {
+fn hint(boards: &Boards, ending: bool) -> Line<'static> {
     if ending {
-        Line::from("Ending and putting everything back; Ctrl-C once more ends at once".fg(BOUND))
-    } else {
-        Line::from("Ctrl-C ends".fg(Color::DarkGray))
+        return Line::from(
+            "Ending and putting everything back; Ctrl-C after 2 s more ends at once".fg(BOUND),
+        );
     }
+    let keys = match boards.sides.len() {
+        _ if !boards.takes_keys => "Ctrl-C ends",
+        1 => "Ctrl-C or q ends",
+        _ => "Ctrl-C or q ends   Tab shows the other direction",
+    };
+    Line::from(keys.fg(Color::DarkGray))
 }
 
 type Points = Vec<(f64, f64)>;

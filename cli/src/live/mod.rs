@@ -6,20 +6,26 @@ mod screen;
 mod words;
 
 use crate::output::Output;
-use board::{Board, Sum};
+use board::{Boards, Sum};
 use screen::Screen;
 pub use screen::restore;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_scenario::result::{LinkSample, SteeringEvent};
 
 /// Seconds between two plain lines.
 const LINE_PERIOD_S: f64 = 2.0;
 
+/// Warnings kept while a screen is shown.
+const UNSAID_MAX: usize = 64;
+
 /// What a view needs to know of a run before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Title of the run.
     pub title: String,
+    /// The direction, where a run has several; nothing where it has one.
+    pub name: String,
     /// Algorithm and whether it is steered.
     pub aqm: String,
     /// Rate of the link in bit/s; 0 for unshaped.
@@ -33,12 +39,14 @@ pub struct About {
 /// Shows a run as it goes.
 pub struct View {
     output: Output,
-    board: Arc<Mutex<Board>>,
+    boards: Arc<Mutex<Boards>>,
     shown: Shown,
-    next_line_s: f64,
-    line: Sum,
-    /// Warnings that could not be said while the screen was shown.
-    unsaid: Vec<String>,
+    last_line_s: Option<f64>,
+    /// What happened in each direction since the last lines.
+    lines: Vec<Sum>,
+    /// The latest warnings, which could not be said while the screen was shown, and how many came before them.
+    unsaid: VecDeque<String>,
+    unsaid_left_out: u64,
 }
 
 /// Where a view is shown.
@@ -50,41 +58,46 @@ enum Shown {
 }
 
 impl View {
-    /// A view of a run.
-    pub fn new(about: About, output: &Output) -> View {
+    /// A view of a run, by its directions, of which `shown` is shown in full at first.
+    pub fn new(sides: Vec<About>, shown: usize, output: &Output) -> View {
         View {
             output: *output,
-            board: Arc::new(Mutex::new(Board::new(about))),
+            lines: vec![Sum::default(); sides.len()],
+            boards: Arc::new(Mutex::new(Boards::new(sides, shown))),
             shown: Shown::Undecided,
-            next_line_s: 0.0,
-            line: Sum::default(),
-            unsaid: Vec::new(),
+            last_line_s: None,
+            unsaid: VecDeque::new(),
+            unsaid_left_out: 0,
         }
     }
 
-    /// Shows what is new. `length_s` is `None` for a run without end. Never waits for the terminal while it
+    /// Shows what is new: the samples of each direction, and the moves of all. `length_s` is `None` for a run without end. Never waits for the terminal while it
     /// shows a live view.
     pub fn update(
         &mut self,
         t_s: f64,
         length_s: Option<f64>,
-        samples: &[LinkSample],
+        samples: &[&[LinkSample]],
         events: &[SteeringEvent],
     ) {
-        lock(&self.board).take(t_s, length_s, samples, events);
+        lock(&self.boards).take(t_s, length_s, samples, events);
         if matches!(self.shown, Shown::Undecided) {
             self.shown = self.decide();
         }
         if !self.is_live() {
-            self.lines(t_s, length_s, samples, events);
+            self.say_lines(t_s, samples, events);
         }
     }
 
     /// Shows a warning until the end of the run.
     pub fn warn(&mut self, text: String) {
-        lock(&self.board).warning = Some(words::plain(&text));
+        lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(words::plain(&text)));
         if self.is_live() {
-            self.unsaid.push(text);
+            self.unsaid.push_back(text);
+            if self.unsaid.len() > UNSAID_MAX {
+                self.unsaid.pop_front();
+                self.unsaid_left_out += 1;
+            }
         } else {
             self.output.say(text);
         }
@@ -92,13 +105,19 @@ impl View {
 
     /// Shows how sensing stands.
     pub fn sense(&mut self, line: String) {
-        lock(&self.board).sensing = Some(line);
+        lock(&self.boards).sides.iter_mut().for_each(|board| board.sensing = Some(line.clone()));
+    }
+
+    /// Shows why nothing can pass, or that everything can.
+    pub fn trouble(&mut self, trouble: Option<String>) {
+        let trouble = trouble.map(|text| words::plain(&text));
+        lock(&self.boards).sides.iter_mut().for_each(|board| board.trouble.clone_from(&trouble));
     }
 
     /// Opens the screen as late as this because its thread inherits the processors of the caller, who by now
     /// keeps off the packet loop's.
     fn decide(&self) -> Shown {
-        let screen = if self.output.live() { Screen::open(self.board.clone()) } else { None };
+        let screen = if self.output.live() { Screen::open(self.boards.clone()) } else { None };
         screen.map_or(Shown::Lines, Shown::Screen)
     }
 
@@ -107,20 +126,25 @@ impl View {
         matches!(&self.shown, Shown::Screen(screen) if screen.is_active())
     }
 
-    fn lines(&mut self, t_s: f64, length_s: Option<f64>, samples: &[LinkSample], events: &[SteeringEvent]) {
+    fn say_lines(&mut self, t_s: f64, samples: &[&[LinkSample]], events: &[SteeringEvent]) {
         events.iter().for_each(|event| self.output.say(words::event_line(event)));
-        samples.iter().for_each(|row| self.line.add(row));
-        let Some(last) = samples.last() else { return };
-        if t_s < self.next_line_s {
+        for (sum, samples) in self.lines.iter_mut().zip(samples) {
+            samples.iter().for_each(|row| sum.add(row));
+        }
+        let is_early = self.last_line_s.is_some_and(|last| t_s < last + LINE_PERIOD_S);
+        if is_early || samples.iter().all(|samples| samples.is_empty()) {
             return;
         }
-        self.next_line_s = t_s + LINE_PERIOD_S;
-        let period = std::mem::take(&mut self.line);
-        let rate_bps = lock(&self.board).about.rate_bps;
-        self.output.say(words::period_line(t_s, length_s, &period, last, rate_bps));
-        if let Some(line) = &lock(&self.board).sensing {
-            self.output.say(format!("        sensing: {line}"));
+        let span_s = t_s - self.last_line_s.replace(t_s).unwrap_or(0.0).min(t_s);
+        let mut lines = Vec::new();
+        let boards = lock(&self.boards);
+        for (board, sum) in boards.sides.iter().zip(&mut self.lines) {
+            let Some(last) = &board.last else { continue };
+            lines.push(words::period_line(board, span_s, &std::mem::take(sum), last));
         }
+        lines.extend(boards.board().sensing.as_ref().map(|line| format!("        sensing: {line}")));
+        drop(boards);
+        lines.iter().for_each(|line| self.output.say(line));
     }
 }
 
@@ -128,17 +152,19 @@ impl Drop for View {
     fn drop(&mut self) {
         if let Shown::Screen(screen) = std::mem::replace(&mut self.shown, Shown::Lines) {
             drop(screen);
-            self.unsaid.iter().for_each(|text| self.output.say(text));
-            if let Some(line) = words::last_line(&lock(&self.board)) {
-                self.output.say(line);
+            if self.unsaid_left_out > 0 {
+                self.output.say(format!("{} earlier warnings are left out here", self.unsaid_left_out));
             }
+            self.unsaid.iter().for_each(|text| self.output.say(text));
+            let boards = lock(&self.boards).clone();
+            boards.sides.iter().filter_map(words::last_line).for_each(|line| self.output.say(line));
         }
     }
 }
 
-/// The board has no invariants that a panic could break.
-fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
-    board.lock().unwrap_or_else(PoisonError::into_inner)
+/// The boards have no invariants that a panic could break.
+fn lock(boards: &Mutex<Boards>) -> MutexGuard<'_, Boards> {
+    boards.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A thread of its own draws, so that a slow terminal never holds up the run. The terminal keeps turning
 //! Ctrl-C into a signal, so ending works as without a view.
 
-use super::board::Board;
+use super::board::Boards;
 use super::{draw, lock};
 use crate::interrupt::interrupted;
 use ratatui::Terminal;
@@ -17,7 +17,7 @@ use rustix::termios::{
     tcgetpgrp, tcgetwinsize, tcsetattr,
 };
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -49,16 +49,17 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal. None if it is too small, not ours, or refuses.
-    pub fn open(board: Arc<Mutex<Board>>) -> Option<Screen> {
+    pub fn open(boards: Arc<Mutex<Boards>>) -> Option<Screen> {
         static COUNT: AtomicU32 = AtomicU32::new(1);
         if !is_usable() {
             return None;
         }
         let id = COUNT.fetch_add(1, Ordering::Relaxed);
+        lock(&boards).takes_keys = io::stdin().is_terminal();
         let canvas = take_terminal(id).inspect_err(|_| restore()).ok()?;
         let (end, ended) = channel();
         let thread = std::thread::Builder::new().name("weir-view".into());
-        let spawned = thread.spawn(move || draw_until(&ended, id, canvas, &board));
+        let spawned = thread.spawn(move || draw_until(&ended, id, canvas, &boards));
         spawned.inspect_err(|_| restore()).ok()?;
         Some(Screen { id, _end: end })
     }
@@ -104,11 +105,11 @@ fn quiet(mut modes: Termios) -> Termios {
     modes
 }
 
-fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, board: &Mutex<Board>) {
+fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, boards: &Mutex<Boards>) {
     let look = draw::Look::of_terminal();
     loop {
         // Copied, so that the run never waits for the drawing.
-        let now = lock(board).clone();
+        let now = lock(boards).clone();
         let ending = interrupted().load(Ordering::Relaxed);
         let pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
         if ACTIVE.load(Ordering::SeqCst) != id {
@@ -120,6 +121,27 @@ fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, board: &Mutex<B
         drop(pen);
         if ended.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
             return;
+        }
+        if now.takes_keys {
+            obey_keys(boards);
+        }
+    }
+}
+
+/// Does what the keys say that were pressed since the last picture.
+fn obey_keys(boards: &Mutex<Boards>) {
+    let mut keys = [0; 64];
+    let mut stdin = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: the pointer is to one whole struct; nothing is waited for.
+    if unsafe { libc::poll(&mut stdin, 1, 0) } <= 0 || stdin.revents & libc::POLLIN == 0 {
+        return;
+    }
+    let read = io::Read::read(&mut io::stdin(), &mut keys).unwrap_or(0);
+    for key in &keys[..read] {
+        match key {
+            b'\t' => lock(boards).turn(),
+            b'q' => interrupted().store(true, Ordering::Relaxed),
+            _ => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pictures of the live view, and its use on a real terminal.
 
-use super::board::{Board, MOVES_MAX, Sum};
+use super::board::{Board, Boards, MOVES_MAX, Sum};
 use super::draw::{Look, draw};
 use super::*;
 use crate::interrupt::interrupted;
@@ -13,6 +13,7 @@ use std::time::Duration;
 fn about() -> About {
     About {
         title: "Two flows share 100 Mbit/s".into(),
+        name: String::new(),
         aqm: "gsp, steered".into(),
         rate_bps: 100e6,
         utilization: Some((0.9, 0.95)),
@@ -59,10 +60,18 @@ fn board(about: About, rows: u32, length_s: Option<f64>) -> Board {
     board
 }
 
+fn alone(board: &Board) -> Boards {
+    Boards { sides: vec![board.clone()], shown: 0, takes_keys: false }
+}
+
 fn picture(board: &Board, width: u16, height: u16) -> String {
+    picture_of(&alone(board), width, height)
+}
+
+fn picture_of(boards: &Boards, width: u16, height: u16) -> String {
     let look = Look { marker: Marker::Braille };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, board, &look, false)).unwrap();
+    terminal.draw(|frame| draw(frame, boards, &look, false)).unwrap();
     let cells = terminal.backend().buffer().content();
     let line = |row: &[ratatui::buffer::Cell]| row.iter().map(|c| c.symbol()).collect::<String>();
     cells.chunks(usize::from(width)).map(|row| line(row).trim_end().to_string() + "\n").collect()
@@ -126,6 +135,47 @@ fn a_warning_is_shown_as_long_as_the_run() {
     }
 }
 
+/// Both directions of a link after so many rows; a fifth of the packets go back.
+fn both(rows: u32) -> Boards {
+    let side = |name: &str, rate_bps| About { name: name.into(), rate_bps, ..about() };
+    let mut boards = Boards::new(vec![side("a_to_b", 100e6), side("b_to_a", 20e6)], 0);
+    let there: Vec<_> = (0..rows).map(row).collect();
+    let back: Vec<_> =
+        there.iter().map(|r| LinkSample { delivered_bps: r.delivered_bps / 5.0, ..*r }).collect();
+    let events: Vec<_> = (1..=rows / 10).map(event).collect();
+    boards.take(f64::from(rows) * 0.1, None, &[&there, &back], &events);
+    boards.takes_keys = true;
+    boards
+}
+
+#[test]
+fn both_directions_on_80_by_24() {
+    let mut boards = both(450);
+    check("both_80x24", &picture_of(&boards, 80, 24));
+    boards.turn();
+    let turned = picture_of(&boards, 80, 24);
+    assert!(turned.contains("b_to_a: gsp, steered") && turned.contains("\na_to_b      "), "{turned}");
+    assert!(turned.contains("none yet"), "the moves are those of the other direction: {turned}");
+    boards.turn();
+    assert_eq!(boards.shown, 0);
+    for (width, height) in [(1, 1), (60, 15), (40, 8), (300, 100)] {
+        picture_of(&boards, width, height);
+    }
+}
+
+#[test]
+fn a_dead_link_is_no_state_of_the_queue() {
+    let mut board = board(about(), 100, Some(60.0));
+    board.last.as_mut().unwrap().table_state = 1;
+    assert!(picture(&board, 80, 24).contains("no bottleneck here"));
+    board.trouble = Some("no carrier on b".into());
+    let dead = picture(&board, 80, 24);
+    assert!(
+        dead.contains("State       no carrier on b: nothing passes") && !dead.contains("bottleneck"),
+        "{dead}"
+    );
+}
+
 #[test]
 fn before_the_first_sample() {
     let mut board = Board::new(about());
@@ -174,11 +224,19 @@ fn a_mean_delay_counts_packets_and_not_periods() {
 fn lines_say_what_they_know() {
     let mut sum = Sum::default();
     sum.add(&row(0));
-    let line = words::period_line(2.0, Some(30.0), &sum, &row(0), 100e6);
+    let mut board = Board::new(about());
+    board.take(2.0, Some(30.0), &[row(0)], &[]);
     assert_eq!(
-        line,
-        "   2.0 of 30 s    92.1 Mbit/s (92.1 %)   delay   2.10, max 4.20 ms  set point   9.99 ms  \
+        words::period_line(&board, 1.9, &sum, &row(0)),
+        "   2.0 of 30 s  last 1.9 s:   92.1 Mbit/s (92.1 %)   delay   2.10, max 4.20 ms  set point   9.99 ms  \
          drops 1, overflows 0, marks 1  state 3"
+    );
+    board.about.name = "a_to_b".into();
+    board.trouble = Some("no carrier on b".into());
+    let line = words::period_line(&board, 1.9, &sum, &row(0));
+    assert!(
+        line.contains(" s  a_to_b  last 1.9 s: ") && line.ends_with("marks 1  no carrier on b"),
+        "{line}"
     );
     assert_eq!(
         words::event_line(&event(4)),
@@ -193,12 +251,12 @@ fn lines_say_what_they_know() {
 fn live_view() {
     let length_s: f64 = std::env::var("WEIR_VIEW_S").ok().and_then(|s| s.parse().ok()).unwrap_or(10.0);
     let panics = std::env::var_os("WEIR_VIEW_PANIC").is_some();
-    let mut view = View::new(about(), &Output::new(false));
+    let mut view = View::new(vec![about()], 0, &Output::new(false));
     let stop = interrupted();
     for number in 0..(length_s * 10.0) as u32 {
         std::thread::sleep(Duration::from_millis(100));
         let events = if number % 20 == 19 { vec![event(number / 10)] } else { Vec::new() };
-        view.update(f64::from(number) * 0.1, Some(length_s), &[row(number)], &events);
+        view.update(f64::from(number) * 0.1, Some(length_s), &[&[row(number)]], &events);
         assert!(!panics || number < 20, "a panic, as asked for");
         // An end that takes its time, so that a second Ctrl-C finds it.
         if stop.load(Ordering::Relaxed) && number % 30 == 29 {

@@ -79,25 +79,25 @@ pub fn event_line(event: &SteeringEvent) -> String {
     line.trim_end().into()
 }
 
-/// A line for the time since the last one.
-pub fn period_line(
-    t_s: f64,
-    length_s: Option<f64>,
-    period: &Sum,
-    last: &LinkSample,
-    rate_bps: f64,
-) -> String {
-    let of = length_s.map_or(String::new(), |l| format!(" of {l:.0}"));
-    let share = share(period.delivered_bps(), rate_bps);
+/// A line for one direction and the time since its last line, `span_s`.
+pub fn period_line(board: &Board, span_s: f64, period: &Sum, last: &LinkSample) -> String {
+    let (t_s, about) = (board.t_s, &board.about);
+    let of = board.length_s.map_or(String::new(), |l| format!(" of {l:.0}"));
+    let name = if about.name.is_empty() { String::new() } else { format!("{}  ", about.name) };
+    let share = share(period.delivered_bps(), about.rate_bps);
     let width = if share.is_empty() { 0 } else { " (100.0 %)".len() };
     let setpoint = if last.setpoint_ms.is_finite() {
         format!("  set point {:6.2} ms", last.setpoint_ms)
     } else {
         String::new()
     };
-    let state = if last.table_state > 0 { format!("  state {}", last.table_state) } else { String::new() };
+    let state = match &board.trouble {
+        Some(trouble) => format!("  {trouble}"),
+        None if last.table_state > 0 => format!("  state {}", last.table_state),
+        None => String::new(),
+    };
     format!(
-        "{t_s:6.1}{of} s  {:>13}{share:width$}  delay {:>6}, max {:.2} ms{setpoint}  drops {}, overflows {}, marks {}{state}",
+        "{t_s:6.1}{of} s  {name}last {span_s:.1} s: {:>13}{share:width$}  delay {:>6}, max {:.2} ms{setpoint}  drops {}, overflows {}, marks {}{state}",
         rate(period.delivered_bps()),
         ms(period.delay_mean_ms()),
         period.delay_max_ms,
@@ -113,15 +113,16 @@ pub fn last_line(board: &Board) -> Option<String> {
     let Sum { delay_max_ms, drops, overflows, marks, .. } = board.total;
     let (progress, bps) = (progress(last.t_s, board.length_s), board.total.delivered_bps());
     let (share, delay) = (share(bps, board.about.rate_bps), ms(board.total.delay_mean_ms()));
+    let name = if board.about.name.is_empty() { String::new() } else { format!("{}: ", board.about.name) };
     Some(format!(
-        "{progress}: {}{share}, delay mean {delay} ms, max {delay_max_ms:.2} ms, drops {drops}, overflows \
+        "{name}{progress}: {}{share}, delay mean {delay} ms, max {delay_max_ms:.2} ms, drops {drops}, overflows \
          {overflows}, marks {marks}",
         rate(bps),
     ))
 }
 
 /// A rate as a share of the link's in parentheses; nothing for a link without a rate.
-fn share(bps: f64, rate_bps: f64) -> String {
+pub fn share(bps: f64, rate_bps: f64) -> String {
     if rate_bps > 0.0 { format!(" ({:.1} %)", bps / rate_bps * 100.0) } else { String::new() }
 }
 

@@ -1,11 +1,14 @@
 //! Fingerprints: what a result belongs to, and whether a file is whole.
 
+use crate::output::Failure;
 use crate::results::trace_text;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use weir_scenario::Scenario;
 
-/// Changes when the same run would give another file: other columns, or another form.
-const FORMAT: u32 = 2;
+/// What is read of the program at a time.
+const CHUNK: usize = 1 << 16;
 
 /// A hash of 128 bits (FNV-1a of Fowler, Noll and Vo; draft-eastlake-fnv). It guards against accidents, not against forgers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +16,10 @@ pub struct Fingerprint(u128);
 
 const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+
+fn fnv(hash: u128, bytes: &[u8]) -> u128 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
+}
 
 impl Fingerprint {
     /// Of a text.
@@ -22,25 +29,40 @@ impl Fingerprint {
 
     /// Of this and a text after it.
     pub fn and(self, text: &str) -> Fingerprint {
-        let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
         // The length keeps two texts apart from one that is both.
-        let hash = text.as_bytes().iter().fold(self.0, step);
-        Fingerprint((text.len() as u64).to_le_bytes().iter().fold(hash, step))
+        Fingerprint(fnv(fnv(self.0, text.as_bytes()), &(text.len() as u64).to_le_bytes()))
     }
 
-    /// Of what computes: the version, the form of files, and the behaviour of the models.
-    pub fn of_models() -> Fingerprint {
-        let program = Fingerprint::of(env!("CARGO_PKG_VERSION")).and(&FORMAT.to_string());
-        weir_sim::MODEL.iter().fold(program, |hash, model| hash.and(&format!("{model:016x}")))
+    /// Of the program that runs: of every byte of its file, so that no result of another build, with other algorithms or
+    /// models, is taken for one of this build.
+    pub fn of_program() -> Result<Fingerprint, Failure> {
+        // On Linux this is the file that runs, also where it has been replaced or removed since it was started.
+        let running = File::open("/proc/self/exe").or_else(|_| File::open(std::env::current_exe()?));
+        running.and_then(Fingerprint::of_bytes).map_err(|e| {
+            format!("cannot read the program itself, which tells its results from those of other builds: {e}")
+                .into()
+        })
     }
 
-    /// Of a point of a sweep: its scenario in canonical form with its traces, and the models that run it. Not of
-    /// the number of seeds, so that a sweep can get more of them.
+    fn of_bytes(mut from: impl Read) -> io::Result<Fingerprint> {
+        let (mut hash, mut chunk) = (BASIS, vec![0; CHUNK]);
+        loop {
+            match from.read(&mut chunk) {
+                Ok(0) => return Ok(Fingerprint(hash)),
+                Ok(read) => hash = fnv(hash, &chunk[..read]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Of a point of a sweep: its scenario in canonical form with its traces. Not of the number of seeds, so that a sweep
+    /// can get more of them.
     pub fn of_point(scenario: &Scenario) -> Fingerprint {
         let mut one = scenario.clone();
         one.run.seeds = 1;
         one.record = None;
-        let mut hash = Fingerprint::of_models().and(&one.to_toml());
+        let mut hash = Fingerprint::of(&one.to_toml());
         for link in scenario.network().links {
             if let Some(trace) = link.variation.trace() {
                 hash = hash.and(&trace_text(trace));
@@ -62,11 +84,8 @@ mod tests {
 
     #[test]
     fn the_hash_is_fnv() {
-        // Published test vectors, without the length that is added here.
-        let plain = |text: &str| {
-            let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
-            text.bytes().fold(BASIS, step)
-        };
+        // Published test vectors, without the length that texts get.
+        let plain = |text: &str| Fingerprint::of_bytes(text.as_bytes()).unwrap().0;
         assert_eq!(plain("a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
         assert_eq!(plain("foobar"), 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18);
         assert_ne!(Fingerprint::of("ab").and("c"), Fingerprint::of("a").and("bc"));

@@ -13,15 +13,17 @@ use weir_report::{FileSet, remove_leftovers, write_atomic};
 /// The folder with the results of a sweep.
 pub struct Store {
     out: PathBuf,
+    /// Fingerprint of the program that runs.
+    program: String,
 }
 
 /// What a folder belongs to.
 #[derive(Serialize, Deserialize)]
 struct Owner {
     version: String,
-    /// Fingerprint of what computes; versions before had none.
+    /// Fingerprint of the program that wrote this last; programs before had none.
     #[serde(default)]
-    models: String,
+    program: String,
     fingerprint: String,
     points: usize,
 }
@@ -29,6 +31,9 @@ struct Owner {
 /// The file of a run: the row, whose it is, and a checksum of it.
 #[derive(Serialize, Deserialize)]
 struct Kept {
+    /// Fingerprint of the program that made it; programs before had none.
+    #[serde(default)]
+    program: String,
     fingerprint: String,
     checksum: String,
     row: Row,
@@ -42,6 +47,8 @@ pub enum Found {
     Absent,
     /// It is not what was written; the run has to be made again.
     Damaged(PathBuf),
+    /// Another build of the program made it, whose algorithms and models may be others; the run has to be made again.
+    OfAnotherBuild,
 }
 
 impl Store {
@@ -49,9 +56,10 @@ impl Store {
     /// canonical form.
     pub fn open(out: &Path, points: &[Fingerprint], scenario: &str) -> Result<Store, Failure> {
         let all = points.iter().fold(Fingerprint::of("sweep"), |hash, point| hash.and(&point.to_string()));
+        let program = Fingerprint::of_program()?.to_string();
         let owner = Owner {
             version: env!("CARGO_PKG_VERSION").into(),
-            models: Fingerprint::of_models().to_string(),
+            program: program.clone(),
             fingerprint: all.to_string(),
             points: points.len(),
         };
@@ -66,7 +74,7 @@ impl Store {
         prepare(&out.join("points"))?;
         write_atomic(out.join("sweep.toml"), scenario)?;
         write_atomic(&path, serde_json::to_string_pretty(&owner).expect("plain data"))?;
-        Ok(Store { out: out.to_path_buf() })
+        Ok(Store { out: out.to_path_buf(), program })
     }
 
     fn path(&self, point: usize, seed: u64) -> PathBuf {
@@ -85,8 +93,11 @@ impl Store {
         if kept.checksum != checksum(&kept.row) || (kept.row.point, kept.row.seed) != (point, seed) {
             return Ok(Found::Damaged(path));
         }
+        if kept.program != self.program {
+            return Ok(Found::OfAnotherBuild);
+        }
         if kept.fingerprint != fingerprint.to_string() {
-            let problem = "belongs to another sweep or version of Weir";
+            let problem = "belongs to another sweep";
             let remedy = "remove it, or choose another folder with --out";
             return Err(Failure::Input(format!("{} {problem}; {remedy}", path.display())));
         }
@@ -95,7 +106,12 @@ impl Store {
 
     /// Keeps what a run measured: whole or not at all.
     pub fn keep(&self, row: &Row, fingerprint: Fingerprint) -> Result<(), Failure> {
-        let kept = Kept { fingerprint: fingerprint.to_string(), checksum: checksum(row), row: row.clone() };
+        let kept = Kept {
+            program: self.program.clone(),
+            fingerprint: fingerprint.to_string(),
+            checksum: checksum(row),
+            row: row.clone(),
+        };
         let text = serde_json::to_string(&kept).expect("plain data");
         Ok(write_atomic(self.path(row.point, row.seed), text)?)
     }
@@ -116,35 +132,64 @@ fn check_owner(bytes: &[u8], owner: &Owner, out: &Path, scenario: &str) -> Resul
     if was.fingerprint == owner.fingerprint {
         return Ok(());
     }
-    let folder = out.display();
-    let remedy = format!("choose another folder with --out, or remove {folder}");
-    let why = if was.version != owner.version {
-        format!("was made by version {} of Weir, and this is {}", was.version, owner.version)
-    } else if was.models != owner.models {
-        "was made by another build of Weir, whose models behave differently".to_string()
-    } else {
-        let before = fs::read_to_string(out.join("sweep.toml")).unwrap_or_default();
-        match difference(&before, scenario) {
-            Some((before, now)) => {
-                format!("has results of another scenario: it has `{before}` where this one has `{now}`")
-            }
-            None => "has results of another scenario".to_string(),
-        }
+    let before = fs::read_to_string(out.join("sweep.toml")).unwrap_or_default();
+    let why = match difference(&before, scenario) {
+        Some(difference) => difference,
+        // Another build may write the same scenario in another way; each run says which build made it.
+        None if was.program != owner.program => return Ok(()),
+        None => "the scenario is the same, and a trace that it names has changed".to_string(),
     };
-    Err(Failure::Input(format!("{folder} {why}; {remedy}")))
+    let folder = out.display();
+    Err(Failure::Input(format!(
+        "{folder} has results of another scenario: {why}; choose another folder with --out, or remove {folder}"
+    )))
 }
 
-/// The first line in which two scenarios differ; the number of seeds is none of a point.
-fn difference<'a>(before: &'a str, now: &'a str) -> Option<(&'a str, &'a str)> {
-    let lines = |text: &'a str| text.lines().filter(|line| !line.starts_with("seeds ="));
-    let (mut before, mut now) = (lines(before), lines(now));
-    loop {
-        match (before.next(), now.next()) {
-            (None, None) => return None,
-            (a, b) if a == b => {}
-            (a, b) => return Some((a.unwrap_or("nothing").trim(), b.unwrap_or("nothing").trim())),
+/// The first key in which two scenarios in canonical form differ, with those of the sweep before all others, which are
+/// printed in another way where a sweep sets some of a table. The number of seeds is none of a point.
+fn difference(before: &str, now: &str) -> Option<String> {
+    let (before, now) = (settings(before), settings(now));
+    let value =
+        |of: &[(String, String)], key: &str| of.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
+    let told = |key: &str| match (value(&before, key), value(&now, key)) {
+        (Some(a), Some(b)) => {
+            (a != b).then(|| format!("it has `{key} = {a}` where this one has `{key} = {b}`"))
+        }
+        (Some(a), None) => Some(format!("it has `{key} = {a}`, which this one does not set")),
+        (None, Some(b)) => Some(format!("this one has `{key} = {b}`, which it does not set")),
+        (None, None) => None,
+    };
+    let keys = || before.iter().chain(&now).map(|(key, _)| key.as_str());
+    let (mut swept, mut others) = (keys().filter(|k| is_swept(k)), keys().filter(|k| !is_swept(k)));
+    swept.find_map(told).or_else(|| others.find_map(told))
+}
+
+fn is_swept(key: &str) -> bool {
+    key.starts_with("sweep.")
+}
+
+/// The keys of a scenario in canonical form, with their tables, and their values. A default that is printed as a comment,
+/// because a sweep could make it contradict another key, counts; what has no value is followed by what holds instead,
+/// in brackets, and does not.
+fn settings(text: &str) -> Vec<(String, String)> {
+    let (mut table, mut headers, mut settings) = (String::new(), Vec::new(), Vec::new());
+    for line in text.lines() {
+        if let Some(header) = line.strip_prefix('[') {
+            let is_element = header.starts_with('[');
+            let name = header.trim_matches(['[', ']']);
+            let number = headers.iter().filter(|other| **other == name).count();
+            headers.push(name);
+            table = if is_element { format!("{name}.{number}.") } else { format!("{name}.") };
+        } else if let Some((key, value)) = line.strip_prefix("# ").unwrap_or(line).split_once(" = ") {
+            // Sentences in comments may have an equals sign, too.
+            let is_key = key.chars().all(|c| c.is_ascii_alphanumeric() || "_.\"".contains(c));
+            let key = format!("{table}{key}");
+            if is_key && !value.starts_with('(') && key != "run.seeds" {
+                settings.push((key, value.to_string()));
+            }
         }
     }
+    settings
 }
 
 #[cfg(test)]
@@ -188,5 +233,29 @@ mod tests {
             panic!("it was taken")
         };
         assert!(told.contains("it has `b = 2` where this one has `b = 3`; choose another folder"), "{told}");
+        let Err(Failure::Input(told)) = Store::open(folder.path(), &[other], "a = 1\nb = 2\n") else {
+            panic!("it was taken")
+        };
+        assert!(told.contains("a trace that it names has changed; choose another folder"), "{told}");
+    }
+
+    #[test]
+    fn two_scenarios_differ_in_keys_and_not_in_how_they_are_printed() {
+        let plain = "[[flows]]\n# Of what kind, `x = 1`.\ncc = \"cubic\"\n# stop = (the end)\n[[flows]]\ncc = \"cubic\"\n\
+                     [run]\nseeds = 1\n";
+        let swept = "[[flows]]\n# cc = \"cubic\"\n# stop = (the end)\n[[flows]]\n[run]\nseeds = 4\n[sweep]\n\"flows.0.n\" = [1, 2]\n";
+        let told = |before: &str, now: &str| difference(before, now).unwrap();
+        assert_eq!(told(plain, swept), "this one has `sweep.\"flows.0.n\" = [1, 2]`, which it does not set");
+        assert_eq!(told(swept, plain), "it has `sweep.\"flows.0.n\" = [1, 2]`, which this one does not set");
+        let fewer = swept.replace("[1, 2]", "[1]");
+        assert!(told(swept, &fewer).ends_with("where this one has `sweep.\"flows.0.n\" = [1]`"));
+        let stopped = plain.replacen("# stop = (the end)", "stop = \"1s\"", 1);
+        assert_eq!(told(plain, &stopped), "this one has `flows.0.stop = \"1s\"`, which it does not set");
+        assert_eq!(difference(plain, &plain.replace("seeds = 1", "seeds = 2")), None);
+        let reno = swept.replace("# cc = \"cubic\"", "cc = \"reno\"");
+        assert_eq!(
+            told(swept, &reno),
+            "it has `flows.0.cc = \"cubic\"` where this one has `flows.0.cc = \"reno\"`"
+        );
     }
 }

@@ -8,6 +8,7 @@ use derived::Derived;
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
+use weir_scenario::{each_flow_of, nearest};
 
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
 /// steered. It also takes the queue disciplines and the congestion controls of the simulator. `weir explain policy`
@@ -170,10 +171,19 @@ fn steering(output: &Output) -> Done {
 fn congestion(name: &str, output: &Output) -> Done {
     let all = weir_tcp::congestion::describe();
     let Some(found) = all.iter().find(|c| c.0 == name).map(Congestion::from) else {
+        if let Some(aqm) = each_flow_of(name) {
+            return Err(Failure::Input(format!(
+                "`{name}` is {aqm} in each FIFO of a discipline, `aqm.name = \"{aqm}\"` with `queue.discipline = \"flow\"`: \
+                 see `weir explain {aqm}` and `weir explain flow`"
+            )));
+        }
         let known =
-            [weir_aqm::names(), weir_queue::names(), weir_tcp::congestion::names()].concat().join(", ");
-        let problem = format!("there is nothing named `{name}`: name one of {known}, {POLICY}, {STEERING}");
-        return Err(Failure::Input(problem));
+            [weir_aqm::names(), weir_queue::names(), weir_tcp::congestion::names(), &[POLICY, STEERING]];
+        let known = known.concat();
+        let meant = nearest(name, known.iter().copied());
+        let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+        let known = known.join(", ");
+        return Err(Failure::Input(format!("there is nothing named `{name}`: {meant}name one of {known}")));
     };
     output.result(&found, || {
         let use_it = "a congestion control of the simulator: `congestion` of [[flows]]";

@@ -127,11 +127,11 @@ pub fn record(
     mode: Option<Mode>,
     output: &Output,
 ) -> Result<Recording, weir_lab::Error> {
-    let mut view = View::new(about(scenario), output);
+    let mut view = View::new(vec![about(scenario)], 0, output);
     let flag = interrupted();
     let waiting = || output.say("waiting for another run on this machine to end");
     weir_lab::run(scenario, mode, waiting, &mut |progress| {
-        view.update(progress.t_s, Some(progress.length_s), progress.samples, progress.events);
+        view.update(progress.t_s, Some(progress.length_s), &[progress.samples], progress.events);
         if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }
@@ -141,6 +141,7 @@ fn about(scenario: &Scenario) -> About {
     if let Some(link) = managed {
         return About {
             title: scenario.title.clone(),
+            name: String::new(),
             aqm: link.aqm.as_ref().map(|aqm| aqm.name.clone()).unwrap_or_default(),
             rate_bps: link.rate().as_bps_f64(),
             utilization: None,
@@ -150,6 +151,7 @@ fn about(scenario: &Scenario) -> About {
     let policy = scenario.policy.as_ref().map(|p| p.params::<weir_steer::Policy>());
     About {
         title: scenario.title.clone(),
+        name: String::new(),
         aqm: describe(scenario),
         rate_bps: scenario.rate().as_bps_f64(),
         utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),

@@ -1,18 +1,19 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
+use crate::growing::{self, Growing};
 use crate::interrupt::interrupted;
 use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results::{self, add_samples, file_set};
+use crate::results;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_dataplane::{DirectionSetup, Handle, Loop, Mode, Outcome, Setup};
+use weir_dataplane::{DirectionSetup, Handle, LinkState, Loop, Mode, Outcome, Setup};
 use weir_lab::host;
 use weir_report::table;
-use weir_scenario::result::{LinkSample, Recording, SteeringEvent, Summary};
+use weir_scenario::result::{HostJitter, LinkSample, Summary};
 use weir_scenario::{Channel, Poll, PortMode, RunConfig};
 
 /// Forward between two interfaces under a configuration, until stopped.
@@ -42,22 +43,24 @@ A configuration that shapes one direction:
 
 /// How often the view is fed.
 const WATCH: Duration = Duration::from_millis(100);
-/// Rows kept of a run without end: a day at ten a second, then the oldest go.
-const ROWS_MAX: usize = 864_000;
+/// Part of a run that the packet loop may miss until it is warned of.
+const STALLED_MAX: f64 = 0.05;
+/// Names of the directions, as in the configuration.
+const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let document = results::document(&arguments.config, &arguments.set)?;
     let config = document.run_config().map_err(Failure::input)?;
     check_core(&config, &host::cpus().allowed)?;
-    if let Some(out) = &config.run.out {
-        results::prepare(Path::new(out))?;
-    }
+    config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
+    let out = config.run.out.as_deref().map(Path::new);
+    out.map_or(Ok(()), growing::prepare)?;
+    // From here on Ctrl-C ends the run in order, also while the ports are being opened.
+    let _ = interrupted();
     for line in weir_dataplane::restore_stale() {
         output.say(format!("after a killed run: {line}"));
     }
-    // From here on Ctrl-C ends the run in order, also while the ports are being opened.
-    let _ = interrupted();
     let stop = Arc::new(AtomicBool::new(false));
     let (looping, handle) = Loop::open(setup(&config))?;
     looping.said().iter().for_each(|line| output.say(line));
@@ -65,29 +68,40 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     if let Some(why) = not_realtime(&config) {
         output.say(why);
     }
+    // What an earlier run left there stays where the ports are not to be had.
+    let mut growing = out.map(Growing::begin).transpose()?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
     let has_ended = || thread.is_finished();
-    let mut recording = watch(&config, handle, &has_ended, &stop, output);
-    let outcome = thread.join().map_err(|_| "the packet loop panicked; the kernel forwards")??;
+    let duration_s = watch(&config, handle, &has_ended, &stop, &mut growing, output);
+    let outcome = match thread.join() {
+        Ok(outcome) => outcome.map_err(Failure::from),
+        Err(_) => Err(Failure::from("the packet loop panicked; the kernel forwards")),
+    };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(failure) => {
+            growing.map_or(Ok(()), |growing| growing.fail(failure.text()))?;
+            return Err(failure);
+        }
+    };
     // Ctrl-C is how a run without end ends.
     let interrupted = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
-    finish(&mut recording, &config, outcome, interrupted);
-    if let Some(out) = &config.run.out {
-        write(&recording, Path::new(out))?;
-    }
-    output.result(&recording.summary, || {
-        let text = table::results([&recording.summary], output.paint());
+    let mut summary = summary(&config, outcome, duration_s, interrupted);
+    let written = growing.map_or(Ok(()), |growing| growing.finish(&mut summary));
+    output.result(&summary, || {
+        let text = table::results([&summary], output.paint());
         match &config.run.out {
             Some(out) => format!("{text}\nResults: {out}"),
             None => text,
         }
     });
+    written?;
     Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 /// Refuses a core that this program may not use.
-fn check_core(config: &RunConfig, allowed: &[usize]) -> Result<(), Failure> {
+pub fn check_core(config: &RunConfig, allowed: &[usize]) -> Result<(), Failure> {
     match config.host.core.map(|core| core as usize) {
         Some(core) if !allowed.contains(&core) => Err(Failure::Input(format!(
             "host.core is {core}, and this program may use {} here. Remedy: name one of them, or leave `host.core` \
@@ -140,7 +154,7 @@ fn setup(config: &RunConfig) -> Setup {
     Setup {
         ports: [config.ports.a.clone(), config.ports.b.clone()],
         mode,
-        directions: [direction("a_to_b", &config.a_to_b), direction("b_to_a", &config.b_to_a)],
+        directions: [direction(DIRECTIONS[0], &config.a_to_b), direction(DIRECTIONS[1], &config.b_to_a)],
         sense: config.sense.clone(),
         fail_open_after: config.fail_open.after,
         core: config.host.core.map(|core| core as usize),
@@ -155,39 +169,38 @@ fn setup(config: &RunConfig) -> Setup {
     }
 }
 
-/// The direction that the view shows: the one with a policy, else the one that is shaped.
+/// The direction that the view shows in full at first: the one with a policy, else the one that is shaped.
 fn shown(config: &RunConfig) -> usize {
     let rank = |c: &Channel| u8::from(c.policy.is_some()) * 2 + u8::from(c.link.rate.is_some());
     usize::from(rank(&config.b_to_a) > rank(&config.a_to_b))
 }
 
-/// Follows the loop until it ends, or until it is to end.
+/// Follows the loop until it ends, or until it is to end; the time of the last sample.
 fn watch(
     config: &RunConfig,
     mut handle: Handle,
     has_ended: &dyn Fn() -> bool,
     stop: &AtomicBool,
+    growing: &mut Option<Growing>,
     output: &Output,
-) -> Recording {
-    let shown = shown(config);
-    let channel = [&config.a_to_b, &config.b_to_a][shown];
-    let mut view = View::new(about(config, channel), output);
-    let mut recording = Recording { link_samples: vec![Vec::new(); 2], ..Recording::default() };
+) -> f64 {
+    let mut view = View::new(vec![about(config, 0), about(config, 1)], shown(config), output);
     let (flag, start) = (interrupted(), Instant::now());
     let length_s = config.run.duration.map(|d| d.as_secs_f64());
+    let mut last_s = 0.0;
     loop {
         std::thread::sleep(WATCH);
         let t_s = start.elapsed().as_secs_f64();
         let is_over = flag.load(Ordering::Relaxed) || length_s.is_some_and(|l| t_s >= l) || has_ended();
         handle.warnings().into_iter().for_each(|warning| view.warn(warning));
+        view.trouble(trouble(config, &handle));
         if let Some(now) = handle.sensing() {
             view.sense(now.line());
         }
         if let Some(line) = upstream(&mut handle) {
             view.sense(line);
         }
-        let (samples, events) = collect(&mut handle, &mut recording, shown);
-        view.update(t_s, length_s, &samples, &events);
+        last_s = collect(&mut handle, t_s, length_s, growing, &mut view).unwrap_or(last_s);
         if is_over {
             stop.store(true, Ordering::Relaxed);
             break;
@@ -196,43 +209,55 @@ fn watch(
     while !has_ended() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    collect(&mut handle, &mut recording, shown);
-    recording
+    handle.warnings().into_iter().for_each(|warning| view.warn(warning));
+    let t_s = start.elapsed().as_secs_f64();
+    collect(&mut handle, t_s, length_s, growing, &mut view).unwrap_or(last_s)
+}
+
+/// Why nothing can pass now.
+fn trouble(config: &RunConfig, handle: &Handle) -> Option<String> {
+    let ports = handle.links().into_iter().zip([&config.ports.a, &config.ports.b]);
+    let words = ports.filter_map(|(state, port)| match state {
+        LinkState::Up => None,
+        LinkState::NoCarrier => Some(format!("no carrier on {port}")),
+        LinkState::Down => Some(format!("{port} is down")),
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// How the directions that observe stand, in words; nothing where nothing was told.
 fn upstream(handle: &mut Handle) -> Option<String> {
-    let both = handle.upstream().into_iter().zip(["a_to_b", "b_to_a"]);
+    let both = handle.upstream().into_iter().zip(DIRECTIONS);
     let lines: Vec<String> =
         both.filter_map(|(now, name)| Some(format!("{name}: {}", now?.line()))).collect();
     (!lines.is_empty()).then(|| lines.join("; "))
 }
 
+/// Takes what was measured since the last call to the results and to the view; the time of the last sample.
 fn collect(
     handle: &mut Handle,
-    recording: &mut Recording,
-    shown: usize,
-) -> (Vec<LinkSample>, Vec<SteeringEvent>) {
-    let mut of_shown = Vec::new();
-    for (direction, rows) in recording.link_samples.iter_mut().enumerate() {
-        let new = handle.samples(direction);
-        if direction == shown {
-            of_shown.clone_from(&new);
-        }
-        rows.extend(new);
-        rows.drain(..rows.len().saturating_sub(ROWS_MAX));
-    }
+    t_s: f64,
+    length_s: Option<f64>,
+    growing: &mut Option<Growing>,
+    view: &mut View,
+) -> Option<f64> {
+    let samples: [Vec<LinkSample>; 2] = [0, 1].map(|direction| handle.samples(direction));
     let events = handle.events();
-    recording.events.extend(events.iter().cloned());
-    recording.events.drain(..recording.events.len().saturating_sub(ROWS_MAX));
-    (of_shown, events)
+    if let Some(warning) = growing.as_mut().and_then(|growing| growing.add(&samples, &events)) {
+        view.warn(warning);
+    }
+    view.update(t_s, length_s, &[&samples[0], &samples[1]], &events);
+    samples.iter().filter_map(|rows| rows.last()).map(|row| row.t_s).reduce(f64::max)
 }
 
-fn about(config: &RunConfig, channel: &Channel) -> About {
+fn about(config: &RunConfig, direction: usize) -> About {
+    let channel = [&config.a_to_b, &config.b_to_a][direction];
     let policy = channel.policy.as_ref().map(|p| p.policy());
     let steered = if policy.is_some() { ", steered" } else { "" };
     About {
         title: title(config),
+        name: DIRECTIONS[direction].into(),
         aqm: channel.aqm.as_ref().map_or("unmanaged".into(), |a| format!("{}{steered}", a.name)),
         rate_bps: channel.link.rate.map_or(0.0, |r| r.as_bps_f64()),
         utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
@@ -244,25 +269,33 @@ fn title(config: &RunConfig) -> String {
     format!("{} <-> {}", config.ports.a, config.ports.b)
 }
 
-fn finish(recording: &mut Recording, config: &RunConfig, outcome: Outcome, interrupted: bool) {
-    let last = recording.link_samples.iter().filter_map(|rows| rows.last()).map(|row| row.t_s);
-    recording.summary = Summary {
+fn summary(config: &RunConfig, outcome: Outcome, duration_s: f64, interrupted: bool) -> Summary {
+    let stalled = stalled(&outcome.host);
+    Summary {
         title: title(config),
         arm: "run".into(),
         interrupted,
         ports: outcome.mode.to_string(),
-        duration_s: last.fold(0.0, f64::max),
+        duration_s,
         links: outcome.links.into(),
         host: Some(outcome.host),
-        warnings: outcome.warnings,
+        warnings: outcome.warnings.into_iter().chain(stalled).collect(),
         ..Summary::default()
-    };
+    }
 }
 
-fn write(recording: &Recording, folder: &Path) -> Result<(), Failure> {
-    let mut files = file_set(folder)?;
-    add_samples(recording, &mut files)?;
-    results::finish(files, &recording.summary)
+/// What to say of a packet loop that was late for too much of its time.
+fn stalled(host: &HostJitter) -> Option<String> {
+    (host.stalled_share > STALLED_MAX).then(|| {
+        format!(
+            "the packet loop did not turn for {:.1} % of the time, {:.0} ms at the longest (more than {:.0} % is too much): \
+             packets waited longer than their delays say, and rates were not kept. Remedy: give it a core of its own \
+             (`host.core`), or run less beside it",
+            host.stalled_share * 100.0,
+            host.gap_ms.max,
+            STALLED_MAX * 100.0
+        )
+    })
 }
 
 #[cfg(test)]

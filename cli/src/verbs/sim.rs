@@ -26,9 +26,12 @@ pub struct Arguments {
     /// The scenarios, TOML files. Several are compared in one report.
     #[arg(required = true, value_name = "SCENARIO")]
     scenarios: Vec<PathBuf>,
-    /// Seed of the random numbers; with `run.seeds` above 1, of the first run.
+    /// Seed of the random numbers; of the first run where there are several.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Runs of each scenario, with the seeds from `--seed` on, instead of `run.seeds`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
     /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -44,7 +47,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "Examples:
   weir sim scenarios/demo.toml
-  weir sim scenarios/demo.toml --set run.seeds=10          ten runs, mean and 95 % confidence
+  weir sim scenarios/demo.toml --seeds 10                  ten runs, mean and 95 % confidence
   weir sim scenarios/demo.toml --record 12s..12.5s         why each packet was dropped, and a capture
   weir sim scenarios/demo.toml scenarios/demo_codel.toml   side by side";
 
@@ -77,7 +80,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 
 /// Every run, with what is to be written down.
 fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
-    let mut plan = draft(&arguments.scenarios, &arguments.set, &arguments.out, &[check])?;
+    let seeds = arguments.seeds.map(|seeds| format!("run.seeds={seeds}"));
+    let set: Vec<String> = arguments.set.iter().cloned().chain(seeds).collect();
+    let mut plan = draft(&arguments.scenarios, &set, &arguments.out, &[check])?;
     for planned in &mut plan {
         let scenario = &mut planned.scenario;
         let Some((from, to)) = arguments.record else { continue };

@@ -19,7 +19,8 @@ use weir_scenario::{Point, Scenario};
 
 /// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.
 ///
-/// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it. Tables hold
+/// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it; results of another
+/// build of this program are computed anew. Tables hold
 /// the runs that are there, in the order of points and seeds: table.csv and table.parquet a row for each run,
 /// summary.csv mean, 95 % confidence interval, smallest and largest value of each point.
 #[derive(clap::Args)]
@@ -52,7 +53,7 @@ const EXAMPLES: &str = "Example: add to a scenario
   \"flows.0.count\" = [2, 9, 36]
 and run its six points with five seeds each:
   weir sweep my.toml --seeds 5 --out out/my
-On two machines, then together:
+On two machines with copies of one program, then together:
   weir sweep my.toml --seeds 5 --out a --shard 1/2
   weir sweep my.toml --seeds 5 --out b --shard 2/2
   cp b/points/* a/points/ && weir sweep my.toml --seeds 5 --out a";
@@ -98,6 +99,8 @@ struct Told {
     found: usize,
     /// Files of runs that were damaged; these runs were made again.
     damaged: usize,
+    /// Results of another build of the program; these runs were made again.
+    of_another_build: usize,
     made: usize,
     missing: usize,
     interrupted: bool,
@@ -109,8 +112,15 @@ struct Told {
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut sweep = Sweep::read(&arguments)?;
     let store = Store::open(&arguments.out, &sweep.fingerprints, &sweep.scenario.to_toml())?;
-    let damaged = sweep.find(&store)?;
+    let (damaged, of_another_build) = sweep.find(&store)?;
     let found = sweep.rows.iter().flatten().count();
+    if of_another_build > 0 {
+        warn(format_args!(
+            "weir: {}: {of_another_build} of {} results are of another build of weir and are computed anew",
+            arguments.out.display(),
+            sweep.rows.len()
+        ));
+    }
     if found > 0 {
         output.say(format!("{found} of {} runs were finished before", sweep.rows.len()));
     }
@@ -128,6 +138,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         runs: sweep.rows.len(),
         found,
         damaged,
+        of_another_build,
         made: rows.len() - found,
         missing,
         interrupted: is_interrupted(),
@@ -144,6 +155,9 @@ impl Sweep {
         let file = arguments.scenario.display();
         for warning in scenario.warnings() {
             warn(format_args!("weir: {file}: {warning}"));
+        }
+        if scenario.sweep.axes.is_empty() {
+            warn(format_args!("weir: {file} has no table [sweep]: it is a single point"));
         }
         if scenario.record.is_some() {
             warn(format_args!(
@@ -165,21 +179,22 @@ impl Sweep {
         (run / self.seeds, (run % self.seeds) as u64 + 1)
     }
 
-    /// Takes the runs that are there; returns how many files were damaged.
-    fn find(&mut self, store: &Store) -> Result<usize, Failure> {
-        let mut damaged = 0;
+    /// Takes the runs that are there; returns how many files were damaged, and how many are of another build.
+    fn find(&mut self, store: &Store) -> Result<(usize, usize), Failure> {
+        let (mut damaged, mut of_another_build) = (0, 0);
         for run in 0..self.rows.len() {
             let (point, seed) = self.place(run);
             match store.find(point + 1, seed, self.fingerprints[point])? {
                 Found::Whole(row) => self.rows[run] = Some(row),
                 Found::Absent => {}
+                Found::OfAnotherBuild => of_another_build += 1,
                 Found::Damaged(path) => {
                     damaged += 1;
                     warn(format_args!("weir: {} is damaged: its run is made again", path.display()));
                 }
             }
         }
-        Ok(damaged)
+        Ok((damaged, of_another_build))
     }
 
     /// Makes the runs that are missing, the longest first, so that no thread ends long before the others.

@@ -88,9 +88,10 @@ fn forward(config: &UpfConfig, stop: &AtomicBool, output: &Output) -> Done {
     status
 }
 
-/// What a plane counted that is no session's.
+/// What a plane tells that is no session's: what it counted, and what is to be known at once.
 trait Tells {
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
+    fn warnings(&mut self) -> Vec<String>;
 }
 
 impl Tells for Desk<Alone> {
@@ -98,11 +99,19 @@ impl Tells for Desk<Alone> {
         // There are no packets.
         Vec::new()
     }
+
+    fn warnings(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl Tells for Desk<Remote> {
     fn faults(&mut self) -> Vec<(&'static str, u64)> {
         Desk::faults(self)
+    }
+
+    fn warnings(&mut self) -> Vec<String> {
+        self.reach().warnings()
     }
 }
 
@@ -126,6 +135,7 @@ fn serve(
     while !is_over() {
         server.turn(TURN)?;
         server.control().told().iter().for_each(|line| board.say(line));
+        server.control().plane().warnings().iter().for_each(|line| board.say(line));
         if start.elapsed() >= due {
             due = start.elapsed() + period;
             show(&mut server, &mut board, start.elapsed());

@@ -3,6 +3,8 @@
 #[path = "../../../lab/tests/skipped/mod.rs"]
 mod skipping;
 
+#[allow(unused_imports, reason = "not every file of tests judges rates")]
+pub use skipping::judged::{Attempt, judged};
 pub use skipping::{say, skipped};
 use std::fs;
 use std::io;
@@ -112,6 +114,13 @@ impl Ended {
             .unwrap_or_else(|e| panic!("not one JSON value: {e}\n{}\n{}", self.stdout, self.stderr));
         assert!(value.is_object(), "{value}");
         value
+    }
+
+    /// Its warnings, without those of how busy this machine is.
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.json()["warnings"].as_array().unwrap().clone();
+        let all = warnings.iter().map(|warning| warning.as_str().unwrap().to_string());
+        all.filter(|warning| !warning.starts_with("the packet loop did not turn")).collect()
     }
 
     /// A counter of a link's `faults`.

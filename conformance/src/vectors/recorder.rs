@@ -4,7 +4,7 @@ use super::answer;
 use super::plan::{Luck, Phase, Plan, SHORT_ROOM};
 use crate::script::Dice;
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Ecn, Moment, Packet, Sample, Verdict, View};
+use weir_aqm::{AnyAqm, Aqm, Ecn, Moment, Packet, Sample, Verdict, View};
 use weir_units::{Bytes, Duration, Time};
 
 /// A queue, the link that serves it, and what it was asked so far.
@@ -99,16 +99,14 @@ impl<A: Aqm> Recorder<A> {
     fn moment(&mut self, now: Time) -> Moment {
         let packets = self.fifo.len() as u32;
         let rate = self.phase().rate;
-        Moment {
-            now,
-            queue: View { backlog: self.backlog, packets, delay: self.delay, rate },
-            dice: self.roll(),
-        }
+        Moment::new(now, View { backlog: self.backlog, packets, delay: self.delay, rate }, self.roll())
     }
 
     /// Written by hand, so that the fields come in an order that a person can read.
     fn line(&mut self, call: &str, m: &Moment, p: Option<&Packet>, verdict: Option<Verdict>) {
         let View { backlog, packets, delay, rate } = m.queue;
+        // As the list of all algorithms is asked, of which some read them.
+        let bits = m.random_bits::<AnyAqm>();
         let (now, backlog, delay) = (m.now.as_nanos(), backlog.get(), delay.as_nanos());
         let mut line = format!(r#"{{"call":"{call}","now_ns":{now}"#);
         if let Some(Packet { arrived, len, seq, flow, ecn }) = p {
@@ -116,7 +114,7 @@ impl<A: Aqm> Recorder<A> {
             line += &format!(r#","seq":{seq},"arrived_ns":{arrived},"len":{len},"flow":{flow},"ecn":{ecn}"#);
         }
         line += &format!(r#","backlog":{backlog},"packets":{packets},"delay_ns":{delay}"#);
-        line += &format!(r#","rate_bps":{},"dice":"{:016x}""#, rate.as_bps(), m.dice);
+        line += &format!(r#","rate_bps":{},"dice":"{:016x}""#, rate.as_bps(), bits);
         if let Some(verdict) = verdict {
             line += &format!(r#","verdict":"{}""#, answer(verdict));
         }

@@ -265,7 +265,7 @@ fn connection(group: &FlowGroup) -> std::result::Result<Connection, &'static str
     let keys = [
         ("congestion", group.congestion != CONGESTION),
         ("protocol", group.protocol != Protocol::Tcp),
-        ("ecn", group.ecn),
+        ("ecn", group.ecn.is_on()),
         ("start", group.start > weir_units::Duration::ZERO),
         ("stop", group.stop.is_some()),
         ("every", group.every.is_some()),

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_dataplane::{RunClock, clock};
 use weir_scenario::Traffic;
+use weir_units::Time;
 
 /// Each data connection of iperf3 begins with this many bytes that belong to no measurement.
 const COOKIE_BYTES: u64 = 37;
@@ -29,12 +31,13 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes read from a process; the rest is thrown away.
 const MAX_OUTPUT: u64 = 256 << 20;
-/// iperf3 takes at most this many seconds.
+/// The time that iperf3 is given to end by itself, in seconds; the longest that it takes. It counts host time, while this
+/// program ends it at a link time.
 const MAX_SECONDS: u64 = 86_400;
 /// How long after a round-trip time receivers have data for sure.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE: weir_units::Duration = weir_units::Duration::from_millis(50);
 /// A flow that starts later than planned by this is worth a warning.
-const LATE: Duration = Duration::from_millis(250);
+const LATE: weir_units::Duration = weir_units::Duration::from_millis(250);
 
 /// Flows of a group that share a client process and a server process.
 pub(super) struct Batch {
@@ -99,13 +102,13 @@ pub(super) fn await_listening(testbed: &Testbed, batches: &mut [Batch]) -> Resul
     }
 }
 
-/// When the parts of a test happened.
+/// When the parts of a test happened, on the host's clock, as iperf3 counts.
 #[derive(Clone, Copy)]
 struct Times {
     /// Zero of the receiver's intervals.
-    zero: Instant,
+    zero: Time,
     /// When the receiver counted no more.
-    stop: Instant,
+    stop: Time,
 }
 
 impl Batch {
@@ -184,58 +187,56 @@ impl Batch {
 
     fn run(&mut self, diag: SockDiag, abort: &AtomicBool, findings: &Findings) -> Result<()> {
         let (start, stop) = self.options.life(&self.group.flows);
+        let (run_clock, rtt) = (&self.options.clock, weir_units::Duration::from(self.options.rtt));
         let lead = handshakes(self.count, self.options.rtt);
-        if start >= stop || !sleep_until(start.checked_sub(lead).unwrap_or(start), abort) {
+        if start >= stop || !sleep_until(run_clock, start - lead.into(), abort) {
             return Ok(());
         }
-        let mut client =
-            Process::start(&self.sender, &self.client_args(start, stop), &self.options, Side::Sender)?;
-        let began = self.await_data(diag, &mut client, stop, abort)?;
-        if let Some(late) = began.checked_duration_since(start + LATE + self.options.rtt) {
-            let late = (late + LATE + self.options.rtt).as_secs_f64();
-            findings.warn(format!("{} started {late:.2} s late", self.describe()));
+        let mut client = Process::start(&self.sender, &self.client_args(), &self.options, Side::Sender)?;
+        let began = self.await_data(diag, &mut client, abort)?;
+        let late = run_clock.of(began).since(start);
+        if late > rtt + LATE {
+            findings.warn(format!("{} started {:.2} s late", self.describe(), late.as_secs_f64()));
         }
         // Data has come by then, which the kernel measures first.
-        sleep_until(began.max(start) + self.options.rtt + SETTLE, abort);
+        sleep_until(run_clock, run_clock.of(began).max(start) + rtt + SETTLE, abort);
         if let Err(e) = self.set_receivers(&client) {
             findings.warn(format!("{}: acknowledges in bursts: {e}", self.describe()));
         }
-        let early = await_end(&mut client, stop, abort)?;
-        let stopped = Instant::now();
+        let early = await_end(&mut client, run_clock, stop, abort)?;
+        let stopped = clock();
         client.end()?;
         let mut server = self.server.take().ok_or_else(|| Error::Iperf { reason: "no server".into() })?;
         let client = client.output();
         // The client told the server that it ends; only a server that did not hear it is told by us.
         let connected = client.as_ref().is_ok_and(|c| !c.streams().is_empty());
         let patience = if connected { REPORT_TIMEOUT } else { Duration::ZERO };
-        if server.child.wait_until(stopped + patience)?.is_none() {
+        if server.child.wait_until(Instant::now() + patience)?.is_none() {
             server.end()?;
         }
-        let exited = Instant::now();
+        let exited = clock();
         let server = server.output();
         if early {
             let words = client.as_ref().ok().and_then(|o| o.error.clone()).unwrap_or_default();
             findings.warn(format!("{}: iperf3 ended before its time: {words}", self.describe()));
         }
-        let half = self.options.rtt / 2;
+        let half = weir_units::Duration::from(self.options.rtt / 2);
         let times = match self.group.source() {
             // The news of the end waits in the bottleneck's queue, and the receiver counts until it comes.
-            Side::Sender => Times { zero: began.checked_sub(half).unwrap_or(began), stop: exited },
+            Side::Sender => Times { zero: began - half, stop: exited },
             Side::Receiver => Times { zero: began + half, stop: stopped },
         };
         self.report(client?, server?, times, findings);
         Ok(())
     }
 
-    fn client_args(&self, start: Instant, stop: Instant) -> Vec<String> {
+    fn client_args(&self) -> Vec<String> {
         let flows = &self.group.flows;
-        let seconds = (stop.saturating_duration_since(start).as_secs() + 10).min(MAX_SECONDS);
         let mut args = vec![
             format!("--client={}", self.group.address(Side::Receiver)),
             format!("--port={}", self.server_port),
             "--json".into(),
-            // A limit for the case that nobody ends it: its time is kept by this program.
-            format!("--time={seconds}"),
+            format!("--time={MAX_SECONDS}"),
             format!("--parallel={}", self.count),
             format!("--cport={}", client_port(self.first_flow)),
         ];
@@ -251,7 +252,7 @@ impl Batch {
             Traffic::Unresponsive(datagrams) => {
                 args.push("--udp".into());
                 args.push(format!("--bitrate={}", datagrams.rate.as_bps()));
-                if flows.ecn {
+                if flows.ecn.is_on() {
                     // ECT(0).
                     args.push("--tos=2".into());
                 }
@@ -277,31 +278,27 @@ impl Batch {
         first..first + self.count as u16
     }
 
-    /// When the first data was sent. Without an answer from the kernel (datagrams, or a client that fails)
-    /// the planned time.
-    fn await_data(
-        &self,
-        mut diag: SockDiag,
-        client: &mut Process,
-        stop: Instant,
-        abort: &AtomicBool,
-    ) -> Result<Instant> {
-        let (start, _) = self.options.life(&self.group.flows);
+    /// When the first data was sent, on the host's clock. Without an answer from the kernel (datagrams, or a client that
+    /// fails) the planned time.
+    fn await_data(&self, mut diag: SockDiag, client: &mut Process, abort: &AtomicBool) -> Result<Time> {
+        let run_clock = &self.options.clock;
+        let (start, stop) = self.options.life(&self.group.flows);
         if self.group.flows.udp_rate.is_some() {
-            return Ok(start);
+            sleep_until(run_clock, start, abort);
+            return Ok(clock());
         }
         let ports = self.ports();
-        while client.child.try_wait()?.is_none() && Instant::now() < stop && !abort.load(Ordering::Relaxed) {
+        while client.child.try_wait()?.is_none() && run_clock.now() < stop && !abort.load(Ordering::Relaxed) {
             let sent = diag.dump(CONNECTED)?.iter().any(|s| {
                 (ports.contains(&s.local_port) || ports.contains(&s.remote_port))
                     && s.tcp.is_some_and(|t| t.bytes_sent > COOKIE_BYTES)
             });
             if sent {
-                return Ok(Instant::now());
+                return Ok(clock());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(start)
+        Ok(clock())
     }
 
     /// Tells the flows what the receiving and the sending process said of them.
@@ -337,14 +334,16 @@ impl Batch {
 
     /// The receiver's intervals on the clock of the run.
     fn intervals(&self, stream: &Stream, times: Times) -> Vec<Interval> {
-        let zero_s = self.options.seconds(times.zero);
+        let run_clock = &self.options.clock;
+        let seconds = |host: Time| run_clock.seconds(run_clock.of(host));
+        let after_zero = |s: f64| seconds(times.zero + weir_units::Duration::from_secs_f64(s));
         let mut intervals: Vec<Interval> = stream
             .intervals
             .iter()
-            .map(|i| Interval { from_s: zero_s + i.start_s, to_s: zero_s + i.end_s, bytes: i.bytes })
+            .map(|i| Interval { from_s: after_zero(i.start_s), to_s: after_zero(i.end_s), bytes: i.bytes })
             .collect();
-        let from_s = intervals.last().map_or(zero_s, |i| i.to_s);
-        let to_s = self.options.seconds(times.stop);
+        let from_s = intervals.last().map_or(seconds(times.zero), |i| i.to_s);
+        let to_s = seconds(times.stop);
         if stream.rest() > 0 {
             // A test that is cut ends within an interval, which iperf3 counts only in the total.
             intervals.push(Interval { from_s, to_s: to_s.max(from_s + 1e-3), bytes: stream.rest() });
@@ -359,13 +358,13 @@ fn client_port(flow: u32) -> u16 {
 }
 
 /// Waits for `stop`; true if the client ended before.
-fn await_end(client: &mut Process, stop: Instant, abort: &AtomicBool) -> Result<bool> {
+fn await_end(client: &mut Process, run_clock: &RunClock, stop: Time, abort: &AtomicBool) -> Result<bool> {
     loop {
         if client.child.try_wait()?.is_some() {
-            return Ok(Instant::now() < stop && !abort.load(Ordering::Relaxed));
+            return Ok(run_clock.now() < stop && !abort.load(Ordering::Relaxed));
         }
-        let step = (Instant::now() + Duration::from_millis(100)).min(stop);
-        if !sleep_until(step, abort) || Instant::now() >= stop {
+        let step = (run_clock.now() + weir_units::Duration::from_millis(100)).min(stop);
+        if !sleep_until(run_clock, step, abort) || run_clock.now() >= stop {
             return Ok(false);
         }
     }

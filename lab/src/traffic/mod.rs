@@ -21,9 +21,11 @@ pub use receivers::{Receiving, low_water_mark};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weir_dataplane::RunClock;
 use weir_scenario::result::{FlowSample, FlowSummary};
 use weir_scenario::{Direction, FlowGroup, IpVersion, Traffic};
+use weir_units::Time;
 
 /// Streams of one iperf3 process. iperf3 allows 128, but connects them one after the other, one round trip
 /// each, before any of them sends.
@@ -38,8 +40,9 @@ const FIRST_CLIENT_PORT: u16 = 10_000;
 /// How traffic is run.
 #[derive(Clone, Debug)]
 pub struct TrafficOptions {
-    /// Start of the run. For flows that start at 0 to be in time it must be [`lead_time`] away.
-    pub epoch: Instant,
+    /// The clock that flows start and stop by, and that their reports are on. For flows that start at 0 to be in time,
+    /// its zero must be [`lead_time`] away.
+    pub clock: RunClock,
     /// Length of the run.
     pub duration: Duration,
     /// Round-trip time of the path without queues: processes start earlier by what their handshakes take.
@@ -62,27 +65,11 @@ impl TrafficOptions {
         }
     }
 
-    /// The moment `t` after the start of the run.
-    fn at(&self, t: weir_units::Duration) -> Instant {
-        self.epoch + Duration::from_nanos(t.as_nanos())
-    }
-
-    /// Seconds from the start of the run to `moment`; negative before it.
-    fn seconds(&self, moment: Instant) -> f64 {
-        match moment.checked_duration_since(self.epoch) {
-            Some(after) => after.as_secs_f64(),
-            None => -self.epoch.saturating_duration_since(moment).as_secs_f64(),
-        }
-    }
-
-    fn end(&self) -> Instant {
-        self.epoch + self.duration
-    }
-
     /// When the flows of a group start and stop.
-    fn life(&self, group: &FlowGroup) -> (Instant, Instant) {
-        let stop = group.stop.map_or(self.end(), |stop| self.at(stop).min(self.end()));
-        (self.at(group.start), stop)
+    fn life(&self, group: &FlowGroup) -> (Time, Time) {
+        let end = self.clock.at(self.duration.into());
+        let stop = group.stop.map_or(end, |stop| self.clock.at(stop).min(end));
+        (self.clock.at(group.start), stop)
     }
 }
 
@@ -282,7 +269,7 @@ impl Numbered {
     /// Where connections to `side` go.
     fn address(&self, side: Side) -> &'static str {
         // Datagrams carry their ECN bits themselves.
-        address(side, self.ipv6(), self.flows.ecn && self.flows.udp_rate.is_none())
+        address(side, self.ipv6(), self.flows.ecn.is_on() && self.flows.udp_rate.is_none())
     }
 }
 

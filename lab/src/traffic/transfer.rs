@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_units::Time;
 
 /// Most transfers of a group that are under way at once; further ones are left out, with a warning.
 pub(super) const MAX_OPEN: usize = 512;
@@ -45,7 +46,7 @@ struct Progress {
     intervals: Vec<Interval>,
     received: u64,
     /// When the last byte arrived, if all did.
-    completed: Option<Instant>,
+    completed: Option<Time>,
     /// Neither side will change anything any more.
     ended: bool,
 }
@@ -65,7 +66,7 @@ struct Context {
     sending: AtomicUsize,
     open: AtomicUsize,
     skipped: AtomicUsize,
-    stop: Instant,
+    stop: Time,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -183,11 +184,13 @@ fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
     let _ = stream.set_read_timeout(Some(NAP));
     // Transfers run without it too, in larger bursts.
     let _ = context.job.options.receiving.set(&stream);
-    let mut from = Instant::now();
+    let clock = &context.job.options.clock;
+    let interval = context.job.options.interval.into();
+    let mut from = clock.now();
     let mut pending = 0;
     loop {
         let read = stream.read(&mut buffer);
-        let now = Instant::now();
+        let now = clock.now();
         let mut progress = locked(&shared.progress);
         if progress.ended {
             break;
@@ -208,12 +211,11 @@ fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
             Err(e) => !retry(&e),
         };
         let complete = progress.completed.is_some();
-        if over || complete || now.duration_since(from) >= context.job.options.interval {
-            let seconds = |t| context.job.options.seconds(t);
+        if over || complete || now.since(from) >= interval {
             if pending > 0 {
                 progress.intervals.push(Interval {
-                    from_s: seconds(from),
-                    to_s: seconds(now),
+                    from_s: clock.seconds(from),
+                    to_s: clock.seconds(now),
                     bytes: pending,
                 });
             }
@@ -254,9 +256,10 @@ fn source_thread(context: &Arc<Context>, flow: u32, namespace: &str, findings: &
 fn run_flow(context: &Context, flow: u32) -> FlowReport {
     let group = &context.job.group;
     let results = Mutex::new(Vec::new());
-    let (mut due, _) = context.job.options.life(&group.flows);
+    let options = &context.job.options;
+    let (mut due, _) = options.life(&group.flows);
     std::thread::scope(|scope| {
-        while due < context.stop && sleep_until(due, &context.abort) {
+        while due < context.stop && sleep_until(&options.clock, due, &context.abort) {
             if context.open.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN {
                 context.open.fetch_sub(1, Ordering::Relaxed);
                 context.skipped.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +277,7 @@ fn run_flow(context: &Context, flow: u32) -> FlowReport {
                 }
             }
             match context.job.every {
-                Some(period) => due += Duration::from_nanos(period.as_nanos().max(1)),
+                Some(period) => due += period.max(weir_units::Duration::from_nanos(1)),
                 None => break,
             }
         }
@@ -297,8 +300,9 @@ fn run_flow(context: &Context, flow: u32) -> FlowReport {
 
 /// Sends one transfer and waits until the receiver has it, or until the flow stops.
 fn transfer(context: &Context, flow: u32) -> (Transfer, Vec<Interval>, u64) {
-    let begin = Instant::now();
-    let mut result = Transfer { start_s: context.job.options.seconds(begin), ..Transfer::default() };
+    let clock = &context.job.options.clock;
+    let begin = clock.now();
+    let mut result = Transfer { start_s: clock.seconds(begin), ..Transfer::default() };
     let Ok(socket) = connect(context) else { return (result, Vec::new(), 0) };
     let Some(port) = socket.local_addr().ok().and_then(|a| a.as_socket()).map(|a| a.port()) else {
         return (result, Vec::new(), 0);
@@ -315,7 +319,13 @@ fn transfer(context: &Context, flow: u32) -> (Transfer, Vec<Interval>, u64) {
     let mut progress = locked(&shared.progress);
     progress.ended = true;
     result.bytes = progress.received;
-    result.completion_s = progress.completed.map(|t| t.saturating_duration_since(begin).as_secs_f64());
+    // The receiving side adds an interval from time to time; what came since is in none if this side ended first.
+    let rest = progress.received - progress.intervals.iter().map(|interval| interval.bytes).sum::<u64>();
+    if rest > 0 {
+        let from_s = progress.intervals.last().map_or(result.start_s, |interval| interval.to_s);
+        progress.intervals.push(Interval { from_s, to_s: clock.seconds(clock.now()), bytes: rest });
+    }
+    result.completion_s = progress.completed.map(|t| t.since(begin).as_secs_f64());
     if result.completion_s.is_none() {
         // What is still in the send buffer must not be sent after the flow's stop: a reset throws it away.
         let _ = Socket::from(stream).set_linger(Some(Duration::ZERO));
@@ -324,7 +334,7 @@ fn transfer(context: &Context, flow: u32) -> (Transfer, Vec<Interval>, u64) {
 }
 
 fn over(context: &Context) -> bool {
-    context.abort.load(Ordering::Relaxed) || Instant::now() >= context.stop
+    context.abort.load(Ordering::Relaxed) || context.job.options.clock.now() >= context.stop
 }
 
 /// Connects in short steps, so that an abort is heard.

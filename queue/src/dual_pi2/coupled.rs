@@ -218,7 +218,7 @@ mod tests {
         let queue =
             View { backlog: Bytes::new(1), packets: behind, delay: waited, rate: Rate::from_mbps(100) };
         let p = Packet { arrived: now - waited, len: Bytes::new(1500), seq: 0, flow: 0, ecn };
-        aqm.on_dequeue(&Moment { now, queue, dice: 0 }, &p)
+        aqm.on_dequeue(&Moment::new(now, queue, 0), &p)
     }
 
     /// Marks and drops of 10 000 packets.
@@ -269,7 +269,7 @@ mod tests {
         let queue =
             View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: Rate::from_mbps(100) };
         let now = Time::ZERO + Duration::from_secs(3600);
-        aqm.on_wakeup(&Moment { now, queue, dice: 0 });
+        aqm.on_wakeup(&Moment::new(now, queue, 0));
         assert_eq!(aqm.pi.probability(), 0.0);
         assert!(aqm.next_wakeup().is_some_and(|due| due > now && due <= now + aqm.pi.gains().t_update));
     }

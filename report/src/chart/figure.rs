@@ -1,8 +1,8 @@
 //! Results over the number of flows, as figures in AQM papers show them.
 
 use super::frame::{
-    Entry, LINE, Place, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, log_axis, rate_axis,
-    value_axis, wrapped,
+    Entry, LINE, Place, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, legend_rows,
+    log_axis, rate_axis, value_axis, wrapped,
 };
 use crate::axis::Axis;
 use crate::number::{drawable, extent};
@@ -78,19 +78,24 @@ const GAP: f64 = 36.0;
 const SHAPES: [Shape; 5] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Up, Shape::Down];
 /// Colours of the style sheet; shapes repeat with another period, so that 35 pairs are distinct.
 const COLOURS: usize = 7;
+/// Lines of series whose colour was there before.
+const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "4 2"];
 
 /// Draws a [`Figure`].
 pub fn figure(figure: &Figure) -> String {
     let lines = wrapped(&figure.subtitle, WIDTH - 2.0 * MARGIN);
-    // Two lines have room above the legend.
-    let top = TOP + LINE * lines.len().saturating_sub(2) as f64;
+    let entries = legend_entries(figure);
+    let rows = legend_rows(&entries, WIDTH - RIGHT - MARGIN);
+    // Two lines have room above a legend of one row.
+    let legend_top = TOP + LINE * lines.len().saturating_sub(2) as f64;
+    let top = legend_top + LINE * (rows.len() - 1) as f64;
     let mut svg = Svg::new(WIDTH, top + 2.0 * HEIGHT + GAP + 52.0, &figure.title);
     heading(&mut svg, &figure.title, &lines[0]);
     for (i, line) in lines.iter().enumerate().skip(1) {
         svg.text((MARGIN, 44.0 + LINE * i as f64), "soft", line);
     }
     let mut place = Place { left: LEFT, top, width: WIDTH - LEFT - RIGHT, height: HEIGHT };
-    legend(&mut svg, figure, place.right(), top - 28.0);
+    legend(&mut svg, &entries, &rows, (place.right(), legend_top - 28.0));
     for quantity in [FigureQuantity::Utilization, FigureQuantity::DelayP95] {
         draw_quantity(&mut svg, place, figure, quantity);
         place.top += HEIGHT + GAP;
@@ -103,12 +108,21 @@ pub fn figure(figure: &Figure) -> String {
     svg.finish()
 }
 
-fn legend(svg: &mut Svg, figure: &Figure, right: f64, baseline: f64) {
-    let class = |i: usize| format!("c{}", i % COLOURS);
+fn legend_entries(figure: &Figure) -> Vec<Entry<'_>> {
     let entries = figure.series.iter().enumerate();
-    let entries: Vec<Entry> = entries.map(|(i, s)| Entry { text: &s.name, class: class(i) }).collect();
-    for (i, middle) in draw_legend(svg, right, baseline, &entries).into_iter().enumerate() {
-        svg.shape(middle, SHAPES[i % SHAPES.len()], &format!("mark {}", class(i)));
+    entries.map(|(i, s)| Entry { text: &s.name, class: format!("c{}", i % COLOURS) }).collect()
+}
+
+/// The first row ends at `at`, the others stand below it.
+fn legend(svg: &mut Svg, entries: &[Entry], rows: &[usize], at: (f64, f64)) {
+    let mut first = 0;
+    for (row, count) in rows.iter().enumerate() {
+        let entries = &entries[first..first + count];
+        let middles = draw_legend(svg, at.0, at.1 + LINE * row as f64, entries);
+        for (i, (middle, entry)) in middles.into_iter().zip(entries).enumerate() {
+            svg.shape(middle, SHAPES[(first + i) % SHAPES.len()], &format!("mark {}", entry.class));
+        }
+        first += count;
     }
 }
 
@@ -208,7 +222,8 @@ fn draw_points(svg: &mut Svg, place: Place, figure: &Figure, y: &Axis, index: us
         .collect();
     let at = |v: f64| if drawable(v) { y.place(v) } else { f64::NAN };
     let line: Vec<(f64, f64)> = shown.iter().map(|(x, p)| (*x, at(p.value))).collect();
-    svg.path(&line, false, &format!("series thin link {class}"));
+    let dashes = DASHES[index / COLOURS % DASHES.len()];
+    svg.dashed_path(&line, false, &format!("series thin link {class}"), dashes);
     for (x, point) in &shown {
         if let Some((lo, hi)) = point.range.filter(|(lo, hi)| drawable(*lo) && drawable(*hi)) {
             draw_whisker(svg, *x, (y.place(lo), y.place(hi)), &class);

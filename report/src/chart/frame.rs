@@ -197,19 +197,38 @@ pub(super) struct Entry<'a> {
     pub(super) class: String,
 }
 
+const SWATCH: f64 = 22.0;
+const LEGEND_GAP: f64 = 14.0;
+
+fn entry_width(entry: &Entry) -> f64 {
+    SWATCH + text_width(entry.text) + LEGEND_GAP
+}
+
+/// How many legend entries each row has room for; an entry that is wider than a row has one for itself.
+pub(super) fn legend_rows(entries: &[Entry], width: f64) -> Vec<usize> {
+    let (mut rows, mut used) = (vec![0], 0.0);
+    for entry in entries {
+        let own = entry_width(entry);
+        if used > 0.0 && used + own > width + LEGEND_GAP {
+            rows.push(0);
+            used = 0.0;
+        }
+        used += own;
+        *rows.last_mut().expect("there is always one") += 1;
+    }
+    rows
+}
+
 /// Legend entries in a row that ends at `right`. Returns the middles of the swatches.
 pub(super) fn draw_legend(svg: &mut Svg, right: f64, baseline: f64, entries: &[Entry]) -> Vec<(f64, f64)> {
-    const SWATCH: f64 = 22.0;
-    const GAP: f64 = 14.0;
-    let width = |e: &Entry| SWATCH + text_width(e.text) + GAP;
-    let mut x = right + GAP - entries.iter().map(width).sum::<f64>();
+    let mut x = right + LEGEND_GAP - entries.iter().map(entry_width).sum::<f64>();
     let mut middles = Vec::with_capacity(entries.len());
     let y = baseline - 4.0;
     for entry in entries {
         middles.push((x + (SWATCH - 6.0) / 2.0, y));
         svg.line((x, y), (x + SWATCH - 6.0, y), &format!("swatch {}", entry.class));
         svg.text((x + SWATCH, baseline), "soft", entry.text);
-        x += width(entry);
+        x += entry_width(entry);
     }
     middles
 }

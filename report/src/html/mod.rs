@@ -177,13 +177,14 @@ fn push_results(out: &mut String, runs: &[PageRun]) {
 
 /// How the links settled each time that flows had come or gone.
 fn push_phases(out: &mut String, runs: &[PageRun]) {
-    const COLUMNS: [Column; 6] = [
+    const COLUMNS: [Column; 7] = [
         ("Run", false),
         ("Link", false),
         ("Seconds", true),
         ("Flows", true),
         ("Utilization %", true),
         ("Mean ms", true),
+        ("95 % ms", true),
     ];
     let links = runs.iter().flat_map(|run| run.links().filter_map(move |view| Some((run, view.summary?))));
     let rows: Vec<_> = links
@@ -208,11 +209,12 @@ fn phase_cells(run: &PageRun, link: &LinkSummary, phase: &Phase) -> Vec<String> 
         phase.flows.to_string(),
         fixed(phase.utilization * 100.0, 2),
         fixed(phase.delay_mean_ms, 2),
+        fixed(phase.delay_p95_ms, 2),
     ]
 }
 
 fn result_cells(run: &PageRun, link: &LinkSummary, chart: usize) -> Vec<String> {
-    let flows = run.recording.summary.flows.len();
+    let flows = run.recording.summary.flows_of(link);
     let used = link.rate_bps.map_or("–".to_string(), |_| fixed(link.utilization * 100.0, 2));
     let delay = link.delay_ms;
     vec![
@@ -220,7 +222,7 @@ fn result_cells(run: &PageRun, link: &LinkSummary, chart: usize) -> Vec<String> 
         xml(&link.name),
         xml(&link.aqm),
         rate_text(link.rate_bps),
-        if flows == 0 { "–".to_string() } else { flows.to_string() },
+        flows.map_or("–".to_string(), |flows| flows.to_string()),
         used,
         fixed(delay.mean, 2),
         format!("<b>{}</b>", fixed(delay.p95, 2)),

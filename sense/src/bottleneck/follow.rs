@@ -5,8 +5,8 @@
 //! article has it; below it the rate is more than what is delivered, the more the further, so that a bottleneck that became
 //! faster is found within a few round trips. In between a short queue stands there, which keeps it busy and tells what it
 //! delivers. From one round trip to the next, the one to come is predicted from what is sent: the bottleneck goes on to
-//! deliver what it did, and what is sent beyond that waits there. Where senders do not fill what they may, nothing is delivered that would say what could be, and the rate only
-//! rises. With nothing waiting it is not needed and lets go.
+//! deliver what it did, and what is sent beyond that waits there. Where senders do not fill what they may, nothing is
+//! delivered that would say what could be, and the rate only rises. With nothing waiting it is not needed and lets go.
 
 use super::{PathConfig, PathModel};
 use crate::history::Delivery;

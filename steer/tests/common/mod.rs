@@ -80,7 +80,7 @@ impl<A: Aqm> Fifo<A> {
     fn moment(&mut self, now: Time) -> Moment {
         let packets = self.queue.len() as u32;
         let queue = View { backlog: self.backlog, packets, delay: self.delay, rate: self.rate };
-        Moment { now, queue, dice: self.dice.roll() }
+        Moment::new(now, queue, self.dice.roll())
     }
 
     pub fn arrive(&mut self, now: Time, len: u64, flow: u32, ecn: Ecn) -> Fate {

@@ -14,8 +14,7 @@ pub struct Sides {
     /// Where tunnels over IPv6 end.
     pub v6: Option<Ipv6Addr>,
     own: Vec<IpAddr>,
-    /// Addresses that no user equipment can have: our own, and those of gateways.
-    pub taken: Vec<IpAddr>,
+    gateways: Vec<IpAddr>,
     access: Option<String>,
     core: Option<String>,
     local: Option<String>,
@@ -36,11 +35,10 @@ impl Sides {
         let addresses = config.n3.address.iter().map(|own| own.address);
         let n6 = || std::iter::once(&config.n6).chain(&config.local);
         let links = n6().flat_map(|n6| &n6.address).map(|own| own.address);
-        let own: Vec<IpAddr> = addresses.clone().chain(links).chain([config.n4.address]).collect();
         let gateways = n6().flat_map(|n6| &n6.gateway).chain(&config.n3.gateway).copied();
         Sides {
-            taken: own.iter().copied().chain(gateways).collect(),
-            own,
+            own: addresses.clone().chain(links).chain([config.n4.address]).collect(),
+            gateways: gateways.collect(),
             v4: addresses.clone().find_map(|a| if let IpAddr::V4(v4) = a { Some(v4) } else { None }),
             v6: addresses.clone().find_map(|a| if let IpAddr::V6(v6) = a { Some(v6) } else { None }),
             access: config.n3.instance.clone(),
@@ -49,6 +47,11 @@ impl Sides {
             rules_max: config.limits.rules as usize,
             filters_max: config.limits.filters as usize,
         }
+    }
+
+    /// Addresses that no user equipment can have: our own, and those of gateways.
+    pub fn taken(&self) -> impl Iterator<Item = IpAddr> {
+        self.own.iter().chain(&self.gateways).copied()
     }
 
     /// Whether an address is one of ours.

@@ -11,6 +11,7 @@ use crate::rules::{
     RuleKind, Side, UeAddress,
 };
 use std::net::IpAddr;
+use weir_scenario::unicast;
 
 /// UDP port of GTP-U.
 pub const GTPU_PORT: u16 = 2152;
@@ -181,7 +182,7 @@ fn user(value: &Value, sides: &Sides) -> Result<UeAddress, Refused> {
         IpAddr::V4(own) => v4 == Some(own),
         IpAddr::V6(own) => v6.is_some_and(|prefix| prefix.covers(own)),
     };
-    if let Some(own) = sides.taken.iter().copied().find(named) {
+    if let Some(own) = sides.taken().find(named) {
         return Err(bad(ID, format!("{own} is an address of this function or of its gateway")));
     }
     Ok(UeAddress { v4, v6, end: if is_destination { End::Destination } else { End::Source } })
@@ -374,13 +375,9 @@ fn remote(value: &Value, sides: &Sides) -> Result<RemoteTunnel, Refused> {
     Ok(RemoteTunnel { teid, address, port: GTPU_PORT })
 }
 
-/// Whether an address can be that of one host elsewhere.
+/// Whether an address can be that of one host elsewhere; those of 0.0.0.0/8 are of hosts that do not know theirs.
 fn is_host(address: IpAddr) -> bool {
-    let is_none = match address {
-        IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_broadcast(),
-        IpAddr::V6(v6) => v6.is_unspecified(),
-    };
-    !(is_none || address.is_multicast() || address.is_loopback())
+    unicast(&address) && !matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0)
 }
 
 /// Transport Level Marking: the octet of the header, and a mask of which the upper six bits are the DSCP's.

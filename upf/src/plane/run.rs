@@ -18,6 +18,8 @@ const BATCH: usize = 256;
 const ASKED: usize = 16;
 /// What happened and was not fetched.
 const HAPPENED: usize = 4096;
+/// Warnings kept for a reader that is late: newer ones are not told then.
+const WARNINGS: usize = 64;
 /// How often the loop looks whether its interfaces are still there.
 const PRESENCE: Duration = Duration::from_millis(200);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
@@ -96,6 +98,7 @@ pub struct PlaneLoop {
     asked: Consumer<Command>,
     answers: Producer<Answer>,
     events: Producer<Happened>,
+    warnings: Producer<String>,
     bell: Arc<Bell>,
     busy: bool,
 }
@@ -105,7 +108,15 @@ pub struct Remote {
     asked: Producer<Command>,
     answers: Consumer<Answer>,
     events: Consumer<Happened>,
+    warnings: Consumer<String>,
     bell: Arc<Bell>,
+}
+
+impl Remote {
+    /// What happened to the ports since the last call and is to be known, oldest first.
+    pub fn warnings(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.warnings.pop().ok()).collect()
+    }
 }
 
 /// Opens the ports in the network namespace of this thread, and makes a packet loop with the desk before it. Rules can be put
@@ -122,9 +133,11 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, Desk<Remote>), 
     let (ask, asked) = RingBuffer::new(ASKED);
     let (answers, answered) = RingBuffer::new(ASKED);
     let (events, happened) = RingBuffer::new(HAPPENED);
+    let (warnings, warned) = RingBuffer::new(WARNINGS);
     let bell = Arc::new(Bell::new()?);
-    let looping = PlaneLoop { plane, ports, count, asked, answers, events, bell: bell.clone(), busy };
-    let remote = Remote { asked: ask, answers: answered, events: happened, bell };
+    let looping =
+        PlaneLoop { plane, ports, count, asked, answers, events, warnings, bell: bell.clone(), busy };
+    let remote = Remote { asked: ask, answers: answered, events: happened, warnings: warned, bell };
     Ok((looping, Desk::new(setup, remote)))
 }
 
@@ -178,7 +191,9 @@ impl PlaneLoop {
             }
             if now >= presence_due {
                 presence_due = now + PRESENCE;
-                self.ports.look()?;
+                let warnings = &mut self.warnings;
+                // Whoever does not read finds the sum among the faults.
+                self.ports.look(now, &mut |warning| drop(warnings.push(warning)))?;
             }
             if !worked && !self.busy {
                 self.rest(last);
@@ -191,7 +206,12 @@ impl PlaneLoop {
     fn obey(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Ok(command) = self.asked.pop() {
-            let answer = self.plane.apply(command, now, &mut self.ports);
+            let mut answer = self.plane.apply(command, now, &mut self.ports);
+            if let Answer::Faults(faults) = &mut answer
+                && self.ports.lost() > 0
+            {
+                faults.push(("lost_before_queue", self.ports.lost()));
+            }
             // Whoever asks waits for each answer, so that there is room.
             let _ = self.answers.push(answer);
             any = true;

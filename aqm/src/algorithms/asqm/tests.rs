@@ -24,7 +24,7 @@ fn packet(now: Time, len: u64, ecn: Ecn) -> (Moment, Packet) {
     let queue =
         View { backlog: Bytes::new(15_000), packets: 10, delay: Duration::ZERO, rate: Rate::from_mbps(16) };
     let p = Packet { arrived: now, len: Bytes::new(len), seq: 0, flow: 0, ecn };
-    (Moment { now, queue, dice: 0 }, p)
+    (Moment::new(now, queue, 0), p)
 }
 
 fn enqueue(a: &mut Asqm, now: Time) -> Verdict {
@@ -191,6 +191,6 @@ fn an_empty_queue_of_its_own_ends_it() {
     }
     let (m, p) = packet(at(100), 1500, Ecn::NotEct);
     let empty = View { backlog: Bytes::ZERO, packets: 0, ..m.queue };
-    assert_eq!(a.on_enqueue(&Moment { queue: empty, ..m }, &p), Verdict::Forward);
+    assert_eq!(a.on_enqueue(&Moment::new(m.now, empty, 0), &p), Verdict::Forward);
     assert_eq!(enqueue(&mut a, at(200)), Verdict::Forward);
 }

@@ -17,7 +17,7 @@ fn ms(v: u64) -> Duration {
 fn moment(now: Duration, packets: u32, dice: u64) -> Moment {
     let backlog = Bytes::new(1500 * u64::from(packets));
     let queue = View { backlog, packets, delay: Duration::ZERO, rate: Rate::from_mbps(10_000) };
-    Moment { now: Time::ZERO + ms(1000) + now, queue, dice }
+    Moment::new(Time::ZERO + ms(1000) + now, queue, dice)
 }
 
 fn packet(arrived: Time, ecn: Ecn) -> Packet {

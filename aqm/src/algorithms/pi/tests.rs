@@ -35,7 +35,7 @@ fn pi(settings: impl FnOnce(&mut Params)) -> Pi {
 
 fn moment(now: Time, packets: u32, rate: Rate) -> Moment {
     let backlog = Bytes::new(u64::from(packets) * 1000);
-    Moment { now, queue: View { backlog, packets, delay: Duration::ZERO, rate }, dice: 0 }
+    Moment::new(now, View { backlog, packets, delay: Duration::ZERO, rate }, 0)
 }
 
 const LINK: Rate = Rate::from_mbps(10);
@@ -128,7 +128,8 @@ fn packets_are_signalled_with_the_probability_and_not_without_a_rate() {
     pi.p = 0.25;
     let ask = |pi: &mut Pi, dice, ecn| {
         let p = Packet { arrived: Time::ZERO, len: Bytes::new(1000), seq: 0, flow: 0, ecn };
-        pi.on_enqueue(&Moment { dice, ..moment(Time::ZERO, 10, LINK) }, &p)
+        let m = moment(Time::ZERO, 10, LINK);
+        pi.on_enqueue(&Moment::new(m.now, m.queue, dice), &p)
     };
     assert_eq!(ask(&mut pi, (1 << 62) - 1, Ecn::NotEct), Verdict::Drop(Cause::Chance));
     assert_eq!(ask(&mut pi, (1 << 62) - 1, Ecn::Ect0), Verdict::Mark(Cause::Chance));

@@ -12,7 +12,7 @@ fn ms(v: u64) -> Duration {
 
 fn moment(now: Duration, delay: Duration, dice: u64) -> Moment {
     let queue = View { backlog: Bytes::new(100_000), packets: 66, delay, rate: Rate::from_mbps(100) };
-    Moment { now: Time::ZERO + now, queue, dice }
+    Moment::new(Time::ZERO + now, queue, dice)
 }
 
 fn ask(pie: &mut Pie, m: &Moment, ecn: Ecn) -> Verdict {

@@ -22,7 +22,7 @@ fn red(settings: impl FnOnce(&mut Params)) -> Red {
 fn arrival(red: &mut Red, now: Time, packets: u32, dice: u64, p: Packet) -> Verdict {
     let backlog = Bytes::new(u64::from(packets) * 1000);
     let queue = View { backlog, packets, delay: Duration::ZERO, rate: LINK };
-    red.on_enqueue(&Moment { now, queue, dice }, &p)
+    red.on_enqueue(&Moment::new(now, queue, dice), &p)
 }
 
 fn packet(len: u64, ecn: Ecn) -> Packet {
@@ -153,7 +153,7 @@ fn packets_or_bytes_are_counted() {
         red.idle_since = None;
         let queue =
             View { backlog: Bytes::new(10_000), packets: 100, delay: Duration::ZERO, rate: LINK };
-        let _ = red.on_enqueue(&Moment { now: Time::ZERO, queue, dice: 0 }, &packet(100, PLAIN));
+        let _ = red.on_enqueue(&Moment::new(Time::ZERO, queue, 0), &packet(100, PLAIN));
         assert!((red.avg - red.scale.w * seconds).abs() < 1e-15);
     }
 }

@@ -36,7 +36,7 @@ fn leaves(aqm: &mut Vaqm, now: Time, flow: u32, ecn: Ecn) -> Verdict {
     let queue =
         View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: Rate::from_mbps(1000) };
     let p = Packet { arrived: now, len: Bytes::new(1500), seq: 0, flow, ecn };
-    aqm.on_dequeue(&Moment { now, queue, dice: 0 }, &p)
+    aqm.on_dequeue(&Moment::new(now, queue, 0), &p)
 }
 
 /// A path of 50 ms with a queue of 150 ms from 1 s on; the interval is 200 ms.

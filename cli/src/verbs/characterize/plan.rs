@@ -3,7 +3,7 @@
 use super::experiments::{EXPERIMENTS, Experiment};
 use crate::output::Failure;
 use crate::verbs::list::disciplines;
-use weir_scenario::{Document, MAX_FLOWS, Scenario, Step, Traffic, nearest};
+use weir_scenario::{Document, MAX_FLOWS, Scenario, Step, Traffic, each_flow_of, nearest};
 use weir_units::{Duration, Rate};
 
 /// The rate that the scenario files are made for.
@@ -43,10 +43,7 @@ impl Subject {
     /// From what was given on the command line.
     pub fn new(name: &str, set: &[String], rate: Option<&str>, quick: bool) -> Result<Subject, Failure> {
         // FlowQueue over an algorithm, as everybody calls it.
-        let (name, is_fair) = match name.strip_prefix("fq_") {
-            Some(aqm) if weir_aqm::names().contains(&aqm) => (aqm, true),
-            _ => (name, false),
-        };
+        let (name, is_fair) = each_flow_of(name).map_or((name, false), |aqm| (aqm, true));
         let known = names();
         if !known.contains(&name) {
             let meant = nearest(name, known.iter().copied());

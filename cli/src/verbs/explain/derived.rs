@@ -79,7 +79,7 @@ impl Visitor for Start<'_> {
         let mut aqm = A::new(&self.config.params::<A::Params>(), Time::ZERO);
         let queue = View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: self.rate };
         if let Some(due) = aqm.next_wakeup() {
-            aqm.on_wakeup(&Moment { now: due, queue, dice: 0 });
+            aqm.on_wakeup(&Moment::new(due, queue, 0));
         }
         let mut variables = Vec::new();
         aqm.gauges(&mut |name, value| variables.push(Variable { name, value }));

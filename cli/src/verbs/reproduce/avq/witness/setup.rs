@@ -24,7 +24,7 @@ struct Queue {
 pub fn setup(planned: &Planned, spans: &[Span]) -> Result<String, Failure> {
     let scenario = &planned.scenario;
     let packet = f64::from(scenario.path.mtu);
-    let ecn = scenario.flows.iter().any(|group| group.ecn);
+    let ecn = scenario.flows.iter().any(|group| group.ecn.is_on());
     let queue = queue(scenario, packet, ecn)?;
     let hosts = hosts(&scenario.flows)?;
     let settings: Vec<String> =

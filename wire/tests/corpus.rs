@@ -3,7 +3,7 @@
 //! `cargo test` tries many thousand frames. For longer:
 //!
 //! ```text
-//! PROPTEST_CASES=20000000 cargo test --release -p weir-dataplane --test headers
+//! PROPTEST_CASES=20000000 cargo test --release -p weir-wire --test corpus
 //! ```
 //!
 //! What is found is printed as a frame in the corpus's form, to be added to it.
@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use weir_aqm::Ecn;
-use weir_dataplane::{Headers, Kind, complete_checksum};
+use weir_units::Ecn;
+use weir_wire::frame::{Headers, Kind, complete_checksum};
 
 /// What is tested, so that a broken one can take its place.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ struct Reader {
     mark: fn(&mut [u8], Kind, u16),
 }
 
-const REAL: Reader = Reader { read: weir_dataplane::read, mark: weir_dataplane::mark };
+const REAL: Reader = Reader { read: weir_wire::frame::read, mark: weir_wire::frame::mark };
 
 struct Sample {
     name: String,
@@ -192,7 +192,7 @@ fn the_corpus_reads_as_it_says() {
     let corpus = corpus();
     assert!(corpus.len() > 50);
     for Sample { name, reads_as, frame } in corpus {
-        let kind = format!("{:?}", weir_dataplane::read(&frame).kind).to_lowercase();
+        let kind = format!("{:?}", weir_wire::frame::read(&frame).kind).to_lowercase();
         assert_eq!(kind, reads_as, "{name}");
         check(REAL, &frame).unwrap_or_else(|e| panic!("{name}: {e}"));
         for len in 0..frame.len() {
@@ -218,12 +218,12 @@ mod broken {
             let end = 14 + usize::from(frame[16]) * 256 + usize::from(frame[17]);
             assert!(!frame[14..end].is_empty());
         }
-        weir_dataplane::read(frame)
+        weir_wire::frame::read(frame)
     }
 
     /// Reads the ECN field from the octet of IPv4 also in IPv6.
     pub fn mixes_families(frame: &[u8]) -> Headers {
-        let headers = weir_dataplane::read(frame);
+        let headers = weir_wire::frame::read(frame);
         if headers.kind == Kind::Ipv6 {
             let octet = frame[usize::from(headers.network) + 1];
             return Headers { ecn: Ecn::from_bits(octet), ..headers };
@@ -233,14 +233,14 @@ mod broken {
 
     /// Looks through one tag only.
     pub fn stops_at_one_tag(frame: &[u8]) -> Headers {
-        let headers = weir_dataplane::read(frame);
+        let headers = weir_wire::frame::read(frame);
         if headers.network > 18 { Headers { kind: Kind::Other, ..headers } } else { headers }
     }
 
     /// Takes a total length one beyond the frame.
     pub fn is_off_by_one(frame: &[u8]) -> Headers {
         let longer = [frame, &[0]].concat();
-        let (headers, would) = (weir_dataplane::read(frame), weir_dataplane::read(&longer));
+        let (headers, would) = (weir_wire::frame::read(frame), weir_wire::frame::read(&longer));
         if headers.kind == Kind::Malformed && would.kind == Kind::Ipv4 { would } else { headers }
     }
 
@@ -253,7 +253,7 @@ mod broken {
             frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
             frame[at + 1] |= 3;
         } else {
-            weir_dataplane::mark(frame, kind, network);
+            weir_wire::frame::mark(frame, kind, network);
         }
     }
 }

@@ -1,0 +1,228 @@
+//! The results of a run that may never end: rows are in their files as soon as they are known, and nowhere else.
+
+use crate::output::Failure;
+use crate::results::{self, mark_incomplete};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use weir_report::{FileSet, csv};
+use weir_scenario::result::{LinkSample, SteeringEvent, Summary};
+
+/// The tables: samples of each direction, and the moves of both.
+const TABLES: [&str; 3] = ["samples_a_to_b.csv", "samples_b_to_a.csv", "events.csv"];
+/// The other files of such a run.
+const OTHERS: [&str; 2] = ["summary.json", "INCOMPLETE"];
+
+/// Makes the folder and sees that it takes results: that there is room, that nobody else's files would be overwritten, and
+/// that no other run writes there.
+pub fn prepare(folder: &Path) -> Result<(), Failure> {
+    results::make_folder(folder)?;
+    let shown = folder.display();
+    let foreign = FileSet::foreign(folder, &[&TABLES[..], &OTHERS].concat());
+    if !foreign.is_empty() {
+        return Err(Failure::Failed(format!(
+            "{shown} holds {}, not written there by weir, which results would overwrite. Remedy: name another folder as \
+             `run.out`, or move these files away",
+            foreign.join(", ")
+        )));
+    }
+    let is_taken = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    if File::open(folder.join(TABLES[0])).is_ok_and(is_taken) {
+        return Err(Failure::Failed(format!(
+            "another run writes its results to {shown}. Remedy: name another folder as `run.out`, or end that run"
+        )));
+    }
+    results::prepare(folder)
+}
+
+/// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in its place.
+pub struct Growing {
+    folder: PathBuf,
+    tables: Vec<Table>,
+    /// Why rows are missing.
+    failure: Option<String>,
+}
+
+impl Growing {
+    /// Begins in a folder that was prepared. What an earlier run left there goes.
+    pub fn begin(folder: &Path) -> Result<Growing, Failure> {
+        let mut files = FileSet::new(folder);
+        let heads = [csv::link_samples(&[]), csv::link_samples(&[]), csv::steering_events(&[])];
+        for (name, head) in TABLES.iter().zip(heads) {
+            files.add(*name, head)?;
+        }
+        mark_incomplete(&mut files, "the run goes on, or it was killed")?;
+        files.publish()?;
+        let tables = TABLES.iter().map(|name| Table::open(&folder.join(name)));
+        let tables = tables.collect::<std::io::Result<Vec<Table>>>();
+        let tables = tables.map_err(|e| format!("cannot open the tables in {}: {e}", folder.display()))?;
+        // Where files cannot be locked, the look at the end tells whether another run came between.
+        let _ = tables[0].file.try_lock();
+        Ok(Growing { folder: folder.to_path_buf(), tables, failure: None })
+    }
+
+    /// Adds rows. Says once why that cannot be done; from then on there are no more, and the run goes on.
+    pub fn add(&mut self, samples: &[Vec<LinkSample>; 2], events: &[SteeringEvent]) -> Option<String> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let rows = [csv::link_rows(&samples[0]), csv::link_rows(&samples[1]), csv::steering_rows(events)];
+        let added: std::io::Result<()> =
+            self.tables.iter_mut().zip(rows).try_for_each(|(table, rows)| table.add(rows.as_bytes()));
+        self.failure = added.err().map(|e| {
+            let folder = self.folder.display();
+            format!("cannot write to {folder}: {e}. The run goes on; its tables end here. Remedy: make room")
+        });
+        self.failure.clone()
+    }
+
+    /// Ends what a run left that did not come to its end.
+    pub fn fail(self, why: &str) -> Result<(), Failure> {
+        let mut files = self.close()?;
+        mark_incomplete(&mut files, why)?;
+        Ok(files.publish()?)
+    }
+
+    /// Ends the results of a run.
+    pub fn finish(self, summary: &mut Summary) -> Result<(), Failure> {
+        let failure = self.failure.clone();
+        summary.warnings.extend(failure.clone());
+        let mut files = self.close()?;
+        let why = failure.as_deref().or(summary.interrupted.then_some("interrupted before the end"));
+        why.map_or(Ok(()), |why| mark_incomplete(&mut files, why))?;
+        results::finish(files, summary)?;
+        failure.map_or(Ok(()), |failure| Err(Failure::Failed(failure)))
+    }
+
+    /// The set of its tables, which are forced to the disk.
+    fn close(self) -> Result<FileSet, Failure> {
+        let mut files = FileSet::new(&self.folder);
+        for (name, table) in TABLES.iter().zip(&self.tables) {
+            let path = self.folder.join(name);
+            if !table.is_at(&path) {
+                return Err(Failure::Failed(format!(
+                    "{} was replaced or removed while the run wrote to it; what is there now is left alone",
+                    path.display()
+                )));
+            }
+            // A table that ends early says so; there may be no room for more.
+            let synced = table.file.sync_all();
+            synced.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+            files.keep(*name);
+        }
+        Ok(files)
+    }
+}
+
+/// A table that grows by whole rows.
+struct Table {
+    file: File,
+    /// Bytes of the rows that are whole.
+    len: u64,
+}
+
+impl Table {
+    fn open(path: &Path) -> std::io::Result<Table> {
+        let file = OpenOptions::new().append(true).open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Table { file, len })
+    }
+
+    fn add(&mut self, rows: &[u8]) -> std::io::Result<()> {
+        let written = self.file.write_all(rows);
+        match &written {
+            Ok(()) => self.len += rows.len() as u64,
+            // A row that is cut off is none.
+            Err(_) => drop(self.file.set_len(self.len)),
+        }
+        written
+    }
+
+    /// Whether that is the file at the path.
+    fn is_at(&self, path: &Path) -> bool {
+        let own = self.file.metadata().map(|m| (m.dev(), m.ino())).ok();
+        own.is_some() && own == path.metadata().map(|m| (m.dev(), m.ino())).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn rows(t_s: f64) -> [Vec<LinkSample>; 2] {
+        [(); 2].map(|()| vec![LinkSample { t_s, ..LinkSample::default() }])
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn rows_are_there_at_once_and_the_summary_comes_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        for is_interrupted in [true, false] {
+            prepare(&out).unwrap();
+            let mut growing = Growing::begin(&out).unwrap();
+            assert_eq!(growing.add(&rows(0.5), &[]), None);
+            let table = fs::read_to_string(out.join(TABLES[1])).unwrap();
+            let times = csv::read_link_samples(&table).unwrap().iter().map(|row| row.t_s).collect::<Vec<_>>();
+            assert_eq!(times, [0.5]);
+            assert_eq!(names(&out), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
+            assert!(prepare(&out).unwrap_err().text().contains("another run writes"));
+            growing.finish(&mut Summary { interrupted: is_interrupted, ..Summary::default() }).unwrap();
+            let whole = ["events.csv", TABLES[0], TABLES[1], "summary.json"];
+            assert_eq!(names(&out).iter().filter(|name| *name != "INCOMPLETE").collect::<Vec<_>>(), whole);
+            assert_eq!(out.join("INCOMPLETE").exists(), is_interrupted);
+        }
+    }
+
+    #[test]
+    fn files_of_others_are_refused_and_results_of_others_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        fs::write(out.join("notes.txt"), "mine").unwrap();
+        for name in ["summary.json", "events.csv"] {
+            fs::write(out.join(name), "mine").unwrap();
+            let told = prepare(out).unwrap_err();
+            assert!(told.text().contains(name) && told.text().contains("Remedy"), "{told:?}");
+            assert_eq!(fs::read_to_string(out.join(name)).unwrap(), "mine");
+            fs::remove_file(out.join(name)).unwrap();
+        }
+        prepare(out).unwrap();
+        let growing = Growing::begin(out).unwrap();
+        fs::remove_file(out.join(TABLES[0])).unwrap();
+        fs::write(out.join(TABLES[0]), "mine").unwrap();
+        assert!(growing.finish(&mut Summary::default()).unwrap_err().text().contains("was replaced"));
+        assert_eq!(fs::read_to_string(out.join(TABLES[0])).unwrap(), "mine");
+        assert!(!out.join("summary.json").exists() && out.join("notes.txt").exists());
+    }
+
+    #[test]
+    fn a_run_that_broke_off_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut growing = Growing::begin(folder.path()).unwrap();
+        growing.add(&rows(1.0), &[]);
+        growing.fail("interface `a` vanished").unwrap();
+        assert_eq!(names(folder.path()), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
+        assert!(fs::read_to_string(folder.path().join("INCOMPLETE")).unwrap().contains("`a` vanished"));
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_is_taken_back_and_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut growing = Growing::begin(folder.path()).unwrap();
+        growing.add(&rows(1.0), &[]);
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        growing.tables[1].file = full;
+        assert!(growing.add(&rows(2.0), &[]).unwrap().contains("No space left"));
+        assert_eq!(growing.add(&rows(3.0), &[]), None);
+        let table = fs::read_to_string(folder.path().join(TABLES[0])).unwrap();
+        assert_eq!(csv::read_link_samples(&table).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,305 @@
+//! Opens ports in a mode, with memory for all of their queues.
+
+use crate::engine::LINK_OVERHEAD;
+use crate::frames::Arena;
+use crate::guard::{self, Guard};
+use crate::interface::Interface;
+use crate::journal::Journal;
+use crate::packet_ring;
+use crate::port::{Port, WAITING_MAX};
+use crate::xsk::{HEADROOM, RING, Xsk};
+use crate::{Error, Mode, QUEUES_MAX};
+use weir_units::Duration;
+
+/// Chunks that all receive queues of a port may borrow together, while there are few.
+const LENT_MAX: u32 = 4 * RING;
+/// Chunks that a receive queue may borrow, however many there are.
+const SHARE_MIN: u32 = 512;
+/// Most chunks of an arena: the kernel numbers them in one allocation for each queue, which cannot exceed 2 GiB.
+const CHUNKS_MAX: u64 = 1 << 24;
+/// What the kernel keeps of each chunk for each socket (`struct xdp_buff_xsk`), about.
+const CHUNK_OF_SOCKET: u64 = 120;
+/// The four rings of a socket with their headers, about.
+const RINGS_OF_SOCKET: u64 = 56 * RING as u64;
+/// Part of the memory that is available which frames may take, in percent.
+const MEMORY_SHARE_MAX: u64 = 75;
+
+/// What is to be opened.
+pub(crate) struct Opening<'a> {
+    pub interfaces: &'a [Interface],
+    /// Whether frames of a port leave at the other one, of two, when the loop fails.
+    pub fails_open: bool,
+    /// Age of the heartbeat at which it has failed.
+    pub after: Duration,
+    /// Longest frame.
+    pub longest: u32,
+    /// Room wanted in front of each frame; AF_XDP leaves [`HEADROOM`] anyhow.
+    pub headroom: u32,
+    /// Frames that may wait in queues and delay lines, beside those in rings.
+    pub frames: u64,
+    pub journal: &'a mut Journal,
+}
+
+/// Open ports and the memory that their frames live in.
+pub(crate) struct Opened {
+    pub arena: Arena,
+    pub guards: Vec<Guard>,
+    pub ports: Vec<Port>,
+}
+
+impl Opening<'_> {
+    /// Opens the ports in the mode wanted, or in the best that works, and says which do not.
+    pub fn in_best_mode(
+        mut self,
+        wanted: Option<Mode>,
+        said: &mut Vec<String>,
+    ) -> Result<(Mode, Opened), Error> {
+        let modes = match &wanted {
+            Some(mode) => std::slice::from_ref(mode),
+            None => &[Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket][..],
+        };
+        let mut refusal = None;
+        for mode in modes {
+            match self.in_mode(*mode) {
+                Ok(opened) => return Ok((*mode, opened)),
+                Err(error) => {
+                    said.push(format!("{mode} is not to be had: {error}"));
+                    self.interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
+                    refusal = Some(error);
+                }
+            }
+        }
+        Err(refusal.expect("at least one mode was tried"))
+    }
+
+    fn in_mode(&mut self, mode: Mode) -> Result<Opened, Error> {
+        let ports: Vec<(&str, u32)> =
+            self.interfaces.iter().map(|port| (port.name.as_str(), port.receive_queues())).collect();
+        let (longest, headroom) = (self.longest, self.headroom);
+        let needs = Needs { mode, ports, longest, headroom, frames: self.frames };
+        let plan = needs.plan(available_memory())?;
+        let mut arena = Arena::new(plan.chunk, plan.chunks)?;
+        let mut guards = Vec::new();
+        for (at, interface) in self.interfaces.iter().enumerate() {
+            let peer = if self.fails_open { self.interfaces.get(1 - at) } else { None };
+            guards.push(open_guard(interface, peer, mode, self.after, self.journal)?);
+        }
+        let mut ports = Vec::new();
+        let mut first = None;
+        for ((interface, guard), (_, queues)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
+            ports.push(if mode == Mode::AfPacket {
+                let headroom = u64::from(headroom);
+                Port::packet(interface.clone(), longest as usize, headroom, guard.copy_filter())?
+            } else {
+                let sockets = sockets(&mut arena, interface, guard, *queues, &mut first)?;
+                Port::xdp(interface.clone(), sockets)?
+            });
+        }
+        if mode != Mode::AfPacket {
+            guards.iter_mut().try_for_each(Guard::attach_xdp)?;
+        }
+        Ok(Opened { arena, guards, ports })
+    }
+}
+
+fn open_guard(
+    port: &Interface,
+    peer: Option<&Interface>,
+    mode: Mode,
+    after: Duration,
+    journal: &mut Journal,
+) -> Result<Guard, Error> {
+    journal.programs(port)?;
+    let (guard, created) = Guard::attach(port.index, peer.map(|peer| peer.index), mode, after)?;
+    if created {
+        journal.created_clsact(port)?;
+    }
+    Ok(guard)
+}
+
+/// A socket for each receive queue of a port; `first` is the one that has the arena.
+fn sockets(
+    arena: &mut Arena,
+    interface: &Interface,
+    guard: &Guard,
+    queues: u32,
+    first: &mut Option<i32>,
+) -> Result<Vec<Xsk>, Error> {
+    let mut sockets = Vec::new();
+    for queue in 0..queues {
+        let socket = Xsk::bind(arena, interface.index, queue, lent(queues), *first).map_err(|error| {
+            let what = format!("AF_XDP refused on `{}` queue {queue}", interface.name);
+            match error.raw_os_error() {
+                // The arena is registered with the first socket.
+                Some(libc::ENOBUFS) if first.is_none() => Error::Refused(format!(
+                    "{what}: {} MiB for frames are to be locked in memory, and {} KiB may be. Remedy: `ulimit -l \
+                     unlimited`, the capability IPC_LOCK, or mode = \"af_packet\"",
+                    arena.size() >> 20,
+                    lockable_memory() >> 10
+                )),
+                _ => Error::io(what, error),
+            }
+        })?;
+        guard.add_socket(queue, socket.fd())?;
+        first.get_or_insert(socket.fd());
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+/// Chunks that each receive queue of a port with so many may borrow.
+fn lent(queues: u32) -> u32 {
+    (LENT_MAX / queues).clamp(SHARE_MIN, RING)
+}
+
+/// What ports need memory for.
+struct Needs<'a> {
+    mode: Mode,
+    /// Their names, and how many receive queues they have.
+    ports: Vec<(&'a str, u32)>,
+    longest: u32,
+    headroom: u32,
+    frames: u64,
+}
+
+/// Memory that is enough: what is lent to one queue is no other's, and what waits in queues takes nothing from the rings.
+#[derive(Debug)]
+struct Plan {
+    chunk: u32,
+    chunks: u32,
+}
+
+impl Needs<'_> {
+    /// Refuses what cannot work, or takes more than its part of the available memory, in bytes.
+    fn plan(&self, available: u64) -> Result<Plan, Error> {
+        let is_xdp = self.mode != Mode::AfPacket;
+        if let Some((name, queues)) = self.ports.iter().find(|port| is_xdp && port.1 > QUEUES_MAX) {
+            return Err(Error::Refused(format!(
+                "{name}: it has {queues} receive queues, and AF_XDP serves at most {QUEUES_MAX}. Remedy: `ethtool -L \
+                 {name} combined {QUEUES_MAX}` (`rx` in place of `combined` where the driver counts them apart), or mode = \
+                 \"af_packet\""
+            )));
+        }
+        let chunk = self.chunk()?;
+        let (mut in_rings, mut sockets) = (0, 0);
+        for (_, queues) in &self.ports {
+            in_rings += u64::from(match is_xdp {
+                // What is lent, what waits for the port, what is in its ring, and what comes back from there.
+                true => queues * lent(*queues) + WAITING_MAX as u32 + 2 * RING,
+                // Frames in rings are not in the arena: what waits for the port, twice for rounding.
+                false => 2 * WAITING_MAX as u32,
+            });
+            sockets += u64::from(*queues);
+        }
+        let chunks = in_rings + self.frames;
+        let bytes = match is_xdp {
+            true => chunks * (u64::from(chunk) + CHUNK_OF_SOCKET * sockets) + RINGS_OF_SOCKET * sockets,
+            false => {
+                chunks * u64::from(chunk)
+                    + (self.ports.len() * packet_ring::size(self.longest as usize)) as u64
+            }
+        };
+        if chunks > CHUNKS_MAX || bytes > available / 100 * MEMORY_SHARE_MAX {
+            return Err(Error::Refused(self.too_much(chunks, chunk, bytes, available)));
+        }
+        Ok(Plan { chunk, chunks: chunks as u32 })
+    }
+
+    /// Size of a chunk. AF_XDP leaves room in front of each frame; with AF_PACKET there is as much as is asked for.
+    fn chunk(&self) -> Result<u32, Error> {
+        let longest = self.longest;
+        match self.mode {
+            Mode::AfPacket => Ok((longest + self.headroom + 64).next_power_of_two().max(2048)),
+            _ if longest <= 2048 - HEADROOM => Ok(2048),
+            _ if longest <= 4096 - HEADROOM => Ok(4096),
+            _ => Err(Error::Refused(format!(
+                "frames of {longest} bytes do not fit in a page, which AF_XDP needs. Remedy: an MTU of at \
+                 most {}, or mode = \"af_packet\"",
+                4096 - HEADROOM - LINK_OVERHEAD
+            ))),
+        }
+    }
+
+    fn too_much(&self, chunks: u64, chunk: u32, bytes: u64, available: u64) -> String {
+        let queues: Vec<String> =
+            self.ports.iter().map(|(name, queues)| format!("{queues} of {name}")).collect();
+        let (of_queues, remedy) = match self.mode {
+            Mode::AfPacket => (String::new(), "more memory"),
+            _ => (
+                format!(", with {CHUNK_OF_SOCKET} more for each receive queue ({})", queues.join(", ")),
+                "fewer queues (`ethtool -L DEV combined N`), mode = \"af_packet\", or more memory",
+            ),
+        };
+        format!(
+            "room for {chunks} frames, {} of them waiting in queues and delay lines, {chunk} bytes each{of_queues}, takes {} \
+             MiB; {MEMORY_SHARE_MAX} % of {} MiB that are available may be taken, and {CHUNKS_MAX} frames. Remedy: smaller \
+             buffers and delays, {remedy}",
+            self.frames,
+            bytes >> 20,
+            available >> 20,
+        )
+    }
+}
+
+/// Memory that programs can take without others being swapped out or killed, in bytes; no limit where that is not told.
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map_or(u64::MAX, |kilobytes| kilobytes << 10)
+}
+
+/// Memory that this process may lock, in bytes (`RLIMIT_MEMLOCK`).
+fn lockable_memory() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a limit, which the call fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    limit.rlim_cur
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLENTY: u64 = 64 << 30;
+
+    fn needs(mode: Mode, queues: [u32; 2], frames: u64) -> Needs<'static> {
+        let ports = vec![("left", queues[0]), ("right", queues[1])];
+        Needs { mode, ports, longest: 1522, headroom: 0, frames }
+    }
+
+    #[test]
+    fn there_is_memory_for_all_queues_and_for_what_waits() {
+        for queues in [[1, 1], [2, 1], [6, 6], [16, 16], [64, 64], [5, 32], [128, 128]] {
+            let plan = needs(Mode::XdpNative, queues, 10_000).plan(PLENTY).unwrap();
+            let lent: u32 = queues.iter().map(|n| n * lent(*n)).sum();
+            assert!(plan.chunks >= lent + 10_000 + 4 * RING, "{queues:?}: {plan:?}");
+            assert!(queues.iter().all(|n| (SHARE_MIN..=RING).contains(&super::lent(*n))));
+        }
+        // One queue on each side takes what it always took.
+        assert_eq!(needs(Mode::XdpNative, [1, 1], 0).plan(PLENTY).unwrap().chunks, 8 * RING);
+        assert_eq!(needs(Mode::AfPacket, [64, 64], 0).plan(PLENTY).unwrap().chunks, 4 * RING);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_numbers_and_remedy() {
+        let refused = |needs: Needs<'_>, available| needs.plan(available).unwrap_err().to_string();
+        let told = refused(needs(Mode::XdpNative, [1, 129], 0), PLENTY);
+        assert!(
+            told.starts_with("right: it has 129 receive queues, and AF_XDP serves at most 128"),
+            "{told}"
+        );
+        assert!(told.contains("`ethtool -L right combined 128`"), "{told}");
+        assert!(needs(Mode::AfPacket, [1, 129], 0).plan(PLENTY).is_ok());
+        let told = refused(needs(Mode::XdpGeneric, [64, 64], 262_144), 4 << 30);
+        for part in ["262144 of them", "64 of left, 64 of right", "75 % of 4096 MiB", "mode = \"af_packet\""]
+        {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let told = refused(needs(Mode::AfPacket, [1, 1], 1 << 24), u64::MAX);
+        assert!(
+            told.contains("and 16777216 frames. Remedy: smaller buffers and delays, more memory"),
+            "{told}"
+        );
+    }
+}

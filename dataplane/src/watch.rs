@@ -1,0 +1,155 @@
+//! What the packet loop looks at beside packets: whether its ports have a link, and whether the kernel forwarded in its
+//! place.
+
+use crate::interface::{Interface, LinkState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use weir_units::{Duration, Time};
+
+/// Least time between two messages about frames that the kernel forwarded, so that a host that is too slow all the time does
+/// not fill a log.
+const BYPASS_PERIOD: Duration = Duration::from_secs(10);
+
+/// A time of the run's clock in words.
+pub fn at(time: Time, origin: Time) -> String {
+    format!("{:.1} s after the start", time.since(origin).as_secs_f64())
+}
+
+/// The links of both ports as last seen, for the loop and for whoever watches it.
+#[derive(Clone, Debug, Default)]
+pub struct Links(Arc<[AtomicU8; 2]>);
+
+impl Links {
+    /// Both of them.
+    pub fn now(&self) -> [LinkState; 2] {
+        [0, 1].map(|port| LinkState::from_number(self.0[port].load(Ordering::Relaxed)))
+    }
+
+    fn set(&self, port: usize, state: LinkState) {
+        self.0[port].store(state as u8, Ordering::Relaxed);
+    }
+}
+
+/// Notices that ports lose their links and find them again.
+#[derive(Debug)]
+pub struct LinkWatch {
+    links: Links,
+    /// When a port was last seen with a link.
+    lost_at: [Time; 2],
+}
+
+impl LinkWatch {
+    /// Both ports are taken to have a link until they are looked at.
+    pub fn new(links: Links) -> LinkWatch {
+        LinkWatch { links, lost_at: [Time::ZERO; 2] }
+    }
+
+    /// Looks at a port; what to say if its link changed. One that cannot be asked is about to vanish.
+    pub fn look(&mut self, port: usize, interface: &Interface, now: Time, origin: Time) -> Option<String> {
+        let state = interface.link_state().ok()?;
+        let before = self.links.now()[port];
+        if state == before {
+            return None;
+        }
+        self.links.set(port, state);
+        if before == LinkState::Up {
+            self.lost_at[port] = now;
+        }
+        let (name, at) = (&interface.name, at(now, origin));
+        Some(match state {
+            LinkState::Up => {
+                let span = now.since(self.lost_at[port]).as_secs_f64();
+                format!("{name}: the link is back, {at}; it was gone for {span:.1} s")
+            }
+            LinkState::NoCarrier => format!(
+                "{name}: no carrier, {at}: nothing passes until it is back. Remedy: look at the cable and at the \
+                 interface at its other end"
+            ),
+            LinkState::Down => format!(
+                "{name}: the interface was set down, {at}: nothing passes until it is up. Remedy: `ip link set dev \
+                 {name} up`"
+            ),
+        })
+    }
+}
+
+/// Notices that the kernel forwarded frames because the loop did not turn.
+#[derive(Debug)]
+pub struct BypassWatch {
+    /// Frames known of, and those not told yet.
+    known: u64,
+    untold: u64,
+    /// Beginning and end of the longest time without a turn since frames were last told.
+    gap: (Time, Time),
+    due: Time,
+    messages: u32,
+}
+
+impl BypassWatch {
+    /// `bypassed` frames passed before the loop turned, as they were meant to.
+    pub fn new(bypassed: u64) -> BypassWatch {
+        let gap = (Time::ZERO, Time::ZERO);
+        BypassWatch { known: bypassed, untold: 0, gap, due: Time::ZERO, messages: 0 }
+    }
+
+    /// The loop turned at `from`, and not again before `to`.
+    #[inline]
+    pub fn turned(&mut self, from: Time, to: Time) {
+        if to.since(from) > self.gap.1.since(self.gap.0) {
+            self.gap = (from, to);
+        }
+    }
+
+    /// Looks at the number of frames that the kernel forwarded; what to say of new ones. At the end nothing is put off.
+    pub fn look(&mut self, bypassed: u64, now: Time, origin: Time, is_end: bool) -> Option<String> {
+        self.untold += bypassed - self.known;
+        self.known = bypassed;
+        if self.untold == 0 {
+            self.gap = (now, now);
+            return None;
+        }
+        if now < self.due && !is_end {
+            return None;
+        }
+        let (from, to) = std::mem::replace(&mut self.gap, (now, now));
+        self.due = now + BYPASS_PERIOD;
+        self.messages += 1;
+        let frames = std::mem::take(&mut self.untold);
+        Some(format!(
+            "{frames} frames were forwarded by the kernel past the queues: the packet loop did not turn from {:.3} s to \
+             {:.3} s after the start",
+            from.since(origin).as_secs_f64(),
+            to.since(origin).as_secs_f64()
+        ))
+    }
+
+    /// How many frames that were in all, where it took several messages to tell.
+    pub fn total(&self, before: u64) -> Option<String> {
+        let frames = self.known - before;
+        (self.messages > 1)
+            .then(|| format!("in all, {frames} frames were forwarded by the kernel past the queues"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_past_the_queues_are_told_at_once_and_then_not_too_often() {
+        let s = |n| Time::ZERO + Duration::from_secs(n);
+        let mut watch = BypassWatch::new(5);
+        watch.turned(s(1), s(2));
+        assert_eq!(watch.look(5, s(2), s(0), false), None);
+        watch.turned(s(3), s(4));
+        let told = watch.look(12, s(4), s(1), false).unwrap();
+        assert!(told.starts_with("7 frames") && told.contains("from 2.000 s to 3.000 s"), "{told}");
+        assert_eq!(watch.total(5), None);
+        watch.turned(s(5), s(6));
+        assert_eq!(watch.look(13, s(6), s(0), false), None, "not yet");
+        let told = watch.look(15, s(14), s(0), false).unwrap();
+        assert!(told.starts_with("3 frames") && told.contains("from 5.000 s to 6.000 s"), "{told}");
+        assert_eq!(watch.look(16, s(15), s(0), true).unwrap().split(' ').next(), Some("1"));
+        assert!(watch.total(5).unwrap().starts_with("in all, 11 frames"));
+    }
+}

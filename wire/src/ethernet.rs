@@ -1,0 +1,100 @@
+//! Ethernet frames (IEEE 802.3), without preamble and frame check sequence.
+
+use crate::bytes::{be16, field, room};
+use crate::{TooShort, vlan};
+
+/// Length of the header in bytes: both addresses and the type field.
+pub const HEADER_LEN: usize = 14;
+/// Type field of IPv4.
+pub const IPV4: u16 = 0x0800;
+/// Type field of ARP.
+pub const ARP: u16 = 0x0806;
+/// Type field of IPv6.
+pub const IPV6: u16 = 0x86dd;
+
+/// The address of an interface, as it stands in frames.
+pub type MacAddr = [u8; 6];
+
+/// The address that every interface receives.
+pub const BROADCAST: MacAddr = [0xff; 6];
+
+/// The header of a frame; behind it there may be VLAN tags ([`network`] looks through them).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Which interface it is for.
+    pub destination: MacAddr,
+    /// Which interface sent it.
+    pub source: MacAddr,
+    /// What follows: a type from 1536 on, or the length of an 802.3 frame (RFC 894, RFC 1042).
+    pub ethertype: u16,
+}
+
+impl Header {
+    /// Reads the header; `None` of what is shorter than [`HEADER_LEN`].
+    #[inline]
+    pub fn read(frame: &[u8]) -> Option<Header> {
+        let head: &[u8; HEADER_LEN] = frame.first_chunk()?;
+        let ethertype = u16::from_be_bytes(field(head, 12));
+        Some(Header { destination: field(head, 0), source: field(head, 6), ethertype })
+    }
+
+    /// Writes the header; its length.
+    ///
+    /// # Errors
+    ///
+    /// If `out` is shorter than [`HEADER_LEN`].
+    #[inline(always)]
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, TooShort> {
+        let head: &mut [u8; HEADER_LEN] = room(out)?;
+        head[..6].copy_from_slice(&self.destination);
+        head[6..12].copy_from_slice(&self.source);
+        head[12..].copy_from_slice(&self.ethertype.to_be_bytes());
+        Ok(HEADER_LEN)
+    }
+}
+
+/// Exchanges source and destination of a frame; one without a whole header stays as it is.
+pub fn reverse(frame: &mut [u8]) {
+    if let Some(head) = frame.first_chunk_mut::<HEADER_LEN>() {
+        let (to, from) = head[..12].split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+/// Where the network header of a frame begins, and which type field stands before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// Bytes in front of it: 14, and 4 for each VLAN tag.
+    pub offset: usize,
+    /// What it is by the last type field. That of a VLAN where there are more than [`vlan::TAGS_MAX`] tags.
+    pub ethertype: u16,
+}
+
+/// Why a frame has no network header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoNetwork {
+    /// It is shorter than an Ethernet header.
+    Runt,
+    /// It ends within the VLAN tag that begins at this offset.
+    CutTag(usize),
+}
+
+/// Finds the network header of a frame, behind up to [`vlan::TAGS_MAX`] VLAN tags.
+///
+/// # Errors
+///
+/// If the frame ends before.
+#[inline(always)]
+pub fn network(frame: &[u8]) -> Result<Network, NoNetwork> {
+    let head: &[u8; HEADER_LEN] = frame.first_chunk().ok_or(NoNetwork::Runt)?;
+    let mut network = Network { offset: HEADER_LEN, ethertype: u16::from_be_bytes([head[12], head[13]]) };
+    for _ in 0..vlan::TAGS_MAX {
+        if !vlan::is_tag(network.ethertype) {
+            break;
+        }
+        let offset = network.offset + vlan::TAG_LEN;
+        let ethertype = be16(frame, offset - 2).ok_or(NoNetwork::CutTag(network.offset))?;
+        network = Network { offset, ethertype };
+    }
+    Ok(network)
+}

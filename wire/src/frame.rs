@@ -1,0 +1,232 @@
+//! A frame as the packet path needs it: what it carries, its ECN field, and the hash of its flow.
+//!
+//! Reading never fails: whatever is not understood is forwarded untouched, as a wire would. Frames whose
+//! headers contradict themselves are told apart ([`Kind::Malformed`]), so that they can be counted.
+
+use crate::checksum::{finish, finish_nonzero, pseudo, sum};
+use crate::ethernet::{self, Network, NoNetwork};
+use crate::flow_hash::{Hashes, Hashing};
+use crate::ip::{Fragment, Packet, TCP, UDP, Upper};
+use crate::{ipv4, ipv6, tcp, udp};
+use core::ops::Range;
+use weir_units::Ecn;
+
+/// What kind of packet a frame carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// IPv4 with a sane header.
+    Ipv4,
+    /// IPv6 with a sane header.
+    Ipv6,
+    /// Anything else.
+    Other,
+    /// IP by its type field, but its header contradicts itself or the frame's length.
+    Malformed,
+    /// Shorter than an Ethernet header.
+    Runt,
+}
+
+/// What was read from a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// What the frame carries.
+    pub kind: Kind,
+    /// Offset of the network header in bytes: 14, and 4 for each VLAN tag.
+    pub network: u16,
+    /// The ECN field; not capable where there is none.
+    pub ecn: Ecn,
+    /// Hash of addresses, protocol and ports; the same on every machine for the same seed.
+    pub flow: u32,
+    /// Hash of the source address.
+    pub sender: u32,
+    /// Hash of the destination address.
+    pub receiver: u32,
+}
+
+impl Headers {
+    /// Where nothing was read.
+    pub const NONE: Headers = Headers::nothing(Kind::Runt, 0);
+
+    const fn nothing(kind: Kind, network: usize) -> Headers {
+        Headers { kind, network: network as u16, ecn: Ecn::NotEct, flow: 0, sender: 0, receiver: 0 }
+    }
+}
+
+/// Reads the headers of an Ethernet frame; hashes have the seed 0.
+pub fn read(frame: &[u8]) -> Headers {
+    read_seeded(frame, 0)
+}
+
+/// Reads the headers of an Ethernet frame; a secret seed keeps senders from choosing their hashes.
+pub fn read_seeded(frame: &[u8], seed: u64) -> Headers {
+    read_hashed(frame, &Hashing::of(seed))
+}
+
+/// Reads the headers of an Ethernet frame.
+#[inline]
+pub fn read_hashed(frame: &[u8], hashing: &Hashing) -> Headers {
+    let headers = read_kind(frame, hashing);
+    if !hashing.users.vlan || headers.kind == Kind::Runt {
+        return headers;
+    }
+    let user = hashing.of_tags(frame);
+    Headers { sender: user, receiver: user, ..headers }
+}
+
+#[inline(always)]
+fn read_kind(frame: &[u8], hashing: &Hashing) -> Headers {
+    let Network { offset, ethertype } = match ethernet::network(frame) {
+        Ok(network) => network,
+        Err(NoNetwork::Runt) => return Headers::nothing(Kind::Runt, 0),
+        Err(NoNetwork::CutTag(offset)) => return Headers::nothing(Kind::Malformed, offset),
+    };
+    let packet = frame.get(offset..).unwrap_or(&[]);
+    let of = |kind, ecn, Hashes { flow, sender, receiver }: Hashes| Headers {
+        kind,
+        network: offset as u16,
+        ecn,
+        flow,
+        sender,
+        receiver,
+    };
+    match ethertype {
+        ethernet::IPV4 => match ipv4::Packet::read(packet) {
+            Some(packet) => of(Kind::Ipv4, packet.ecn(), hashing.of_v4(&packet)),
+            None => Headers::nothing(Kind::Malformed, offset),
+        },
+        ethernet::IPV6 => match ipv6::Packet::read(packet) {
+            Some(packet) => of(Kind::Ipv6, packet.ecn(), hashing.of_v6(&packet)),
+            None => Headers::nothing(Kind::Malformed, offset),
+        },
+        _ => Headers::nothing(Kind::Other, offset),
+    }
+}
+
+/// The packet behind Ethernet header and VLAN tags, if the type field says that it is IP. The packet may contradict
+/// itself.
+#[inline]
+pub fn packet(frame: &[u8]) -> Option<&[u8]> {
+    let Network { offset, ethertype } = ethernet::network(frame).ok()?;
+    matches!(ethertype, ethernet::IPV4 | ethernet::IPV6).then(|| frame.get(offset..))?
+}
+
+/// What an IP header says, whether or not it agrees with itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peek {
+    /// Offset of the network header in bytes.
+    pub network: usize,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Length of the packet in bytes: what the header says, or what there is of the frame if that is less.
+    pub len: usize,
+}
+
+/// Peeks into a frame with an IP header, behind up to two VLAN tags. `None` of other frames, of headers that are cut, and of a
+/// version that is not that of the type field.
+#[inline(always)]
+pub fn peek(frame: &[u8]) -> Option<Peek> {
+    const NETWORK: usize = ethernet::HEADER_LEN;
+    // Almost all frames are IPv4 without tags: they are read without a search for the header.
+    match frame.first_chunk::<{ NETWORK + ipv4::HEADER_MIN }>() {
+        Some(head)
+            if u16::from_be_bytes([head[12], head[13]]) == ethernet::IPV4 && head[NETWORK] >> 4 == 4 =>
+        {
+            let len = usize::from(u16::from_be_bytes([head[NETWORK + 2], head[NETWORK + 3]]));
+            let len = len.min(frame.len() - NETWORK);
+            Some(Peek { network: NETWORK, traffic_class: head[NETWORK + 1], len })
+        }
+        _ => peek_any(frame),
+    }
+}
+
+#[inline(never)]
+fn peek_any(frame: &[u8]) -> Option<Peek> {
+    let Network { offset: network, ethertype } = ethernet::network(frame).ok()?;
+    let packet = frame.get(network..)?;
+    let word = |at: usize| crate::bytes::be16(packet, at);
+    let (is_whole, said, traffic_class) = match (ethertype, packet.first()? >> 4) {
+        (ethernet::IPV4, 4) => (packet.len() >= ipv4::HEADER_MIN, usize::from(word(2)?), word(0)? as u8),
+        (ethernet::IPV6, 6) => {
+            let said = ipv6::HEADER_LEN + usize::from(word(4)?);
+            (packet.len() >= ipv6::HEADER_LEN, said, (word(0)? >> 4) as u8)
+        }
+        _ => return None,
+    };
+    is_whole.then_some(Peek { network, traffic_class, len: said.min(packet.len()) })
+}
+
+/// Whether a frame without VLAN tags holds IPv6, and the first protocol number in its IP header, unchecked. `None` of all other
+/// frames, also of IP behind tags.
+#[inline(always)]
+pub fn untagged_protocol(frame: &[u8]) -> Option<(bool, u8)> {
+    let head: &[u8; ethernet::HEADER_LEN + ipv4::HEADER_MIN] = frame.first_chunk()?;
+    match u16::from_be_bytes([head[12], head[13]]) {
+        ethernet::IPV4 => Some((false, head[ethernet::HEADER_LEN + ipv4::PROTOCOL_AT])),
+        ethernet::IPV6 => Some((true, head[ethernet::HEADER_LEN + ipv6::NEXT_HEADER_AT])),
+        _ => None,
+    }
+}
+
+/// Sets CE in a frame whose headers were read as `kind` at offset `network` (see [`ipv4::mark`]).
+#[inline]
+pub fn mark(frame: &mut [u8], kind: Kind, network: u16) {
+    let Some(packet) = frame.get_mut(usize::from(network)..) else { return };
+    match kind {
+        Kind::Ipv4 => ipv4::mark(packet),
+        Kind::Ipv6 => ipv6::mark(packet),
+        Kind::Other | Kind::Malformed | Kind::Runt => {}
+    }
+}
+
+/// The checksum of a TCP or UDP packet in a frame.
+struct Checksum {
+    /// What it is of, beside the pseudo-header.
+    covered: Range<usize>,
+    /// Where it stands.
+    at: usize,
+    /// Sum of the pseudo-header.
+    pseudo: u64,
+}
+
+/// Finds the checksum. There is none in other packets, and in those that are cut off; that of a fragment is of the whole
+/// packet; and that of a packet whose routing header leads elsewhere first is of another destination.
+fn checksum_of(frame: &[u8]) -> Option<Checksum> {
+    let bytes = self::packet(frame)?;
+    let network = frame.len() - bytes.len();
+    let packet = Packet::read(bytes)?;
+    if matches!(packet, Packet::V6(v6) if v6.upper()?.is_routed) {
+        return None;
+    }
+    let Upper { protocol, offset, payload, .. } = packet.upper().filter(|u| u.fragment == Fragment::Whole)?;
+    let (len, field) = match protocol {
+        TCP => (payload.len(), tcp::CHECKSUM_AT),
+        UDP => (udp::Datagram::read(payload)?.len(), udp::CHECKSUM_AT),
+        _ => return None,
+    };
+    if len < field + 2 {
+        return None;
+    }
+    let start = network + offset;
+    Some(Checksum {
+        covered: start..start + len,
+        at: start + field,
+        pseudo: pseudo(packet.addresses(), protocol, len),
+    })
+}
+
+/// Computes the TCP or UDP checksum of a packet that its sender left to hardware that is not there.
+/// Returns whether it could.
+pub fn complete_checksum(frame: &mut [u8]) -> bool {
+    let Some(Checksum { covered, at, pseudo }) = checksum_of(frame) else { return false };
+    frame[at..at + 2].fill(0);
+    let checksum = finish_nonzero(pseudo + sum(&frame[covered]));
+    frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    true
+}
+
+/// Whether a TCP or UDP packet has a checksum that its sender left to hardware: the sum of the pseudo-header alone.
+/// One right checksum in 65536 looks like that. `None` of other packets.
+pub fn is_unfinished(frame: &[u8]) -> Option<bool> {
+    let Checksum { at, pseudo, .. } = checksum_of(frame)?;
+    Some(crate::bytes::be16(frame, at)? == !finish(pseudo))
+}
