@@ -79,7 +79,7 @@ realism:
 	@tools/install build live
 	$(CARGO) build --release -p weir-cli
 	@rc=0; for set in realism realism_steered; do \
-	$(WEIR) compare scenarios/$$set.toml --out $(OUT)/$$set || rc=1; done; exit $$rc
+	$(WEIR) compare data/scenarios/$$set.toml --out $(OUT)/$$set || rc=1; done; exit $$rc
 
 fmt:
 	$(CARGO) fmt --all

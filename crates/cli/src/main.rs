@@ -1,0 +1,164 @@
+//! The program `weir`: one file for each verb. This crate alone prints.
+
+mod capture;
+#[cfg(feature = "live")]
+mod differences;
+#[cfg(feature = "live")]
+mod growing;
+mod interrupt;
+#[cfg(feature = "live")]
+mod live;
+mod measured;
+mod output;
+mod progress;
+mod results;
+mod runs;
+#[cfg(feature = "live")]
+mod sessions;
+mod simulate;
+#[cfg(feature = "live")]
+mod speaker;
+mod statistics;
+mod sweep;
+mod table;
+mod verbs;
+mod workers;
+
+use clap::{Parser, Subcommand};
+use output::Output;
+use std::process::ExitCode;
+
+/// Keeps queues short: forwards a link, steers its queue to your policy, and shows what that costs.
+///
+/// Start with `weir sim data/scenarios/demo.toml`, which computes what flows do to a link.
+#[cfg_attr(
+    feature = "live",
+    doc = "Then `weir doctor` says what this machine can do, and `weir lab data/scenarios/demo.toml` lets real TCP flows \
+           share a link made of network namespaces."
+)]
+#[derive(Parser)]
+#[command(name = "weir", version, propagate_version = true, after_help = EXAMPLES)]
+struct Arguments {
+    /// Print one JSON object on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[cfg(feature = "live")]
+const EXAMPLES: &str = "Examples:
+  weir doctor                                   what this machine can do, and how to get the rest
+  weir list                                     the algorithms
+  weir explain gsp                              what one does, its parameters, units and ranges
+  weir check data/scenarios/demo.toml                validate a scenario or configuration
+  weir sim data/scenarios/demo.toml                  run it in the simulator
+  weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir lab data/scenarios/demo.toml                  run it with real TCP in network namespaces (root)
+  weir compare data/scenarios/codel_smoke.toml       how far the two are apart (root)
+  weir run bridge.toml                          forward between two interfaces (root)
+  weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
+  weir upf upf.toml                             a 5G user-plane function: sessions over PFCP (root)
+  weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
+  weir reproduce steering --figure 5 --arm lab  the experiment of a paper, claim by claim
+  weir reproduce avq --experiment 2             that of another one, simulated
+
+Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
+
+#[cfg(not(feature = "live"))]
+const EXAMPLES: &str = "Examples:
+  weir list                                     the algorithms
+  weir explain gsp                              what one does, its parameters, units and ranges
+  weir check data/scenarios/demo.toml                validate a scenario or configuration
+  weir sim data/scenarios/demo.toml                  run it in the simulator
+  weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
+  weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
+  weir reproduce avq --experiment 2             that of another one
+
+This program was made without live links (`run`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
+
+Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
+
+#[derive(Subcommand)]
+enum Verb {
+    #[cfg(feature = "live")]
+    /// Forward between two interfaces under a configuration, until stopped.
+    Run(verbs::run::Arguments),
+    #[cfg(feature = "live")]
+    /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
+    Reflect(verbs::reflect::Arguments),
+    #[cfg(feature = "live")]
+    /// Be a 5G user-plane function: sessions over PFCP, tunnels over GTP-U, a queue for each QoS flow.
+    Upf(verbs::upf::Arguments),
+    #[cfg(feature = "live")]
+    /// Run a scenario on this machine with real TCP, in network namespaces.
+    Lab(verbs::lab::Arguments),
+    /// Run a scenario in the simulator.
+    Sim(verbs::sim::Arguments),
+    /// Run every combination and seed of a scenario in the simulator, on all cores; can be resumed.
+    Sweep(verbs::sweep::Arguments),
+    /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
+    #[cfg(feature = "live")]
+    Compare(verbs::compare::Arguments),
+    /// List the algorithms, and the congestion controls of the simulator.
+    List(verbs::list::Arguments),
+    /// Explain an algorithm or the policy: what it does, its parameters, units, ranges and source.
+    Explain(verbs::explain::Arguments),
+    /// Validate a scenario or a configuration and say what is in force.
+    Check(verbs::check::Arguments),
+    #[cfg(feature = "live")]
+    /// Say what this machine can do, what is missing and how to get it.
+    Doctor(verbs::doctor::Arguments),
+    /// Run the experiments of RFC 7928 with an algorithm: what it is good at, and where it breaks.
+    Characterize(verbs::characterize::Arguments),
+    /// Repeat the experiment of a paper and print each of its claims as held or missed.
+    Reproduce(verbs::reproduce::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(e) => return refuse(&e),
+    };
+    let output = Output::new(arguments.json);
+    let result = match arguments.verb {
+        #[cfg(feature = "live")]
+        Verb::Run(a) => verbs::run::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Reflect(a) => verbs::reflect::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Upf(a) => verbs::upf::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Lab(a) => verbs::lab::main(a, &output),
+        Verb::Sim(a) => verbs::sim::main(a, &output),
+        Verb::Sweep(a) => verbs::sweep::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Compare(a) => verbs::compare::main(a, &output),
+        Verb::List(a) => verbs::list::main(a, &output),
+        Verb::Explain(a) => verbs::explain::main(a, &output),
+        Verb::Check(a) => verbs::check::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Doctor(a) => verbs::doctor::main(a, &output),
+        Verb::Characterize(a) => verbs::characterize::main(a, &output),
+        Verb::Reproduce(a) => verbs::reproduce::main(a, &output),
+    };
+    let status = result.unwrap_or_else(|failure| output.failed(&failure));
+    if output::is_lost() && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }
+}
+
+/// Says what is wrong with the arguments: to people as they are used to, and to programs that asked for it as one
+/// object. A question for help or the version is answered.
+fn refuse(e: &clap::Error) -> ExitCode {
+    // Whoever reads it may have gone.
+    let _ = e.print();
+    let is_json = std::env::args_os().take_while(|a| a != "--").any(|a| a == "--json");
+    if e.use_stderr() && is_json {
+        let text = e.render().to_string();
+        // How the verb is used is for people.
+        let problem = text.split("\n\nUsage:").next().unwrap_or(&text);
+        let problem = problem.strip_prefix("error: ").unwrap_or(problem);
+        Output::new(true).print(serde_json::json!({ "error": problem.trim() }));
+    }
+    u8::try_from(e.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}

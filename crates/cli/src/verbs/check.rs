@@ -1,0 +1,134 @@
+//! `weir check`: is a file a valid scenario or configuration, and what is in force.
+
+use crate::output::{Done, Failure, Output};
+use crate::results;
+use crate::simulate::{Unknown, unknown};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weir_scenario::{RunConfig, Scenario, UpfConfig};
+
+/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All problems
+/// are told at once, each with its line and remedy. Ports and cores that a configuration names and this machine lacks are
+/// warnings.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The file.
+    file: PathBuf,
+    /// Change a key before checking, such as `run.duration=5s`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the file with every parameter that is in force, its meaning and range.
+    #[arg(long)]
+    print: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  weir check data/scenarios/demo.toml
+  weir check bridge.toml --print                       every parameter in force, with meaning and range
+  weir check data/scenarios/demo.toml --set aqm.name=codel  as it would be with another algorithm";
+
+enum Checked {
+    Scenario(Box<Scenario>),
+    Config(Box<RunConfig>),
+    Upf(Box<UpfConfig>),
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let document = results::document(&arguments.file, &arguments.set)?;
+    // What no scenario has tells a configuration, also where the rest is missing; only a user-plane function is told of sessions.
+    let has_any = |names: &[&str]| names.iter().any(|name| document.has_table(name));
+    let checked = if has_any(&["n3", "n4", "n6"]) {
+        Checked::Upf(Box::new(document.upf_config().map_err(Failure::input)?))
+    } else if has_any(&["ports", "a_to_b", "b_to_a", "fail_open"]) {
+        Checked::Config(Box::new(document.run_config().map_err(Failure::input)?))
+    } else {
+        Checked::Scenario(Box::new(document.scenario().map_err(Failure::input)?))
+    };
+    let (kind, text, warnings, points) = match &checked {
+        Checked::Scenario(s) => {
+            let points = s.expand();
+            let mut warnings = s.warnings();
+            warnings.extend(not_simulated(points.iter().map(|p| &p.scenario)));
+            ("scenario", s.to_toml(), warnings, points.len())
+        }
+        Checked::Config(c) => ("configuration", c.to_toml(), [c.warnings(), here::run(c)].concat(), 1),
+        Checked::Upf(c) => ("configuration", c.to_toml(), [c.warnings(), here::upf(c)].concat(), 1),
+    };
+    let file = arguments.file.display().to_string();
+    let json = serde_json::json!({
+        "file": file, "kind": kind, "valid": true, "points": points, "warnings": warnings, "in_force": text,
+    });
+    output.result(&json, || {
+        let mut said = if arguments.print {
+            text.clone()
+        } else {
+            let sweep = if points > 1 { format!(", {points} points") } else { String::new() };
+            format!("{file}: a valid {kind}{sweep}\n")
+        };
+        warnings.iter().for_each(|w| said.push_str(&format!("warning: {w}\n")));
+        said
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What this machine lacks for a configuration.
+#[cfg(feature = "live")]
+mod here {
+    use crate::verbs::run::check_core;
+    use weir_dataplane::Interface;
+    use weir_lab::host;
+    use weir_scenario::{RunConfig, UpfConfig};
+
+    pub fn run(config: &RunConfig) -> Vec<String> {
+        let core = check_core(config, &host::cpus().allowed).err();
+        let core = core.map(|failure| told(failure.text()));
+        ports(&[&config.ports.a, &config.ports.b]).into_iter().chain(core).collect()
+    }
+
+    pub fn upf(config: &UpfConfig) -> Vec<String> {
+        let local = config.local.as_ref().map(|local| &local.port);
+        ports(&[&config.n3.port, &config.n6.port].into_iter().chain(local).collect::<Vec<_>>())
+    }
+
+    fn ports(names: &[&String]) -> Vec<String> {
+        let look = |name: &String| Interface::find(name).and_then(|port| port.refuse_without_ethernet());
+        names.iter().filter_map(|name| look(name).err()).map(told).collect()
+    }
+
+    fn told(problem: impl std::fmt::Display) -> String {
+        format!("on this machine: {problem}")
+    }
+}
+
+/// A build without live links cannot run configurations, and knows no ports.
+#[cfg(not(feature = "live"))]
+mod here {
+    use weir_scenario::{RunConfig, UpfConfig};
+
+    const UNSEEN: &str = "this build of weir looks at neither ports nor cores";
+
+    pub fn run(_: &RunConfig) -> Vec<String> {
+        vec![UNSEEN.into()]
+    }
+
+    pub fn upf(_: &UpfConfig) -> Vec<String> {
+        vec![UNSEEN.into()]
+    }
+}
+
+/// Congestion controls that only a kernel can have, or nobody: a slip would be told only when it is run.
+fn not_simulated<'a>(points: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
+    let mut told = Vec::new();
+    for Unknown { group, name, remedy } in points.flat_map(unknown) {
+        let warning = format!(
+            "key `flows.{group}.congestion`: the simulator has no congestion control `{name}`, so `weir sim` refuses \
+             it; `weir lab` takes it if the kernel has it. Remedy: {remedy}"
+        );
+        if !told.contains(&warning) {
+            told.push(warning);
+        }
+    }
+    told
+}

@@ -1,0 +1,186 @@
+//! `weir lab`: a scenario with real TCP in network namespaces.
+
+use crate::interrupt::interrupted;
+use crate::live::{About, View};
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results::{
+    Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs, write,
+};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use weir_dataplane::Mode;
+use weir_report::{FileSet, table};
+use weir_scenario::result::Recording;
+use weir_scenario::{Document, Scenario, nearest};
+
+/// Run a scenario on this machine with real TCP, in network namespaces.
+///
+/// Builds a sender, a bottleneck and a receiver, runs the packet loop in the bottleneck, drives the flows
+/// with iperf3 and samples the queue and each flow's kernel state. Needs root and iperf3. Nothing stays
+/// behind: what a killed run left is removed by the next one, or by `weir doctor --clean`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The scenarios, TOML files. Several are run one after the other and compared in one report.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
+    /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Directory for the results: summary.json, samples, events and flows as CSV, SVG and an HTML page.
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    out: PathBuf,
+    /// How frames enter and leave the packet loop.
+    #[arg(long, value_enum, default_value = "auto")]
+    mode: ModeChoice,
+}
+
+const EXAMPLES: &str = "Examples:
+  sudo weir lab data/scenarios/demo.toml
+  sudo weir lab data/scenarios/demo.toml data/scenarios/demo_codel.toml   one after the other, compared on one page
+  sudo weir lab data/scenarios/demo.toml --set link.rate=200Mbit/s --out out/slow";
+
+/// How frames enter and leave the packet loop.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum ModeChoice {
+    /// The best that works.
+    Auto,
+    /// AF_XDP in the driver.
+    XdpNative,
+    /// AF_XDP behind the driver.
+    XdpGeneric,
+    /// AF_PACKET rings.
+    AfPacket,
+}
+
+impl ModeChoice {
+    /// The mode, or none for the best that works.
+    pub fn mode(self) -> Option<Mode> {
+        match self {
+            ModeChoice::Auto => None,
+            ModeChoice::XdpNative => Some(Mode::XdpNative),
+            ModeChoice::XdpGeneric => Some(Mode::XdpGeneric),
+            ModeChoice::AfPacket => Some(Mode::AfPacket),
+        }
+    }
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let plan = draft(&arguments.scenarios, &arguments.set, &arguments.out, &[check])?;
+    prepare_all(&arguments.out, &plan)?;
+    let mut runs = Vec::new();
+    for (number, planned) in plan.iter().enumerate() {
+        if plan.len() > 1 {
+            output.say(format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
+        }
+        let recording = run(planned, arguments.mode.mode(), output)?;
+        if plan.len() > 1 && runs.is_empty() {
+            FileSet::withdraw(&arguments.out)?;
+        }
+        write(&recording, &planned.scenario, &planned.folder)?;
+        runs.push((recording, &planned.scenario));
+        if interrupted().load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if plan.len() > 1 {
+        let made = plan.iter().take(runs.len()).map(|planned| planned.folder.as_path());
+        let mut files = set_of_runs(&arguments.out, made)?;
+        add_comparison(&sides(&runs), &mut files)?;
+        files.publish()?;
+    }
+    report(&runs, &arguments.out, output);
+    let was_interrupted = interrupted().load(Ordering::Relaxed);
+    Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Refuses what only the simulator can do, before anything is run.
+pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
+    weir_lab::check(scenario).map_err(|e| Failure::Input(format!("{}: {e}", document.file())))
+}
+
+/// Makes a planned run once and shows it as it goes.
+pub fn run(planned: &Planned, mode: Option<Mode>, output: &Output) -> Result<Recording, Failure> {
+    record(&planned.scenario, mode, output).map_err(|e| match &e {
+        weir_lab::Error::Congestion { name, available } => unknown(planned, name, available),
+        _ => e.into(),
+    })
+}
+
+/// A congestion control that this kernel does not have, with the line that asks for it and the one that may be meant.
+fn unknown(planned: &Planned, name: &str, available: &str) -> Failure {
+    let flows = &planned.scenario.flows;
+    let group = flows.iter().position(|group| group.congestion == name).unwrap_or(0);
+    let meant = nearest(name, available.split_whitespace());
+    let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+    let problem = format!("this kernel has no congestion control `{name}`");
+    let remedy = format!("{meant}it has {available}; others come with a module, such as `tcp_{name}`");
+    Failure::input(planned.document.refuse(&format!("flows.{group}.congestion"), problem, remedy))
+}
+
+/// Runs a scenario once and shows it as it goes.
+pub fn record(
+    scenario: &Scenario,
+    mode: Option<Mode>,
+    output: &Output,
+) -> Result<Recording, weir_lab::Error> {
+    let mut view = View::new(vec![about(scenario)], 0, output);
+    let flag = interrupted();
+    let waiting = || output.say("waiting for another run on this machine to end");
+    weir_lab::run(scenario, mode, waiting, &mut |progress| {
+        view.update(progress.t_s, Some(progress.length_s), &[progress.samples], progress.events);
+        if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+}
+
+fn about(scenario: &Scenario) -> About {
+    let managed = scenario.links.iter().find(|link| link.aqm.is_some());
+    if let Some(link) = managed {
+        return About {
+            title: scenario.title.clone(),
+            name: String::new(),
+            aqm: link.aqm.as_ref().map(|aqm| aqm.name.clone()).unwrap_or_default(),
+            rate_bps: link.rate().as_bps_f64(),
+            utilization: None,
+            target_max_ms: None,
+        };
+    }
+    let policy = scenario.policy.as_ref().map(|p| p.params::<weir_steer::Policy>());
+    About {
+        title: scenario.title.clone(),
+        name: String::new(),
+        aqm: describe(scenario),
+        rate_bps: scenario.rate().as_bps_f64(),
+        utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
+        target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),
+    }
+}
+
+fn sides<'a>(runs: &'a [(Recording, &'a Scenario)]) -> Vec<Side<'a>> {
+    let side = |(recording, scenario): &'a (Recording, &'a Scenario)| Side {
+        label: describe(scenario),
+        recording,
+        policies: policies_of(scenario),
+    };
+    runs.iter().map(side).collect()
+}
+
+fn report(runs: &[(Recording, &Scenario)], out: &Path, output: &Output) {
+    let summaries: Vec<_> = runs.iter().map(|(recording, _)| &recording.summary).collect();
+    let text = || {
+        let table = table::results(summaries.iter().copied(), output.paint());
+        format!("{table}\nReport: {}", out.join("report.html").display())
+    };
+    let folder = out.display().to_string();
+    match summaries.as_slice() {
+        [one] => {
+            let mut json = serde_json::to_value(one).expect("results are plain data");
+            json["out"] = folder.into();
+            output.result(&json, text);
+        }
+        many => output.result(&serde_json::json!({ "runs": many, "out": folder }), text),
+    }
+}

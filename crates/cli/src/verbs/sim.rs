@@ -1,0 +1,223 @@
+//! `weir sim`: a scenario in the simulator.
+
+use crate::capture;
+use crate::interrupt::{interrupted, is_interrupted};
+use crate::measured::measured;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::results::{Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs};
+use crate::runs::run_all;
+use crate::simulate::{Simulated, check, record};
+use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_report::{FileSet, table};
+use weir_scenario::Record;
+use weir_scenario::result::Recording;
+use weir_units::Duration;
+
+/// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or waiting.
+///
+/// The same scenario and seed give the same bytes on every machine; the trace hash proves it. Several scenarios,
+/// the points of a sweep and the seeds of a scenario run side by side on all cores. `weir sweep` is for
+/// many points: it can be resumed, and makes tables.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The scenarios, TOML files. Several are compared in one report.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
+    /// Seed of the random numbers; of the first run where there are several.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Runs of each scenario, with the seeds from `--seed` on, instead of `run.seeds`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+    /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Directory for the results: summary.json, samples, events and flows as CSV, SVG and an HTML page.
+    #[arg(long, value_name = "DIR", default_value = "out/sim")]
+    out: PathBuf,
+    /// Write every drop and mark with its reason to decisions.csv, and the packets of each link as a capture for
+    /// Wireshark, between these times. The table [record] of the scenario does the same; its key `size_max` says how
+    /// large a file may become.
+    #[arg(long, value_name = "FROM..TO", value_parser = capture::period)]
+    record: Option<(Duration, Option<Duration>)>,
+}
+
+const EXAMPLES: &str = "Examples:
+  weir sim data/scenarios/demo.toml
+  weir sim data/scenarios/demo.toml --seeds 10                  ten runs, mean and 95 % confidence
+  weir sim data/scenarios/demo.toml --record 12s..12.5s         why each packet was dropped, and a capture
+  weir sim data/scenarios/demo.toml data/scenarios/demo_codel.toml   side by side";
+
+/// With more runs than this, their curves are not kept for a page that shows all of them.
+const SIDE_BY_SIDE: usize = 24;
+/// Points that are listed on the terminal.
+const POINTS_SHOWN: usize = 60;
+
+/// A run with what is kept of it.
+struct Finished {
+    simulated: Simulated,
+    recording: Option<Recording>,
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let plan = plan_records(&arguments)?;
+    prepare_all(&arguments.out, &plan)?;
+    let _ = interrupted();
+    if plan.len() > 1 {
+        FileSet::withdraw(&arguments.out)?;
+    }
+    let finished = make(&plan, arguments.seed, output)?;
+    if plan.len() > 1 {
+        write_together(&plan, &finished, &arguments.out)?;
+    }
+    report(&plan, finished, &arguments.out, output)?;
+    Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Every run, with what is to be written down.
+fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
+    let seeds = arguments.seeds.map(|seeds| format!("run.seeds={seeds}"));
+    let set: Vec<String> = arguments.set.iter().cloned().chain(seeds).collect();
+    let mut plan = draft(&arguments.scenarios, &set, &arguments.out, &[check])?;
+    for planned in &mut plan {
+        let scenario = &mut planned.scenario;
+        let Some((from, to)) = arguments.record else { continue };
+        if from >= scenario.run.duration {
+            let end = scenario.run.duration;
+            return Err(Failure::Input(format!(
+                "--record starts at {from}, and the run ends at {end}: start earlier, or run longer"
+            )));
+        }
+        let record = scenario.record.take().unwrap_or_default();
+        scenario.record = Some(Record { decisions: true, pcapng: true, from, to, ..record });
+    }
+    Ok(plan)
+}
+
+/// Makes all runs. Those that were not started when it was interrupted are missing.
+fn make(plan: &[Planned], seed: u64, output: &Output) -> Result<Vec<Option<Finished>>, Failure> {
+    run_all(
+        plan,
+        |planned| &planned.scenario,
+        output,
+        |planned, progress| {
+            let seed = seed.wrapping_add(u64::from(planned.run));
+            let (simulated, recording) = record(planned, seed, progress)?;
+            let recording = (plan.len() <= SIDE_BY_SIDE).then_some(recording);
+            Ok(Some(Finished { simulated, recording }))
+        },
+    )
+}
+
+/// Whether points were run more than once.
+fn is_repeated(plan: &[Planned]) -> bool {
+    plan.iter().any(|p| p.run > 0)
+}
+
+/// Statistics over the seeds of each point, from complete runs.
+fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>, Vec<PointStatistics>) {
+    let mut labels = Labels { names: vec!["scenario".into()], points: Vec::new() };
+    let mut rows = Vec::new();
+    for (planned, finished) in plan.iter().zip(finished) {
+        if planned.point == labels.points.len() {
+            let title = planned.scenario.title.as_str();
+            let title = title.strip_suffix(" #1").unwrap_or(title);
+            labels.points.push(vec![title.to_string()]);
+        }
+        if let Some(Finished { simulated: s, .. }) =
+            finished.as_ref().filter(|f| !f.simulated.summary.interrupted)
+        {
+            rows.push(Row {
+                point: planned.point + 1,
+                seed: s.seed,
+                trace_hash: s.trace_hash.clone(),
+                measured: measured(&s.summary),
+            });
+        }
+    }
+    let mut points = statistics(&labels, &rows);
+    // A title speaks for itself.
+    points.iter_mut().for_each(|p| p.label = labels.points[p.point - 1].concat());
+    (labels, rows, points)
+}
+
+/// Tables of all runs, and a page with all of them if they are few enough.
+fn write_together(plan: &[Planned], finished: &[Option<Finished>], out: &Path) -> Result<(), Failure> {
+    let made = plan.iter().zip(finished).filter(|(_, finished)| finished.is_some());
+    let mut files = set_of_runs(out, made.map(|(planned, _)| planned.folder.as_path()))?;
+    let (labels, rows, points) = points(plan, finished);
+    if is_repeated(plan) {
+        files.add("summary.csv", summary_table(&labels, &points).to_csv())?;
+    }
+    let side = |(planned, finished): (&Planned, &'_ Option<Finished>)| -> Option<(String, _)> {
+        finished.as_ref()?.recording.as_ref()?;
+        Some((describe(&planned.scenario), policies_of(&planned.scenario)))
+    };
+    let recordings = finished.iter().flatten().filter_map(|f| f.recording.as_ref());
+    let named = plan.iter().zip(finished).filter_map(side).zip(recordings);
+    let sides: Vec<Side> =
+        named.map(|((label, policies), recording)| Side { label, recording, policies }).collect();
+    if !sides.is_empty() {
+        add_comparison(&sides, &mut files)?;
+    }
+    files.add("table.csv", run_table(&labels, &rows).to_csv())?;
+    Ok(files.publish()?)
+}
+
+fn report(
+    plan: &[Planned],
+    finished: Vec<Option<Finished>>,
+    out: &Path,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (labels, _, points) = points(plan, &finished);
+    let runs: Vec<Simulated> = finished.into_iter().flatten().map(|f| f.simulated).collect();
+    let folder = out.display().to_string();
+    let text = || show_runs(&runs, (&labels, &points), is_repeated(plan), out, output);
+    match runs.as_slice() {
+        [one] if plan.len() == 1 => {
+            let mut json = serde_json::to_value(one).expect("results are plain data");
+            json["out"] = folder.into();
+            output.result(&json, text);
+        }
+        many => {
+            let json = serde_json::json!({
+                "runs": many, "points": points, "out": folder, "interrupted": is_interrupted(),
+            });
+            output.result(&json, text);
+        }
+    }
+    Ok(())
+}
+
+fn show_runs(
+    runs: &[Simulated],
+    (labels, points): (&Labels, &[PointStatistics]),
+    repeated: bool,
+    out: &Path,
+    output: &Output,
+) -> String {
+    let mut text = String::new();
+    if runs.len() <= SIDE_BY_SIDE {
+        text.push_str(&table::results(runs.iter().map(|r| &r.summary), output.paint()));
+        for run in runs {
+            text.push_str(&format!(
+                "Trace hash {}, seed {}: {}\n",
+                run.trace_hash, run.seed, run.summary.title
+            ));
+        }
+    }
+    if repeated || runs.len() > SIDE_BY_SIDE {
+        text.push_str("\nMean over the seeds, with half the 95 % confidence interval\n");
+        text.push_str(&show(labels, points, POINTS_SHOWN));
+    }
+    for name in runs.iter().flat_map(|run| &run.records).take(if runs.len() == 1 { usize::MAX } else { 0 }) {
+        text.push_str(&format!("Written down: {}\n", out.join(name).display()));
+    }
+    let shown = if runs.len() <= SIDE_BY_SIDE { "report.html" } else { "table.csv" };
+    text + &format!("\nReport: {}", out.join(shown).display())
+}

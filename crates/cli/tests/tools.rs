@@ -1,0 +1,126 @@
+//! The tools of this repository use what they installed, also behind another Python on the PATH that lacks
+//! it.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+fn tool(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools").join(name)
+}
+
+/// Programs of our own before those of the system on the PATH.
+struct Programs(TempDir);
+
+impl Programs {
+    fn new() -> Programs {
+        let programs = Programs(tempfile::tempdir().unwrap());
+        // A virtual environment: a Python, but without what Debian's packages installed, and here without
+        // anything.
+        programs.add("venv/python3", "exit 1");
+        programs
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn add(&self, name: &str, script: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn run(&self, name: &str, arguments: &[&str], python: Option<&str>) -> Output {
+        let mut path: Vec<PathBuf> = ["venv", "other"].map(|folder| self.path(folder)).into();
+        path.extend(["/usr/bin", "/bin"].map(PathBuf::from));
+        let mut command = Command::new(tool(name));
+        command.args(arguments).env("PATH", std::env::join_paths(path).unwrap()).env_remove("WEIR_PYTHON");
+        command.envs(python.map(|python| ("WEIR_PYTHON", self.path(python)))).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_string()
+}
+
+#[test]
+fn a_python_that_lacks_a_module_is_passed_over() {
+    let programs = Programs::new();
+    let nobody = "weir_has_no_such_module";
+    let none = programs.run("python", &[nobody], None);
+    assert!(!none.status.success() && text(&none.stderr).contains(nobody), "{none:?}");
+    assert!(text(&none.stderr).contains("WEIR_PYTHON"), "{none:?}");
+    // By a name with a version, and by the common name, which is tried before.
+    for name in ["other/python3.99", "other/python3"] {
+        programs.add(name, r#"[ "$1" = -c ] || echo "$# arguments: $*""#);
+        let found = programs.run("python", &[nobody], None);
+        assert_eq!(text(&found.stdout), programs.path(name).to_str().unwrap(), "{found:?}");
+    }
+    let ran = programs.run("python", &[nobody, "program", "two words"], None);
+    assert_eq!((ran.status.code(), text(&ran.stdout)), (Some(0), "2 arguments: program two words".into()));
+    // One that is named is the only one.
+    let named = programs.run("python", &[nobody], Some("venv/python3"));
+    assert!(!named.status.success() && text(&named.stdout).is_empty(), "{named:?}");
+}
+
+#[test]
+fn what_is_found_is_not_installed_and_what_is_not_found_is() {
+    let programs = Programs::new();
+    for name in ["go", "tshark", "tcpdump", "cargo", "python3"] {
+        programs.add(&format!("other/{name}"), "exit 0");
+    }
+    programs.add("other/apt-get", &format!("echo \"$*\" >>{}", programs.path("asked").display()));
+    let there = programs.run("install", &["interop"], None);
+    assert!(there.status.success() && there.stdout.is_empty(), "{there:?}");
+    assert!(!programs.path("asked").exists());
+    // A Go that does not work, as the stand-in of a version manager without a version.
+    programs.add("venv/go", "exit 127");
+    assert!(programs.run("install", &["interop"], None).stdout.is_empty());
+    let lacking = programs.run("install", &["interop"], Some("venv/python3"));
+    let said = text(&lacking.stdout) + &text(&lacking.stderr);
+    assert!(said.contains(": python3-scapy") && !said.contains("tshark"), "{lacking:?}");
+}
+
+#[test]
+fn the_clients_of_make_interop_run_in_the_python_that_was_found() {
+    let programs = Programs::new();
+    let real = Command::new(tool("python")).arg("tomllib").output().unwrap();
+    let script = format!(
+        "case \"$*\" in\n*'import scapy'*) ;;\n*scapy_session.py*) echo \"SESSION $0\" ;;\n*) exec {} \"$@\" ;;\nesac",
+        text(&real.stdout)
+    );
+    programs.add("other/python3", &script);
+    // Works, but builds nothing: that client takes its time, and is not what this is about.
+    programs.add("venv/go", "[ \"$1\" = version ]");
+    // It serves, and ends when it is asked to.
+    programs.add("weir", "trap 'exit 0' TERM\necho 'PFCP on'\nwhile :; do sleep 0.05; done");
+    let weir = programs.path("weir");
+    let ran = programs.run("interop", &[weir.to_str().unwrap(), "--if-there"], None);
+    let said = text(&ran.stdout);
+    assert!(said.contains(&format!("SESSION {}", programs.path("other/python3").display())), "{ran:?}");
+    assert!(ran.status.success() && !said.contains("scapy is missing"), "{ran:?}");
+}
+
+#[test]
+fn a_test_that_was_skipped_is_not_counted_as_passed() {
+    let said = "     Running tests/run.rs (target/debug/deps/run-1)\n\
+         SKIPPED: rates: undecided, 4.5 % of the time taken away\n\
+         SKIPPED: rates: undecided, in another mode\n\
+         test rates ... ok\n\
+         test ends ... ok\n\
+         SKIPPED: both: the first half\n\
+         test both ... FAILED\n\
+         failures:\n    both\n\n\
+         test result: FAILED. 2 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 1.00s\n\
+         SKIPPED: rates: not root\n\
+         test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
+    let mut command = Command::new(tool("test"));
+    let mut child = command.arg("--count").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout), "1 passed, 1 failed, 5 skipped");
+}

@@ -1,0 +1,351 @@
+//! Which networks of links the lab can make: access networks of homes with modems.
+
+use super::{AccessConfig, Connection, Home, ModemResult, Way, run};
+use crate::error::{Error, Result};
+use std::ops::ControlFlow;
+use std::time::Duration;
+use weir_dataplane::Mode;
+use weir_scenario::result::{FlowSummary, Progress, Recording, Summary, Transfers};
+use weir_scenario::{
+    Channel, Class, FlowGroup, Link, Protocol, Rtt, RunConfig, Scenario, SenseConfig, Traffic,
+};
+use weir_units::{Bytes, Rate};
+
+/// Full frame of Ethernet without its check sequence: FIFOs below IP count packets.
+const FRAME: Bytes = Bytes::new(1514);
+/// What all flows here use.
+const CONGESTION: &str = "cubic";
+
+/// What the lab makes of a scenario with `[[links]]`.
+#[derive(Debug)]
+pub struct Access {
+    /// What is run.
+    pub config: AccessConfig,
+    /// Names of the limiters, by home.
+    limiters: Vec<String>,
+    /// Of each flow of the scenario: its table, and its home and number there.
+    flows: Vec<(u32, usize, usize)>,
+    /// Links that are wires in the lab.
+    wires: Vec<String>,
+}
+
+fn refused(what: impl Into<String>) -> Error {
+    let remedy =
+        "the lab makes access networks as in `data/scenarios/asqm_upload.toml`; use `weir sim` for others";
+    Error::invalid(what, remedy)
+}
+
+/// A limiter and what lies behind it.
+struct Modem<'a> {
+    limiter: &'a Link,
+    fifo: &'a Link,
+}
+
+impl Modem<'_> {
+    fn home(&self, way: Way) -> &str {
+        match way {
+            Way::Upload => &self.limiter.from,
+            Way::Download => &self.fifo.to,
+        }
+    }
+}
+
+impl Access {
+    /// Whether a scenario can only be an access network: no other network of the lab has media, or probes.
+    pub fn is_meant(scenario: &Scenario) -> bool {
+        scenario.links.iter().any(|link| link.medium.is_some() || link.sense.is_some())
+    }
+
+    /// Reads a scenario with `[[links]]`.
+    ///
+    /// # Errors
+    ///
+    /// If it is no access network, or its flows are none that the lab makes there: says which key.
+    pub fn of(scenario: &Scenario) -> Result<Access> {
+        let modems = modems(scenario)?;
+        let Some(first) = modems.first() else {
+            return Err(refused("none of the `links` has an algorithm with a link of a `medium` behind it"));
+        };
+        let way = if scenario.flows.iter().any(|flows| flows.from.as_ref() == Some(&first.limiter.from)) {
+            Way::Upload
+        } else {
+            Way::Download
+        };
+        let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
+        let mut access = Access {
+            config: AccessConfig {
+                way,
+                mode: None,
+                homes: modems.iter().map(home).collect::<Result<_>>()?,
+                shared: first.fifo.shape.rate.unwrap_or(Rate::ZERO),
+                fifo: packets(first.fifo)?,
+                rtt: nanos(round_trip(scenario)?),
+                duration: nanos(scenario.run.duration),
+                warmup: nanos(scenario.run.warmup),
+            },
+            limiters: modems.iter().map(|modem| modem.limiter.name.clone()).collect(),
+            flows: Vec::new(),
+            wires: Vec::new(),
+        };
+        access.connect(scenario, &modems)?;
+        let known =
+            |link: &&Link| modems.iter().any(|m| m.limiter.name == link.name || m.fifo.name == link.name);
+        access.wires =
+            scenario.links.iter().filter(|link| !known(link)).map(|link| link.name.clone()).collect();
+        Ok(access)
+    }
+
+    /// Gives each home its connections.
+    fn connect(&mut self, scenario: &Scenario, modems: &[Modem]) -> Result<()> {
+        for (number, group) in scenario.flows.iter().enumerate() {
+            let node = match self.config.way {
+                Way::Upload => &group.from,
+                Way::Download => &group.to,
+            };
+            let home = modems.iter().position(|m| node.as_deref() == Some(m.home(self.config.way)));
+            let Some(home) = home else {
+                return Err(refused(format!("`flows.{number}` is not between a home and the server")));
+            };
+            let connection = connection(group)
+                .map_err(|key| refused(format!("the lab of modems does not know `flows.{number}.{key}`")))?;
+            for _ in 0..group.count {
+                let connections = &mut self.config.homes[home].connections;
+                self.flows.push((number as u32, home, connections.len()));
+                connections.push(connection.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs it and tells what came of it as any scenario does.
+    pub fn record(
+        mut self,
+        scenario: &Scenario,
+        mode: Option<Mode>,
+        waiting: impl FnOnce(),
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Recording> {
+        self.config.mode = mode;
+        let mut interrupted = None;
+        let results = run(&self.config, waiting, &mut |progress| {
+            let t_s = progress.t_s;
+            let next = watch(progress);
+            if next.is_break() {
+                interrupted = Some(t_s);
+            }
+            next
+        })?;
+        Ok(self.recording(scenario, results, interrupted))
+    }
+
+    fn recording(&self, scenario: &Scenario, mut homes: Vec<ModemResult>, ended: Option<f64>) -> Recording {
+        let warmup_s = scenario.run.warmup.as_secs_f64();
+        let length_s = scenario.run.duration.as_secs_f64();
+        let measured_s = (ended.unwrap_or(length_s) - warmup_s).max(0.0);
+        let mut warnings = vec![format!(
+            "links without queues here, as the lab has wires in their place: {}",
+            self.wires.join(", ")
+        )];
+        warnings.extend(ended.map(|t_s| format!("interrupted at {t_s:.1} s of {length_s:.1} s")));
+        for (home, name) in homes.iter_mut().zip(&self.limiters) {
+            home.link.name.clone_from(name);
+            warnings.extend(home.warnings.drain(..).map(|warning| format!("{name}: {warning}")));
+        }
+        let summary = Summary {
+            title: scenario.title.clone(),
+            arm: "lab".into(),
+            interrupted: ended.is_some(),
+            duration_s: measured_s,
+            warmup_s,
+            ports: homes.first().map(|home| home.ports.clone()).unwrap_or_default(),
+            links: homes.iter().map(|home| home.link.clone()).collect(),
+            flows: self.flows(&homes, measured_s),
+            host: None,
+            warnings,
+        };
+        let mut recording = Recording { summary, ..Recording::default() };
+        for (home, name) in homes.into_iter().zip(&self.limiters) {
+            recording.link_samples.push(home.samples);
+            let named = |mut event: weir_scenario::result::SteeringEvent| {
+                event.link.clone_from(name);
+                event
+            };
+            recording.events.extend(home.events.into_iter().map(named));
+        }
+        recording.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        recording
+    }
+
+    fn flows(&self, homes: &[ModemResult], measured_s: f64) -> Vec<FlowSummary> {
+        let flow = |(id, (group, home, number)): (usize, &(u32, usize, usize))| {
+            let sent = &homes[*home].connections[*number];
+            FlowSummary {
+                id: id as u32,
+                group: *group,
+                congestion: CONGESTION.into(),
+                bytes: sent.bytes,
+                goodput_bps: sent.bytes as f64 * 8.0 / measured_s.max(1e-9),
+                retransmits: sent.retransmits,
+                rtt_ms: sent.rtt_ms,
+                transfers: self.config.homes[*home].connections[*number].size.map(|_| Transfers {
+                    completed: sent.completed as u32,
+                    mean_s: (sent.completed > 0).then(|| sent.busy_s / sent.completed as f64),
+                }),
+            }
+        };
+        self.flows.iter().enumerate().map(flow).collect()
+    }
+}
+
+/// The limiters with an algorithm, each with the link of the medium behind it.
+fn modems(scenario: &Scenario) -> Result<Vec<Modem<'_>>> {
+    let mut modems = Vec::new();
+    for limiter in scenario.links.iter().filter(|link| link.aqm.is_some()) {
+        let behind = |link: &&Link| link.from == limiter.to && link.medium.is_some() && link.aqm.is_none();
+        let Some(fifo) = scenario.links.iter().find(behind) else {
+            return Err(refused(format!("there is no link of a `medium` behind `{}`", limiter.name)));
+        };
+        let probed = limiter.sense.as_ref().is_none_or(|sense| sense.at == fifo.to);
+        let plain = limiter.variation.changed().is_empty() && fifo.variation.changed().is_empty();
+        if !probed || !plain || limiter.shape.rate.is_none() {
+            let what =
+                format!("`{}` is no limiter of constant rate that is sensed to `{}`", limiter.name, fifo.to);
+            return Err(refused(what));
+        }
+        modems.push(Modem { limiter, fifo });
+    }
+    if let Some(first) = modems.first() {
+        let medium = &first.fifo.medium;
+        let members = scenario.links.iter().filter(|link| link.medium == *medium).count();
+        if members != modems.len() || modems.iter().any(|modem| modem.fifo.medium != *medium) {
+            return Err(refused("the links behind the limiters are not all those of one `medium`"));
+        }
+    }
+    Ok(modems)
+}
+
+fn home(modem: &Modem) -> Result<Home> {
+    let Link { shape, queue, aqm, policy, sense, .. } = modem.limiter;
+    let a_to_b = Channel {
+        link: shape.clone(),
+        queue: queue.clone(),
+        aqm: aqm.clone(),
+        policy: policy.clone(),
+        ..Channel::unshaped()
+    };
+    let text = "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\naqm = { name = \"asqm\" }\n[sense]\nport = \"b\"\n";
+    let usual = RunConfig::parse("limiter", text).map_err(|e| refused(e.to_string()))?;
+    let sensing = |usual: SenseConfig| {
+        let sense = sense.as_ref()?;
+        let (every, budget, rate_max) = (sense.every, sense.budget, sense.rate_max);
+        Some(SenseConfig { every, budget, rate_max, hold: sense.hold, fall_back: sense.fall_back, ..usual })
+    };
+    let limiter = RunConfig { a_to_b, sense: usual.sense.clone().and_then(sensing), ..usual };
+    Ok(Home { limiter, connections: Vec::new() })
+}
+
+/// Full frames that fit into the FIFO.
+fn packets(fifo: &Link) -> Result<u32> {
+    let bytes = fifo.shape.buffer_bytes().map_or(0, |room| room.get() / FRAME.get());
+    u32::try_from(bytes.max(1)).map_err(|_| refused(format!("the buffer of `{}` is too large", fifo.name)))
+}
+
+/// One round-trip time, which all flows have.
+fn round_trip(scenario: &Scenario) -> Result<weir_units::Duration> {
+    let first = scenario.flows.first().and_then(|flows| flows.rtt);
+    match first {
+        Some(Rtt::Constant(rtt)) if scenario.flows.iter().all(|flows| flows.rtt == first) => Ok(rtt),
+        _ => Err(refused("`flows` here need one `rtt`, the same for all")),
+    }
+}
+
+/// A connection, or the key that is not to be had.
+fn connection(group: &FlowGroup) -> std::result::Result<Connection, &'static str> {
+    let switches = group.host.changed();
+    let keys = [
+        ("congestion", group.congestion != CONGESTION),
+        ("protocol", group.protocol != Protocol::Tcp),
+        ("ecn", group.ecn.is_on()),
+        ("start", group.start > weir_units::Duration::ZERO),
+        ("stop", group.stop.is_some()),
+        ("every", group.every.is_some()),
+        ("class", group.class != Class::Assured),
+        ("mtu", group.mtu.is_some_and(|mtu| mtu != 1500)),
+        ("via", !group.via.is_empty()),
+    ];
+    if let Some((key, _)) = keys.into_iter().find(|(_, given)| *given) {
+        return Err(key);
+    }
+    // The kernels there keep the threshold of slow start, so that it has to be asked for.
+    if !switches.contains(&"ssthresh_saved") {
+        return Err("ssthresh_saved");
+    }
+    if let Some(key) = switches.into_iter().find(|key| *key != "ssthresh_saved") {
+        return Err(key);
+    }
+    let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
+    match group.traffic() {
+        Traffic::Bulk => Ok(Connection { size: None, pause: None }),
+        Traffic::Transfers { size, pause, .. } => {
+            Ok(Connection { size: Some(size.get()), pause: pause.map(nanos) })
+        }
+        Traffic::Limited(_) => Err("app_rate"),
+        Traffic::Web(_) => Err("web"),
+        Traffic::Unresponsive(_) => Err("udp_rate"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPLOAD: &str = include_str!("../../../../data/scenarios/asqm_upload.toml");
+    const DOWNLOAD: &str = include_str!("../../../../data/scenarios/asqm_download.toml");
+
+    fn read(text: &str) -> Result<Access> {
+        Access::of(&Scenario::parse("x", text).unwrap_or_else(|e| panic!("{e}")))
+    }
+
+    #[test]
+    fn the_testbeds_of_the_paper_are_access_networks() {
+        for (text, way, first) in
+            [(UPLOAD, Way::Upload, "limit_up1"), (DOWNLOAD, Way::Download, "limit_down1")]
+        {
+            let Access { config, limiters, flows, wires } = read(text).unwrap();
+            assert_eq!((config.way, config.shared, config.fifo), (way, Rate::from_mbps(48), 1000));
+            assert_eq!((config.rtt, config.duration), (Duration::from_millis(100), Duration::from_secs(120)));
+            assert_eq!((limiters[0].as_str(), limiters.len(), wires.len()), (first, 3, 8));
+            assert_eq!((flows.len(), flows[6], flows[10]), (30, (2, 0, 6), (3, 1, 0)));
+            for home in &config.homes {
+                let sizes: Vec<_> = home.connections.iter().map(|c| c.size).collect();
+                let [file, page] = [Some(5_000_000), Some(700_000)];
+                assert_eq!(sizes, [&[file; 5][..], &[None], &[page; 4]].concat());
+                let limiter = &home.limiter;
+                assert_eq!(limiter.a_to_b.link.rate, Some(Rate::from_mbps(16)));
+                assert_eq!(limiter.a_to_b.aqm.as_ref().map(|aqm| aqm.name.as_str()), Some("asqm"));
+                assert_eq!(limiter.sense.as_ref().map(|sense| sense.every), Some(4));
+            }
+        }
+    }
+
+    #[test]
+    fn other_networks_and_flows_are_refused_by_name() {
+        let told = |from: &str, to: &str| read(&UPLOAD.replacen(from, to, 1)).unwrap_err().to_string();
+        for (from, to, what) in [
+            ("medium = \"cable_up\"", "medium = \"other\"", "not all those of one `medium`"),
+            (
+                "rate = \"16Mbit/s\"",
+                "rate = \"16Mbit/s\"\nloss = \"1%\"",
+                "`limit_up1` is no limiter of constant rate",
+            ),
+            ("rtt = \"100ms\"", "rtt = \"50ms\"", "one `rtt`"),
+            ("ssthresh_saved = true", "", "`flows.0.ssthresh_saved`"),
+            ("ssthresh_saved = true", "ssthresh_saved = true\nhystart = false", "`flows.0.hystart`"),
+            ("start_spread = \"2s\"", "start = \"2s\"", "`flows.0.start`"),
+            ("pause = \"0s\"", "every = \"1s\"", "`flows.0.every`"),
+        ] {
+            let told = told(from, to);
+            assert!(told.contains(what), "{to}: {told}");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! A scenario: link, path, algorithm, policy, traffic and run of one experiment.
+
+use crate::document::Document;
+use crate::errors::{Errors, Form, Problems, quoted};
+use crate::flows::{Direction, FlowGroup, IpVersion};
+use crate::link::{Bottleneck, Channel};
+use crate::network::BOTTLENECK;
+use crate::queue_config::{Algorithm, QueueConfig};
+use crate::record::Record;
+use crate::run_config::RunConfig;
+use crate::schema::{
+    Check, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES, TableDoc,
+    absent, or, reference, required, such, tables_of, within,
+};
+use crate::settings::{AqmConfig, PolicyConfig};
+use crate::sweep::{Point, Sweep, SweepTable, points};
+use crate::topology::{Link, MAX_LINKS};
+use crate::variation::{Library, Variation};
+use std::collections::BTreeMap;
+use weir_units::{Bytes, Duration, Rate};
+
+/// Most flows of a scenario, over all its `[[flows]]` tables.
+pub const MAX_FLOWS: u32 = 10_000;
+
+/// Longest run.
+pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+
+/// Most rows of a sample table: duration of the run divided by the sampling period.
+pub const MAX_SAMPLES: u64 = 1_000_000;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+section! {
+    /// An experiment.
+    ///
+    /// Files have one of two forms, and [`Scenario::network`] is the same view of both. With `[[links]]` the
+    /// fields `link`, `queue`, `aqm` and `policy` are those of the first of them, for displays, and `path` is empty.
+    pub struct Scenario {
+        /// What the experiment shows, in a line.
+        title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
+        /// The bottleneck. A file has this table, `[path]` and `[aqm]`, or `[[links]]`.
+        link: Bottleneck = OneLink(OneTable, no_link);
+        /// The way between the hosts, besides the bottleneck's queue.
+        path: Path = OneLink(OneTable, no_path);
+        /// How packets wait at the bottleneck.
+        queue: QueueConfig = OneLink(OneTable, QueueConfig::default);
+        /// The algorithm at the bottleneck and its parameters.
+        aqm: AqmConfig = OneLink(Algorithm, AqmConfig::fifo);
+        /// The policy: how much delay may be traded for throughput. The presence of this table turns steering on.
+        policy: Option<PolicyConfig> = OneLink(OptionalTable, || None);
+        /// Links between named nodes, each in one direction. Flows then go from node to node. For the simulator.
+        links: Vec<Link> = OPTIONAL_TABLES;
+        /// Flows that are alike. Flows are numbered over all these tables from 0.
+        flows: Vec<FlowGroup> = TABLES;
+        /// How long, how often, what is measured.
+        run: Run = OneTable;
+        /// What the simulator writes down beyond summaries and samples.
+        record: Option<Record> = OptionalTable;
+        /// Variations of this file.
+        sweep: Sweep = SweepTable;
+    }
+}
+
+fn title_allowed(title: &str) -> bool {
+    !title.trim().is_empty() && title.len() <= 200
+}
+
+/// Tables of the form with one link; with `[[links]]` they are refused.
+const ONE_LINK: &[&str] = &["link", "path", "queue", "aqm", "policy"];
+
+/// A table that does not go with `[[links]]`, and what takes its place there.
+struct OneLink<R, T>(R, fn() -> T);
+
+impl<T, R: Rule<T>> Rule<T> for OneLink<R, T> {
+    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<T> {
+        if !here.table.has("links") {
+            return self.0.read(key, here, p);
+        }
+        if here.table.has(key.name) {
+            let remedy = "remove one of the two: each of the `[[links]]` has its own keys";
+            here.wrong(p, key.name, "does not go with `[[links]]`", remedy);
+        }
+        Some((self.1)())
+    }
+    fn print_tables(&self, key: &Key, value: &T, out: &mut Printer) {
+        self.0.print_tables(key, value, out);
+    }
+    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        self.0.describe(key, at, tables);
+    }
+}
+
+/// Stands in `link` until the first of the `[[links]]` is known.
+fn no_link() -> Bottleneck {
+    let (link, variation) = (Channel::unshaped().link, Variation::default());
+    Bottleneck { shape: link, variation }
+}
+
+fn no_path() -> Path {
+    Path { rtt: Duration::ZERO, delay_ab: None, delay_ba: None, mtu: USUAL_MTU }
+}
+
+const USUAL_MTU: u32 = 1500;
+
+section! {
+    /// The way between the hosts.
+    pub struct Path {
+        /// Round-trip time without any queue; each direction has half of it.
+        rtt: Duration = required(within(Duration::ZERO, Duration::from_secs(10)));
+        /// Delay from a to b, if it is not half the round-trip time; the other direction has the rest.
+        delay_ab: Option<Duration> = absent("half of rtt", within(Duration::ZERO, Duration::from_secs(10)));
+        /// Delay from b to a, if it is not half the round-trip time; the other direction has the rest.
+        delay_ba: Option<Duration> = absent("the rest of rtt", within(Duration::ZERO, Duration::from_secs(10)));
+        /// Largest IP packet.
+        mtu: u32 = or(USUAL_MTU, within(576, 9000));
+    }
+}
+
+impl Check for Path {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        let remedy = "both directions together take `rtt`: change one, or leave one out";
+        match (self.delay_ab, self.delay_ba) {
+            (Some(ab), Some(ba)) if ab + ba != self.rtt => {
+                let problem = format!("{ba} and `delay_ab`, {ab}, are not {} together", self.rtt);
+                here.wrong(p, "delay_ba", problem, remedy);
+            }
+            (Some(ab), None) if ab > self.rtt => {
+                here.wrong(p, "delay_ab", format!("{ab} is more than `rtt`, {}", self.rtt), remedy);
+            }
+            (None, Some(ba)) if ba > self.rtt => {
+                here.wrong(p, "delay_ba", format!("{ba} is more than `rtt`, {}", self.rtt), remedy);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Path {
+    /// Delay from a to b.
+    pub fn forward_delay(&self) -> Duration {
+        match (self.delay_ab, self.delay_ba) {
+            (Some(ab), _) => ab,
+            (None, Some(ba)) => self.rtt - ba,
+            (None, None) => Duration::from_nanos(self.rtt.as_nanos() / 2),
+        }
+    }
+
+    /// Delay from b to a.
+    pub fn reverse_delay(&self) -> Duration {
+        self.rtt - self.forward_delay()
+    }
+}
+
+section! {
+    /// How long, how often, what is measured.
+    pub struct Run {
+        /// Length of a run.
+        duration: Duration = required(within(MILLISECOND, MAX_DURATION));
+        /// Beginning of the run that is not measured.
+        warmup: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
+        /// Number of runs, each with other random numbers.
+        seeds: u32 = or(1, within(1, 10_000));
+        /// Sampling period of the tables.
+        sample: Duration = or(Duration::from_millis(100), within(MILLISECOND, HOUR));
+    }
+}
+
+impl Check for Run {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.warmup >= self.duration {
+            let problem = format!("{} leaves nothing of `duration`, {}", self.warmup, self.duration);
+            here.wrong(p, "warmup", problem, "run longer, or warm up shorter");
+        }
+        check_sample(self.sample, self.duration, here, p);
+    }
+}
+
+/// Tells sampling periods that give no row, or too many.
+pub(crate) fn check_sample(sample: Duration, duration: Duration, here: &Here, p: &mut Problems) {
+    if sample > duration {
+        let problem = format!("{sample} is longer than `duration`, {duration}");
+        here.wrong(p, "sample", problem, "sample more often");
+    }
+    if duration.as_nanos() / sample.as_nanos().max(1) > MAX_SAMPLES {
+        let problem = format!("{sample} makes more than {MAX_SAMPLES} rows in {duration}");
+        here.wrong(p, "sample", problem, "sample less often");
+    }
+}
+
+impl Check for Scenario {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.links.is_empty() {
+            if let Some(own) = self.queue.own_aqm() {
+                self.aqm = own;
+            }
+            self.check_link(here, p);
+        } else {
+            self.check_links(here, p);
+        }
+        self.check_flows(here, p);
+        self.check_record(here, p);
+    }
+}
+
+impl Scenario {
+    fn check_link(&self, here: &Here, p: &mut Problems) {
+        let mtu = self.flows.iter().map(|f| self.mtu(f)).max().unwrap_or(self.path.mtu);
+        self.link.shape.check_room(self.link.shape.rate_with(&self.link.variation), mtu, "link.", here, p);
+        if let Some(policy) = &self.policy {
+            policy.check_with(&self.aqm, &self.queue, here, p);
+        }
+        for (i, flows) in self.flows.iter().enumerate() {
+            let keys =
+                [("from", flows.from.is_some()), ("to", flows.to.is_some()), ("via", !flows.via.is_empty())];
+            for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+                let remedy = "remove it, or describe the links under `[[links]]`";
+                here.wrong(p, &format!("flows.{i}.{key}"), "does not go with `[link]`", remedy);
+            }
+        }
+    }
+
+    /// Checks several links and takes the first of them for the one that is shown.
+    fn check_links(&mut self, here: &Here, p: &mut Problems) {
+        if self.links.len() > MAX_LINKS {
+            let problem = format!("are {} links", self.links.len());
+            return here.wrong(p, "links", problem, format!("give at most {MAX_LINKS}"));
+        }
+        let mut named = BTreeMap::new();
+        for (i, link) in self.links.iter().enumerate() {
+            let first = *named.entry(link.name.as_str()).or_insert(i);
+            if first != i {
+                let problem = format!("{} is the name of `links.{first}` too", quoted(&link.name));
+                here.wrong(p, &format!("links.{i}.name"), problem, "give each link a name of its own");
+            }
+        }
+        for (i, flows) in self.flows.iter().enumerate() {
+            for (key, _) in
+                [("from", &flows.from), ("to", &flows.to)].into_iter().filter(|(_, n)| n.is_none())
+            {
+                let key = format!("flows.{i}.{key}");
+                here.wrong(
+                    p,
+                    &key,
+                    "is missing",
+                    "with `[[links]]` flows go `from` one node `to` another: add it",
+                );
+            }
+            if flows.direction == Direction::Reverse {
+                let remedy = "exchange `from` and `to`, and remove it";
+                here.wrong(p, &format!("flows.{i}.direction"), "does not go with `[[links]]`", remedy);
+            }
+        }
+        self.check_routes(here, p);
+        self.check_media_and_probes(here, p);
+        let first = &self.links[0];
+        self.link = Bottleneck { shape: first.shape.clone(), variation: first.variation.clone() };
+        self.queue = first.queue.clone();
+        self.aqm = first.aqm.clone().unwrap_or_else(AqmConfig::fifo);
+        self.policy = first.policy.clone();
+    }
+
+    fn check_flows(&self, here: &Here, p: &mut Problems) {
+        if self.flow_count() > u64::from(MAX_FLOWS) {
+            let problem = format!("are {} flows together", self.flow_count());
+            here.wrong(p, "flows", problem, format!("give at most {MAX_FLOWS}"));
+        }
+        if self.flows.iter().all(|f| f.start >= self.run.duration) {
+            let problem = format!("start only after the end of the run, {}", self.run.duration);
+            here.wrong(p, "flows", problem, "run longer, or start earlier");
+        }
+        for (i, flows) in self.flows.iter().enumerate() {
+            let (mtu, key) = (self.mtu(flows), if flows.mtu.is_some() { "mtu" } else { "path.mtu" });
+            if flows.ip == IpVersion::V6 && mtu < 1280 {
+                let problem = format!("needs packets of 1280 bytes for IPv6, and `{key}` is {mtu}");
+                let remedy = format!("raise `{key}`, or use IPv4");
+                here.wrong(p, &format!("flows.{i}.ip"), problem, remedy);
+            }
+            let room = Bytes::new(u64::from(mtu - flows.ip.udp_headers()));
+            if let Some(packet) = flows.packet.filter(|packet| *packet > room) {
+                let problem = format!("{packet} and the headers are more than `{key}`, {mtu}");
+                here.wrong(
+                    p,
+                    &format!("flows.{i}.packet"),
+                    problem,
+                    format!("give at most \"{}B\"", room.get()),
+                );
+            }
+        }
+    }
+
+    fn check_record(&self, here: &Here, p: &mut Problems) {
+        let Some(record) = &self.record else { return };
+        let known = |name: &String| match self.links.is_empty() {
+            true => name == BOTTLENECK,
+            false => self.links.iter().any(|link| link.name == *name),
+        };
+        for (i, name) in record.links.iter().enumerate().filter(|(_, name)| !known(name)) {
+            let remedy = "name a link of `[[links]]`, or \"bottleneck\" for that of `[link]`";
+            here.wrong(p, &format!("record.links.{i}"), format!("there is no link {}", quoted(name)), remedy);
+        }
+        if record.from >= self.run.duration {
+            let problem = format!("{} is after the end of the run, {}", record.from, self.run.duration);
+            here.wrong(p, "record.from", problem, "start earlier, or run longer");
+        }
+    }
+
+    /// Reads a file.
+    pub fn load(path: impl AsRef<std::path::Path>) -> Result<Scenario, Errors> {
+        Document::load(path)?.scenario()
+    }
+
+    /// Reads a text; `file_name` is the name in messages.
+    pub fn parse(file_name: &str, text: &str) -> Result<Scenario, Errors> {
+        Document::parse(file_name, text)?.scenario()
+    }
+
+    /// The number of flows.
+    pub fn flow_count(&self) -> u64 {
+        self.flows.iter().map(|f| u64::from(f.count)).sum()
+    }
+
+    /// The largest IP packet of flows.
+    pub fn mtu(&self, flows: &FlowGroup) -> u32 {
+        flows.mtu.unwrap_or(self.path.mtu)
+    }
+
+    /// The rate of the bottleneck; the average of its trace, if it follows one. With `[[links]]` that of the
+    /// first of them.
+    pub fn rate(&self) -> Rate {
+        let rate = self.link.shape.rate_with(&self.link.variation);
+        rate.expect("a scenario with neither rate nor trace is refused when it is read")
+    }
+
+    /// The managed direction, from a to b, as a direction between ports.
+    pub fn forward(&self) -> Channel {
+        let mut channel = Channel::unshaped();
+        channel.link = self.link.shape.clone();
+        channel.delay = self.path.forward_delay();
+        channel.queue = self.queue.clone();
+        channel.aqm = Some(self.aqm.clone());
+        channel.policy = self.policy.clone();
+        channel
+    }
+
+    /// All points of the sweep; the scenario itself where there is no sweep.
+    pub fn expand(&self) -> Vec<Point> {
+        if self.sweep.axes.is_empty() {
+            return vec![Point { settings: Vec::new(), scenario: self.clone() }];
+        }
+        self.sweep.points.clone()
+    }
+
+    /// What is allowed but may not be what was meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (i, flows) in self.flows.iter().enumerate() {
+            if flows.start >= self.run.duration {
+                warnings.push(format!("flows.{i} starts only after the end of the run"));
+            } else if flows.stop.is_some_and(|stop| stop > self.run.duration) {
+                warnings.push(format!("flows.{i} would stop only after the end of the run"));
+            }
+        }
+        for link in self.network().links {
+            warnings.extend(link.variation.stuck().map(|told| format!("link {}, steps: {told}", link.name)));
+        }
+        if self.links.is_empty() {
+            warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
+        }
+        for link in &self.links {
+            let pair = link.policy.as_ref().zip(link.aqm.as_ref());
+            let unused = pair.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
+            warnings.extend(unused.map(|warning| format!("link {}: {warning}", link.name)));
+        }
+        warnings
+    }
+
+    /// The scenario in canonical form: every key with its value, its meaning and its range. Of tables that are
+    /// alike only the first has the meanings. Paths stay as they were written, so that they start at the same
+    /// folder.
+    pub fn to_toml(&self) -> String {
+        let omitted = if self.links.is_empty() { &[] } else { ONE_LINK };
+        self.print_file(Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect(), omitted))
+    }
+
+    /// All keys with type, default, range and meaning, as Markdown.
+    pub fn reference() -> String {
+        reference::<Scenario>("Scenario files", INTRO)
+    }
+}
+
+const INTRO: &str = "A scenario file says link, path, algorithm, policy, traffic and run of an experiment. It is TOML; \
+keys may\nstand in any order. Quantities are written with their unit: `\"2.5ms\"`, `\"1Gbit/s\"`, `\"64MB\"`, \
+`\"99%\"`.\n`--set key=value` sets a key over the file; elements of lists have their number in the key, from 0:\n\
+`--set flows.0.count=9`.\n\nThe same file is for the lab (`weir lab`, real TCP) and for the simulator. \
+Of `[[links]]` the lab plays those that\nstand in a row (all flows take one way, and come back by one) and access \
+ networks with modems (`data/scenarios/asqm_upload.toml`). Some\nkeys only the simulator knows: `[record]`, and what goes \
+ beyond bulk flows, transfers and constant datagrams. The lab names all such\nkeys of a file and refuses it.\n\nThis page is generated from the declarations of the keys.";
+
+/// Where keys of scenarios, and keys written into one by mistake, belong.
+const FORMS: &[Form] =
+    &[("the file", tables_of::<Scenario>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
+
+impl Document {
+    /// Checks the document as a scenario.
+    pub fn scenario(&self) -> Result<Scenario, Errors> {
+        let mut p = Problems::knowing(&self.file, FORMS);
+        p.library = Library::of(self.folder.clone());
+        let here = Here { table: &self.root, path: String::new() };
+        let mut scenario = Scenario::read(&here, &mut p);
+        if let Some(scenario) = scenario.as_mut().filter(|_| p.is_empty()) {
+            scenario.sweep.points = points(self, &mut p);
+        }
+
+        p.finish(scenario)
+    }
+}

@@ -1,0 +1,148 @@
+//! Files as users write them: bad ones with the messages they give, good ones, and the reference pages.
+//!
+//! Expected texts are rewritten with `WEIR_REGENERATE=1 cargo test -p weir-scenario`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_scenario::{Document, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn toml_files(dir: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(here(dir)).unwrap().map(|e| e.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+    files.sort();
+    files
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// Compares with the text in a file, or rewrites the file when asked to.
+fn expect(path: &Path, text: &str) {
+    if std::env::var_os("WEIR_REGENERATE").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    let hint = "if that is meant: WEIR_REGENERATE=1 cargo test -p weir-scenario";
+    assert!(expected == text, "{} is not up to date; {hint}\n\n{text}", path.display());
+}
+
+fn errors_of(path: &Path) -> Errors {
+    let (file, text) = (name(path), fs::read_to_string(path).unwrap());
+    let refused = if file.starts_with("run_") {
+        RunConfig::parse(&file, &text).err()
+    } else {
+        Scenario::parse(&file, &text).err()
+    };
+    refused.unwrap_or_else(|| panic!("{file} is not refused"))
+}
+
+#[test]
+fn bad_files_are_refused_with_all_their_problems() {
+    let files = toml_files("tests/bad");
+    assert!(files.len() >= 30);
+    for path in files {
+        // A new algorithm must not change the expected texts.
+        let told = errors_of(&path).to_string().replace(&weir_aqm::names().join(", "), "{algorithms}");
+        expect(&path.with_extension("txt"), &format!("{told}\n"));
+    }
+}
+
+#[test]
+fn the_files_of_the_project_are_good_and_print_as_themselves() {
+    let files = toml_files("../scenarios");
+    assert!(files.len() >= 9);
+    for path in files {
+        let scenario = Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(scenario.warnings(), Vec::<String>::new(), "{}", path.display());
+        // Paths of traces start at the folder of the file.
+        let beside = path.with_file_name("printed");
+        let beside = beside.to_str().unwrap();
+        for point in scenario.expand() {
+            let printed = point.scenario.to_toml();
+            let again = Scenario::parse(beside, &printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+            assert_eq!(again, point.scenario);
+        }
+        let again = Scenario::parse(beside, &scenario.to_toml()).unwrap();
+        assert_eq!(again, scenario);
+        assert_eq!(again.to_toml(), scenario.to_toml());
+    }
+}
+
+/// The names that users can choose in a list of algorithms: what stands in no paper is there for tests.
+fn published() -> Vec<&'static str> {
+    struct IsPublished;
+    impl weir_aqm::Visitor for IsPublished {
+        type Output = bool;
+        fn visit<A: weir_aqm::Algorithm>(self) -> bool {
+            A::SOURCE != "none"
+        }
+    }
+    let published = |name: &&str| weir_aqm::visit(name, IsPublished) == Some(true);
+    weir_aqm::names().iter().copied().filter(published).collect()
+}
+
+#[test]
+fn every_algorithm_and_discipline_has_a_smoke_scenario() {
+    let load = |name: &str| {
+        let path = here(&format!("../../data/scenarios/{name}_smoke.toml"));
+        Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"))
+    };
+    // One that manages a queue behind it stands at another link than the first, whose chart is drawn.
+    for algorithm in published() {
+        let at = |link: &NetworkLink| link.aqm.name == algorithm;
+        assert!(load(algorithm).network().links.iter().any(at), "{algorithm}");
+    }
+    for discipline in weir_queue::names() {
+        assert_eq!(load(discipline).queue.discipline, *discipline);
+    }
+}
+
+/// Between these lines a page says what its declaration says.
+const GENERATED: [&str; 2] = ["<!-- generated -->\n", "<!-- end of generated -->\n"];
+
+#[test]
+fn every_algorithm_and_discipline_has_a_page_with_its_parameters() {
+    for name in published().iter().chain(weir_queue::names()) {
+        let path = here(&format!("../../docs/algorithms/{name}.md"));
+        let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let figure = format!("\n![{name} over time](figures/{name}.svg)\n");
+        let parts =
+            ["# ", "\n**When to use it.** ", &figure, "\n## Law\n", "\n## Parameters\n", "\n## Source\n"];
+        let places = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{name}.md: no {part:?}")));
+        assert!(places.is_sorted() && places[0] == 0, "{name}.md: the order of its parts");
+        let [start, end] =
+            GENERATED.map(|line| page.find(line).unwrap_or_else(|| panic!("{name}.md: no {line}")));
+        let parameters = weir_scenario::pages::parameters(name).expect("it is in a list");
+        expect(&path, &format!("{}{}{parameters}{}", &page[..start], GENERATED[0], &page[end..]));
+    }
+}
+
+#[test]
+fn the_reference_pages_are_up_to_date() {
+    expect(&here("../../docs/scenario.md"), &Scenario::reference());
+    expect(&here("../../docs/config.md"), &RunConfig::reference());
+    expect(&here("../../docs/upf-config.md"), &UpfConfig::reference());
+}
+
+#[test]
+fn files_that_cannot_be_read_are_refused() {
+    let told = |e: Errors| e.to_string();
+    assert!(
+        told(Document::load("/nonexistent/x.toml").unwrap_err())
+            .starts_with("/nonexistent/x.toml: cannot be")
+    );
+    let large = " ".repeat(weir_scenario::MAX_FILE_BYTES + 1);
+    assert!(told(Document::parse("large.toml", &large).unwrap_err()).contains("has more than 1048576 bytes"));
+    assert!(Document::parse("fits.toml", &large[1..]).is_ok());
+    let path = std::env::temp_dir().join(format!("weir-scenario-{}.toml", std::process::id()));
+    fs::write(&path, b"title = \"x\"\n\xff\n").unwrap();
+    let refused = told(Document::load(&path).unwrap_err());
+    fs::remove_file(&path).unwrap();
+    assert!(refused.ends_with(":2: is not UTF-8 text; save the file as UTF-8"), "{refused}");
+}

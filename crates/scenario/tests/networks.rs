@@ -1,0 +1,236 @@
+//! Links and routes: both forms of a file give the simulator the same view.
+
+use std::path::Path;
+use weir_scenario::{
+    BOTTLENECK, Buffer, ExtraDelay, Network, Rtt, Scenario, Step, Timing, Trace, Traffic, Web,
+};
+use weir_units::{Bytes, Duration, Rate};
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn read(text: &str) -> Scenario {
+    let scenario = Scenario::parse("x.toml", text).unwrap_or_else(|e| panic!("{e}"));
+    let printed = scenario.to_toml();
+    let again = Scenario::parse("x.toml", &printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+    assert_eq!(again, scenario, "{printed}");
+    scenario
+}
+
+fn one_link(more: &str, flows: &str) -> Scenario {
+    read(&format!("title = \"x\"\naqm.name = \"gsp\"\nflows = [{flows}]\nrun.duration = \"10s\"\n{more}"))
+}
+
+/// Links are `name from to`, all of 10 ms, and flows the keys of one table each.
+fn links(links: &str, flows: &str) -> Scenario {
+    let mut text = String::from("title = \"x\"\nrun.duration = \"10s\"\n");
+    for link in links.lines() {
+        let words: Vec<&str> = link.split_whitespace().collect();
+        let [name, from, to] = words[..] else { panic!("{link}") };
+        text.push_str(&format!(
+            "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\n"
+        ));
+    }
+    flows.lines().for_each(|flow| text.push_str(&format!("[[flows]]\n{}\n", flow.replace("; ", "\n"))));
+    read(&text)
+}
+
+fn names(network: &Network, route: &[usize]) -> String {
+    let names: Vec<&str> = route.iter().map(|i| network.links[*i].name.as_str()).collect();
+    names.join(" ")
+}
+
+#[test]
+fn a_dumbbell_is_a_network_of_one_link() {
+    let scenario = one_link(
+        "link = { rate = \"100Mbit/s\", loss = \"0.1%\" }\npath = { rtt = \"20ms\", delay_ab = \"5ms\" }\npolicy = {}",
+        "{}, { direction = \"reverse\" }, { rtt = [\"40ms\", \"80ms\"] }",
+    );
+    let network = scenario.network();
+    let link = &network.links[0];
+    assert_eq!((link.name.as_str(), link.from.as_str(), link.to.as_str()), (BOTTLENECK, "a", "b"));
+    assert_eq!((link.rate, link.buffer, link.delay), (Rate::from_mbps(100), Bytes::new(1_250_000), ms(0)));
+    assert_eq!((link.aqm.name.as_str(), link.policy.is_some()), ("gsp", true));
+    assert_eq!(link.variation.loss.0, 0.001);
+    let [forward, reverse, ranged] = &network.routes[..] else { panic!() };
+    assert_eq!((&forward.forward[..], &forward.back[..]), (&[0][..], &[][..]));
+    assert_eq!((&reverse.forward[..], &reverse.back[..]), (&[][..], &[0][..]));
+    assert_eq!(forward.extra_delay(ms(20)), ExtraDelay { forward: ms(5), back: ms(15) });
+    // Data of a reverse flow takes the way from b to a.
+    assert_eq!(reverse.extra_delay(ms(20)), ExtraDelay { forward: ms(15), back: ms(5) });
+    assert_eq!(ranged.rtt, Rtt::Uniform(ms(40), ms(80)));
+    assert_eq!(ranged.extra_delay(ms(60)), ExtraDelay { forward: ms(15), back: ms(45) });
+}
+
+#[test]
+fn halves_of_an_odd_round_trip_are_those_of_the_path() {
+    for rtt in [1, 3, 20_000_001] {
+        let text = format!("link.rate = \"1Gbit/s\"\npath.rtt = \"{rtt}ns\"");
+        let scenario = one_link(&text, "{}, { direction = \"reverse\" }");
+        let (path, network) = (&scenario.path, scenario.network());
+        let extra = network.routes[0].extra_delay(path.rtt);
+        assert_eq!((extra.forward, extra.back), (path.forward_delay(), path.reverse_delay()));
+        let extra = network.routes[1].extra_delay(path.rtt);
+        assert_eq!((extra.forward, extra.back), (path.reverse_delay(), path.forward_delay()));
+    }
+    // A path without delay has no proportion to follow.
+    let scenario = one_link("link.rate = \"1Gbit/s\"\npath.rtt = \"0ns\"", "{ rtt = \"20ms\" }");
+    let extra = scenario.network().routes[0].extra_delay(ms(20));
+    assert_eq!((extra.forward, extra.back), (ms(10), ms(10)));
+}
+
+const DIAMOND: &str = "slow a b\nab a b\nbd b d\nac a c\ncd c d\nda d a";
+
+#[test]
+fn routes_have_the_fewest_links_and_come_first_in_the_file() {
+    let network = links(
+        DIAMOND,
+        "from = \"a\"; to = \"d\"\nfrom = \"a\"; to = \"d\"; via = [\"ac\", \"cd\"]\nfrom = \"b\"; to = \"a\"\nfrom = \"a\"; to = \"c\"",
+    )
+    .network();
+    let routes: Vec<_> =
+        network.routes.iter().map(|r| (names(&network, &r.forward), names(&network, &r.back))).collect();
+    let routes: Vec<(&str, &str)> = routes.iter().map(|(f, b)| (f.as_str(), b.as_str())).collect();
+    assert_eq!(routes, [("slow bd", "da"), ("ac cd", "da"), ("bd da", "slow"), ("ac", "cd da")]);
+}
+
+#[test]
+fn round_trips_are_at_least_those_of_the_links() {
+    let flows = "from = \"a\"; to = \"d\"\nfrom = \"a\"; to = \"d\"; rtt = \"50ms\"\n\
+        from = \"b\"; to = \"c\"\nfrom = \"b\"; to = \"c\"; rtt = [\"40ms\", \"90ms\"]";
+    let network = links("ab a b\nbc b c\ncd c d\nda d a", flows).network();
+    let [plain, longer, pure, short] = &network.routes[..] else { panic!() };
+    assert_eq!((plain.rtt, plain.link_delay), (Rtt::Constant(ms(40)), ms(40)));
+    assert_eq!(longer.extra_delay(ms(50)), ExtraDelay { forward: ms(0), back: ms(10) });
+    // From c a way leads back to b, over d and a.
+    assert_eq!((names(&network, &pure.back).as_str(), pure.rtt), ("cd da ab", Rtt::Constant(ms(40))));
+    assert_eq!(short.link_delay, ms(40));
+}
+
+#[test]
+fn acknowledgements_without_links_have_a_delay_of_their_own() {
+    let flows = "from = \"a\"; to = \"c\"\nfrom = \"a\"; to = \"c\"; rtt = [\"20ms\", \"90ms\"]";
+    let network = links("ab a b\nbc b c", flows).network();
+    let [plain, ranged] = &network.routes[..] else { panic!() };
+    assert_eq!((plain.rtt, plain.back.len()), (Rtt::Constant(ms(40)), 0));
+    assert_eq!(plain.extra_delay(ms(40)), ExtraDelay { forward: ms(0), back: ms(20) });
+    assert_eq!(ranged.extra_delay(ms(20)), ExtraDelay { forward: ms(0), back: ms(0) });
+}
+
+#[test]
+fn links_are_what_their_tables_say() {
+    let scenario = read(
+        "title = \"x\"\nrun.duration = \"10s\"\n[[links]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit/s\"\n\
+        buffer = \"50ms\"\naqm = { name = \"codel\", target = \"7ms\" }\npolicy = { target_max = \"9ms\" }\n\
+        steps = [{ at = \"1s\", rate = \"2Mbit/s\" }, { at = \"3s\", rate = \"1Mbit/s\" }]\njitter = \"1ms\"\n\
+        [[links]]\nname = \"unused\"\nfrom = \"c\"\nto = \"b\"\nrate = \"1kbit/s\"\nbuffer = \"64B\"\n\
+        [[flows]]\nfrom = \"a\"\nto = \"b\"\n",
+    );
+    let network = scenario.network();
+    let [link, unused] = &network.links[..] else { panic!() };
+    assert_eq!((link.aqm.setpoint(), link.buffer), (Some(ms(7)), Bytes::new(6250)));
+    assert_eq!(link.policy.as_ref().unwrap().policy().target_max, ms(9));
+    let steps =
+        [(1, 2), (3, 1)].map(|(at, mbps)| Step { at: Duration::from_secs(at), rate: Rate::from_mbps(mbps) });
+    assert_eq!((&link.variation.steps[..], link.variation.jitter), (&steps[..], ms(1)));
+    // Without an algorithm only the buffer is a limit.
+    assert_eq!(
+        (unused.aqm.name.as_str(), unused.aqm.setpoint()),
+        ("tail_drop", Some(Duration::from_secs(60)))
+    );
+    // The first link is the one that is shown.
+    assert_eq!((scenario.rate(), scenario.aqm.name.as_str()), (Rate::from_mbps(1), "codel"));
+    assert_eq!(scenario.link.shape.buffer, Buffer::Time(ms(50)));
+    let unused_setpoint = "link l: steering starts at 2.5ms (policy.target_min_up), not at aqm.target, 7ms";
+    assert_eq!(scenario.warnings(), [unused_setpoint]);
+}
+
+#[test]
+fn keys_of_links_can_be_swept() {
+    for axis in [
+        "\"links.0.aqm.name\" = [\"gsp\", \"codel\"]",
+        "\"links.0.delay\" = [\"1ms\", \"2ms\"]",
+        "\"links.0.aqm\" = [{ name = \"gsp\" }, { name = \"codel\", target = \"1ms\" }]",
+    ] {
+        for aqm in ["", "aqm = { name = \"codel\" }\n"] {
+            let scenario = read(&format!(
+                "title = \"x\"\nrun.duration = \"10s\"\n[[links]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\n\
+                rate = \"1Mbit/s\"\n{aqm}[[flows]]\nfrom = \"a\"\nto = \"b\"\n[sweep]\n{axis}\n"
+            ));
+            assert_eq!(scenario.expand().len(), 2);
+        }
+    }
+}
+
+#[test]
+fn there_can_be_many_links_and_not_more() {
+    let chain = |n: usize| (0..n).map(|i| format!("l{i} n{i} n{}", i + 1)).collect::<Vec<_>>().join("\n");
+    let network = links(&chain(1000), "from = \"n0\"; to = \"n1000\"; rtt = \"10s\"").network();
+    assert_eq!(
+        (network.routes[0].forward.len(), network.routes[0].link_delay),
+        (1000, Duration::from_secs(10))
+    );
+    let refused = std::panic::catch_unwind(|| links(&chain(1001), "from = \"n0\"; to = \"n1\"")).unwrap_err();
+    assert!(refused.downcast_ref::<String>().unwrap().contains("`links`: are 1001 links; give at most 1000"));
+}
+
+#[test]
+fn flows_can_do_what_the_simulator_knows() {
+    let flows = "{ app_rate = \"1Mbit/s\" }, { web = { think = \"5s\" } }, { udp_rate = \"1Mbit/s\", packet = \"200B\" }, \
+        { udp_rate = \"1Mbit/s\", udp_pattern = \"onoff\", on = \"1s\", off = \"2s\" }, \
+        { udp_rate = \"1Mbit/s\", udp_pattern = \"poisson\" }, \
+        { start_spread = \"1s\", hystart = false, window = \"64kB\", recovery = \"newreno\", window_min = 1, initial_window = 3, delay_target = \"5ms\", burst = \"64kB\", mtu = 9000 }";
+    let scenario = one_link(
+        "link.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\nrecord = { decisions = true, to = \"5s\" }",
+        flows,
+    );
+    let sent: Vec<Traffic> = scenario.flows.iter().map(|f| f.traffic()).collect();
+    assert_eq!(sent[0], Traffic::Limited(Rate::from_mbps(1)));
+    let web = Web { objects: 10, object_size: Bytes::new(30_000), think: Duration::from_secs(5) };
+    assert_eq!(sent[1], Traffic::Web(web));
+    let Traffic::Unresponsive(small) = sent[2] else { panic!() };
+    assert_eq!((small.payload, small.timing), (Some(Bytes::new(200)), Timing::Cbr));
+    let Traffic::Unresponsive(on_off) = sent[3] else { panic!() };
+    assert_eq!(on_off.timing, Timing::OnOff { on: Duration::from_secs(1), off: Duration::from_secs(2) });
+    assert!(matches!(sent[4], Traffic::Unresponsive(d) if d.timing == Timing::Poisson));
+    assert_eq!(
+        scenario.flows[5].host.changed(),
+        ["hystart", "burst", "window", "recovery", "window_min", "initial_window", "delay_target"]
+    );
+    assert_eq!((scenario.mtu(&scenario.flows[0]), scenario.mtu(&scenario.flows[5])), (1500, 9000));
+    assert!(scenario.record.unwrap().decisions);
+}
+
+const CELLULAR: &str = "../../data/scenarios/traces/cellular.trace";
+
+#[test]
+fn a_link_that_follows_a_trace_has_its_average_rate() {
+    let link = format!("link = {{ trace = \"{CELLULAR}\", buffer = \"100ms\" }}\npath.rtt = \"20ms\"");
+    let scenario = one_link(&link, "{}");
+    assert_eq!(scenario.rate(), Rate::from_bps(22_500_000));
+    let network = scenario.network();
+    assert_eq!((network.links[0].rate, network.links[0].buffer), (scenario.rate(), Bytes::new(281_250)));
+    assert_eq!(network.links[0].variation.trace().unwrap().period(), Duration::from_secs(60));
+    // However many points, the file is read once and its content is shared.
+    let sweep = format!("{link}\n[sweep]\n\"flows.0.count\" = [{}]\n", vec!["1"; 2000].join(", "));
+    assert_eq!(one_link(&sweep, "{}").expand().len(), 2000);
+}
+
+/// The trace of the project is made from a formula, which stands in `cellular_trace.toml`.
+#[test]
+fn the_cellular_trace_is_what_its_scenario_says() {
+    let trace = Trace::load(Path::new(env!("CARGO_MANIFEST_DIR")).join(CELLULAR)).unwrap();
+    let mut sent = 0.0;
+    let mut made = trace.opportunities().peekable();
+    let (mut wanted, turn) = (0.0, std::f64::consts::TAU);
+    for t in 1..=60_000u64 {
+        let s = t as f64 / 1000.0;
+        let mbps = 22.5 + 12.5 * (turn * s / 20.0).sin() + 5.0 * (turn * s / 3.0).sin();
+        wanted += mbps * 1000.0 / 12_000.0;
+        while let Some((_, count)) = made.next_if(|(at, _)| *at <= Duration::from_millis(t)) {
+            sent += f64::from(count);
+        }
+        assert!((sent - wanted).abs() < 1.01, "{sent} and {wanted} at {t} ms");
+    }
+}
