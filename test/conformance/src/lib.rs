@@ -3,7 +3,7 @@
 //! A suite is a function of any algorithm that returns what is wrong with it. [`check_all`] runs all suites
 //! over all algorithms, plain and, where there is a set point, steered. Nothing here names an algorithm, so
 //! that a new line in the list is enough to have it checked. The suites themselves are checked against
-//! deliberately broken algorithms (`tests/canaries.rs`).
+//! deliberately broken algorithms (`tests/all/canaries.rs`).
 #![forbid(unsafe_code)]
 
 pub mod behaviour;

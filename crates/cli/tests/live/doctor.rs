@@ -1,0 +1,112 @@
+//! `weir doctor` as it is used.
+
+use crate::skipping;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+fn run(command: &mut Command) -> (Output, String) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
+    (output, said)
+}
+
+fn is_root() -> bool {
+    // The owner of this process, as the kernel tells it.
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
+    let mut checks = diagnosis["checks"].as_array().unwrap().iter();
+    checks.find(|c| c["name"] == name).unwrap_or_else(|| panic!("no check `{name}` in {diagnosis}"))
+}
+
+#[test]
+fn the_diagnosis_is_one_json_object() {
+    let (output, said) = run(Command::new(WEIR).args(["--json", "doctor"]));
+    let diagnosis: Value = serde_json::from_str(&said).unwrap();
+    for check in diagnosis["checks"].as_array().unwrap() {
+        assert!(check["optional"].is_boolean() && check["detail"].is_string(), "{check}");
+        let has_remedy = check["remedy"].as_str() != Some("");
+        assert_eq!(check["ok"] == false, has_remedy, "what is missing has a remedy: {check}");
+    }
+    assert_eq!(check(&diagnosis, "root")["ok"], is_root());
+    let works = diagnosis["can"]["lab"] == true && diagnosis["can"]["run"] == true;
+    assert_eq!(output.status.code(), Some(i32::from(!works)));
+    assert_eq!(diagnosis["cleaned"], serde_json::json!([]));
+}
+
+/// Copies the program to where everybody may run it.
+fn public_copy(folder: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.join("weir");
+    std::fs::copy(WEIR, &copy).unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    copy
+}
+
+#[test]
+fn without_privileges_it_says_what_is_missing() {
+    let folder = std::env::temp_dir().join(format!("weir-doctor-{}", std::process::id()));
+    let mut command = if is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(public_copy(&folder));
+        command
+    } else {
+        Command::new(WEIR)
+    };
+    let (output, said) = run(command.args(["doctor", "--clean"]));
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("MISSING   root") && said.contains("-> run it as root"), "{said}");
+    assert!(
+        said.contains(
+            "Will work here: list, explain, check, sim, sweep, characterize, reproduce --arm sim.\n"
+        ),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}'), "no colours into a pipe: {said}");
+}
+
+/// Makes what a killed run leaves: a namespace and a journal of a process that is no more.
+fn leave_behind() -> (String, PathBuf) {
+    use std::os::unix::fs::MetadataExt;
+    let namespace = "weir-4194305-1-chk".to_string();
+    let made = Command::new("ip").args(["netns", "add", &namespace]).status().unwrap();
+    assert!(made.success());
+    std::fs::create_dir_all("/run/weir").unwrap();
+    let netns = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
+    let journal = PathBuf::from(format!("/run/weir/4194305-{netns}.json"));
+    let gone = serde_json::json!({ "interface": { "name": "gone", "index": 1 << 30 }, "change": "Up" });
+    let content = serde_json::json!({ "pid": 4_194_305, "started": 1, "netns": netns, "records": [gone] });
+    std::fs::write(&journal, content.to_string()).unwrap();
+    (namespace, journal)
+}
+
+#[test]
+fn what_killed_runs_left_is_listed_and_removed() {
+    if !is_root() {
+        return skipping::skipped("not root");
+    }
+    let (namespace, journal) = leave_behind();
+    let listed = run(Command::new(WEIR).args(["--json", "doctor"])).1;
+    let cleaned = run(Command::new(WEIR).args(["--json", "doctor", "--clean"])).1;
+    let (listed, cleaned): (Value, Value) =
+        (serde_json::from_str(&listed).unwrap(), serde_json::from_str(&cleaned).unwrap());
+    let left = check(&listed, "left by killed runs");
+    let detail = left["detail"].as_str().unwrap();
+    assert!(left["ok"] == false && detail.contains(&namespace), "{left}");
+    assert!(detail.contains(journal.to_str().unwrap()), "{left}");
+    assert!(left["remedy"].as_str().unwrap().contains("--clean"), "{left}");
+    assert!(cleaned["cleaned"].to_string().contains(&namespace), "{cleaned}");
+    // Fails if somebody else uses it, which is as well.
+    let _ = std::fs::remove_dir("/run/weir");
+    assert!(!journal.exists() && !Path::new("/run/netns").join(&namespace).exists());
+}

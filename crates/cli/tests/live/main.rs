@@ -1,0 +1,15 @@
+//! The tests of `weir-cli` that need real links, in one program, which links once.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../lab/tests/skipped/mod.rs"]
+mod skipping;
+mod doctor;
+mod hostile;
+mod live;
+mod queues;
+mod run;
+mod sense;
+mod told;
+mod upf;
+mod upstream;

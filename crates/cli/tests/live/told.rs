@@ -1,0 +1,340 @@
+//! What `weir run` tells while it goes, and what it leaves in its folder and in memory.
+//!
+//! These tests need root; without it they say so and pass. Each builds its own network namespaces.
+
+#[allow(dead_code, reason = "each file of tests uses a part of it")]
+use crate::common;
+
+use common::*;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use weir_lab::Testbed;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Waits until the run has said a text; how long that took.
+fn until(weir: &Weir, text: &str) -> Duration {
+    let start = Instant::now();
+    while !weir.text("err").contains(text) {
+        assert!(start.elapsed() < ms(3000), "never said `{text}`:\n{}", weir.text("err"));
+        std::thread::sleep(ms(5));
+    }
+    start.elapsed()
+}
+
+fn states(testbed: &Testbed) -> [String; 2] {
+    ["a", "b"].map(|port| state(testbed.bottleneck(), port))
+}
+
+fn shaped() -> String {
+    let shaped =
+        |name| format!("[{name}]\nrate = \"20Mbit/s\"\naqm = {{ name = \"gsp\" }}\n[{name}.policy]\n");
+    ports("auto") + &shaped("a_to_b") + &shaped("b_to_a")
+}
+
+/// Memory of a process that is in use, in kilobytes.
+fn resident_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn memory_does_not_grow_with_time() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let out = Folder::new();
+    for out in [None, Some(out.path())] {
+        let out = out.map_or(String::new(), |out| format!("out = {out:?}\n"));
+        let mut weir =
+            Weir::start(testbed.bottleneck(), &format!("{}[run]\nsample = \"1ms\"\n{out}", shaped()));
+        // By then all that has a fixed size has been used once.
+        std::thread::sleep(ms(6000));
+        let before = resident_kb(weir.child.pid());
+        std::thread::sleep(ms(10_000));
+        assert!(weir.child.try_wait().unwrap().is_none(), "{}", weir.text("err"));
+        let grown = resident_kb(weir.child.pid()).saturating_sub(before);
+        say(format!("{grown} kB more after 10 s of rows of 1 ms, {out:?}"));
+        // Rows that are kept take two megabytes in that time.
+        assert!(grown < 300, "{grown} kB more, {out:?}");
+        assert_eq!(weir.interrupt().code, Some(0));
+    }
+}
+
+#[test]
+fn devices_without_ethernet_headers_are_refused_with_a_remedy_that_fits() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    let mut devices = vec![("lo", "loopback")];
+    exec(bot, "ip", &["link", "set", "dev", "lo", "up"]);
+    let made = |kind: &str| try_exec(bot, "ip", &kind.split(' ').collect::<Vec<_>>()).0;
+    for (name, how) in [
+        ("t0", "tuntap add dev t0 mode tun"),
+        ("g0", "link add g0 type gre local 192.0.2.1 remote 192.0.2.2"),
+        ("w0", "link add w0 type wireguard"),
+        ("s0", "link add s0 type sit local 192.0.2.1 remote 192.0.2.2"),
+    ] {
+        if made(how) {
+            devices.push((name, "no Ethernet header"));
+        } else {
+            say(format!("no `{how}` here"));
+        }
+    }
+    assert!(devices.len() > 1, "not even TUN devices");
+    let found = states(&testbed);
+    for (device, why) in devices {
+        for (a, b) in [(device, "b"), ("a", device)] {
+            let ended = Weir::spawn(bot, &format!("[ports]\na = \"{a}\"\nb = \"{b}\"\n"), &[]).wait();
+            assert_eq!(ended.code, Some(1), "{device}: {}", ended.stderr);
+            let told = &ended.stderr;
+            assert!(told.contains(&format!("{device}: it is ")) && told.contains(why), "{told}");
+            assert!(told.contains("Remedy: name ") && !told.contains(" mtu "), "{told}");
+        }
+        if device == "lo" {
+            // The user plane refuses it by its name.
+            continue;
+        }
+        let upf = format!(
+            "n3 = {{ port = \"{device}\", address = [\"192.0.2.1/24\"] }}\n\
+             n4 = {{ address = \"127.0.0.1\", peers = [\"127.0.0.2\"] }}\n\
+             n6 = {{ port = \"b\", address = [\"198.51.100.1/24\"], gateway = [\"198.51.100.254\"] }}\n"
+        );
+        let folder = Folder::new();
+        let file = folder.path().join("upf.toml");
+        fs::write(&file, upf).unwrap();
+        let (ok, told) = try_exec(bot, env!("CARGO_BIN_EXE_weir"), &["upf", file.to_str().unwrap()]);
+        assert!(!ok && told.contains(&format!("{device}: it is ")) && told.contains(why), "{told}");
+    }
+    assert_eq!(found, states(&testbed));
+    // With Ethernet headers it is a port like others.
+    exec(bot, "ip", &["tuntap", "add", "dev", "tap0", "mode", "tap"]);
+    let tap = Weir::spawn(bot, "[ports]\na = \"tap0\"\nb = \"b\"\n[run]\nduration = \"300ms\"\n", &[]).wait();
+    assert_eq!(tap.code, Some(0), "{}", tap.stderr);
+}
+
+#[test]
+fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let (bot, far) = (testbed.bottleneck(), testbed.receiver());
+    // Without a carrier from the start, too.
+    exec(far, "ip", &["link", "set", "dev", "rcv0", "down"]);
+    let weir = Weir::start(bot, &shaped());
+    until(&weir, "b: no carrier, 0.");
+    until(&weir, "no carrier on b\n");
+    exec(far, "ip", &["link", "set", "dev", "rcv0", "up"]);
+    let found_after = until(&weir, "b: the link is back, ");
+    exec(far, "ip", &["link", "set", "dev", "rcv0", "down"]);
+    std::thread::sleep(ms(1000));
+    assert_eq!(weir.text("err").matches("b: no carrier, ").count(), 2, "{}", weir.text("err"));
+    exec(far, "ip", &["link", "set", "dev", "rcv0", "up"]);
+    std::thread::sleep(ms(1500));
+    exec(bot, "ip", &["link", "set", "dev", "a", "down"]);
+    let down_after = until(&weir, "a: the interface was set down, ");
+    // Its end is down now, which the other one notices as well.
+    std::thread::sleep(ms(2200));
+    exec(bot, "ip", &["link", "set", "dev", "a", "up"]);
+    let up_after = until(&weir, "a: the link is back, ");
+    say(format!("told after {found_after:?}, {down_after:?}, {up_after:?}"));
+    assert!(found_after < ms(1500) && down_after < ms(1500) && up_after < ms(1500));
+    std::thread::sleep(ms(2200));
+    let ended = weir.interrupt();
+    let lines: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(" last ")).collect();
+    assert!(lines.iter().any(|line| line.ends_with("a is down")), "{}", ended.stderr);
+    assert!(!lines.last().unwrap().contains("a is down"), "{}", ended.stderr);
+    let warnings = ended.json()["warnings"].as_array().unwrap().clone();
+    let told = |text: &str| warnings.iter().filter(|w| w.as_str().unwrap().contains(text)).count();
+    let counts = [
+        "b: no carrier, ",
+        "b: the link is back, ",
+        "a: the interface was set down, ",
+        "a: the link is back, ",
+    ];
+    assert_eq!(counts.map(told), [2, 2, 1, 1], "{warnings:?}");
+    assert!(warnings.iter().all(|w| w.as_str().unwrap().contains(" s after the start")), "{warnings:?}");
+}
+
+#[test]
+fn lines_tell_both_directions_and_for_which_time() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let weir = Weir::start(testbed.bottleneck(), &shaped());
+    until(&weir, "s  b_to_a  last 2.");
+    let ended = weir.interrupt();
+    for direction in ["a_to_b", "b_to_a"] {
+        let of =
+            |line: &&str| line.contains(&format!(" s  {direction}  last ")) && line.contains("drops 0, ");
+        assert!(ended.stderr.lines().filter(of).count() >= 2, "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn frames_past_the_queues_are_told_when_the_loop_turns_again() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let sender = Raw::open(testbed.sender(), "snd0");
+    let mut weir = Weir::start(testbed.bottleneck(), &shaped());
+    std::thread::sleep(ms(1000));
+    assert!(!weir.text("err").contains("past the queues"), "{}", weir.text("err"));
+    weir.signal(libc::SIGSTOP);
+    std::thread::sleep(ms(600));
+    let frame = [&DESTINATION[..], &SOURCE, &[0x88, 0xb5], &[7; 50]].concat();
+    (0..40).for_each(|_| sender.send(&frame));
+    std::thread::sleep(ms(100));
+    weir.signal(libc::SIGCONT);
+    let text = " frames were forwarded by the kernel past the queues: the packet loop did not turn from ";
+    let after = until(&weir, text);
+    say(format!("told {after:?} after the loop could turn again"));
+    assert!(after < ms(500));
+    let ended = weir.interrupt();
+    let warnings = ended.json()["warnings"].to_string();
+    let (before, _) = warnings.split_once(text).unwrap_or_else(|| panic!("{warnings}"));
+    let frames: u32 = before.rsplit('"').next().unwrap().parse().unwrap();
+    // Hosts may have sent some by themselves.
+    assert!((40..60).contains(&frames), "{warnings}");
+    // 0.7 of about 2 s.
+    let share = ended.json()["host"]["stalled_share"].as_f64().unwrap();
+    assert!(share > 0.1 && warnings.contains("the packet loop did not turn for "), "{share}: {warnings}");
+    assert!(warnings.contains("(more than 5 % is too much)"), "{warnings}");
+}
+
+#[test]
+fn signals_in_quick_succession_end_a_run_in_order() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+    let found = states(&testbed);
+    let cases = [
+        vec![libc::SIGINT, libc::SIGINT],
+        vec![libc::SIGTERM, libc::SIGTERM, libc::SIGTERM],
+        vec![libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGINT],
+    ];
+    for signals in cases {
+        let mut weir = Weir::start(bot, &shaped());
+        assert_ne!(found, states(&testbed));
+        for (n, signal) in signals.iter().enumerate() {
+            std::thread::sleep(ms(if n == 0 { 0 } else { 4 }));
+            weir.signal(*signal);
+        }
+        let ended = weir.wait();
+        assert_eq!(ended.code, Some(0), "{signals:?}: {}", ended.stderr);
+        assert!(ended.json()["links"].is_array());
+        assert_eq!(found, states(&testbed), "{signals:?}");
+        assert!(journals(bot).is_empty());
+    }
+    // `timeout` signals its child, and then its group.
+    let ended = Weir::spawn(bot, &shaped(), &["timeout", "-s", "INT", "2"]).wait();
+    assert_eq!(ended.code, Some(124), "{}", ended.stderr);
+    let deadline = Instant::now() + ms(3000);
+    while found != states(&testbed) {
+        assert!(Instant::now() < deadline, "not put back: {:?}", states(&testbed));
+    }
+    assert!(ended.json()["links"].is_array() && journals(bot).is_empty());
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
+}
+
+const WHOLE: [&str; 4] = ["events.csv", "samples_a_to_b.csv", "samples_b_to_a.csv", "summary.json"];
+const GROWING: [&str; 4] = ["INCOMPLETE", "events.csv", "samples_a_to_b.csv", "samples_b_to_a.csv"];
+
+/// Rows of a table, the head not counted. Each must be whole.
+fn rows(folder: &Path, name: &str) -> usize {
+    let text = fs::read_to_string(folder.join(name)).unwrap();
+    assert!(text.ends_with('\n'), "a row is cut off: {text}");
+    let fields = |line: &str| line.split(',').count();
+    let head = fields(text.lines().next().unwrap());
+    assert!(text.lines().all(|line| fields(line) == head), "{text}");
+    text.lines().count() - 1
+}
+
+#[test]
+fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    let folder = Folder::new();
+    let out = folder.path().join("out");
+    let config = format!("{}[run]\nsample = \"10ms\"\nout = {out:?}\n", shaped());
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let mut weir = Weir::start(bot, &config);
+        std::thread::sleep(ms(1000));
+        assert_eq!(names(&out), GROWING);
+        let early = WHOLE[1..3].iter().map(|name| rows(&out, name)).min().unwrap();
+        assert!(early > 40, "{early} rows after a second");
+        std::thread::sleep(ms(500));
+        assert!(rows(&out, WHOLE[1]) > early + 20, "the table grows");
+        let other = Weir::spawn(bot, &config, &[]).wait();
+        assert_eq!(other.code, Some(1));
+        assert!(other.stderr.contains("another run writes its results to"), "{}", other.stderr);
+        weir.signal(signal);
+        let ended = weir.wait();
+        assert_eq!(
+            (ended.code, names(&out)),
+            (Some(0), WHOLE.map(String::from).to_vec()),
+            "{}",
+            ended.stderr
+        );
+        let summary: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+        assert_eq!((&summary["interrupted"], &summary), (&false.into(), &ended.json()));
+    }
+    // One that was to run longer is interrupted, and says so.
+    let mut weir = Weir::start(bot, &(config.clone() + "duration = \"60s\"\n"));
+    weir.signal(libc::SIGINT);
+    assert_eq!(weir.wait().code, Some(130));
+    assert_eq!(names(&out), [&["INCOMPLETE"], &WHOLE[..]].concat());
+
+    // What was written stays where a run is killed, and where a port vanishes.
+    let mut weir = Weir::start(bot, &config);
+    std::thread::sleep(ms(500));
+    weir.signal(libc::SIGKILL);
+    weir.wait();
+    assert_eq!(names(&out), GROWING, "nothing of the run before");
+    assert!(rows(&out, WHOLE[1]) > 10);
+    let weir = Weir::start(bot, &config);
+    std::thread::sleep(ms(500));
+    exec(bot, "ip", &["link", "del", "dev", "a"]);
+    assert_eq!(weir.wait().code, Some(1));
+    assert_eq!(names(&out), GROWING);
+    assert!(rows(&out, WHOLE[1]) > 10);
+    let told = fs::read_to_string(out.join("INCOMPLETE")).unwrap();
+    assert!(told.contains("interface `a` vanished while running"), "{told}");
+}
+
+#[test]
+fn files_of_others_are_not_overwritten() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    let found = states(&testbed);
+    let folder = Folder::new();
+    let config = format!("{}[run]\nduration = \"300ms\"\nout = {:?}\n", shaped(), folder.path());
+    fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    for name in WHOLE.iter().chain(&["INCOMPLETE"]) {
+        let path = folder.path().join(name);
+        fs::write(&path, "mine").unwrap();
+        let ended = Weir::spawn(bot, &config, &[]).wait();
+        assert_eq!(ended.code, Some(1), "{name}: {}", ended.stderr);
+        assert!(ended.stderr.contains(name) && ended.stderr.contains("Remedy"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("a <-> b"), "refused before the ports are touched: {}", ended.stderr);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        fs::remove_file(&path).unwrap();
+    }
+    assert_eq!(found, states(&testbed));
+    // Its own results it replaces.
+    for _ in 0..2 {
+        let ended = Weir::spawn(bot, &config, &[]).wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(names(folder.path()), [&WHOLE[..1], &["notes.txt"], &WHOLE[1..]].concat());
+    }
+}

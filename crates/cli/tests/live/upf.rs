@@ -1,0 +1,257 @@
+//! `weir upf` as a person and as session management meet it.
+
+#[allow(dead_code, reason = "each file of tests uses a part of it")]
+use crate::common;
+
+use common::{exec, skipped, testbed, turn};
+use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use weir_lab::{Testbed, TestbedConfig, in_netns};
+use weir_upf::client::{Client, Established, usual};
+use weir_upf::message::{Value, ie, kind};
+use weir_upf::rules::{PerDirection, Session};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const USER: [u8; 4] = [10, 45, 0, 7];
+/// The tunnel at the base station.
+const STATION_TEID: u32 = 0x99;
+
+fn configuration(name: &str, server: &str, peer: &str) -> PathBuf {
+    configuration_with(name, server, peer, "")
+}
+
+fn configuration_with(name: &str, server: &str, peer: &str, more: &str) -> PathBuf {
+    let text = format!(
+        "n3 = {{ port = \"a\", address = [\"192.0.2.1/24\"] }}\n\
+         n4 = {{ address = \"{server}\", peers = [\"{peer}\"] }}\n\
+         n6 = {{ port = \"b\", address = [\"198.51.100.1/24\"] }}\n{more}"
+    );
+    let path = std::env::temp_dir().join(format!("weir-upf-{}-{name}.toml", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A running program; its lines until it serves were read.
+struct Upf {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Upf {
+    fn start(mut command: Command, file: PathBuf, options: &[&str]) -> Upf {
+        command.args(["--json", "upf"]).arg(&file).args(options).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        let serves =
+            lines.by_ref().inspect(|line| said.push(line.clone())).any(|line| line.starts_with("PFCP on"));
+        assert!(serves, "{said:?}");
+        // What follows is read, so that the program never waits for us.
+        std::thread::spawn(move || lines.for_each(drop));
+        Upf { child, file }
+    }
+
+    /// Ends it as Ctrl-C does; its exit status and its one object.
+    fn interrupt(mut self) -> (Option<i32>, serde_json::Value) {
+        // SAFETY: no pointers are involved; the process is our child, which was not waited for.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        let output = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
+        let output = output.wait_with_output().unwrap();
+        (output.status.code(), serde_json::from_slice(&output.stdout).expect("one JSON object"))
+    }
+}
+
+impl Drop for Upf {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+fn rules() -> Session {
+    let ambr = PerDirection { up: 50_000, down: 100_000 };
+    usual(7, USER.into(), [192, 0, 2, 1].into(), ([192, 0, 2, 9].into(), STATION_TEID), ambr)
+}
+
+fn session(server: &str, peer: &str) -> (Client, Established) {
+    let address = SocketAddr::new(server.parse().unwrap(), 8805);
+    let mut client = Client::open(peer.parse::<IpAddr>().unwrap(), address).unwrap();
+    client.associate(5).unwrap();
+    let session = client.establish(&rules()).unwrap();
+    (client, session)
+}
+
+#[test]
+fn sessions_are_told_and_ctrl_c_ends_it() {
+    let (server, peer) = ("127.8.7.1", "127.8.7.2");
+    let upf = Upf::start(Command::new(WEIR), configuration("told", server, peer), &["--control-only"]);
+    let (mut client, established) = session(server, peer);
+    // The address of its user is taken, as it would be with ports.
+    let taken = client.establish(&rules()).expect_err("two sessions with one address").to_string();
+    assert!(taken.contains("cause 73, rule creation or modification failure"), "{taken}");
+    // It asks to be released and is not answered: it ends all the same.
+    drop(client);
+    let (status, told) = upf.interrupt();
+    assert_eq!(status, Some(0), "{told}");
+    assert_eq!(told["sessions"][0]["seid"], format!("{:#x}", established.seid));
+    assert_eq!(told["sessions"][0]["user"][0], "10.45.0.7");
+    assert_eq!((&told["pfcp"]["established"], &told["interrupted"]), (&1.into(), &false.into()));
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_its_key() {
+    let file = configuration("wrong", "127.8.7.3", "2001:db8::1");
+    for verb in [["upf", "--control-only"], ["check", "--print"]] {
+        let output = Command::new(WEIR).args(verb).arg(&file).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("n4.peers"), "{told}");
+    }
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn other_peoples_pfcp_is_understood() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tool = |name: &str, arguments: &[&str]| {
+        Command::new(format!("{root}/tools/{name}")).args(arguments).output().unwrap()
+    };
+    if !tool("python", &["tomllib"]).status.success() {
+        return skipped("Python 3.11 is not installed");
+    }
+    let output = tool("interop", &[WEIR, "--if-there"]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    told.lines().filter(|line| line.starts_with("SKIPPED")).for_each(skipped);
+    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A packet of the user, in the tunnel that was chosen, in QoS flow 9.
+fn uplink(teid: u32, payload: &[u8]) -> Vec<u8> {
+    let mut inner = Vec::new();
+    PacketBuilder::ipv4(USER, [198, 51, 100, 9], 64).udp(5000, 7000).write(&mut inner, payload).unwrap();
+    let length = (8 + inner.len()) as u16;
+    let mut packet =
+        [&[0x34, 255][..], &length.to_be_bytes(), &teid.to_be_bytes(), &[0, 0, 0, 0x85]].concat();
+    packet.extend([1, 0x10, 9, 0]);
+    packet.extend(inner);
+    packet
+}
+
+/// A base station with 192.0.2.9 and a data network with 198.51.100.9, the program between them, and a session.
+fn forward(testbed: &Testbed, server: &str, file: PathBuf, peer: &str) -> (Upf, Client, Established) {
+    exec(testbed.sender(), "ip", &["addr", "replace", "192.0.2.9/24", "dev", "snd0"]);
+    exec(testbed.receiver(), "ip", &["addr", "replace", "198.51.100.9/24", "dev", "rcv0"]);
+    exec(testbed.receiver(), "ip", &["route", "replace", "10.45.0.0/16", "via", "198.51.100.1"]);
+    exec(testbed.bottleneck(), "ip", &["link", "set", "lo", "up"]);
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", testbed.bottleneck(), WEIR]);
+    let upf = Upf::start(command, file, &[]);
+    let (client, established) = in_netns(testbed.bottleneck(), || session(server, peer)).unwrap();
+    (upf, client, established)
+}
+
+fn bound(namespace: &str, address: &str) -> UdpSocket {
+    let socket = in_netns(namespace, || UdpSocket::bind(address).unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket
+}
+
+/// How many datagrams come until none came for a while.
+fn count(socket: &UdpSocket, most: usize) -> usize {
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut buffer = [0; 2048];
+    (0..most).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
+}
+
+#[test]
+fn packets_of_all_queues_pass_both_ways() {
+    let Some(_turn) = turn() else { return };
+    let (server, peer) = ("127.8.7.7", "127.8.7.8");
+    let mut wrong = Vec::new();
+    for (queues, mode) in [([16, 16], "xdp-native"), ([5, 32], "xdp-generic"), ([16, 16], "af_packet")] {
+        let testbed = Testbed::new(TestbedConfig { queues, ..TestbedConfig::default() }).unwrap();
+        let file = configuration_with("queues", server, peer, &format!("host = {{ mode = \"{mode}\" }}\n"));
+        let (upf, client, established) = forward(&testbed, server, file, peer);
+        let station = bound(testbed.sender(), "192.0.2.9:2152");
+        let host = bound(testbed.receiver(), "198.51.100.9:7000");
+        // Neighbours are asked for first.
+        station.send_to(&uplink(established.tunnels[0].1.teid, b"first"), "192.0.2.1:2152").unwrap();
+        count(&host, 1);
+        // Sixteen flows for each queue leave none without one: the chance is e^-16 for each.
+        let flows = queues.map(|queues| 16 * queues as usize);
+        let cross = |from: &str, flows: usize, send: &dyn Fn(&UdpSocket), to: &UdpSocket| -> usize {
+            let sockets: Vec<UdpSocket> = (0..flows).map(|_| bound(from, "0.0.0.0:0")).collect();
+            // No more at a time than a socket has room for.
+            let arrived = sockets.chunks(64).map(|some| {
+                some.iter().for_each(send);
+                count(to, some.len())
+            });
+            arrived.sum()
+        };
+        let teid = established.tunnels[0].1.teid;
+        let send = |socket: &UdpSocket| {
+            socket.send_to(&uplink(teid, b"up"), "192.0.2.1:2152").unwrap();
+        };
+        let up = cross(testbed.sender(), flows[0], &send, &host);
+        let send = |socket: &UdpSocket| {
+            socket.send_to(b"down", "10.45.0.7:5000").unwrap();
+        };
+        let down = cross(testbed.receiver(), flows[1], &send, &station);
+        if [up, down] != flows {
+            wrong.push(format!(
+                "{queues:?} queues, {mode}: {up} of {} up, {down} of {} down",
+                flows[0], flows[1]
+            ));
+        }
+        drop(client);
+        let (status, told) = upf.interrupt();
+        assert_eq!(status, Some(0), "{told}");
+        assert_eq!(told["discarded"]["lost_before_queue"], serde_json::Value::Null, "{told}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn packets_pass_between_a_base_station_and_the_data_network() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let (server, peer) = ("127.8.7.5", "127.8.7.6");
+    let (upf, mut client, established) = forward(&testbed, server, configuration("live", server, peer), peer);
+    let station = bound(testbed.sender(), "192.0.2.9:2152");
+    let host = bound(testbed.receiver(), "198.51.100.9:7000");
+    let mut buffer = [0; 2048];
+    station.send_to(&uplink(established.tunnels[0].1.teid, b"hello"), "192.0.2.1:2152").unwrap();
+    let (length, from) = host.recv_from(&mut buffer).expect("the user's packet");
+    assert_eq!((&buffer[..length], from.to_string().as_str()), (&b"hello"[..], "10.45.0.7:5000"));
+    host.send_to(b"back", from).unwrap();
+    let (length, from) = station.recv_from(&mut buffer).expect("the packet to the user");
+    assert_eq!(from.to_string(), "192.0.2.1:2152");
+    // G-PDU, its tunnel, a PDU session container of the downlink with QFI 9 (TS 38.415).
+    assert_eq!((&buffer[..2], &buffer[4..8]), (&[0x34, 255][..], &STATION_TEID.to_be_bytes()[..]));
+    assert_eq!(&buffer[11..16], [0x85, 1, 0, 9, 0]);
+    let inner = SlicedPacket::from_ip(&buffer[16..length]).unwrap();
+    let Some(TransportSlice::Udp(udp)) = inner.transport else { panic!("{inner:?}") };
+    assert_eq!((udp.destination_port(), udp.payload()), (5000, &b"back"[..]));
+    // The base station does not know the tunnel: session management is told.
+    let mut indication = vec![0x32, 26, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 16];
+    indication.extend(STATION_TEID.to_be_bytes());
+    indication.extend([133, 0, 4, 192, 0, 2, 9]);
+    station.send_to(&indication, "192.0.2.1:2152").unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    let is_report = |client: &Client| client.asked.iter().any(|m| m.kind == kind::SESSION_REPORT_REQUEST);
+    while !is_report(&client) && std::time::Instant::now() < deadline {
+        client.listen().unwrap();
+    }
+    let report = client.asked.last().expect("a report");
+    let said = report.elements.iter().find(|element| element.id == ie::REPORT_TYPE).map(|e| &e.value);
+    assert_eq!((report.kind, said), (kind::SESSION_REPORT_REQUEST, Some(&Value::Number(4))));
+    let (status, told) = upf.interrupt();
+    assert_eq!(status, Some(0), "{told}");
+    let packets = &told["sessions"][0]["packets"];
+    assert_eq!((&packets["up"], &packets["down"]), (&1.into(), &1.into()), "{told}");
+    testbed.close().unwrap();
+}

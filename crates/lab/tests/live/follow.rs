@@ -1,0 +1,61 @@
+//! A rate that follows a radio link with a deep buffer, with real TCP, beside the same without.
+//!
+//! Needs root and iperf3; skipped without.
+
+use crate::skipped;
+
+use skipped::judged::{Attempt, judged};
+use std::ops::ControlFlow;
+use std::path::Path;
+use weir_lab::host;
+use weir_scenario::result::Recording;
+use weir_scenario::{Scenario, Upstream};
+use weir_units::Duration;
+
+/// The scenario with and without, over the same part of its trace.
+fn run(upstream: Upstream) -> Recording {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/scenarios/vaqm_phone.toml");
+    let mut scenario = Scenario::load(file).unwrap_or_else(|e| panic!("{e}"));
+    scenario.links[0].upstream = upstream;
+    scenario.run.duration = Duration::from_secs(7);
+    scenario.run.warmup = Duration::from_secs(3);
+    weir_lab::run(&scenario, None, || (), &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// Median of the senders' round-trip times in milliseconds, of fifty at least, and what the receivers got, in Mbit/s.
+fn measured(recording: &Recording) -> Option<(f64, f64)> {
+    let summary = &recording.summary;
+    let within = recording.flow_samples.iter().filter(|s| s.t_s > summary.warmup_s && s.rtt_us > 0);
+    let mut rtts: Vec<u32> = within.map(|s| s.rtt_us).collect();
+    rtts.sort_unstable();
+    let radio = &summary.links[1];
+    assert_eq!(radio.name, "radio");
+    let mbps = radio.bytes as f64 * 8.0 / summary.duration_s / 1e6;
+    (rtts.len() > 50).then(|| (f64::from(rtts[rtts.len() / 2]) / 1e3, mbps))
+}
+
+#[test]
+fn real_tcp_has_a_short_queue_behind_at_little_cost() {
+    if !host::is_root() || !host::has_binary("iperf3") || !host::has_binary("tc") {
+        return skipped::skipped("needs root, iperf3 and tc");
+    }
+    judged(with_and_without);
+}
+
+fn with_and_without(attempt: &mut Attempt) {
+    let (off, on) = (run(Upstream::Off), run(Upstream::Follow));
+    attempt.end();
+    for recording in [&off, &on] {
+        attempt.stalled(recording.summary.host.map_or(0.0, |host| host.stalled_share));
+    }
+    eprintln!("{:?}; {:?}", on.summary.links[0].upstream, on.summary.warnings);
+    let (Some((off_ms, off_mbps)), Some((on_ms, on_mbps))) = (measured(&off), measured(&on)) else {
+        // Flows that start seconds late have next to no samples.
+        return attempt.holds("too few samples of round-trip times", "fifty", false);
+    };
+    attempt.within(format!("{off_ms:.0} ms without, in {on_ms:.0} ms with"), off_ms / on_ms, 2.5..);
+    attempt.within(format!("{on_mbps:.2} Mbit/s with, in {off_mbps:.2} without"), on_mbps / off_mbps, 0.95..);
+    assert!(off.summary.links[0].upstream.is_none());
+    let observed = on.summary.links[0].upstream.as_ref().unwrap();
+    assert!(observed.coverage().unwrap() > 0.9 && observed.path_rtt_ms.unwrap() > 40.0, "{observed:?}");
+}

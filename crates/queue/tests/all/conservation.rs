@@ -1,0 +1,125 @@
+//! No packet is lost or made up, whatever happens, in every discipline of the list.
+
+use crate::common;
+
+use proptest::prelude::*;
+use weir_aqm::algorithms::codel;
+use weir_aqm::{Algorithm, Ecn, Packet, Params};
+use weir_queue::{Arrival, Hosts, Limits, Managed, OfItsOwn, OverAny, Setup, Visitor};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Enqueue { flow: u32, host: u32, len: u64, ecn: u8 },
+    Dequeue,
+    Wait(u64),
+    Rate(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..40u32, 0..4u32, 1..3000u64, 0..4u8)
+            .prop_map(|(flow, host, len, ecn)| Step::Enqueue { flow, host, len, ecn }),
+        4 => Just(Step::Dequeue),
+        2 => (0..30_000_000u64).prop_map(Step::Wait),
+        1 => (0..1000u64).prop_map(Step::Rate),
+    ]
+}
+
+/// Runs a script on a discipline; panics where packets are not conserved.
+#[derive(Clone)]
+struct Conserves<'a> {
+    script: &'a [Step],
+    setup: Setup,
+    /// Whether hosts are told apart, where the discipline can do that, and the number of ways.
+    fair: bool,
+    ways: u32,
+}
+
+impl Conserves<'_> {
+    fn params<P: Params>(&self) -> P {
+        use weir_aqm::Value;
+        let mut params = P::default();
+        // Disciplines without these parameters keep their defaults.
+        for (name, value) in [
+            ("fair_senders", Value::Flag(self.fair)),
+            ("ways", Value::Count(self.ways)),
+            ("flows", Value::Count(16)),
+        ] {
+            let _ = params.set(name, value);
+        }
+        params
+    }
+
+    fn run(&self, mut queue: impl Managed<u32>) {
+        let (mut now, mut sent, mut out) = (Time::ZERO, 0u32, Vec::new());
+        for step in self.script {
+            match step {
+                Step::Enqueue { flow, host, len, ecn } => {
+                    let hosts = Hosts { sender: *host, receiver: *host };
+                    let ecn = Ecn::from_bits(*ecn);
+                    let arrival = Arrival { len: Bytes::new(*len), flow: *flow, hosts, ecn };
+                    queue.enqueue(now, arrival, sent, &mut |_: &Packet, item, _| out.push(item));
+                    sent += 1;
+                }
+                Step::Dequeue => {
+                    let waits = queue.packets();
+                    let departure = queue.dequeue(now, &mut |_: &Packet, item, _| out.push(item));
+                    out.extend(departure.map(|d| d.item));
+                    assert_eq!(waits == 0, waits == queue.packets());
+                }
+                Step::Wait(ns) => now += Duration::from_nanos(*ns),
+                Step::Rate(mbps) => queue.set_rate(Rate::from_mbps(*mbps)),
+            }
+            assert!(queue.counters().is_conserved(queue.packets()), "{:?}", queue.counters());
+            assert!(queue.backlog() <= self.setup.limits.bytes);
+            assert!(queue.packets() <= self.setup.limits.packets);
+            assert_eq!(queue.head_arrived().is_some(), queue.packets() > 0);
+            assert_eq!(sent as usize - out.len(), queue.packets() as usize);
+        }
+        while queue.packets() > 0 {
+            let departure = queue.dequeue(now, &mut |_: &Packet, item, _| out.push(item));
+            out.extend(departure.map(|d| d.item));
+        }
+        assert_eq!(queue.backlog(), Bytes::ZERO);
+        out.sort_unstable();
+        assert!(out.iter().copied().eq(0..sent), "a packet came out twice or never");
+    }
+}
+
+impl Visitor for Conserves<'_> {
+    type Output = ();
+
+    fn over_any<D: OverAny>(self) {
+        let codel = codel::Params { target: Duration::from_millis(1), ..codel::Params::default() };
+        let codel = codel::CoDel::new(&codel, Time::ZERO);
+        self.run(D::build(&self.params(), codel, (), &self.setup));
+    }
+
+    fn of_its_own<D: OfItsOwn>(self) {
+        let params: D::Params = self.params();
+        let aqm = D::aqm(&params, Time::ZERO);
+        self.run(D::build(&params, aqm, (), &self.setup));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_discipline_conserves_packets(
+        script in prop::collection::vec(step(), 1..400),
+        bytes in 2_000..60_000u64,
+        packets in 1..60u32,
+        fair: bool,
+        wide: bool,
+        grows: bool,
+    ) {
+        let limits = Limits { bytes: Bytes::new(bytes), packets };
+        let setup = Setup { limits, rate: Rate::from_mbps(10), seed: 3, grows };
+        let conserves = Conserves { script: &script, setup, fair, ways: if wide { 8 } else { 1 } };
+        for name in weir_queue::names() {
+            weir_queue::visit(name, conserves.clone()).expect("it is in the list");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The tests of `weir-queue`, in one program, which links once.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod conservation;
+mod dual_pi2;
+mod flow_queue;
+mod paces;

@@ -1,0 +1,188 @@
+//! What the queue disciplines do to flows.
+
+use crate::common;
+
+use common::{goodput, quiet, run, scenario};
+use std::ops::ControlFlow;
+use weir_scenario::measure::Distribution;
+use weir_sim::Outcome;
+use weir_sim::tap::{Place, Seen, Tap};
+use weir_units::{Duration, Ecn, Time};
+
+/// A link of 100 Mbit/s with what is to be known of its queue.
+fn link(queue: &str) -> String {
+    format!("[link]\nrate = \"100Mbit/s\"\nbuffer = \"250ms\"\n[path]\nrtt = \"20ms\"\n[queue]\n{queue}\n")
+}
+
+const FQ_CODEL: &str = "discipline = \"flow\"\nways = 8\n[aqm]\nname = \"codel\"";
+
+fn jain(rates: &[f64]) -> f64 {
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+    sum * sum / (rates.len() as f64 * squares)
+}
+
+fn warm(text: &str, warmup: &str) -> String {
+    text.replace("[run]\n", &format!("[run]\nwarmup = \"{warmup}\"\n"))
+}
+
+#[test]
+fn flows_share_equally_whatever_their_congestion_control() {
+    let flows = "[[flows]]\ncount = 4\n[[flows]]\ncount = 2\ncongestion = \"reno\"\n\
+                 [[flows]]\ncount = 2\ncongestion = \"bbr\"\n";
+    let outcome = run(&warm(&quiet(&link(FQ_CODEL), flows, "30s"), "10s"), 1);
+    let rates: Vec<f64> = outcome.recording.summary.flows.iter().map(|f| f.goodput_bps).collect();
+    assert!(jain(&rates) > 0.99, "{rates:?}");
+    assert!(outcome.recording.summary.links[0].utilization > 0.97);
+}
+
+#[test]
+fn a_long_round_trip_gets_what_it_can_use() {
+    let flows = "[[flows]]\ncount = 4\ncongestion = \"reno\"\n\
+                 [[flows]]\ncount = 4\nrtt = \"80ms\"\ncongestion = \"reno\"\n";
+    let ratio = |queue: &str| {
+        let outcome = run(&warm(&quiet(&link(queue), flows, "40s"), "10s"), 1);
+        goodput(&outcome, 1) / goodput(&outcome, 0)
+    };
+    let (fair, shared) = (ratio(FQ_CODEL), ratio(&FQ_CODEL.replace("discipline = \"flow\"\nways = 8", "")));
+    assert!(fair > 0.6 && shared < 0.4, "{fair} {shared}");
+}
+
+#[test]
+fn senders_share_equally_whatever_the_number_of_their_flows() {
+    let flows = "[[flows]]\n[[flows]]\ncount = 9\n";
+    let share = |more: &str| {
+        let queue = FQ_CODEL.replace("ways = 8", &format!("ways = 8\n{more}"));
+        let outcome = run(&warm(&quiet(&link(&queue), flows, "20s"), "5s"), 1);
+        goodput(&outcome, 0) / (goodput(&outcome, 0) + 9.0 * goodput(&outcome, 1))
+    };
+    let (flow, host) = (share(""), share("fair_senders = true"));
+    assert!((flow - 0.1).abs() < 0.02 && (host - 0.5).abs() < 0.03, "{flow} {host}");
+}
+
+/// Sojourn times by kind of packet.
+#[derive(Default)]
+struct Delays {
+    from: Time,
+    low_latency: Distribution,
+    small: Distribution,
+    others: Distribution,
+}
+
+impl Tap for Delays {
+    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, _marked: bool) {
+        if at.now < self.from {
+            return;
+        }
+        let kind = match seen.packet.ecn {
+            Ecn::Ect1 | Ecn::Ce => &mut self.low_latency,
+            _ if seen.packet.len.get() < 400 => &mut self.small,
+            _ => &mut self.others,
+        };
+        kind.record(sojourn);
+    }
+}
+
+fn delays(text: &str, from: Duration) -> (Outcome, Delays) {
+    let tap = Delays { from: Time::ZERO + from, ..Delays::default() };
+    weir_sim::run_with(&scenario(text), 1, tap, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn a_call_does_not_wait_behind_downloads() {
+    // A packet of 200 bytes each 20 ms beside six downloads; one that is being sent takes 0.12 ms.
+    let flows = "[[flows]]\ncount = 6\n[[flows]]\nudp_rate = \"80kbit/s\"\npacket = \"200B\"\n";
+    let (_, fair) = delays(&quiet(&link(FQ_CODEL), flows, "20s"), Duration::from_secs(2));
+    let single = FQ_CODEL.replace("discipline = \"flow\"\nways = 8", "");
+    let (_, shared) = delays(&quiet(&link(&single), flows, "20s"), Duration::from_secs(2));
+    let (fair, shared) = (fair.small.spread_ms(), shared.small.spread_ms());
+    assert!(fair.max < 0.3, "{fair:?}");
+    assert!(shared.p50 > 1.0, "{shared:?}");
+}
+
+#[test]
+fn steering_moves_the_set_point_of_all_flows() {
+    let flows = "[[flows]]\ncount = 2\nrtt = \"50ms\"\n";
+    let utilization = |policy: &str| {
+        let queue = FQ_CODEL.replace("\"codel\"", &format!("\"codel\"\ntarget = \"1ms\"{policy}"));
+        let outcome = run(&warm(&quiet(&link(&queue), flows, "60s"), "20s"), 1);
+        let raises = outcome.recording.events.iter().filter(|e| e.rule == "raise").count();
+        let link = &outcome.recording.summary.links[0];
+        (link.utilization, raises, link.setpoint_ms.unwrap())
+    };
+    let (fixed, none, at) = utilization("");
+    let (steered, raises, set) = utilization("\n[policy]\ntarget_min = \"1ms\"\ntarget_min_up = \"1ms\"\n");
+    assert_eq!((none, at), (0, 1.0));
+    assert!(raises > 0 && set > 2.0 && steered > fixed, "{fixed} {steered} {raises} {set}");
+    assert!(steered > 0.98, "{steered}");
+}
+
+const DUAL_PI2: &str = "discipline = \"dualpi2\"";
+
+#[test]
+fn low_latency_traffic_and_classic_traffic_live_side_by_side() {
+    let flows = "[[flows]]\ncongestion = \"prague\"\n[[flows]]\ncongestion = \"cubic\"\n";
+    let text = warm(&quiet(&link(DUAL_PI2), flows, "60s"), "10s");
+    let (outcome, delays) = delays(&text, Duration::from_secs(10));
+    let (prague, cubic) = (goodput(&outcome, 0), goodput(&outcome, 1));
+    let (low, classic) = (delays.low_latency.spread_ms(), delays.others.spread_ms());
+    assert!(low.p99 < 2.0, "{low:?}");
+    assert!((8.0..25.0).contains(&classic.mean), "{classic:?}");
+    assert!((0.5..2.0).contains(&(prague / cubic)), "{prague} {cubic}");
+    assert!(outcome.recording.summary.links[0].utilization > 0.95);
+}
+
+#[test]
+fn many_flows_of_both_kinds_share_fairly() {
+    let flows =
+        "[[flows]]\ncount = 5\ncongestion = \"prague\"\n[[flows]]\ncount = 5\ncongestion = \"cubic\"\n";
+    let text = warm(&quiet(&link(DUAL_PI2), flows, "40s"), "10s");
+    let (outcome, delays) = delays(&text, Duration::from_secs(10));
+    let (prague, cubic) = (goodput(&outcome, 0), goodput(&outcome, 1));
+    assert!(delays.low_latency.spread_ms().p99 < 2.0, "{:?}", delays.low_latency.spread_ms());
+    assert!((0.5..2.0).contains(&(prague / cubic)), "{prague} {cubic}");
+}
+
+#[test]
+fn steering_moves_the_target_of_the_classic_queue() {
+    let flows = "[[flows]]\ncount = 2\nrtt = \"50ms\"\n";
+    let text = warm(&quiet(&link(&format!("{DUAL_PI2}\n[policy]")), flows, "60s"), "20s");
+    let outcome = run(&text, 1);
+    let link = &outcome.recording.summary.links[0];
+    assert_eq!(link.aqm, "dualpi2");
+    assert!(!outcome.recording.events.is_empty());
+    assert!(link.setpoint_ms.is_some_and(|ms| ms != 15.0) && link.utilization > 0.97, "{link:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let flows = "[[flows]]\ncount = 3\n[[flows]]\ncount = 2\ncongestion = \"prague\"\n";
+    for queue in [FQ_CODEL, DUAL_PI2] {
+        let text = quiet(&link(queue), flows, "3s");
+        assert_eq!(run(&text, 1).trace_hash, run(&text, 1).trace_hash);
+        assert_ne!(run(&text, 1).trace_hash, run(&text, 2).trace_hash);
+    }
+}
+
+#[test]
+fn flows_use_ecn_where_they_say_so_whatever_their_congestion_control() {
+    let marks = |control: &str, ecn: &str| {
+        let link = "[link]\nrate = \"20Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"codel\"\n";
+        let flows = format!("[[flows]]\ncount = 2\ncongestion = \"{control}\"\n{ecn}");
+        let outcome = run(&quiet(link, &flows, "5s"), 1);
+        let link = &outcome.recording.summary.links[0];
+        assert!(link.marks + link.drops > 0 && link.utilization > 0.8, "{control}: {link:?}");
+        (link.marks, outcome.trace_hash)
+    };
+    // LEDBAT fills no queue above CoDel's target.
+    for control in weir_tcp::congestion::names().iter().filter(|name| **name != "ledbat") {
+        assert_eq!(marks(control, "ecn = false\n").0, 0, "{control}");
+        assert!(marks(control, "ecn = true\n").0 > 0, "{control}");
+        let is_made_for_marks = ["dctcp", "prague"].contains(control);
+        let usual = format!("ecn = {is_made_for_marks}\n");
+        assert_eq!(marks(control, ""), marks(control, &usual), "{control}");
+        if is_made_for_marks {
+            // As in Linux, where they fall back to Reno.
+            assert_eq!(marks(control, "ecn = false\n"), marks("reno", ""), "{control}");
+        }
+    }
+}

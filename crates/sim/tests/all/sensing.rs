@@ -1,0 +1,219 @@
+//! Probes, shared media and expedited packets, against what follows from rates and delays.
+
+use crate::common;
+
+use common::{goodput, run, scenario};
+use weir_scenario::result::LinkSummary;
+use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::{Body, Outcome};
+use weir_units::{Duration, Time};
+
+/// A home behind a limiter of 16 Mbit/s and a modem of another rate; probes turn at the gateway.
+fn home(aqm: &str, modem_rate: &str, flows: &str, seconds: u32) -> String {
+    format!(
+        "title = \"test\"\n\
+        [[links]]\nname = \"limit\"\nfrom = \"home\"\nto = \"modem\"\nrate = \"16Mbit/s\"\naccounting = \"ip\"\n\
+        buffer = \"1500kB\"\nexpedite = true\naqm = {{ name = \"{aqm}\" }}\nsense = {{ at = \"gateway\" }}\n\
+        [[links]]\nname = \"modem\"\nfrom = \"modem\"\nto = \"gateway\"\nrate = \"{modem_rate}\"\n\
+        accounting = \"ip\"\nbuffer = \"1500kB\"\ndelay = \"3ms\"\n\
+        [[links]]\nname = \"back\"\nfrom = \"gateway\"\nto = \"home\"\nrate = \"100Mbit/s\"\naccounting = \"ip\"\n\
+        delay = \"4ms\"\n{flows}[run]\nduration = \"{seconds}s\"\nwarmup = \"2s\"\nsample = \"100ms\"\n"
+    )
+}
+
+const TO_GATEWAY: &str = "[[flows]]\nfrom = \"home\"\nto = \"gateway\"\n";
+
+fn link<'a>(outcome: &'a Outcome, name: &str) -> &'a LinkSummary {
+    outcome.recording.summary.links.iter().find(|l| l.name == name).unwrap()
+}
+
+#[test]
+fn an_idle_path_is_measured_to_the_nanosecond() {
+    // Eight datagrams a second leave each probe the links for itself; it passes them behind its datagram.
+    let flows = format!("{TO_GATEWAY}udp_rate = \"94208bit/s\"\npacket = \"1472B\"\n");
+    let outcome = run(&home("codel", "8Mbit/s", &flows, 20), 1);
+    let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+    assert_eq!(sensing.state, "sensing");
+    assert!((38..=40).contains(&sensing.sent), "{sensing:?}");
+    assert!(sensing.sent - sensing.returned <= 1 && sensing.lost == 0, "{sensing:?}");
+    // 1500 bytes at the limiter in front of it, its own 28 there; then 1500 - 28 bytes of waiting and 28 of its own at
+    // half the rate, less what passed in the meantime; the way back; 3 + 4 ms.
+    let (ns, limit, modem) = (1e9, 16e6, 8e6);
+    let arrives = (1500.0 + 28.0) * 8.0 / limit;
+    let datagram_leaves = 1500.0 * 8.0 / limit + 1500.0 * 8.0 / modem;
+    let there = f64::max(arrives, datagram_leaves) + 28.0 * 8.0 / modem + 0.003;
+    let whole = there + 28.0 * 8.0 / 100e6 + 0.004;
+    let got = sensing.rtt_ms.unwrap() / 1e3;
+    assert!((got - whole).abs() * ns < 10.0, "{got} for {whole}");
+}
+
+#[test]
+fn probes_take_their_share_and_no_more() {
+    let outcome = run(&home("asqm", "8Mbit/s", &format!("{TO_GATEWAY}count = 5\n"), 20), 1);
+    let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+    assert!((0.0046..0.0047).contains(&sensing.share), "{sensing:?}");
+    // They are packets: what the link carried is data and probes.
+    let (limit, modem) = (link(&outcome, "limit"), link(&outcome, "modem"));
+    assert!(limit.packets.abs_diff(modem.packets) < 1000);
+    let data: f64 = goodput(&outcome, 0) * 5.0 * 1500.0 / 1448.0;
+    let all = modem.bytes as f64 * 8.0 / 18.0;
+    assert!((0.98..1.0).contains(&(data / all)), "{data} of {all}");
+}
+
+/// What only a sensor sees: a queue below the managed one.
+#[test]
+fn a_queue_below_is_held_by_asqm_and_not_seen_by_codel() {
+    let p95 = |aqm| {
+        let outcome = run(&home(aqm, "7Mbit/s", &format!("{TO_GATEWAY}rtt = \"50ms\"\ncount = 5\n"), 40), 1);
+        let modem = link(&outcome, "modem");
+        assert!(modem.utilization > 0.95, "{aqm}: {}", modem.utilization);
+        modem.delay_ms.p95
+    };
+    let (asqm, codel) = (p95("asqm"), p95("codel"));
+    assert!(codel > 1000.0, "{codel}");
+    assert!(asqm < 250.0, "{asqm}");
+}
+
+/// An upload whose probes turn behind links that lose such a share of them each, three of them.
+fn losing_probes(loss: &str, seconds: u32) -> Outcome {
+    let lossy = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"100Mbit/s\"\nloss = \"{loss}\"\n"
+        )
+    };
+    let more = [lossy("l1", "gateway", "x"), lossy("l2", "x", "y"), lossy("l3", "y", "z")].join("");
+    let flows = format!("{TO_GATEWAY}rtt = \"50ms\"\ncount = 5\n");
+    let text = home("asqm", "48Mbit/s", &flows, seconds).replace("at = \"gateway\"", "at = \"z\"").replace(
+        "[[flows]]",
+        &format!(
+            "{more}[[links]]\nname = \"l4\"\nfrom = \"z\"\nto = \"home\"\nrate = \"100Mbit/s\"\n[[flows]]"
+        ),
+    );
+    let outcome = run(&text, 1);
+    let limit = link(&outcome, "limit");
+    assert!(limit.utilization > 0.95, "{loss}: {}", limit.utilization);
+    assert!(limit.delay_ms.p95 < 250.0, "{loss}: the own queue is held: {:?}", limit.delay_ms);
+    outcome
+}
+
+/// Nearly all probes get lost.
+#[test]
+fn a_link_whose_probes_are_lost_keeps_its_traffic_and_says_so() {
+    let outcome = losing_probes("90%", 40);
+    let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+    assert!(sensing.lost > sensing.sent / 2, "{sensing:?}");
+    let warnings = &outcome.recording.summary.warnings;
+    assert!(warnings.iter().any(|w| w.contains("fell back to its own queue")), "{warnings:?}");
+}
+
+/// Up to half of the probes get lost: those that return are enough, all of the time.
+#[test]
+fn a_link_that_loses_probes_by_chance_is_sensed_without_a_break() {
+    for (loss, of_all) in [("1.7%", 0.05), ("4.2%", 0.12), ("9.1%", 0.25), ("20.6%", 0.5)] {
+        let outcome = losing_probes(loss, 15);
+        let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+        let lost = sensing.lost as f64 / sensing.sent as f64;
+        assert!((lost - of_all).abs() < 0.05, "{loss}: {sensing:?}");
+        assert_eq!(sensing.state, "sensing", "{loss}");
+        assert_eq!(outcome.recording.summary.warnings, Vec::<String>::new(), "{loss}");
+    }
+}
+
+/// An algorithm at the head of a full queue discards probes as well as data, one in thirty here.
+#[test]
+fn some_losses_are_no_silence() {
+    let flows = format!(
+        "{TO_GATEWAY}rtt = \"100ms\"\ncount = 9\n{TO_GATEWAY}rtt = \"100ms\"\ntransfer = \"700kB\"\npause = \"0s\"\n"
+    );
+    let outcome = run(&home("codel", "48Mbit/s", &flows, 30), 1);
+    let sensing = link(&outcome, "limit").sensing.clone().unwrap();
+    assert!(sensing.lost > 20 && sensing.lost < sensing.sent / 10, "{sensing:?}");
+    assert_eq!(sensing.state, "sensing");
+    assert_eq!(outcome.recording.summary.warnings, Vec::<String>::new());
+}
+
+/// Longest wait at the first link of the flows of the second table.
+#[derive(Default)]
+struct Waits(Duration, u32);
+
+impl Tap for Waits {
+    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, _marked: bool) {
+        if at.link == 0 && seen.flow == 5 && matches!(seen.item.body, Body::Data(_)) {
+            self.0 = self.0.max(sojourn);
+            self.1 += 1;
+        }
+    }
+}
+
+#[test]
+fn expedited_packets_pass_the_managed_queue() {
+    let waits = |class: &str| {
+        let flows = format!(
+            "{TO_GATEWAY}count = 5\nrtt = \"50ms\"\n{TO_GATEWAY}udp_rate = \"64kbit/s\"\npacket = \"160B\"\n{class}"
+        );
+        let mut simulation =
+            weir_sim::build(&scenario(&home("asqm", "48Mbit/s", &flows, 10)), 1, Waits::default()).unwrap();
+        simulation.run_until(Time::from_nanos(10_000_000_000));
+        assert!(simulation.is_conserved());
+        simulation.into_tap()
+    };
+    let (Waits(expedited, packets), Waits(managed, _)) = (waits("class = \"ef\"\n"), waits(""));
+    assert!(packets >= 495, "{packets}");
+    // One full packet may be on the wire.
+    assert!(expedited <= Duration::from_micros(750), "{expedited}");
+    assert!(managed > Duration::from_millis(50), "{managed}");
+}
+
+/// Two homes on one medium of 10 Mbit/s.
+fn cable(flows: &str) -> Outcome {
+    let link = |n: u32| {
+        format!(
+            "[[links]]\nname = \"mac{n}\"\nfrom = \"home{n}\"\nto = \"gateway\"\nmedium = \"cable\"\nrate = \"10Mbit/s\"\n\
+            accounting = \"ip\"\nbuffer = \"150kB\"\n"
+        )
+    };
+    let text = format!(
+        "title = \"test\"\n{}{}{flows}[run]\nduration = \"20s\"\nwarmup = \"2s\"\n",
+        link(1),
+        link(2)
+    );
+    run(&text, 1)
+}
+
+fn from_home(n: u32, more: &str) -> String {
+    format!("[[flows]]\nfrom = \"home{n}\"\nto = \"gateway\"\n{more}")
+}
+
+#[test]
+fn those_who_share_a_medium_take_turns() {
+    let both = cable(&format!(
+        "{}{}",
+        from_home(1, "udp_rate = \"8Mbit/s\"\npacket = \"1472B\"\n"),
+        from_home(2, "udp_rate = \"40Mbit/s\"\npacket = \"1472B\"\n")
+    ));
+    for name in ["mac1", "mac2"] {
+        assert!(
+            (link(&both, name).utilization - 0.5).abs() < 0.001,
+            "{name}: {}",
+            link(&both, name).utilization
+        );
+    }
+    let one = cable(&format!(
+        "{}{}",
+        from_home(1, "udp_rate = \"1472kbit/s\"\npacket = \"1472B\"\n"),
+        from_home(2, "udp_rate = \"40Mbit/s\"\npacket = \"1472B\"\n")
+    ));
+    let [first, second] = ["mac1", "mac2"].map(|name| link(&one, name).utilization);
+    assert!((first - 0.15).abs() < 0.001, "{first}");
+    assert!((first + second - 1.0).abs() < 0.001, "{second}");
+    // It waits for at most the packet that is being sent.
+    assert!(link(&one, "mac1").delay_ms.max < 1.3, "{:?}", link(&one, "mac1").delay_ms);
+}
+
+#[test]
+fn a_transfer_with_a_pause_follows_the_one_before() {
+    let one = cable(&from_home(1, "transfer = \"1MB\"\npause = \"500ms\"\nrtt = \"10ms\"\n"));
+    let transfers = one.recording.summary.flows[0].transfers.unwrap();
+    // A megabyte takes about 0.86 s, with the start of the connection and half a second between two.
+    assert!((12..=15).contains(&transfers.completed), "{transfers:?}");
+}

@@ -1,0 +1,5 @@
+//! The tests of `weir-conformance`, in one program, which links once.
+
+mod canaries;
+mod list;
+mod vectors;
