@@ -16,6 +16,8 @@
 //! 4. [`Aqm::next_wakeup`] says when [`Aqm::on_wakeup`] is due. The host may be late, never early.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[cfg(test)]
 extern crate std;

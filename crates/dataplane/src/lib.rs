@@ -5,6 +5,7 @@
 //! generic otherwise) or AF_PACKET rings. When the packet loop dies or hangs, the kernel forwards.
 //!
 //! This crate alone knows rings. The packet path allocates nothing and locks nothing.
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod assemble;
 mod checksums;

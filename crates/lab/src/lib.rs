@@ -8,6 +8,7 @@
 //! Namespaces carry the process id and the start time of their owner in their names, so that
 //! [`clean_stale`] can tell what a killed program left behind; processes started in them die with the
 //! program that started them.
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod access;
 mod awake;

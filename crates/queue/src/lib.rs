@@ -9,6 +9,8 @@
 //! enqueued = dequeued + dropped_out + shed + queued
 //! ```
 #![deny(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod disciplines;
 pub mod dual_pi2;

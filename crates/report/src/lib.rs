@@ -5,6 +5,7 @@
 //! treats names and titles as foreign text that is escaped for wherever it lands. Data with holes (NaN,
 //! infinities, empty recordings) is drawn as holes.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod axis;
 pub mod chart;

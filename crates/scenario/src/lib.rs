@@ -7,6 +7,7 @@
 //! Every key is declared once, in the struct it belongs to (see `schema.rs`): reading, hints for unknown
 //! keys, canonical printing and the reference documentation come from that declaration.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[macro_use]
 mod schema;

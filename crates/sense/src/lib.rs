@@ -7,6 +7,8 @@
 //! [`bottleneck`] says what that means for the bottleneck on the way to the user.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[cfg(test)]
 extern crate std;

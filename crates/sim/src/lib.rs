@@ -6,6 +6,8 @@
 //!
 //! [`Simulation`] is the network itself, for tests and recorders; a [`tap`] sees every packet and decision.
 //! `docs/simulator.md` says what is modelled and what is not.
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod alarm;
 mod application;

@@ -18,6 +18,8 @@
 //! Deliberately absent: clocks, random sources, allocation, I/O, logging.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[cfg(test)]
 extern crate std;

@@ -13,6 +13,8 @@
 //! They behave like Linux, whose constants they use; `docs/tcp.md` says where they do not.
 //! The sources of [`sources`] are what runs on top of a sender, or sends without one.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod config;
 pub mod congestion;

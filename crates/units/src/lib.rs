@@ -7,6 +7,8 @@
 //! This crate has no dependencies, no allocation and no clock.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[cfg(test)]
 extern crate std;

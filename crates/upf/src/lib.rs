@@ -3,6 +3,7 @@
 //! A session management function says over PFCP what it wants for each PDU session; `control` turns that into
 //! [`rules`], and a [`rules::Plane`] keeps them: packets leave tunnels and enter them, each QoS flow waits in a queue of
 //! its own with the AQM it needs.
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod client;
 pub mod codec;

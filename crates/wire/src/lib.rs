@@ -48,6 +48,8 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[cfg(test)]
 extern crate std;
