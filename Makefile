@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help demo test fuzz bench reproduce realism witness interop build quick fmt clean
+.PHONY: help msrv demo test fuzz bench reproduce realism witness interop build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -80,6 +80,12 @@ realism:
 	$(CARGO) build --release -p weir-cli
 	@rc=0; for set in realism realism_steered; do \
 	$(WEIR) compare data/scenarios/$$set.toml --out $(OUT)/$$set || rc=1; done; exit $$rc
+
+# The oldest Rust that builds everything, as Cargo.toml declares it.
+msrv:
+	@tools/install build
+	rustup toolchain install --profile minimal $$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+	$(CARGO) +$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) check --workspace --all-targets
 
 fmt:
 	$(CARGO) fmt --all
