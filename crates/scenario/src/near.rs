@@ -1,4 +1,4 @@
-//! Which name was meant: the nearest one by edit distance.
+//! Which name was meant: the nearest one by edit distance (insertions, deletions, replacements, swaps of neighbours).
 
 /// Longer words are not compared: no key is that long, and the comparison is quadratic.
 const MAX_WORD: usize = 40;
@@ -13,7 +13,7 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     }
     let names: Vec<&str> = names.into_iter().collect();
     let word = word.to_lowercase();
-    let slips = names.iter().map(|name| (distance(&word, &name.to_lowercase()), *name));
+    let slips = names.iter().map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), *name));
     let (slips, name) = slips.min_by_key(|(slips, _)| *slips)?;
     // One slip in a short word, one per three letters in a longer one; nothing is like a single letter.
     let longest = word.chars().count().max(name.chars().count());
@@ -35,25 +35,6 @@ pub fn each_flow_of(name: &str) -> Option<&'static str> {
     weir_aqm::names().iter().copied().find(|known| *known == meant)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut older = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(older[j - 2] + 1);
-            }
-        }
-        older = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +47,6 @@ mod tests {
         assert_eq!(nearest("", ["ip"]), None);
         assert_eq!(nearest("5", ["4", "6"]), None);
         assert_eq!(nearest(&"x".repeat(1 << 20), ["target"]), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(nearest("CoDel", ["gsp", "codel"]), Some("codel"));
         assert_eq!(nearest("CUBIC", ["reno", "cubic"]), Some("cubic"));
         assert_eq!(nearest("NewReno", ["cubic", "reno", "bbr"]), Some("reno"));
