@@ -14,6 +14,19 @@
 //!    the packet is discarded and the next head is asked at the same time.
 //! 3. The FIFO ran empty: [`Aqm::on_empty`].
 //! 4. [`Aqm::next_wakeup`] says when [`Aqm::on_wakeup`] is due. The host may be late, never early.
+//!
+//! ```
+//! use weir_aqm::algorithms::gsp::{Gsp, Params};
+//! use weir_aqm::{Algorithm, Aqm, Ecn, Moment, Packet, Verdict, View};
+//! use weir_units::{Bytes, Duration, Rate, Time};
+//!
+//! let mut gsp = Gsp::new(&Params::default(), Time::ZERO);
+//! let packet = Packet { arrived: Time::ZERO, len: Bytes::new(1500), seq: 0, flow: 0, ecn: Ecn::NotEct };
+//! let rate = Rate::from_mbps(100);
+//! let empty = View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate };
+//! assert_eq!(gsp.on_enqueue(&Moment::new(Time::ZERO, empty, 0), &packet), Verdict::Forward);
+//! assert!(gsp.setpoint().is_some(), "steering can move it");
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)]

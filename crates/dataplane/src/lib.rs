@@ -5,6 +5,13 @@
 //! generic otherwise) or AF_PACKET rings. When the packet loop dies or hangs, the kernel forwards.
 //!
 //! This crate alone knows rings. The packet path allocates nothing and locks nothing.
+//!
+//! ```
+//! // The ports that a configuration may name.
+//! for name in weir_dataplane::interfaces() {
+//!     println!("{name}");
+//! }
+//! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod assemble;

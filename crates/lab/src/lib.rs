@@ -8,6 +8,16 @@
 //! Namespaces carry the process id and the start time of their owner in their names, so that
 //! [`clean_stale`] can tell what a killed program left behind; processes started in them die with the
 //! program that started them.
+//!
+//! ```no_run
+//! use weir_lab::{Testbed, TestbedConfig};
+//!
+//! // Three network namespaces; they go when it is dropped. Needs root.
+//! let testbed = Testbed::new(TestbedConfig::default())?;
+//! println!("packets pass through {}", testbed.bottleneck());
+//! testbed.close()?;
+//! # Ok::<(), weir_lab::Error>(())
+//! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod access;

@@ -8,6 +8,22 @@
 //! arrived  = enqueued + dropped_in + overflowed
 //! enqueued = dequeued + dropped_out + shed + queued
 //! ```
+//!
+//! ```
+//! use weir_aqm::algorithms::codel::{CoDel, Params};
+//! use weir_aqm::{Algorithm, Ecn};
+//! use weir_queue::{Arrival, Discipline, Hosts, Limits, Single};
+//! use weir_units::{Bytes, Duration, Rate, Time};
+//!
+//! let codel = CoDel::new(&Params::default(), Time::ZERO);
+//! let limits = Limits { bytes: Bytes::new(150_000), packets: 100 };
+//! let mut queue = Single::new(codel, limits, Rate::from_mbps(10), 1);
+//! let arrival = Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+//! let mut discarded = |_: &_, item: &str, cause| panic!("{item} was discarded: {cause:?}");
+//! queue.enqueue(Time::ZERO, arrival, "packet", &mut discarded);
+//! let departure = queue.dequeue(Time::ZERO + Duration::from_millis(3), &mut discarded).expect("one waits");
+//! assert_eq!((departure.item, departure.sojourn), ("packet", Duration::from_millis(3)));
+//! ```
 #![deny(unsafe_code)]
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]

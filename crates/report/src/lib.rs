@@ -4,6 +4,12 @@
 //! same way. All output is deterministic (the same input gives the same bytes), needs no network, and
 //! treats names and titles as foreign text that is escaped for wherever it lands. Data with holes (NaN,
 //! infinities, empty recordings) is drawn as holes.
+//!
+//! ```
+//! // The points that a chart keeps of a long series have its extremes.
+//! let series: Vec<f64> = (0..1000).map(|i| if i == 500 { 9.0 } else { 1.0 }).collect();
+//! assert!(weir_report::keep_extremes(&series, 100).contains(&500));
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 

@@ -6,6 +6,14 @@
 //!
 //! Every key is declared once, in the struct it belongs to (see `schema.rs`): reading, hints for unknown
 //! keys, canonical printing and the reference documentation come from that declaration.
+//!
+//! ```
+//! use weir_scenario::Scenario;
+//!
+//! let text = "[link]\nrate = \"10Mbit/s\"\nbufer = \"100ms\"\n";
+//! let errors = Scenario::parse("mine.toml", text).unwrap_err().to_string();
+//! assert!(errors.contains("mine.toml:3") && errors.contains("buffer"), "{errors}");
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 

@@ -5,6 +5,17 @@
 //!
 //! [`wire`] reads packets, [`Flows`] turns those of a user into round-trip times and bytes in flight, and
 //! [`bottleneck`] says what that means for the bottleneck on the way to the user.
+//!
+//! ```
+//! use weir_sense::WindowedMin;
+//! use weir_units::{Duration, Time};
+//!
+//! // The least round-trip time of the last ten seconds: that of the path with its queues empty.
+//! let mut base = WindowedMin::new(Duration::from_secs(10));
+//! base.insert(Time::ZERO, Duration::from_millis(30));
+//! base.insert(Time::from_nanos(1_000_000_000), Duration::from_millis(80));
+//! assert_eq!(base.get(Time::from_nanos(2_000_000_000)), Some(Duration::from_millis(30)));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)]

@@ -6,6 +6,17 @@
 //!
 //! [`Simulation`] is the network itself, for tests and recorders; a [`tap`] sees every packet and decision.
 //! `docs/simulator.md` says what is modelled and what is not.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use weir_scenario::Scenario;
+//!
+//! let text = "[link]\nrate = \"10Mbit/s\"\nbuffer = \"100ms\"\n[path]\nrtt = \"20ms\"\n\
+//!     [aqm]\nname = \"codel\"\n[[flows]]\ncount = 2\n[run]\nduration = \"3s\"\nwarmup = \"1s\"\n";
+//! let scenario = Scenario::parse("two_flows.toml", text).expect("it is valid");
+//! let outcome = weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).expect("it runs");
+//! assert!(outcome.recording.summary.links[0].utilization > 0.9);
+//! ```
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 

@@ -16,6 +16,18 @@
 //! `docs/steering.md` says what was chosen and why.
 //!
 //! Deliberately absent: clocks, random sources, allocation, I/O, logging.
+//!
+//! ```
+//! use weir_aqm::Algorithm;
+//! use weir_aqm::algorithms::gsp::{Gsp, Params};
+//! use weir_steer::{Policy, Steered};
+//! use weir_units::{Duration, Time};
+//!
+//! let gsp = Gsp::new(&Params::default(), Time::ZERO);
+//! let policy = Policy { target_max: Duration::from_millis(20), ..Policy::default() };
+//! let gsp_as = Steered::new(gsp, &policy, Time::ZERO, ()).expect("GSP has a set point");
+//! assert!(gsp_as.setpoint_now() <= Duration::from_millis(20));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)]

@@ -12,6 +12,17 @@
 //!
 //! They behave like Linux, whose constants they use; `docs/tcp.md` says where they do not.
 //! The sources of [`sources`] are what runs on top of a sender, or sends without one.
+//!
+//! ```
+//! use weir_tcp::{Congestion, Sender, SenderConfig};
+//! use weir_units::Time;
+//!
+//! let cubic = Congestion::by_name("cubic").expect("it is in the list");
+//! let mut sender = Sender::new(&SenderConfig::default(), cubic, Time::ZERO);
+//! sender.set_unlimited(true);
+//! let first = sender.poll(Time::ZERO).expect("the initial window is open");
+//! assert_eq!(first.seq, 0);
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]

@@ -5,6 +5,13 @@
 //! here and nowhere else.
 //!
 //! This crate has no dependencies, no allocation and no clock.
+//!
+//! ```
+//! use weir_units::{Bytes, Duration, Rate, parse_rate};
+//!
+//! assert_eq!(parse_rate("10Mbit/s"), Ok(Rate::from_mbps(10)));
+//! assert_eq!(Rate::from_mbps(10).time_for(Bytes::new(1250)), Duration::from_millis(1));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)]

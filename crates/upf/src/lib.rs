@@ -3,6 +3,13 @@
 //! A session management function says over PFCP what it wants for each PDU session; `control` turns that into
 //! [`rules`], and a [`rules::Plane`] keeps them: packets leave tunnels and enter them, each QoS flow waits in a queue of
 //! its own with the AQM it needs.
+//!
+//! ```
+//! use weir_upf::filter::Filter;
+//!
+//! let filter: Result<Filter, _> = "permit out udp from 198.51.100.0/24 53 to assigned".parse();
+//! assert!(filter.is_ok());
+//! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod client;
