@@ -13,7 +13,7 @@ pub use scenario::Access;
 
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
-use crate::experiment::Looping;
+use crate::loop_thread::LoopThread;
 use crate::host;
 use crate::netns;
 use std::ops::ControlFlow;
@@ -132,10 +132,10 @@ pub fn run(
     let _alone = exclusive(waiting)?;
     netns::clean_stale()?;
     let wires = Wires::new(modems, config.way, config.shared, config.fifo)?;
-    let delay = Looping::start(&wires.delay, delay(config))?;
+    let delay = LoopThread::start(&wires.delay, delay(config))?;
     let limiters = wires.limiters.iter().zip(0..);
-    let limiters = limiters.map(|(namespace, home)| Looping::start(namespace, limiter(config, home)));
-    let mut limiters: Vec<Looping> = limiters.collect::<Result<_>>()?;
+    let limiters = limiters.map(|(namespace, home)| LoopThread::start(namespace, limiter(config, home)));
+    let mut limiters: Vec<LoopThread> = limiters.collect::<Result<_>>()?;
     let traffic = Traffic::start(&wires, config)?;
     let mut results = measure(config, &traffic, &mut limiters, watch);
     let connections = traffic.finish();
@@ -155,7 +155,7 @@ pub fn run(
 }
 
 /// Takes what a limiter told.
-fn collect(limiter: &mut Looping, result: &mut ModemResult) {
+fn collect(limiter: &mut LoopThread, result: &mut ModemResult) {
     result.samples.extend(limiter.handle().samples(0));
     result.events.extend(limiter.handle().events());
 }
@@ -164,7 +164,7 @@ fn collect(limiter: &mut Looping, result: &mut ModemResult) {
 fn measure(
     config: &AccessConfig,
     traffic: &Traffic,
-    limiters: &mut [Looping],
+    limiters: &mut [LoopThread],
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Vec<ModemResult> {
     let start = Instant::now();

@@ -6,7 +6,8 @@ use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
 use crate::host;
-use crate::netns::{self, Testbed, TestbedConfig, in_netns};
+use crate::loop_thread::LoopThread;
+use crate::netns::{self, Testbed, TestbedConfig};
 use crate::process::{SpawnOptions, set_affinity};
 use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
@@ -14,10 +15,8 @@ use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, RunClock, Setup};
+use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
 use weir_scenario::result::{LinkSummary, Progress, Recording, Summary};
 use weir_scenario::{Channel, Scenario};
 
@@ -204,14 +203,14 @@ fn row_setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, lead: Dura
 
 /// The packet loops of a run, and which links they play.
 pub(crate) struct Loops {
-    loops: Vec<(Looping, [Option<usize>; 2])>,
+    loops: Vec<(LoopThread, [Option<usize>; 2])>,
     names: Vec<String>,
 }
 
 impl Loops {
     fn one(namespace: &str, setup: Setup) -> Result<Loops> {
         let names = setup.directions.iter().map(|direction| direction.name.clone()).collect();
-        Ok(Loops { loops: vec![(Looping::start(namespace, setup)?, [Some(0), Some(1)])], names })
+        Ok(Loops { loops: vec![(LoopThread::start(namespace, setup)?, [Some(0), Some(1)])], names })
     }
 
     fn in_row(
@@ -221,7 +220,7 @@ impl Loops {
     ) -> Result<Loops> {
         let start = |(number, namespace): (usize, &String)| {
             let place = chain.places[number];
-            let looping = Looping::start(namespace, setup(chain.directions(number, CATCH_UP_IN_ROW)))?;
+            let looping = LoopThread::start(namespace, setup(chain.directions(number, CATCH_UP_IN_ROW)))?;
             Ok((looping, [place.there, place.back]))
         };
         let loops = boxes.iter().enumerate().map(start).collect::<Result<_>>()?;
@@ -230,7 +229,7 @@ impl Loops {
 
     /// The run's clock, by the first of them.
     fn clock(&self) -> RunClock {
-        self.loops[0].0.handle.clock()
+        self.loops[0].0.clock()
     }
 
     fn has_ended(&self) -> bool {
@@ -238,18 +237,18 @@ impl Loops {
     }
 
     fn said(&self) -> impl Iterator<Item = &String> {
-        self.loops.iter().flat_map(|(looping, _)| &looping.said)
+        self.loops.iter().flat_map(|(looping, _)| looping.messages())
     }
 
     fn collect(&mut self, recording: &mut Recording) {
         for (looping, links) in &mut self.loops {
             for (direction, link) in links.iter().enumerate() {
-                let rows = looping.handle.samples(direction);
+                let rows = looping.handle().samples(direction);
                 if let Some(link) = link {
                     recording.link_samples[*link].extend(rows);
                 }
             }
-            recording.events.extend(looping.handle.events());
+            recording.events.extend(looping.handle().events());
         }
         recording.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
     }
@@ -272,74 +271,6 @@ impl Loops {
         let first = outcomes.swap_remove(0);
         Ok((summaries, Outcome { warnings, ..first }))
     }
-}
-
-fn from_dataplane(error: weir_dataplane::Error) -> Error {
-    Error::Dataplane(error.to_string())
-}
-
-/// A packet loop on a thread of its own in a namespace. Dropping it ends it.
-pub(crate) struct Looping {
-    handle: Handle,
-    said: Vec<String>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Outcome>>>,
-}
-
-impl Looping {
-    pub fn start(namespace: &str, setup: Setup) -> Result<Looping> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (namespace, stopped) = (namespace.to_string(), stop.clone());
-        let (opened, opening) = mpsc::channel();
-        let body = move || {
-            in_netns(&namespace, || {
-                let (looping, handle) = Loop::open(setup).map_err(from_dataplane)?;
-                let said = looping.said().to_vec();
-                // If nobody waits any more, the loop is not wanted either.
-                if opened.send((handle, said)).is_err() {
-                    stopped.store(true, Ordering::Relaxed);
-                }
-                looping.run(&stopped).map_err(from_dataplane)
-            })?
-        };
-        let thread = std::thread::Builder::new()
-            .name("weir-loop".into())
-            .spawn(body)
-            .map_err(|e| Error::system("start the packet loop's thread", e))?;
-        match opening.recv() {
-            Ok((handle, said)) => Ok(Looping { handle, said, stop, thread: Some(thread) }),
-            Err(_) => Err(join(thread).err().unwrap_or_else(ended_early)),
-        }
-    }
-
-    /// What it tells while it runs, and what is left of that at its end.
-    pub fn handle(&mut self) -> &mut Handle {
-        &mut self.handle
-    }
-
-    fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    /// Ends it; what came of it.
-    pub fn finish(&mut self) -> Result<Outcome> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map_or_else(|| Err(ended_early()), join)
-    }
-}
-
-impl Drop for Looping {
-    fn drop(&mut self) {
-        let _ = self.finish();
-    }
-}
-
-fn ended_early() -> Error {
-    Error::Dataplane("the packet loop ended before it began".into())
-}
-
-fn join(thread: JoinHandle<Result<Outcome>>) -> Result<Outcome> {
-    thread.join().unwrap_or_else(|_| Err(Error::Dataplane("the packet loop panicked".into())))
 }
 
 /// Everything that is under way.

@@ -4,7 +4,7 @@ use crate::command::{ip_batch, run};
 use crate::error::{Error, Result};
 use crate::offload;
 use crate::owner::{Name, Owner};
-use crate::tcpinfo::Side;
+use crate::side::Side;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,5 +1,6 @@
 //! Samples of the flows from the sending kernel (`tcp_info`).
 
+use crate::side::Side;
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, in_netns};
 use crate::sock_diag::{CONNECTED, SockDiag};
@@ -12,25 +13,6 @@ use std::time::Duration;
 use weir_dataplane::RunClock;
 use weir_scenario::result::FlowSample;
 use weir_units::Time;
-
-/// An end host of the testbed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Side {
-    /// The one on the `a` side, where forward data comes from.
-    Sender,
-    /// The one on the `b` side.
-    Receiver,
-}
-
-impl Side {
-    /// The end host on the other side.
-    pub fn other(self) -> Side {
-        match self {
-            Side::Sender => Side::Receiver,
-            Side::Receiver => Side::Sender,
-        }
-    }
-}
 
 /// Which end of a connection a port belongs to, as seen from the host that sends the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,8 +1,8 @@
 //! Steering apart from what is steered: what was seen, the law, the virtual queue.
 
+use crate::error::SteerError;
 use crate::law::{Epoch, Law, Observer, SteeringLaw, TableState};
 use crate::policy::Policy;
-use crate::steered::SteerError;
 use crate::virtual_queue::VirtualQueue;
 use weir_aqm::{Aqm, Guide, Moment, Packet, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};

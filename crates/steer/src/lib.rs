@@ -36,6 +36,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod error;
 mod helm;
 mod law;
 mod policy;
@@ -43,8 +44,9 @@ pub mod smooth;
 mod steered;
 mod virtual_queue;
 
+pub use error::SteerError;
 pub use helm::Helm;
 pub use law::{Assessment, Epoch, Law, Move, Observer, Rule, SteeringLaw, TableState};
 pub use policy::{Policy, PolicyError};
-pub use steered::{SteerError, Steered};
+pub use steered::Steered;
 pub use virtual_queue::VirtualQueue;

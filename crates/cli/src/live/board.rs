@@ -1,6 +1,6 @@
 //! What the live view knows of a run: the last minute in small steps, totals, and the last moves.
 
-use super::{About, words};
+use super::{About, plain};
 use std::collections::VecDeque;
 use weir_scenario::result::{LinkSample, SteeringEvent};
 
@@ -145,7 +145,7 @@ pub struct Board {
 impl Board {
     /// The state before anything was seen.
     pub fn new(about: About) -> Board {
-        let (title, aqm) = (words::plain(&about.title), words::plain(&about.aqm));
+        let (title, aqm) = (plain::plain(&about.title), plain::plain(&about.aqm));
         Board { about: About { title, aqm, ..about }, ..Board::default() }
     }
 

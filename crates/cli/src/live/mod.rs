@@ -2,6 +2,7 @@
 
 mod board;
 mod draw;
+mod plain;
 mod screen;
 mod words;
 
@@ -91,7 +92,7 @@ impl View {
 
     /// Shows a warning until the end of the run.
     pub fn warn(&mut self, text: String) {
-        lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(words::plain(&text)));
+        lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(plain::plain(&text)));
         if self.is_live() {
             self.unsaid.push_back(text);
             if self.unsaid.len() > UNSAID_MAX {
@@ -110,7 +111,7 @@ impl View {
 
     /// Shows why nothing can pass, or that everything can.
     pub fn trouble(&mut self, trouble: Option<String>) {
-        let trouble = trouble.map(|text| words::plain(&text));
+        let trouble = trouble.map(|text| plain::plain(&text));
         lock(&self.boards).sides.iter_mut().for_each(|board| board.trouble.clone_from(&trouble));
     }
 

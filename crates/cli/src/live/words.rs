@@ -125,8 +125,3 @@ pub fn last_line(board: &Board) -> Option<String> {
 pub fn share(bps: f64, rate_bps: f64) -> String {
     if rate_bps > 0.0 { format!(" ({:.1} %)", bps / rate_bps * 100.0) } else { String::new() }
 }
-
-/// Text without control characters, which could move the cursor or change colours.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}

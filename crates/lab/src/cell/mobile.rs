@@ -19,9 +19,9 @@ mod station;
 use super::load::Load;
 use super::{CellConfig, CellResult, measure, other_phones, setup, testbed};
 use crate::error::{Error, Result};
-use crate::experiment::Looping;
+use crate::loop_thread::LoopThread;
 use crate::netns::{self, address};
-use crate::tcpinfo::Side;
+use crate::side::Side;
 use function::Function;
 use management::Management;
 use station::Station;
@@ -103,9 +103,9 @@ pub fn run(
     let all = [first].into_iter().chain(other_phones(cell.phones));
     let phones: Vec<Ipv4Addr> = all.map(|own| own.parse().expect("the lab writes addresses")).collect();
 
-    let mut looping = Looping::start(way, setup("way", &cell.core, None, cell))?;
+    let mut looping = LoopThread::start(way, setup("way", &cell.core, None, cell))?;
     let impairments = Impairments { variation: cell.radio.clone(), reorder: 0.0 };
-    let mut cell_loop = Looping::start(radio, setup("radio", &cell.cell, Some(impairments), cell))?;
+    let mut cell_loop = LoopThread::start(radio, setup("radio", &cell.cell, Some(impairments), cell))?;
     let station = Station::start(tunnels, plane, &phones)?;
     let mut function = Function::start(plane, upf)?;
     let mut management = Management::start(plane, &phones, config.ambr, &station)?;

@@ -148,7 +148,7 @@ fn settle(options: &SpawnOptions) {
 
 // The receiving side.
 
-fn accept(context: &Arc<Context>, listener: &Socket, sink: crate::tcpinfo::Side) {
+fn accept(context: &Arc<Context>, listener: &Socket, sink: crate::side::Side) {
     settle(context.job.options.spawn_options(sink));
     std::thread::scope(|scope| {
         while !context.finished.load(Ordering::Relaxed) {

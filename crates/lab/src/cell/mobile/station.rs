@@ -5,7 +5,7 @@ use super::N3;
 use crate::command::{ip_batch, run};
 use crate::error::{Error, Result};
 use crate::netns::{self, address, in_netns, link_address, set_sysctl};
-use crate::tcpinfo::Side;
+use crate::side::Side;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
