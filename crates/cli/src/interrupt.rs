@@ -15,7 +15,7 @@ pub fn interrupted() -> Arc<AtomicBool> {
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         let set = flag.clone();
-        let _ignored = hangup::Kept::look();
+        let _ignored = hangup::SavedAction::read();
         let mut first: Option<Instant> = None;
         let _ = ctrlc::set_handler(move || {
             set.store(true, Ordering::Relaxed);
@@ -44,20 +44,20 @@ pub fn titled(title: &str) -> String {
 #[cfg(unix)]
 mod hangup {
     /// What is done at SIGHUP. If that was nothing, it is put back when dropped.
-    pub struct Kept(libc::sigaction);
+    pub struct SavedAction(libc::sigaction);
 
-    impl Kept {
+    impl SavedAction {
         /// What is done now.
-        pub fn look() -> Kept {
+        pub fn read() -> SavedAction {
             // SAFETY: all-zero is a valid value of this plain struct, which the call fills.
             let mut found: libc::sigaction = unsafe { std::mem::zeroed() };
             // SAFETY: the pointer is to `found`; nothing is changed.
             unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut found) };
-            Kept(found)
+            SavedAction(found)
         }
     }
 
-    impl Drop for Kept {
+    impl Drop for SavedAction {
         fn drop(&mut self) {
             if self.0.sa_sigaction == libc::SIG_IGN {
                 // SAFETY: the pointer is to what the system told before.
@@ -70,11 +70,11 @@ mod hangup {
 /// Other systems have no such signal.
 #[cfg(not(unix))]
 mod hangup {
-    pub struct Kept;
+    pub struct SavedAction;
 
-    impl Kept {
-        pub fn look() -> Kept {
-            Kept
+    impl SavedAction {
+        pub fn read() -> SavedAction {
+            SavedAction
         }
     }
 }

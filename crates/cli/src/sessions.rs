@@ -12,7 +12,7 @@ use weir_upf::rules::{FlowUsage, Seid, Session, Usage};
 const ROWS_MAX: usize = 20;
 
 /// A session.
-pub struct Row {
+pub struct SessionRow {
     /// Its number.
     pub seid: Seid,
     peer: IpAddr,
@@ -24,9 +24,9 @@ pub struct Row {
     pub flows: Vec<FlowUsage>,
 }
 
-impl Row {
+impl SessionRow {
     /// A session of a peer, without what it has done.
-    pub fn new(rules: &Session, peer: IpAddr) -> Row {
+    pub fn new(rules: &Session, peer: IpAddr) -> SessionRow {
         let mut user = Vec::new();
         for ue in rules.pdrs.iter().filter_map(|pdr| pdr.ue) {
             let v6 = ue.v6.map(|prefix| format!("{}/{}", prefix.address, prefix.length));
@@ -35,7 +35,7 @@ impl Row {
         user.sort_unstable();
         user.dedup();
         let rules_of = [rules.pdrs.len(), rules.fars.len(), rules.qers.len()];
-        Row { seid: rules.seid, peer, user, rules: rules_of, usage: Usage::default(), flows: Vec::new() }
+        SessionRow { seid: rules.seid, peer, user, rules: rules_of, usage: Usage::default(), flows: Vec::new() }
     }
 
     /// As JSON.
@@ -149,7 +149,7 @@ impl Board {
     }
 
     /// Shows sessions: in the place of the picture before on a terminal, as a line elsewhere.
-    pub fn show(&mut self, elapsed: Duration, head: &str, rows: &[Row], total: usize) {
+    pub fn show(&mut self, elapsed: Duration, head: &str, rows: &[SessionRow], total: usize) {
         let head = format!("{:.0} s: {head}", elapsed.as_secs_f64());
         if !self.output.live() {
             return self.say(&head);
@@ -172,8 +172,8 @@ impl Board {
     }
 
     /// Sessions as lines; `total` is how many there are, where not all are shown.
-    pub fn table(rows: &[Row], total: Option<usize>) -> Vec<String> {
-        let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+    pub fn table(rows: &[SessionRow], total: Option<usize>) -> Vec<String> {
+        let cells: Vec<Vec<String>> = rows.iter().map(SessionRow::cells).collect();
         if cells.is_empty() {
             return Vec::new();
         }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn sessions_stand_below_their_heads() {
         let session = Arc::new(Session { seid: 7, ..Session::default() });
-        let mut row = Row::new(&session, "192.0.2.2".parse().unwrap());
+        let mut row = SessionRow::new(&session, "192.0.2.2".parse().unwrap());
         row.usage.packets.down = 12;
         let lines = Board::table(&[row], Some(3));
         assert_eq!(lines.len(), 3);

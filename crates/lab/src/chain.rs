@@ -12,7 +12,7 @@ use weir_units::Duration;
 
 /// One box: the numbers of the links that it plays, from the sender to the receiver and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place {
+pub struct BoxLinks {
     /// From the sender to the receiver.
     pub there: Option<usize>,
     /// From the receiver to the sender.
@@ -26,7 +26,7 @@ pub struct Chain {
     /// Of each link, the spans that are told by themselves.
     settled: Vec<Vec<Settled>>,
     /// From the sender to the receiver.
-    pub places: Vec<Place>,
+    pub places: Vec<BoxLinks>,
     /// Beside the delays of the links, behind the last one on each way.
     extra: [Duration; 2],
     /// The round-trip time without queues.
@@ -63,7 +63,7 @@ impl Chain {
 
     /// The two directions of a box.
     pub fn directions(&self, number: usize, catch_up: Duration) -> [DirectionSetup; 2] {
-        let Place { there, back } = self.places[number];
+        let BoxLinks { there, back } = self.places[number];
         let last_there = self.places.iter().rev().find_map(|place| place.there);
         let last_back = self.places.iter().find_map(|place| place.back);
         let ends_there = there.is_some() && there == last_there;
@@ -115,7 +115,7 @@ fn channel(link: &NetworkLink, extra: Duration, catch_up: Duration) -> Channel {
 }
 
 /// Puts both ways side by side between the nodes that they have in common.
-fn places(network: &Network, forward: &[usize], back: &[usize]) -> Vec<Place> {
+fn places(network: &Network, forward: &[usize], back: &[usize]) -> Vec<BoxLinks> {
     let links = &network.links;
     let mut places = Vec::new();
     let (mut there, mut here) = (forward.iter().copied().peekable(), back.iter().rev().copied().peekable());
@@ -144,7 +144,7 @@ fn places(network: &Network, forward: &[usize], back: &[usize]) -> Vec<Place> {
         // Whoever observes stands at the near end: all links of the way back lie behind it, where there are fewer.
         let near = length - returns.len();
         let back = |i: usize| i.checked_sub(near).and_then(|i| returns.get(i)).copied();
-        places.extend((0..length).map(|i| Place { there: ways.get(i).copied(), back: back(i) }));
+        places.extend((0..length).map(|i| BoxLinks { there: ways.get(i).copied(), back: back(i) }));
     }
     places
 }

@@ -165,7 +165,7 @@ fn split_shielded(text: &str, separator: char) -> Vec<String> {
 }
 
 /// A struct that is one row of a table.
-trait Row: Sized {
+trait CsvRow: Sized {
     const HEADER: &'static [&'static str];
     fn fields(&self) -> Vec<String>;
     fn from_fields(fields: &[String]) -> Result<Self, String>;
@@ -174,7 +174,7 @@ trait Row: Sized {
 /// Declares the columns once. A field that is added to the struct and forgotten here does not compile.
 macro_rules! columns {
     ($row:ident: $($field:ident),*) => {
-        impl Row for $row {
+        impl CsvRow for $row {
             const HEADER: &'static [&'static str] = &[$(stringify!($field)),*];
 
             fn fields(&self) -> Vec<String> {
@@ -199,11 +199,11 @@ fn read_field<F: Field>(name: &str, text: Option<&String>) -> Result<F, String> 
     F::read(text).ok_or_else(|| format!("`{name}` cannot be `{text}`"))
 }
 
-fn write_table<R: Row>(rows: &[R]) -> String {
+fn write_table<R: CsvRow>(rows: &[R]) -> String {
     line(R::HEADER) + &write_rows(rows)
 }
 
-fn write_rows<R: Row>(rows: &[R]) -> String {
+fn write_rows<R: CsvRow>(rows: &[R]) -> String {
     rows.iter().fold(String::new(), |out, row| out + &line(&row.fields()))
 }
 
@@ -225,7 +225,7 @@ fn quote(field: &str) -> String {
     }
 }
 
-fn read_table<R: Row>(text: &str) -> Result<Vec<R>, ReadError> {
+fn read_table<R: CsvRow>(text: &str) -> Result<Vec<R>, ReadError> {
     let mut records = split_records(text)?.into_iter();
     match records.next() {
         Some((_, header)) if header == R::HEADER => {}
@@ -237,7 +237,7 @@ fn read_table<R: Row>(text: &str) -> Result<Vec<R>, ReadError> {
     records.map(|(line, fields)| read_row(line, &fields)).collect()
 }
 
-fn read_row<R: Row>(line: usize, fields: &[String]) -> Result<R, ReadError> {
+fn read_row<R: CsvRow>(line: usize, fields: &[String]) -> Result<R, ReadError> {
     if fields.len() != R::HEADER.len() {
         let problem = format!("{} fields where {} belong", fields.len(), R::HEADER.len());
         return Err(ReadError { line, problem });

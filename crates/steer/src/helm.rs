@@ -9,7 +9,7 @@ use weir_units::{Bytes, Duration, Rate, Time};
 
 /// What was seen since the last signal; see [`Epoch`].
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct EpochCounters {
     start: Time,
     arrived: Bytes,
     /// The minimum of nothing is [`Duration::MAX`], so that a packet costs one compare.
@@ -17,9 +17,9 @@ struct Seen {
     ran_empty: bool,
 }
 
-impl Seen {
-    fn since(start: Time) -> Seen {
-        Seen { start, arrived: Bytes::ZERO, delay_min: Duration::MAX, ran_empty: false }
+impl EpochCounters {
+    fn since(start: Time) -> EpochCounters {
+        EpochCounters { start, arrived: Bytes::ZERO, delay_min: Duration::MAX, ran_empty: false }
     }
 
     fn until(&self, now: Time, link: Rate) -> Epoch {
@@ -43,7 +43,7 @@ impl Seen {
 /// place of the queue as a whole and is therefore for one FIFO only.
 #[derive(Clone, Debug)]
 pub struct Helm<L = SteeringLaw, O = ()> {
-    seen: Seen,
+    seen: EpochCounters,
     virtual_active: bool,
     /// Of the last arrival.
     last: Time,
@@ -107,7 +107,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
     pub fn with_law<A: Aqm>(aqm: &mut A, law: L, start: Time, observer: O) -> Result<Self, SteerError> {
         aqm.setpoint().ok_or(SteerError::NoSetpoint)?.set(law.setpoint());
         // The queue is empty at the start.
-        let seen = Seen { delay_min: Duration::ZERO, ..Seen::since(start) };
+        let seen = EpochCounters { delay_min: Duration::ZERO, ..Seen::since(start) };
         let virtual_queue = VirtualQueue::new(start, Bytes::ZERO, Rate::ZERO);
         let (last, link) = (start, Rate::ZERO);
         Ok(Helm { seen, virtual_active: false, last, link, virtual_queue, law, observer })
@@ -215,7 +215,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
         let seen = self.seen.until(now, whole.rate);
         self.law.signalled(&seen, &mut self.observer);
         if seen.length() > Duration::ZERO {
-            self.seen = Seen::since(now);
+            self.seen = EpochCounters::since(now);
             // Nothing will be said of a queue that is empty already.
             if whole.packets == 0 {
                 self.seen.delay_min = Duration::ZERO;

@@ -34,21 +34,21 @@ pub fn fits(columns: u16, rows: u16) -> bool {
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct TerminalStyle {
     /// What charts are made of.
     pub marker: Marker,
 }
 
-impl Look {
+impl TerminalStyle {
     /// The fonts of the console have no Braille.
-    pub fn of_terminal() -> Look {
+    pub fn of_terminal() -> TerminalStyle {
         let console = std::env::var("TERM").is_ok_and(|term| term == "linux" || term.starts_with("vt"));
-        Look { marker: if console { Marker::HalfBlock } else { Marker::Braille } }
+        TerminalStyle { marker: if console { Marker::HalfBlock } else { Marker::Braille } }
     }
 }
 
 /// Draws the state of a run. `ending` says that Ctrl-C was pressed.
-pub fn draw(frame: &mut Frame, boards: &Boards, look: &Look, ending: bool) {
+pub fn draw(frame: &mut Frame, boards: &Boards, look: &TerminalStyle, ending: bool) {
     let (area, board) = (frame.area(), boards.board());
     if !fits(area.width, area.height) {
         return draw_small(frame, boards, ending);
@@ -282,7 +282,7 @@ fn reach_s(board: &Board) -> f64 {
     board.length_s.unwrap_or(REACH_S).clamp(1.0, REACH_S)
 }
 
-fn draw_throughput(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
+fn draw_throughput(frame: &mut Frame, board: &Board, look: &TerminalStyle, area: Rect) {
     let delivered = points(board, |step| Some(step.sum.delivered_bps() / 1e6));
     let rate = board.about.rate_bps / 1e6;
     let mut series = Vec::new();
@@ -304,7 +304,7 @@ fn draw_throughput(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
     panel.draw(frame, &series, look, area);
 }
 
-fn draw_delay(frame: &mut Frame, board: &Board, look: &Look, area: Rect) {
+fn draw_delay(frame: &mut Frame, board: &Board, look: &TerminalStyle, area: Rect) {
     let largest = points(board, |step| Some(step.sum.delay_max_ms));
     let mean = points(board, |step| step.sum.delay_mean_ms());
     let setpoint = points(board, |step| Some(step.setpoint_ms));
@@ -333,7 +333,7 @@ struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    fn draw(self, frame: &mut Frame, series: &[(Color, Points)], look: &Look, area: Rect) {
+    fn draw(self, frame: &mut Frame, series: &[(Color, Points)], look: &TerminalStyle, area: Rect) {
         let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
         frame.render_widget(self.header, head);
         if body.height < 2 {

@@ -106,7 +106,7 @@ fn quiet(mut modes: Termios) -> Termios {
 }
 
 fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, boards: &Mutex<Boards>) {
-    let look = draw::Look::of_terminal();
+    let look = draw::TerminalStyle::of_terminal();
     loop {
         // Copied, so that the run never waits for the drawing.
         let now = lock(boards).clone();

@@ -1,7 +1,7 @@
 //! Pictures of the live view, and its use on a real terminal.
 
 use super::board::{Board, Boards, MOVES_MAX, Sum};
-use super::draw::{Look, draw};
+use super::draw::{TerminalStyle, draw};
 use super::*;
 use crate::interrupt::interrupted;
 use ratatui::Terminal;
@@ -69,7 +69,7 @@ fn picture(board: &Board, width: u16, height: u16) -> String {
 }
 
 fn picture_of(boards: &Boards, width: u16, height: u16) -> String {
-    let look = Look { marker: Marker::Braille };
+    let look = TerminalStyle { marker: Marker::Braille };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, boards, &look, false)).unwrap();
     let cells = terminal.backend().buffer().content();

@@ -8,7 +8,7 @@ use weir_report::table::aligned;
 
 /// What one run measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Row {
+pub struct RunRow {
     /// Number of the point, from 1.
     pub point: usize,
     /// Seed of the run.
@@ -47,7 +47,7 @@ impl Labels {
 }
 
 /// Names of all measured columns, in the order in which they first appear.
-fn names(rows: &[Row]) -> Vec<&str> {
+fn names(rows: &[RunRow]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     let mut last: Vec<&str> = Vec::new();
     for row in rows {
@@ -67,14 +67,14 @@ fn names(rows: &[Row]) -> Vec<&str> {
 }
 
 /// The value of a column, which mostly stands where it stands in the table.
-fn value(row: &Row, name: &str, place: usize) -> Value {
+fn value(row: &RunRow, name: &str, place: usize) -> Value {
     let there = row.measured.get(place).filter(|(n, _)| n == name);
     let found = there.or_else(|| row.measured.iter().find(|(n, _)| n == name));
     found.map_or(Value::Missing, |(_, value)| *value)
 }
 
 /// One row for each run, in the order of points and seeds.
-pub fn run_table(labels: &Labels, rows: &[Row]) -> Table {
+pub fn run_table(labels: &Labels, rows: &[RunRow]) -> Table {
     let mut table = Table::default();
     labels.add_to(&mut table, &rows.iter().map(|r| r.point).collect::<Vec<_>>());
     table.push("seed", Cells::Count(rows.iter().map(|r| Some(r.seed)).collect()));
@@ -116,9 +116,9 @@ pub struct Quantity {
 }
 
 /// Statistics of every point that has a run. Rows come in the order of points.
-pub fn statistics(labels: &Labels, rows: &[Row]) -> Vec<PointStatistics> {
+pub fn statistics(labels: &Labels, rows: &[RunRow]) -> Vec<PointStatistics> {
     let names = names(rows);
-    let of_point = |rows: &[Row]| {
+    let of_point = |rows: &[RunRow]| {
         let quantity = |(place, name): (usize, &&str)| {
             let values: Vec<f64> = rows.iter().filter_map(|row| value(row, name, place).get()).collect();
             Quantity { name: name.to_string(), statistics: Statistics::of(&values) }
@@ -201,10 +201,10 @@ pub fn show(labels: &Labels, points: &[PointStatistics], most: usize) -> String 
 mod tests {
     use super::*;
 
-    fn row(point: usize, seed: u64, x: f64, extra: Option<u64>) -> Row {
+    fn row(point: usize, seed: u64, x: f64, extra: Option<u64>) -> RunRow {
         let mut measured = vec![("x".to_string(), Value::Number(x)), ("n".to_string(), Value::Count(seed))];
         measured.extend(extra.map(|n| ("extra".to_string(), Value::Count(n))));
-        Row { point, seed, trace_hash: format!("h{seed}"), measured }
+        RunRow { point, seed, trace_hash: format!("h{seed}"), measured }
     }
 
     #[test]

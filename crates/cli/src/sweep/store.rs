@@ -1,7 +1,7 @@
 //! The folder of a sweep: a file for each finished run, and what the folder belongs to.
 
 use super::fingerprint::Fingerprint;
-use super::rows::Row;
+use super::rows::RunRow;
 use crate::output::Failure;
 use crate::results::{make_folder, prepare};
 use serde::{Deserialize, Serialize};
@@ -30,19 +30,19 @@ struct Owner {
 
 /// The file of a run: the row, whose it is, and a checksum of it.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct RunFile {
     /// Fingerprint of the program that made it; programs before had none.
     #[serde(default)]
     program: String,
     fingerprint: String,
     checksum: String,
-    row: Row,
+    row: RunRow,
 }
 
 /// What became of the file of a run.
-pub enum Found {
+pub enum StoredRun {
     /// It is whole.
-    Whole(Row),
+    Whole(RunRow),
     /// There is none.
     Absent,
     /// It is not what was written; the run has to be made again.
@@ -82,31 +82,31 @@ impl Store {
     }
 
     /// Looks for the run of a point (from 1) with a seed.
-    pub fn find(&self, point: usize, seed: u64, fingerprint: Fingerprint) -> Result<Found, Failure> {
+    pub fn find(&self, point: usize, seed: u64, fingerprint: Fingerprint) -> Result<StoredRun, Failure> {
         let path = self.path(point, seed);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Found::Absent),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(StoredRun::Absent),
             Err(e) => return Err(format!("cannot read {}: {e}", path.display()).into()),
         };
-        let Ok(kept) = serde_json::from_slice::<Kept>(&bytes) else { return Ok(Found::Damaged(path)) };
+        let Ok(kept) = serde_json::from_slice::<RunFile>(&bytes) else { return Ok(StoredRun::Damaged(path)) };
         if kept.checksum != checksum(&kept.row) || (kept.row.point, kept.row.seed) != (point, seed) {
-            return Ok(Found::Damaged(path));
+            return Ok(StoredRun::Damaged(path));
         }
         if kept.program != self.program {
-            return Ok(Found::OfAnotherBuild);
+            return Ok(StoredRun::OfAnotherBuild);
         }
         if kept.fingerprint != fingerprint.to_string() {
             let problem = "belongs to another sweep";
             let remedy = "remove it, or choose another folder with --out";
             return Err(Failure::Input(format!("{} {problem}; {remedy}", path.display())));
         }
-        Ok(Found::Whole(kept.row))
+        Ok(StoredRun::Whole(kept.row))
     }
 
     /// Keeps what a run measured: whole or not at all.
-    pub fn keep(&self, row: &Row, fingerprint: Fingerprint) -> Result<(), Failure> {
-        let kept = Kept {
+    pub fn keep(&self, row: &RunRow, fingerprint: Fingerprint) -> Result<(), Failure> {
+        let kept = RunFile {
             program: self.program.clone(),
             fingerprint: fingerprint.to_string(),
             checksum: checksum(row),
@@ -122,7 +122,7 @@ impl Store {
     }
 }
 
-fn checksum(row: &Row) -> String {
+fn checksum(row: &RunRow) -> String {
     Fingerprint::of(&serde_json::to_string(row).expect("plain data")).to_string()
 }
 
@@ -197,9 +197,9 @@ mod tests {
     use super::*;
     use crate::measured::Value;
 
-    fn row() -> Row {
+    fn row() -> RunRow {
         let measured = vec![("x".to_string(), Value::Number(0.1 + 0.2)), ("n".to_string(), Value::Count(3))];
-        Row { point: 2, seed: 1, trace_hash: "00ff".into(), measured }
+        RunRow { point: 2, seed: 1, trace_hash: "00ff".into(), measured }
     }
 
     #[test]
@@ -207,20 +207,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mine, other) = (Fingerprint::of("mine"), Fingerprint::of("other"));
         let store = Store::open(folder.path(), &[mine], "a = 1\n").unwrap();
-        assert!(matches!(store.find(2, 1, mine), Ok(Found::Absent)));
+        assert!(matches!(store.find(2, 1, mine), Ok(StoredRun::Absent)));
         store.keep(&row(), mine).unwrap();
-        assert!(matches!(store.find(2, 1, mine), Ok(Found::Whole(found)) if found == row()));
+        assert!(matches!(store.find(2, 1, mine), Ok(StoredRun::Whole(found)) if found == row()));
         assert!(matches!(store.find(2, 1, other), Err(Failure::Input(_))));
         let path = folder.path().join("points/000002-1.json");
         let whole = fs::read_to_string(&path).unwrap();
         let damaged = [whole[..whole.len() - 9].to_string(), whole.replace("00ff", "00fe"), String::new()];
         for text in damaged {
             fs::write(&path, text).unwrap();
-            assert!(matches!(store.find(2, 1, mine), Ok(Found::Damaged(_))));
+            assert!(matches!(store.find(2, 1, mine), Ok(StoredRun::Damaged(_))));
         }
         // A whole file under the name of another run.
         fs::write(folder.path().join("points/000003-1.json"), whole).unwrap();
-        assert!(matches!(store.find(3, 1, mine), Ok(Found::Damaged(_))));
+        assert!(matches!(store.find(3, 1, mine), Ok(StoredRun::Damaged(_))));
     }
 
     #[test]

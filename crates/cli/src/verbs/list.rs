@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
   weir list --json   the same for programs";
 
 #[derive(Serialize)]
-struct Entry {
+struct AlgorithmEntry {
     name: &'static str,
     summary: &'static str,
     source: &'static str,
@@ -45,9 +45,9 @@ impl From<&(&'static str, &'static str, &'static str)> for Congestion {
 struct Describe;
 
 impl Visitor for Describe {
-    type Output = Entry;
-    fn visit<A: Algorithm>(self) -> Entry {
-        Entry {
+    type Output = AlgorithmEntry;
+    fn visit<A: Algorithm>(self) -> AlgorithmEntry {
+        AlgorithmEntry {
             name: A::NAME,
             summary: A::SUMMARY,
             source: A::SOURCE,
@@ -96,7 +96,7 @@ pub fn main(_: Arguments, output: &Output) -> Done {
     });
     output.result(&json, || {
         let width = entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
-        let line = |e: &Entry| {
+        let line = |e: &AlgorithmEntry| {
             let steer = if e.steerable { "steerable" } else { "" };
             format!("{:width$}  {steer:9}  {}\n", e.name, e.summary)
         };

@@ -7,7 +7,7 @@ use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results::{Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
-use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
+use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_report::{FileSet, table};
@@ -119,7 +119,7 @@ fn is_repeated(plan: &[Planned]) -> bool {
 }
 
 /// Statistics over the seeds of each point, from complete runs.
-fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>, Vec<PointStatistics>) {
+fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<RunRow>, Vec<PointStatistics>) {
     let mut labels = Labels { names: vec!["scenario".into()], points: Vec::new() };
     let mut rows = Vec::new();
     for (planned, finished) in plan.iter().zip(finished) {
@@ -131,7 +131,7 @@ fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<Row>,
         if let Some(Finished { simulated: s, .. }) =
             finished.as_ref().filter(|f| !f.simulated.summary.interrupted)
         {
-            rows.push(Row {
+            rows.push(RunRow {
                 point: planned.point + 1,
                 seed: s.seed,
                 trace_hash: s.trace_hash.clone(),

@@ -8,8 +8,8 @@ use crate::results::{load, mark_incomplete};
 use crate::simulate::{check, cost, simulate};
 use crate::sweep::chart::chart;
 use crate::sweep::fingerprint::Fingerprint;
-use crate::sweep::rows::{Labels, PointStatistics, Row, run_table, show, statistics, summary_table};
-use crate::sweep::store::{Found, Store};
+use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
+use crate::sweep::store::{StoredRun, Store};
 use crate::workers::{lock, processors, work_through};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -85,12 +85,12 @@ struct Sweep {
     fingerprints: Vec<Fingerprint>,
     seeds: usize,
     /// The runs, in the order of points and seeds.
-    rows: Vec<Option<Row>>,
+    rows: Vec<Option<RunRow>>,
 }
 
 /// What is told of a sweep.
 #[derive(Serialize)]
-struct Told {
+struct SweepSummary {
     title: String,
     points: usize,
     seeds: usize,
@@ -127,11 +127,11 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let _ = interrupted();
     sweep.run(&arguments, &store, output)?;
     let labels = sweep.labels();
-    let rows: Vec<Row> = sweep.rows.iter().flatten().cloned().collect();
+    let rows: Vec<RunRow> = sweep.rows.iter().flatten().cloned().collect();
     let points = statistics(&labels, &rows);
     let missing = sweep.rows.len() - rows.len();
     write_tables(&store, &sweep.scenario.title, &labels, &rows, &points, missing)?;
-    let told = Told {
+    let told = SweepSummary {
         title: sweep.scenario.title.clone(),
         points: sweep.points.len(),
         seeds: sweep.seeds,
@@ -185,10 +185,10 @@ impl Sweep {
         for run in 0..self.rows.len() {
             let (point, seed) = self.place(run);
             match store.find(point + 1, seed, self.fingerprints[point])? {
-                Found::Whole(row) => self.rows[run] = Some(row),
-                Found::Absent => {}
-                Found::OfAnotherBuild => of_another_build += 1,
-                Found::Damaged(path) => {
+                StoredRun::Whole(row) => self.rows[run] = Some(row),
+                StoredRun::Absent => {}
+                StoredRun::OfAnotherBuild => of_another_build += 1,
+                StoredRun::Damaged(path) => {
                     damaged += 1;
                     warn(format_args!("weir: {} is damaged: its run is made again", path.display()));
                 }
@@ -207,7 +207,7 @@ impl Sweep {
         order.sort_by(|a, b| cost_of(*b).total_cmp(&cost_of(*a)));
         let jobs = arguments.jobs.map_or(processors(), |jobs| jobs as usize);
         let progress = Progress::new(order.len(), order.iter().map(|run| cost_of(*run)).sum(), output);
-        let made: Mutex<Vec<(usize, Row)>> = Mutex::new(Vec::new());
+        let made: Mutex<Vec<(usize, RunRow)>> = Mutex::new(Vec::new());
         let result = work_through(&order, jobs, |run| {
             let (point, seed) = self.place(run);
             if let Some(row) = one(&self.points[point].scenario, point, seed, &progress)? {
@@ -232,12 +232,12 @@ impl Sweep {
 }
 
 /// Makes one run; nothing if it was interrupted.
-fn one(scenario: &Scenario, point: usize, seed: u64, progress: &Progress) -> Result<Option<Row>, Failure> {
+fn one(scenario: &Scenario, point: usize, seed: u64, progress: &Progress) -> Result<Option<RunRow>, Failure> {
     if is_interrupted() {
         return Ok(None);
     }
     let (outcome, interrupted) = simulate(scenario, seed, progress)?;
-    Ok((!interrupted).then(|| Row {
+    Ok((!interrupted).then(|| RunRow {
         point: point + 1,
         seed,
         trace_hash: format!("{:016x}", outcome.trace_hash),
@@ -249,7 +249,7 @@ fn write_tables(
     store: &Store,
     title: &str,
     labels: &Labels,
-    rows: &[Row],
+    rows: &[RunRow],
     points: &[PointStatistics],
     missing: usize,
 ) -> Result<(), Failure> {
@@ -268,7 +268,7 @@ fn write_tables(
     Ok(files.publish()?)
 }
 
-impl Told {
+impl SweepSummary {
     fn show(&self, labels: &Labels, arguments: &Arguments) -> String {
         let mut text = show(labels, &self.results, POINTS_SHOWN);
         text.push_str(&format!("\n{} runs made, {} found, {} missing", self.made, self.found, self.missing));

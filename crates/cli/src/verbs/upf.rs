@@ -3,7 +3,7 @@
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
-use crate::sessions::{Board, Row};
+use crate::sessions::{Board, SessionRow};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -169,11 +169,11 @@ fn head(counts: &Counts, sessions: usize, tunnels: usize) -> String {
 }
 
 /// At most `most` sessions.
-fn rows<P: Plane>(server: &mut Server<P>, most: usize) -> Vec<Row> {
+fn rows<P: Plane>(server: &mut Server<P>, most: usize) -> Vec<SessionRow> {
     let control = server.control();
     let peers: Vec<_> = control.peers().iter().map(|peer| peer.address).collect();
-    let of = |entry: &weir_upf::control::Entry| Row::new(&entry.rules, peers[usize::from(entry.peer)]);
-    let mut rows: Vec<Row> = control.sessions().iter().take(most).map(of).collect();
+    let of = |entry: &weir_upf::control::Entry| SessionRow::new(&entry.rules, peers[usize::from(entry.peer)]);
+    let mut rows: Vec<SessionRow> = control.sessions().iter().take(most).map(of).collect();
     for row in &mut rows {
         row.usage = control.plane().usage(row.seid).unwrap_or_default();
         row.flows = control.plane().flows(row.seid);
@@ -201,7 +201,7 @@ fn finish<P: Plane + Tells>(
         "interrupted": was_stopped,
         "duration_s": elapsed.as_secs_f64(),
         "sessions_in_all": total,
-        "sessions": rows.iter().map(Row::json).collect::<Vec<_>>(),
+        "sessions": rows.iter().map(SessionRow::json).collect::<Vec<_>>(),
         "tunnels": tunnels,
         "discarded": faults,
         "pfcp": crate::sessions::counts_json(&counts, server.unsent()),

@@ -46,12 +46,12 @@ pub struct Load {
     threads: Vec<JoinHandle<()>>,
     server: Option<QuicServer>,
     sender: String,
-    seen: Mutex<Seen>,
+    seen: Mutex<RttObservations>,
 }
 
 /// Round-trip times of the first phone's senders.
 #[derive(Default)]
-struct Seen {
+struct RttObservations {
     rtts_ms: Vec<f64>,
     /// By the port of the connection: what was acknowledged when it was looked at last.
     acked: HashMap<u16, u64>,

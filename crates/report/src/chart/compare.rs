@@ -3,7 +3,7 @@
 use weir_scenario::result::Recording;
 
 use super::frame::{
-    Labels, Place, draw_frame, draw_legend, draw_limits, draw_series, entries_of, heading, highest_of,
+    Labels, Rect, draw_frame, draw_legend, draw_limits, draw_series, entries_of, heading, highest_of,
     log_axis, panel_name, rate_axis, value_axis,
 };
 use crate::axis::Axis;
@@ -106,7 +106,7 @@ impl Scales {
         }
     }
 
-    fn delay_axis(&self, place: Place) -> Axis {
+    fn delay_axis(&self, place: Rect) -> Axis {
         if self.log_delays.is_empty() {
             value_axis(place, self.delay)
         } else {
@@ -126,7 +126,7 @@ impl<'a> Cell<'a> {
 
     fn draw(self, svg: &mut Svg, corner: (f64, f64), scales: &Scales, ends: (bool, bool)) {
         svg.note(self.label);
-        let mut place = Place { left: corner.0, top: corner.1, width: CELL_WIDTH, height: DELAY_HEIGHT };
+        let mut place = Rect { left: corner.0, top: corner.1, width: CELL_WIDTH, height: DELAY_HEIGHT };
         svg.text((place.left, place.top - 26.0), "title", self.label);
         if let Some(result) = self.result() {
             svg.text((place.right(), place.top - 26.0), "soft end", &result);
@@ -136,7 +136,7 @@ impl<'a> Cell<'a> {
         let frame = Frame { place, x, y: scales.delay_axis(place), top: scales.delay, warmup, ends };
         frame.draw(svg, &self.delay, false);
 
-        place = Place { top: place.bottom() + INNER_GAP, height: RATE_HEIGHT, ..place };
+        place = Rect { top: place.bottom() + INNER_GAP, height: RATE_HEIGHT, ..place };
         let y = rate_axis(place, 0.0, scales.rate);
         let throughput = self.throughput.scaled(scales.divisor, scales.letter);
         Frame { place, y, top: scales.rate, ..frame }.draw(svg, &throughput, true);
@@ -155,7 +155,7 @@ impl<'a> Cell<'a> {
 /// One panel of a cell.
 #[derive(Clone, Copy)]
 struct Frame {
-    place: Place,
+    place: Rect,
     x: Axis,
     y: Axis,
     /// The largest value on the scale.

@@ -1,7 +1,7 @@
 //! Results over the number of flows, as figures in AQM papers show them.
 
 use super::frame::{
-    Entry, LINE, Place, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, legend_rows,
+    LegendEntry, LINE, Rect, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, legend_rows,
     log_axis, rate_axis, value_axis, wrapped,
 };
 use crate::axis::Axis;
@@ -94,7 +94,7 @@ pub fn figure(figure: &Figure) -> String {
     for (i, line) in lines.iter().enumerate().skip(1) {
         svg.text((MARGIN, 44.0 + LINE * i as f64), "soft", line);
     }
-    let mut place = Place { left: LEFT, top, width: WIDTH - LEFT - RIGHT, height: HEIGHT };
+    let mut place = Rect { left: LEFT, top, width: WIDTH - LEFT - RIGHT, height: HEIGHT };
     legend(&mut svg, &entries, &rows, (place.right(), legend_top - 28.0));
     for quantity in [FigureQuantity::Utilization, FigureQuantity::DelayP95] {
         draw_quantity(&mut svg, place, figure, quantity);
@@ -108,13 +108,13 @@ pub fn figure(figure: &Figure) -> String {
     svg.finish()
 }
 
-fn legend_entries(figure: &Figure) -> Vec<Entry<'_>> {
+fn legend_entries(figure: &Figure) -> Vec<LegendEntry<'_>> {
     let entries = figure.series.iter().enumerate();
-    entries.map(|(i, s)| Entry { text: &s.name, class: format!("c{}", i % COLOURS) }).collect()
+    entries.map(|(i, s)| LegendEntry { text: &s.name, class: format!("c{}", i % COLOURS) }).collect()
 }
 
 /// The first row ends at `at`, the others stand below it.
-fn legend(svg: &mut Svg, entries: &[Entry], rows: &[usize], at: (f64, f64)) {
+fn legend(svg: &mut Svg, entries: &[LegendEntry], rows: &[usize], at: (f64, f64)) {
     let mut first = 0;
     for (row, count) in rows.iter().enumerate() {
         let entries = &entries[first..first + count];
@@ -162,7 +162,7 @@ impl FigurePoint {
     }
 }
 
-fn draw_quantity(svg: &mut Svg, place: Place, figure: &Figure, quantity: FigureQuantity) {
+fn draw_quantity(svg: &mut Svg, place: Rect, figure: &Figure, quantity: FigureQuantity) {
     svg.note(quantity.name());
     let all: Vec<Vec<FigurePoint>> = figure.series.iter().map(|s| quantity.points(s)).collect();
     let limits = quantity.limits(figure);
@@ -186,22 +186,22 @@ fn draw_quantity(svg: &mut Svg, place: Place, figure: &Figure, quantity: FigureQ
 
 /// From a round number just below the smallest value to all of the link: differences of a per cent decide,
 /// and points, unlike bars, need no zero.
-fn utilization_axis(place: Place, values: &[f64]) -> Axis {
+fn utilization_axis(place: Rect, values: &[f64]) -> Axis {
     const FLOORS: [f64; 9] = [99.0, 98.0, 95.0, 90.0, 80.0, 70.0, 60.0, 50.0, 0.0];
     let (lo, hi) = extent(values).unwrap_or((0.0, 100.0));
     let floor = FLOORS.into_iter().find(|f| *f < lo).unwrap_or(0.0);
     rate_axis(place, floor, hi.max(100.0))
 }
 
-fn slot(place: Place, figure: &Figure) -> f64 {
+fn slot(place: Rect, figure: &Figure) -> f64 {
     place.width / figure.categories.len().max(1) as f64
 }
 
-fn category_middle(place: Place, figure: &Figure, category: usize) -> f64 {
+fn category_middle(place: Rect, figure: &Figure, category: usize) -> f64 {
     place.left + (category as f64 + 0.5) * slot(place, figure)
 }
 
-fn draw_separators(svg: &mut Svg, place: Place, figure: &Figure) {
+fn draw_separators(svg: &mut Svg, place: Rect, figure: &Figure) {
     for i in 1..figure.categories.len() {
         let x = place.left + i as f64 * slot(place, figure);
         svg.line((x, place.top), (x, place.bottom()), "grid");
@@ -209,7 +209,7 @@ fn draw_separators(svg: &mut Svg, place: Place, figure: &Figure) {
 }
 
 /// The points of one series, each a little aside of its neighbours so that whiskers do not cover each other.
-fn draw_points(svg: &mut Svg, place: Place, figure: &Figure, y: &Axis, index: usize, points: &[FigurePoint]) {
+fn draw_points(svg: &mut Svg, place: Rect, figure: &Figure, y: &Axis, index: usize, points: &[FigurePoint]) {
     let class = format!("c{}", index % COLOURS);
     let count = figure.series.len() as f64;
     let spacing = (slot(place, figure) * 0.7 / count).min(16.0);

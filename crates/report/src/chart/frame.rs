@@ -8,14 +8,14 @@ use crate::svg::{Svg, text_width};
 
 /// A rectangle of the picture.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Rect {
     pub(super) left: f64,
     pub(super) top: f64,
     pub(super) width: f64,
     pub(super) height: f64,
 }
 
-impl Place {
+impl Rect {
     pub(super) fn right(&self) -> f64 {
         self.left + self.width
     }
@@ -77,17 +77,17 @@ pub(super) fn wrapped(text: &str, width: f64) -> Vec<String> {
 }
 
 /// A vertical axis for values up to `highest`, with room for a round number at the top.
-pub(super) fn value_axis(place: Place, highest: f64) -> Axis {
+pub(super) fn value_axis(place: Rect, highest: f64) -> Axis {
     Axis::rounded(0.0, highest, place.upwards(), place.y_ticks())
 }
 
 /// A vertical axis for throughput, whose top is the rate of the link and not a round number above it.
-pub(super) fn rate_axis(place: Place, lowest: f64, highest: f64) -> Axis {
+pub(super) fn rate_axis(place: Rect, lowest: f64, highest: f64) -> Axis {
     Axis::linear(lowest, highest + 0.04 * (highest - lowest), place.upwards())
 }
 
 /// A logarithmic vertical axis around the positive ones of `values`.
-pub(super) fn log_axis<'a>(place: Place, values: impl Iterator<Item = &'a f64>) -> Axis {
+pub(super) fn log_axis<'a>(place: Rect, values: impl Iterator<Item = &'a f64>) -> Axis {
     // Queues that run empty have delays near zero, and all their decades would leave the rest no room.
     const DECADES: i32 = 4;
     let (lo, hi) = extent(values.filter(|v| **v > 0.0)).unwrap_or((1.0, 10.0));
@@ -95,7 +95,7 @@ pub(super) fn log_axis<'a>(place: Place, values: impl Iterator<Item = &'a f64>) 
 }
 
 /// Grid lines and labels of a vertical axis.
-pub(super) fn draw_y_axis(svg: &mut Svg, place: Place, y: &Axis, labelled: bool) {
+pub(super) fn draw_y_axis(svg: &mut Svg, place: Rect, y: &Axis, labelled: bool) {
     for tick in y.ticks(place.y_ticks()) {
         svg.line((place.left, tick.at), (place.right(), tick.at), "grid");
         if labelled {
@@ -107,7 +107,7 @@ pub(super) fn draw_y_axis(svg: &mut Svg, place: Place, y: &Axis, labelled: bool)
 /// Warm-up, grid, axes and border of a panel over time.
 pub(super) fn draw_frame(
     svg: &mut Svg,
-    place: Place,
+    place: Rect,
     x: &Axis,
     y: &Axis,
     warmup: Option<f64>,
@@ -129,7 +129,7 @@ pub(super) fn draw_frame(
 }
 
 /// A series, thinned to what its width in pixels can show.
-pub(super) fn draw_series(svg: &mut Svg, place: Place, x: &Axis, y: &Axis, series: &Series) {
+pub(super) fn draw_series(svg: &mut Svg, place: Rect, x: &Axis, y: &Axis, series: &Series) {
     let limit = (place.width * 4.0) as usize;
     let point = |i: usize| match series.v[i] {
         v if drawable(v) => (x.place(series.t[i]), y.place(v)),
@@ -161,7 +161,7 @@ pub(super) fn highest_limited<'a>(values: impl IntoIterator<Item = &'a f64>, lim
 }
 
 /// Dashed lines, named in the margin to the right. A limit off the scale is named with an arrow.
-pub(super) fn draw_limits(svg: &mut Svg, place: Place, y: &Axis, top: f64, limits: &[Limit]) {
+pub(super) fn draw_limits(svg: &mut Svg, place: Rect, y: &Axis, top: f64, limits: &[Limit]) {
     let mut names: Vec<(f64, String)> = Vec::new();
     for limit in limits {
         let at = y.place(limit.value);
@@ -192,7 +192,7 @@ fn spread(wanted: &[f64], distance: f64) -> Vec<f64> {
 }
 
 /// An entry of a legend: its text and the class of its stroke.
-pub(super) struct Entry<'a> {
+pub(super) struct LegendEntry<'a> {
     pub(super) text: &'a str,
     pub(super) class: String,
 }
@@ -200,12 +200,12 @@ pub(super) struct Entry<'a> {
 const SWATCH: f64 = 22.0;
 const LEGEND_GAP: f64 = 14.0;
 
-fn entry_width(entry: &Entry) -> f64 {
+fn entry_width(entry: &LegendEntry) -> f64 {
     SWATCH + text_width(entry.text) + LEGEND_GAP
 }
 
 /// How many legend entries each row has room for; an entry that is wider than a row has one for itself.
-pub(super) fn legend_rows(entries: &[Entry], width: f64) -> Vec<usize> {
+pub(super) fn legend_rows(entries: &[LegendEntry], width: f64) -> Vec<usize> {
     let (mut rows, mut used) = (vec![0], 0.0);
     for entry in entries {
         let own = entry_width(entry);
@@ -220,7 +220,7 @@ pub(super) fn legend_rows(entries: &[Entry], width: f64) -> Vec<usize> {
 }
 
 /// Legend entries in a row that ends at `right`. Returns the middles of the swatches.
-pub(super) fn draw_legend(svg: &mut Svg, right: f64, baseline: f64, entries: &[Entry]) -> Vec<(f64, f64)> {
+pub(super) fn draw_legend(svg: &mut Svg, right: f64, baseline: f64, entries: &[LegendEntry]) -> Vec<(f64, f64)> {
     let mut x = right + LEGEND_GAP - entries.iter().map(entry_width).sum::<f64>();
     let mut middles = Vec::with_capacity(entries.len());
     let y = baseline - 4.0;
@@ -234,8 +234,8 @@ pub(super) fn draw_legend(svg: &mut Svg, right: f64, baseline: f64, entries: &[E
 }
 
 /// The legend of a panel.
-pub(super) fn entries_of(panel: &Panel) -> Vec<Entry<'static>> {
-    let entry = |s: &Series| Entry { text: s.name, class: s.tone.class().to_string() };
+pub(super) fn entries_of(panel: &Panel) -> Vec<LegendEntry<'static>> {
+    let entry = |s: &Series| LegendEntry { text: s.name, class: s.tone.class().to_string() };
     panel.series.iter().map(entry).collect()
 }
 

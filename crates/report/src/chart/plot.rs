@@ -1,6 +1,6 @@
 //! Charts as papers draw them: values over a number, over categories, or over time, with one or two scales.
 
-use super::frame::{Entry, Place, draw_legend, heading};
+use super::frame::{LegendEntry, Rect, draw_legend, heading};
 use crate::axis::Axis;
 use crate::downsample::keep_extremes;
 use crate::number::{drawable, extent};
@@ -73,7 +73,7 @@ pub struct PlotPoint {
 }
 
 const WIDTH: f64 = 860.0;
-const PLACE: Place = Place { left: 62.0, top: 84.0, width: 730.0, height: 300.0 };
+const PLACE: Rect = Rect { left: 62.0, top: 84.0, width: 730.0, height: 300.0 };
 const HEIGHT: f64 = PLACE.top + PLACE.height + 54.0;
 /// Points of a line beyond which it is thinned out: no screen is so wide.
 const MAX_POINTS: usize = 4000;
@@ -183,8 +183,8 @@ pub fn plot(plot: &Plot) -> String {
 }
 
 fn legend(svg: &mut Svg, plot: &Plot) {
-    let entries: Vec<Entry> =
-        plot.series.iter().enumerate().map(|(i, s)| Entry { text: &s.name, class: colour(i) }).collect();
+    let entries: Vec<LegendEntry> =
+        plot.series.iter().enumerate().map(|(i, s)| LegendEntry { text: &s.name, class: colour(i) }).collect();
     let right = PLACE.right() + 50.0;
     for (i, middle) in draw_legend(svg, right, 62.0, &entries).into_iter().enumerate() {
         if matches!(plot.series[i].look, Look::Points | Look::Marks) {

@@ -3,7 +3,7 @@
 use weir_scenario::result::Recording;
 
 use super::frame::{
-    Labels, Place, draw_frame, draw_legend, draw_limits, draw_series, entries_of, heading, highest_of,
+    Labels, Rect, draw_frame, draw_legend, draw_limits, draw_series, entries_of, heading, highest_of,
     log_axis, panel_name, rate_axis, value_axis,
 };
 use crate::axis::Axis;
@@ -44,7 +44,7 @@ pub fn time_series(recording: &Recording, link: usize, options: &TimeSeriesOptio
     let mut svg = Svg::new(WIDTH, total, &recording.summary.title);
     heading(&mut svg, &recording.summary.title, &view.subtitle());
 
-    let mut place = Place { left: LEFT, top: TOP, width: WIDTH - LEFT - RIGHT, height: 0.0 };
+    let mut place = Rect { left: LEFT, top: TOP, width: WIDTH - LEFT - RIGHT, height: 0.0 };
     let (from, to) = view.span();
     let x = Axis::linear(from, to, place.along());
     for (i, (panel, height)) in panels.iter().zip(&heights).enumerate() {
@@ -72,7 +72,7 @@ fn height_of(kind: Kind) -> f64 {
 
 fn draw_panel(
     svg: &mut Svg,
-    place: Place,
+    place: Rect,
     x: &Axis,
     panel: &Panel,
     view: &LinkView,
@@ -101,7 +101,7 @@ fn draw_panel(
     }
 }
 
-fn vertical_axis(place: Place, panel: &Panel, top: f64, options: &TimeSeriesOptions) -> Axis {
+fn vertical_axis(place: Rect, panel: &Panel, top: f64, options: &TimeSeriesOptions) -> Axis {
     match panel.kind {
         Kind::Delay if options.log_delay => {
             log_axis(place, panel.series.iter().flat_map(|s| &s.v).chain([&top]))
@@ -142,7 +142,7 @@ fn highest_binned(panel: &Panel, end: f64) -> f64 {
 }
 
 /// Moves of the set point as small triangles at the top of the panel, pointing where it went.
-fn draw_events(svg: &mut Svg, place: Place, x: &Axis, view: &LinkView) {
+fn draw_events(svg: &mut Svg, place: Rect, x: &Axis, view: &LinkView) {
     let events: Vec<_> = view.events().filter(|e| drawable(e.t_s)).collect();
     let stride = events.len().div_ceil(MAX_MARKERS).max(1);
     for event in events.into_iter().step_by(stride) {

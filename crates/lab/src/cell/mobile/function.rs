@@ -18,12 +18,12 @@ const TURN: Duration = Duration::from_millis(20);
 const SEED: u64 = 5;
 
 /// Who asks what the queues of sessions have done.
-type Asked = (Vec<Seid>, mpsc::Sender<Vec<Vec<FlowUsage>>>);
+type UsageRequest = (Vec<Seid>, mpsc::Sender<Vec<Vec<FlowUsage>>>);
 
 /// A user-plane function at work. Dropping it ends it.
 pub struct Function {
     stop: Arc<AtomicBool>,
-    asks: mpsc::Sender<Asked>,
+    asks: mpsc::Sender<UsageRequest>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
@@ -78,7 +78,7 @@ impl Drop for Function {
 fn serve(
     config: &UpfConfig,
     stop: &AtomicBool,
-    asked: &mpsc::Receiver<Asked>,
+    asked: &mpsc::Receiver<UsageRequest>,
     ready: &mpsc::Sender<()>,
 ) -> Result<()> {
     // The namespace goes away with everything in it.
@@ -99,7 +99,7 @@ fn control(
     config: &UpfConfig,
     desk: Desk<Remote>,
     stop: &AtomicBool,
-    asked: &mpsc::Receiver<Asked>,
+    asked: &mpsc::Receiver<UsageRequest>,
     ready: &mpsc::Sender<()>,
     has_ended: &dyn Fn() -> bool,
 ) -> Result<()> {
