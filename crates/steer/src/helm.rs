@@ -107,7 +107,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
     pub fn with_law<A: Aqm>(aqm: &mut A, law: L, start: Time, observer: O) -> Result<Self, SteerError> {
         aqm.setpoint().ok_or(SteerError::NoSetpoint)?.set(law.setpoint());
         // The queue is empty at the start.
-        let seen = EpochCounters { delay_min: Duration::ZERO, ..Seen::since(start) };
+        let seen = EpochCounters { delay_min: Duration::ZERO, ..EpochCounters::since(start) };
         let virtual_queue = VirtualQueue::new(start, Bytes::ZERO, Rate::ZERO);
         let (last, link) = (start, Rate::ZERO);
         Ok(Helm { seen, virtual_active: false, last, link, virtual_queue, law, observer })
