@@ -13,7 +13,7 @@ pub mod mobile;
 
 use crate::error::{Error, Result};
 use crate::exclusive::{Exclusive, exclusive};
-use crate::experiment::Looping;
+use crate::loop_thread::LoopThread;
 use crate::host;
 use crate::netns::{self, Testbed, TestbedConfig};
 use load::Load;
@@ -79,8 +79,8 @@ pub fn run(
 ) -> Result<CellResult> {
     let (_alone, testbed) = testbed(config.phones, 2, waiting)?;
     let radio = Impairments { variation: config.radio.clone(), reorder: 0.0 };
-    let mut core = Looping::start(&testbed.boxes()[0], setup("core", &config.core, None, config))?;
-    let mut cell = Looping::start(&testbed.boxes()[1], setup("radio", &config.cell, Some(radio), config))?;
+    let mut core = LoopThread::start(&testbed.boxes()[0], setup("core", &config.core, None, config))?;
+    let mut cell = LoopThread::start(&testbed.boxes()[1], setup("radio", &config.cell, Some(radio), config))?;
     let load = Load::start(&testbed, config.by)?;
     let mut result = measure(config, &load, go_on)?;
     drop(load);

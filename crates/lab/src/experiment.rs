@@ -13,8 +13,6 @@ use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
 use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
 use weir_scenario::result::{LinkSummary, Progress, Recording, Summary};

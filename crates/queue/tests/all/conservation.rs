@@ -1,7 +1,5 @@
 //! No packet is lost or made up, whatever happens, in every discipline of the list.
 
-use crate::common;
-
 use proptest::prelude::*;
 use weir_aqm::algorithms::codel;
 use weir_aqm::{Algorithm, Ecn, Packet, Params};

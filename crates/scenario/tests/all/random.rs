@@ -4,14 +4,14 @@ use proptest::prelude::*;
 use weir_scenario::{Document, RunConfig, Scenario};
 
 const SEEDS: &[&str] = &[
-    include_str!("../../../data/scenarios/demo.toml"),
-    include_str!("../../../data/scenarios/steering_figure8.toml"),
-    include_str!("bad/inline_tables.toml"),
-    include_str!("bad/run_combinations.toml"),
-    include_str!("../../../data/scenarios/shared_access.toml"),
-    include_str!("../../../data/scenarios/cellular_trace.toml"),
-    include_str!("bad/topology_routes.toml"),
-    include_str!("bad/kinds.toml"),
+    include_str!("../../../../data/scenarios/demo.toml"),
+    include_str!("../../../../data/scenarios/steering_figure8.toml"),
+    include_str!("../bad/inline_tables.toml"),
+    include_str!("../bad/run_combinations.toml"),
+    include_str!("../../../../data/scenarios/shared_access.toml"),
+    include_str!("../../../../data/scenarios/cellular_trace.toml"),
+    include_str!("../bad/topology_routes.toml"),
+    include_str!("../bad/kinds.toml"),
 ];
 
 /// Reads a text as everything it could be; what is accepted must print as itself.
