@@ -1,7 +1,6 @@
 //! Builds a direction for the algorithm that the configuration names.
 
 use crate::Error;
-use crate::headers::{Hashing, Users};
 use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
@@ -16,6 +15,7 @@ use weir_scenario::measure::{Status, Window};
 use weir_scenario::{AqmConfig, Channel, Settled, Trace, Upstream};
 use weir_steer::{Helm, Move, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::flow_hash::{Hashing, Users};
 
 /// Smallest packet that a byte limit is turned into a packet limit with; smaller ones hit the latter first.
 const PACKET_MEAN_MIN: u64 = 256;

@@ -3,7 +3,7 @@
 //! The sender at the other end of a veth pair may leave them open, as no wire follows. A frame that the packet loop
 //! passes on is taken for one from a wire, and its receiver discards it: nothing works, and nobody says why.
 
-use crate::headers;
+use weir_wire::frame::is_unfinished;
 
 /// TCP and UDP packets that are looked at.
 const LOOKS: u32 = 64;
@@ -31,7 +31,7 @@ impl ChecksumWatch {
 
     /// Looks at a frame. Returns whether enough have been seen without a checksum, once.
     pub fn look(&mut self, frame: &[u8]) -> bool {
-        let Some(unfinished) = headers::is_unfinished(frame).filter(|_| self.is_looking()) else {
+        let Some(unfinished) = is_unfinished(frame).filter(|_| self.is_looking()) else {
             return false;
         };
         self.left -= 1;

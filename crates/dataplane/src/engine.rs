@@ -4,7 +4,6 @@ use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::checksums::{self, ChecksumWatch};
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
-use crate::headers;
 use crate::interface::{Interface, LinkState};
 use crate::journal::{Journal, starting};
 use crate::link_clock::{LinkClock, RunClock};
@@ -15,7 +14,7 @@ use crate::pipe::{Longest, Pipe};
 use crate::port::{Port, Sleeper};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
-use crate::upstream::{RttSample, UpstreamNow};
+use crate::upstream::{RttSample, UpstreamNow, note_transports};
 use crate::watch::{self, BypassWatch, LinkWatch, Links};
 use crate::{Error, Mode, Received};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -455,7 +454,7 @@ impl Loop {
                 Some(sensing) => sensing.follow(batch, &mut self.arena),
             };
             if self.observes {
-                headers::note_transports(frames, &mut self.arena);
+                note_transports(frames, &mut self.arena);
                 self.pipes[to].answered(now, frames, &mut self.arena);
             }
             worked |= self.pipes[from].turn(now, frames, &mut self.arena, &mut self.ports[to]);

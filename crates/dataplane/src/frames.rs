@@ -3,8 +3,8 @@
 use crate::Error;
 use std::ptr::NonNull;
 use weir_queue::{Hosts, memory};
-use weir_sense::wire::Transport;
 use weir_units::Bytes;
+use weir_wire::transport::Transport;
 
 /// A frame in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

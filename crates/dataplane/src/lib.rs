@@ -19,7 +19,6 @@ mod checksums;
 mod engine;
 mod frames;
 mod guard;
-mod headers;
 mod impairments;
 mod interface;
 mod journal;
@@ -44,7 +43,6 @@ mod xsk;
 pub use assemble::DirectionSetup;
 pub use engine::{Handle, Loop, Outcome, Setup, clock};
 pub use frames::{Arena, Frame};
-pub use headers::{Hashing, Headers, Kind, Users, complete_checksum, mark, read, read_hashed, read_seeded};
 pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]

@@ -3,15 +3,15 @@
 
 use crate::frames::{Arena, Frame};
 use crate::losses::Lost;
-use crate::{Error, Received, headers};
+use crate::{Error, Received};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use weir_units::Time;
+use weir_wire::{ethernet, frame, vlan};
 
 /// Frames in each direction's ring.
 const SLOTS: u32 = 4096;
-const VLAN_TAG: usize = 4;
 /// Where a transmit slot's data starts: the aligned header without the address (packet_mmap.rst).
 const TX_DATA: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 
@@ -193,11 +193,11 @@ impl PacketRing {
     fn copy_in(&mut self, arena: &mut Arena, status: u32) -> Option<Frame> {
         // SAFETY: the slot belongs to us while TP_STATUS_USER is set.
         let header = unsafe { &*self.slot_at(self.rx_at) };
-        let tag = if status & libc::TP_STATUS_VLAN_VALID != 0 { VLAN_TAG } else { 0 };
+        let tag = if status & libc::TP_STATUS_VLAN_VALID != 0 { vlan::TAG_LEN } else { 0 };
         let len = header.tp_snaplen as usize;
         let start = header.tp_mac as usize;
         let is_whole = header.tp_len == header.tp_snaplen && start + len <= self.slot;
-        if !is_whole || len + tag + self.headroom as usize > arena.chunk() as usize || (tag > 0 && len < 14) {
+        if !is_whole || len + tag + self.headroom as usize > arena.chunk() as usize || (tag > 0 && len < ethernet::HEADER_LEN) {
             self.oversized += 1;
             return None;
         }
@@ -211,17 +211,15 @@ impl PacketRing {
             unsafe { std::slice::from_raw_parts(self.slot_at(self.rx_at).cast::<u8>().add(start), len) };
         let bytes = arena.bytes(frame);
         if tag > 0 {
-            let tpid =
-                if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
-            bytes[..12].copy_from_slice(&data[..12]);
-            bytes[12..14].copy_from_slice(&tpid.to_be_bytes());
-            bytes[14..16].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-            bytes[16..].copy_from_slice(&data[12..]);
+            let is_told = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tpid = if is_told { header.tp_vlan_tpid } else { vlan::CUSTOMER };
+            // Both lengths were checked above.
+            let _ = vlan::insert(bytes, data, tpid, header.tp_vlan_tci);
         } else {
             bytes.copy_from_slice(data);
         }
         if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            headers::complete_checksum(bytes);
+            frame::complete_checksum(bytes);
         }
         Some(frame)
     }

@@ -6,7 +6,6 @@
 //! delay line follows that is longer than the lateness.
 
 use crate::frames::{Arena, Frame, Note};
-use crate::headers::{self, Hashing, Headers, Kind};
 use crate::impairments::{Line, Sent, Steps};
 use crate::meter::{Meter, Standing};
 use crate::port::Port;
@@ -19,8 +18,10 @@ use weir_aqm::{Aqm, Cause, Packet, Sample};
 use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_scenario::Accounting;
 use weir_scenario::result::Observed;
-use weir_sense::wire::Transport;
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::flow_hash::Hashing;
+use weir_wire::frame::{self, Headers, Kind};
+use weir_wire::transport::Transport;
 
 /// What the queue stores.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +130,7 @@ impl<D: Managed<Held>> Direction<D> {
     }
 
     fn read(&self, r: &Received, arena: &mut Arena) -> Headers {
-        headers::read_hashed(arena.bytes(r.frame), &self.shape.hashing)
+        frame::read_hashed(arena.bytes(r.frame), &self.shape.hashing)
     }
 
     /// Reads frames that come next, and tells the queue whose they are.
@@ -187,7 +188,7 @@ impl<D: Managed<Held>> Direction<D> {
             }
         }
         if let Some(expedited) = &mut self.expedited
-            && is_expedited(arena.bytes(frame), kind, network)
+            && frame::traffic_class(arena.bytes(frame), kind, network).map(|octet| octet >> 2) == Some(EXPEDITED)
         {
             let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
             return expedited.enqueue(at, arrival, held, &mut free);
@@ -244,7 +245,7 @@ impl<D: Managed<Held>> Direction<D> {
             let counters = || all_counters(queue, expedited.as_ref());
             self.meter.departed(at, &departure.packet, departure.sojourn, counters);
             if departure.marked {
-                headers::mark(arena.bytes(frame), kind, network);
+                frame::mark(arena.bytes(frame), kind, network);
             }
             if self.shape.line.is_none() {
                 self.leave(now, frame, arena, out);
@@ -366,7 +367,7 @@ impl<D: Managed<Held> + Send> Pipe for Direction<D> {
             if matches!(note.transport, None | Some(Transport::Other)) {
                 continue;
             }
-            let read = headers::read_hashed(arena.bytes(r.frame), &hashing);
+            let read = frame::read_hashed(arena.bytes(r.frame), &hashing);
             let len = charge(self.shape.accounting, r.frame.len, read.network);
             let hosts = Hosts { sender: read.sender, receiver: read.receiver };
             let ports = (note.ports.1, note.ports.0);
@@ -428,14 +429,4 @@ fn mebibytes(bytes: usize) -> String {
 /// What happened to the packets of both queues.
 fn all_counters(queue: &impl Discipline<Held>, expedited: Option<&Expedited>) -> Counters {
     expedited.map_or(*queue.counters(), |expedited| queue.counters().plus(expedited.counters()))
-}
-
-/// Whether a packet is of the class EF (RFC 3246).
-fn is_expedited(frame: &[u8], kind: Kind, network: u16) -> bool {
-    let ip = &frame[usize::from(network)..];
-    match kind {
-        Kind::Ipv4 => ip[1] >> 2 == EXPEDITED,
-        Kind::Ipv6 => (ip[0] & 15) << 2 | ip[1] >> 6 == EXPEDITED,
-        Kind::Other | Kind::Malformed | Kind::Runt => false,
-    }
 }

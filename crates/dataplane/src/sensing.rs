@@ -123,7 +123,10 @@ impl Sensing {
         self.sensor.set_probe_len(plan.len);
         let stamp = self.sensor.send(behind.arrived, data.dscp);
         let mut buffer = [0; frame::LONGEST];
-        let len = self.form.write(&plan, data, arena.bytes(behind.frame), stamp, &mut buffer);
+        let Ok(len) = self.form.write(&plan, data, arena.bytes(behind.frame), stamp, &mut buffer) else {
+            arena.give(addr);
+            return None;
+        };
         let frame = Frame { addr, len: len as u32 };
         arena.bytes(frame).copy_from_slice(&buffer[..len]);
         Some(Received { frame, arrived: behind.arrived })

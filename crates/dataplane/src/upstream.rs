@@ -10,16 +10,18 @@ mod users;
 
 pub use told::UpstreamNow;
 
-use crate::frames::Note;
+use crate::Received;
+use crate::frames::{Arena, Note};
 use bottleneck::Bottleneck;
 use users::Users;
 use weir_queue::Hosts;
 use weir_scenario::Upstream;
 use weir_scenario::measure::{Distribution, Window};
 use weir_sense::bottleneck::{PathConfig, PathModel};
-use weir_sense::wire::Transport;
 use weir_sense::{Coverage, Flows, Seen, Suspicions, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::frame;
+use weir_wire::transport::Transport;
 
 /// Flows that are measured at once where there is one bottleneck.
 pub const FLOWS: usize = 64;
@@ -259,6 +261,16 @@ impl Observer {
             Measured::All(flows) => *flows.suspicions(),
             Measured::Each(users) => users.suspicions(),
         }
+    }
+}
+
+/// Reads the transports of frames that came in, once for all who observe.
+pub(crate) fn note_transports(received: &[Received], arena: &mut Arena) {
+    for r in received {
+        let datagram = frame::transport(arena.bytes(r.frame));
+        let note = arena.note(r.frame);
+        note.transport = datagram.map(|datagram| datagram.transport);
+        note.ports = datagram.map_or((0, 0), |datagram| datagram.ports);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::quic::QuicFlow;
 use crate::rate::Bins;
 use crate::tcp::TcpFlow;
-use crate::wire::Transport;
+use weir_wire::transport::Transport;
 use crate::{Rtt, Suspicions, Way, WindowedMin};
 use weir_units::{Bytes, Duration, Time};
 

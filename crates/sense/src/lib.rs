@@ -3,7 +3,7 @@
 //! Sans-IO: times and packets are arguments, estimates are values. No clock, no allocation, no dice, so that
 //! the simulator and the live link sense with the same code.
 //!
-//! [`wire`] reads packets, [`Flows`] turns those of a user into round-trip times and bytes in flight, and
+//! `weir_wire` reads packets, [`Flows`] turns those of a user into round-trip times and bytes in flight, and
 //! [`bottleneck`] says what that means for the bottleneck on the way to the user.
 //!
 //! ```
@@ -25,7 +25,6 @@
 extern crate std;
 
 pub mod bottleneck;
-pub mod checksum;
 mod flows;
 mod history;
 pub mod probe;
@@ -36,7 +35,6 @@ mod suspicions;
 mod tcp;
 mod timed;
 mod windowed;
-pub mod wire;
 
 pub use flows::{Coverage, Flows, LIVE, SILENT, Seen};
 pub use quic::QuicFlow;

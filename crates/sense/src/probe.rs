@@ -16,6 +16,5 @@ pub use counters::Counters;
 pub use outstanding::WINDOW;
 pub use sensor::{Rejected, Sensor, Settings};
 pub use state::State;
-pub use wire::{
-    Addresses, HOPS, IPV4_LEN, IPV6_LEN, NotAProbe, PROTOCOL, Probe, Stamp, TIMESTAMP_BITS, TooShort,
-};
+pub use weir_wire::TooShort;
+pub use wire::{Addresses, HOPS, IPV4_LEN, IPV6_LEN, NotAProbe, PROTOCOL, Probe, Stamp, TIMESTAMP_BITS};

@@ -18,7 +18,7 @@
 //! if the data was sent twice.
 
 use crate::timed::{Flying, Timed, ahead};
-use crate::wire::Segment;
+use weir_wire::tcp::Segment;
 use crate::{Rtt, Suspicions};
 use weir_units::{Bytes, Duration, Time};
 

@@ -10,6 +10,8 @@
 use std::io::{self, Write};
 use weir_tcp::{Ack, Segment};
 use weir_units::{Ecn, Time};
+use weir_wire::tcp::{ACK, CWR, ECE, PSH, Stamps};
+use weir_wire::{TooShort, ipv4, ipv6, ip, tcp, udp};
 
 /// Link type of frames that begin with the IP header.
 const LINKTYPE_RAW: u16 = 101;
@@ -153,172 +155,142 @@ pub struct Look {
 
 const PORT_SENDER: u16 = 10_000;
 const PORT_RECEIVER: u16 = 443;
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
-const FLAG_ACK: u8 = 0x10;
-const FLAG_PSH: u8 = 0x08;
-const FLAG_ECE: u8 = 0x40;
-const FLAG_CWR: u8 = 0x80;
+/// Longest packet that a header can tell of.
+const PACKET_MAX: usize = u16::MAX as usize;
 
 impl Look {
     /// Headers of a data packet, and its length with the payload. `ce` if it was marked on the way.
     pub fn data(&self, segment: &Segment, ce: bool) -> (Vec<u8>, u32) {
         let seq = (segment.seq as u32).wrapping_mul(self.payload).wrapping_add(1);
         let ecn = if ce { Ecn::Ce } else { segment.ecn };
-        let flags = FLAG_ACK | FLAG_PSH | if segment.cwr { FLAG_CWR } else { 0 };
-        let transport = if self.udp {
-            self.udp_header(true, segment.payload)
-        } else {
-            self.tcp_header(true, seq, 1, flags, u16::MAX, segment.sent, Time::ZERO, &[])
-        };
-        self.packet(true, ecn, transport, segment.payload)
+        let flags = ACK | PSH | if segment.cwr { CWR } else { 0 };
+        let stamps = Some(stamps(segment.sent, Time::ZERO));
+        let header = tcp::Header { seq, ack: 1, flags, window: u16::MAX, stamps, ..self.tcp_header(true) };
+        self.packet(true, ecn, header, segment.payload)
     }
 
     /// Headers of an acknowledgement that leaves at `now`, and its length.
     pub fn ack(&self, ack: &Ack, now: Time) -> (Vec<u8>, u32) {
         let number = |segments: u64| (segments as u32).wrapping_mul(self.payload).wrapping_add(1);
-        let flags = FLAG_ACK | if ack.ece { FLAG_ECE } else { 0 };
+        let flags = ACK | if ack.ece { ECE } else { 0 };
         let used = ack.sacks.iter().filter(|(first, end)| first != end);
         let blocks: Vec<(u32, u32)> = used.map(|(first, end)| (number(*first), number(*end))).collect();
         // No handshake is recorded that would say how windows are scaled: more than the field holds is its largest value.
         let window = u16::try_from(ack.window.saturating_mul(self.payload)).unwrap_or(u16::MAX);
-        let transport = if self.udp {
-            self.udp_header(false, 0)
-        } else {
-            self.tcp_header(false, 1, number(ack.next), flags, window, now, ack.echo, &blocks)
+        let header = tcp::Header {
+            seq: 1,
+            ack: number(ack.next),
+            flags,
+            window,
+            stamps: Some(stamps(now, ack.echo)),
+            sacks: &blocks,
+            ..self.tcp_header(false)
         };
-        self.packet(false, Ecn::NotEct, transport, 0)
+        self.packet(false, Ecn::NotEct, header, 0)
     }
 
-    fn ports(&self, data: bool) -> [u8; 4] {
-        let sender = PORT_SENDER.wrapping_add((self.connection % 50_000) as u16);
-        let (from, to) = if data { (sender, PORT_RECEIVER) } else { (PORT_RECEIVER, sender) };
-        let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
-        [from[0], from[1], to[0], to[1]]
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the fields of a header")]
-    fn tcp_header(
-        &self,
-        data: bool,
-        seq: u32,
-        ack: u32,
-        flags: u8,
-        window: u16,
-        sent: Time,
-        echo: Time,
-        sacks: &[(u32, u32)],
-    ) -> Vec<u8> {
-        let mut h = Vec::with_capacity(60);
-        h.extend_from_slice(&self.ports(data));
-        h.extend_from_slice(&seq.to_be_bytes());
-        h.extend_from_slice(&ack.to_be_bytes());
-        let options = 12 + if sacks.is_empty() { 0 } else { 4 + 8 * sacks.len() };
-        h.push((((20 + options) / 4) << 4) as u8);
-        h.push(flags);
-        h.extend_from_slice(&window.to_be_bytes());
-        h.extend_from_slice(&[0; 4]);
-        // No operation twice, then timestamps in microseconds (RFC 7323 leaves the unit to the sender).
-        h.extend_from_slice(&[1, 1, 8, 10]);
-        h.extend_from_slice(&((sent.as_nanos() / 1000) as u32).to_be_bytes());
-        h.extend_from_slice(&((echo.as_nanos() / 1000) as u32).to_be_bytes());
-        if !sacks.is_empty() {
-            h.extend_from_slice(&[1, 1, 5, 2 + 8 * sacks.len() as u8]);
-            for (first, end) in sacks {
-                h.extend_from_slice(&first.to_be_bytes());
-                h.extend_from_slice(&end.to_be_bytes());
-            }
-        }
-        h
-    }
-
-    fn udp_header(&self, data: bool, payload: u32) -> Vec<u8> {
-        let mut h = self.ports(data).to_vec();
-        h.extend_from_slice(&((payload + 8) as u16).to_be_bytes());
-        h.extend_from_slice(&[0, 0]);
-        h
-    }
-
-    /// Puts the IP header before a transport header and fills the checksums in, as if the payload were zeros.
-    fn packet(&self, data: bool, ecn: Ecn, mut transport: Vec<u8>, payload: u32) -> (Vec<u8>, u32) {
-        let protocol = if self.udp { PROTOCOL_UDP } else { PROTOCOL_TCP };
-        let behind = transport.len() as u32 + payload;
-        let (a, b) = (self.address(true), self.address(false));
-        let (from, to) = if data { (a, b) } else { (b, a) };
-        let mut sum = Checksum::default();
-        sum.add(&from);
-        sum.add(&to);
-        sum.add(&behind.to_be_bytes());
-        sum.add(&[0, protocol]);
-        sum.add(&transport);
-        // A checksum of zero means "none" in UDP, so it is sent as its complement.
-        let value = match sum.value() {
-            0 if self.udp => u16::MAX,
-            value => value,
+    /// Headers of a packet with right checksums, as if its payload were zeros, and its length. A datagram takes nothing
+    /// of `header`.
+    fn packet(&self, data: bool, ecn: Ecn, header: tcp::Header<'_>, payload: u32) -> (Vec<u8>, u32) {
+        let ip = if self.v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_MIN };
+        let headers = ip + if self.udp { udp::HEADER_LEN } else { header.len() };
+        let length = headers as u32 + payload;
+        let mut bytes = vec![0; (length as usize).clamp(headers, PACKET_MAX)];
+        let (network, transport) = bytes.split_at_mut(ip);
+        let written = match self.v6 {
+            false => self.write_v4(network, transport, data, ecn, header),
+            true => self.write_v6(network, transport, data, ecn, header),
         };
-        let at = if self.udp { 6 } else { 16 };
-        transport[at..at + 2].copy_from_slice(&value.to_be_bytes());
-        let mut bytes = if self.v6 {
-            v6_header(ecn, behind, protocol, &from, &to)
-        } else {
-            v4_header(ecn, behind, protocol, &from, &to)
-        };
-        let length = bytes.len() as u32 + behind;
-        bytes.extend_from_slice(&transport);
+        debug_assert!(written.is_ok(), "as long as its headers");
+        bytes.truncate(headers);
         (bytes, length)
     }
 
-    /// Private addresses: 10.0.0.0/9 sends, 10.128.0.0/9 receives; fd00::/8 likewise.
-    fn address(&self, sender: bool) -> Vec<u8> {
+    fn write_v4(
+        &self,
+        network: &mut [u8],
+        transport: &mut [u8],
+        data: bool,
+        ecn: Ecn,
+        header: tcp::Header<'_>,
+    ) -> Result<usize, TooShort> {
+        let [source, destination] = self.in_order(data, [true, false].map(|sender| self.address4(sender)));
+        let ip = ipv4::Header {
+            traffic_class: ecn as u8,
+            payload_len: transport.len() as u16,
+            // Not to be fragmented, so that the identification means nothing (RFC 6864).
+            dont_fragment: true,
+            protocol: self.protocol(),
+            ..ipv4::Header::new(source, destination)
+        };
+        ip.write(network)?;
+        match self.udp {
+            true => self.udp_header(data).write_v4(source, destination, transport),
+            false => header.write_v4(source, destination, transport),
+        }
+    }
+
+    fn write_v6(
+        &self,
+        network: &mut [u8],
+        transport: &mut [u8],
+        data: bool,
+        ecn: Ecn,
+        header: tcp::Header<'_>,
+    ) -> Result<usize, TooShort> {
+        let [source, destination] = self.in_order(data, [true, false].map(|sender| self.address6(sender)));
+        let ip = ipv6::Header {
+            traffic_class: ecn as u8,
+            payload_len: transport.len() as u16,
+            next_header: self.protocol(),
+            ..ipv6::Header::new(source, destination)
+        };
+        ip.write(network)?;
+        match self.udp {
+            true => self.udp_header(data).write_v6(source, destination, transport),
+            false => header.write_v6(source, destination, transport),
+        }
+    }
+
+    fn protocol(&self) -> u8 {
+        if self.udp { ip::UDP } else { ip::TCP }
+    }
+
+    /// What the sender and the receiver of data have, as source and destination of a packet.
+    fn in_order<T>(&self, data: bool, [sender, receiver]: [T; 2]) -> [T; 2] {
+        if data { [sender, receiver] } else { [receiver, sender] }
+    }
+
+    fn ports(&self, data: bool) -> [u16; 2] {
+        let sender = PORT_SENDER.wrapping_add((self.connection % 50_000) as u16);
+        self.in_order(data, [sender, PORT_RECEIVER])
+    }
+
+    fn tcp_header(&self, data: bool) -> tcp::Header<'_> {
+        let [source, destination] = self.ports(data);
+        tcp::Header { source, destination, ..tcp::Header::default() }
+    }
+
+    fn udp_header(&self, data: bool) -> udp::Header {
+        let [source, destination] = self.ports(data);
+        udp::Header { source, destination }
+    }
+
+    /// Private addresses: 10.0.0.0/9 sends, 10.128.0.0/9 receives.
+    fn address4(&self, sender: bool) -> [u8; 4] {
         let [_, high, middle, low] = self.flow.to_be_bytes();
-        let side = if sender { 0 } else { 0x80 };
-        let tail = [10, side | (high & 0x7f), middle, low];
-        if !self.v6 {
-            return tail.to_vec();
-        }
-        let mut address = vec![0xfd, side];
-        address.resize(12, 0);
-        address.extend_from_slice(&tail);
-        address
+        [10, if sender { 0 } else { 0x80 } | (high & 0x7f), middle, low]
+    }
+
+    /// The same in fd00::/16 and fd80::/16.
+    fn address6(&self, sender: bool) -> [u8; 16] {
+        let [a, b, c, d] = self.address4(sender);
+        [0xfd, if sender { 0 } else { 0x80 }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
     }
 }
 
-fn v4_header(ecn: Ecn, behind: u32, protocol: u8, from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut h = vec![0x45, ecn as u8];
-    h.extend_from_slice(&((behind + 20) as u16).to_be_bytes());
-    // Do not fragment, so that the identification means nothing (RFC 6864).
-    h.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
-    h.extend_from_slice(from);
-    h.extend_from_slice(to);
-    let mut sum = Checksum::default();
-    sum.add(&h);
-    h[10..12].copy_from_slice(&sum.value().to_be_bytes());
-    h
-}
-
-fn v6_header(ecn: Ecn, behind: u32, protocol: u8, from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut h = vec![0x60, (ecn as u8) << 4, 0, 0];
-    h.extend_from_slice(&(behind as u16).to_be_bytes());
-    h.extend_from_slice(&[protocol, 64]);
-    h.extend_from_slice(from);
-    h.extend_from_slice(to);
-    h
-}
-
-/// The Internet checksum (RFC 1071).
-#[derive(Default)]
-struct Checksum(u32);
-
-impl Checksum {
-    /// Adds bytes, padded to an even number.
-    fn add(&mut self, bytes: &[u8]) {
-        for pair in bytes.chunks(2) {
-            self.0 += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-        }
-    }
-
-    fn value(&self) -> u16 {
-        let folded = (self.0 >> 16) + (self.0 & 0xffff);
-        !((folded + (folded >> 16)) as u16)
-    }
+/// Timestamps in microseconds (RFC 7323 leaves the unit to the sender).
+fn stamps(sent: Time, echo: Time) -> Stamps {
+    let [value, echo] = [sent, echo].map(|time| (time.as_nanos() / 1000) as u32);
+    Stamps { value, echo }
 }

@@ -15,6 +15,42 @@ pub const IPV6: u16 = 0x86dd;
 /// The address of an interface, as it stands in frames.
 pub type MacAddr = [u8; 6];
 
+/// Destination and source, as they stand at the beginning of a frame.
+pub type Addresses = [u8; 12];
+
+/// Both addresses of a frame.
+pub fn addresses(destination: MacAddr, source: MacAddr) -> Addresses {
+    let mut both = [0; 12];
+    both[..6].copy_from_slice(&destination);
+    both[6..].copy_from_slice(&source);
+    both
+}
+
+/// Writes the header of a frame between these addresses; its length.
+///
+/// # Errors
+///
+/// If `out` is shorter than [`HEADER_LEN`].
+#[inline(always)]
+pub fn write(out: &mut [u8], addresses: &Addresses, ethertype: u16) -> Result<usize, TooShort> {
+    let head: &mut [u8; HEADER_LEN] = room(out)?;
+    head[..12].copy_from_slice(addresses);
+    head[12..].copy_from_slice(&ethertype.to_be_bytes());
+    Ok(HEADER_LEN)
+}
+
+/// The type field of a frame; `None` if it ends before.
+#[inline(always)]
+pub fn ethertype(frame: &[u8]) -> Option<u16> {
+    be16(frame, HEADER_LEN - 2)
+}
+
+/// The type field of IP of a family.
+#[inline(always)]
+pub fn of_ip(is_v6: bool) -> u16 {
+    if is_v6 { IPV6 } else { IPV4 }
+}
+
 /// The address that every interface receives.
 pub const BROADCAST: MacAddr = [0xff; 6];
 
@@ -51,6 +87,40 @@ impl Header {
         head[12..].copy_from_slice(&self.ethertype.to_be_bytes());
         Ok(HEADER_LEN)
     }
+}
+
+/// Which interface a frame is for; `None` if it ends before.
+#[inline(always)]
+pub fn destination(frame: &[u8]) -> Option<MacAddr> {
+    frame.first_chunk().copied()
+}
+
+/// Whether an address is that of a group of interfaces (IEEE 802 section 8.2.2), broadcast included.
+#[inline(always)]
+pub fn is_group(address: MacAddr) -> bool {
+    address[0] & 1 != 0
+}
+
+/// Writes the headers of another frame up to its network header at `offset`, VLAN tags included, with another
+/// destination if one is given, and with `ethertype` in front of the network header; their length.
+///
+/// # Errors
+///
+/// If `out` or `like` is shorter than `offset`, or `offset` less than [`HEADER_LEN`].
+pub fn write_like(
+    out: &mut [u8],
+    like: &[u8],
+    offset: usize,
+    destination: Option<MacAddr>,
+    ethertype: u16,
+) -> Result<usize, TooShort> {
+    let head = out.get_mut(..offset).filter(|_| offset >= HEADER_LEN).ok_or(TooShort)?;
+    head.copy_from_slice(like.get(..offset).ok_or(TooShort)?);
+    if let Some(destination) = destination {
+        head[..6].copy_from_slice(&destination);
+    }
+    head[offset - 2..].copy_from_slice(&ethertype.to_be_bytes());
+    Ok(offset)
 }
 
 /// Exchanges source and destination of a frame; one without a whole header stays as it is.

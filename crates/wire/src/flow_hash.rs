@@ -8,7 +8,7 @@
 //!
 //! Hashes are the same on every machine for the same seed.
 
-use crate::ip::{Fragment, has_ports};
+use crate::ip::{Fragment, Header, has_ports};
 use crate::{ipv4, ipv6, vlan};
 
 /// What counts as a user, where hosts are users.
@@ -26,19 +26,22 @@ impl Users {
     /// Every address is a user.
     pub const ADDRESSES: Users = Users { prefix4: 32, prefix6: 128, vlan: false };
 
+    #[inline(always)]
     fn mask4(&self) -> u64 {
-        ones_from(self.prefix4)
+        ones_from(32 + self.prefix4.min(32))
     }
 
-    /// The mask of the word of an IPv6 address that begins at so many bits.
-    fn mask6(&self, bits: u32) -> u64 {
-        ones_from(self.prefix6.saturating_sub(bits))
+    /// Masks of both halves of an IPv6 address.
+    #[inline(always)]
+    fn masks6(&self) -> [u64; 2] {
+        [ones_from(self.prefix6), ones_from(self.prefix6.saturating_sub(64))]
     }
 }
 
-/// A word of 32 bits whose first ones are set.
+/// A word whose first bits are set.
+#[inline(always)]
 fn ones_from(bits: u32) -> u64 {
-    u64::from(u32::MAX) & !(u64::from(u32::MAX) >> bits.min(32))
+    !u64::MAX.checked_shr(bits).unwrap_or(0)
 }
 
 /// How hashes of flows and hosts are made.
@@ -64,12 +67,6 @@ pub struct Hashes {
     pub receiver: u32,
 }
 
-/// What hashes are made of: the two addresses whole, and as far as they name a user.
-struct Pair {
-    addresses: [u64; 2],
-    users: [u64; 2],
-}
-
 impl Hashing {
     /// Hosts are addresses.
     pub fn of(seed: u64) -> Hashing {
@@ -85,13 +82,12 @@ impl Hashing {
     #[inline(always)]
     pub fn of_v4(&self, packet: &ipv4::Packet<'_>) -> Hashes {
         let ports = if packet.is_fragment() { 0 } else { ports(packet.protocol(), packet.payload()) };
-        let addresses = [packet.source(), packet.destination()].map(|a| u64::from(u32::from_be_bytes(a)));
+        let ends = [packet.source(), packet.destination()].map(|a| u64::from(u32::from_be_bytes(a)));
         let mask = self.users.mask4();
-        let pair = Pair {
-            addresses: addresses.map(|address| mix(self.seed, address)),
-            users: addresses.map(|address| mix(self.seed, address & mask)),
-        };
-        self.hashes(pair, packet.protocol(), ports)
+        let users = ends.map(|address| fold(mix(self.seed, address & mask)));
+        let [from, to] = self.in_order(ends);
+        let flow = flow(addresses_v4(self.seed, from, to), packet.protocol(), self.ports_in_order(ports));
+        self.hashes(flow, users)
     }
 
     /// Hashes of an IPv6 packet. One that ends within its extension headers has neither protocol nor ports but the
@@ -105,35 +101,30 @@ impl Hashing {
             }
             Some(_) => (ipv6::FRAGMENT, 0),
         };
-        let both = [packet.source(), packet.destination()];
-        let addresses = both.map(|address| self.address6(address, |_| u64::MAX));
-        let users = match self.users.prefix6 {
-            128 => addresses,
-            _ => both.map(|address| self.address6(address, |bits| self.users.mask6(bits))),
-        };
-        self.hashes(Pair { addresses, users }, protocol, ports)
+        let ends = [packet.source(), packet.destination()].map(u128::from_be_bytes);
+        let masks = self.users.masks6();
+        let users = ends.map(|address| {
+            let [high, low] = halves(address);
+            fold(mix(mix(self.seed, high & masks[0]), low & masks[1]))
+        });
+        let [from, to] = self.in_order(ends);
+        let flow = flow(addresses_v6(self.seed, from, to), protocol, self.ports_in_order(ports));
+        self.hashes(flow, users)
     }
 
     #[inline(always)]
-    fn address6(&self, address: [u8; 16], mask: impl Fn(u32) -> u64) -> u64 {
-        let words = address.as_chunks::<4>().0.iter().zip((0..).step_by(32));
-        words.fold(self.seed, |hash, (word, bits)| {
-            mix(hash, u64::from(u32::from_be_bytes(*word)) & mask(bits))
-        })
+    fn in_order<T>(&self, [source, destination]: [T; 2]) -> [T; 2] {
+        if self.turned { [destination, source] } else { [source, destination] }
     }
 
     #[inline(always)]
-    fn hashes(&self, pair: Pair, protocol: u8, ports: u64) -> Hashes {
-        let Pair { addresses: [sender, receiver], users } = pair;
-        let (from, to, ports) = match self.turned {
-            false => (sender, receiver, ports),
-            true => (receiver, sender, ports >> 16 | (ports & 0xffff) << 16),
-        };
-        let [first, second] = users.map(fold);
-        let (sender, receiver) = if self.turned { (second, first) } else { (first, second) };
-        // Turned, or the two directions between two hosts would cancel alike.
-        let addresses = mix(from, to.rotate_left(23));
-        let flow = fold(mix(addresses ^ u64::from(protocol), ports));
+    fn ports_in_order(&self, ports: u32) -> u32 {
+        if self.turned { ports.rotate_left(16) } else { ports }
+    }
+
+    #[inline(always)]
+    fn hashes(&self, flow: u32, users: [u32; 2]) -> Hashes {
+        let [sender, receiver] = self.in_order(users);
         Hashes { flow, sender, receiver }
     }
 
@@ -144,11 +135,54 @@ impl Hashing {
     }
 }
 
+/// The hash of the flow of a packet whose headers were read: the same as [`Hashing`] makes of the packet. `turned` is
+/// that of [`Hashing`].
+#[inline(always)]
+pub fn of_header(seed: u64, header: &Header, turned: bool) -> u32 {
+    let (source, destination) = header.ports.unwrap_or((0, 0));
+    let ports = u32::from(source) << 16 | u32::from(destination);
+    let (protocol, ports) = match header.fragment {
+        Fragment::Whole => (header.protocol, ports),
+        _ if header.is_v6 => (ipv6::FRAGMENT, 0),
+        _ => (header.protocol, 0),
+    };
+    let (from, to, ports) = match turned {
+        false => (header.source, header.destination, ports),
+        true => (header.destination, header.source, ports.rotate_left(16)),
+    };
+    let addresses = match header.is_v6 {
+        false => addresses_v4(seed, from as u64, to as u64),
+        true => addresses_v6(seed, from, to),
+    };
+    flow(addresses, protocol, ports)
+}
+
+#[inline(always)]
+fn addresses_v4(seed: u64, from: u64, to: u64) -> u64 {
+    mix(seed, from << 32 | to)
+}
+
+#[inline(always)]
+fn addresses_v6(seed: u64, from: u128, to: u128) -> u64 {
+    let [[a, b], [c, d]] = [from, to].map(halves);
+    mix(mix(mix(mix(seed, a), b), c), d)
+}
+
+#[inline(always)]
+fn halves(address: u128) -> [u64; 2] {
+    [(address >> 64) as u64, address as u64]
+}
+
+#[inline(always)]
+fn flow(addresses: u64, protocol: u8, ports: u32) -> u32 {
+    fold(mix(addresses, u64::from(protocol) << 32 | u64::from(ports)))
+}
+
 /// Both ports as one number, the source in the upper half; zero where there are none.
 #[inline(always)]
-fn ports(protocol: u8, payload: &[u8]) -> u64 {
+fn ports(protocol: u8, payload: &[u8]) -> u32 {
     match payload.first_chunk() {
-        Some(ports) if has_ports(protocol) => u64::from(u32::from_be_bytes(*ports)),
+        Some(ports) if has_ports(protocol) => u32::from_be_bytes(*ports),
         _ => 0,
     }
 }
@@ -156,7 +190,7 @@ fn ports(protocol: u8, payload: &[u8]) -> u64 {
 /// Mixes a word into a hash. Odd constant of the golden ratio; multiplication carries upwards, the shift
 /// brings the high bits back down.
 #[inline(always)]
-pub fn mix(hash: u64, word: u64) -> u64 {
+fn mix(hash: u64, word: u64) -> u64 {
     let h = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     h ^ (h >> 32)
 }

@@ -7,7 +7,7 @@ use crate::checksum::{finish, finish_nonzero, pseudo, sum};
 use crate::ethernet::{self, Network, NoNetwork};
 use crate::flow_hash::{Hashes, Hashing};
 use crate::ip::{Fragment, Packet, TCP, UDP, Upper};
-use crate::{ipv4, ipv6, tcp, udp};
+use crate::{ipv4, ipv6, tcp, transport, udp};
 use core::ops::Range;
 use weir_units::Ecn;
 
@@ -102,6 +102,12 @@ fn read_kind(frame: &[u8], hashing: &Hashing) -> Headers {
     }
 }
 
+/// What an observer reads of the transport of an IP packet in a frame ([`transport::read`]).
+#[inline]
+pub fn transport(frame: &[u8]) -> Option<transport::Datagram> {
+    transport::read(packet(frame)?)
+}
+
 /// The packet behind Ethernet header and VLAN tags, if the type field says that it is IP. The packet may contradict
 /// itself.
 #[inline]
@@ -164,6 +170,18 @@ pub fn untagged_protocol(frame: &[u8]) -> Option<(bool, u8)> {
         ethernet::IPV4 => Some((false, head[ethernet::HEADER_LEN + ipv4::PROTOCOL_AT])),
         ethernet::IPV6 => Some((true, head[ethernet::HEADER_LEN + ipv6::NEXT_HEADER_AT])),
         _ => None,
+    }
+}
+
+/// The octet with DSCP and ECN of a frame whose headers were read as `kind` at offset `network`; `None` where there is
+/// none.
+#[inline]
+pub fn traffic_class(frame: &[u8], kind: Kind, network: u16) -> Option<u8> {
+    let packet = frame.get(usize::from(network)..)?;
+    match kind {
+        Kind::Ipv4 => packet.get(1).copied(),
+        Kind::Ipv6 => Some((crate::bytes::be16(packet, 0)? >> 4) as u8),
+        Kind::Other | Kind::Malformed | Kind::Runt => None,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::TooShort;
 use crate::bytes::{be16, be32, field};
+use crate::checksum::{finish, pseudo, sum};
+use crate::ip::TCP;
 
 /// Length of a header without options in bytes.
 pub const HEADER_MIN: usize = 20;
@@ -229,6 +231,31 @@ impl Header<'_> {
     /// Never: a header has ports.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// Writes the header in front of the payload that stands behind it in `out`, with the checksum over IPv4; its length.
+    ///
+    /// # Errors
+    ///
+    /// As [`Header::write`].
+    pub fn write_v4(&self, from: [u8; 4], to: [u8; 4], out: &mut [u8]) -> Result<usize, TooShort> {
+        self.write_summed(sum(&from) + sum(&to), out)
+    }
+
+    /// The same with the checksum over IPv6.
+    ///
+    /// # Errors
+    ///
+    /// As [`Header::write`].
+    pub fn write_v6(&self, from: [u8; 16], to: [u8; 16], out: &mut [u8]) -> Result<usize, TooShort> {
+        self.write_summed(sum(&from) + sum(&to), out)
+    }
+
+    fn write_summed(&self, addresses: u64, out: &mut [u8]) -> Result<usize, TooShort> {
+        let len = self.write(out)?;
+        let checksum = finish(addresses + pseudo(&[], TCP, out.len()) + sum(out));
+        out[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        Ok(len)
     }
 
     /// Writes the header with zero for its checksum; its length. Each option is filled up to four bytes.

@@ -56,6 +56,26 @@ impl Tag {
     }
 }
 
+/// Writes a frame with a tag behind its addresses: what stands in front of the tag (`type_field`) and its control
+/// information (priority, eligibility, number) come from elsewhere, as the kernel takes tags out of what it receives.
+///
+/// # Errors
+///
+/// If `out` is not [`TAG_LEN`] longer than `frame`, or `frame` has no addresses.
+pub fn insert(out: &mut [u8], frame: &[u8], type_field: u16, control: u16) -> Result<(), TooShort> {
+    const ADDRESSES: usize = HEADER_LEN - 2;
+    let (addresses, rest) = frame.split_first_chunk::<ADDRESSES>().ok_or(TooShort)?;
+    if out.len() != frame.len() + TAG_LEN {
+        return Err(TooShort);
+    }
+    let (head, behind) = out.split_first_chunk_mut::<ADDRESSES>().ok_or(TooShort)?;
+    *head = *addresses;
+    behind[..2].copy_from_slice(&type_field.to_be_bytes());
+    behind[2..TAG_LEN].copy_from_slice(&control.to_be_bytes());
+    behind[TAG_LEN..].copy_from_slice(rest);
+    Ok(())
+}
+
 /// The tags of a frame, the outer one first, at most [`TAGS_MAX`]; it ends before one that is cut.
 #[inline]
 pub fn tags(frame: &[u8]) -> impl Iterator<Item = Tag> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use weir_units::Duration;
 use weir_upf::filter::{Endpoint, Filter, PortRange, Prefix};
 use weir_upf::plane::lookup::{Asked, Builder, Key};
-use weir_upf::plane::packet::Inner;
+use weir_wire::ip::{Fragment, Header};
 
 /// Octets before the elements of a message about a session.
 const HEADER: usize = 16;
@@ -153,27 +153,28 @@ fn filter(script: &mut Script) -> Filter {
     }
 }
 
-fn inner(script: &mut Script) -> Inner {
+fn inner(script: &mut Script) -> Header {
     let is_v6 = script.byte_or_zero() % 2 == 1;
     let net: u128 = if is_v6 { 0xfd00 << 112 } else { 0x0a00_0000 };
     let protocol = [17, 6, 1][usize::from(script.byte_or_zero() % 3)];
     let port = |script: &mut Script| u16::from(script.byte_or_zero() % 8);
-    Inner {
+    Header {
         is_v6,
         source: net | u128::from(script.byte_or_zero() % 4),
         destination: net | u128::from(script.byte_or_zero() % 4),
         protocol,
         ports: (protocol != 1).then(|| (port(script), port(script))),
-        tos: script.byte_or_zero() % 4,
+        fragment: Fragment::Whole,
+        traffic_class: script.byte_or_zero() % 4,
         hops: 64,
         len: 1000,
         transport: 20,
-        label: if is_v6 { u32::from(script.byte_or_zero() % 2) } else { 0 },
+        flow_label: if is_v6 { u32::from(script.byte_or_zero() % 2) } else { 0 },
     }
 }
 
 /// What a filter says, word for word.
-fn says(filter: &Filter, is_up: bool, packet: &Inner) -> bool {
+fn says(filter: &Filter, is_up: bool, packet: &Header) -> bool {
     let address = |a: u128| -> IpAddr {
         if packet.is_v6 { Ipv6Addr::from(a).into() } else { Ipv4Addr::from(a as u32).into() }
     };
@@ -190,6 +191,6 @@ fn says(filter: &Filter, is_up: bool, packet: &Inner) -> bool {
         && filter.protocol.is_none_or(|protocol| protocol == packet.protocol)
         && end(&filter.remote, remote)
         && end(&filter.local, local)
-        && filter.tos.is_none_or(|(value, mask)| packet.tos & mask == value & mask)
-        && filter.flow_label.is_none_or(|label| packet.is_v6 && packet.label == label)
+        && filter.tos.is_none_or(|(value, mask)| packet.traffic_class & mask == value & mask)
+        && filter.flow_label.is_none_or(|label| packet.is_v6 && packet.flow_label == label)
 }

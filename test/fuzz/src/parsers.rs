@@ -1,11 +1,13 @@
 //! Scripts for everything that reads what others have written.
 
 use crate::bytes::Script;
-use weir_dataplane::{Kind, complete_checksum, mark, read, rewritten_journal};
+use weir_dataplane::rewritten_journal;
 use weir_scenario::{RunConfig, Scenario, Trace, UpfConfig};
 use weir_sense::bottleneck::{FollowConfig, Follower};
-use weir_sense::{Flows, Way, wire};
+use weir_sense::{Flows, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::frame::{Kind, complete_checksum, mark, read};
+use weir_wire::transport;
 
 const SCENARIOS: [&str; 4] = [
     include_str!("../../../data/scenarios/demo.toml"),
@@ -135,7 +137,7 @@ pub fn sensed(bytes: &[u8]) {
         let way = if choice & 1 == 0 { Way::ToUser } else { Way::FromUser };
         let cut = usize::from(script.byte_or_zero());
         let packet = packet(choice, script.some(usize::from(choice >> 2 & 15)), cut);
-        let Some(datagram) = wire::read(&packet) else { continue };
+        let Some(datagram) = transport::read(&packet) else { continue };
         assert!(datagram.len as usize <= packet.len(), "{} bytes of {}", datagram.len, packet.len());
         let len = datagram.len.max(1);
         let seen = flows.observe(now, way, u32::from(choice >> 1 & 7), len, &datagram.transport);

@@ -7,8 +7,9 @@ use weir_scenario::AqmConfig;
 use weir_units::Time;
 use weir_upf::filter::{Endpoint, Filter, PortRange, Prefix};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{Card, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane, gtpu};
+use weir_upf::plane::{Card, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};
 use weir_upf::rules::*;
+use weir_wire::{ethernet, gtpu, ipv4, tunnel, udp};
 
 /// Most frames of a script that wait or are under way.
 const FRAMES: u32 = 256;
@@ -89,16 +90,17 @@ pub fn gtpu(bytes: &[u8]) {
             let container = found.container.map(|c| (c.way, c.qfi));
             let head = gtpu::header_len(container.is_some());
             let mut again = vec![0; head];
-            gtpu::write_header(&mut again, found.teid, container, (found.end - found.start) as u16);
+            let len = (found.end - found.start) as u16;
+            gtpu::write_header(&mut again, found.teid, container, len).expect("there is room");
             again.extend(&message[found.start..found.end]);
             let Ok(gtpu::Message::Packet(second)) = gtpu::read(&again) else { panic!("{again:02x?}") };
             assert_eq!((second.teid, second.container, second.start), (found.teid, found.container, head));
             assert_eq!(again[second.start..second.end], message[found.start..found.end]);
         }
         Ok(gtpu::Message::ErrorIndication { teid, peer }) => {
-            let mut again = Vec::new();
-            gtpu::write_error_indication(&mut again, teid, peer);
-            assert_eq!(gtpu::read(&again), Ok(gtpu::Message::ErrorIndication { teid, peer }));
+            let mut again = [0; gtpu::SIGNALLING_MAX];
+            let len = gtpu::write_error_indication(&mut again, teid, peer).expect("there is room");
+            assert_eq!(gtpu::read(&again[..len]), Ok(gtpu::Message::ErrorIndication { teid, peer }));
         }
         _ => {}
     }
@@ -263,22 +265,24 @@ fn comes(desk: &mut Desk<Here>, way: u8, script: &mut Script) {
 
 /// A message in UDP and IPv4, without the checksum of UDP.
 fn datagram(message: &[u8]) -> Vec<u8> {
-    let len = (28 + message.len()) as u16;
-    let mut ip = vec![
-        0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0, 2, 1, 8, 0x68, 8, 0x68, 0, 0, 0, 0,
-    ];
-    ip[2..4].copy_from_slice(&len.to_be_bytes());
-    ip[24..26].copy_from_slice(&(len - 20).to_be_bytes());
-    ip.extend(message);
-    ip
+    let mut packet = [&[0; ipv4::HEADER_MIN + udp::HEADER_LEN][..], message].concat();
+    let header = ipv4::Header {
+        payload_len: (udp::HEADER_LEN + message.len()) as u16,
+        protocol: weir_wire::ip::UDP,
+        ..ipv4::Header::new(STATION.octets(), [192, 0, 2, 1])
+    };
+    let at = header.write(&mut packet).expect("there is room");
+    let ports = udp::Header { source: gtpu::PORT, destination: gtpu::PORT };
+    ports.write_without_checksum(&mut packet[at..]).expect("there is room");
+    packet
 }
 
 /// Takes what was sent; tunnels are right.
 fn sent(memory: &mut Memory) {
     for (port, frame) in std::mem::take(&mut memory.sent) {
         let bytes = memory.bytes(frame);
-        if port == 0 && bytes[12..14] == [8, 0] {
-            let datagram = weir_upf::plane::outer::read(&bytes[14..]).expect("headers of tunnels are right");
+        if port == 0 && ethernet::ethertype(bytes) == Some(ethernet::IPV4) {
+            let datagram = tunnel::read(&bytes[14..]).expect("headers of tunnels are right");
             gtpu::read(&bytes[14 + datagram.start..14 + datagram.end]).expect("messages are right");
         }
         memory.give(frame);

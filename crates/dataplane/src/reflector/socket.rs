@@ -7,11 +7,15 @@ use crate::interface::Interface;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 use weir_sense::probe::PROTOCOL;
+use weir_wire::{ethernet, ipv4, ipv6};
 
 /// Longest frame that can hold a probe, with padding; what is longer is cut and is none.
 const FRAME_MAX: usize = 128;
 /// Ethernet header, then the protocol's place in the header of IPv4 and of IPv6.
-const PROTOCOL_AT: [(libc::c_int, u32); 2] = [(libc::ETH_P_IP, 14 + 9), (libc::ETH_P_IPV6, 14 + 6)];
+const PROTOCOL_AT: [(libc::c_int, usize); 2] = [
+    (libc::ETH_P_IP, ethernet::HEADER_LEN + ipv4::PROTOCOL_AT),
+    (libc::ETH_P_IPV6, ethernet::HEADER_LEN + ipv6::NEXT_HEADER_AT),
+];
 
 /// Sockets that see probes, and sockets that keep the kernel from answering them itself.
 pub struct Sockets {
@@ -26,7 +30,7 @@ pub struct Sockets {
 impl Sockets {
     /// Opens them on an interface.
     pub fn open(interface: &Interface, known: &Known) -> Result<Sockets, Error> {
-        let [v4, v6] = PROTOCOL_AT.map(|(kind, at)| packet_socket(interface, kind, at));
+        let [v4, v6] = PROTOCOL_AT.map(|(kind, at)| packet_socket(interface, kind, at as u32));
         let packet = [v4?, v6?];
         // IPv6 may be off.
         let listeners =

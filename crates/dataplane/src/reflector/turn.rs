@@ -1,9 +1,9 @@
 //! Turning a probe around, in memory.
 
 use super::Known;
-use crate::headers::network_of;
 use std::net::IpAddr;
 use weir_sense::probe::{Addresses, Probe};
+use weir_wire::ethernet;
 
 /// What is to be done with a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub enum Turned {
 
 /// Turns a frame around if it is a probe of a peer to one of our addresses: cards and addresses exchanged, a hop less.
 pub fn turn(frame: &mut [u8], known: &Known) -> Turned {
-    let Some((network, _)) = network_of(frame) else { return Turned::NotOurs };
+    let Ok(ethernet::Network { offset: network, .. }) = ethernet::network(frame) else { return Turned::NotOurs };
     let Ok(mut probe) = Probe::parse(&frame[network..]) else { return Turned::NotOurs };
     let (from, to) = ends(probe.addresses);
     if !known.own.contains(&to) || probe.hops < 2 {
@@ -32,8 +32,7 @@ pub fn turn(frame: &mut [u8], known: &Known) -> Turned {
     if probe.write(&mut frame[network..]).is_err() {
         return Turned::NotOurs;
     }
-    let (to, from) = frame[..12].split_at_mut(6);
-    to.swap_with_slice(from);
+    ethernet::reverse(frame);
     Turned::Back
 }
 

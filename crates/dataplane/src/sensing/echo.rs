@@ -2,94 +2,78 @@
 //!
 //! The identifier is the nonce, the sequence number that of the probe, and eight bytes of data hold the timestamp.
 
-use weir_sense::checksum::{finish, sum};
 use weir_sense::probe::{Addresses, HOPS, Stamp, TIMESTAMP_BITS};
+use weir_wire::icmp::{Echo, HEADER_LEN};
+use weir_wire::ip::{Fragment, ICMP, ICMPV6, Packet};
+use weir_wire::{TooShort, ipv4, ipv6};
 
-/// Length of an echo request before its data.
-pub const HEADER: usize = 8;
+/// Length of the timestamp behind the header of an echo request.
 const DATA: usize = 8;
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
-/// Type of a request and of a reply, by IP version.
-const V4: (u8, u8) = (8, 0);
-const V6: (u8, u8) = (128, 129);
+const MESSAGE: usize = HEADER_LEN + DATA;
 
-/// Writes a request from its network header on; returns its length. The buffer must have room.
-pub fn write(addresses: Addresses, stamp: Stamp, packet: &mut [u8]) -> usize {
+/// Writes a request from its network header on; returns its length.
+///
+/// # Errors
+///
+/// If `packet` is shorter than that.
+pub fn write(addresses: Addresses, stamp: Stamp, packet: &mut [u8]) -> Result<usize, TooShort> {
+    let (traffic_class, payload_len) = (stamp.dscp << 2, MESSAGE as u16);
+    let echo = Echo { is_reply: false, identifier: stamp.nonce, sequence: stamp.sequence };
+    let at = match addresses {
+        Addresses::V4 { source, destination } => ipv4::Header {
+            traffic_class,
+            payload_len,
+            identification: stamp.sequence,
+            hops: HOPS,
+            protocol: ICMP,
+            ..ipv4::Header::new(source, destination)
+        }
+        .write(packet)?,
+        Addresses::V6 { source, destination } => ipv6::Header {
+            traffic_class,
+            payload_len,
+            next_header: ICMPV6,
+            hops: HOPS,
+            ..ipv6::Header::new(source, destination)
+        }
+        .write(packet)?,
+    };
+    let message = packet.get_mut(at..at + MESSAGE).ok_or(TooShort)?;
+    message[HEADER_LEN..].copy_from_slice(&stamp.sent.to_be_bytes());
     match addresses {
-        Addresses::V4 { source, destination } => {
-            let (ip, message) = packet[..IPV4_HEADER + HEADER + DATA].split_at_mut(IPV4_HEADER);
-            ip.fill(0);
-            (ip[0], ip[1], ip[6], ip[8], ip[9]) = (0x45, stamp.dscp << 2, 0x40, HOPS, ICMP);
-            ip[2..4].copy_from_slice(&((IPV4_HEADER + HEADER + DATA) as u16).to_be_bytes());
-            ip[4..6].copy_from_slice(&stamp.sequence.to_be_bytes());
-            ip[12..16].copy_from_slice(&source);
-            ip[16..20].copy_from_slice(&destination);
-            let checksum = finish(sum(ip));
-            ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-            write_message(V4.0, stamp, 0, message);
-            IPV4_HEADER + HEADER + DATA
-        }
-        Addresses::V6 { source, destination } => {
-            let (ip, message) = packet[..IPV6_HEADER + HEADER + DATA].split_at_mut(IPV6_HEADER);
-            ip[..4].copy_from_slice(&(6 << 28 | u32::from(stamp.dscp) << 22).to_be_bytes());
-            ip[4..6].copy_from_slice(&((HEADER + DATA) as u16).to_be_bytes());
-            (ip[6], ip[7]) = (ICMPV6, HOPS);
-            ip[8..24].copy_from_slice(&source);
-            ip[24..40].copy_from_slice(&destination);
-            let pseudo = sum(&ip[8..40]) + u64::from(ICMPV6) + (HEADER + DATA) as u64;
-            write_message(V6.0, stamp, pseudo, message);
-            IPV6_HEADER + HEADER + DATA
-        }
-    }
-}
-
-fn write_message(kind: u8, stamp: Stamp, pseudo: u64, message: &mut [u8]) {
-    message[..HEADER].fill(0);
-    message[0] = kind;
-    message[4..6].copy_from_slice(&stamp.nonce.to_be_bytes());
-    message[6..8].copy_from_slice(&stamp.sequence.to_be_bytes());
-    message[HEADER..].copy_from_slice(&stamp.sent.to_be_bytes());
-    let checksum = finish(pseudo + sum(message));
-    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+        Addresses::V4 { .. } => echo.write_v4(message)?,
+        Addresses::V6 { source, destination } => echo.write_v6(source, destination, message)?,
+    };
+    Ok(at + MESSAGE)
 }
 
 /// Reads a reply to a request of this form, from its network header on.
-pub fn reply(ip: &[u8]) -> Option<Stamp> {
-    read(ip, V4.1, V6.1)
+pub fn reply(packet: &[u8]) -> Option<Stamp> {
+    read(packet, true)
 }
 
 /// Reads a request of this form, as routers quote it.
-pub fn request(ip: &[u8]) -> Option<Stamp> {
-    read(ip, V4.0, V6.0)
+pub fn request(packet: &[u8]) -> Option<Stamp> {
+    read(packet, false)
 }
 
-fn read(ip: &[u8], v4: u8, v6: u8) -> Option<Stamp> {
-    let (header, protocol, len, kind, class) = match ip.first()? >> 4 {
-        4 => (IPV4_HEADER, *ip.get(9)?, be16(ip, 2)?, v4, u16::from(*ip.get(1)?) << 4),
-        6 => (IPV6_HEADER, *ip.get(6)?, be16(ip, 4)?.saturating_add(IPV6_HEADER as u16), v6, be16(ip, 0)?),
-        _ => return None,
+fn read(packet: &[u8], is_reply: bool) -> Option<Stamp> {
+    let packet = Packet::read(packet)?;
+    let upper = packet.upper()?;
+    let (is_v6, protocol, header) = match packet {
+        Packet::V4(_) => (false, ICMP, ipv4::HEADER_MIN),
+        Packet::V6(_) => (true, ICMPV6, ipv6::HEADER_LEN),
     };
-    let is_plain = header == IPV6_HEADER || (ip[0] == 0x45 && be16(ip, 6)? & 0x3fff == 0);
-    let wanted = if header == IPV4_HEADER { ICMP } else { ICMPV6 };
-    if !is_plain || protocol != wanted || usize::from(len) != header + HEADER + DATA {
+    let is_plain = upper.fragment == Fragment::Whole && upper.offset == header;
+    if !is_plain || upper.protocol != protocol || upper.payload.len() != MESSAGE {
         return None;
     }
-    let message = ip.get(header..header + HEADER + DATA)?;
-    if message[0] != kind || message[1] != 0 {
-        return None;
-    }
-    let sent = u64::from_be_bytes(message[HEADER..].try_into().ok()?);
-    let dscp = (class >> 6) as u8 & 0x3f;
-    let (nonce, sequence) = (be16(message, 4)?, be16(message, 6)?);
+    let echo = Echo::read(is_v6, upper.payload).filter(|echo| echo.is_reply == is_reply)?;
+    let sent = u64::from_be_bytes(*upper.payload.last_chunk::<DATA>()?);
+    let dscp = packet.traffic_class() >> 2;
     // What does not fit was not written by us, and differs from every timestamp that was.
-    (sent >> TIMESTAMP_BITS == 0).then_some(Stamp { sequence, nonce, sent, dscp })
-}
-
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+    let is_ours = sent >> TIMESTAMP_BITS == 0;
+    is_ours.then_some(Stamp { sequence: echo.sequence, nonce: echo.identifier, sent, dscp })
 }
 
 #[cfg(test)]
@@ -104,7 +88,7 @@ mod tests {
         let v6 = Addresses::V6 { source: [0xfd; 16], destination: [0xfe; 16] };
         for addresses in [v4, v6] {
             let mut packet = [0xaa; 64];
-            let len = write(addresses, STAMP, &mut packet);
+            let len = write(addresses, STAMP, &mut packet).unwrap();
             let wire = packet;
             let read = etherparse::SlicedPacket::from_ip(&wire[..len]).unwrap();
             let checksum_is_right = match read.transport.unwrap() {
@@ -120,8 +104,8 @@ mod tests {
             assert!(checksum_is_right);
             assert_eq!(request(&packet[..len]), Some(STAMP));
             assert_eq!(reply(&packet[..len]), None);
-            let message = len - HEADER - DATA;
-            packet[message] = if addresses == v4 { V4.1 } else { V6.1 };
+            let message = len - MESSAGE;
+            packet[message] = if addresses == v4 { 0 } else { 129 };
             assert_eq!(reply(&packet[..len]), Some(STAMP));
             for cut in 0..len {
                 assert_eq!(reply(&packet[..cut]), None, "cut to {cut}");

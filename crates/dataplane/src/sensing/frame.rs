@@ -1,22 +1,17 @@
 //! Probes as Ethernet frames: made after a frame of data, and found among frames that come in.
 
-use crate::headers::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, network_of};
 use std::net::IpAddr;
 use weir_scenario::{MacAddress, SenseConfig, SenseMode};
-use weir_sense::probe::{Addresses, PROTOCOL, Probe, Stamp};
+use weir_sense::probe::{Addresses, IPV4_LEN, IPV6_LEN, PROTOCOL, Probe, Stamp};
 use weir_units::Bytes;
+use weir_wire::ip::{self, ICMP, ICMPV6};
+use weir_wire::{TooShort, ethernet, frame, icmp, vlan};
 
 use super::echo;
 
-const ETHERNET: usize = 14;
-const IPV4_HEADER: usize = 20;
-/// The shortest frame with a header of IP.
-const HEAD: usize = ETHERNET + IPV4_HEADER;
-const IPV6_HEADER: usize = 40;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
 /// Longest frame with a probe: Ethernet header, two VLAN tags, IPv6, ICMPv6 echo with eight bytes.
-pub const LONGEST: usize = 14 + 8 + 40 + 16;
+pub const LONGEST: usize =
+    ethernet::HEADER_LEN + vlan::TAGS_MAX * vlan::TAG_LEN + IPV6_LEN + icmp::HEADER_LEN;
 /// The class of traffic that needs no AQM (RFC 3246).
 pub const EXPEDITED: u8 = 46;
 
@@ -75,34 +70,27 @@ impl Form {
     }
 
     fn len(&self, is_v6: bool) -> usize {
-        let echo = if self.mode == SenseMode::Icmp { echo::HEADER } else { 0 };
-        echo + if is_v6 { IPV6_HEADER + 8 } else { IPV4_HEADER + 8 }
+        let echo = if self.mode == SenseMode::Icmp { icmp::HEADER_LEN } else { 0 };
+        echo + if is_v6 { IPV6_LEN } else { IPV4_LEN }
     }
 
     /// Reads a frame that a probe may follow: IP of a class that is managed, for one card.
     #[inline]
     pub fn follows(&self, frame: &[u8]) -> Option<Data> {
-        let head = frame.first_chunk::<HEAD>()?;
-        let to = head.first_chunk::<6>()?;
-        if to[0] & 1 != 0 || self.gateway_mac.is_some_and(|mac| mac.0 != *to) {
+        let to = ethernet::destination(frame)?;
+        if ethernet::is_group(to) || self.gateway_mac.is_some_and(|mac| mac.0 != to) {
             return None;
         }
-        // Almost all frames are IP without tags: those of IPv4 are read without a search for the header.
-        let data = match be16(head, ETHERNET - 2) {
-            ETHERTYPE_IPV4 if head[ETHERNET] >> 4 == 4 => {
-                // A header that says more than there is must not pay for probes.
-                let len = u64::from(be16(head, ETHERNET + 2)).min((frame.len() - ETHERNET) as u64);
-                Data { network: ETHERNET, len: Bytes::new(len), dscp: head[ETHERNET + 1] >> 2 }
-            }
-            _ => read_data(frame)?,
-        };
+        // The length is at most that of the frame: a header that says more than there is must not pay for probes.
+        let frame::Peek { network, traffic_class, len } = frame::peek(frame)?;
+        let data = Data { network, len: Bytes::new(len as u64), dscp: traffic_class >> 2 };
         (data.dscp != EXPEDITED).then_some(data)
     }
 
     /// The probe that is to follow a packet; none while it is not known where probes may come from.
     #[cold]
     pub fn plan(&self, data: &Data, of: &[u8]) -> Option<Plan> {
-        let own = self.own(&of[data.network..])?;
+        let own = self.own(of.get(data.network..)?)?;
         let addresses = match (own, self.target.unwrap_or(own)) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 Addresses::V4 { source: from.octets(), destination: to.octets() }
@@ -115,56 +103,56 @@ impl Form {
         Some(Plan { addresses, len: self.len(own.is_ipv6()) })
     }
 
-    /// Where a probe behind this packet comes from. The packet has a whole header of the version that it says.
-    fn own(&self, ip: &[u8]) -> Option<IpAddr> {
+    /// Where a probe behind this packet comes from.
+    fn own(&self, packet: &[u8]) -> Option<IpAddr> {
         if self.address.is_some() {
             return self.address;
         }
-        let source = if ip[0] >> 4 == 4 { v4(ip, 12) } else { v6(ip, 8) };
         let fits = |own: &IpAddr| self.target.is_none_or(|target| target.is_ipv6() == own.is_ipv6());
-        let seen = host(source).filter(fits);
+        let seen = ip::source(packet).and_then(host).filter(fits);
         // Where there is data of both versions probes are IPv4, which are smaller.
         let keeps = |last: &IpAddr| last.is_ipv4() && !seen.is_some_and(|own| own.is_ipv4());
         self.last.filter(keeps).or(seen).or(self.last)
     }
 
     /// Writes the probe that follows `data` behind the Ethernet header of its frame; returns the frame's length.
-    pub fn write(&mut self, plan: &Plan, data: &Data, of: &[u8], stamp: Stamp, into: &mut [u8]) -> usize {
-        let (network, addresses) = (data.network, plan.addresses);
-        into[..network].copy_from_slice(&of[..network]);
-        if let Some(mac) = self.gateway_mac {
-            into[..6].copy_from_slice(&mac.0);
-        }
-        let own = source(addresses);
-        let ethertype = if own.is_ipv6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
-        into[network - 2..network].copy_from_slice(&ethertype.to_be_bytes());
+    ///
+    /// # Errors
+    ///
+    /// If `into` is shorter than that.
+    pub fn write(
+        &mut self,
+        plan: &Plan,
+        data: &Data,
+        of: &[u8],
+        stamp: Stamp,
+        into: &mut [u8],
+    ) -> Result<usize, TooShort> {
+        let own = source(plan.addresses);
+        let ethertype = if own.is_ipv6() { ethernet::IPV6 } else { ethernet::IPV4 };
+        let gateway = self.gateway_mac.map(|mac| mac.0);
+        let network = ethernet::write_like(into, of, data.network, gateway, ethertype)?;
         self.last = Some(own);
-        let ip = &mut into[network..];
+        let packet = &mut into[network..];
         let len = match self.mode {
-            SenseMode::Icmp => echo::write(addresses, stamp, ip),
-            _ => Probe::new(addresses, stamp).write(ip).expect("a frame has room for a probe"),
+            SenseMode::Icmp => echo::write(plan.addresses, stamp, packet)?,
+            _ => Probe::new(plan.addresses, stamp).write(packet)?,
         };
-        network + len
+        Ok(network + len)
     }
 
     /// Looks whether a frame that came in answers a probe of this form.
     pub fn find(&self, frame: &[u8]) -> Option<Found> {
-        let (network, ethertype) = network_of(frame)?;
-        let ip = &frame[network..];
-        let protocol = match ethertype {
-            ETHERTYPE_IPV4 => *ip.get(9)?,
-            ETHERTYPE_IPV6 => *ip.get(6)?,
-            _ => return None,
-        };
-        match protocol {
-            PROTOCOL if self.mode != SenseMode::Icmp => self.find_reply(ip),
-            ICMP | ICMPV6 => self.find_message(ip),
+        let packet = frame::packet(frame)?;
+        match ip::Packet::read(packet)?.upper()?.protocol {
+            PROTOCOL if self.mode != SenseMode::Icmp => self.find_reply(packet),
+            ICMP | ICMPV6 => self.find_message(packet),
             _ => None,
         }
     }
 
-    fn find_reply(&self, ip: &[u8]) -> Option<Found> {
-        let probe = Probe::parse(ip).ok().filter(Probe::has_bounced)?;
+    fn find_reply(&self, packet: &[u8]) -> Option<Found> {
+        let probe = Probe::parse(packet).ok().filter(Probe::has_bounced)?;
         let to = source(probe.addresses.reversed());
         // What has neither our address nor our nonce belongs to somebody behind us.
         (probe.stamp.nonce == self.nonce || self.is_own(to)).then_some(Found::Reply(probe.stamp))
@@ -175,16 +163,17 @@ impl Form {
     }
 
     /// Echo replies, and messages of routers that quote a probe.
-    fn find_message(&self, ip: &[u8]) -> Option<Found> {
-        if let Some(stamp) = echo::reply(ip) {
+    fn find_message(&self, packet: &[u8]) -> Option<Found> {
+        if let Some(stamp) = echo::reply(packet) {
             let is_ours = self.mode == SenseMode::Icmp && stamp.nonce == self.nonce;
             return is_ours.then_some(Found::Reply(stamp));
         }
-        let (quoted, found) = quoted(ip)?;
+        let quoted = icmp::quoted(packet)?;
         let stamp = match self.mode {
-            SenseMode::Icmp => echo::request(quoted)?,
-            _ => Probe::parse(quoted).ok()?.stamp,
+            SenseMode::Icmp => echo::request(quoted.packet)?,
+            _ => Probe::parse(quoted.packet).ok()?.stamp,
         };
+        let found = if quoted.is_redirect { Found::Redirect } else { Found::Refused };
         (stamp.nonce == self.nonce).then_some(found)
     }
 }
@@ -192,29 +181,10 @@ impl Form {
 /// Whether a frame carries neither probes nor messages of routers, as almost all do: it is read no further.
 #[inline]
 pub fn is_plain_data(frame: &[u8]) -> bool {
-    let Some(head) = frame.first_chunk::<HEAD>() else { return false };
-    match be16(head, ETHERNET - 2) {
-        ETHERTYPE_IPV4 => !matches!(head[ETHERNET + 9], PROTOCOL | ICMP),
-        ETHERTYPE_IPV6 => !matches!(head[ETHERNET + 6], PROTOCOL | ICMPV6),
-        _ => false,
+    match frame::untagged_protocol(frame) {
+        Some((is_v6, protocol)) => protocol != PROTOCOL && protocol != if is_v6 { ICMPV6 } else { ICMP },
+        None => false,
     }
-}
-
-/// Reads any frame with data of IP: behind tags, too.
-#[inline(never)]
-fn read_data(frame: &[u8]) -> Option<Data> {
-    let (network, ethertype) = network_of(frame)?;
-    let ip = &frame[network..];
-    let (dscp, len) = match ethertype {
-        ETHERTYPE_IPV4 if ip.len() >= IPV4_HEADER && ip[0] >> 4 == 4 => (ip[1] >> 2, be16(ip, 2)),
-        ETHERTYPE_IPV6 if ip.len() >= IPV6_HEADER && ip[0] >> 4 == 6 => {
-            ((be16(ip, 0) >> 6) as u8 & 0x3f, be16(ip, 4).saturating_add(IPV6_HEADER as u16))
-        }
-        _ => return None,
-    };
-    // A header that says more than there is must not pay for probes.
-    let len = Bytes::new(u64::from(len).min(ip.len() as u64));
-    Some(Data { network, len, dscp })
 }
 
 /// An address that replies can be sent to.
@@ -226,63 +196,9 @@ fn host(address: IpAddr) -> Option<IpAddr> {
     (!elsewhere && !address.is_unspecified() && !address.is_multicast()).then_some(address)
 }
 
-fn v4(ip: &[u8], at: usize) -> IpAddr {
-    let mut octets = [0; 4];
-    octets.copy_from_slice(&ip[at..at + 4]);
-    octets.into()
-}
-
-fn v6(ip: &[u8], at: usize) -> IpAddr {
-    let mut octets = [0; 16];
-    octets.copy_from_slice(&ip[at..at + 16]);
-    octets.into()
-}
-
 fn source(addresses: Addresses) -> IpAddr {
     match addresses {
         Addresses::V4 { source, .. } => source.into(),
         Addresses::V6 { source, .. } => source.into(),
-    }
-}
-
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-/// The packet that a message of a router quotes, and what the message says of it.
-fn quoted(ip: &[u8]) -> Option<(&[u8], Found)> {
-    const QUOTE: usize = 8;
-    if ip[0] >> 4 == 4 {
-        let message = ip.get(usize::from(ip[0] & 15) * 4..)?;
-        // RFC 792: unreachable 3, redirect 5, time exceeded 11.
-        let found = match *message.first()? {
-            5 => Found::Redirect,
-            3 | 11 => Found::Refused,
-            _ => return None,
-        };
-        return Some((message.get(QUOTE..)?, found));
-    }
-    let message = ip.get(IPV6_HEADER..)?;
-    match *message.first()? {
-        // RFC 4443: unreachable 1, time exceeded 3, parameter problem 4.
-        1 | 3 | 4 => Some((message.get(QUOTE..)?, Found::Refused)),
-        137 => Some((redirected_header(message)?, Found::Redirect)),
-        _ => None,
-    }
-}
-
-/// The packet in the option "Redirected Header" of an ICMPv6 redirect (RFC 4861 section 4.6.3).
-fn redirected_header(message: &[u8]) -> Option<&[u8]> {
-    const OPTIONS: usize = 40;
-    let mut options = message.get(OPTIONS..)?;
-    loop {
-        let len = usize::from(*options.get(1)?) * 8;
-        if len == 0 {
-            return None;
-        }
-        if options[0] == 4 {
-            return options.get(8..len);
-        }
-        options = options.get(len..)?;
     }
 }

@@ -2,7 +2,8 @@
 
 use weir_sense::Seen;
 use weir_sense::bottleneck::{FollowConfig, Follower};
-use weir_sense::wire::{Segment, Transport};
+use weir_wire::tcp::Segment;
+use weir_wire::transport::Transport;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Least time that senders are given to answer.

@@ -1,6 +1,7 @@
 use super::bottleneck::is_counted;
 use super::*;
-use weir_sense::wire::{QuicPackets, Segment};
+use weir_wire::quic::QuicPackets;
+use weir_wire::tcp::Segment;
 
 const LEN: Bytes = Bytes::new(1538);
 const MSS: u32 = 1448;

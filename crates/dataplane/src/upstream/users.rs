@@ -131,7 +131,7 @@ fn sum(a: &Suspicions, b: &Suspicions) -> Suspicions {
 mod tests {
     use super::*;
     use weir_sense::Way;
-    use weir_sense::wire::Transport;
+    use weir_wire::transport::Transport;
     use weir_units::Duration;
 
     #[test]

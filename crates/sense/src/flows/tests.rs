@@ -1,5 +1,6 @@
 use super::*;
-use crate::wire::{QuicPackets, Segment};
+use weir_wire::quic::QuicPackets;
+use weir_wire::tcp::Segment;
 
 fn ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)

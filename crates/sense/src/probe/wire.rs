@@ -13,30 +13,25 @@
 //!
 //! The ECN field is zero, or a queue below that marks would mark the probe where it discards data.
 
-use crate::checksum::{finish, sum};
+use weir_wire::ip::Packet;
+use weir_wire::{TooShort, ip, ipv4, ipv6};
 
 /// The protocol number of probes, set aside for experiments by RFC 3692.
-pub const PROTOCOL: u8 = 253;
+pub const PROTOCOL: u8 = ip::EXPERIMENT;
 
 /// Time to live or hop limit of a probe when it is sent. One that was bounced has less.
 pub const HOPS: u8 = 64;
 
 /// Length of an IPv4 probe in bytes.
-pub const IPV4_LEN: usize = 28;
+pub const IPV4_LEN: usize = ipv4::HEADER_MIN + PAYLOAD;
 
 /// Length of an IPv6 probe in bytes.
-pub const IPV6_LEN: usize = 48;
+pub const IPV6_LEN: usize = ipv6::HEADER_LEN + PAYLOAD;
 
 /// Bits of the timestamp that travel; it wraps after three days.
 pub const TIMESTAMP_BITS: u32 = 48;
 
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
 const PAYLOAD: usize = 8;
-const DONT_FRAGMENT: u16 = 0x4000;
-/// More fragments follow, or this one does not start at zero.
-const FRAGMENT: u16 = 0x3fff;
-const FLOW_LABEL: u32 = 0x000f_ffff;
 
 /// Where a probe goes from and to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,12 +101,10 @@ pub struct Probe {
 /// Why bytes are not a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotAProbe {
-    /// Neither IPv4 nor IPv6.
+    /// No whole IPv4 or IPv6 packet.
     NotIp,
     /// Another protocol, IP options or extension headers.
     OtherProtocol,
-    /// Fewer bytes than a probe has.
-    Truncated,
     /// The length in the header is not that of a probe.
     OtherLength,
     /// A fragment.
@@ -121,10 +114,6 @@ pub enum NotAProbe {
     /// The checksum of the header is wrong.
     Checksum,
 }
-
-/// The buffer is too short for the probe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooShort;
 
 impl Probe {
     /// A probe about to be sent.
@@ -145,40 +134,34 @@ impl Probe {
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, TooShort> {
         let len = self.addresses.probe_len();
         let packet = buffer.get_mut(..len).ok_or(TooShort)?;
+        let s = &self.stamp;
         match self.addresses {
-            Addresses::V4 { source, destination } => self.write_ipv4(packet, source, destination),
-            Addresses::V6 { source, destination } => self.write_ipv6(packet, source, destination),
+            Addresses::V4 { source, destination } => {
+                let header = ipv4::Header {
+                    traffic_class: s.dscp << 2,
+                    payload_len: PAYLOAD as u16,
+                    identification: s.sequence,
+                    hops: self.hops,
+                    protocol: PROTOCOL,
+                    ..ipv4::Header::new(source, destination)
+                };
+                let at = header.write(packet)?;
+                packet[at..].copy_from_slice(&payload(s.nonce, s.sent));
+            }
+            Addresses::V6 { source, destination } => {
+                let header = ipv6::Header {
+                    traffic_class: s.dscp << 2,
+                    flow_label: u32::from(s.nonce),
+                    payload_len: PAYLOAD as u16,
+                    next_header: PROTOCOL,
+                    hops: self.hops,
+                    ..ipv6::Header::new(source, destination)
+                };
+                let at = header.write(packet)?;
+                packet[at..].copy_from_slice(&payload(s.sequence, s.sent));
+            }
         }
         Ok(len)
-    }
-
-    fn write_ipv4(&self, packet: &mut [u8], source: [u8; 4], destination: [u8; 4]) {
-        let s = &self.stamp;
-        packet[0] = 0x45;
-        packet[1] = s.dscp << 2;
-        packet[2..4].copy_from_slice(&(IPV4_LEN as u16).to_be_bytes());
-        packet[4..6].copy_from_slice(&s.sequence.to_be_bytes());
-        packet[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
-        packet[8] = self.hops;
-        packet[9] = PROTOCOL;
-        packet[10..12].fill(0);
-        packet[12..16].copy_from_slice(&source);
-        packet[16..20].copy_from_slice(&destination);
-        let checksum = finish(sum(&packet[..IPV4_HEADER]));
-        packet[10..12].copy_from_slice(&checksum.to_be_bytes());
-        packet[IPV4_HEADER..].copy_from_slice(&payload(s.nonce, s.sent));
-    }
-
-    fn write_ipv6(&self, packet: &mut [u8], source: [u8; 16], destination: [u8; 16]) {
-        let s = &self.stamp;
-        let first = 6 << 28 | u32::from(s.dscp & 0x3f) << 22 | u32::from(s.nonce);
-        packet[0..4].copy_from_slice(&first.to_be_bytes());
-        packet[4..6].copy_from_slice(&(PAYLOAD as u16).to_be_bytes());
-        packet[6] = PROTOCOL;
-        packet[7] = self.hops;
-        packet[8..24].copy_from_slice(&source);
-        packet[24..40].copy_from_slice(&destination);
-        packet[IPV6_HEADER..].copy_from_slice(&payload(s.sequence, s.sent));
     }
 
     /// Reads a packet from its network header on. Bytes behind it, as Ethernet pads short frames, are ignored.
@@ -188,49 +171,39 @@ impl Probe {
     /// Says why it is not a probe. What comes from the wire is not to be trusted: a probe that is well formed
     /// may still be forged, which only the [`Sensor`](super::Sensor) that sent it can tell.
     pub fn parse(packet: &[u8]) -> Result<Probe, NotAProbe> {
-        match packet.first().map(|first| first >> 4) {
-            Some(4) => parse_ipv4(packet),
-            Some(6) => parse_ipv6(packet),
-            Some(_) => Err(NotAProbe::NotIp),
-            None => Err(NotAProbe::Truncated),
+        match Packet::read(packet).ok_or(NotAProbe::NotIp)? {
+            Packet::V4(packet) => of_v4(&packet),
+            Packet::V6(packet) => of_v6(&packet),
         }
     }
 }
 
-fn parse_ipv4(packet: &[u8]) -> Result<Probe, NotAProbe> {
-    let packet = packet.first_chunk::<IPV4_LEN>().ok_or(NotAProbe::Truncated)?;
-    if packet[0] != 0x45 || packet[9] != PROTOCOL {
+fn of_v4(packet: &ipv4::Packet<'_>) -> Result<Probe, NotAProbe> {
+    if packet.header_len() != ipv4::HEADER_MIN || packet.protocol() != PROTOCOL {
         return Err(NotAProbe::OtherProtocol);
     }
-    if usize::from(be16(packet, 2)) != IPV4_LEN {
-        return Err(NotAProbe::OtherLength);
-    }
-    if be16(packet, 6) & FRAGMENT != 0 {
+    let (nonce, sent) = open_payload(packet.payload())?;
+    if packet.is_fragment() {
         return Err(NotAProbe::Fragment);
     }
-    if finish(sum(&packet[..IPV4_HEADER])) != 0 {
+    if !packet.has_right_checksum() {
         return Err(NotAProbe::Checksum);
     }
-    let (nonce, sent) = open_payload(packet, IPV4_HEADER);
-    let addresses = Addresses::V4 { source: take(packet, 12), destination: take(packet, 16) };
-    let stamp = Stamp { sequence: be16(packet, 4), nonce, sent, dscp: packet[1] >> 2 };
-    Ok(Probe { addresses, hops: packet[8], stamp })
+    let addresses = Addresses::V4 { source: packet.source(), destination: packet.destination() };
+    let sequence = packet.header().identification;
+    let stamp = Stamp { sequence, nonce, sent, dscp: packet.traffic_class() >> 2 };
+    Ok(Probe { addresses, hops: packet.hops(), stamp })
 }
 
-fn parse_ipv6(packet: &[u8]) -> Result<Probe, NotAProbe> {
-    let packet = packet.first_chunk::<IPV6_LEN>().ok_or(NotAProbe::Truncated)?;
-    if packet[6] != PROTOCOL {
+fn of_v6(packet: &ipv6::Packet<'_>) -> Result<Probe, NotAProbe> {
+    if packet.next_header() != PROTOCOL {
         return Err(NotAProbe::OtherProtocol);
     }
-    if usize::from(be16(packet, 4)) != PAYLOAD {
-        return Err(NotAProbe::OtherLength);
-    }
-    let first = u32::from_be_bytes(take(packet, 0));
-    let (sequence, sent) = open_payload(packet, IPV6_HEADER);
-    let addresses = Addresses::V6 { source: take(packet, 8), destination: take(packet, 24) };
-    let nonce = u16::try_from(first & FLOW_LABEL).map_err(|_| NotAProbe::FlowLabel)?;
-    let stamp = Stamp { sequence, nonce, sent, dscp: (first >> 22) as u8 & 0x3f };
-    Ok(Probe { addresses, hops: packet[7], stamp })
+    let (sequence, sent) = open_payload(packet.payload())?;
+    let addresses = Addresses::V6 { source: packet.source(), destination: packet.destination() };
+    let nonce = u16::try_from(packet.flow_label()).map_err(|_| NotAProbe::FlowLabel)?;
+    let stamp = Stamp { sequence, nonce, sent, dscp: packet.traffic_class() >> 2 };
+    Ok(Probe { addresses, hops: packet.hops(), stamp })
 }
 
 fn payload(upper: u16, sent: u64) -> [u8; PAYLOAD] {
@@ -238,20 +211,10 @@ fn payload(upper: u16, sent: u64) -> [u8; PAYLOAD] {
     (u64::from(upper) << TIMESTAMP_BITS | low).to_be_bytes()
 }
 
-fn open_payload(packet: &[u8], at: usize) -> (u16, u64) {
-    let word = u64::from_be_bytes(take(packet, at));
-    ((word >> TIMESTAMP_BITS) as u16, word & ((1 << TIMESTAMP_BITS) - 1))
-}
-
-fn be16(packet: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes(take(packet, at))
-}
-
-/// `N` bytes from `at` on; the caller knows that the packet has them.
-fn take<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    bytes.copy_from_slice(&packet[at..at + N]);
-    bytes
+/// The upper 16 bits of a payload, and the timestamp.
+fn open_payload(payload: &[u8]) -> Result<(u16, u64), NotAProbe> {
+    let word = u64::from_be_bytes(payload.try_into().map_err(|_| NotAProbe::OtherLength)?);
+    Ok(((word >> TIMESTAMP_BITS) as u16, word & ((1 << TIMESTAMP_BITS) - 1)))
 }
 
 #[cfg(test)]
@@ -294,7 +257,7 @@ mod tests {
             let wanted = Probe::new(addresses, STAMP);
             assert_eq!(Probe::parse(&buffer[..len]), Ok(wanted));
             assert_eq!(Probe::parse(&buffer), Ok(wanted));
-            assert_eq!(Probe::parse(&buffer[..len - 1]), Err(NotAProbe::Truncated));
+            assert_eq!(Probe::parse(&buffer[..len - 1]), Err(NotAProbe::NotIp));
             assert_eq!(wanted.write(&mut [0; 27]), Err(TooShort));
         }
     }
@@ -320,9 +283,10 @@ mod tests {
         assert_eq!(spoil(0, 0x55), NotAProbe::NotIp);
         assert_eq!(spoil(0, 0x46), NotAProbe::OtherProtocol);
         assert_eq!(spoil(9, 17), NotAProbe::OtherProtocol);
-        assert_eq!(spoil(3, 29), NotAProbe::OtherLength);
+        assert_eq!(spoil(3, 29), NotAProbe::NotIp, "it is longer than what there is");
+        assert_eq!(spoil(3, 27), NotAProbe::OtherLength);
         assert_eq!(spoil(6, 0x20), NotAProbe::Fragment);
         assert_eq!(spoil(13, 8), NotAProbe::Checksum);
-        assert_eq!(Probe::parse(&[]), Err(NotAProbe::Truncated));
+        assert_eq!(Probe::parse(&[]), Err(NotAProbe::NotIp));
     }
 }

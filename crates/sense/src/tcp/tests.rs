@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::Stamps;
+use weir_wire::tcp::Stamps;
 use proptest::prelude::*;
 use std::vec::Vec;
 

@@ -6,14 +6,13 @@ use super::faults::Cause;
 use super::io::Io;
 use super::layout::{ACCESS, Rule, What};
 use super::live::Live;
-use super::outer;
-use super::packet::{self, Told};
 use super::path::{Happened, UserPlane};
 use super::waits::Held;
 use weir_aqm::Packet;
 use weir_dataplane::Frame;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
+use weir_wire::{icmp, ip, tunnel};
 
 /// What a line that was idle may be ahead of those that waited, in bytes: a packet.
 const AHEAD_MAX: u64 = 1538;
@@ -89,7 +88,7 @@ impl UserPlane {
         rule: Option<u16>,
         arrived: &Arrived,
         io: &mut impl Io,
-    ) -> Result<Admitted, (Cause, Option<Told>)> {
+    ) -> Result<Admitted, (Cause, Option<icmp::Error>)> {
         let Arrived { frame, hash, tos, hops, at, .. } = *arrived;
         let rules = if is_up { &live.program.up } else { &live.program.down };
         let rule = &rules.rules[usize::from(rule.ok_or((Cause::NoRule, None))?)];
@@ -108,19 +107,20 @@ impl UserPlane {
                     live.told_waiting = true;
                     self.tell(Happened::Waiting { seid: live.program.seid, pdr: id });
                 }
-                (ACCESS, outer::OVERHEAD_MAX)
+                (ACCESS, tunnel::OVERHEAD_MAX)
             }
             What::Plain(port) => (*port, 0),
             What::Tunnel(outer) => (ACCESS, outer.overhead(qfi.is_some())),
         };
         let most = self.ports[port].mtu as usize - overhead;
         if frame.len as usize > most {
-            return Err((Cause::TooBig, Some(Told::TooBig { most: most as u16 })));
+            return Err((Cause::TooBig, Some(icmp::Error::TooBig { most: most as u16 })));
         }
         if hops <= 1 {
-            return Err((Cause::Expired, Some(Told::Expired)));
+            return Err((Cause::Expired, Some(icmp::Error::Expired)));
         }
-        packet::take_hop(io.bytes(frame));
+        let bytes = io.bytes(frame);
+        ip::take_hop(ip::is_v6(bytes), bytes);
         let generation = way.generation;
         let held = Held { frame, flow: hash, act, generation, qfi, tos, meters, behind: 0, is_timed };
         live.active = at;

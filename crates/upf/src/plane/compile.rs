@@ -6,15 +6,15 @@ use super::layout::{
     Act, CORE, Express, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
 };
 use super::lookup::{Asked, Builder};
-use super::outer::Outer;
 use super::places::{Layout, QueueKey};
 use super::setup::PlaneSetup;
 use crate::rules::{
     Action, End, Far, Forward, METERS_MAX, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side,
     UeAddress,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use weir_units::{Bytes, Duration, Rate};
+use weir_wire::tunnel::Encapsulation;
 
 /// Makes what the packet path needs of a session, whose rules stand as `before` so far.
 pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result<(Program, Layout), Refusal> {
@@ -148,9 +148,10 @@ impl Making<'_> {
         };
         match (to, tunnel) {
             (Side::Access, Some(remote)) => {
-                let own = self.setup.access.addresses.iter().map(|(address, _)| *address);
-                match own.into_iter().find(|own| own.is_ipv4() == remote.address.is_ipv4()) {
-                    Some(own) => Ok(What::Tunnel(Outer::new(own, remote, dscp))),
+                let end = SocketAddr::new(remote.address, remote.port);
+                let mut own = self.setup.access.addresses.iter().map(|(address, _)| *address);
+                match own.find_map(|own| Encapsulation::new(own, end, remote.teid, dscp)) {
+                    Some(outer) => Ok(What::Tunnel(outer)),
                     None => refused("the port to the access side has no address of the tunnel's family"),
                 }
             }

@@ -1,15 +1,16 @@
 //! What control asks of the packet path, and how it is done as a whole or not at all.
 
 use super::faults::Cause;
-use super::gtpu::{END_MARKER_LEN, write_end_marker};
 use super::io::Io;
 use super::layout::{ACCESS, Program, User, What};
 use super::live::Live;
-use super::outer::Outer;
 use super::path::{Happened, UserPlane, host_of};
 use super::sojourns::Sojourns;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
+use std::net::SocketAddr;
 use weir_units::Time;
+use weir_wire::gtpu;
+use weir_wire::tunnel::Encapsulation;
 
 /// What is asked. Whoever asks has made everything that takes memory.
 pub enum Command {
@@ -240,13 +241,15 @@ impl UserPlane {
 
     fn send_end_marker(&mut self, tunnel: RemoteTunnel, now: Time, io: &mut impl Io) {
         let Some(own) = self.ports[ACCESS].link.own(tunnel.address.is_ipv6()) else { return };
-        let outer = Outer::new(own, tunnel, None);
-        let len = outer.overhead(false);
+        let end = SocketAddr::new(tunnel.address, tunnel.port);
+        let Some(outer) = Encapsulation::new(own, end, tunnel.teid, None) else { return };
+        let len = outer.head_len() + gtpu::END_MARKER_LEN;
         let Some(frame) = io.take(len) else { return self.faults.count(Cause::NoMemory) };
         let bytes = io.bytes(frame);
-        let marker: &mut [u8; END_MARKER_LEN] = bytes.last_chunk_mut().expect("it was made for one");
-        write_end_marker(marker, tunnel.teid);
-        outer.write_head(bytes, 0);
+        let marker = gtpu::write_end_marker(&mut bytes[outer.head_len()..], tunnel.teid);
+        if marker.and_then(|_| outer.write_head(bytes, 0)).is_err() {
+            return io.give(frame);
+        }
         self.faults.count(Cause::EndMarkerSent);
         self.send(ACCESS, frame, host_of(&tunnel), outer.is_v6(), now, io);
     }

@@ -7,12 +7,12 @@
 use super::admit::Arrived;
 use super::io::{Io, longer};
 use super::layout::{ACCESS, Express, QueuePlan, Rule, What};
-use super::neighbours::{ETHERNET, kind_of, number_of, write_ethernet};
-use super::outer::Outer;
-use super::packet;
 use super::path::UserPlane;
 use weir_queue::Shaper;
 use weir_units::{Bytes, Rate, Time};
+use weir_wire::ethernet::{self, HEADER_LEN as ETHERNET};
+use weir_wire::ip;
+use weir_wire::tunnel::Encapsulation;
 
 impl UserPlane {
     /// Whether a packet that met a rule is gone; `to` is whom it is for, and whether that is IPv6.
@@ -74,7 +74,7 @@ impl UserPlane {
         let what = &live.program.acts.get(usize::from(rule.act?))?.what;
         let Next { port, outer, overhead, is_v6: is_next_v6, host } = Next::of(what, rule, (is_v6, host))?;
         let (plan, state) = (live.program.queues.get(usize::from(rule.queue))?, self.ports.get_mut(port)?);
-        let cards = state.link.recent(host, at)?;
+        let addresses = state.link.recent(host, at)?;
         let fits = frame.len as usize + overhead <= state.mtu as usize;
         let may_go = is_free(&state.shaper, at) && are_free(plan, &live.limits, at) && io.room(port) > 0;
         if !fits || !may_go {
@@ -101,11 +101,12 @@ impl UserPlane {
         (live.active, live.told_inactive) = (at, false);
         let frame = longer(frame, ETHERNET + overhead);
         let bytes = io.bytes(frame);
-        packet::take_hop_of(is_v6, &mut bytes[ETHERNET + overhead..]);
+        ip::take_hop(is_v6, &mut bytes[ETHERNET + overhead..]);
         if let Some(outer) = outer {
-            outer.write(&mut bytes[ETHERNET..], rule.qfi, tos);
+            // It was made as long as the headers need.
+            let _ = outer.write(&mut bytes[ETHERNET..], rule.qfi, tos);
         }
-        write_ethernet(bytes, cards, kind_of(is_next_v6));
+        let _ = ethernet::write(bytes, addresses, ethernet::of_ip(is_next_v6));
         io.push(port, frame);
         if let Some(learnt) = learnt.filter(|learnt| !learnt.is_nothing()) {
             self.apply_learnt_of(session, &learnt, at);
@@ -118,7 +119,7 @@ impl UserPlane {
 struct Next<'a> {
     port: usize,
     /// The tunnel that it goes into, and how long its headers are.
-    outer: Option<&'a Outer>,
+    outer: Option<&'a Encapsulation>,
     overhead: usize,
     is_v6: bool,
     /// Number of the host.
@@ -132,7 +133,7 @@ impl Next<'_> {
         match what {
             What::Plain(port) => {
                 let (is_v6, host) = to;
-                Some(Next { port: *port, outer: None, overhead: 0, is_v6, host: number_of(is_v6, host) })
+                Some(Next { port: *port, outer: None, overhead: 0, is_v6, host: ip::mapped(is_v6, host) })
             }
             What::Tunnel(outer) => {
                 let (overhead, is_v6) = (outer.overhead(rule.qfi.is_some()), outer.is_v6());

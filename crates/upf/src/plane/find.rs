@@ -1,13 +1,13 @@
 //! Whose a packet is, and which rule it meets.
 
 use super::flows::{Flow, Found};
-use super::gtpu::GPdu;
 use super::io::Io;
 use super::live::Live;
 use super::lookup::Key;
-use super::packet::{self, Inner};
 use super::path::UserPlane;
 use weir_dataplane::Frame;
+use weir_wire::gtpu::GPdu;
+use weir_wire::ip::Header;
 
 /// Number of a session, and that of the rule that a packet meets, if it meets one.
 pub(super) type Met = (u32, Option<u16>);
@@ -33,7 +33,7 @@ impl UserPlane {
         io: &mut impl Io,
     ) -> Option<Met> {
         let packet = &*io.bytes(frame);
-        let inner = packet::read(packet)?;
+        let inner = Header::read(packet)?;
         let key = Key::new(&inner, gpdu.is_some(), is_local);
         let session = match gpdu {
             Some(gpdu) => self.by_teid.get(gpdu.teid),
@@ -54,7 +54,7 @@ impl Live {
     fn first_match(
         &self,
         key: &Key,
-        inner: &Inner,
+        inner: &Header,
         packet: &[u8],
         gpdu: Option<&GPdu>,
     ) -> (Option<u16>, bool) {

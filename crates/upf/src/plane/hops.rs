@@ -3,11 +3,12 @@
 use super::express::charge_port;
 use super::faults::Cause;
 use super::io::{Io, longer};
-use super::neighbours::{ETHERNET, MESSAGE_MAX, Reach, kind_of, write_ethernet};
+use super::neighbours::{MESSAGE_MAX, Reach};
 use super::path::UserPlane;
 use std::net::IpAddr;
 use weir_dataplane::Frame;
 use weir_units::{Rate, Time};
+use weir_wire::{ethernet, ip};
 
 /// Packets that may wait for a neighbour's answer at each port.
 pub(super) const PENDING_MAX: usize = 64;
@@ -33,7 +34,7 @@ impl UserPlane {
         if told.learnt.is_some() {
             for _ in 0..self.ports[port].pending.len() {
                 let Some((host, frame)) = self.ports[port].pending.pop_front() else { break };
-                let is_v6 = io.bytes(frame)[0] >> 4 == 6;
+                let is_v6 = ip::is_v6(io.bytes(frame));
                 self.send(port, frame, host, is_v6, at, io);
             }
         }
@@ -61,12 +62,12 @@ impl UserPlane {
         io: &mut impl Io,
     ) {
         let state = &mut self.ports[port];
-        let Some(cards) = state.link.recent(host, at) else {
+        let Some(addresses) = state.link.recent(host, at) else {
             return self.send_to_stranger(port, frame, host, is_v6, at, io);
         };
         // While others wait for the link it is never idle, whenever the rules let this one go.
-        let outgoing = longer(frame, ETHERNET);
-        write_ethernet(io.bytes(outgoing), cards, kind_of(is_v6));
+        let outgoing = longer(frame, ethernet::HEADER_LEN);
+        let _ = ethernet::write(io.bytes(outgoing), addresses, ethernet::of_ip(is_v6));
         let is_busy = state.shaper.rate() != Rate::ZERO && self.agenda.first_at(port).is_some();
         let begins = if is_busy { state.shaper.departure(Time::ZERO) } else { at };
         charge_port(&mut state.shaper, begins, frame.len);

@@ -1,10 +1,10 @@
 //! The rules of a session as the packet path takes them.
 
 use super::lookup::Filters;
-use super::outer::Outer;
 use crate::rules::{End, UeAddress};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_units::{Duration, Rate};
+use weir_wire::tunnel::Encapsulation;
 
 /// Most rates that one queue obeys.
 pub const LIMITS_MAX: usize = 4;
@@ -75,7 +75,7 @@ pub enum What {
     /// They go out of a port.
     Plain(usize),
     /// They go into a tunnel.
-    Tunnel(Outer),
+    Tunnel(Encapsulation),
 }
 
 /// A FAR in its place.

@@ -3,9 +3,9 @@
 use weir_aqm::Sample;
 use weir_queue::Shaper;
 use weir_sense::bottleneck::{FollowConfig, Follower};
-use weir_sense::wire::{self, Transport};
 use weir_sense::{Flows, Seen, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::transport::{self, Transport};
 
 /// Flows of a session that are followed at once.
 const FLOWS: usize = 16;
@@ -104,7 +104,7 @@ impl Learners {
     #[inline]
     pub fn forwarded(&mut self, at: u32, now: Time, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
         let Some(learner) = &mut self.places[at as usize] else { return Learnt::default() };
-        let Some(datagram) = wire::read(packet) else { return Learnt::default() };
+        let Some(datagram) = transport::read(packet) else { return Learnt::default() };
         learner.active = now;
         if let Transport::Tcp(segment) = &datagram.transport
             && segment.len > 0
@@ -142,7 +142,7 @@ impl Learners {
     #[inline]
     pub fn returned(&mut self, at: u32, now: Time, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
         let Some(learner) = &mut self.places[at as usize] else { return Learnt::default() };
-        let Some(datagram) = wire::read(packet) else { return Learnt::default() };
+        let Some(datagram) = transport::read(packet) else { return Learnt::default() };
         learner.active = now;
         let seen = learner.flows.observe(now, Way::FromUser, flow, datagram.len, &datagram.transport);
         learner.learn(now, flow, &seen, waiting)

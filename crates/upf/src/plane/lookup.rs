@@ -3,9 +3,9 @@
 //! Rules are asked in the order of their precedence. What most of them differ in (protocol, ports, family, side) is compared
 //! for eight of them at once; the rest is looked at only where that fits.
 
-use super::packet::Inner;
 use crate::filter::{Filter, PortRange, Prefix};
 use std::net::IpAddr;
+use weir_wire::ip::Header;
 
 /// Filters that are compared at once.
 const LANES: usize = 8;
@@ -30,7 +30,7 @@ pub struct Key {
 impl Key {
     /// Of a packet from the user equipment, or to it; `is_local` if it came in at the port for local breakout.
     #[inline(always)]
-    pub fn new(packet: &Inner, is_up: bool, is_local: bool) -> Key {
+    pub fn new(packet: &Header, is_up: bool, is_local: bool) -> Key {
         let (source, destination) = packet.ports.unwrap_or((0, 0));
         let word = u16::from(packet.protocol)
             | if packet.ports.is_some() { HAS_PORTS } else { 0 }
@@ -41,23 +41,6 @@ impl Key {
         let (remote, local) =
             if is_up { (packet.destination, packet.source) } else { (packet.source, packet.destination) };
         Key { word, ports, remote, local }
-    }
-
-    /// Hash of the flow, the same for both directions.
-    #[inline(always)]
-    pub fn flow(&self, seed: u64) -> u32 {
-        let mix = |hash: u64, word: u64| {
-            let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^ (hash >> 32)
-        };
-        let fold = |address: u128| (address as u64).wrapping_add(((address >> 64) as u64).rotate_left(17));
-        let (word, ports) = self.word_and_ports();
-        let ports = u64::from(word) << 32 | u64::from(ports);
-        let addresses = match self.addresses() {
-            [.., both] if word & IS_V6 == 0 => mix(seed, both),
-            _ => mix(mix(seed, fold(self.remote)), fold(self.local)),
-        };
-        mix(addresses, ports) as u32
     }
 
     /// That of the network's end, and of the user equipment's; those of IPv4 in one word.
@@ -163,12 +146,12 @@ impl Rest {
     }
 
     #[inline]
-    fn fits(&self, key: &Key, inner: &Inner, packet: &[u8]) -> bool {
+    fn fits(&self, key: &Key, inner: &Header, packet: &[u8]) -> bool {
         self.remote.fits(key.remote)
             && self.local.fits(key.local)
-            && inner.tos & self.tos.1 == self.tos.0 & self.tos.1
+            && inner.traffic_class & self.tos.1 == self.tos.0 & self.tos.1
             && self.spi.is_none_or(|spi| inner.spi(packet) == Some(spi))
-            && self.label.is_none_or(|label| inner.is_v6 && inner.label == label)
+            && self.label.is_none_or(|label| inner.is_v6 && inner.flow_label == label)
     }
 }
 
@@ -202,7 +185,7 @@ impl Filters {
     pub fn find(
         &self,
         key: &Key,
-        inner: &Inner,
+        inner: &Header,
         packet: &[u8],
         mut suits: impl FnMut(u16) -> bool,
     ) -> Option<u16> {
@@ -227,7 +210,7 @@ impl Lanes {
     fn find(
         &self,
         key: &Key,
-        inner: &Inner,
+        inner: &Header,
         packet: &[u8],
         suits: &mut impl FnMut(u16) -> bool,
     ) -> Option<u16> {

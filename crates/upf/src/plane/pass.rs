@@ -8,13 +8,12 @@ use super::faults::Cause;
 use super::io::{Io, longer};
 use super::layout::{ACCESS, What};
 use super::live::Live;
-use super::neighbours::number_of;
-use super::packet;
 use super::path::UserPlane;
 use super::serve::follows;
 use super::waits::Held;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
+use weir_wire::ip;
 
 /// A packet that left its queue.
 pub(super) struct Departing {
@@ -74,7 +73,7 @@ impl UserPlane {
             bottleneck.sent(at, len);
         }
         if marked {
-            packet::mark(io.bytes(held.frame));
+            ip::mark(io.bytes(held.frame));
         }
         self.forward(live, is_up, Departing { held, line, at, len, marked }, io);
         true
@@ -133,13 +132,16 @@ impl UserPlane {
         }
         match &live.program.acts[act].what {
             What::Plain(port) => {
-                let (is_v6, host) = packet::destination(io.bytes(held.frame));
-                self.send(*port, held.frame, number_of(is_v6, host), is_v6, at, io);
+                let Some((is_v6, host)) = ip::destination(io.bytes(held.frame)) else {
+                    return io.give(held.frame);
+                };
+                self.send(*port, held.frame, ip::mapped(is_v6, host), is_v6, at, io);
             }
             What::Tunnel(outer) => {
                 let frame = longer(held.frame, outer.overhead(held.qfi.is_some()));
                 let tos = if marked { held.tos | 3 } else { held.tos };
-                outer.write(io.bytes(frame), held.qfi, tos);
+                // It was made as long as the headers need.
+                let _ = outer.write(io.bytes(frame), held.qfi, tos);
                 self.send(ACCESS, frame, outer.host(), outer.is_v6(), at, io);
             }
             What::Drop | What::Buffer { .. } => unreachable!("whoever calls has looked at what is done"),

@@ -4,19 +4,15 @@ use super::admit::Arrived;
 use super::agenda::Agenda;
 use super::faults::{Cause, Faults};
 use super::flows::{Flow, Flows};
-use super::gtpu::{self, Message};
 use super::hops::PENDING_MAX;
 use super::io::{Io, shorter};
 use super::layout::{ACCESS, CORE, LOCAL};
 use super::learn::Learners;
 use super::live::Live;
 use super::lookup::Key;
-use super::neighbours::{ETHERNET, Link, TYPE_IPV4, TYPE_IPV6, number, number_of};
-use super::outer::{self, NoDatagram};
-use super::packet::{self, Inner};
+use super::neighbours::{Link, number};
 use super::setup::{PlaneSetup, PortSetup};
 use super::table::{Table, Users};
-use super::usual::{self, Tunnelled};
 use super::waits::Waits;
 use crate::rules::RemoteTunnel;
 use std::collections::VecDeque;
@@ -24,6 +20,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_dataplane::Frame;
 use weir_queue::Shaper;
 use weir_units::{Rate, Time};
+use weir_wire::ethernet::{self, HEADER_LEN as ETHERNET};
+use weir_wire::flow_hash;
+use weir_wire::gtpu::{self, Message};
+use weir_wire::ip::{self, Header};
+use weir_wire::tunnel::{self, NoDatagram, Tunnelled};
 
 /// Things to be told that nobody fetched.
 pub(super) const EVENTS_MAX: usize = 4096;
@@ -157,14 +158,13 @@ impl UserPlane {
     pub fn receive(&mut self, port: usize, frame: Frame, at: Time, io: &mut impl Io) {
         let bytes = &*io.bytes(frame);
         if port == ACCESS
-            && let Some(tunnelled) = usual::read(bytes)
+            && let Some(tunnelled) = tunnel::read_usual(bytes)
         {
             return self.uplink(frame, tunnelled, at, io);
         }
-        let kind = bytes.get(12..ETHERNET).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
-        match (kind, port) {
-            (TYPE_IPV4 | TYPE_IPV6, ACCESS) => self.take_datagram(frame, at, io),
-            (TYPE_IPV4 | TYPE_IPV6, _) => {
+        match (ethernet::ethertype(bytes).unwrap_or(0), port) {
+            (ethernet::IPV4 | ethernet::IPV6, ACCESS) => self.take_datagram(frame, at, io),
+            (ethernet::IPV4 | ethernet::IPV6, _) => {
                 if !self.downlink(port == LOCAL, shorter(frame, ETHERNET), at, io) {
                     self.not_for_users(port, frame, at, io);
                 }
@@ -182,12 +182,12 @@ impl UserPlane {
     #[inline(never)]
     fn take_datagram(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
         let packet = &io.bytes(frame)[ETHERNET..];
-        let datagram = match outer::read(packet) {
+        let datagram = match tunnel::read(packet) {
             Ok(datagram) => datagram,
             Err(why) => return self.no_datagram(frame, why, at, io),
         };
         let message = gtpu::read(&packet[datagram.start..datagram.end]);
-        let host = number_of(datagram.is_v6, datagram.to);
+        let host = ip::mapped(datagram.is_v6, datagram.to);
         match message {
             Ok(Message::Packet(gpdu)) => self.uplink_any(frame, Tunnelled::new(&datagram, gpdu), at, io),
             _ if self.ports[ACCESS].link.is_own_number(host) => self.path_message(frame, datagram, at, io),
@@ -209,7 +209,7 @@ impl UserPlane {
     #[inline(always)]
     fn uplink(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
         let (start, end) = tunnelled.bounds();
-        match packet::read_usual(&io.bytes(frame)[start..end]) {
+        match Header::read_usual(&io.bytes(frame)[start..end]) {
             Some(inner) if tunnelled.tos & 3 != 3 => self.uplink_of(frame, tunnelled, inner, at, io),
             _ => self.uplink_any(frame, tunnelled, at, io),
         }
@@ -218,9 +218,9 @@ impl UserPlane {
     #[inline(never)]
     fn uplink_any(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
         let (start, end) = tunnelled.bounds();
-        match packet::read(&io.bytes(frame)[start..end]) {
+        match Header::read(&io.bytes(frame)[start..end]) {
             // What the outer header says of congestion is looked at where the packet does not say it.
-            Some(inner) if tunnelled.tos & 3 != 3 || inner.tos & 3 == 3 => {
+            Some(inner) if tunnelled.tos & 3 != 3 || inner.traffic_class & 3 == 3 => {
                 self.uplink_of(frame, tunnelled, inner, at, io)
             }
             _ => self.uplink_odd(frame, tunnelled, at, io),
@@ -229,17 +229,17 @@ impl UserPlane {
 
     /// What is rare reads the packet again, so that nothing of it need be kept in memory for that.
     #[inline(always)]
-    fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Inner, at: Time, io: &mut impl Io) {
+    fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Header, at: Time, io: &mut impl Io) {
         let Tunnelled { host, gpdu, .. } = tunnelled;
         if !self.ports[ACCESS].link.is_own_number(host) {
             return self.refuse(frame, Cause::NotOurs, io);
         }
         let key = Key::new(&inner, true, false);
-        let hash = key.flow(self.setup.seed);
-        let flow = Flow::new(&key, hash, inner.tos, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
+        let hash = flow_hash::of_header(self.setup.seed, &inner, true);
+        let flow = Flow::new(&key, hash, inner.traffic_class, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
         let packet = shorter(frame, tunnelled.bounds().0);
-        let packet = Frame { len: u32::from(inner.len), ..packet };
-        let Inner { tos, hops, .. } = inner;
+        let packet = Frame { len: inner.len, ..packet };
+        let Header { traffic_class: tos, hops, .. } = inner;
         // Made where it is needed, so that none is in memory for most packets.
         let arrived = || Arrived { frame: packet, hash, tos, hops, at, port: ACCESS };
         if let Some((session, rule)) = self.recall(&flow) {
@@ -266,18 +266,18 @@ impl UserPlane {
         }
         let (start, end) = tunnelled.bounds();
         let bytes = &mut io.bytes(frame)[start..end];
-        let Some(inner) = packet::read(bytes) else { return self.refuse(frame, Cause::InnerMalformed, io) };
-        if inner.tos & 3 == 0 {
+        let Some(inner) = Header::read(bytes) else { return self.refuse(frame, Cause::InnerMalformed, io) };
+        if inner.traffic_class & 3 == 0 {
             return self.refuse(frame, Cause::InnerNotCapable, io);
         }
-        packet::mark(bytes);
+        ip::mark(bytes);
         self.uplink_any(frame, tunnelled, at, io);
     }
 
     /// An IP packet for the user equipment; whether it was for one at all.
     #[inline(always)]
     pub(super) fn downlink(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
-        match packet::read_usual(io.bytes(frame)) {
+        match Header::read_usual(io.bytes(frame)) {
             Some(inner) => self.downlink_of(is_local, frame, inner, at, io),
             None => self.downlink_any(is_local, frame, at, io),
         }
@@ -285,7 +285,7 @@ impl UserPlane {
 
     #[inline(never)]
     fn downlink_any(&mut self, is_local: bool, frame: Frame, at: Time, io: &mut impl Io) -> bool {
-        match packet::read(io.bytes(frame)) {
+        match Header::read(io.bytes(frame)) {
             Some(inner) => self.downlink_of(is_local, frame, inner, at, io),
             None => {
                 self.refuse(frame, Cause::InnerMalformed, io);
@@ -299,15 +299,15 @@ impl UserPlane {
         &mut self,
         is_local: bool,
         frame: Frame,
-        inner: Inner,
+        inner: Header,
         at: Time,
         io: &mut impl Io,
     ) -> bool {
         let key = Key::new(&inner, false, is_local);
-        let hash = key.flow(self.setup.seed);
-        let flow = Flow::new(&key, hash, inner.tos, None);
-        let packet = Frame { len: u32::from(inner.len), ..frame };
-        let Inner { tos, hops, .. } = inner;
+        let hash = flow_hash::of_header(self.setup.seed, &inner, false);
+        let flow = Flow::new(&key, hash, inner.traffic_class, None);
+        let packet = Frame { len: inner.len, ..frame };
+        let Header { traffic_class: tos, hops, .. } = inner;
         let port = if is_local { LOCAL } else { CORE };
         let arrived = || Arrived { frame: packet, hash, tos, hops, at, port };
         if let Some((session, rule)) = self.recall(&flow) {

@@ -9,13 +9,13 @@ use super::faults::Cause;
 use super::io::Io;
 use super::layout::{LIMITS_MAX, What};
 use super::live::Live;
-use super::packet;
 use super::pass::Departing;
 use super::path::{Happened, UserPlane};
 use super::waits::Held;
 use weir_aqm::Packet;
 use weir_queue::Shaper;
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::ip;
 
 /// Bytes that a session sends in one round while a port is behind.
 const QUANTUM: u32 = 1538;
@@ -239,7 +239,7 @@ impl UserPlane {
         }
         let held = departure.item;
         if departure.marked {
-            packet::mark(io.bytes(held.frame));
+            ip::mark(io.bytes(held.frame));
         }
         self.go(live, is_up, Departing { held, line: choice.line, at, len, marked: departure.marked }, io);
     }

@@ -1,10 +1,10 @@
 //! What a user plane is made with.
 
-use super::neighbours::Card;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_scenario::{AqmConfig, PolicyConfig};
 use weir_units::{Bytes, Duration, Rate};
+use weir_wire::ethernet::MacAddr;
 
 /// A port.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct PortSetup {
     /// Where packets go that are for nobody on the link: one for each family.
     pub gateways: Vec<IpAddr>,
     /// Neighbours that are not asked for.
-    pub neighbours: Vec<(IpAddr, Card)>,
+    pub neighbours: Vec<(IpAddr, MacAddr)>,
     /// Rate of the link behind the port, where that is less than the port can send; IP bytes.
     pub rate: Option<Rate>,
 }

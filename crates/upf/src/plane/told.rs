@@ -1,17 +1,17 @@
 //! Everything but packets of users: messages about tunnels, and what senders are told of packets that do not go on.
 
 use super::faults::Cause;
-use super::gtpu::{self, Fault, Message};
 use super::io::Io;
 use super::layout::{ACCESS, CORE};
-use super::neighbours::ETHERNET;
-use super::outer::{self, Datagram, Outer};
-use super::packet::{self, Told};
 use super::path::{Happened, UserPlane, address};
-use crate::rules::RemoteTunnel;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use weir_dataplane::Frame;
 use weir_units::{Duration, Time};
+use weir_wire::ethernet::HEADER_LEN as ETHERNET;
+use weir_wire::gtpu::{self, Fault, Message};
+use weir_wire::ip::{self, Header};
+use weir_wire::tunnel::{self, Datagram, Encapsulation};
+use weir_wire::icmp;
 
 /// Answers and errors are told at most so often, and so many at once.
 const TOLD_EVERY: Duration = Duration::from_millis(1);
@@ -24,12 +24,12 @@ impl UserPlane {
     pub(super) fn path_message(&mut self, frame: Frame, datagram: Datagram, at: Time, io: &mut impl Io) {
         let message = gtpu::read(&io.bytes(frame)[ETHERNET..][datagram.start..datagram.end]);
         io.give(frame);
-        let mut answer = Vec::with_capacity(64);
+        let (mut answer, mut written) = ([0; gtpu::SIGNALLING_MAX], Ok(0));
         let mut port = gtpu::PORT;
         match message {
             Ok(Message::EchoRequest { sequence }) => {
                 self.faults.count(Cause::Echo);
-                gtpu::write_echo_response(&mut answer, sequence);
+                written = gtpu::write_echo_response(&mut answer, sequence);
                 port = datagram.port;
             }
             Ok(Message::ErrorIndication { teid, peer }) => {
@@ -40,7 +40,7 @@ impl UserPlane {
             Ok(Message::EchoResponse { .. } | Message::SupportedExtensions | Message::Packet(_)) => {}
             Err(Fault::NotComprehended(_)) => {
                 self.faults.count(Cause::GtpNotComprehended);
-                gtpu::write_supported_extensions(&mut answer);
+                written = gtpu::write_supported_extensions(&mut answer);
             }
             Err(Fault::Short) => self.faults.count(Cause::GtpShort),
             Err(Fault::Version) => self.faults.count(Cause::GtpVersion),
@@ -49,8 +49,8 @@ impl UserPlane {
             Err(Fault::Kind(_)) => self.faults.count(Cause::GtpKind),
             Err(Fault::Element) => self.faults.count(Cause::GtpElement),
         }
-        if !answer.is_empty() {
-            self.answer(&datagram, port, &answer, at, io);
+        if let Ok(len @ 1..) = written {
+            self.answer(&datagram, port, &answer[..len], at, io);
         }
     }
 
@@ -71,12 +71,15 @@ impl UserPlane {
             return;
         }
         let [own, address] = [to.to, to.from].map(|a| address(to.is_v6, a));
-        let outer = Outer::new(own, RemoteTunnel { teid: 0, address, port }, None);
-        let len = outer.overhead(false) - gtpu::HEADER + message.len();
+        let outer = Encapsulation::new(own, SocketAddr::new(address, port), 0, None);
+        let Some(outer) = outer else { return };
+        let len = outer.head_len() + message.len();
         let Some(frame) = io.take(len) else { return self.faults.count(Cause::NoMemory) };
         let bytes = io.bytes(frame);
         bytes[len - message.len()..].copy_from_slice(message);
-        outer.write_head(bytes, 0);
+        if outer.write_head(bytes, 0).is_err() {
+            return io.give(frame);
+        }
         self.send(ACCESS, frame, outer.host(), to.is_v6, at, io);
     }
 
@@ -85,31 +88,38 @@ impl UserPlane {
     #[inline(never)]
     pub(super) fn unknown_tunnel(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
         let packet = &io.bytes(frame)[ETHERNET..];
-        let datagram = outer::read(packet);
+        let datagram = tunnel::read(packet);
         let message = datagram.map(|datagram| gtpu::read(&packet[datagram.start..datagram.end]));
         self.refuse(frame, Cause::NoTunnel, io);
         let (Ok(datagram), Ok(Ok(Message::Packet(gpdu)))) = (datagram, message) else { return };
-        let mut message = Vec::with_capacity(32);
-        gtpu::write_error_indication(&mut message, gpdu.teid, address(datagram.is_v6, datagram.to));
+        let (mut message, own) = ([0; gtpu::SIGNALLING_MAX], address(datagram.is_v6, datagram.to));
+        let Ok(len) = gtpu::write_error_indication(&mut message, gpdu.teid, own) else { return };
         self.faults.count(Cause::IndicationSent);
-        self.answer(&datagram, gtpu::PORT, &message, at, io);
+        self.answer(&datagram, gtpu::PORT, &message[..len], at, io);
     }
 
     /// Tells the sender of a packet why it does not go on; the packet ends here.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_sender(&mut self, frame: Frame, told: Told, port: usize, at: Time, io: &mut impl Io) {
-        let inner = packet::read(io.bytes(frame)).expect("it was read before");
+    pub(super) fn tell_sender(
+        &mut self,
+        frame: Frame,
+        error: icmp::Error,
+        port: usize,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        let Some(inner) = Header::read(io.bytes(frame)) else { return io.give(frame) };
         let own = self.ports[if port == ACCESS { CORE } else { port }].link.own(inner.is_v6);
-        let may = own.is_some() && inner.tells_errors(io.bytes(frame)) && self.may_tell(at);
-        let answer = if may { io.take(1280) } else { None };
+        let may = own.is_some() && icmp::may_tell_errors(&inner, io.bytes(frame)) && self.may_tell(at);
+        let answer = if may { io.take(icmp::ERROR_MAX_V6) } else { None };
         if let (Some(answer), Some(own)) = (answer, own) {
             let about = io.bytes(frame).to_vec();
             let own = match own {
                 IpAddr::V4(own) => u128::from(u32::from(own)),
                 IpAddr::V6(own) => u128::from(own),
             };
-            if let Some(len) = packet::write_error(io.bytes(answer), &about, told, own) {
+            if let Ok(len) = icmp::write_error(io.bytes(answer), &about, error, own) {
                 let answer = Frame { len: len as u32, ..answer };
                 if port == ACCESS {
                     // It goes to the user equipment as what comes from the data network does.
@@ -117,7 +127,7 @@ impl UserPlane {
                         io.give(answer);
                     }
                 } else {
-                    let host = super::neighbours::number_of(inner.is_v6, inner.source);
+                    let host = ip::mapped(inner.is_v6, inner.source);
                     self.send(port, answer, host, inner.is_v6, at, io);
                 }
             } else {

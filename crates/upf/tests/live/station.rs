@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_upf::plane::gtpu;
+use weir_wire::gtpu;
 
 const TEID: u32 = 0x1005;
 const QFI: u8 = 9;
@@ -130,7 +130,7 @@ fn put_in(stop: &AtomicBool, mut device: &File, socket: &UdpSocket, n3: IpAddr) 
             continue;
         }
         let Ok(len) = device.read(&mut message[head..]) else { continue };
-        gtpu::write_header(&mut message[..head], TEID, Some((gtpu::Way::Up, QFI)), len as u16);
+        gtpu::write_header(&mut message[..head], TEID, Some((gtpu::Way::Up, QFI)), len as u16).unwrap();
         let _ = socket.send_to(&message[..head + len], (n3, gtpu::PORT));
     }
 }

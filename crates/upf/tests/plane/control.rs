@@ -3,8 +3,9 @@
 use crate::rig::*;
 use std::sync::Arc;
 use weir_units::Duration;
-use weir_upf::plane::{ACCESS, CORE, Cause, gtpu};
+use weir_upf::plane::{ACCESS, CORE, Cause};
 use weir_upf::rules::*;
+use weir_wire::gtpu;
 
 #[test]
 fn what_is_refused_changes_nothing() {

@@ -4,8 +4,10 @@ use crate::rig::*;
 use etherparse::PacketBuilder;
 use weir_units::Duration;
 use weir_upf::filter::{Endpoint, Filter, PortRange};
-use weir_upf::plane::{ACCESS, CORE, Cause, LOCAL, gtpu};
+use weir_upf::plane::{ACCESS, CORE, Cause, LOCAL};
 use weir_upf::rules::*;
+use weir_wire::checksum::{finish, sum};
+use weir_wire::{gtpu, ip};
 
 #[test]
 fn packets_leave_tunnels_and_enter_them() {
@@ -17,7 +19,7 @@ fn packets_leave_tunnels_and_enter_them() {
     let [(port, frame)] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!((*port, &frame[..6], &frame[6..12]), (CORE, &ROUTER[..], &OWN[CORE][..]));
     let mut expected = up.clone();
-    weir_upf::plane::packet::take_hop(&mut expected);
+    ip::take_hop(false, &mut expected);
     assert_eq!(frame[14..], expected, "a hop less, and nothing else");
     let down = udp(SERVER, ue(5), (53, 4000), 200);
     rig.comes(CORE, &down);
@@ -65,7 +67,7 @@ fn tunnels_over_ipv6_bear_packets_of_either_family() {
         .write(&mut up, b"hello")
         .unwrap();
     let mut message = vec![0; 16];
-    gtpu::write_header(&mut message, 0x1005, Some((gtpu::Way::Up, 9)), up.len() as u16);
+    gtpu::write_header(&mut message, 0x1005, Some((gtpu::Way::Up, 9)), up.len() as u16).unwrap();
     message.extend(&up);
     let mut packet = Vec::new();
     let builder = PacketBuilder::ipv6(octets("2001:db8::2"), octets("2001:db8::1"), 64).udp(2152, 2152);
@@ -99,18 +101,16 @@ fn users_bear_their_own_address_and_come_in_their_own_tunnel() {
 fn paths_are_answered_and_told_of() {
     let mut rig = Rig::new(setup());
     rig.establish(session(5, None));
-    let mut message = Vec::new();
-    gtpu::write_echo_request(&mut message, 99);
-    rig.comes(ACCESS, &datagram(&message));
+    let mut message = [0; gtpu::SIGNALLING_MAX];
+    let len = gtpu::write_echo_request(&mut message, 99).unwrap();
+    rig.comes(ACCESS, &datagram(&message[..len]));
     let sent = rig.sent();
     assert_eq!(gtpu::read(&sent[0].1[14 + 28..]), Ok(gtpu::Message::EchoResponse { sequence: 99 }));
-    message.clear();
-    gtpu::write_error_indication(&mut message, 0x2005, "192.0.2.2".parse().unwrap());
-    rig.comes(ACCESS, &datagram(&message));
+    let len = gtpu::write_error_indication(&mut message, 0x2005, "192.0.2.2".parse().unwrap()).unwrap();
+    rig.comes(ACCESS, &datagram(&message[..len]));
     assert_eq!(rig.0.event(), Some(Event::ErrorIndication { seid: 5, tunnel: remote(5) }));
-    message.clear();
-    gtpu::write_error_indication(&mut message, 0x2006, "192.0.2.2".parse().unwrap());
-    rig.comes(ACCESS, &datagram(&message));
+    let len = gtpu::write_error_indication(&mut message, 0x2006, "192.0.2.2".parse().unwrap()).unwrap();
+    rig.comes(ACCESS, &datagram(&message[..len]));
     assert_eq!(rig.0.event(), None, "nobody sends there");
     // An extension header that must be understood.
     rig.comes(ACCESS, &datagram(&[0x34, 255, 0, 8, 0, 0, 0x10, 5, 0, 0, 0, 0xc0, 1, 0, 0, 0]));
@@ -155,18 +155,15 @@ fn congestion_outside_is_not_lost() {
         let mut inner = udp(ue(5), SERVER, (1, 2), 60);
         inner[1] = tos;
         inner[10..12].fill(0);
-        let sum = weir_sense::checksum::finish(weir_sense::checksum::sum(&inner[..20]));
-        inner[10..12].copy_from_slice(&sum.to_be_bytes());
+        let right = finish(sum(&inner[..20]));
+        inner[10..12].copy_from_slice(&right.to_be_bytes());
         let mut outside = tunnelled(0x1005, Some(9), &inner);
         outside[1] = 3;
         outside
     };
     rig.comes(ACCESS, &marked(2));
     let packets = rig.packets();
-    assert_eq!(
-        (packets[0].2[1], weir_sense::checksum::finish(weir_sense::checksum::sum(&packets[0].2[..20]))),
-        (3, 0)
-    );
+    assert_eq!((packets[0].2[1], finish(sum(&packets[0].2[..20]))), (3, 0));
     rig.comes(ACCESS, &marked(0));
     assert_eq!((rig.sent().len(), rig.count(Cause::InnerNotCapable)), (0, 1));
     // Down, ECN and DSCP are copied to the outside.

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use weir_scenario::AqmConfig;
 use weir_units::{Duration, Time};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{
-    ACCESS, Card, Cause, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane, gtpu, outer,
-};
+use weir_upf::plane::{ACCESS, Card, Cause, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};
 use weir_upf::rules::*;
+use weir_wire::{gtpu, tunnel};
 
 pub const STATION: [u8; 6] = [2, 0, 0, 0, 0, 10];
 pub const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 20];
@@ -110,7 +109,7 @@ impl Rig {
             if port != ACCESS {
                 return (port, None, packet.to_vec());
             }
-            let datagram = outer::read(packet).unwrap();
+            let datagram = tunnel::read(packet).unwrap();
             match gtpu::read(&packet[datagram.start..datagram.end]) {
                 Ok(gtpu::Message::Packet(found)) => {
                     let inner = packet[datagram.start + found.start..datagram.start + found.end].to_vec();
@@ -142,7 +141,7 @@ pub fn udp(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), len: usize) -> Vec<u
 pub fn tunnelled(teid: u32, qfi: Option<u8>, inner: &[u8]) -> Vec<u8> {
     let container = qfi.map(|qfi| (gtpu::Way::Up, qfi));
     let mut message = vec![0; gtpu::header_len(container.is_some())];
-    gtpu::write_header(&mut message, teid, container, inner.len() as u16);
+    gtpu::write_header(&mut message, teid, container, inner.len() as u16).unwrap();
     message.extend(inner);
     datagram(&message)
 }

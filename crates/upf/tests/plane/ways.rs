@@ -45,8 +45,8 @@ fn packet(dice: &mut Dice, is_up: bool) -> Vec<u8> {
     }
     packet[1] = dice.of(&[0, 1, 2, 3, 0xb8]);
     packet[10..12].fill(0);
-    let sum = weir_sense::checksum::finish(weir_sense::checksum::sum(&packet[..20]));
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let right = weir_wire::checksum::finish(weir_wire::checksum::sum(&packet[..20]));
+    packet[10..12].copy_from_slice(&right.to_be_bytes());
     packet
 }
 

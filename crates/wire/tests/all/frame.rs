@@ -3,9 +3,9 @@
 use etherparse::PacketBuilder;
 use weir_units::Ecn;
 use weir_wire::checksum::{self, finish, sum};
-use weir_wire::flow_hash::{Hashing, Users};
+use weir_wire::flow_hash::{Hashing, Users, of_header};
 use weir_wire::frame::{Kind, complete_checksum, is_unfinished, mark, read, read_hashed, read_seeded};
-use weir_wire::ip;
+use weir_wire::{TooShort, ip, vlan};
 
 fn tcp4(payload: &[u8], tos: u8) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -217,4 +217,63 @@ fn missing_checksums_are_completed_like_etherparse_computes_them() {
         }
     }
     assert_eq!(is_unfinished(&[0; 60]), None);
+}
+
+#[test]
+fn the_hash_of_headers_is_that_of_the_frame() {
+    let v6 = |kind: Option<(u8, [u8; 7])>| {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([1; 6], [2; 6])
+            .ipv6([1; 16], [2; 16], 64)
+            .udp(5000, 443)
+            .write(&mut frame, b"hello")
+            .unwrap();
+        if let Some((kind, rest)) = kind {
+            frame.splice(54..54, [&[17][..], &rest].concat());
+            (frame[20], frame[19]) = (kind, frame[19] + 8);
+        }
+        frame
+    };
+    let mut fragment4 = tcp4(b"first", 0);
+    fragment4[20] = 0x20;
+    let first = v6(Some((44, [0, 0, 1, 0, 0, 0, 7])));
+    let options = v6(Some((60, [0, 1, 4, 0, 0, 0, 0])));
+    for frame in [&tcp4(b"whole", 0), &fragment4, &v6(None), &first, &options] {
+        let header = ip::Header::read(&frame[14..]).unwrap();
+        let hashing = Hashing::of(7);
+        assert_eq!(of_header(7, &header, false), read_hashed(frame, &hashing).flow);
+        assert_eq!(of_header(7, &header, true), read_hashed(frame, &hashing.turned()).flow);
+    }
+    assert_eq!(read(&options).flow, read(&v6(None)).flow, "extension headers are walked");
+    assert!(read(&first).flow != read(&v6(None)).flow, "a first fragment is of the flow of later ones");
+    let mut later = first.clone();
+    later[56..58].copy_from_slice(&[0, 8]);
+    later[54] = 6;
+    assert_eq!(read(&first).flow, read(&later).flow);
+}
+
+#[test]
+fn flows_of_many_hosts_are_told_apart() {
+    for seed in [0, 7, u64::MAX] {
+        let mut seen = std::collections::HashSet::new();
+        for (host, port) in (0..250u8).flat_map(|host| (0..8u8).map(move |port| (host, port))) {
+            let mut frame = tcp4(b"", 0);
+            (frame[33], frame[35]) = (host, port);
+            seen.insert(read_seeded(&frame, seed).flow % 65_536);
+        }
+        assert!(seen.len() > 1900, "{} buckets for 2000 flows", seen.len());
+    }
+}
+
+#[test]
+fn a_tag_goes_in_behind_the_addresses() {
+    let frame = tcp4(b"tagged", 0);
+    let mut out = vec![0; frame.len() + 4];
+    vlan::insert(&mut out, &frame, 0x88a8, 0x2005).unwrap();
+    let tag = vlan::tags(&out).next().unwrap();
+    assert_eq!((tag.id, tag.priority, out[12..14] == [0x88, 0xa8]), (5, 1, true));
+    assert_eq!(read(&out).flow, read(&frame).flow);
+    assert_eq!(out[..12], frame[..12]);
+    assert_eq!(vlan::insert(&mut out[1..], &frame, 0x88a8, 5), Err(TooShort));
+    assert_eq!(vlan::insert(&mut out[..15], &frame[..11], 0x88a8, 5), Err(TooShort));
 }

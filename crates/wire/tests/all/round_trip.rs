@@ -296,3 +296,32 @@ fn messages_about_tunnels() {
     let bytes = written(|out| gtpu::write_end_marker(out, 9));
     assert_eq!(gtpu::read(&bytes), Ok(Message::EndMarker { teid: 9 }));
 }
+
+#[test]
+fn headers_like_those_of_another_frame() {
+    let like = [&[1; 6][..], &[2; 6], &[0x81, 0, 0, 5, 8, 0, 0x45]].concat();
+    let mut out = [0xaa; 20];
+    assert_eq!(ethernet::write_like(&mut out, &like, 18, Some([3; 6]), ethernet::IPV6), Ok(18));
+    assert_eq!(out[..18], [&[3; 6][..], &[2; 6], &[0x81, 0, 0, 5, 0x86, 0xdd]].concat());
+    assert_eq!(out[18], 0xaa);
+    for (len, offset) in [(17, 18), (20, 13), (20, 20)] {
+        let written = ethernet::write_like(&mut out[..len], &like, offset, None, ethernet::IPV4);
+        assert_eq!(written, Err(TooShort), "{offset} of {len}");
+    }
+}
+
+#[test]
+fn a_segment_has_the_checksum_that_an_independent_writer_computes() {
+    let (from, to) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let mut expected = Vec::new();
+    etherparse::PacketBuilder::ipv4(from, to, 64).tcp(1, 2, 3, 4).write(&mut expected, b"odd").unwrap();
+    let header = tcp::Header { source: 1, destination: 2, seq: 3, window: 4, ..tcp::Header::default() };
+    let mut out = [&[0; 20][..], b"odd"].concat();
+    header.write_v4(from, to, &mut out).unwrap();
+    assert_eq!(out, expected[20..]);
+    let (from, to) = ([1; 16], [2; 16]);
+    let mut expected = Vec::new();
+    etherparse::PacketBuilder::ipv6(from, to, 64).tcp(1, 2, 3, 4).write(&mut expected, b"odd").unwrap();
+    header.write_v6(from, to, &mut out).unwrap();
+    assert_eq!(out, expected[40..]);
+}

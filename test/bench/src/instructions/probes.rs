@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 use std::hint::black_box;
 use weir_dataplane::Rehearsal;
 use weir_scenario::RunConfig;
+use weir_wire::ip::TCP;
+use weir_wire::{ethernet, ipv4};
 
 /// Most instructions of one packet, in a release build and in a development build.
 pub const CEILING: f64 = 60.0;
@@ -56,11 +58,17 @@ pub fn run(way: &str, packets: u64) -> Result<()> {
 /// A TCP segment of full size.
 fn data() -> Vec<u8> {
     let mut frame = vec![0u8; 1514];
-    frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
-    frame[12..14].copy_from_slice(&[8, 0]);
-    frame[14] = 0x45;
-    frame[16..18].copy_from_slice(&1500u16.to_be_bytes());
-    (frame[22], frame[23]) = (64, 6);
-    frame[26..34].copy_from_slice(&[10, 9, 0, 2, 192, 0, 2, 1]);
+    let ethernet = ethernet::Header {
+        destination: [2, 0, 0, 0, 0, 1],
+        source: [2, 0, 0, 0, 0, 2],
+        ethertype: ethernet::IPV4,
+    };
+    let ip = ipv4::Header {
+        payload_len: 1480,
+        protocol: TCP,
+        ..ipv4::Header::new([10, 9, 0, 2], [192, 0, 2, 1])
+    };
+    let at = ethernet.write(&mut frame).expect("there is room");
+    ip.write(&mut frame[at..]).expect("there is room");
     frame
 }

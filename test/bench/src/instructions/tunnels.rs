@@ -15,9 +15,10 @@ use weir_units::{Bytes, Duration, Rate, Time};
 use weir_upf::filter::{Endpoint, Filter, PortRange};
 use weir_upf::plane::memory::{Here, Memory};
 use weir_upf::plane::{
-    ACCESS, CORE, Card, DELAY_MAX, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane, gtpu,
+    ACCESS, CORE, Card, DELAY_MAX, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane,
 };
 use weir_upf::rules::*;
+use weir_wire::{ethernet, gtpu, ipv4, udp};
 
 /// Most instructions of one packet that are demanded; plain forwarding takes about as many.
 pub const DEMANDED: f64 = 400.0;
@@ -199,14 +200,14 @@ impl Forwarder {
 
     #[inline(never)]
     fn forward(&mut self, port: usize, frame: Frame, now: Time, memory: &mut Memory) {
-        let headers = weir_dataplane::read(memory.bytes(frame));
+        let headers = weir_wire::frame::read(memory.bytes(frame));
         let len = Bytes::new(u64::from(frame.len));
         let arrival = Arrival { len, flow: headers.flow, hosts: Hosts::UNKNOWN, ecn: headers.ecn };
         let (store, free) = (&mut self.store, &mut |_: &Packet, _, _| {});
         self.queue.enqueue(store, Bytes::new(1 << 20), now, arrival, frame, free);
         if let Some(departure) = self.queue.dequeue(store, now, free) {
             if departure.marked {
-                weir_dataplane::mark(memory.bytes(frame), headers.kind, headers.network);
+                weir_wire::frame::mark(memory.bytes(frame), headers.kind, headers.network);
             }
             memory.push(port, departure.item);
         }
@@ -267,33 +268,36 @@ fn session(case: Case) -> Session {
     }
 }
 
-fn ipv4(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
-    let len = (28 + payload.len()) as u16;
-    let mut ip = vec![0; 28];
-    (ip[0], ip[8], ip[9]) = (0x45, 64, 17);
-    ip[2..4].copy_from_slice(&len.to_be_bytes());
-    ip[12..16].copy_from_slice(&from.octets());
-    ip[16..20].copy_from_slice(&to.octets());
-    ip[20..22].copy_from_slice(&ports.0.to_be_bytes());
-    ip[22..24].copy_from_slice(&ports.1.to_be_bytes());
-    ip[24..26].copy_from_slice(&(len - 20).to_be_bytes());
-    ip.extend(payload);
-    ip
+fn datagram(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+    let mut packet = [&[0; ipv4::HEADER_MIN + udp::HEADER_LEN][..], payload].concat();
+    let header = ipv4::Header {
+        payload_len: (udp::HEADER_LEN + payload.len()) as u16,
+        dont_fragment: false,
+        protocol: weir_wire::ip::UDP,
+        ..ipv4::Header::new(from.octets(), to.octets())
+    };
+    let at = header.write(&mut packet).expect("there is room");
+    let ports = udp::Header { source: ports.0, destination: ports.1 };
+    ports.write_without_checksum(&mut packet[at..]).expect("there is room");
+    packet
 }
 
 fn packet(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16)) -> Vec<u8> {
-    ipv4(from, to, ports, &[0x5a; LEN - 28])
+    datagram(from, to, ports, &[0x5a; LEN - 28])
 }
 
 fn tunnelled(inner: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; gtpu::header_len(true)];
-    gtpu::write_header(&mut message, 0x1005, Some((gtpu::Way::Up, 9)), inner.len() as u16);
-    message.extend(inner);
-    ipv4(STATION, N3, (gtpu::PORT, gtpu::PORT), &message)
+    let mut message = [&[0; gtpu::header_len(true)][..], inner].concat();
+    let len = inner.len() as u16;
+    gtpu::write_header(&mut message, 0x1005, Some((gtpu::Way::Up, 9)), len).expect("there is room");
+    datagram(STATION, N3, (gtpu::PORT, gtpu::PORT), &message)
 }
 
 fn frame(packet: &[u8]) -> Vec<u8> {
-    [&[4u8; 6][..], &[2; 6], &[8, 0], packet].concat()
+    let mut frame = [&[0; ethernet::HEADER_LEN][..], packet].concat();
+    let header = ethernet::Header { destination: [4; 6], source: [2; 6], ethertype: ethernet::IPV4 };
+    header.write(&mut frame).expect("there is room");
+    frame
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use crate::side::Side;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_upf::plane::gtpu;
+use weir_wire::{gtpu, ip};
 
 /// Name of the TUN device.
 const DEVICE: &str = "gtp0";
@@ -170,12 +170,11 @@ fn put_in(shared: &Shared, mut device: &File, socket: &UdpSocket) {
             continue;
         }
         let Ok(len) = device.read(&mut message[head..]) else { continue };
-        let Some(source) = message[head..head + len].get(12..16) else { continue };
-        let source = Ipv4Addr::new(source[0], source[1], source[2], source[3]);
+        let Some(IpAddr::V4(source)) = ip::source(&message[head..head + len]) else { continue };
         let uplinks = shared.uplinks.read().unwrap_or_else(PoisonError::into_inner);
         let Some(teid) = uplinks.get(&source) else { continue };
-        gtpu::write_header(&mut message[..head], *teid, Some((gtpu::Way::Up, QFI)), len as u16);
-        if socket.send_to(&message[..head + len], (N3[0], gtpu::PORT)).is_err() {
+        let written = gtpu::write_header(&mut message, *teid, Some((gtpu::Way::Up, QFI)), len as u16);
+        if written.is_err() || socket.send_to(&message[..head + len], (N3[0], gtpu::PORT)).is_err() {
             shared.lost.fetch_add(1, Ordering::Relaxed);
         }
     }

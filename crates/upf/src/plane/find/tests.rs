@@ -1,6 +1,8 @@
 use super::*;
 use crate::filter::{Endpoint, Filter, PortRange};
-use crate::plane::gtpu::{Container, Way};
+use weir_wire::flow_hash;
+use weir_wire::gtpu::{Container, Way};
+use weir_wire::ip::Fragment;
 use crate::plane::memory::{Here, Memory};
 use crate::plane::{Card, Desk, PlaneSetup};
 use crate::rules::*;
@@ -75,22 +77,23 @@ fn session(seid: u64, dice: &mut Dice) -> Session {
 }
 
 /// A packet of one of few flows, and the tunnel that it came in.
-fn packet(dice: &mut Dice) -> (Inner, Option<GPdu>) {
+fn packet(dice: &mut Dice) -> (Header, Option<GPdu>) {
     let is_up = dice.below(2) == 0;
     let (own, other) = (u128::from(u32::from(user(dice.below(2)))), 1);
     let (source, destination) = if is_up { (own, other) } else { (other, own) };
     let ports = dice.sometimes(|_| ()).is_none().then(|| (dice.below(3) as u16, 1));
-    let inner = Inner {
+    let inner = Header {
         is_v6: false,
         source,
         destination,
         protocol: if ports.is_some() { 17 } else { 50 },
         ports,
-        tos: dice.below(2) as u8,
+        fragment: Fragment::Whole,
+        traffic_class: dice.below(2) as u8,
         hops: 64,
         len: 40,
         transport: 20,
-        label: 0,
+        flow_label: 0,
     };
     let teid = 1 + dice.below(4) as u32;
     let container =
@@ -99,9 +102,9 @@ fn packet(dice: &mut Dice) -> (Inner, Option<GPdu>) {
 }
 
 /// Its header; `spi` is its index of IPsec, if it has one.
-fn written(inner: &Inner, spi: u8) -> [u8; 40] {
+fn written(inner: &Header, spi: u8) -> [u8; 40] {
     let mut bytes = [0; 40];
-    (bytes[0], bytes[1], bytes[3], bytes[8], bytes[9]) = (0x45, inner.tos, 40, inner.hops, inner.protocol);
+    (bytes[0], bytes[1], bytes[3], bytes[8], bytes[9]) = (0x45, inner.traffic_class, 40, inner.hops, inner.protocol);
     bytes[12..16].copy_from_slice(&(inner.source as u32).to_be_bytes());
     bytes[16..20].copy_from_slice(&(inner.destination as u32).to_be_bytes());
     match inner.ports {
@@ -112,7 +115,7 @@ fn written(inner: &Inner, spi: u8) -> [u8; 40] {
 }
 
 /// Whose a packet is and what it meets, without any memory of others.
-fn afresh(plane: &UserPlane, key: &Key, inner: &Inner, bytes: &[u8], gpdu: Option<&GPdu>) -> Option<Met> {
+fn afresh(plane: &UserPlane, key: &Key, inner: &Header, bytes: &[u8], gpdu: Option<&GPdu>) -> Option<Met> {
     let session = match gpdu {
         Some(gpdu) => plane.by_teid.get(gpdu.teid),
         None => plane.by_user.v4.get(inner.destination as u32),
@@ -127,9 +130,9 @@ fn is_recalled(here: &mut Here, dice: &mut Dice) -> bool {
     let bytes = written(&inner, dice.below(2) as u8);
     let key = Key::new(&inner, gpdu.is_some(), false);
     // Few hashes, so that flows drive each other out.
-    let hash = key.flow(7) & 3;
-    let flow = Flow::new(&key, hash, inner.tos, gpdu.map(|g| (g.teid, g.container.map(|c| c.qfi))));
-    assert_eq!(packet::read(&bytes), Some(inner));
+    let hash = flow_hash::of_header(7, &inner, gpdu.is_some()) & 3;
+    let flow = Flow::new(&key, hash, inner.traffic_class, gpdu.map(|g| (g.teid, g.container.map(|c| c.qfi))));
+    assert_eq!(Header::read(&bytes), Some(inner));
     let frame = here.memory.frame(&bytes);
     let expected = afresh(&here.plane, &key, &inner, &bytes, gpdu.as_ref());
     let recalled = here.plane.recall(&flow);

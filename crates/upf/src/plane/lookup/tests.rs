@@ -1,9 +1,11 @@
 use super::*;
 use crate::filter::Endpoint;
 use proptest::prelude::*;
+use weir_wire::flow_hash;
+use weir_wire::ip::Fragment;
 
 /// What a filter says, word for word.
-fn says(filter: &Filter, is_up: bool, p: &Inner) -> bool {
+fn says(filter: &Filter, is_up: bool, p: &Header) -> bool {
     let address = |a: u128| -> IpAddr {
         if p.is_v6 { std::net::Ipv6Addr::from(a).into() } else { std::net::Ipv4Addr::from(a as u32).into() }
     };
@@ -18,8 +20,8 @@ fn says(filter: &Filter, is_up: bool, p: &Inner) -> bool {
     filter.protocol.is_none_or(|protocol| protocol == p.protocol)
         && end(&filter.remote, remote)
         && end(&filter.local, local)
-        && filter.tos.is_none_or(|(value, mask)| p.tos & mask == value & mask)
-        && filter.flow_label.is_none_or(|label| p.is_v6 && p.label == label)
+        && filter.tos.is_none_or(|(value, mask)| p.traffic_class & mask == value & mask)
+        && filter.flow_label.is_none_or(|label| p.is_v6 && p.flow_label == label)
         && filter.spi.is_none()
 }
 
@@ -57,22 +59,23 @@ fn filter() -> impl Strategy<Value = Filter> {
     )
 }
 
-fn inner() -> impl Strategy<Value = Inner> {
+fn inner() -> impl Strategy<Value = Header> {
     let protocol = prop::sample::select(vec![6u8, 17, 1]);
     (any::<bool>(), 0u128..4, 0u128..4, protocol, 0u16..8, 0u16..8, 0u8..4, 0u32..2).prop_map(
         |(is_v6, source, destination, protocol, one, other, tos, label)| {
             let net: u128 = if is_v6 { 0xfd00 << 112 } else { 0x0a00_0000 };
-            Inner {
+            Header {
                 is_v6,
                 source: net | source,
                 destination: net | destination,
                 protocol,
                 ports: (protocol != 1).then_some((one, other)),
-                tos,
+                fragment: Fragment::Whole,
+                traffic_class: tos,
                 hops: 64,
                 len: 1000,
                 transport: 20,
-                label: if is_v6 { label } else { 0 },
+                flow_label: if is_v6 { label } else { 0 },
             }
         },
     )
@@ -94,8 +97,8 @@ proptest! {
     #[test]
     fn both_directions_of_a_flow_have_one_hash(p in inner()) {
         let ports = p.ports.map(|(a, b)| (b, a));
-        let back = Inner { source: p.destination, destination: p.source, ports, ..p };
-        prop_assert_eq!(Key::new(&p, true, false).flow(7), Key::new(&back, false, false).flow(7));
+        let back = Header { source: p.destination, destination: p.source, ports, ..p };
+        prop_assert_eq!(flow_hash::of_header(7, &p, true), flow_hash::of_header(7, &back, false));
     }
 }
 
@@ -105,17 +108,18 @@ fn sides_are_told_apart_and_too_many_are_refused() {
     builder.add_any(Asked { rule: 0, is_local: Some(true) }).unwrap();
     builder.add_any(Asked { rule: 1, is_local: Some(false) }).unwrap();
     let filters = builder.build();
-    let p = Inner {
+    let p = Header {
         is_v6: false,
         source: 1,
         destination: 2,
         protocol: 1,
         ports: None,
-        tos: 0,
+        fragment: Fragment::Whole,
+        traffic_class: 0,
         hops: 1,
         len: 20,
         transport: 20,
-        label: 0,
+        flow_label: 0,
     };
     let find = |is_local| filters.find(&Key::new(&p, false, is_local), &p, &[], |_| true);
     assert_eq!((find(true), find(false)), (Some(0), Some(1)));
