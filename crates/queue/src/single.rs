@@ -73,7 +73,7 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         let (packets, fits) = (self.fifo.len() as u32, self.fits(arrival.len));
         self.management.wake(now, packets);
-        let packet = self.management.arrive(now, arrival);
+        let packet = self.management.arrive(now, &arrival);
         match self.management.admit(now, &packet, packets, fits) {
             Ok(marked) => self.fifo.push_back(Slot { packet, marked, item }),
             Err(cause) => out.discarded(&packet, item, cause),
@@ -88,16 +88,13 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
             // The head stays in the FIFO until the verdict is known, so that what the host stored is moved once.
             let Some(&Slot { packet, marked, .. }) = self.fifo.front() else { break None };
             let behind = self.fifo.len() as u32 - 1;
-            let verdict = self.management.release(now, &packet, marked, behind, drops);
+            let verdict = self.management.release(now, &packet, marked, behind, &mut drops);
             let Slot { item, .. } = self.fifo.pop_front().expect("its head was just looked at");
             match verdict {
                 Ok(marked) => {
                     break Some(Departure { packet, item, marked, sojourn: self.management.last_delay });
                 }
-                Err(cause) => {
-                    drops += 1;
-                    out.discarded(&packet, item, cause);
-                }
+                Err(cause) => out.discarded(&packet, item, cause),
             }
         };
         if self.fifo.is_empty() && (departure.is_some() || drops > 0) {
