@@ -31,7 +31,9 @@ mod sampling;
 
 pub mod algorithms;
 
-pub use algorithms::{AnyAqm, Parameters, Visitor, ignores_passing, names, visit, visit_all};
+pub use algorithms::{
+    AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing, visit, visit_all,
+};
 pub use chance::Chance;
 pub use guide::Guide;
 pub use moment::Moment;
@@ -123,6 +125,17 @@ pub enum Sample {
     Reaction(Duration),
 }
 
+/// What an algorithm must be told, beside the packets of its queue, to do what it is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Round-trip times of probes through the path below the queue ([`Sample::Rtt`]).
+    Probes,
+    /// What is measured of the packets that pass, of each user apart: every kind of [`Sample`].
+    PassingPackets,
+}
+
 /// The delay set point of an algorithm: what steering moves.
 pub trait Setpoint {
     /// The set point in force.
@@ -140,6 +153,9 @@ pub trait Aqm {
     /// Whether a packet that finds the queue empty and leaves at the time at which it came is always forwarded without a mark,
     /// and leaves the algorithm as it was. Hosts need not ask of such packets, then.
     const IGNORES_PASSING: bool = false;
+
+    /// What hosts must tell it by [`Aqm::on_sample`].
+    const NEEDS: Needs = Needs::Nothing;
 
     /// A packet wants in.
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {

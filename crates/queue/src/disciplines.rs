@@ -21,6 +21,21 @@ pub struct Setup {
     pub grows: bool,
 }
 
+/// What a user is where each has a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserKey {
+    /// Most users.
+    pub most: u32,
+    /// Whether a user is whoever sends, instead of whoever receives.
+    pub by_sender: bool,
+    /// Bits of an IPv4 address that name a user on a live link.
+    pub prefix4: u32,
+    /// The same of an IPv6 address.
+    pub prefix6: u32,
+    /// Whether a user is a VLAN on a live link, instead of an address.
+    pub vlan: bool,
+}
+
 /// A discipline as hosts use it.
 pub trait Managed<T>: Discipline<T> {
     /// What stands above its algorithms.
@@ -54,6 +69,10 @@ pub trait Entry: Sized + 'static {
     const SOURCE: &'static str;
     /// Its parameters.
     type Params: Params;
+    /// What a user is, if each has a queue.
+    fn user_key(_params: &Self::Params) -> Option<UserKey> {
+        None
+    }
     /// Calls what fits the entry: [`Visitor::over_any`] or [`Visitor::of_its_own`].
     fn accept<V: Visitor>(visitor: V) -> V::Output;
 }

@@ -24,7 +24,7 @@ mod shaper;
 pub mod single;
 mod sum;
 
-pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, Visitor, names, visit};
+pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, UserKey, Visitor, names, visit};
 pub use dual_pi2::DualPi2;
 pub use flow_queue::FlowQueue;
 pub use per_user::PerUser;

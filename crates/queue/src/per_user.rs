@@ -18,7 +18,7 @@ mod flows;
 mod paces;
 mod table;
 
-use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
+use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, UserKey, Visitor};
 use crate::memory;
 use crate::pool::{Chain, Pool};
 use crate::rounds::{Rounds, Turn};
@@ -569,6 +569,11 @@ impl Entry for Users {
     const SUMMARY: &'static str = "A FIFO and an instance of the algorithm for each user, served in turn; where users are held to rates, for each of their flows.";
     const SOURCE: &'static str = "Ihlar, Nazari, Skog, Ericsson Technology Review 2018";
     type Params = Params;
+
+    fn user_key(params: &Params) -> Option<UserKey> {
+        let Params { users, by_sender, prefix4, prefix6, vlan, .. } = *params;
+        Some(UserKey { most: users, by_sender, prefix4, prefix6, vlan })
+    }
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.over_any::<Self>()

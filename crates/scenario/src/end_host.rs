@@ -2,7 +2,7 @@
 
 use crate::document::{Place, Table};
 use crate::errors::Problems;
-use crate::schema::{Check, Here, Range, Section, absent, or, within};
+use crate::schema::{Check, Given, Here, Range, Section, absent, or, within};
 use weir_units::{Bytes, Duration};
 
 choices! {
@@ -31,32 +31,32 @@ section! {
     /// Switches of the end hosts. The defaults are those of Linux.
     pub struct EndHost {
         /// Whether slow start ends early when the delay rises (HyStart), where the congestion control has it.
-        hystart: bool = or(true, Range::Any);
+        hystart: bool = or(true, Range::Any) => [Simulator];
         /// Whether segments are spread over the round-trip time: "default" as the congestion control wants it,
         /// "on" or "off".
-        pacing: Pacing = or(Pacing::Default, Range::Any);
+        pacing: Pacing = or(Pacing::Default, Range::Any) => [Simulator];
         /// Most data that leaves the sender back to back. Linux gathers what its pacing rate would send in a
         /// millisecond, up to 64kB, whether or not the network card cuts it up. All flows of a lab share one value.
-        burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000)));
+        burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000))) => [Simulator, Row];
         /// An acknowledgement is sent for so many segments, or when the delayed-acknowledgement time is over.
-        ack_every: u32 = or(2, within(1, 64));
+        ack_every: u32 = or(2, within(1, 64)) => [Simulator];
         /// Receive window: most data on its way.
-        window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000)));
+        window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000))) => [Simulator];
         /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC 6582).
-        recovery: Recovery = or(Recovery::Rack, Range::Any);
+        recovery: Recovery = or(Recovery::Rack, Range::Any) => [Simulator];
         /// Segments of the smallest window after a congestion mark. With 1, as in RFC 3168, a sender that is marked at
         /// a window of one waits for its retransmission timer, so that it can send less than a packet per round-trip
         /// time. BBR has a smallest window of its own; Prague does not wait.
-        window_min: u32 = or(2, within(1, 2));
+        window_min: u32 = or(2, within(1, 2)) => [Simulator];
         /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
         /// RFC 3390, 1 in senders of before 1998.
-        initial_window: u32 = or(10, within(1, 1000));
+        initial_window: u32 = or(10, within(1, 1000)) => [Simulator];
         /// Delay that a LEDBAT flow adds to a link of its own; RFC 6817 allows at most 100 ms.
         delay_target: Duration =
-            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_millis(100)));
+            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_millis(100))) => [Simulator];
         /// Whether a connection begins with the slow-start threshold that earlier ones between the same two nodes ended
         /// with, of all flows that say so. Linux did up to 5.5, and does with `tcp_no_ssthresh_metrics_save = 0`.
-        ssthresh_saved: bool = or(false, Range::Any);
+        ssthresh_saved: bool = or(false, Range::Any) => [Simulator, Modems];
     }
 }
 
@@ -72,20 +72,7 @@ impl Default for EndHost {
 
 impl EndHost {
     /// The keys that were given another value than their default.
-    pub fn changed(&self) -> Vec<&'static str> {
-        let usual = EndHost::default();
-        let keys = [
-            ("hystart", self.hystart != usual.hystart),
-            ("pacing", self.pacing != usual.pacing),
-            ("burst", self.burst != usual.burst),
-            ("ack_every", self.ack_every != usual.ack_every),
-            ("window", self.window != usual.window),
-            ("recovery", self.recovery != usual.recovery),
-            ("window_min", self.window_min != usual.window_min),
-            ("initial_window", self.initial_window != usual.initial_window),
-            ("delay_target", self.delay_target != usual.delay_target),
-            ("ssthresh_saved", self.ssthresh_saved != usual.ssthresh_saved),
-        ];
-        keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    pub fn changed(&self) -> Vec<String> {
+        Given::of(self, &|_| true)
     }
 }

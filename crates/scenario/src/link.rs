@@ -4,8 +4,8 @@ use crate::document::{Node, Place};
 use crate::errors::{Problems, Wrong};
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{
-    Check, Flat, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, or,
-    quote, such, within,
+    Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent,
+    or, quote, such, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::topology::Upstream;
@@ -156,6 +156,9 @@ impl Rule<LinkConfig> for Shaped {
     }
     fn print_value(&self, key: &Key, value: &LinkConfig, out: &mut Printer) {
         Flat.print_value(key, value, out);
+    }
+    fn collect_given(&self, key: &Key, value: &LinkConfig, given: &mut Given) {
+        Flat.collect_given(key, value, given);
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         Rule::<LinkConfig>::describe(&Flat, key, at, tables);

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{quiet, run};
-use weir_scenario::Scenario;
+use weir_aqm::Needs;
 use weir_scenario::result::LinkSummary;
+use weir_scenario::{AqmConfig, Scenario};
 use weir_sim::Outcome;
 
 const LINK: &str =
@@ -47,8 +48,27 @@ fn of_queue(tables: &str) -> String {
     quiet(&link, "[[flows]]\ncount = 4\necn = true\n[[flows]]\nudp_rate = \"2Mbit/s\"\n", "4s")
 }
 
+/// An algorithm that must be told of the path below gets such a path: a link of 20 Mbit/s with a deep buffer.
 fn of_algorithm(name: &str) -> String {
-    of_queue(&format!("[aqm]\nname = \"{name}\"\n"))
+    let told = match AqmConfig::new(name).expect("it is in the list").needs() {
+        Needs::Nothing => return of_queue(&format!("[aqm]\nname = \"{name}\"\n")),
+        Needs::Probes => "sense = { at = \"modem\" }",
+        Needs::PassingPackets => "upstream = \"inform\"",
+    };
+    let link = |name: &str, from: &str, to: &str, more: &str| {
+        format!("[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ndelay = \"3ms\"\n{more}\n")
+    };
+    let managed = format!("rate = \"30Mbit/s\"\naqm = {{ name = \"{name}\" }}\n{told}");
+    let links = [
+        link("managed", "router", "head", &managed),
+        link("below", "head", "modem", "rate = \"20Mbit/s\"\nbuffer = \"300ms\""),
+        link("in", "server", "router", "rate = \"1Gbit/s\""),
+        link("back", "modem", "router", "rate = \"1Gbit/s\""),
+        link("out", "router", "server", "rate = \"1Gbit/s\""),
+    ];
+    let ends = "from = \"server\"\nto = \"modem\"\n";
+    let flows = format!("[[flows]]\ncount = 4\necn = true\n{ends}[[flows]]\nudp_rate = \"2Mbit/s\"\n{ends}");
+    quiet(&links.concat(), &flows, "4s")
 }
 
 fn of_discipline(name: &str) -> String {
