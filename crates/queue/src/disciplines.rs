@@ -3,9 +3,18 @@
 //! Adding a discipline is one file beside this one and one line in the list below. Names, checked parameters,
 //! TOML with its documentation, steering, the simulator's and the live link's queues follow.
 
-use crate::{Discipline, Limits};
+use crate::Discipline;
 use weir_aqm::{Aqm, Guide, Params};
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// How much a queue may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most bytes.
+    pub bytes: Bytes,
+    /// Most packets; memory for them is allocated at once, unless the queue [grows](Setup::grows).
+    pub packets: u32,
+}
 
 /// What a queue is built with, apart from its parameters and its algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,10 +143,12 @@ pub trait Visitor {
     fn of_its_own<D: OfItsOwn>(self) -> Self::Output;
 }
 
-/// From lines `module => Type` this makes [`names`], [`visit`] and the macro
+/// From lines `module => Type` this makes the modules, [`names`], [`visit`] and the macro
 /// [`each_discipline`](crate::each_discipline). The first token is a dollar sign, for that macro.
 macro_rules! disciplines {
     ($dollar:tt $($module:ident => $ty:ident,)*) => {
+        $(pub mod $module;)*
+
         /// Calls a macro with the lines of the list, where each discipline needs an item of its own, such as a
         /// test.
         #[macro_export]
@@ -149,18 +160,21 @@ macro_rules! disciplines {
 
         /// The names of all disciplines, in the order of the list.
         pub fn names() -> &'static [&'static str] {
-            &[$(<crate::$module::$ty as Entry>::NAME),*]
+            &[$(<$module::$ty as Entry>::NAME),*]
         }
 
         /// Does something with the discipline of that name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <crate::$module::$ty as Entry>::NAME {
-                return Some(<crate::$module::$ty as Entry>::accept(visitor));
+            $(if name == <$module::$ty as Entry>::NAME {
+                return Some(<$module::$ty as Entry>::accept(visitor));
             })*
             None
         }
     };
 }
+
+/// The name of the discipline that is meant when nothing is said.
+pub const USUAL: &str = <single::OneFifo as Entry>::NAME;
 
 disciplines! {
     $

@@ -10,27 +10,23 @@
 //! ```
 #![deny(unsafe_code)]
 
-mod disciplines;
-pub mod dual_pi2;
-pub mod flow_queue;
+pub mod disciplines;
 mod management;
 pub mod memory;
-pub mod per_user;
 mod pool;
 mod pooled;
 mod rounds;
 mod settle;
 mod shaper;
-pub mod single;
 mod sum;
 
-pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, UserKey, Visitor, names, visit};
+pub use disciplines::*;
 pub use dual_pi2::DualPi2;
 pub use flow_queue::FlowQueue;
 pub use per_user::PerUser;
 pub use pooled::{Pooled, Store};
 pub use shaper::Shaper;
-pub use single::{Limits, Single};
+pub use single::Single;
 
 use weir_aqm::{Cause, Ecn, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};

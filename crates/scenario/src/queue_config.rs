@@ -12,10 +12,7 @@ use crate::settings::{
     read_settings, row, set,
 };
 use weir_aqm::{ParamError, ParamInfo, Params, Value};
-use weir_queue::{Entry, OfItsOwn, OverAny, UserKey, Visitor};
-
-/// What is meant when nothing is said.
-const USUAL: &str = "single";
+use weir_queue::{Entry, OfItsOwn, OverAny, USUAL, UserKey, Visitor};
 
 /// A queue discipline with its parameters.
 ///

@@ -1,20 +1,11 @@
 //! One FIFO under one algorithm.
 
-use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
+use crate::disciplines::{Entry, Fifos, Limits, Managed, OverAny, Setup, Visitor};
 use crate::management::Management;
 use crate::{Arrival, Counters, Departure, Discipline, Outbox};
 use std::collections::VecDeque;
 use weir_aqm::{Aqm, Guide, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value};
 use weir_units::{Bytes, Duration, Rate, Time};
-
-/// How much a queue may hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Most bytes.
-    pub bytes: Bytes,
-    /// Most packets; memory for them is allocated at once, except by [`Single::growing`].
-    pub packets: u32,
-}
 
 struct Slot<T> {
     packet: Packet,
