@@ -24,7 +24,6 @@ mod chance;
 mod guide;
 mod moment;
 mod packets;
-mod params;
 mod periodic;
 mod pi;
 mod sampling;
@@ -37,12 +36,10 @@ pub use algorithms::{
 pub use chance::Chance;
 pub use guide::Guide;
 pub use moment::Moment;
-#[doc(hidden)]
-pub use params::checked as __checked;
-pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
 pub use periodic::Periodic;
 pub use pi::{PiController, PiGains};
 
+pub use weir_params::{NoParams, ParamError, ParamInfo, ParamType, Params, Problem, Share, Value, params};
 pub use weir_units::Ecn;
 use weir_units::{Bytes, Duration, Rate, Time};
 

@@ -10,6 +10,7 @@ use crate::schema::{
 };
 use crate::topology::{MAX_LINKS, NAME, name_allowed, word};
 use crate::traffic::{Datagrams, Timing, Traffic, UdpPattern, Web};
+use weir_tcp::congestion::USUAL;
 use weir_tcp::{Congestion, EcnMode};
 use weir_units::{Bytes, Duration, Rate};
 
@@ -129,7 +130,6 @@ impl Scalar for Rtt {
 
 /// The congestion control of flows that have none.
 const NO_CONGESTION: &str = "none";
-const DEFAULT_CONGESTION: &str = "cubic";
 
 section! {
     /// Flows that are alike.
@@ -138,7 +138,7 @@ section! {
         count: u32 = or(1, within(1, MAX_FLOWS));
         /// Congestion control, by its name in the kernel, such as "cubic", "reno" or "bbr"; "none" with
         /// `udp_rate`.
-        congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t: &String| word(t, 15))) => [Simulator, Row];
+        congestion: String = or(USUAL.to_string(), such(WORD, |t: &String| word(t, 15))) => [Simulator, Row];
         /// Transport protocol: "tcp", or "quic" for one that shows the network nothing but a spin bit.
         protocol: Protocol = or(Protocol::Tcp, Range::Any) => [Simulator];
         /// Whether the flows use ECN. "dctcp" and "prague" are Reno without it, as in Linux; the lab has them with it only.

@@ -399,7 +399,7 @@ pub(crate) fn check_pairs(settings: &Settings, given: &[&'static str], here: &He
     }
 }
 
-fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
+pub(crate) fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
     let node = &entry.item.node;
     let value = value_like(&info.default, node)
         .map_err(|wrong| wrong.within(&format!("{} .. {}", info.min, info.max)))?;
@@ -428,12 +428,16 @@ pub(crate) fn print_settings(
 ) {
     for (name, value) in settings {
         let Some(info) = info.iter().find(|i| i.name == *name) else { continue };
-        // Where points of a sweep have other algorithms, a default of this one could be unknown to them.
-        if out.in_sweep() && !given.contains(name) {
-            out.comment(&row(info), &literal(value));
-        } else {
-            out.value(&row(info), &literal(value));
-        }
+        print_setting(info, value, given.contains(name), out);
+    }
+}
+
+/// Where points of a sweep have other algorithms, a default of this one could be unknown to them: it stays a comment.
+pub(crate) fn print_setting(info: &ParamInfo, value: &Value, is_given: bool, out: &mut Printer) {
+    if out.in_sweep() && !is_given {
+        out.comment(&row(info), &literal(value));
+    } else {
+        out.value(&row(info), &literal(value));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::disciplines::{Entry, Fifos, Limits, Managed, OverAny, Setup, Visitor}
 use crate::management::Management;
 use crate::{Arrival, Counters, Departure, Discipline, Outbox};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Guide, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value};
+use weir_aqm::{Aqm, Guide, NoParams, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 struct Slot<T> {
@@ -142,22 +142,6 @@ impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
         self.management.aqm.gauges(plot);
         self.management.guide.gauges(plot);
-    }
-}
-
-/// It has no parameters.
-#[derive(Clone, PartialEq, Default, Debug)]
-pub struct NoParams;
-
-impl Params for NoParams {
-    const INFO: &'static [ParamInfo] = &[];
-
-    fn get(&self, _name: &str) -> Option<Value> {
-        None
-    }
-
-    fn set(&mut self, _name: &str, _value: Value) -> Result<(), ParamError> {
-        Err(ParamError { problem: Problem::Unknown })
     }
 }
 
