@@ -56,6 +56,14 @@ macro_rules! algorithms {
             all.into_iter().filter(move |(_, own)| *own == needs).map(|(name, _)| name)
         }
 
+        /// The algorithm of which others call a queue for each flow by that name.
+        pub fn per_flow_elsewhere(name: &str) -> Option<&'static str> {
+            $($(#[$gate])* if <$module::$ty as Algorithm>::PER_FLOW_ELSEWHERE.contains(&name) {
+                return Some(<$module::$ty as Algorithm>::NAME);
+            })*
+            None
+        }
+
         /// Does something with the algorithm of that name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {

@@ -31,7 +31,8 @@ mod sampling;
 pub mod algorithms;
 
 pub use algorithms::{
-    AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing, visit, visit_all,
+    AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing,
+    per_flow_elsewhere, visit, visit_all,
 };
 pub use chance::Chance;
 pub use guide::Guide;
@@ -213,6 +214,8 @@ pub trait Algorithm: Aqm + Clone + Send + 'static {
     const SOURCE: &'static str;
     /// The parameter that is its delay set point, where it has one.
     const SETPOINT: Option<&'static str>;
+    /// What others call a queue for each flow under this algorithm, beside `fq_` and its name.
+    const PER_FLOW_ELSEWHERE: &'static [&'static str] = &[];
     /// Its parameters.
     type Params: Params;
 

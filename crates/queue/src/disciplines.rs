@@ -176,6 +176,12 @@ macro_rules! disciplines {
 /// The name of the discipline that is meant when nothing is said.
 pub const USUAL: &str = <single::OneFifo as Entry>::NAME;
 
+/// The name of the discipline with a FIFO for each flow.
+pub const EACH_FLOW: &str = <flow_queue::Flows as Entry>::NAME;
+
+/// The name of the discipline with a FIFO for each user.
+pub const EACH_USER: &str = <per_user::Users as Entry>::NAME;
+
 disciplines! {
     $
     single => OneFifo,

@@ -224,7 +224,9 @@ impl PartialEq for EcnUse {
 struct EcnRule;
 
 fn ecn_flag() -> impl Rule<Option<bool>> {
-    absent("`true` with \"dctcp\" or \"prague\", else `false`", Range::Any)
+    let made_for_it = weir_tcp::congestion::names().iter().filter(|name| is_made_for_ecn(name));
+    let quoted: Vec<String> = made_for_it.map(|name| format!("\"{name}\"")).collect();
+    absent(format!("`true` with {}, else `false`", quoted.join(" or ")), Range::Any)
 }
 
 impl Rule<EcnUse> for EcnRule {
@@ -316,7 +318,7 @@ impl FlowGroup {
 
     fn check_responsive(&self, here: &Here, p: &mut Problems) {
         if self.congestion == NO_CONGESTION {
-            let remedy = "name one, such as \"cubic\", or give an `udp_rate`";
+            let remedy = format!("name one, such as \"{USUAL}\", or give an `udp_rate`");
             here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);
         }
         let keys = [

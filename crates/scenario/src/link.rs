@@ -11,6 +11,7 @@ use crate::settings::{AqmConfig, PolicyConfig};
 use crate::topology::Upstream;
 use crate::trace::Trace;
 use crate::variation::Variation;
+use weir_queue::{EACH_FLOW, EACH_USER};
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
 
 choices! {
@@ -260,10 +261,11 @@ impl Channel {
         let unused = self.policy.as_ref().zip(self.aqm.as_ref());
         let unused = unused.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
         let single = (self.upstream == Upstream::Follow && self.queue == QueueConfig::default()).then(|| {
-            "`upstream` is \"follow\", and all packets that wait here for the rate of the bottleneck wait in one queue: a \
-             flow that fills it delays the others. Remedy: `queue.discipline = \"flow\"` for one bottleneck, \"user\" for \
-             one behind each user"
-                .to_string()
+            format!(
+                "`upstream` is \"follow\", and all packets that wait here for the rate of the bottleneck wait in one \
+                 queue: a flow that fills it delays the others. Remedy: `queue.discipline = \"{EACH_FLOW}\"` for one \
+                 bottleneck, \"{EACH_USER}\" for one behind each user"
+            )
         });
         unused.into_iter().chain(self.beyond_buffer()).chain(single).collect()
     }

@@ -6,6 +6,7 @@
 use crate::document::{Document, Entry, Item, Node, Place, Table};
 use crate::errors::{Errors, Form, Problems, Wrong, quoted};
 use crate::near::nearest;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use weir_aqm::{Share, Value};
 use weir_units::{Bytes, Duration, ParseError, Rate, parse_bytes, parse_duration, parse_rate, parse_share};
@@ -464,14 +465,14 @@ impl<T: Scalar> Rule<T> for Or<T> {
 
 /// A key that may be absent; the text says what holds then.
 pub(crate) struct Absent<T> {
-    meaning: &'static str,
+    meaning: Cow<'static, str>,
     range: Range<T>,
     /// The value that means the same.
     same: Option<T>,
 }
 
-pub(crate) fn absent<T: Scalar>(meaning: &'static str, range: Range<T>) -> Absent<T> {
-    Absent { meaning, range, same: None }
+pub(crate) fn absent<T: Scalar>(meaning: impl Into<Cow<'static, str>>, range: Range<T>) -> Absent<T> {
+    Absent { meaning: meaning.into(), range, same: None }
 }
 
 impl<T> Absent<T> {
