@@ -3,7 +3,7 @@
 //! Adding an algorithm is one file beside this one and one line in the list below. Names, checked
 //! parameters, `weir list` and `weir explain`, TOML, steering, conformance, benchmarks and fuzzing follow.
 
-use crate::{Algorithm, Aqm, Moment, Packet, Params, Sample, Setpoint, Verdict};
+use crate::{Algorithm, Aqm, Moment, Needs, Packet, Params, Sample, Setpoint, Verdict};
 use weir_units::Time;
 
 /// Something to do with an algorithm, generic over which one it is.
@@ -48,6 +48,20 @@ macro_rules! algorithms {
                 return <$module::$ty as Aqm>::IGNORES_PASSING;
             })*
             false
+        }
+
+        /// The names of the algorithms that [need](Aqm::NEEDS) this, in the order of the list.
+        pub fn names_needing(needs: Needs) -> impl Iterator<Item = &'static str> {
+            let all = [$($(#[$gate])* (<$module::$ty as Algorithm>::NAME, <$module::$ty as Aqm>::NEEDS)),*];
+            all.into_iter().filter(move |(_, own)| *own == needs).map(|(name, _)| name)
+        }
+
+        /// The algorithm of which others call a queue for each flow by that name.
+        pub fn per_flow_elsewhere(name: &str) -> Option<&'static str> {
+            $($(#[$gate])* if <$module::$ty as Algorithm>::PER_FLOW_ELSEWHERE.contains(&name) {
+                return Some(<$module::$ty as Algorithm>::NAME);
+            })*
+            None
         }
 
         /// Does something with the algorithm of that name; `None` if there is none.
@@ -118,6 +132,13 @@ macro_rules! algorithms {
         }
     };
 }
+
+/// The name of the algorithm for a queue without management: packets are discarded when there is no room. Its parameter
+/// `limit` is the room.
+pub const UNMANAGED: &str = <tail_drop::TailDrop as Algorithm>::NAME;
+
+/// The name of the algorithm that manages a queue of which nothing is said.
+pub const USUAL: &str = <codel::CoDel as Algorithm>::NAME;
 
 algorithms! {
     $

@@ -39,23 +39,23 @@ mod chance;
 mod guide;
 mod moment;
 mod packets;
-mod params;
 mod periodic;
 mod pi;
 mod sampling;
 
 pub mod algorithms;
 
-pub use algorithms::{AnyAqm, Parameters, Visitor, ignores_passing, names, visit, visit_all};
+pub use algorithms::{
+    AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing,
+    per_flow_elsewhere, visit, visit_all,
+};
 pub use chance::Chance;
 pub use guide::Guide;
 pub use moment::Moment;
-#[doc(hidden)]
-pub use params::checked as __checked;
-pub use params::{ParamError, ParamInfo, ParamType, Params, Problem, Share, Value};
 pub use periodic::Periodic;
 pub use pi::{PiController, PiGains};
 
+pub use weir_params::{NoParams, ParamError, ParamInfo, ParamType, Params, Problem, Share, Value, params};
 pub use weir_units::Ecn;
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -138,6 +138,17 @@ pub enum Sample {
     Reaction(Duration),
 }
 
+/// What an algorithm must be told, beside the packets of its queue, to do what it is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Round-trip times of probes through the path below the queue ([`Sample::Rtt`]).
+    Probes,
+    /// What is measured of the packets that pass, of each user apart: every kind of [`Sample`].
+    PassingPackets,
+}
+
 /// The delay set point of an algorithm: what steering moves.
 pub trait Setpoint {
     /// The set point in force.
@@ -155,6 +166,9 @@ pub trait Aqm {
     /// Whether a packet that finds the queue empty and leaves at the time at which it came is always forwarded without a mark,
     /// and leaves the algorithm as it was. Hosts need not ask of such packets, then.
     const IGNORES_PASSING: bool = false;
+
+    /// What hosts must tell it by [`Aqm::on_sample`].
+    const NEEDS: Needs = Needs::Nothing;
 
     /// A packet wants in.
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
@@ -215,6 +229,8 @@ pub trait Algorithm: Aqm + Clone + Send + 'static {
     const SOURCE: &'static str;
     /// The parameter that is its delay set point, where it has one.
     const SETPOINT: Option<&'static str>;
+    /// What others call a queue for each flow under this algorithm, beside `fq_` and its name.
+    const PER_FLOW_ELSEWHERE: &'static [&'static str] = &[];
     /// Its parameters.
     type Params: Params;
 

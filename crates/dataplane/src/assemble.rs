@@ -10,7 +10,7 @@ use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm};
-use weir_queue::{Entry, Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper, per_user};
+use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
 use weir_scenario::measure::{Status, Window};
 use weir_scenario::{AqmConfig, Channel, Settled, Trace, Upstream};
 use weir_steer::{Helm, Move, SteeringLaw};
@@ -30,8 +30,6 @@ const UNSHAPED_BUFFER: Bytes = Bytes::new(4 << 20);
 /// Room for packets of the class EF, as time at the link's rate, and at least.
 const EXPEDITED_ROOM: Duration = Duration::from_millis(50);
 const EXPEDITED_MIN: Bytes = Bytes::new(16 << 10);
-/// What a direction without an algorithm gets.
-const UNMANAGED: &str = "tail_drop";
 
 /// What a direction is to be.
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ impl DirectionSetup {
 
     /// The algorithm; a plain queue where none is configured.
     pub(crate) fn aqm(&self) -> AqmConfig {
-        let plain = || AqmConfig::new(UNMANAGED).expect("the list has a plain queue");
+        let plain = || AqmConfig::new(weir_aqm::UNMANAGED).expect("the list has a plain queue");
         self.channel.aqm.clone().unwrap_or_else(plain)
     }
 
@@ -99,17 +97,11 @@ impl DirectionSetup {
         needed.then_some(self.channel.delay + jitter)
     }
 
-    /// Parameters of users, if each has a queue of its own.
-    fn users(&self) -> Option<per_user::Params> {
-        let queue = &self.channel.queue;
-        (queue.discipline == per_user::Users::NAME).then(|| queue.params())
-    }
-
     fn hashing(&self) -> Hashing {
-        let users = self.users().map_or(Users::ADDRESSES, |params| Users {
-            prefix4: params.prefix4,
-            prefix6: params.prefix6,
-            vlan: params.vlan,
+        let users = self.channel.queue.user_key().map_or(Users::ADDRESSES, |key| Users {
+            prefix4: key.prefix4,
+            prefix6: key.prefix6,
+            vlan: key.vlan,
         });
         // The standard library takes it from the system's source of randomness.
         Hashing { users, ..Hashing::of(RandomState::new().build_hasher().finish()) }
@@ -124,11 +116,11 @@ impl DirectionSetup {
     }
 
     fn observer(&self, measured: Window, now: Time) -> Option<Box<Observer>> {
-        let users = self.users();
+        let users = self.channel.queue.user_key();
         let setup = ObserverSetup {
             mode: self.channel.upstream,
-            users: users.as_ref().map(|params| params.users),
-            by_sender: users.is_some_and(|params| params.by_sender),
+            users: users.map(|key| key.most),
+            by_sender: users.is_some_and(|key| key.by_sender),
             own: self.rate().unwrap_or(Rate::ZERO),
             measured,
         };

@@ -4,8 +4,7 @@
 use crate::access::Access;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use weir_scenario::{Class, FlowGroup, Protocol, Rtt, Scenario, UdpPattern};
-use weir_units::Duration;
+use weir_scenario::{Arm, FlowGroup, Rtt, Scenario};
 
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
 pub fn check(scenario: &Scenario) -> Result<()> {
@@ -13,19 +12,15 @@ pub fn check(scenario: &Scenario) -> Result<()> {
         return Access::of(scenario).map(drop);
     }
     let mut keys = Vec::new();
-    let expedited = scenario.links.iter().enumerate().filter(|(_, link)| link.expedite);
-    keys.extend(expedited.map(|(i, _)| format!("links.{i}.expedite")));
-    if scenario.record.is_some() {
-        keys.push("record".to_string());
-    }
     for (i, flows) in scenario.flows.iter().enumerate() {
         let is_other = |rtt| scenario.links.is_empty() && rtt != Rtt::Constant(scenario.path.rtt);
         let other_rtt = flows.rtt.is_some_and(is_other);
         let other_mtu = flows.mtu.is_some_and(|mtu| mtu != scenario.path.mtu);
         let paths = [("rtt", other_rtt), ("mtu", other_mtu)];
-        let paths = paths.into_iter().filter(|(_, other)| *other).map(|(key, _)| key);
-        keys.extend(paths.chain(keys_of(flows)).map(|key| format!("flows.{i}.{key}")));
+        keys.extend(paths.iter().filter(|(_, other)| *other).map(|(key, _)| format!("flows.{i}.{key}")));
     }
+    keys.extend(lacking_ecn(&scenario.flows));
+    keys.extend(scenario.unplayed(Arm::Row));
     keys.extend(other_bursts(&scenario.flows));
     refuse(&keys)?;
     if scenario.links.is_empty() { Ok(()) } else { Chain::of(scenario).map(drop) }
@@ -34,29 +29,17 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 /// Refuses flows that iperf3 and the kernel cannot make.
 pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
     let keys = |(i, flows): (usize, &FlowGroup)| {
-        keys_of(flows).into_iter().map(move |key| format!("flows.{i}.{key}"))
+        flows.unplayed(Arm::Row).into_iter().map(move |key| format!("flows.{i}.{key}"))
     };
-    let keys: Vec<String> = groups.iter().enumerate().flat_map(keys).chain(other_bursts(groups)).collect();
+    let unplayed = groups.iter().enumerate().flat_map(keys);
+    let keys: Vec<String> = lacking_ecn(groups).chain(unplayed).chain(other_bursts(groups)).collect();
     refuse(&keys)
 }
 
-/// Keys of flows that only the simulator knows.
-fn keys_of(flows: &FlowGroup) -> Vec<&'static str> {
-    let pattern = flows.udp_pattern.is_some_and(|pattern| pattern != UdpPattern::Cbr);
-    let keys = [
-        ("protocol", flows.protocol == Protocol::Quic),
-        ("start_spread", flows.start_spread > Duration::ZERO),
-        ("pause", flows.pause.is_some()),
-        ("class", flows.class != Class::Assured),
-        ("app_rate", flows.app_rate.is_some()),
-        ("web", flows.web.is_some()),
-        ("udp_pattern", pattern),
-        ("packet", flows.packet.is_some()),
-        // Linux negotiates ECN for those that are made for it, whatever routes say.
-        ("ecn", flows.lacks_ecn()),
-    ];
-    let given = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
-    given.chain(flows.host.changed().into_iter().filter(|key| *key != "burst")).collect()
+/// Groups that do without the ECN their congestion control is made for: Linux negotiates it whatever routes say.
+fn lacking_ecn(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
+    let lacking = groups.iter().enumerate().filter(|(_, flows)| flows.lacks_ecn());
+    lacking.map(|(i, _)| format!("flows.{i}.ecn"))
 }
 
 /// Groups whose bursts are not those of the first: they share an interface.
@@ -99,8 +82,8 @@ mod tests {
         let told = check(&text).unwrap_err().to_string();
         assert_eq!(
             told,
-            "only the simulator knows `record`, `flows.0.rtt`, `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
-            `flows.0.pacing`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`: \
+            "only the simulator knows `flows.0.rtt`, `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
+            `flows.0.pacing`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`, `record`: \
             use `weir sim`, or remove these keys for the lab"
         );
         let told = |flows: &str| check_flows(&scenario("", flows, "").flows).unwrap_err().to_string();

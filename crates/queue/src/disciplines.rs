@@ -3,9 +3,18 @@
 //! Adding a discipline is one file beside this one and one line in the list below. Names, checked parameters,
 //! TOML with its documentation, steering, the simulator's and the live link's queues follow.
 
-use crate::{Discipline, Limits};
+use crate::Discipline;
 use weir_aqm::{Aqm, Guide, Params};
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// How much a queue may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most bytes.
+    pub bytes: Bytes,
+    /// Most packets; memory for them is allocated at once, unless the queue [grows](Setup::grows).
+    pub packets: u32,
+}
 
 /// What a queue is built with, apart from its parameters and its algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +28,21 @@ pub struct Setup {
     /// Whether memory for packets is allocated when they come, so that a short queue with large limits stays in
     /// the cache; for hosts that may allocate while packets pass.
     pub grows: bool,
+}
+
+/// What a user is where each has a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserKey {
+    /// Most users.
+    pub most: u32,
+    /// Whether a user is whoever sends, instead of whoever receives.
+    pub by_sender: bool,
+    /// Bits of an IPv4 address that name a user on a live link.
+    pub prefix4: u32,
+    /// The same of an IPv6 address.
+    pub prefix6: u32,
+    /// Whether a user is a VLAN on a live link, instead of an address.
+    pub vlan: bool,
 }
 
 /// A discipline as hosts use it.
@@ -54,6 +78,10 @@ pub trait Entry: Sized + 'static {
     const SOURCE: &'static str;
     /// Its parameters.
     type Params: Params;
+    /// What a user is, if each has a queue.
+    fn user_key(_params: &Self::Params) -> Option<UserKey> {
+        None
+    }
     /// Calls what fits the entry: [`Visitor::over_any`] or [`Visitor::of_its_own`].
     fn accept<V: Visitor>(visitor: V) -> V::Output;
 }
@@ -115,10 +143,12 @@ pub trait Visitor {
     fn of_its_own<D: OfItsOwn>(self) -> Self::Output;
 }
 
-/// From lines `module => Type` this makes [`names`], [`visit`] and the macro
+/// From lines `module => Type` this makes the modules, [`names`], [`visit`] and the macro
 /// [`each_discipline`](crate::each_discipline). The first token is a dollar sign, for that macro.
 macro_rules! disciplines {
     ($dollar:tt $($module:ident => $ty:ident,)*) => {
+        $(pub mod $module;)*
+
         /// Calls a macro with the lines of the list, where each discipline needs an item of its own, such as a
         /// test.
         #[macro_export]
@@ -130,18 +160,27 @@ macro_rules! disciplines {
 
         /// The names of all disciplines, in the order of the list.
         pub fn names() -> &'static [&'static str] {
-            &[$(<crate::$module::$ty as Entry>::NAME),*]
+            &[$(<$module::$ty as Entry>::NAME),*]
         }
 
         /// Does something with the discipline of that name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <crate::$module::$ty as Entry>::NAME {
-                return Some(<crate::$module::$ty as Entry>::accept(visitor));
+            $(if name == <$module::$ty as Entry>::NAME {
+                return Some(<$module::$ty as Entry>::accept(visitor));
             })*
             None
         }
     };
 }
+
+/// The name of the discipline that is meant when nothing is said.
+pub const USUAL: &str = <single::OneFifo as Entry>::NAME;
+
+/// The name of the discipline with a FIFO for each flow.
+pub const EACH_FLOW: &str = <flow_queue::Flows as Entry>::NAME;
+
+/// The name of the discipline with a FIFO for each user.
+pub const EACH_USER: &str = <per_user::Users as Entry>::NAME;
 
 disciplines! {
     $

@@ -28,26 +28,23 @@
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-mod disciplines;
-pub mod dual_pi2;
-pub mod flow_queue;
+pub mod disciplines;
 mod management;
 pub mod memory;
-pub mod per_user;
 mod pool;
 mod pooled;
 mod rounds;
+mod settle;
 mod shaper;
-pub mod single;
 mod sum;
 
-pub use disciplines::{Entry, Fifos, Managed, OfItsOwn, OverAny, Setup, Visitor, names, visit};
+pub use disciplines::*;
 pub use dual_pi2::DualPi2;
 pub use flow_queue::FlowQueue;
 pub use per_user::PerUser;
 pub use pooled::{Pooled, Store};
 pub use shaper::Shaper;
-pub use single::{Limits, Single};
+pub use single::Single;
 
 use weir_aqm::{Cause, Ecn, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -178,18 +175,28 @@ pub struct Counters {
     pub marked: u64,
 }
 
-/// Only packets that can carry a mark are marked.
-#[inline]
-pub(crate) fn assert_capable(packet: &Packet) {
-    assert!(packet.ecn != Ecn::NotEct, "an algorithm marked a packet that is not ECN-capable");
-}
-
 impl Counters {
-    /// A packet wants in.
+    /// Counts a packet that wants in, and numbers it.
     #[inline]
-    pub(crate) fn arrival(&mut self, len: Bytes) {
+    pub(crate) fn arrive(&mut self, now: Time, arrival: &Arrival) -> Packet {
+        let Arrival { len, flow, ecn, .. } = *arrival;
+        let packet = Packet { arrived: now, len, seq: self.arrived, flow, ecn };
         self.arrived += 1;
         self.arrived_bytes += len.get();
+        packet
+    }
+
+    /// What was decided about an arrival: whether it is stored with a mark, or why it is discarded.
+    #[inline]
+    pub(crate) fn admitted(&mut self, outcome: Result<bool, Cause>) {
+        match outcome {
+            Ok(marked) => {
+                self.enqueued += 1;
+                self.marked += u64::from(marked);
+            }
+            Err(Cause::Overflow) => self.overflowed += 1,
+            Err(Cause::SetPoint | Cause::Chance) => self.dropped_in += 1,
+        }
     }
 
     /// A packet is sent.
@@ -197,14 +204,6 @@ impl Counters {
     pub(crate) fn departure(&mut self, len: Bytes) {
         self.dequeued += 1;
         self.dequeued_bytes += len.get();
-    }
-
-    /// The algorithm discarded an arrival.
-    pub(crate) fn refused(&mut self, cause: Cause) {
-        match cause {
-            Cause::Overflow => self.overflowed += 1,
-            Cause::SetPoint | Cause::Chance => self.dropped_in += 1,
-        }
     }
 
     /// Those of two queues of one link together.

@@ -1,10 +1,10 @@
 //! What an algorithm decides about the packets of one FIFO, and the books of it, wherever the packets lie.
 
-use crate::{Arrival, Counters, DROPS_PER_DEQUEUE_MAX, assert_capable};
-use rand_core::RngCore;
+use crate::settle::{Decision, random_bits};
+use crate::{Arrival, Counters};
 use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{self, SeedableRng};
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Verdict, View};
+use rand_xoshiro::rand_core::SeedableRng;
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// An algorithm `A` under the guide `G`, with what it is told of its FIFO. Whoever holds the packets says with each call
@@ -18,7 +18,6 @@ pub(crate) struct Management<A, G> {
     /// How long the packet waited that was last at the head.
     pub last_delay: Duration,
     pub counters: Counters,
-    sequence: u64,
     dice: SplitMix64,
 }
 
@@ -32,7 +31,6 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
             backlog: Bytes::ZERO,
             last_delay: Duration::ZERO,
             counters: Counters::default(),
-            sequence: 0,
             dice: SplitMix64::seed_from_u64(seed),
         }
     }
@@ -40,7 +38,7 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
     #[inline]
     pub fn moment(&mut self, now: Time, packets: u32) -> Moment {
         let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };
-        Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 })
+        Moment::new(now, queue, random_bits::<A>(&mut self.dice))
     }
 
     /// Runs the wakeups that are due. Only few algorithms have any.
@@ -54,42 +52,23 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
 
     /// Numbers an arrival.
     #[inline]
-    pub fn arrive(&mut self, now: Time, arrival: Arrival) -> Packet {
-        let Arrival { len, flow, ecn, .. } = arrival;
-        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
-        self.sequence += 1;
-        self.counters.arrival(len);
-        packet
+    pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Packet {
+        self.counters.arrive(now, arrival)
     }
 
     /// Decides about an arrival that finds so many packets: it is to be stored, with a mark or without, or discarded.
     #[inline]
     pub fn admit(&mut self, now: Time, packet: &Packet, packets: u32, fits: bool) -> Result<bool, Cause> {
         let m = self.moment(now, packets);
-        if !fits {
-            self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut self.aqm, &m, packet);
-            return Err(Cause::Overflow);
+        let outcome = self.decision().admit(fits, &m.queue, &m, packet);
+        if outcome.is_ok() {
+            self.backlog += packet.len;
         }
-        let marked = match self.guide.on_enqueue(&mut self.aqm, &m.queue, &m, packet) {
-            Verdict::Forward => false,
-            Verdict::Mark(_) => {
-                assert_capable(packet);
-                true
-            }
-            Verdict::Drop(cause) => {
-                self.counters.refused(cause);
-                return Err(cause);
-            }
-        };
-        self.counters.enqueued += 1;
-        self.counters.marked += u64::from(marked);
-        self.backlog += packet.len;
-        Ok(marked)
+        outcome
     }
 
     /// Decides about the head, which counts as taken out already: it leaves, with a mark or without, or is discarded. So
-    /// many packets stay behind it, and so many heads were discarded before it in the same call.
+    /// many packets stay behind it. `drops` counts the heads that were discarded in the same dequeue.
     #[inline]
     pub fn release(
         &mut self,
@@ -97,31 +76,18 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
         packet: &Packet,
         was_marked: bool,
         behind: u32,
-        drops: u32,
+        drops: &mut u32,
     ) -> Result<bool, Cause> {
         self.backlog -= packet.len;
         let m = self.moment(now, behind);
         self.last_delay = now.since(packet.arrived);
-        let verdict = if drops < DROPS_PER_DEQUEUE_MAX {
-            let whole = View { delay: self.last_delay, ..m.queue };
-            self.guide.on_dequeue(&mut self.aqm, &whole, &m, packet)
-        } else {
-            Verdict::Forward
-        };
-        let marks = match verdict {
-            Verdict::Drop(cause) => {
-                self.counters.dropped_out += 1;
-                return Err(cause);
-            }
-            Verdict::Mark(_) => {
-                assert_capable(packet);
-                true
-            }
-            Verdict::Forward => false,
-        };
-        self.counters.marked += u64::from(marks && !was_marked);
-        self.counters.departure(packet.len);
-        Ok(was_marked || marks)
+        let whole = View { delay: self.last_delay, ..m.queue };
+        self.decision().release(drops, &whole, &m, packet, was_marked)
+    }
+
+    #[inline]
+    fn decision(&mut self) -> Decision<'_, A, G> {
+        Decision { aqm: &mut self.aqm, guide: &mut self.guide, counters: &mut self.counters }
     }
 
     /// A dequeue took packets out and left none.

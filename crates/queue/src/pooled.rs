@@ -54,7 +54,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     ) {
         self.management.wake(now, self.packets);
         let fits = store.free > 0 && self.management.backlog + arrival.len <= room;
-        let packet = self.management.arrive(now, arrival);
+        let packet = self.management.arrive(now, &arrival);
         match self.management.admit(now, &packet, self.packets, fits) {
             Ok(marked) => {
                 self.packets += 1;
@@ -81,14 +81,11 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
             let (packet, item) = (slot.packet, slot.item);
             store.free += 1;
             self.packets -= 1;
-            match self.management.release(now, &packet, slot.marked, self.packets, drops) {
+            match self.management.release(now, &packet, slot.marked, self.packets, &mut drops) {
                 Ok(marked) => {
                     break Some(Departure { packet, item, marked, sojourn: self.management.last_delay });
                 }
-                Err(cause) => {
-                    drops += 1;
-                    out.discarded(&packet, item, cause);
-                }
+                Err(cause) => out.discarded(&packet, item, cause),
             }
         };
         if self.packets == 0 && (departure.is_some() || drops > 0) {
@@ -104,11 +101,14 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     pub fn pass(&mut self, now: Time, arrival: Arrival) -> Result<bool, Cause> {
         debug_assert!(self.packets == 0);
         self.management.wake(now, 0);
-        let packet = self.management.arrive(now, arrival);
-        let marked = self.management.admit(now, &packet, 0, true)?;
-        self.management.wake(now, 1);
-        let outcome = self.management.release(now, &packet, marked, 0, 0);
-        self.management.emptied(now);
+        let packet = self.management.arrive(now, &arrival);
+        let admitted = self.management.admit(now, &packet, 0, true);
+        let outcome = admitted.and_then(|marked| {
+            self.management.wake(now, 1);
+            let released = self.management.release(now, &packet, marked, 0, &mut 0);
+            self.management.emptied(now);
+            released
+        });
         debug_assert!(self.counters().is_conserved(0));
         outcome
     }

@@ -1,9 +1,14 @@
 //! What can be switched in the end hosts of flows.
 
-use crate::document::{Place, Table};
-use crate::errors::Problems;
-use crate::schema::{Check, Here, Range, Section, absent, or, within};
-use weir_units::{Bytes, Duration};
+use crate::document::{Entry, Place, Table};
+use crate::errors::{Problems, Wrong};
+use crate::schema::{
+    Check, Given, Here, Key, Printer, Range, Rule, Section, TableDoc, absent, or, within,
+};
+use crate::settings::{print_setting, read_setting, row};
+use weir_aqm::{ParamError, ParamInfo, Value};
+use weir_tcp::congestion::Parameters;
+use weir_units::Bytes;
 
 choices! {
     /// Whether a sender spreads its segments over the round-trip time.
@@ -30,37 +35,85 @@ choices! {
 section! {
     /// Switches of the end hosts. The defaults are those of Linux.
     pub struct EndHost {
-        /// Whether slow start ends early when the delay rises (HyStart), where the congestion control has it.
-        hystart: bool = or(true, Range::Any);
+        /// Parameters of congestion controls.
+        control: Parameters = OfControls => [Simulator];
         /// Whether segments are spread over the round-trip time: "default" as the congestion control wants it,
         /// "on" or "off".
-        pacing: Pacing = or(Pacing::Default, Range::Any);
+        pacing: Pacing = or(Pacing::Default, Range::Any) => [Simulator];
         /// Most data that leaves the sender back to back. Linux gathers what its pacing rate would send in a
         /// millisecond, up to 64kB, whether or not the network card cuts it up. All flows of a lab share one value.
-        burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000)));
+        burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000))) => [Simulator, Row];
         /// An acknowledgement is sent for so many segments, or when the delayed-acknowledgement time is over.
-        ack_every: u32 = or(2, within(1, 64));
+        ack_every: u32 = or(2, within(1, 64)) => [Simulator];
         /// Receive window: most data on its way.
-        window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000)));
+        window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000))) => [Simulator];
         /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC 6582).
-        recovery: Recovery = or(Recovery::Rack, Range::Any);
+        recovery: Recovery = or(Recovery::Rack, Range::Any) => [Simulator];
         /// Segments of the smallest window after a congestion mark. With 1, as in RFC 3168, a sender that is marked at
         /// a window of one waits for its retransmission timer, so that it can send less than a packet per round-trip
         /// time. BBR has a smallest window of its own; Prague does not wait.
-        window_min: u32 = or(2, within(1, 2));
+        window_min: u32 = or(2, within(1, 2)) => [Simulator];
         /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
         /// RFC 3390, 1 in senders of before 1998.
-        initial_window: u32 = or(10, within(1, 1000));
-        /// Delay that a LEDBAT flow adds to a link of its own; RFC 6817 allows at most 100 ms.
-        delay_target: Duration =
-            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_millis(100)));
+        initial_window: u32 = or(10, within(1, 1000)) => [Simulator];
         /// Whether a connection begins with the slow-start threshold that earlier ones between the same two nodes ended
         /// with, of all flows that say so. Linux did up to 5.5, and does with `tcp_no_ssthresh_metrics_save = 0`.
-        ssthresh_saved: bool = or(false, Range::Any);
+        ssthresh_saved: bool = or(false, Range::Any) => [Simulator, Modems];
     }
 }
 
 impl Check for EndHost {}
+
+/// Keys of flows that congestion controls declare. Each may be given whichever congestion control the flows have, so that a
+/// sweep can change that.
+struct OfControls;
+
+impl OfControls {
+    fn check(name: &str, value: Value) -> Result<(), ParamError> {
+        Parameters::default().set(name, value)
+    }
+
+    fn read_into(parameters: &mut Parameters, info: &ParamInfo, entry: &Entry) -> Result<(), Wrong> {
+        let value = read_setting(info, entry, OfControls::check)?;
+        parameters.set(info.name, value).map_err(|e| Wrong::new("is not allowed", format!("it {e}")))
+    }
+
+    /// The declarations with the values.
+    fn values(parameters: &Parameters) -> impl Iterator<Item = (&'static ParamInfo, Value)> {
+        Parameters::declarations().map(|info| (info, parameters.get(info.name).unwrap_or(info.default)))
+    }
+}
+
+impl Rule<Parameters> for OfControls {
+    fn names(&self, _key: &Key) -> Vec<&'static str> {
+        Parameters::declarations().map(|info| info.name).collect()
+    }
+    fn read(&self, _key: &Key, here: &Here, p: &mut Problems) -> Option<Parameters> {
+        let mut parameters = Parameters::default();
+        let mut is_right = true;
+        for info in Parameters::declarations() {
+            let Some(entry) = here.table.get(info.name) else { continue };
+            if let Err(wrong) = OfControls::read_into(&mut parameters, info, entry) {
+                p.add(&entry.place, &here.key(info.name), wrong);
+                is_right = false;
+            }
+        }
+        is_right.then_some(parameters)
+    }
+    fn print_value(&self, _key: &Key, value: &Parameters, out: &mut Printer) {
+        for (info, value) in OfControls::values(value) {
+            print_setting(info, &value, value != info.default, out);
+        }
+    }
+    fn collect_given(&self, key: &Key, value: &Parameters, given: &mut Given) {
+        for (info, _) in OfControls::values(value).filter(|(info, value)| *value != info.default) {
+            given.add(&Key { name: info.name, ..*key });
+        }
+    }
+    fn describe(&self, _key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
+        tables[at].rows.extend(Parameters::declarations().map(row));
+    }
+}
 
 impl Default for EndHost {
     fn default() -> EndHost {
@@ -72,20 +125,7 @@ impl Default for EndHost {
 
 impl EndHost {
     /// The keys that were given another value than their default.
-    pub fn changed(&self) -> Vec<&'static str> {
-        let usual = EndHost::default();
-        let keys = [
-            ("hystart", self.hystart != usual.hystart),
-            ("pacing", self.pacing != usual.pacing),
-            ("burst", self.burst != usual.burst),
-            ("ack_every", self.ack_every != usual.ack_every),
-            ("window", self.window != usual.window),
-            ("recovery", self.recovery != usual.recovery),
-            ("window_min", self.window_min != usual.window_min),
-            ("initial_window", self.initial_window != usual.initial_window),
-            ("delay_target", self.delay_target != usual.delay_target),
-            ("ssthresh_saved", self.ssthresh_saved != usual.ssthresh_saved),
-        ];
-        keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    pub fn changed(&self) -> Vec<String> {
+        Given::of(self, &|_| true)
     }
 }

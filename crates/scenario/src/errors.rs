@@ -5,6 +5,7 @@ use crate::near::nearest;
 use crate::schema::TableDoc;
 use crate::variation::Library;
 use std::fmt;
+use weir_queue::EACH_FLOW;
 
 /// Problems told of one file; what is beyond is counted only.
 pub const MAX_PROBLEMS: usize = 200;
@@ -107,7 +108,7 @@ impl Wrong {
     /// What is known as `name` is algorithm `aqm` in each FIFO of a discipline.
     pub fn flow_queue(name: &str, aqm: &str) -> Wrong {
         let problem = format!("cannot be {}, which is {aqm} in each FIFO of a discipline", quoted(name));
-        Wrong::new(problem, format!("write `aqm.name = \"{aqm}\"` and `queue.discipline = \"flow\"`"))
+        Wrong::new(problem, format!("write `aqm.name = \"{aqm}\"` and `queue.discipline = \"{EACH_FLOW}\"`"))
     }
 
     /// There is no `kind`, such as an algorithm, of this name; these are there.

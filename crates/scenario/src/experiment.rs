@@ -9,8 +9,8 @@ use crate::queue_config::{Algorithm, QueueConfig};
 use crate::record::Record;
 use crate::run_config::RunConfig;
 use crate::schema::{
-    Check, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES, TableDoc,
-    absent, or, reference, required, such, tables_of, within,
+    Arm, Check, Given, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES,
+    TableDoc, absent, or, reference, required, such, tables_of, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::sweep::{Point, Sweep, SweepTable, points};
@@ -56,7 +56,7 @@ section! {
         /// How long, how often, what is measured.
         run: Run = OneTable;
         /// What the simulator writes down beyond summaries and samples.
-        record: Option<Record> = OptionalTable;
+        record: Option<Record> = OptionalTable => [Simulator];
         /// Variations of this file.
         sweep: Sweep = SweepTable;
     }
@@ -85,6 +85,9 @@ impl<T, R: Rule<T>> Rule<T> for OneLink<R, T> {
     }
     fn print_tables(&self, key: &Key, value: &T, out: &mut Printer) {
         self.0.print_tables(key, value, out);
+    }
+    fn collect_given(&self, key: &Key, value: &T, given: &mut Given) {
+        self.0.collect_given(key, value, given);
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         self.0.describe(key, at, tables);
@@ -204,6 +207,11 @@ impl Check for Scenario {
 }
 
 impl Scenario {
+    /// The keys that were given and that this arm does not play.
+    pub fn unplayed(&self, arm: Arm) -> Vec<String> {
+        Given::of(self, &|key| !key.arms.contains(&arm))
+    }
+
     fn check_link(&self, here: &Here, p: &mut Problems) {
         let mtu = self.flows.iter().map(|f| self.mtu(f)).max().unwrap_or(self.path.mtu);
         self.link.shape.check_room(self.link.shape.rate_with(&self.link.variation), mtu, "link.", here, p);

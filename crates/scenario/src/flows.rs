@@ -5,11 +5,12 @@ use crate::end_host::EndHost;
 use crate::errors::{Problems, Wrong};
 use crate::experiment::{MAX_DURATION, MAX_FLOWS};
 use crate::schema::{
-    Check, Flat, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, list, or, such,
-    within, wrong_type,
+    Arm, Check, Flat, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, list,
+    or, such, within, wrong_type,
 };
 use crate::topology::{MAX_LINKS, NAME, name_allowed, word};
 use crate::traffic::{Datagrams, Timing, Traffic, UdpPattern, Web};
+use weir_tcp::congestion::USUAL;
 use weir_tcp::{Congestion, EcnMode};
 use weir_units::{Bytes, Duration, Rate};
 
@@ -129,7 +130,6 @@ impl Scalar for Rtt {
 
 /// The congestion control of flows that have none.
 const NO_CONGESTION: &str = "none";
-const DEFAULT_CONGESTION: &str = "cubic";
 
 section! {
     /// Flows that are alike.
@@ -138,27 +138,27 @@ section! {
         count: u32 = or(1, within(1, MAX_FLOWS));
         /// Congestion control, by its name in the kernel, such as "cubic", "reno" or "bbr"; "none" with
         /// `udp_rate`.
-        congestion: String = or(DEFAULT_CONGESTION.to_string(), such(WORD, |t: &String| word(t, 15)));
+        congestion: String = or(USUAL.to_string(), such(WORD, |t: &String| word(t, 15))) => [Simulator, Row];
         /// Transport protocol: "tcp", or "quic" for one that shows the network nothing but a spin bit.
-        protocol: Protocol = or(Protocol::Tcp, Range::Any);
+        protocol: Protocol = or(Protocol::Tcp, Range::Any) => [Simulator];
         /// Whether the flows use ECN. "dctcp" and "prague" are Reno without it, as in Linux; the lab has them with it only.
-        ecn: EcnUse = EcnRule;
+        ecn: EcnUse = EcnRule => [Simulator, Row];
         /// When they start, after the start of the run.
-        start: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
+        start: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION)) => [Simulator, Row];
         /// The flows of this table start at random within this time after `start`, uniformly distributed.
-        start_spread: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION));
+        start_spread: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION)) => [Simulator, Modems];
         /// When they stop, after the start of the run.
-        stop: Option<Duration> = absent("end of the run", within(Duration::ZERO, MAX_DURATION));
+        stop: Option<Duration> = absent("end of the run", within(Duration::ZERO, MAX_DURATION)) => [Simulator, Row];
         /// Size of a transfer; without it, flows send as much as they can.
         transfer: Option<Bytes> = absent("no end", within(Bytes::new(1), Bytes::new(1_000_000_000_000)));
         /// A new transfer starts each time this has passed; needs `transfer`.
-        every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION));
+        every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION)) => [Simulator, Row];
         /// The next transfer starts this long after the last was complete; needs `transfer`.
-        pause: Option<Duration> = absent("a single transfer", within(Duration::ZERO, MAX_DURATION));
+        pause: Option<Duration> = absent("a single transfer", within(Duration::ZERO, MAX_DURATION)) => [Simulator, Modems];
         /// Class of the packets: "ef" for a few that must not wait. Acknowledgements have the class of the data.
-        class: Class = or(Class::Assured, Range::Any);
+        class: Class = or(Class::Assured, Range::Any) => [Simulator];
         /// Rate at which the application makes data, where that limits it.
-        app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST));
+        app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST)) => [Simulator];
         /// Version of IP.
         ip: IpVersion = or(IpVersion::V4, Range::Any);
         /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse". With `[[links]]`
@@ -170,29 +170,29 @@ section! {
         to: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
         /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route has as few
         /// links as possible; of several such, the one whose links come first in the file.
-        via: Vec<String> = list("fewest links", MAX_LINKS, such(NAME, |t: &String| name_allowed(t)));
+        via: Vec<String> = list("fewest links", MAX_LINKS, such(NAME, |t: &String| name_allowed(t))) => [Simulator, Row];
         /// Round-trip time without any queue: one for all, or two between which that of each flow is drawn,
         /// uniformly. It is split between the directions as that of `[path]`. With `[[links]]` it is at least
         /// the delay of the links there and back, and the way back takes what is left. Where it is not given,
         /// it is the delay of the links there and back, or twice that there if no links lead back.
         rtt: Option<Rtt> = absent("`path.rtt`, or that of the links", such("0ns .. 10s, the shorter first", Rtt::allowed));
         /// Largest IP packet of these flows.
-        mtu: Option<u32> = absent("`path.mtu`; 1500 with `[[links]]`", within(576, 9000));
+        mtu: Option<u32> = absent("`path.mtu` => [Simulator, Row]; 1500 with `[[links]]`", within(576, 9000));
         /// Rate of datagrams that are sent whatever happens, instead of TCP.
-        udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST));
+        udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST)) => [Simulator, Row];
         /// When the datagrams are sent: "cbr" at equal distances, "poisson" at exponentially distributed ones,
         /// "onoff" at equal distances for a time and then not at all for another; needs `udp_rate`.
-        udp_pattern: Option<UdpPattern> = absent("\"cbr\"", Range::Any);
+        udp_pattern: Option<UdpPattern> = absent("\"cbr\"", Range::Any).like(UdpPattern::Cbr) => [Simulator];
         /// With "onoff", the mean time of sending, exponentially distributed. The rate then is `udp_rate`.
-        on: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR));
+        on: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR)) => [Simulator];
         /// With "onoff", the mean time of silence, exponentially distributed.
-        off: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR));
+        off: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR)) => [Simulator];
         /// Payload of a datagram; needs `udp_rate`.
-        packet: Option<Bytes> = absent("what fits", within(Bytes::new(16), Bytes::new(8972)));
+        packet: Option<Bytes> = absent("what fits", within(Bytes::new(16), Bytes::new(8972))) => [Simulator];
         /// Switches of the end hosts.
         host: EndHost = Flat;
         /// Pages of several objects instead of endless data.
-        web: Option<Web> = OptionalTable;
+        web: Option<Web> = OptionalTable => [Simulator];
     }
 }
 
@@ -224,7 +224,9 @@ impl PartialEq for EcnUse {
 struct EcnRule;
 
 fn ecn_flag() -> impl Rule<Option<bool>> {
-    absent("`true` with \"dctcp\" or \"prague\", else `false`", Range::Any)
+    let made_for_it = weir_tcp::congestion::names().iter().filter(|name| is_made_for_ecn(name));
+    let quoted: Vec<String> = made_for_it.map(|name| format!("\"{name}\"")).collect();
+    absent(format!("`true` with {}, else `false`", quoted.join(" or ")), Range::Any)
 }
 
 impl Rule<EcnUse> for EcnRule {
@@ -236,6 +238,11 @@ impl Rule<EcnUse> for EcnRule {
         let is_swept = out.in_sweep();
         let value = Some(value.is_on()).filter(|_| matches!(value, EcnUse::Given(_)) || !is_swept);
         ecn_flag().print_value(key, &value, out);
+    }
+    fn collect_given(&self, key: &Key, value: &EcnUse, given: &mut Given) {
+        if value.is_on() {
+            given.add(key);
+        }
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         ecn_flag().describe(key, at, tables);
@@ -285,6 +292,11 @@ fn is_made_for_ecn(congestion: &str) -> bool {
 }
 
 impl FlowGroup {
+    /// The keys that were given and that this arm does not play.
+    pub fn unplayed(&self, arm: Arm) -> Vec<String> {
+        Given::of(self, &|key| !key.arms.contains(&arm))
+    }
+
     /// Tells flows that are to send two things at once.
     fn check_one_kind(&self, here: &Here, p: &mut Problems) {
         let kinds = [
@@ -306,7 +318,7 @@ impl FlowGroup {
 
     fn check_responsive(&self, here: &Here, p: &mut Problems) {
         if self.congestion == NO_CONGESTION {
-            let remedy = "name one, such as \"cubic\", or give an `udp_rate`";
+            let remedy = format!("name one, such as \"{USUAL}\", or give an `udp_rate`");
             here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);
         }
         let keys = [
@@ -332,9 +344,9 @@ impl FlowGroup {
             let remedy = "remove one of the two, and say with `stop` when it ends";
             here.wrong(p, "udp_rate", "does not go with `transfer`", remedy);
         }
-        let quic = (self.protocol == Protocol::Quic).then_some("protocol");
+        let quic = (self.protocol == Protocol::Quic).then(|| "protocol".to_string());
         for key in self.host.changed().into_iter().chain(quic) {
-            here.wrong(p, key, "says nothing about datagrams", "remove it, or `udp_rate`");
+            here.wrong(p, &key, "says nothing about datagrams", "remove it, or `udp_rate`");
         }
         self.check_on_off(here, p);
     }

@@ -58,6 +58,7 @@ pub use phases::Settled;
 pub use queue_config::QueueConfig;
 pub use record::Record;
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
+pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};
 pub use settings::{AqmConfig, PolicyConfig};

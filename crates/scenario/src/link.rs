@@ -4,13 +4,14 @@ use crate::document::{Node, Place};
 use crate::errors::{Problems, Wrong};
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{
-    Check, Flat, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, or,
-    quote, such, within,
+    Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent,
+    or, quote, such, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::topology::Upstream;
 use crate::trace::Trace;
 use crate::variation::Variation;
+use weir_queue::{EACH_FLOW, EACH_USER};
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
 
 choices! {
@@ -157,6 +158,9 @@ impl Rule<LinkConfig> for Shaped {
     fn print_value(&self, key: &Key, value: &LinkConfig, out: &mut Printer) {
         Flat.print_value(key, value, out);
     }
+    fn collect_given(&self, key: &Key, value: &LinkConfig, given: &mut Given) {
+        Flat.collect_given(key, value, given);
+    }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         Rule::<LinkConfig>::describe(&Flat, key, at, tables);
         let rows = tables[at].rows.iter_mut();
@@ -257,10 +261,11 @@ impl Channel {
         let unused = self.policy.as_ref().zip(self.aqm.as_ref());
         let unused = unused.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
         let single = (self.upstream == Upstream::Follow && self.queue == QueueConfig::default()).then(|| {
-            "`upstream` is \"follow\", and all packets that wait here for the rate of the bottleneck wait in one queue: a \
-             flow that fills it delays the others. Remedy: `queue.discipline = \"flow\"` for one bottleneck, \"user\" for \
-             one behind each user"
-                .to_string()
+            format!(
+                "`upstream` is \"follow\", and all packets that wait here for the rate of the bottleneck wait in one \
+                 queue: a flow that fills it delays the others. Remedy: `queue.discipline = \"{EACH_FLOW}\"` for one \
+                 bottleneck, \"{EACH_USER}\" for one behind each user"
+            )
         });
         unused.into_iter().chain(self.beyond_buffer()).chain(single).collect()
     }

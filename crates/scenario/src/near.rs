@@ -27,11 +27,10 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 /// The algorithm that is meant by the name of a FlowQueue over it, such as Linux's `fq_codel` and `cake`.
 pub fn each_flow_of(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
-    let meant = match name.as_str() {
-        "cake" => "cobalt",
-        "fq" | "sfq" => "tail_drop",
-        other => other.strip_prefix("fq_").or(other.strip_prefix("fq-"))?,
-    };
+    if let Some(known) = weir_aqm::per_flow_elsewhere(&name) {
+        return Some(known);
+    }
+    let meant = name.strip_prefix("fq_").or(name.strip_prefix("fq-"))?;
     weir_aqm::names().iter().copied().find(|known| *known == meant)
 }
 
@@ -57,6 +56,7 @@ mod tests {
     fn a_flow_queue_over_an_algorithm_is_known_by_its_usual_name() {
         assert_eq!(each_flow_of("fq_codel"), Some("codel"));
         assert_eq!(each_flow_of("FQ_PIE"), Some("pie"));
+        assert_eq!([each_flow_of("Cake"), each_flow_of("sfq")], [Some("cobalt"), Some("tail_drop")]);
         assert_eq!([each_flow_of("codel"), each_flow_of("fq_"), each_flow_of("fq_cake")], [None; 3]);
     }
 }

@@ -4,18 +4,15 @@ use crate::document::Node;
 use crate::errors::{Problems, Wrong};
 use crate::near::each_flow_of;
 use crate::schema::{
-    Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc, markdown_rows,
-    or,
+    ALL_ARMS, Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc,
+    markdown_rows, or,
 };
 use crate::settings::{
     AqmConfig, Check, Declared, Settings, check_pairs, check_with, params_from, print_settings,
     read_settings, row, set,
 };
 use weir_aqm::{ParamError, ParamInfo, Params, Value};
-use weir_queue::{Entry, OfItsOwn, OverAny, Visitor};
-
-/// What is meant when nothing is said.
-const USUAL: &str = "single";
+use weir_queue::{Entry, OfItsOwn, OverAny, USUAL, UserKey, Visitor};
 
 /// A queue discipline with its parameters.
 ///
@@ -59,6 +56,21 @@ impl QueueConfig {
     /// The parameters as the discipline takes them; `P` is `D::Params` of the discipline of this name.
     pub fn params<P: Params>(&self) -> P {
         params_from(&self.discipline, &self.settings)
+    }
+
+    /// What a user is, if each has a queue.
+    pub fn user_key(&self) -> Option<UserKey> {
+        struct Ask<'a>(&'a QueueConfig);
+        impl Visitor for Ask<'_> {
+            type Output = Option<UserKey>;
+            fn over_any<D: OverAny>(self) -> Self::Output {
+                D::user_key(&self.0.params())
+            }
+            fn of_its_own<D: OfItsOwn>(self) -> Self::Output {
+                D::user_key(&self.0.params())
+            }
+        }
+        weir_queue::visit(&self.discipline, Ask(self)).flatten()
     }
 
     /// Discipline and algorithm in a few words, such as `flow codel`; the algorithm alone under a plain queue.
@@ -145,6 +157,7 @@ pub(crate) fn declared(name: &str) -> Option<Declared> {
 const DISCIPLINE: Key = Key {
     name: "discipline",
     doc: "How packets wait and which goes next; its parameters are keys of the same table.",
+    arms: ALL_ARMS,
 };
 
 fn name_rule() -> impl Rule<String> {

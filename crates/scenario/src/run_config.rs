@@ -9,8 +9,8 @@ use crate::schema::{
     tables_of, within,
 };
 use crate::sense_config::{PortName, SenseConfig};
-use crate::settings::OBSERVES;
 use crate::topology::Upstream;
+use weir_aqm::Needs;
 use weir_units::Duration;
 
 section! {
@@ -192,16 +192,21 @@ impl RunConfig {
         let own = directions.iter().flat_map(of);
         let sensed = self.sensed().map(|(name, _)| name);
         let blind = directions.iter().filter(|(name, _)| sensed != Some(*name));
-        let blind = blind.filter_map(|(name, channel)| match channel.aqm.as_ref()?.name.as_str() {
-            SENSES => Some(format!(
-                "{name}: `{SENSES}` is told of round trips by probes, and there is no `[sense]` table for this \
-                 direction: it sees its own queue alone"
-            )),
-            OBSERVES if channel.upstream == Upstream::Off => Some(format!(
-                "{name}: `{OBSERVES}` is told of round trips of the packets that pass, and `{name}.upstream` is \"off\": \
-                 it signals nothing"
-            )),
-            _ => None,
+        let blind = blind.filter_map(|(name, channel)| {
+            let aqm = channel.aqm.as_ref()?;
+            match aqm.needs() {
+                Needs::Probes => Some(format!(
+                    "{name}: `{}` is told of round trips by probes, and there is no `[sense]` table for this \
+                     direction: it sees its own queue alone",
+                    aqm.name
+                )),
+                Needs::PassingPackets if channel.upstream == Upstream::Off => Some(format!(
+                    "{name}: `{}` is told of round trips of the packets that pass, and `{name}.upstream` is \"off\": \
+                     it signals nothing",
+                    aqm.name
+                )),
+                _ => None,
+            }
         });
         own.chain(blind).collect()
     }
@@ -216,9 +221,6 @@ impl RunConfig {
         reference::<RunConfig>("Configuration of `weir run`", INTRO)
     }
 }
-
-/// The algorithm that acts on what probes find.
-pub(crate) const SENSES: &str = "asqm";
 
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \

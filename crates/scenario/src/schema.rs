@@ -6,6 +6,7 @@
 use crate::document::{Document, Entry, Item, Node, Place, Table};
 use crate::errors::{Errors, Form, Problems, Wrong, quoted};
 use crate::near::nearest;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use weir_aqm::{Share, Value};
 use weir_units::{Bytes, Duration, ParseError, Rate, parse_bytes, parse_duration, parse_rate, parse_share};
@@ -321,10 +322,58 @@ impl<T: Scalar> Range<T> {
     }
 }
 
-/// Name and meaning of a key.
+/// What can play a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arm {
+    /// The simulator, which plays every key.
+    Simulator,
+    /// The lab with one link, or a row of them.
+    Row,
+    /// The lab with an access network of modems.
+    Modems,
+}
+
+/// Where a key is played of which its declaration says nothing.
+pub(crate) const ALL_ARMS: &[Arm] = &[Arm::Simulator, Arm::Row, Arm::Modems];
+
+/// Name and meaning of a key, and what can play it.
 pub(crate) struct Key {
     pub name: &'static str,
     pub doc: &'static str,
+    pub arms: &'static [Arm],
+}
+
+/// Collects the keys of a file that were given another value than their default.
+pub(crate) struct Given<'a> {
+    path: String,
+    wanted: &'a dyn Fn(&Key) -> bool,
+    keys: Vec<String>,
+}
+
+impl<'a> Given<'a> {
+    /// Those keys that are wanted, with their paths in `section`.
+    pub fn of<S: Section>(section: &S, wanted: &'a dyn Fn(&Key) -> bool) -> Vec<String> {
+        let mut given = Given { path: String::new(), wanted, keys: Vec::new() };
+        section.collect_given(&mut given);
+        given.keys
+    }
+
+    /// Notes a key; whether it is wanted.
+    pub fn add(&mut self, key: &Key) -> bool {
+        let is_wanted = (self.wanted)(key);
+        if is_wanted {
+            self.keys.push(format!("{}{}", self.path, key.name));
+        }
+        is_wanted
+    }
+
+    /// The keys of a table of this name.
+    fn inside<S: Section>(&mut self, name: &str, section: &S) {
+        let outer = self.path.len();
+        self.path.push_str(&format!("{name}."));
+        section.collect_given(self);
+        self.path.truncate(outer);
+    }
 }
 
 /// How a field of type `T` is read, printed and described.
@@ -339,6 +388,8 @@ pub(crate) trait Rule<T> {
     fn print_value(&self, _key: &Key, _value: &T, _out: &mut Printer) {}
     /// Prints the field, if it is a table.
     fn print_tables(&self, _key: &Key, _value: &T, _out: &mut Printer) {}
+    /// Collects the key, or those of the table, if the value is not the default.
+    fn collect_given(&self, _key: &Key, _value: &T, _given: &mut Given) {}
     /// Adds the field to table `at` of the reference, or tables after it.
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>);
 }
@@ -402,34 +453,56 @@ impl<T: Scalar> Rule<T> for Or<T> {
             out.value(&row, &value.literal());
         }
     }
+    fn collect_given(&self, key: &Key, value: &T, given: &mut Given) {
+        if *value != self.0 {
+            given.add(key);
+        }
+    }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         tables[at].rows.push(row(key, self.0.literal(), &self.1));
     }
 }
 
 /// A key that may be absent; the text says what holds then.
-pub(crate) struct Absent<T>(pub &'static str, pub Range<T>);
+pub(crate) struct Absent<T> {
+    meaning: Cow<'static, str>,
+    range: Range<T>,
+    /// The value that means the same.
+    same: Option<T>,
+}
 
-pub(crate) fn absent<T: Scalar>(meaning: &'static str, range: Range<T>) -> Absent<T> {
-    Absent(meaning, range)
+pub(crate) fn absent<T: Scalar>(meaning: impl Into<Cow<'static, str>>, range: Range<T>) -> Absent<T> {
+    Absent { meaning: meaning.into(), range, same: None }
+}
+
+impl<T> Absent<T> {
+    /// Absence means the same as this value.
+    pub fn like(self, value: T) -> Absent<T> {
+        Absent { same: Some(value), ..self }
+    }
 }
 
 impl<T: Scalar> Rule<Option<T>> for Absent<T> {
     fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Option<T>> {
         match here.table.get(key.name) {
-            Some(entry) => read_scalar(entry, &self.1, here, p).map(Some),
+            Some(entry) => read_scalar(entry, &self.range, here, p).map(Some),
             None => Some(None),
         }
     }
     fn print_value(&self, key: &Key, value: &Option<T>, out: &mut Printer) {
-        let row = row(key, String::new(), &self.1);
+        let row = row(key, String::new(), &self.range);
         match value {
             Some(value) => out.value(&row, &value.literal()),
-            None => out.comment(&row, &format!("({})", self.0)),
+            None => out.comment(&row, &format!("({})", self.meaning)),
+        }
+    }
+    fn collect_given(&self, key: &Key, value: &Option<T>, given: &mut Given) {
+        if value.is_some() && *value != self.same {
+            given.add(key);
         }
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
-        tables[at].rows.push(row(key, self.0.to_string(), &self.1));
+        tables[at].rows.push(row(key, self.meaning.to_string(), &self.range));
     }
 }
 
@@ -490,6 +563,11 @@ impl<T: Scalar> Rule<Vec<T>> for List<T> {
         let values: Vec<String> = value.iter().map(Scalar::literal).collect();
         out.value(&self.row(key), &format!("[{}]", values.join(", ")));
     }
+    fn collect_given(&self, key: &Key, value: &Vec<T>, given: &mut Given) {
+        if !value.is_empty() {
+            given.add(key);
+        }
+    }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         tables[at].rows.push(self.row(key));
     }
@@ -522,6 +600,8 @@ pub(crate) trait Section: Sized {
         self.print_tables(&mut out);
         out.into_text()
     }
+    /// Collects the keys that were given another value than their default.
+    fn collect_given(&self, _given: &mut Given) {}
     /// Adds its keys to table `at` of the reference.
     fn describe(at: usize, tables: &mut Vec<TableDoc>);
 }
@@ -573,6 +653,9 @@ impl<S: Section> Rule<S> for OneTable {
     fn print_tables(&self, key: &Key, value: &S, out: &mut Printer) {
         out.table(key, value);
     }
+    fn collect_given(&self, key: &Key, value: &S, given: &mut Given) {
+        given.inside(key.name, value);
+    }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         describe_table::<S>(key, at, "", tables);
     }
@@ -591,6 +674,14 @@ impl<S: Section> Rule<Option<S>> for OptionalTable {
     fn print_tables(&self, key: &Key, value: &Option<S>, out: &mut Printer) {
         if let Some(value) = value {
             out.table(key, value);
+        }
+    }
+    fn collect_given(&self, key: &Key, value: &Option<S>, given: &mut Given) {
+        // Where the table itself is wanted, its keys add nothing.
+        if let Some(value) = value
+            && !given.add(key)
+        {
+            given.inside(key.name, value);
         }
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
@@ -640,6 +731,11 @@ impl<S: Section> Rule<Vec<S>> for Tables {
             out.element(key, i, table);
         }
     }
+    fn collect_given(&self, key: &Key, value: &Vec<S>, given: &mut Given) {
+        for (i, table) in value.iter().enumerate() {
+            given.inside(&format!("{}.{i}", key.name), table);
+        }
+    }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         let mark = if self.needed { " (once or more)" } else { " (optional, once or more)" };
         let table = tables.len();
@@ -664,16 +760,28 @@ impl<S: Section> Rule<S> for Flat {
     fn print_tables(&self, _key: &Key, value: &S, out: &mut Printer) {
         value.print_tables(out);
     }
+    fn collect_given(&self, _key: &Key, value: &S, given: &mut Given) {
+        value.collect_given(given);
+    }
     fn describe(&self, _key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         S::describe(at, tables);
     }
 }
 
-/// Declares a table: each field is a key with its type, its rule and its meaning.
+/// The key that a field of `section!` declares.
+macro_rules! key {
+    ($field:ident [$($doc:literal)+]) => { key!($field [$($doc)+] $crate::schema::ALL_ARMS) };
+    ($field:ident [$($doc:literal)+] $arms:expr) => {
+        $crate::schema::Key { name: stringify!($field), doc: concat!($($doc),+), arms: $arms }
+    };
+}
+
+/// Declares a table: each field is a key with its type, its rule and its meaning, and after an arrow what can play it,
+/// if not everything can.
 macro_rules! section {
     ($(#[$outer:meta])* pub struct $name:ident {$(
         $(#[doc = $doc:literal])+
-        $field:ident: $ty:ty = $rule:expr;
+        $field:ident: $ty:ty = $rule:expr $(=> [$($arm:ident),+])?;
     )*}) => {
         $(#[$outer])*
         #[derive(Clone, PartialEq, Debug)]
@@ -686,7 +794,7 @@ macro_rules! section {
             fn names() -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $({
-                    let key = $crate::schema::Key { name: stringify!($field), doc: concat!($($doc),+) };
+                    let key = key!($field [$($doc)+]);
                     names.extend($crate::schema::Rule::<$ty>::names(&$rule, &key));
                 })*
                 names
@@ -698,7 +806,7 @@ macro_rules! section {
             ) -> Option<Self> {
                 // All fields are read before the first failure returns, so that all problems are told.
                 $(let $field: Option<$ty> = {
-                    let key = $crate::schema::Key { name: stringify!($field), doc: concat!($($doc),+) };
+                    let key = key!($field [$($doc)+]);
                     $crate::schema::Rule::<$ty>::read(&$rule, &key, here, p)
                 };)*
                 let mut value = $name { $($field: $field?),* };
@@ -708,21 +816,28 @@ macro_rules! section {
 
             fn print_values(&self, out: &mut $crate::schema::Printer) {
                 $({
-                    let key = $crate::schema::Key { name: stringify!($field), doc: concat!($($doc),+) };
+                    let key = key!($field [$($doc)+]);
                     $crate::schema::Rule::<$ty>::print_value(&$rule, &key, &self.$field, out);
                 })*
             }
 
             fn print_tables(&self, out: &mut $crate::schema::Printer) {
                 $({
-                    let key = $crate::schema::Key { name: stringify!($field), doc: concat!($($doc),+) };
+                    let key = key!($field [$($doc)+]);
                     $crate::schema::Rule::<$ty>::print_tables(&$rule, &key, &self.$field, out);
+                })*
+            }
+
+            fn collect_given(&self, given: &mut $crate::schema::Given) {
+                $({
+                    let key = key!($field [$($doc)+] $(&[$($crate::schema::Arm::$arm),+])?);
+                    $crate::schema::Rule::<$ty>::collect_given(&$rule, &key, &self.$field, given);
                 })*
             }
 
             fn describe(at: usize, tables: &mut Vec<$crate::schema::TableDoc>) {
                 $({
-                    let key = $crate::schema::Key { name: stringify!($field), doc: concat!($($doc),+) };
+                    let key = key!($field [$($doc)+]);
                     $crate::schema::Rule::<$ty>::describe(&$rule, &key, at, tables);
                 })*
             }

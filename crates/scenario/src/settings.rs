@@ -6,11 +6,10 @@ use crate::document::{Entry, Node};
 use crate::errors::{Problems, Wrong, quoted};
 use crate::near::each_flow_of;
 use crate::queue_config::QueueConfig;
-use crate::run_config::SENSES;
 use crate::schema::{
-    Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
+    ALL_ARMS, Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
 };
-use weir_aqm::{Algorithm, Aqm, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
+use weir_aqm::{Algorithm, Aqm, Needs, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
 use weir_queue::{Fifos, OfItsOwn, OverAny};
 use weir_steer::{Helm, Observer, Policy, SteerError, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -28,9 +27,6 @@ pub struct AqmConfig {
     pub given: Vec<&'static str>,
 }
 
-/// The algorithm that acts on what is observed of the packets that pass.
-pub(crate) const OBSERVES: &str = "vaqm";
-
 impl PartialEq for AqmConfig {
     fn eq(&self, other: &AqmConfig) -> bool {
         self.name == other.name && self.settings == other.settings
@@ -47,7 +43,7 @@ impl AqmConfig {
 
     /// No management at all: packets are discarded when the buffer is full.
     pub fn fifo() -> AqmConfig {
-        let mut fifo = AqmConfig::new("tail_drop").expect("tail_drop is in the list");
+        let mut fifo = AqmConfig::new(weir_aqm::UNMANAGED).expect("it is in the list");
         // The limit of the algorithm must not be reached before the buffer is full.
         fifo.set("limit", Value::Duration(Duration::from_secs(60))).expect("its longest limit is allowed");
         fifo
@@ -69,9 +65,9 @@ impl AqmConfig {
         params_from(&self.name, &self.settings)
     }
 
-    /// Whether it acts on what is observed of the packets that pass.
-    pub fn observes(&self) -> bool {
-        self.name == OBSERVES
+    /// What it must be told beside the packets of its queue.
+    pub fn needs(&self) -> Needs {
+        about(&self.name).map_or(Needs::Nothing, |about| about.needs)
     }
 
     /// Whether the delay at which the algorithm starts was written, and is not its default.
@@ -83,8 +79,8 @@ impl AqmConfig {
     /// probes are sent for is the delay of a whole path.
     pub(crate) fn own_queue_setpoint(&self) -> Option<(String, Duration)> {
         let table = if weir_aqm::names().contains(&self.name.as_str()) { "aqm" } else { "queue" };
-        let name =
-            about(&self.name)?.setpoint.filter(|name| self.given.contains(name) && self.name != SENSES)?;
+        let is_of_queue = self.needs() != Needs::Probes;
+        let name = about(&self.name)?.setpoint.filter(|name| self.given.contains(name) && is_of_queue)?;
         Some((format!("{table}.{name}"), self.setpoint()?))
     }
 
@@ -256,6 +252,7 @@ struct About {
     setpoint: Option<&'static str>,
     summary: &'static str,
     source: &'static str,
+    needs: Needs,
     check: Check,
 }
 
@@ -275,6 +272,7 @@ fn about(name: &str) -> Option<About> {
                 setpoint: A::SETPOINT,
                 summary: A::SUMMARY,
                 source: A::SOURCE,
+                needs: A::NEEDS,
                 check: check_with::<A::Params>,
             }
         }
@@ -290,6 +288,7 @@ fn about(name: &str) -> Option<About> {
                 setpoint: Some(D::SETPOINT),
                 summary: D::SUMMARY,
                 source: D::SOURCE,
+                needs: D::Aqm::NEEDS,
                 check: check_with::<D::Params>,
             })
         }
@@ -400,7 +399,7 @@ pub(crate) fn check_pairs(settings: &Settings, given: &[&'static str], here: &He
     }
 }
 
-fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
+pub(crate) fn read_setting(info: &ParamInfo, entry: &Entry, check: Check) -> Result<Value, Wrong> {
     let node = &entry.item.node;
     let value = value_like(&info.default, node)
         .map_err(|wrong| wrong.within(&format!("{} .. {}", info.min, info.max)))?;
@@ -429,16 +428,21 @@ pub(crate) fn print_settings(
 ) {
     for (name, value) in settings {
         let Some(info) = info.iter().find(|i| i.name == *name) else { continue };
-        // Where points of a sweep have other algorithms, a default of this one could be unknown to them.
-        if out.in_sweep() && !given.contains(name) {
-            out.comment(&row(info), &literal(value));
-        } else {
-            out.value(&row(info), &literal(value));
-        }
+        print_setting(info, value, given.contains(name), out);
     }
 }
 
-const NAME: Key = Key { name: "name", doc: "The algorithm; its parameters are keys of the same table." };
+/// Where points of a sweep have other algorithms, a default of this one could be unknown to them: it stays a comment.
+pub(crate) fn print_setting(info: &ParamInfo, value: &Value, is_given: bool, out: &mut Printer) {
+    if out.in_sweep() && !is_given {
+        out.comment(&row(info), &literal(value));
+    } else {
+        out.value(&row(info), &literal(value));
+    }
+}
+
+const NAME: Key =
+    Key { name: "name", doc: "The algorithm; its parameters are keys of the same table.", arms: ALL_ARMS };
 
 impl Section for AqmConfig {
     fn names() -> Vec<&'static str> {

@@ -9,6 +9,7 @@ use crate::sense::Sense;
 use crate::settings::{AqmConfig, PolicyConfig};
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
+use weir_aqm::Needs;
 use weir_units::{Duration, Rate};
 
 /// Most links of a scenario.
@@ -60,7 +61,7 @@ section! {
         /// all; `steps` are those of the first.
         medium: Option<String> = absent("one of its own", such(NAME, |t: &String| name_allowed(t)));
         /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the algorithm.
-        expedite: bool = or(false, Range::Any);
+        expedite: bool = or(false, Range::Any) => [Simulator, Modems];
         /// How packets wait at the beginning of the link.
         queue: QueueConfig = OneTable;
         /// The algorithm at the beginning of the link. Without it, packets are discarded when `buffer` is full.
@@ -94,7 +95,9 @@ impl Check for Link {
             _ => {}
         }
         if self.sense.is_some() && self.aqm.is_none() {
-            let remedy = "name an algorithm that uses samples, such as `aqm = { name = \"asqm\" }`";
+            let like = weir_aqm::names_needing(Needs::Probes).next().unwrap_or(weir_aqm::UNMANAGED);
+            let remedy =
+                format!("name an algorithm that uses samples, such as `aqm = {{ name = \"{like}\" }}`");
             here.wrong(p, "sense", "has nobody to tell without an algorithm", remedy);
         }
     }

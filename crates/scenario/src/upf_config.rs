@@ -10,7 +10,7 @@ use crate::errors::{Errors, Form, Problems};
 use crate::experiment::MAX_DURATION;
 use crate::link::{FASTEST, SLOWEST};
 use crate::queue_config::QueueConfig;
-use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, SENSES, interface};
+use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
 use crate::schema::{
     Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent, list, or,
     reference, required, such, tables_of, within,
@@ -18,6 +18,7 @@ use crate::schema::{
 use crate::sense_config::unicast;
 use crate::settings::{AqmConfig, PolicyConfig};
 use std::net::IpAddr;
+use weir_aqm::Needs;
 use weir_units::{Bytes, Duration, Rate};
 
 section! {
@@ -246,9 +247,9 @@ section! {
 
 impl Check for FlowConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        if self.aqm.as_ref().is_some_and(|aqm| aqm.name == SENSES) {
+        if let Some(aqm) = self.aqm.as_ref().filter(|aqm| aqm.needs() == Needs::Probes) {
             let problem =
-                format!("`{SENSES}` acts on what probes find, and a user-plane function sends none");
+                format!("`{}` acts on what probes find, and a user-plane function sends none", aqm.name);
             let remedy =
                 "choose another algorithm, or remove the table: vAQM learns from the packets that pass";
             here.wrong(p, "aqm.name", problem, remedy);

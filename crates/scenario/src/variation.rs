@@ -5,8 +5,8 @@ use crate::errors::{Problems, Wrong};
 use crate::experiment::MAX_DURATION;
 use crate::link::{FASTEST, SLOWEST};
 use crate::schema::{
-    Check, Here, Key, Printer, Range, Row, Rule, Scalar, TableDoc, list, or, quote, such, tidy, within,
-    wrong_type,
+    Check, Given, Here, Key, Printer, Range, Row, Rule, Scalar, TableDoc, list, or, quote, such, tidy,
+    within, wrong_type,
 };
 use crate::trace::Trace;
 use std::cell::RefCell;
@@ -88,14 +88,8 @@ impl Variation {
     }
 
     /// The keys that were given another value than their default.
-    pub fn changed(&self) -> Vec<&'static str> {
-        let keys = [
-            ("steps", !self.steps.is_empty()),
-            ("trace", self.trace.is_some()),
-            ("jitter", self.jitter > Duration::ZERO),
-            ("loss", self.loss.0 > 0.0),
-        ];
-        keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    pub fn changed(&self) -> Vec<String> {
+        Given::of(self, &|_| true)
     }
 }
 
@@ -215,6 +209,11 @@ impl Rule<Option<TraceFile>> for FromFile {
         match value {
             Some(file) => out.value(&FromFile::row(key, ""), &quote(&file.path)),
             None => out.comment(&FromFile::row(key, ""), &format!("({NO_TRACE})")),
+        }
+    }
+    fn collect_given(&self, key: &Key, value: &Option<TraceFile>, given: &mut Given) {
+        if value.is_some() {
+            given.add(key);
         }
     }
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {

@@ -161,7 +161,7 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
     SenderConfig {
         mss_payload: payload,
         ecn,
-        hystart: host.hystart,
+        control: host.control.clone(),
         pacing: match host.pacing {
             weir_scenario::Pacing::Default => Pacing::Default,
             weir_scenario::Pacing::On => Pacing::On,
@@ -174,7 +174,6 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
         },
         window_min: host.window_min,
         initial_window: host.initial_window,
-        delay_target: host.delay_target,
         ..SenderConfig::default()
     }
 }

@@ -4,7 +4,7 @@ use crate::error::SteerError;
 use crate::helm::Helm;
 use crate::law::{Epoch, Law, Observer, SteeringLaw, TableState};
 use crate::policy::Policy;
-use weir_aqm::{Aqm, Guide, Moment, Packet, Sample, Setpoint, Verdict};
+use weir_aqm::{Aqm, Guide, Moment, Needs, Packet, Sample, Setpoint, Verdict};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// An AQM whose set point is steered by a law.
@@ -93,6 +93,7 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
 
 impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
     const ROLLS: bool = A::ROLLS;
+    const NEEDS: Needs = A::NEEDS;
 
     #[inline]
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {

@@ -1,6 +1,6 @@
 //! What can be chosen about the two ends of a flow.
 
-use crate::congestion::CWND_MIN;
+use crate::congestion::{CWND_MIN, Parameters};
 use weir_units::Duration;
 
 /// How the ends use the ECN field. Both ends of a flow need the same.
@@ -46,14 +46,12 @@ pub struct SenderConfig {
     pub mss_payload: u32,
     /// Segments sent in the first round trip (RFC 6928), and after an idle time. At least 1.
     pub initial_window: u32,
-    /// Delay that LEDBAT adds to a link of its own.
-    pub delay_target: Duration,
+    /// Parameters of the congestion control.
+    pub control: Parameters,
     /// Slow-start threshold to begin with, in segments; `None` to find out. Not for BBR.
     pub ssthresh: Option<u32>,
     /// Use of the ECN field.
     pub ecn: EcnMode,
-    /// Whether CUBIC may leave slow start before a loss.
-    pub hystart: bool,
     /// Whether segments are spread over the round trip.
     pub pacing: Pacing,
     /// Segments per burst of segmentation offload; 1 for none.
@@ -76,10 +74,9 @@ impl Default for SenderConfig {
         SenderConfig {
             mss_payload: 1448,
             initial_window: 10,
-            delay_target: crate::congestion::ledbat::TARGET,
+            control: Parameters::default(),
             ssthresh: None,
             ecn: EcnMode::Off,
-            hystart: true,
             pacing: Pacing::Default,
             burst: 1,
             recovery: Recovery::RackPrr,

@@ -9,6 +9,7 @@ mod window;
 pub use window::Window;
 
 use crate::{EcnMode, RateSample, State};
+use weir_params::{ParamError, ParamInfo, Params, Problem, Value};
 use weir_units::{Duration, Time};
 
 /// What a congestion control is told about its flow at the start.
@@ -16,14 +17,10 @@ use weir_units::{Duration, Time};
 pub struct Env {
     /// When the flow starts.
     pub now: Time,
-    /// Whether CUBIC may leave slow start before a loss.
-    pub hystart: bool,
     /// Whether segments are paced.
     pub paced: bool,
     /// Window at the start.
     pub initial_window: u32,
-    /// Delay that a flow of less than best effort adds.
-    pub delay_target: Duration,
     /// Payload of a full segment in bytes, 1 to 65535.
     pub mss: u32,
     /// Start of its dice.
@@ -108,6 +105,8 @@ pub trait CongestionControl {
     const SUMMARY: &'static str;
     /// Where it is defined.
     const SOURCE: &'static str;
+    /// Its parameters; in scenario files they are keys of the flows. No two congestion controls have one of the same name.
+    type Params: Params + PartialEq;
     /// Whether it wants segments paced when nobody says otherwise.
     const PACED: bool = false;
     /// Whether it wants [`AckSample::rate`], which costs memory per segment in flight.
@@ -120,7 +119,7 @@ pub trait CongestionControl {
     const ECN: EcnMode = EcnMode::Off;
 
     /// A new flow.
-    fn new(env: &Env) -> Self;
+    fn new(params: &Self::Params, env: &Env) -> Self;
 
     /// Every ACK that delivered something, in every state.
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
@@ -155,7 +154,7 @@ pub trait CongestionControl {
 /// The smallest window after a loss (RFC 5681 equation 4) and, unless chosen otherwise, after a mark.
 pub const CWND_MIN: u32 = 2;
 
-/// From lines `module => Type` this makes the modules, [`names`], [`Congestion`] and its dispatch.
+/// From lines `module => Type` this makes the modules, [`names`], [`Parameters`], [`Congestion`] and its dispatch.
 macro_rules! congestion_controls {
     ($($module:ident => $ty:ident,)*) => {
         $(pub mod $module;)*
@@ -172,6 +171,37 @@ macro_rules! congestion_controls {
                 <$module::$ty as CongestionControl>::SUMMARY,
                 <$module::$ty as CongestionControl>::SOURCE,
             )),*]
+        }
+
+        /// The parameters of all congestion controls. A flow uses those of its own.
+        #[derive(Clone, PartialEq, Default, Debug)]
+        #[allow(missing_docs)]
+        pub struct Parameters {
+            $(pub $module: <$module::$ty as CongestionControl>::Params,)*
+        }
+
+        impl Parameters {
+            /// The declarations, in the order of the list.
+            pub fn declarations() -> impl Iterator<Item = &'static ParamInfo> {
+                let all = [$(<<$module::$ty as CongestionControl>::Params as Params>::INFO),*];
+                all.into_iter().flatten()
+            }
+
+            /// The value of a parameter.
+            pub fn get(&self, name: &str) -> Option<Value> {
+                $(if let Some(value) = self.$module.get(name) {
+                    return Some(value);
+                })*
+                None
+            }
+
+            /// Sets a parameter, or says why not and changes nothing.
+            pub fn set(&mut self, name: &str, value: Value) -> Result<(), ParamError> {
+                $(if self.$module.get(name).is_some() {
+                    return self.$module.set(name, value);
+                })*
+                Err(ParamError { problem: Problem::Unknown })
+            }
         }
 
         /// Which congestion control a flow uses.
@@ -213,9 +243,11 @@ macro_rules! congestion_controls {
         }
 
         impl Control {
-            pub fn new(which: Congestion, env: &Env) -> Control {
+            pub fn new(which: Congestion, params: &Parameters, env: &Env) -> Control {
                 match which {
-                    $(Congestion::$ty => Control::$ty(<$module::$ty as CongestionControl>::new(env)),)*
+                    $(Congestion::$ty => {
+                        Control::$ty(<$module::$ty as CongestionControl>::new(&params.$module, env))
+                    })*
                 }
             }
             #[inline]
@@ -257,6 +289,9 @@ macro_rules! congestion_controls {
     };
 }
 
+/// The congestion control of a flow of which nothing is said.
+pub const USUAL: &str = <cubic::Cubic as CongestionControl>::NAME;
+
 congestion_controls! {
     reno => Reno,
     cubic => Cubic,
@@ -287,5 +322,18 @@ mod tests {
         }
         assert!(Congestion::by_name("vegas").is_none());
         assert_eq!(describe().len(), names().len());
+    }
+
+    #[test]
+    fn parameters_have_names_of_their_own_and_are_set_by_them() {
+        let mut parameters = Parameters::default();
+        let names: Vec<&str> = Parameters::declarations().map(|info| info.name).collect();
+        for (i, info) in Parameters::declarations().enumerate() {
+            assert!(!names[..i].contains(&info.name), "two congestion controls have `{}`", info.name);
+            assert_eq!(parameters.get(info.name), Some(info.default));
+            parameters.set(info.name, info.min).unwrap();
+            assert_eq!(parameters.get(info.name), Some(info.min));
+        }
+        assert_eq!(parameters.set("aim", Value::Count(1)).unwrap_err().problem, Problem::Unknown);
     }
 }

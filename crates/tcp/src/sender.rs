@@ -137,16 +137,8 @@ impl Sender {
         };
         let initial_window = config.initial_window.max(1);
         let mss = config.mss_payload.clamp(1, 65535);
-        let env = Env {
-            now,
-            hystart: config.hystart,
-            paced,
-            initial_window,
-            mss,
-            seed: config.seed,
-            delay_target: config.delay_target,
-        };
-        let control = Control::new(congestion, &env);
+        let env = Env { now, paced, initial_window, mss, seed: config.seed };
+        let control = Control::new(congestion, &config.control, &env);
         let rates = control.wants_rate().then(|| Box::new(RateSampler::new(now)));
         let mut window = Window::new(initial_window);
         if !control.owns_window() {

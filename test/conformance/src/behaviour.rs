@@ -1,8 +1,8 @@
 //! Suites about how an AQM behaves as a step machine.
 
-use crate::script::{Drive, Script, Watched, single};
+use crate::script::{Drive, Script, single};
 use crate::{Finding, ensure};
-use weir_aqm::{Aqm, Ecn, Packet};
+use weir_aqm::{Aqm, Ecn, Needs, Packet, Sample};
 use weir_queue::{Arrival, DROPS_PER_DEQUEUE_MAX, Discipline, Hosts, Limits, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -113,29 +113,12 @@ pub fn late_wakeups<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     drive.queue.aqm().violation.clone().map_or(Ok(()), Err)
 }
 
-/// Longest that a single call may take. A thousand times what is usual, so that only work that grows with
-/// time or with the queue is found, and no busy machine.
-const CALL_MAX: std::time::Duration = std::time::Duration::from_millis(3);
-
-/// A queue of stale packets, after a day without service, is worked off in bounded steps: each call takes
-/// bounded time, and each dequeue discards at most what the host allows.
+/// A queue of stale packets, after a day without service, is worked off in bounded steps: each dequeue discards at most
+/// what the host allows. Instructions of a call after a long time are counted by `weir-bench ceilings`.
 pub fn bounded_work<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
-    // The fastest of several identical runs: what else the machine does is not the algorithm's fault.
-    let runs = (0..4).map(|_| stale_queue(make())).collect::<Result<Vec<_>, _>>()?;
-    let calls = runs.iter().map(Vec::len).min().unwrap_or(0);
-    for call in 0..calls {
-        let time = runs.iter().map(|run| run[call]).min().unwrap_or_default();
-        ensure!(time <= CALL_MAX, "call {call} took {time:?}");
-    }
-    Ok(())
-}
-
-fn stale_queue<A: Aqm>(aqm: A) -> Result<Vec<std::time::Duration>, String> {
     let packets = 10_000;
     let limits = Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets };
-    let mut watched = Watched::new(aqm);
-    watched.times = Some(Vec::new());
-    let mut queue = Single::new(watched, limits, Rate::from_mbps(10_000), 1);
+    let mut queue = Single::new(make(), limits, Rate::from_mbps(10_000), 1);
     let mut now = Time::ZERO;
     let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
     for n in 0..packets {
@@ -153,7 +136,28 @@ fn stale_queue<A: Aqm>(aqm: A) -> Result<Vec<std::time::Duration>, String> {
         ensure!(dequeues <= packets, "the queue does not become shorter");
         now += Duration::from_micros(1);
     }
-    Ok(queue.aqm_mut().times.take().unwrap_or_default())
+    Ok(())
+}
+
+/// An algorithm that acts on round trips it is told of says so, or hosts tell it none; and one that says so acts on them.
+pub fn needs<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
+    let script = Script { packets: 20_000, ..Script::default() };
+    let answers = |told: bool| {
+        let mut drive = Drive::new(single(make(), &script), &script);
+        for n in 0..script.packets {
+            drive.step(&script);
+            // A path that becomes longer by a queue of half a second.
+            let rtt = Duration::from_millis(if n < script.packets / 4 { 20 } else { 520 });
+            if told && n % 10 == 0 {
+                drive.queue.sample(drive.now, Sample::Rtt(rtt));
+            }
+        }
+        drive.queue.aqm().hash
+    };
+    let (acts, says) = (answers(true) != answers(false), A::NEEDS != Needs::Nothing);
+    ensure!(says || !acts, "it acts on round trips without `const NEEDS`");
+    ensure!(acts || !says, "it declares {:?} and does not act on round trips", A::NEEDS);
+    Ok(())
 }
 
 /// Gauges are numbers that can be drawn, and have one name each.

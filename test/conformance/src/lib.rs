@@ -50,7 +50,7 @@ pub type Suite<A> = fn(&dyn Fn() -> A) -> Finding;
 pub type EntrySuite = fn() -> Finding;
 
 /// The suites about how an AQM behaves, by name.
-pub fn behaviour_suites<A: Aqm + Clone>() -> [(&'static str, Suite<A>); 7] {
+pub fn behaviour_suites<A: Aqm + Clone>() -> [(&'static str, Suite<A>); 8] {
     [
         ("conservation", behaviour::conservation),
         ("determinism", behaviour::determinism),
@@ -58,6 +58,7 @@ pub fn behaviour_suites<A: Aqm + Clone>() -> [(&'static str, Suite<A>); 7] {
         ("time jumps", behaviour::time_jumps),
         ("late wakeups", behaviour::late_wakeups),
         ("bounded work", behaviour::bounded_work),
+        ("needs", behaviour::needs),
         ("finite gauges", behaviour::finite_gauges),
     ]
 }

@@ -1,7 +1,6 @@
 //! Traffic for suites: random but the same each time, through a real queue.
 
-use std::time::Instant;
-use weir_aqm::{Aqm, Ecn, Moment, Packet, Sample, Setpoint, Verdict};
+use weir_aqm::{Aqm, Ecn, Moment, Needs, Packet, Sample, Setpoint, Verdict};
 use weir_queue::{Arrival, Discipline, Hosts, Limits, Setup, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -72,14 +71,12 @@ pub struct Watched<A> {
     pub signals: u64,
     /// What it must not have done; the first of it.
     pub violation: Option<String>,
-    /// How long each call took, if wanted.
-    pub times: Option<Vec<std::time::Duration>>,
 }
 
 impl<A: Aqm> Watched<A> {
     /// Nothing has been seen yet.
     pub fn new(aqm: A) -> Self {
-        Watched { aqm, hash: 0xcbf2_9ce4_8422_2325, signals: 0, violation: None, times: None }
+        Watched { aqm, hash: 0xcbf2_9ce4_8422_2325, signals: 0, violation: None }
     }
 
     fn note(&mut self, number: u64) {
@@ -90,15 +87,6 @@ impl<A: Aqm> Watched<A> {
 
     fn violate(&mut self, what: String) {
         self.violation.get_or_insert(what);
-    }
-
-    fn timed<R>(&mut self, call: impl FnOnce(&mut A) -> R) -> R {
-        let start = self.times.is_some().then(Instant::now);
-        let result = call(&mut self.aqm);
-        if let (Some(times), Some(start)) = (&mut self.times, start) {
-            times.push(start.elapsed());
-        }
-        result
     }
 
     fn judge(&mut self, m: &Moment, p: &Packet, verdict: Verdict) -> Verdict {
@@ -120,23 +108,24 @@ impl<A: Aqm> Watched<A> {
 
 impl<A: Aqm> Aqm for Watched<A> {
     const ROLLS: bool = A::ROLLS;
+    const NEEDS: Needs = A::NEEDS;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        let verdict = self.timed(|aqm| aqm.on_enqueue(m, p));
+        let verdict = self.aqm.on_enqueue(m, p);
         self.judge(m, p, verdict)
     }
 
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
-        let verdict = self.timed(|aqm| aqm.on_dequeue(m, p));
+        let verdict = self.aqm.on_dequeue(m, p);
         self.judge(m, p, verdict)
     }
 
     fn on_empty(&mut self, now: Time) {
-        self.timed(|aqm| aqm.on_empty(now));
+        self.aqm.on_empty(now);
     }
 
     fn on_overflow(&mut self, m: &Moment, p: &Packet) {
-        self.timed(|aqm| aqm.on_overflow(m, p));
+        self.aqm.on_overflow(m, p);
     }
 
     fn next_wakeup(&self) -> Option<Time> {
@@ -144,7 +133,7 @@ impl<A: Aqm> Aqm for Watched<A> {
     }
 
     fn on_wakeup(&mut self, m: &Moment) {
-        self.timed(|aqm| aqm.on_wakeup(m));
+        self.aqm.on_wakeup(m);
         self.note(m.now.as_nanos());
         // Or the host would never get to do anything else.
         if let Some(due) = self.aqm.next_wakeup().filter(|due| *due <= m.now) {
@@ -153,7 +142,7 @@ impl<A: Aqm> Aqm for Watched<A> {
     }
 
     fn on_sample(&mut self, now: Time, s: Sample) {
-        self.timed(|aqm| aqm.on_sample(now, s));
+        self.aqm.on_sample(now, s);
     }
 
     fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {

@@ -8,7 +8,7 @@
 //! Without samples for `silence` the sojourn time of its own queue takes their place, under the same law and the same
 //! target.
 
-use crate::{Algorithm, Aqm, Cause, Moment, Packet, Sample, Setpoint, Verdict};
+use crate::{Algorithm, Aqm, Cause, Moment, Needs, Packet, Sample, Setpoint, Verdict};
 use weir_sense::{Srtt, WindowedMin};
 use weir_units::{Bytes, Duration, Time};
 
@@ -131,6 +131,8 @@ impl Asqm {
 }
 
 impl Aqm for Asqm {
+    const NEEDS: Needs = Needs::Probes;
+
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         if self.is_on_its_own(m.now) && m.queue.packets == 0 {
             self.next_signal = None;

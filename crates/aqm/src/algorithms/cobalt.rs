@@ -69,6 +69,7 @@ impl Algorithm for Cobalt {
         "CoDel that forgets as it learned, with BLUE beside it that drops what does not respond.";
     const SOURCE: &'static str = "Høiland-Jørgensen, Täht and Morton, Piece of CAKE, LANMAN 2018; RFC 8289";
     const SETPOINT: Option<&'static str> = Some("target");
+    const PER_FLOW_ELSEWHERE: &'static [&'static str] = &["cake"];
     type Params = Params;
 
     fn new(params: &Params, start: Time) -> Self {

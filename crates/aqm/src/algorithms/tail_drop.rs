@@ -29,6 +29,7 @@ impl Algorithm for TailDrop {
     const SUMMARY: &'static str = "Discards arrivals when the queue is full: no queue management at all.";
     const SOURCE: &'static str = "the default of every FIFO; RFC 7567 section 2.1 on why it is not enough";
     const SETPOINT: Option<&'static str> = Some("limit");
+    const PER_FLOW_ELSEWHERE: &'static [&'static str] = &["fq", "sfq"];
     type Params = Params;
 
     fn new(params: &Params, _start: Time) -> Self {

@@ -17,7 +17,7 @@
 mod flights;
 mod held;
 
-use crate::{Algorithm, Aqm, Cause, Moment, Packet, Sample, Share, Verdict};
+use crate::{Algorithm, Aqm, Cause, Moment, Needs, Packet, Sample, Share, Verdict};
 use flights::Flights;
 use held::Held;
 use weir_sense::Rtt;
@@ -108,8 +108,7 @@ struct Validation {
 
 impl Algorithm for Vaqm {
     const NAME: &'static str = "vaqm";
-    const SUMMARY: &'static str =
-        "Signals the flow with the most in flight while the measured round-trip time says that a queue stands elsewhere.";
+    const SUMMARY: &'static str = "Signals the flow with the most in flight while the measured round-trip time says that a queue stands elsewhere.";
     const SOURCE: &'static str = "Ihlar, Nazari, Skog, Ericsson Technology Review 2018";
     const SETPOINT: Option<&'static str> = None;
     type Params = Params;
@@ -241,7 +240,9 @@ impl Vaqm {
     fn admits(&mut self, now: Time, p: &Packet) -> bool {
         let rtt = self.average();
         self.flights.sent(p.flow, p.len, now, rtt);
-        if let Some(flow) = self.flights.judge(now, rtt, self.held.room()).filter(|flow| !self.held.holds(*flow)) {
+        if let Some(flow) =
+            self.flights.judge(now, rtt, self.held.room()).filter(|flow| !self.held.holds(*flow))
+        {
             self.held.begin(flow, now, &self.flights);
         }
         let mut passes = true;
@@ -263,6 +264,8 @@ impl Vaqm {
 }
 
 impl Aqm for Vaqm {
+    const NEEDS: Needs = Needs::PassingPackets;
+
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         // Nothing is known of a path without a sample, and most packets of idle users come then.
         if self.sampled.is_none() {

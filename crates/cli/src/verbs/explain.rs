@@ -8,6 +8,7 @@ use derived::Derived;
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
+use weir_queue::EACH_FLOW;
 use weir_scenario::{each_flow_of, nearest};
 
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
@@ -173,8 +174,8 @@ fn congestion(name: &str, output: &Output) -> Done {
     let Some(found) = all.iter().find(|c| c.0 == name).map(Congestion::from) else {
         if let Some(aqm) = each_flow_of(name) {
             return Err(Failure::Input(format!(
-                "`{name}` is {aqm} in each FIFO of a discipline, `aqm.name = \"{aqm}\"` with `queue.discipline = \"flow\"`: \
-                 see `weir explain {aqm}` and `weir explain flow`"
+                "`{name}` is {aqm} in each FIFO of a discipline, `aqm.name = \"{aqm}\"` with `queue.discipline = \"{EACH_FLOW}\"`: \
+                 see `weir explain {aqm}` and `weir explain {EACH_FLOW}`"
             )));
         }
         let known =

@@ -7,14 +7,12 @@ use std::time::Duration;
 use weir_dataplane::Mode;
 use weir_scenario::result::{FlowSummary, Progress, Recording, Summary, Transfers};
 use weir_scenario::{
-    Channel, Class, FlowGroup, Link, Protocol, Rtt, RunConfig, Scenario, SenseConfig, Traffic,
+    AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic,
 };
 use weir_units::{Bytes, Rate};
 
 /// Full frame of Ethernet without its check sequence: FIFOs below IP count packets.
 const FRAME: Bytes = Bytes::new(1514);
-/// What all flows here use.
-const CONGESTION: &str = "cubic";
 
 /// What the lab makes of a scenario with `[[links]]`.
 #[derive(Debug)]
@@ -159,7 +157,7 @@ impl Access {
             warmup_s,
             ports: homes.first().map(|home| home.ports.clone()).unwrap_or_default(),
             links: homes.iter().map(|home| home.link.clone()).collect(),
-            flows: self.flows(&homes, measured_s),
+            flows: self.flows(scenario, &homes, measured_s),
             host: None,
             warnings,
         };
@@ -176,13 +174,13 @@ impl Access {
         recording
     }
 
-    fn flows(&self, homes: &[ModemResult], measured_s: f64) -> Vec<FlowSummary> {
+    fn flows(&self, scenario: &Scenario, homes: &[ModemResult], measured_s: f64) -> Vec<FlowSummary> {
         let flow = |(id, (group, home, number)): (usize, &(u32, usize, usize))| {
             let sent = &homes[*home].connections[*number];
             FlowSummary {
                 id: id as u32,
                 group: *group,
-                congestion: CONGESTION.into(),
+                congestion: scenario.flows[*group as usize].congestion.clone(),
                 bytes: sent.bytes,
                 goodput_bps: sent.bytes as f64 * 8.0 / measured_s.max(1e-9),
                 retransmits: sent.retransmits,
@@ -233,8 +231,11 @@ fn home(modem: &Modem) -> Result<Home> {
         policy: policy.clone(),
         ..Channel::unshaped()
     };
-    let text = "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\naqm = { name = \"asqm\" }\n[sense]\nport = \"b\"\n";
-    let usual = RunConfig::parse("limiter", text).map_err(|e| refused(e.to_string()))?;
+    let aqm = AqmConfig::fifo().name;
+    let text = format!(
+        "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\naqm = {{ name = \"{aqm}\" }}\n[sense]\nport = \"b\"\n"
+    );
+    let usual = RunConfig::parse("limiter", &text).map_err(|e| refused(e.to_string()))?;
     let sensing = |usual: SenseConfig| {
         let sense = sense.as_ref()?;
         let (every, budget, rate_max) = (sense.every, sense.budget, sense.rate_max);
@@ -259,39 +260,22 @@ fn round_trip(scenario: &Scenario) -> Result<weir_units::Duration> {
     }
 }
 
-/// A connection, or the key that is not to be had.
-fn connection(group: &FlowGroup) -> std::result::Result<Connection, &'static str> {
-    let switches = group.host.changed();
-    let keys = [
-        ("congestion", group.congestion != CONGESTION),
-        ("protocol", group.protocol != Protocol::Tcp),
-        ("ecn", group.ecn.is_on()),
-        ("start", group.start > weir_units::Duration::ZERO),
-        ("stop", group.stop.is_some()),
-        ("every", group.every.is_some()),
-        ("class", group.class != Class::Assured),
-        ("mtu", group.mtu.is_some_and(|mtu| mtu != 1500)),
-        ("via", !group.via.is_empty()),
-    ];
-    if let Some((key, _)) = keys.into_iter().find(|(_, given)| *given) {
+/// A connection, or the key that the lab of modems does not play.
+fn connection(group: &FlowGroup) -> std::result::Result<Connection, String> {
+    if let Some(key) = group.unplayed(Arm::Modems).into_iter().next() {
         return Err(key);
     }
     // The kernels there keep the threshold of slow start, so that it has to be asked for.
-    if !switches.contains(&"ssthresh_saved") {
-        return Err("ssthresh_saved");
-    }
-    if let Some(key) = switches.into_iter().find(|key| *key != "ssthresh_saved") {
-        return Err(key);
+    if !group.host.ssthresh_saved {
+        return Err("ssthresh_saved".into());
     }
     let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
     match group.traffic() {
-        Traffic::Bulk => Ok(Connection { size: None, pause: None }),
         Traffic::Transfers { size, pause, .. } => {
             Ok(Connection { size: Some(size.get()), pause: pause.map(nanos) })
         }
-        Traffic::Limited(_) => Err("app_rate"),
-        Traffic::Web(_) => Err("web"),
-        Traffic::Unresponsive(_) => Err("udp_rate"),
+        // The keys of all other traffic are none that this arm plays.
+        _ => Ok(Connection { size: None, pause: None }),
     }
 }
 

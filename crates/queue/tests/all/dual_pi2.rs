@@ -3,9 +3,9 @@
 use crate::common;
 
 use common::{Link, MTU, arrival, setup};
-use weir_aqm::Ecn;
-use weir_queue::dual_pi2::Params;
-use weir_queue::{Arrival, Discipline, DualPi2};
+use weir_aqm::{Cause, Ecn, Guide, Moment, Packet, Verdict, View};
+use weir_queue::dual_pi2::{Coupled, Dual, Params};
+use weir_queue::{Arrival, Discipline, DualPi2, OfItsOwn};
 use weir_units::{Duration, Time};
 
 const LOW: u32 = 1;
@@ -117,4 +117,23 @@ fn an_idle_hour_is_forgotten() {
         link.wait(Duration::from_millis(10));
     }
     assert_eq!(link.lost.len(), before);
+}
+
+/// Refuses every arrival for want of room of its own.
+struct Full;
+
+impl Guide<Coupled> for Full {
+    fn on_enqueue(&mut self, _: &mut Coupled, _: &View, _: &Moment, _: &Packet) -> Verdict {
+        Verdict::Drop(Cause::Overflow)
+    }
+}
+
+#[test]
+fn an_arrival_refused_for_lack_of_room_is_an_overflow_whoever_refuses_it() {
+    let params = Params::default();
+    let aqm = <Dual as OfItsOwn>::aqm(&params, Time::ZERO);
+    let mut link = Link::new(DualPi2::guided(&params, aqm, Full, &setup(10)));
+    link.enqueue(arrival(0, MTU), CLASSIC);
+    link.enqueue(low(), LOW);
+    assert_eq!((link.queue.counters().overflowed, link.queue.counters().dropped_in), (2, 0));
 }

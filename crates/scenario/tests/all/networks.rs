@@ -196,7 +196,7 @@ fn flows_can_do_what_the_simulator_knows() {
     assert!(matches!(sent[4], Traffic::Unresponsive(d) if d.timing == Timing::Poisson));
     assert_eq!(
         scenario.flows[5].host.changed(),
-        ["hystart", "burst", "window", "recovery", "window_min", "initial_window", "delay_target"]
+        ["hystart", "delay_target", "burst", "window", "recovery", "window_min", "initial_window"]
     );
     assert_eq!((scenario.mtu(&scenario.flows[0]), scenario.mtu(&scenario.flows[5])), (1500, 9000));
     assert!(scenario.record.unwrap().decisions);

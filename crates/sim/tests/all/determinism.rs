@@ -3,6 +3,10 @@
 use crate::common;
 
 use common::{quiet, run};
+use weir_aqm::Needs;
+use weir_scenario::result::LinkSummary;
+use weir_scenario::{AqmConfig, Scenario};
+use weir_sim::Outcome;
 
 const LINK: &str =
     "[link]\nrate = \"100Mbit/s\"\njitter = \"100us\"\nloss = \"0.1%\"\n[path]\nrtt = \"20ms\"\n";
@@ -38,40 +42,99 @@ fn two_runs_are_the_same_to_the_last_bit() {
     }
 }
 
-/// Several flows over every algorithm, and over every discipline: what comes of all of them together.
-fn every(names: &[&str], link: impl Fn(&str) -> String) -> u64 {
-    let flows = "[[flows]]\ncount = 4\necn = true\n[[flows]]\nudp_rate = \"2Mbit/s\"\n";
-    // What is there for tests alone is not always there.
-    let names = names.iter().filter(|name| **name != "every_nth");
-    names.fold(0, |hash: u64, name| {
-        let rate = "[link]\nrate = \"20Mbit/s\"\n[path]\nrtt = \"20ms\"\n";
-        let one = run(&quiet(&format!("{rate}{}", link(name)), flows, "4s"), 1).trace_hash;
-        (hash.rotate_left(5) ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
+/// Four flows and datagrams over a link of 20 Mbit/s whose queue is `tables`.
+fn of_queue(tables: &str) -> String {
+    let link = format!("[link]\nrate = \"20Mbit/s\"\n[path]\nrtt = \"20ms\"\n{tables}");
+    quiet(&link, "[[flows]]\ncount = 4\necn = true\n[[flows]]\nudp_rate = \"2Mbit/s\"\n", "4s")
 }
 
-/// Trace hashes of the reference runs, made by a release build; a debug build must agree.
-const REFERENCE: [(&str, u64); 5] = [
-    ("end hosts of several kinds", 0x565d_46ba_ad02_1799),
-    ("a steered queue", 0x66df_2c27_865c_acb0),
-    ("several links", 0xd172_1d54_555e_519b),
-    ("all algorithms together", 0x3b06_b35d_526e_0be6),
-    ("all disciplines together", 0xe7e1_2fe9_a6f9_ab9b),
-];
+/// An algorithm that must be told of the path below gets such a path: a link of 20 Mbit/s with a deep buffer.
+fn of_algorithm(name: &str) -> String {
+    let told = match AqmConfig::new(name).expect("it is in the list").needs() {
+        Needs::Nothing => return of_queue(&format!("[aqm]\nname = \"{name}\"\n")),
+        Needs::Probes => "sense = { at = \"modem\" }",
+        Needs::PassingPackets => "upstream = \"inform\"",
+    };
+    let link = |name: &str, from: &str, to: &str, more: &str| {
+        format!("[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ndelay = \"3ms\"\n{more}\n")
+    };
+    let managed = format!("rate = \"30Mbit/s\"\naqm = {{ name = \"{name}\" }}\n{told}");
+    let links = [
+        link("managed", "router", "head", &managed),
+        link("below", "head", "modem", "rate = \"20Mbit/s\"\nbuffer = \"300ms\""),
+        link("in", "server", "router", "rate = \"1Gbit/s\""),
+        link("back", "modem", "router", "rate = \"1Gbit/s\""),
+        link("out", "router", "server", "rate = \"1Gbit/s\""),
+    ];
+    let ends = "from = \"server\"\nto = \"modem\"\n";
+    let flows = format!("[[flows]]\ncount = 4\necn = true\n{ends}[[flows]]\nudp_rate = \"2Mbit/s\"\n{ends}");
+    quiet(&links.concat(), &flows, "4s")
+}
 
+fn of_discipline(name: &str) -> String {
+    // One that brings an algorithm of its own is refused with another.
+    let queue = format!("[queue]\ndiscipline = \"{name}\"\n");
+    let over_codel = of_queue(&format!("[aqm]\nname = \"codel\"\n{queue}"));
+    if Scenario::parse("test.toml", &over_codel).is_ok() { over_codel } else { of_queue(&queue) }
+}
+
+fn of_congestion_control(name: &str) -> String {
+    let link = "[link]\nrate = \"20Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"codel\"\n";
+    quiet(link, &format!("[[flows]]\ncount = 2\ncongestion = \"{name}\"\n"), "4s")
+}
+
+/// The reference runs: of every algorithm, discipline and congestion control of the lists, and of some networks.
+fn reference_runs() -> Vec<(&'static str, &'static str, String)> {
+    let networks = [("end_hosts", mixed()), ("steered", steered()), ("several_links", several())];
+    let algorithms = weir_aqm::names().iter().map(|name| ("aqm", *name, of_algorithm(name)));
+    let disciplines = weir_queue::names().iter().map(|name| ("queue", *name, of_discipline(name)));
+    let controls = weir_tcp::congestion::names().iter();
+    let controls = controls.map(|name| ("congestion", *name, of_congestion_control(name)));
+    let networks = networks.into_iter().map(|(name, text)| ("network", name, text));
+    algorithms.chain(disciplines).chain(controls).chain(networks).collect()
+}
+
+/// What a person can compare, summed over all links, and the hash of every decision; the delay is that of the first link.
+fn fingerprint(kind: &str, name: &str, outcome: &Outcome) -> String {
+    let links = &outcome.recording.summary.links;
+    let sum = |of: fn(&LinkSummary) -> u64| links.iter().map(of).sum::<u64>();
+    let (packets, drops) = (sum(|link| link.packets), sum(|link| link.drops));
+    let (overflows, marks) = (sum(|link| link.overflows), sum(|link| link.marks));
+    let (delay, hash) = (links[0].delay_ms.mean, outcome.trace_hash);
+    format!("{kind:<11}{name:<14}{packets:>8}{drops:>7}{overflows:>10}{marks:>7}{delay:>14.3}  {hash:016x}\n")
+}
+
+const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fingerprints.txt");
+const WRITE_ANEW: &str = "WEIR_BLESS=1 cargo test -p weir-sim --test determinism";
+
+/// Lines that are in one text and not in the other.
+fn difference(old: &str, new: &str) -> String {
+    let missing = |from: &str, lines: &str, mark| {
+        let others: Vec<&str> = from.lines().collect();
+        let missing = lines.lines().filter(|line| !others.contains(line));
+        missing.map(|line| format!("{mark} {line}\n")).collect::<String>()
+    };
+    missing(new, old, '-') + &missing(old, new, '+')
+}
+
+/// A debug build, a release build and every machine make the same table.
 #[test]
-fn the_hashes_are_those_of_every_machine() {
-    let [a, b, c] = [mixed(), steered(), several()].map(|text| run(&text, 1).trace_hash);
-    let algorithms = every(weir_aqm::names(), |name| format!("[aqm]\nname = \"{name}\"\n"));
-    let disciplines = every(weir_queue::names(), |name| {
-        let aqm = if name == "dualpi2" { "" } else { "[aqm]\nname = \"codel\"\n" };
-        format!("{aqm}[queue]\ndiscipline = \"{name}\"\n")
-    });
-    for ((runs, expected), hash) in REFERENCE.into_iter().zip([a, b, c, algorithms, disciplines]) {
-        assert_eq!(
-            hash, expected,
-            "the trace hash of {runs} is {hash:#018x} and was {expected:#018x}. If the list grew, or behaviour was changed \
-             on purpose, write the new one into REFERENCE; otherwise runs are no longer the same everywhere"
-        );
+fn the_fingerprints_are_those_of_every_machine() {
+    let head = format!(
+        "{:<11}{:<14}{:>8}{:>7}{:>10}{:>7}{:>14}  hash\n",
+        "kind", "name", "packets", "drops", "overflows", "marks", "mean_delay_ms"
+    );
+    let runs = reference_runs();
+    let lines = runs.iter().map(|(kind, name, text)| fingerprint(kind, name, &run(text, 1)));
+    let new = head + &lines.collect::<String>();
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(TABLE, &new).unwrap();
     }
+    let old = std::fs::read_to_string(TABLE).unwrap_or_default();
+    assert!(
+        old == new,
+        "runs are not what they were. If a list grew, or behaviour was changed on purpose, `{WRITE_ANEW}` writes \
+         {TABLE} anew:\n{}",
+        difference(&old, &new)
+    );
 }

@@ -10,6 +10,7 @@ mod model;
 use super::{AckSample, Cause, CongestionControl, Env, Window};
 use crate::State;
 use bandwidth::Bandwidth;
+use weir_params::NoParams;
 use weir_units::{Duration, Time};
 
 /// 2/ln 2: the least gain that doubles the rate each round trip.
@@ -58,11 +59,12 @@ impl CongestionControl for Bbr {
     const NAME: &'static str = "bbr";
     const SUMMARY: &'static str = "Sends at the measured rate of the bottleneck, whatever is lost.";
     const SOURCE: &'static str = "draft-cardwell-iccrg-bbr-congestion-control-00";
+    type Params = NoParams;
     const PACED: bool = true;
     const WANTS_RATE: bool = true;
     const OWNS_WINDOW: bool = true;
 
-    fn new(env: &Env) -> Bbr {
+    fn new(_params: &NoParams, env: &Env) -> Bbr {
         Bbr(Box::new(Model {
             mode: Mode::Startup,
             phase: 0,
@@ -152,8 +154,8 @@ mod tests {
     #[test]
     fn three_rounds_without_growth_end_the_startup() {
         let env =
-            Env { now: Time::ZERO, hystart: true, paced: true, initial_window: 10, mss: 1448, seed: 0, delay_target: Duration::from_millis(100) };
-        let (mut bbr, mut window) = (Bbr::new(&env), Window::new(10));
+            Env { now: Time::ZERO, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+        let (mut bbr, mut window) = (Bbr::new(&NoParams, &env), Window::new(10));
         // A quarter more each round is growth; the rounds that follow add a few percent.
         let rates = [100.0, 130.0, 170.0, 175.0, 180.0, 185.0];
         let modes = [1, 2, 3, 4, 5, 6].map(|number| {

@@ -13,6 +13,14 @@ use crate::nanos::OptionNanos;
 use super::{AckSample, Cause, CongestionControl, Env, Window};
 use weir_units::{Duration, Time};
 
+weir_params::params! {
+    /// Parameters of CUBIC.
+    pub struct Params {
+        /// Whether slow start of CUBIC ends early when the delay rises (HyStart).
+        hystart: bool = true, false => true;
+    }
+}
+
 /// The factor after a loss, in 1/1024.
 const BETA: u32 = 717;
 /// C in 1/1024.
@@ -149,8 +157,9 @@ impl CongestionControl for Cubic {
     const SUMMARY: &'static str =
         "A cubic around the window of the last loss, independent of the RTT, never slower than Reno.";
     const SOURCE: &'static str = "RFC 9438";
+    type Params = Params;
 
-    fn new(env: &Env) -> Cubic {
+    fn new(params: &Params, env: &Env) -> Cubic {
         Cubic {
             per: 0,
             last_cwnd: 0,
@@ -159,7 +168,7 @@ impl CongestionControl for Cubic {
             min_rtt: OptionNanos::NONE,
             epoch: None,
             uncounted: 0,
-            hystart_on: env.hystart,
+            hystart_on: params.hystart,
             hystart: HyStart::new(env.now, env.paced, env.mss),
         }
     }
@@ -253,7 +262,7 @@ mod tests {
     }
 
     fn cubic() -> Cubic {
-        Cubic::new(&Env { now: Time::ZERO, hystart: true, paced: false, initial_window: 10, mss: 1448, seed: 0, delay_target: Duration::from_millis(100) })
+        Cubic::new(&Params::default(), &Env { now: Time::ZERO, paced: false, initial_window: 10, mss: 1448, seed: 0 })
     }
 
     #[test]

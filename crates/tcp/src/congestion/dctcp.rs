@@ -3,6 +3,7 @@
 //! Integer arithmetic as in Linux: alpha in 1/1024, gain 1/16.
 
 use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
+use weir_params::NoParams;
 use crate::EcnMode;
 
 const ALPHA_MAX: u32 = 1024;
@@ -33,9 +34,10 @@ impl CongestionControl for Dctcp {
     const NAME: &'static str = "dctcp";
     const SUMMARY: &'static str = "Falls by half the share of marked segments, for data centres.";
     const SOURCE: &'static str = "RFC 8257";
+    type Params = NoParams;
     const ECN: EcnMode = EcnMode::Dctcp;
 
-    fn new(_env: &Env) -> Dctcp {
+    fn new(_params: &NoParams, _env: &Env) -> Dctcp {
         Dctcp { alpha: ALPHA_MAX, round_end: 0, delivered: 0, marked: 0 }
     }
 

@@ -8,8 +8,14 @@ use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window, reno};
 use std::num::NonZeroU32;
 use weir_units::{Duration, Time};
 
-/// The delay that it adds to a link of its own, where nobody says otherwise; the RFC allows at most this.
-pub const TARGET: Duration = Duration::from_millis(100);
+weir_params::params! {
+    /// Parameters of LEDBAT.
+    pub struct Params {
+        /// Delay that a LEDBAT flow adds to a link of its own; RFC 6817 allows at most 100 ms.
+        delay_target: Duration = Duration::from_millis(100), Duration::from_millis(1) => Duration::from_millis(100);
+    }
+}
+
 /// Segments per round trip by which the window grows where nothing waits; the RFC allows at most this.
 const GAIN: f64 = 1.0;
 /// Segments by which the window may exceed what is in flight.
@@ -64,15 +70,16 @@ impl CongestionControl for Ledbat {
     const NAME: &'static str = "ledbat";
     const SUMMARY: &'static str = "Background transfers: adds 100 ms of delay at most and yields to others.";
     const SOURCE: &'static str = "RFC 6817";
+    type Params = Params;
 
-    fn new(env: &Env) -> Ledbat {
+    fn new(params: &Params, env: &Env) -> Ledbat {
         Ledbat {
             base: [None; BASE_HISTORY],
             minute_began: env.now,
             current: [None; CURRENT_FILTER],
             next: 0,
             part: 0.0,
-            target: env.delay_target.as_secs_f64(),
+            target: params.delay_target.as_secs_f64(),
         }
     }
 
@@ -108,8 +115,8 @@ mod tests {
     use super::*;
 
     fn flow() -> (Ledbat, Window) {
-        let env = Env { now: Time::ZERO, hystart: false, paced: false, initial_window: 10, mss: 1448, seed: 1, delay_target: Duration::from_millis(100) };
-        (Ledbat::new(&env), Window::new(10))
+        let env = Env { now: Time::ZERO, paced: false, initial_window: 10, mss: 1448, seed: 1 };
+        (Ledbat::new(&Params::default(), &env), Window::new(10))
     }
 
     /// One window of acknowledgements, all with that delay.

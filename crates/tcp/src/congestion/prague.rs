@@ -6,6 +6,7 @@
 
 use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
 use crate::EcnMode;
+use weir_params::NoParams;
 use weir_units::{Duration, Time};
 
 const GAIN: f64 = 1.0 / 16.0;
@@ -73,11 +74,12 @@ impl CongestionControl for Prague {
     const NAME: &'static str = "prague";
     const SUMMARY: &'static str = "Scalable control for L4S: falls by half the share of marked segments.";
     const SOURCE: &'static str = "draft-briscoe-iccrg-prague-congestion-control";
+    type Params = NoParams;
     const PACED: bool = true;
     const OWNS_MARKS: bool = true;
     const ECN: EcnMode = EcnMode::Accurate;
 
-    fn new(env: &Env) -> Prague {
+    fn new(_params: &NoParams, env: &Env) -> Prague {
         Prague {
             alpha: 1.0,
             fraction: 0.0,
@@ -144,8 +146,8 @@ mod tests {
 
     fn prague() -> Prague {
         let env =
-            Env { now: Time::ZERO, hystart: true, paced: true, initial_window: 10, mss: 1448, seed: 0, delay_target: Duration::from_millis(100) };
-        Prague::new(&env)
+            Env { now: Time::ZERO, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+        Prague::new(&NoParams, &env)
     }
 
     /// The `n`-th ACK; each ends a round of the window.

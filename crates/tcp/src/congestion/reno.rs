@@ -1,6 +1,7 @@
 //! Reno: additive increase, multiplicative decrease (RFC 5681).
 
 use super::{AckSample, Cause, CongestionControl, Env, Window};
+use weir_params::NoParams;
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -31,8 +32,9 @@ impl CongestionControl for Reno {
     const NAME: &'static str = "reno";
     const SUMMARY: &'static str = "One segment more per round trip, half the window at a loss.";
     const SOURCE: &'static str = "RFC 5681";
+    type Params = NoParams;
 
-    fn new(_env: &Env) -> Reno {
+    fn new(_params: &NoParams, _env: &Env) -> Reno {
         Reno
     }
 

@@ -74,7 +74,7 @@ fn a_repaired_hole_gives_no_long_round_trip() {
 /// A repair is lost and the timer expires: CUBIC's old maximum is forgotten though the window fell before.
 #[test]
 fn cubic_forgets_its_maximum_at_a_timeout_within_a_repair() {
-    let config = SenderConfig { hystart: false, ..SenderConfig::default() };
+    let config = SenderConfig { control: with_hystart(false), ..SenderConfig::default() };
     let mut link = Link::new("cubic", &config, &ReceiverConfig::default());
     link.sender.set_unlimited(true);
     let dead = |t: Time| t >= at(ms(650)) && t < at(ms(1300));

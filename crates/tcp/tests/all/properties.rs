@@ -36,7 +36,7 @@ fn config() -> impl Strategy<Value = (SenderConfig, EcnMode)> {
                 recovery,
                 initial_window: iw,
                 burst,
-                hystart,
+                control: with_hystart(hystart),
                 window_min,
                 ..SenderConfig::default()
             };

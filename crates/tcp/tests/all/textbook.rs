@@ -53,7 +53,7 @@ fn reno_grows_by_one_per_round_trip_and_halves() {
 
 #[test]
 fn cubic_follows_its_closed_form_after_a_loss() {
-    let config = SenderConfig { hystart: false, ..SenderConfig::default() };
+    let config = SenderConfig { control: with_hystart(false), ..SenderConfig::default() };
     let mut link = unlimited("cubic", &config, &ack_each());
     // Slow start until one loss at about a thousand segments.
     link.judge = lose(&[1500]);
@@ -77,7 +77,7 @@ fn cubic_follows_its_closed_form_after_a_loss() {
 #[test]
 fn hystart_leaves_slow_start_before_the_queue_overflows() {
     let run = |hystart| {
-        let config = SenderConfig { hystart, ..SenderConfig::default() };
+        let config = SenderConfig { control: with_hystart(hystart), ..SenderConfig::default() };
         let mut link = unlimited("cubic", &config, &ReceiverConfig::default());
         // 120 Mbit/s, RTT 100 ms: a product of 1000 segments and a buffer of twice that.
         link.service = Duration::from_micros(100);

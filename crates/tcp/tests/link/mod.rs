@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use weir_tcp::congestion::{Parameters, cubic};
 use weir_tcp::{Ack, Congestion, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 use weir_units::{Duration, Ecn, Time};
 
@@ -50,6 +51,11 @@ pub struct Link {
 
 pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+/// Parameters with which CUBIC uses HyStart or not.
+pub fn with_hystart(hystart: bool) -> Parameters {
+    Parameters { cubic: cubic::Params { hystart }, ..Parameters::default() }
 }
 
 pub fn at(d: Duration) -> Time {

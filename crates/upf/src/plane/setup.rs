@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weir_aqm::Needs;
 use weir_scenario::{AqmConfig, PolicyConfig};
 use weir_units::{Bytes, Duration, Rate};
 use weir_wire::ethernet::MacAddr;
@@ -46,7 +47,7 @@ impl Profile {
 
     /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate does not follow.
     pub fn is_told(&self) -> bool {
-        self.aqm.observes()
+        self.aqm.needs() == Needs::PassingPackets
     }
 
     /// The set point that gives way to that of the path where a bottleneck is followed: one that nobody chose, and that
@@ -65,7 +66,7 @@ impl Profile {
     /// what the bottleneck to the user delivers if that is less, so that the queue stands here, under CoDel. It learns all
     /// it needs.
     pub fn self_learning() -> Profile {
-        let aqm = AqmConfig::new("codel").expect("the list has CoDel");
+        let aqm = AqmConfig::new(weir_aqm::USUAL).expect("it is in the list");
         Profile { aqm, policy: None, follow: true, bound: Some(DELAY_MAX) }
     }
 }

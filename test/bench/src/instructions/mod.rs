@@ -176,7 +176,7 @@ pub fn tunnels(arguments: &[String]) -> Result<String> {
 
 /// What `packets` prints: one run in this process. Called by this program itself.
 pub fn packets(arguments: &[String]) -> Result<String> {
-    let usage = || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below> <packets>");
+    let usage = || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below|hourly> <packets>");
     let [form, algorithm, region, packets] = arguments else { return Err(usage()) };
     let form = FORMS.into_iter().find(|f| f.name() == form).ok_or_else(usage)?;
     let region = REGIONS.into_iter().find(|r| r.name() == region).ok_or_else(usage)?;
@@ -187,7 +187,7 @@ pub fn packets(arguments: &[String]) -> Result<String> {
     Ok(format!("{{\"signals\": {}, \"ns_per_packet\": {ns:.3}}}", outcome.signals))
 }
 
-/// Checks the ceilings in the working region, without peers and without times.
+/// Checks the ceilings where there are signals, and where an hour passes between packets, without peers and without times.
 pub fn ceilings() -> Vec<Row> {
     let programs = match (std::env::current_exe(), tools::program("valgrind")) {
         (Ok(this), Ok(valgrind)) => Programs {
@@ -200,10 +200,10 @@ pub fn ceilings() -> Vec<Row> {
         (Err(error), _) => return vec![Row::skipped(PART, "everything", error.to_string())],
         (_, Err(error)) => return vec![Row::skipped(PART, "everything", error.to_string())],
     };
-    let working =
-        |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region == Region::Working.name());
+    let idle = Region::Below.name();
+    let asks = |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region != idle);
     let subjects =
-        subjects().into_iter().filter(|(s, _)| working(s)).chain(probe_paths()).chain(user_plane());
+        subjects().into_iter().filter(|(s, _)| asks(s)).chain(probe_paths()).chain(user_plane());
     subjects.map(|(subject, most)| count(&programs, &subject, most, PERIOD)).collect()
 }
 

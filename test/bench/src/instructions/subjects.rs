@@ -1,6 +1,6 @@
 //! What is measured: algorithms in their forms, and the peers.
 
-use super::workload::{FORMS, Form, NOTHING, REGIONS, Region, Run};
+use super::workload::{FORMS, Form, NOTHING, PERIOD, REGIONS, Region, Run};
 use super::{CEILINGS, FLOW_NS_MAX, ceiling, probes, tunnels};
 
 /// Whose packets are counted.
@@ -66,6 +66,7 @@ impl Subject {
     pub fn packets(&self, others: u64) -> u64 {
         match self {
             Subject::Tunnels { .. } => others.min(tunnels::PACKETS),
+            Subject::Weir { region, .. } if *region == Region::Hourly.name() => others.min(PERIOD / 8),
             _ => others,
         }
     }

@@ -15,6 +15,8 @@ use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Time of one packet on the link.
 const GAP_NS: u64 = 12_000;
+/// An hour.
+const HOUR_NS: u64 = 3_600_000_000_000;
 const LENGTH: Bytes = Bytes::new(1500);
 /// Packets in one triangle: 1.6 s, long enough above the set point for laws that wait 0.1 s and then hasten.
 pub const PERIOD: u64 = 1 << 17;
@@ -63,10 +65,13 @@ pub enum Region {
     Working,
     /// Up to half of the set point.
     Below,
+    /// Up to twice the set point, and an hour passes between two packets: work that grows with the time since the last call
+    /// shows. Only of the algorithm alone.
+    Hourly,
 }
 
 /// All regions.
-pub const REGIONS: [Region; 2] = [Region::Working, Region::Below];
+pub const REGIONS: [Region; 3] = [Region::Working, Region::Below, Region::Hourly];
 
 impl Region {
     /// Its name on the command line.
@@ -74,7 +79,20 @@ impl Region {
         match self {
             Region::Working => "working",
             Region::Below => "below",
+            Region::Hourly => "hourly",
         }
+    }
+
+    /// Time from one packet to the next.
+    fn gap(self) -> u64 {
+        match self {
+            Region::Working | Region::Below => GAP_NS,
+            Region::Hourly => HOUR_NS,
+        }
+    }
+
+    fn has(self, form: Form) -> bool {
+        self != Region::Hourly || matches!(form, Form::Plain | Form::Steered)
     }
 
     fn longest(self, form: Form, setpoint: Duration) -> Duration {
@@ -83,7 +101,7 @@ impl Region {
                 Duration::from_nanos(GAP_NS * u64::from(FLOWS) * PACKETS_PER_FLOW)
                     .max(setpoint.saturating_mul(2))
             }
-            (Region::Working, _) => setpoint.saturating_mul(2),
+            (Region::Working | Region::Hourly, _) => setpoint.saturating_mul(2),
             (Region::Below, _) => Duration::from_nanos(setpoint.as_nanos() / 2),
         }
     }
@@ -122,7 +140,7 @@ impl Run {
     fn empty(self) -> Outcome {
         let longest = self.region.longest(self.form, NO_SETPOINT);
         match self.form {
-            Form::Plain | Form::Steered => decisions(&mut Nothing, longest, self.packets),
+            Form::Plain | Form::Steered => decisions(&mut Nothing, longest, self),
             Form::Fifo => through(&mut Count::default(), longest, self.packets, 1),
             Form::Flow => through(&mut Count::default(), longest, self.packets, FLOWS),
         }
@@ -133,15 +151,18 @@ impl Visitor for Run {
     type Output = Option<Outcome>;
 
     fn visit<A: Algorithm>(self) -> Option<Outcome> {
+        if !self.region.has(self.form) {
+            return None;
+        }
         let mut aqm = A::new(&A::Params::default(), Time::ZERO);
         let setpoint = aqm.setpoint().map_or(NO_SETPOINT, |s| s.get());
         let longest = self.region.longest(self.form, setpoint);
         match self.form {
-            Form::Plain => Some(decisions(&mut aqm, longest, self.packets)),
+            Form::Plain => Some(decisions(&mut aqm, longest, self)),
             Form::Steered => {
                 let mut steered = Steered::new(aqm, &Policy::default(), Time::ZERO, ()).ok()?;
                 let longest = self.region.longest(self.form, steered.setpoint_now());
-                Some(decisions(&mut steered, longest, self.packets))
+                Some(decisions(&mut steered, longest, self))
             }
             Form::Fifo => {
                 let mut queue = Single::guided(aqm, (), &setup(longest));
@@ -181,12 +202,13 @@ fn dice(seq: u64) -> u64 {
 
 /// Asks for both decisions of each packet.
 #[inline(never)]
-fn decisions(aqm: &mut impl Aqm, longest: Duration, packets: u64) -> Outcome {
+fn decisions(aqm: &mut impl Aqm, longest: Duration, run: Run) -> Outcome {
+    let gap = run.region.gap();
     let longest = longest.as_nanos() / GAP_NS;
     let mut signals = 0;
     let begin = std::time::Instant::now();
-    for seq in 0..packets {
-        let now = Time::from_nanos(GAP_NS * (seq + PERIOD));
+    for seq in 0..run.packets {
+        let now = Time::from_nanos(gap * (seq + PERIOD));
         let waiting = level(seq, longest);
         let delay = Duration::from_nanos(waiting * GAP_NS);
         let queue = View {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_aqm::{
-    Algorithm, Aqm, Cause, Moment, Packet, ParamError, ParamInfo, Params, Sample, Setpoint, Share, Value,
+    Algorithm, Aqm, Cause, Moment, Needs, Packet, ParamError, ParamInfo, Params, Sample, Setpoint, Share, Value,
     Verdict,
 };
 use weir_conformance::script::{Script, single};
@@ -136,19 +136,24 @@ fn wakeups_that_never_catch_up() {
 }
 
 #[test]
-fn work_that_grows_with_the_time_that_passed() {
+fn round_trips_that_it_acts_on_and_does_not_ask_for() {
     #[derive(Clone)]
-    struct CatchesUp(Time, u64);
-    impl Aqm for CatchesUp {
-        fn on_dequeue(&mut self, m: &Moment, _p: &Packet) -> Verdict {
-            while self.0 < m.now {
-                self.0 += Duration::from_millis(1);
-                self.1 = std::hint::black_box(self.1.rotate_left(1));
-            }
-            Verdict::Forward
+    struct Listens(bool);
+    impl Aqm for Listens {
+        fn on_sample(&mut self, _now: Time, _s: Sample) {
+            self.0 = true;
+        }
+        fn on_enqueue(&mut self, _m: &Moment, _p: &Packet) -> Verdict {
+            if self.0 { Verdict::Drop(Cause::SetPoint) } else { Verdict::Forward }
         }
     }
-    rejects(behaviour::bounded_work, CatchesUp(Time::ZERO, 1), "took");
+    rejects(behaviour::needs, Listens(false), "without `const NEEDS`");
+    #[derive(Clone)]
+    struct Pretends;
+    impl Aqm for Pretends {
+        const NEEDS: Needs = Needs::Probes;
+    }
+    rejects(behaviour::needs, Pretends, "does not act");
 }
 
 #[test]

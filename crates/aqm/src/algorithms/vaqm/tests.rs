@@ -33,8 +33,7 @@ fn flight(aqm: &mut Vaqm, ms: u64, flow: u32, bytes: u64) {
 
 /// Asks about a packet that leaves; the queue that it leaves is empty.
 fn leaves(aqm: &mut Vaqm, now: Time, flow: u32, ecn: Ecn) -> Verdict {
-    let queue =
-        View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: Rate::from_mbps(1000) };
+    let queue = View { backlog: Bytes::ZERO, packets: 0, delay: Duration::ZERO, rate: Rate::from_mbps(1000) };
     let p = Packet { arrived: now, len: Bytes::new(1500), seq: 0, flow, ecn };
     aqm.on_dequeue(&Moment::new(now, queue, 0), &p)
 }
@@ -177,7 +176,10 @@ fn a_queue_that_stands_for_a_window_is_held_low_and_then_believed() {
     let mut aqm = congested(10_000);
     assert_eq!(aqm.model.path_rtt(), Some(Duration::from_millis(50)));
     rtt(&mut aqm, 10_010, 200);
-    assert_eq!((aqm.model.path_rtt(), aqm.target()), (Some(Duration::from_millis(50)), Duration::from_nanos(56_250_000)));
+    assert_eq!(
+        (aqm.model.path_rtt(), aqm.target()),
+        (Some(Duration::from_millis(50)), Duration::from_nanos(56_250_000))
+    );
     for ms in (10_020..=12_010).step_by(10) {
         rtt(&mut aqm, ms, 200);
     }

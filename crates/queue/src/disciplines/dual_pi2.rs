@@ -10,12 +10,11 @@ mod coupled;
 pub use coupled::Coupled;
 
 use crate::disciplines::{Entry, Managed, OfItsOwn, Setup, Visitor};
-use crate::{
-    Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Limits, Outbox, assert_capable,
-};
+use crate::settle::Decision;
+use crate::{Arrival, Counters, Departure, Discipline, Limits, Outbox};
 use coupled::{TARGET_MAX, TARGET_MIN};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Share, Verdict, View};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Share, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 weir_aqm::params! {
@@ -129,7 +128,6 @@ pub struct DualPi2<T, G = ()> {
     limits: Limits,
     rate: Rate,
     latest: Time,
-    sequence: u64,
     counters: Counters,
 }
 
@@ -154,7 +152,6 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
             limits: Limits { packets, ..setup.limits },
             rate: setup.rate,
             latest: Time::ZERO,
-            sequence: 0,
             counters: Counters::default(),
         }
     }
@@ -190,11 +187,6 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
     }
 
     fn store(&mut self, which: Which, packet: Packet, marked: bool, item: T) {
-        if marked {
-            assert_capable(&packet);
-        }
-        self.counters.enqueued += 1;
-        self.counters.marked += u64::from(marked);
         self.latest = packet.arrived;
         let lane = self.lane(which);
         lane.backlog += packet.len;
@@ -211,17 +203,27 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
         }
     }
 
-    /// What becomes of a packet that was taken out.
-    fn ask(&mut self, now: Time, which: Which, packet: &Packet) -> Verdict {
+    /// Decides about a head that was taken out. The guide sees classic packets alone.
+    fn release(
+        &mut self,
+        now: Time,
+        which: Which,
+        drops: &mut u32,
+        packet: &Packet,
+        was_marked: bool,
+    ) -> Result<bool, Cause> {
         let rate = self.rate;
         let lane = self.lane(which);
         let m = Moment::new(now, lane.view(rate), 0);
         lane.last_delay = now.since(packet.arrived);
+        let whole = View { delay: lane.last_delay, ..self.whole(now) };
+        let DualPi2 { aqm, guide, counters, .. } = self;
         match which {
-            Which::Low => self.aqm.on_dequeue(&m, packet),
+            Which::Low => {
+                Decision { aqm, guide: &mut (), counters }.release(drops, &whole, &m, packet, was_marked)
+            }
             Which::Classic => {
-                let whole = View { delay: self.classic.last_delay, ..self.whole(now) };
-                self.guide.on_dequeue(&mut self.aqm, &whole, &m, packet)
+                Decision { aqm, guide, counters }.release(drops, &whole, &m, packet, was_marked)
             }
         }
     }
@@ -245,26 +247,15 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
 impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         self.wake(now);
-        let Arrival { len, flow, ecn, .. } = arrival;
-        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
-        self.sequence += 1;
-        self.counters.arrival(len);
-        let which = if ecn.is_low_latency() { Which::Low } else { Which::Classic };
+        let packet = self.counters.arrive(now, &arrival);
+        let which = if packet.ecn.is_low_latency() { Which::Low } else { Which::Classic };
         let (whole, rate) = (self.whole(now), self.rate);
         let m = Moment::new(now, self.lane(which).view(rate), 0);
-        if !self.fits(&whole, len) {
-            self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut self.aqm, &m, &packet);
-            out.discarded(&packet, item, Cause::Overflow);
-        } else {
-            match self.guide.on_enqueue(&mut self.aqm, &whole, &m, &packet) {
-                Verdict::Forward => self.store(which, packet, false, item),
-                Verdict::Mark(_) => self.store(which, packet, true, item),
-                Verdict::Drop(cause) => {
-                    self.counters.dropped_in += 1;
-                    out.discarded(&packet, item, cause);
-                }
-            }
+        let fits = self.fits(&whole, packet.len);
+        let DualPi2 { aqm, guide, counters, .. } = self;
+        match (Decision { aqm, guide, counters }).admit(fits, &whole, &m, &packet) {
+            Ok(marked) => self.store(which, packet, marked, item),
+            Err(cause) => out.discarded(&packet, item, cause),
         }
         debug_assert!(self.counters.is_conserved(self.packets_stored()));
     }
@@ -277,23 +268,13 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
             let lane = self.lane(which);
             let Slot { packet, marked, item } = lane.fifo.pop_front().expect("its head was just looked at");
             lane.backlog -= packet.len;
-            let verdict =
-                if drops < DROPS_PER_DEQUEUE_MAX { self.ask(now, which, &packet) } else { Verdict::Forward };
-            if let Verdict::Drop(cause) = verdict {
-                drops += 1;
-                self.counters.dropped_out += 1;
-                out.discarded(&packet, item, cause);
-                continue;
+            match self.release(now, which, &mut drops, &packet, marked) {
+                Ok(marked) => {
+                    self.scheduler.sent(which, packet.len, contended);
+                    break Some(Departure { packet, item, marked, sojourn: now.since(packet.arrived) });
+                }
+                Err(cause) => out.discarded(&packet, item, cause),
             }
-            let marks = verdict != Verdict::Forward;
-            if marks {
-                assert_capable(&packet);
-            }
-            self.scheduler.sent(which, packet.len, contended);
-            self.counters.marked += u64::from(marks && !marked);
-            self.counters.departure(packet.len);
-            let sojourn = now.since(packet.arrived);
-            break Some(Departure { packet, item, marked: marked || marks, sojourn });
         };
         if departure.is_some() || drops > 0 {
             self.note_if_empty(now);

@@ -12,15 +12,13 @@ mod buckets;
 use crate::disciplines::{Entry, Managed, OverAny, Setup};
 use crate::pool::{Chain, Pool, Slot};
 use crate::rounds::{Rounds, Turn};
+use crate::settle::{Decision, random_bits};
 use crate::sum::Sum;
-use crate::{
-    Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox, assert_capable,
-};
+use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
 use buckets::Buckets;
-use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{self, SeedableRng};
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
+use rand_xoshiro::rand_core::SeedableRng;
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
@@ -114,7 +112,6 @@ pub struct FlowQueue<A, T, G = ()> {
     latest: Time,
     /// The flow that was served last, for gauges.
     served: usize,
-    sequence: u64,
     dice: SplitMix64,
     counters: Counters,
 }
@@ -164,7 +161,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             active: 0,
             latest: Time::ZERO,
             served: 0,
-            sequence: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
         }
@@ -196,7 +192,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             delay: self.flows[flow].last_delay,
             rate: self.share(),
         };
-        Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 })
+        Moment::new(now, queue, random_bits::<A>(&mut self.dice))
     }
 
     /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one comes.
@@ -229,6 +225,19 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
         hosts.flows[host].join(&mut self.turns, flow, self.quantum);
         self.active += 1;
+    }
+
+    #[inline]
+    fn store(&mut self, flow: usize, hosts: &Hosts, packet: Packet, marked: bool, item: T) {
+        self.pool.push(&mut self.flows[flow].fifo, packet, marked, item);
+        self.sum.add(packet.len);
+        self.latest = packet.arrived;
+        self.backlogs[flow] += packet.len.get();
+        let turn = &mut self.turns[flow];
+        turn.waiting += 1;
+        if turn.is_idle() {
+            self.join(flow, hosts);
+        }
     }
 
     /// Makes room: takes half of the longest backlog from its head, where drops are noticed first.
@@ -308,28 +317,17 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             *bytes -= packet.len.get();
             let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
             let queue = View { backlog, packets, delay, rate: share };
-            let m = Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 });
+            let m = Moment::new(now, queue, random_bits::<A>(&mut self.dice));
             state.last_delay = sojourn;
-            let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
-                self.guide.on_dequeue(&mut state.aqm, &self.sum.view(), &m, packet)
-            } else {
-                Verdict::Forward
-            };
-            if let Verdict::Drop(cause) = verdict {
-                *drops += 1;
-                self.counters.dropped_out += 1;
-                out.discarded(packet, slot.item, cause);
-                continue;
+            let decision =
+                Decision { aqm: &mut state.aqm, guide: &mut self.guide, counters: &mut self.counters };
+            match decision.release(drops, &self.sum.view(), &m, packet, slot.marked) {
+                Ok(marked) => {
+                    turn.charge(packet.len);
+                    break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
+                }
+                Err(cause) => out.discarded(packet, slot.item, cause),
             }
-            let marks = verdict != Verdict::Forward;
-            if marks {
-                assert_capable(packet);
-                self.counters.marked += u64::from(!slot.marked);
-            }
-            turn.charge(packet.len);
-            self.counters.departure(packet.len);
-            let marked = slot.marked || marks;
-            break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
         };
         if turn.waiting == 0 {
             state.last_delay = Duration::ZERO;
@@ -347,43 +345,21 @@ fn longest(backlogs: &[u64]) -> usize {
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
-        let Arrival { len, flow: hash, hosts, ecn } = arrival;
-        let flow = self.flow_of(hash);
+        let flow = self.flow_of(arrival.flow);
         self.wake(now, flow);
-        let packet = Packet { arrived: now, len, seq: self.sequence, flow: hash, ecn };
-        self.sequence += 1;
-        self.counters.arrival(len);
+        let packet = self.counters.arrive(now, &arrival);
         let m = self.moment(now, flow);
-        let state = &mut self.flows[flow];
-        if len > self.limits.bytes || self.limits.packets == 0 {
-            self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut state.aqm, &m, &packet);
-            return out.discarded(&packet, item, Cause::Overflow);
-        }
-        let marked = match self.guide.on_enqueue(&mut state.aqm, &self.sum.view(), &m, &packet) {
-            Verdict::Forward => false,
-            Verdict::Mark(_) => {
-                assert_capable(&packet);
-                self.counters.marked += 1;
-                true
+        let fits = packet.len <= self.limits.bytes && self.limits.packets > 0;
+        let (guide, counters) = (&mut self.guide, &mut self.counters);
+        let decision = Decision { aqm: &mut self.flows[flow].aqm, guide, counters };
+        match decision.admit(fits, &self.sum.view(), &m, &packet) {
+            Ok(marked) => {
+                self.store(flow, &arrival.hosts, packet, marked, item);
+                while self.is_over() {
+                    self.shed(now, out);
+                }
             }
-            Verdict::Drop(cause) => {
-                self.counters.refused(cause);
-                return out.discarded(&packet, item, cause);
-            }
-        };
-        self.pool.push(&mut state.fifo, packet, marked, item);
-        self.counters.enqueued += 1;
-        self.sum.add(len);
-        self.latest = now;
-        self.backlogs[flow] += len.get();
-        let turn = &mut self.turns[flow];
-        turn.waiting += 1;
-        if turn.is_idle() {
-            self.join(flow, &hosts);
-        }
-        while self.is_over() {
-            self.shed(now, out);
+            Err(cause) => out.discarded(&packet, item, cause),
         }
         debug_assert!(self.counters.is_conserved(self.sum.packets));
     }

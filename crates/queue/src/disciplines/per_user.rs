@@ -18,22 +18,20 @@ mod flows;
 mod paces;
 mod table;
 
-use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
+use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, UserKey, Visitor};
 use crate::memory;
 use crate::pool::{Chain, Pool};
 use crate::rounds::{Rounds, Turn};
+use crate::settle::{Decision, random_bits};
 use crate::sum::Sum;
-use crate::{
-    Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Departure, Discipline, Hosts, Limits, Outbox, assert_capable,
-};
+use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
 use flows::{Set, Sets, line_of};
 use paces::Paces;
-use rand_core::RngCore;
 use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{self, SeedableRng};
+use rand_xoshiro::rand_core::SeedableRng;
 use std::iter::repeat_n;
 use table::Table;
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Verdict, View};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most places that are looked at for an idle user when a new one comes and all are taken.
@@ -122,7 +120,6 @@ pub struct PerUser<A, T, G = ()> {
     /// The user that was served last, and its flow.
     served: (usize, Option<usize>),
     refused: u64,
-    sequence: u64,
     dice: SplitMix64,
     counters: Counters,
 }
@@ -173,7 +170,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             latest: Time::ZERO,
             served: (0, None),
             refused: 0,
-            sequence: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
         }
@@ -284,7 +280,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             delay: line.last_delay,
             rate: if flows > 1 { Rate::from_bps(rate.as_bps() / u64::from(flows)) } else { rate },
         };
-        Moment::new(now, queue, if A::ROLLS { self.dice.next_u64() } else { 0 })
+        Moment::new(now, queue, random_bits::<A>(&mut self.dice))
     }
 
     fn wake(&mut self, now: Time, at: usize, flow: Option<usize>) {
@@ -304,7 +300,20 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
     }
 
-    fn store(&mut self, now: Time, at: usize, flow: Option<usize>, packet: Packet, marked: bool, item: T) {
+    /// Stores an arrival of a user, or hands it to the outbox.
+    fn offer(&mut self, now: Time, at: usize, packet: Packet, item: T, out: &mut impl Outbox<T>) {
+        let flow = self.flow_of(at, packet.flow);
+        self.wake(now, at, flow);
+        let (m, fits, whole) = (self.moment(now, at, flow), self.fits(at, packet.len), self.sum.view());
+        let line = line_of(&mut self.users, &mut self.sets, at, flow);
+        let (aqm, guide) = (&mut line.aqm, &mut self.guide);
+        match (Decision { aqm, guide, counters: &mut self.counters }).admit(fits, &whole, &m, &packet) {
+            Ok(marked) => self.store(at, flow, packet, marked, item),
+            Err(cause) => out.discarded(&packet, item, cause),
+        }
+    }
+
+    fn store(&mut self, at: usize, flow: Option<usize>, packet: Packet, marked: bool, item: T) {
         if let (Some(sets), Some(set), Some(flow)) = (&mut self.sets, self.users[at].set, flow) {
             sets.get(set as usize).stored(flow, packet.len, self.quantum);
         }
@@ -314,8 +323,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         line.packets += 1;
         self.turns[at].waiting += 1;
         self.sum.add(packet.len);
-        self.latest = now;
-        self.counters.enqueued += 1;
+        self.latest = packet.arrived;
         if self.turns[at].is_idle() {
             self.rounds.join(&mut self.turns, at, self.quantum);
             self.active += 1;
@@ -396,24 +404,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             let (m, whole) = (self.moment(now, at, flow), self.sum.view());
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
             line.last_delay = sojourn;
-            let verdict = if *drops < DROPS_PER_DEQUEUE_MAX {
-                self.guide.on_dequeue(&mut line.aqm, &whole, &m, &packet)
-            } else {
-                Verdict::Forward
-            };
-            if let Verdict::Drop(cause) = verdict {
-                *drops += 1;
-                self.counters.dropped_out += 1;
-                out.discarded(&packet, slot.item, cause);
-                continue;
+            let (aqm, guide) = (&mut line.aqm, &mut self.guide);
+            let decision = Decision { aqm, guide, counters: &mut self.counters };
+            match decision.release(drops, &whole, &m, &packet, slot.marked) {
+                Ok(marked) => {
+                    self.sent(now, at, flow, &packet);
+                    break Some(Departure { packet, item: slot.item, marked, sojourn });
+                }
+                Err(cause) => out.discarded(&packet, slot.item, cause),
             }
-            let marks = verdict != Verdict::Forward;
-            if marks {
-                assert_capable(&packet);
-                self.counters.marked += u64::from(!slot.marked);
-            }
-            self.sent(now, at, flow, &packet);
-            break Some(Departure { packet, item: slot.item, marked: slot.marked || marks, sojourn });
         };
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
         if line.packets == 0 {
@@ -427,7 +426,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     #[inline]
     fn sent(&mut self, now: Time, at: usize, flow: Option<usize>, packet: &Packet) {
         self.turns[at].charge(packet.len);
-        self.counters.departure(packet.len);
         if let Some(paces) = &mut self.paces {
             paces.sent(at, now, packet.arrived, packet.len);
         }
@@ -445,34 +443,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     }
 
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
-        let Arrival { len, flow, hosts, ecn } = arrival;
-        let packet = Packet { arrived: now, len, seq: self.sequence, flow, ecn };
-        self.sequence += 1;
-        self.counters.arrival(len);
-        let Some(at) = self.place(now, hosts.user(self.by_sender)) else {
-            self.refused += 1;
-            self.counters.overflowed += 1;
-            return out.discarded(&packet, item, Cause::Overflow);
-        };
-        let flow = self.flow_of(at, flow);
-        self.wake(now, at, flow);
-        let (m, fits, whole) = (self.moment(now, at, flow), self.fits(at, len), self.sum.view());
-        let line = line_of(&mut self.users, &mut self.sets, at, flow);
-        if !fits {
-            self.counters.overflowed += 1;
-            self.guide.on_overflow(&mut line.aqm, &m, &packet);
-            return out.discarded(&packet, item, Cause::Overflow);
-        }
-        match self.guide.on_enqueue(&mut line.aqm, &whole, &m, &packet) {
-            Verdict::Forward => self.store(now, at, flow, packet, false, item),
-            Verdict::Mark(_) => {
-                assert_capable(&packet);
-                self.counters.marked += 1;
-                self.store(now, at, flow, packet, true, item);
-            }
-            Verdict::Drop(cause) => {
-                self.counters.refused(cause);
-                out.discarded(&packet, item, cause);
+        let packet = self.counters.arrive(now, &arrival);
+        match self.place(now, arrival.hosts.user(self.by_sender)) {
+            Some(at) => self.offer(now, at, packet, item, out),
+            None => {
+                self.refused += 1;
+                self.counters.admitted(Err(Cause::Overflow));
+                out.discarded(&packet, item, Cause::Overflow);
             }
         }
         debug_assert!(self.counters.is_conserved(self.sum.packets));
@@ -592,6 +569,11 @@ impl Entry for Users {
     const SUMMARY: &'static str = "A FIFO and an instance of the algorithm for each user, served in turn; where users are held to rates, for each of their flows.";
     const SOURCE: &'static str = "Ihlar, Nazari, Skog, Ericsson Technology Review 2018";
     type Params = Params;
+
+    fn user_key(params: &Params) -> Option<UserKey> {
+        let Params { users, by_sender, prefix4, prefix6, vlan, .. } = *params;
+        Some(UserKey { most: users, by_sender, prefix4, prefix6, vlan })
+    }
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.over_any::<Self>()

@@ -1,4 +1,9 @@
 //! Checked parameters: struct, default, range, unit and text from one declaration.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
 
 use core::fmt;
 use weir_units::{Bytes, Duration, Rate};
@@ -132,7 +137,7 @@ impl fmt::Display for ParamError {
 
 impl core::error::Error for ParamError {}
 
-/// The parameters of an algorithm or law, made by `params!`.
+/// The parameters of an algorithm, a law or a congestion control, made by `params!`.
 pub trait Params: Default + Clone + fmt::Debug + Send + 'static {
     /// The declarations, in order.
     const INFO: &'static [ParamInfo];
@@ -142,6 +147,22 @@ pub trait Params: Default + Clone + fmt::Debug + Send + 'static {
 
     /// Sets a parameter, or says why not and changes nothing.
     fn set(&mut self, name: &str, value: Value) -> Result<(), ParamError>;
+}
+
+/// Of whoever has no parameters.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct NoParams;
+
+impl Params for NoParams {
+    const INFO: &'static [ParamInfo] = &[];
+
+    fn get(&self, _name: &str) -> Option<Value> {
+        None
+    }
+
+    fn set(&mut self, _name: &str, _value: Value) -> Result<(), ParamError> {
+        Err(ParamError { problem: Problem::Unknown })
+    }
 }
 
 /// A Rust type that can be a parameter.
@@ -186,7 +207,7 @@ pub fn checked<T: ParamType>(info: &ParamInfo, value: Value) -> Result<T, ParamE
 ///
 /// ```
 /// # use weir_units::Duration;
-/// weir_aqm::params! {
+/// weir_params::params! {
 ///     /// Parameters of an example.
 ///     pub struct Example {
 ///         /// Delay above which a packet is dropped.
@@ -245,7 +266,7 @@ macro_rules! params {
                 let unknown = $crate::ParamError { problem: $crate::Problem::Unknown };
                 let info = <Self as $crate::Params>::INFO.iter().find(|i| i.name == name).ok_or(unknown)?;
                 match name {
-                    $(stringify!($field) => self.$field = $crate::__checked(info, value)?,)*
+                    $(stringify!($field) => self.$field = $crate::checked(info, value)?,)*
                     _ => return Err(unknown),
                 }
                 Ok(())

@@ -1,20 +1,11 @@
 //! One FIFO under one algorithm.
 
-use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, Visitor};
+use crate::disciplines::{Entry, Fifos, Limits, Managed, OverAny, Setup, Visitor};
 use crate::management::Management;
 use crate::{Arrival, Counters, Departure, Discipline, Outbox};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Guide, Packet, ParamError, ParamInfo, Params, Problem, Sample, Value};
+use weir_aqm::{Aqm, Guide, NoParams, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};
-
-/// How much a queue may hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Most bytes.
-    pub bytes: Bytes,
-    /// Most packets; memory for them is allocated at once, except by [`Single::growing`].
-    pub packets: u32,
-}
 
 struct Slot<T> {
     packet: Packet,
@@ -73,7 +64,7 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         let (packets, fits) = (self.fifo.len() as u32, self.fits(arrival.len));
         self.management.wake(now, packets);
-        let packet = self.management.arrive(now, arrival);
+        let packet = self.management.arrive(now, &arrival);
         match self.management.admit(now, &packet, packets, fits) {
             Ok(marked) => self.fifo.push_back(Slot { packet, marked, item }),
             Err(cause) => out.discarded(&packet, item, cause),
@@ -88,16 +79,13 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
             // The head stays in the FIFO until the verdict is known, so that what the host stored is moved once.
             let Some(&Slot { packet, marked, .. }) = self.fifo.front() else { break None };
             let behind = self.fifo.len() as u32 - 1;
-            let verdict = self.management.release(now, &packet, marked, behind, drops);
+            let verdict = self.management.release(now, &packet, marked, behind, &mut drops);
             let Slot { item, .. } = self.fifo.pop_front().expect("its head was just looked at");
             match verdict {
                 Ok(marked) => {
                     break Some(Departure { packet, item, marked, sojourn: self.management.last_delay });
                 }
-                Err(cause) => {
-                    drops += 1;
-                    out.discarded(&packet, item, cause);
-                }
+                Err(cause) => out.discarded(&packet, item, cause),
             }
         };
         if self.fifo.is_empty() && (departure.is_some() || drops > 0) {
@@ -154,22 +142,6 @@ impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
         self.management.aqm.gauges(plot);
         self.management.guide.gauges(plot);
-    }
-}
-
-/// It has no parameters.
-#[derive(Clone, PartialEq, Default, Debug)]
-pub struct NoParams;
-
-impl Params for NoParams {
-    const INFO: &'static [ParamInfo] = &[];
-
-    fn get(&self, _name: &str) -> Option<Value> {
-        None
-    }
-
-    fn set(&mut self, _name: &str, _value: Value) -> Result<(), ParamError> {
-        Err(ParamError { problem: Problem::Unknown })
     }
 }
 
