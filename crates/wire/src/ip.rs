@@ -1,5 +1,7 @@
 //! IP packets of either family, read and changed alike.
 
+pub use crate::fragment::Fragment;
+
 use crate::{ipv4, ipv6};
 use core::net::IpAddr;
 use weir_units::Ecn;
@@ -22,17 +24,6 @@ pub const SCTP: u8 = 132;
 pub const EXPERIMENT: u8 = 253;
 /// Length of both ports in bytes.
 const PORTS: usize = 4;
-
-/// Which part of a packet something is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fragment {
-    /// All of it.
-    Whole,
-    /// The fragment with its beginning, and so with the header of its transport.
-    First,
-    /// Another fragment: what stands where a transport's header would be are data.
-    Later,
-}
 
 /// A whole packet of either family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

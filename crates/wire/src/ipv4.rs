@@ -3,7 +3,7 @@
 use crate::TooShort;
 use crate::bytes::{field, room};
 use crate::checksum::{self, finish, sum};
-use crate::ip::Fragment;
+use crate::fragment::Fragment;
 use weir_units::Ecn;
 
 /// Length of a header without options in bytes.

@@ -2,7 +2,7 @@
 
 use crate::TooShort;
 use crate::bytes::{field, room};
-use crate::ip::Fragment;
+use crate::fragment::Fragment;
 use weir_units::Ecn;
 
 /// Length of the header in bytes, without extension headers.

@@ -59,6 +59,7 @@ mod bytes;
 pub mod checksum;
 pub mod ethernet;
 pub mod flow_hash;
+mod fragment;
 pub mod frame;
 pub mod gtpu;
 pub mod icmp;
