@@ -27,7 +27,7 @@ const KICKS_MAX: u32 = 16;
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Frames the driver hands over in one poll that the loop makes itself.
-const POLL_BUDGET: libc::c_int = 256;
+const POLL_BUDGET: libc::c_int = 64;
 /// A driver that had nothing is left alone for so long: a call costs as much as several frames.
 const POLL_PAUSE: Duration = Duration::from_micros(10);
 /// Any value but zero: calls never wait, so the time is not used.

@@ -5,7 +5,7 @@ mod network;
 pub use network::{Network, NoNetwork, network};
 
 use crate::TooShort;
-use crate::bytes::{field, room};
+use crate::bytes::{be16, field, room};
 
 /// Length of the header in bytes: both addresses and the type field.
 pub const HEADER_LEN: usize = 14;
