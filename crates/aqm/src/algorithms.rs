@@ -133,8 +133,8 @@ macro_rules! algorithms {
     };
 }
 
-/// The name of the algorithm for a queue without management: packets are discarded when there is no room. Its parameter
-/// `limit` is the room.
+/// The name of the algorithm for a queue without management: packets are discarded when there is no room. Its
+/// parameter `limit` is the room.
 pub const UNMANAGED: &str = <tail_drop::TailDrop as Algorithm>::NAME;
 
 /// The name of the algorithm that manages a queue of which nothing is said.

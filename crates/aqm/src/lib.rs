@@ -46,8 +46,8 @@ mod sampling;
 pub mod algorithms;
 
 pub use algorithms::{
-    AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing,
-    per_flow_elsewhere, visit, visit_all,
+    AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing, per_flow_elsewhere,
+    visit, visit_all,
 };
 pub use chance::Chance;
 pub use guide::Guide;

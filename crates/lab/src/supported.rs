@@ -36,7 +36,8 @@ pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
     refuse(&keys)
 }
 
-/// Groups that do without the ECN their congestion control is made for: Linux negotiates it whatever routes say.
+/// Groups that do without the ECN their congestion control is made for: Linux negotiates it whatever routes
+/// say.
 fn lacking_ecn(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
     let lacking = groups.iter().enumerate().filter(|(_, flows)| flows.lacks_ecn());
     lacking.map(|(i, _)| format!("flows.{i}.ecn"))

@@ -1,4 +1,5 @@
-//! What follows from a verdict, the same in every discipline: who is asked, what is counted, whether the packet goes on.
+//! What follows from a verdict, the same in every discipline: who is asked, what is counted, whether the
+//! packet goes on.
 
 use crate::{Counters, DROPS_PER_DEQUEUE_MAX};
 use rand_core::RngCore;
@@ -6,7 +7,8 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core;
 use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Verdict, View};
 
-/// Whether a packet goes on with a new mark, or why it is discarded. Only packets that can carry a mark may get one.
+/// Whether a packet goes on with a new mark, or why it is discarded. Only packets that can carry a mark may
+/// get one.
 #[inline]
 pub(crate) fn settle(verdict: Verdict, packet: &Packet) -> Result<bool, Cause> {
     match verdict {
@@ -25,8 +27,8 @@ pub(crate) fn random_bits<A: Aqm>(dice: &mut SplitMix64) -> u64 {
     if A::ROLLS { dice.next_u64() } else { 0 }
 }
 
-/// The algorithm of a packet, its guide, and the counters of the queue. Whoever holds the packets stores what is
-/// admitted and sends what is released.
+/// The algorithm of a packet, its guide, and the counters of the queue. Whoever holds the packets stores what
+/// is admitted and sends what is released.
 pub(crate) struct Decision<'q, A, G> {
     pub aqm: &'q mut A,
     pub guide: &'q mut G,
@@ -47,8 +49,8 @@ impl<A: Aqm, G: Guide<A>> Decision<'_, A, G> {
         outcome
     }
 
-    /// Decides about a head that was taken out of its FIFO: it is to be sent, with a mark or without, or discarded.
-    /// `drops` counts the heads that were discarded in the same dequeue.
+    /// Decides about a head that was taken out of its FIFO: it is to be sent, with a mark or without, or
+    /// discarded. `drops` counts the heads that were discarded in the same dequeue.
     #[inline]
     pub fn release(
         self,

@@ -2,9 +2,7 @@
 
 use crate::document::{Entry, Place, Table};
 use crate::errors::{Problems, Wrong};
-use crate::schema::{
-    Check, Given, Here, Key, Printer, Range, Rule, Section, TableDoc, absent, or, within,
-};
+use crate::schema::{Check, Given, Here, Key, Printer, Range, Rule, Section, TableDoc, absent, or, within};
 use crate::settings::{print_setting, read_setting, row};
 use weir_aqm::{ParamError, ParamInfo, Value};
 use weir_tcp::congestion::Parameters;
@@ -64,8 +62,8 @@ section! {
 
 impl Check for EndHost {}
 
-/// Keys of flows that congestion controls declare. Each may be given whichever congestion control the flows have, so that a
-/// sweep can change that.
+/// Keys of flows that congestion controls declare. Each may be given whichever congestion control the flows
+/// have, so that a sweep can change that.
 struct OfControls;
 
 impl OfControls {

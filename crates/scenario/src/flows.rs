@@ -177,7 +177,7 @@ section! {
         /// it is the delay of the links there and back, or twice that there if no links lead back.
         rtt: Option<Rtt> = absent("`path.rtt`, or that of the links", such("0ns .. 10s, the shorter first", Rtt::allowed));
         /// Largest IP packet of these flows.
-        mtu: Option<u32> = absent("`path.mtu` => [Simulator, Row]; 1500 with `[[links]]`", within(576, 9000));
+        mtu: Option<u32> = absent("`path.mtu`; 1500 with `[[links]]`", within(576, 9000)).like(1500) => [Simulator, Row];
         /// Rate of datagrams that are sent whatever happens, instead of TCP.
         udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST)) => [Simulator, Row];
         /// When the datagrams are sent: "cbr" at equal distances, "poisson" at exponentially distributed ones,

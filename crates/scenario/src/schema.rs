@@ -776,8 +776,8 @@ macro_rules! key {
     };
 }
 
-/// Declares a table: each field is a key with its type, its rule and its meaning, and after an arrow what can play it,
-/// if not everything can.
+/// Declares a table: each field is a key with its type, its rule and its meaning, and after an arrow what can
+/// play it, if not everything can.
 macro_rules! section {
     ($(#[$outer:meta])* pub struct $name:ident {$(
         $(#[doc = $doc:literal])+

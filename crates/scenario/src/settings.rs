@@ -432,7 +432,8 @@ pub(crate) fn print_settings(
     }
 }
 
-/// Where points of a sweep have other algorithms, a default of this one could be unknown to them: it stays a comment.
+/// Where points of a sweep have other algorithms, a default of this one could be unknown to them: it stays a
+/// comment.
 pub(crate) fn print_setting(info: &ParamInfo, value: &Value, is_given: bool, out: &mut Printer) {
     if out.in_sweep() && !is_given {
         out.comment(&row(info), &literal(value));

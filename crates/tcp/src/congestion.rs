@@ -105,7 +105,8 @@ pub trait CongestionControl {
     const SUMMARY: &'static str;
     /// Where it is defined.
     const SOURCE: &'static str;
-    /// Its parameters; in scenario files they are keys of the flows. No two congestion controls have one of the same name.
+    /// Its parameters; in scenario files they are keys of the flows. No two congestion controls have one of
+    /// the same name.
     type Params: Params + PartialEq;
     /// Whether it wants segments paced when nobody says otherwise.
     const PACED: bool = false;
@@ -154,7 +155,8 @@ pub trait CongestionControl {
 /// The smallest window after a loss (RFC 5681 equation 4) and, unless chosen otherwise, after a mark.
 pub const CWND_MIN: u32 = 2;
 
-/// From lines `module => Type` this makes the modules, [`names`], [`Parameters`], [`Congestion`] and its dispatch.
+/// From lines `module => Type` this makes the modules, [`names`], [`Parameters`], [`Congestion`] and its
+/// dispatch.
 macro_rules! congestion_controls {
     ($($module:ident => $ty:ident,)*) => {
         $(pub mod $module;)*
@@ -171,6 +173,14 @@ macro_rules! congestion_controls {
                 <$module::$ty as CongestionControl>::SUMMARY,
                 <$module::$ty as CongestionControl>::SOURCE,
             )),*]
+        }
+
+        /// The parameters that the congestion control of that name declares; none if there is none.
+        pub fn declared(name: &str) -> &'static [ParamInfo] {
+            $(if name == <$module::$ty as CongestionControl>::NAME {
+                return <<$module::$ty as CongestionControl>::Params as Params>::INFO;
+            })*
+            &[]
         }
 
         /// The parameters of all congestion controls. A flow uses those of its own.

@@ -113,8 +113,9 @@ pub fn late_wakeups<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     drive.queue.aqm().violation.clone().map_or(Ok(()), Err)
 }
 
-/// A queue of stale packets, after a day without service, is worked off in bounded steps: each dequeue discards at most
-/// what the host allows. Instructions of a call after a long time are counted by `weir-bench ceilings`.
+/// A queue of stale packets, after a day without service, is worked off in bounded steps: each dequeue
+/// discards at most what the host allows. Instructions of a call after a long time are counted by `weir-bench
+/// ceilings`.
 pub fn bounded_work<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     let packets = 10_000;
     let limits = Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets };
@@ -139,7 +140,8 @@ pub fn bounded_work<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     Ok(())
 }
 
-/// An algorithm that acts on round trips it is told of says so, or hosts tell it none; and one that says so acts on them.
+/// An algorithm that acts on round trips it is told of says so, or hosts tell it none; and one that says so
+/// acts on them.
 pub fn needs<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     let script = Script { packets: 20_000, ..Script::default() };
     let answers = |told: bool| {

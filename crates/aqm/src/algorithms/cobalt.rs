@@ -173,11 +173,8 @@ impl Aqm for Cobalt {
         if m.queue.rate != self.link {
             self.follow(m.queue.rate);
         }
-        let verdict = if self.codel(m, p) {
-            Verdict::signal(p, self.ecn, Cause::SetPoint)
-        } else {
-            Verdict::Forward
-        };
+        let verdict =
+            if self.codel(m, p) { Verdict::signal(p, self.ecn, Cause::SetPoint) } else { Verdict::Forward };
         let dropped = matches!(verdict, Verdict::Drop(_));
         let unresponsive = self.blue.chance().hits(m.random_bits::<Self>());
         if self.count == 0 {

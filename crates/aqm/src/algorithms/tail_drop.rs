@@ -74,12 +74,18 @@ mod tests {
         // 2.5 ms at 10 Gbit/s are 3.125 MB.
         let mut aqm = TailDrop::new(&Params { limit: Duration::from_micros(2500) }, Time::ZERO);
         let p = Packet { arrived: Time::ZERO, len: Bytes::new(1000), seq: 0, flow: 0, ecn: Ecn::Ect0 };
-        let at = |backlog| Moment::new(Time::ZERO, View {
-                backlog: Bytes::new(backlog),
-                packets: 1,
-                delay: Duration::ZERO,
-                rate: Rate::from_mbps(10_000),
-            }, 0);
+        let at = |backlog| {
+            Moment::new(
+                Time::ZERO,
+                View {
+                    backlog: Bytes::new(backlog),
+                    packets: 1,
+                    delay: Duration::ZERO,
+                    rate: Rate::from_mbps(10_000),
+                },
+                0,
+            )
+        };
         assert_eq!(aqm.on_enqueue(&at(3_124_000), &p), Verdict::Forward);
         assert_eq!(aqm.on_enqueue(&at(3_124_001), &p), Verdict::Drop(Cause::Overflow));
     }
@@ -89,7 +95,13 @@ mod tests {
         let mut aqm = TailDrop::new(&Params { limit: Duration::from_millis(2) }, Time::ZERO);
         let p = Packet { arrived: Time::ZERO, len: Bytes::new(1538), seq: 0, flow: 0, ecn: Ecn::NotEct };
         let rate = Rate::from_mbps(4);
-        let at = |backlog, packets| Moment::new(Time::ZERO, View { backlog: Bytes::new(backlog), packets, delay: Duration::ZERO, rate }, 0);
+        let at = |backlog, packets| {
+            Moment::new(
+                Time::ZERO,
+                View { backlog: Bytes::new(backlog), packets, delay: Duration::ZERO, rate },
+                0,
+            )
+        };
         assert_eq!(aqm.on_enqueue(&at(0, 0), &p), Verdict::Forward);
         assert_eq!(aqm.on_enqueue(&at(64, 1), &p), Verdict::Drop(Cause::Overflow));
     }

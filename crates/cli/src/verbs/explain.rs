@@ -168,7 +168,15 @@ fn steering(output: &Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A congestion control of the transport models, which are nothing that can be set.
+/// A congestion control with its parameters, which are keys of the flows.
+#[derive(Serialize)]
+struct Control {
+    #[serde(flatten)]
+    control: Congestion,
+    parameters: Vec<Parameter>,
+}
+
+/// A congestion control of the transport models.
 fn congestion(name: &str, output: &Output) -> Done {
     let all = weir_tcp::congestion::describe();
     let Some(found) = all.iter().find(|c| c.0 == name).map(Congestion::from) else {
@@ -186,10 +194,13 @@ fn congestion(name: &str, output: &Output) -> Done {
         let known = known.join(", ");
         return Err(Failure::Input(format!("there is nothing named `{name}`: {meant}name one of {known}")));
     };
+    let found = Control { control: found, parameters: parameters(weir_tcp::congestion::declared(name)) };
     output.result(&found, || {
+        let Control { control, parameters } = &found;
         let use_it = "a congestion control of the simulator: `congestion` of [[flows]]";
-        let summary = wrap(found.summary, 90, "  ");
-        format!("{}: {use_it}\n\n  {summary}\n\n  source     {}", found.name, found.source)
+        let summary = wrap(control.summary, 90, "  ");
+        let parameters = listed(parameters);
+        format!("{}: {use_it}\n\n  {summary}\n\n  source     {}\n{parameters}", control.name, control.source)
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -220,10 +231,15 @@ fn show(Explained { explanation: e, derived }: &Explained) -> String {
     if let Some(setpoint) = e.setpoint {
         text.push_str(&format!("  set point  {setpoint}: a [policy] can steer it\n"));
     }
-    if !e.parameters.is_empty() {
-        text.push_str("\nParameters\n");
-    }
-    for p in &e.parameters {
+    text.push_str(&listed(&e.parameters));
+    text.push_str(&derived.as_ref().map_or(String::new(), Derived::show));
+    text
+}
+
+/// Parameters with their defaults and ranges, if there are any.
+fn listed(parameters: &[Parameter]) -> String {
+    let mut text = if parameters.is_empty() { String::new() } else { "\nParameters\n".into() };
+    for p in parameters {
         text.push_str(&format!(
             "\n  {} = {}   ({} .. {})\n      {}\n",
             p.name,
@@ -233,7 +249,6 @@ fn show(Explained { explanation: e, derived }: &Explained) -> String {
             wrap(&p.meaning, 90, "      ")
         ));
     }
-    text.push_str(&derived.as_ref().map_or(String::new(), Derived::show));
     text
 }
 

@@ -55,7 +55,7 @@ fn bad_files_are_refused_with_all_their_problems() {
 
 #[test]
 fn the_files_of_the_project_are_good_and_print_as_themselves() {
-    let files = toml_files("../scenarios");
+    let files = toml_files("../../data/scenarios");
     assert!(files.len() >= 9);
     for path in files {
         let scenario = Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));

@@ -83,7 +83,8 @@ fn of_congestion_control(name: &str) -> String {
     quiet(link, &format!("[[flows]]\ncount = 2\ncongestion = \"{name}\"\n"), "4s")
 }
 
-/// The reference runs: of every algorithm, discipline and congestion control of the lists, and of some networks.
+/// The reference runs: of every algorithm, discipline and congestion control of the lists, and of some
+/// networks.
 fn reference_runs() -> Vec<(&'static str, &'static str, String)> {
     let networks = [("end_hosts", mixed()), ("steered", steered()), ("several_links", several())];
     let algorithms = weir_aqm::names().iter().map(|name| ("aqm", *name, of_algorithm(name)));
@@ -94,7 +95,8 @@ fn reference_runs() -> Vec<(&'static str, &'static str, String)> {
     algorithms.chain(disciplines).chain(controls).chain(networks).collect()
 }
 
-/// What a person can compare, summed over all links, and the hash of every decision; the delay is that of the first link.
+/// What a person can compare, summed over all links, and the hash of every decision; the delay is that of the
+/// first link.
 fn fingerprint(kind: &str, name: &str, outcome: &Outcome) -> String {
     let links = &outcome.recording.summary.links;
     let sum = |of: fn(&LinkSummary) -> u64| links.iter().map(of).sum::<u64>();

@@ -153,8 +153,7 @@ mod tests {
 
     #[test]
     fn three_rounds_without_growth_end_the_startup() {
-        let env =
-            Env { now: Time::ZERO, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+        let env = Env { now: Time::ZERO, paced: true, initial_window: 10, mss: 1448, seed: 0 };
         let (mut bbr, mut window) = (Bbr::new(&NoParams, &env), Window::new(10));
         // A quarter more each round is growth; the rounds that follow add a few percent.
         let rates = [100.0, 130.0, 170.0, 175.0, 180.0, 185.0];

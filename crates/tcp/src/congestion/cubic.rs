@@ -9,8 +9,8 @@
 //! second. It is at least 2, so that the window grows by no more than half per round trip.
 
 use super::hystart::HyStart;
-use crate::nanos::OptionNanos;
 use super::{AckSample, Cause, CongestionControl, Env, Window};
+use crate::nanos::OptionNanos;
 use weir_units::{Duration, Time};
 
 weir_params::params! {
@@ -262,7 +262,10 @@ mod tests {
     }
 
     fn cubic() -> Cubic {
-        Cubic::new(&Params::default(), &Env { now: Time::ZERO, paced: false, initial_window: 10, mss: 1448, seed: 0 })
+        Cubic::new(
+            &Params::default(),
+            &Env { now: Time::ZERO, paced: false, initial_window: 10, mss: 1448, seed: 0 },
+        )
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Integer arithmetic as in Linux: alpha in 1/1024, gain 1/16.
 
 use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
-use weir_params::NoParams;
 use crate::EcnMode;
+use weir_params::NoParams;
 
 const ALPHA_MAX: u32 = 1024;
 const GAIN_SHIFT: u32 = 4;

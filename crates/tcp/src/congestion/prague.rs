@@ -145,8 +145,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(5);
 
     fn prague() -> Prague {
-        let env =
-            Env { now: Time::ZERO, paced: true, initial_window: 10, mss: 1448, seed: 0 };
+        let env = Env { now: Time::ZERO, paced: true, initial_window: 10, mss: 1448, seed: 0 };
         Prague::new(&NoParams, &env)
     }
 

@@ -176,7 +176,8 @@ pub fn tunnels(arguments: &[String]) -> Result<String> {
 
 /// What `packets` prints: one run in this process. Called by this program itself.
 pub fn packets(arguments: &[String]) -> Result<String> {
-    let usage = || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below|hourly> <packets>");
+    let usage =
+        || Error::new("packets <plain|steered|fifo|flow> <algorithm> <working|below|hourly> <packets>");
     let [form, algorithm, region, packets] = arguments else { return Err(usage()) };
     let form = FORMS.into_iter().find(|f| f.name() == form).ok_or_else(usage)?;
     let region = REGIONS.into_iter().find(|r| r.name() == region).ok_or_else(usage)?;
@@ -187,7 +188,8 @@ pub fn packets(arguments: &[String]) -> Result<String> {
     Ok(format!("{{\"signals\": {}, \"ns_per_packet\": {ns:.3}}}", outcome.signals))
 }
 
-/// Checks the ceilings where there are signals, and where an hour passes between packets, without peers and without times.
+/// Checks the ceilings where there are signals, and where an hour passes between packets, without peers and
+/// without times.
 pub fn ceilings() -> Vec<Row> {
     let programs = match (std::env::current_exe(), tools::program("valgrind")) {
         (Ok(this), Ok(valgrind)) => Programs {
@@ -202,8 +204,7 @@ pub fn ceilings() -> Vec<Row> {
     };
     let idle = Region::Below.name();
     let asks = |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region != idle);
-    let subjects =
-        subjects().into_iter().filter(|(s, _)| asks(s)).chain(probe_paths()).chain(user_plane());
+    let subjects = subjects().into_iter().filter(|(s, _)| asks(s)).chain(probe_paths()).chain(user_plane());
     subjects.map(|(subject, most)| count(&programs, &subject, most, PERIOD)).collect()
 }
 

@@ -65,8 +65,8 @@ pub enum Region {
     Working,
     /// Up to half of the set point.
     Below,
-    /// Up to twice the set point, and an hour passes between two packets: work that grows with the time since the last call
-    /// shows. Only of the algorithm alone.
+    /// Up to twice the set point, and an hour passes between two packets: work that grows with the time since
+    /// the last call shows. Only of the algorithm alone.
     Hourly,
 }
 

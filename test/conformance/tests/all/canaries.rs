@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_aqm::{
-    Algorithm, Aqm, Cause, Moment, Needs, Packet, ParamError, ParamInfo, Params, Sample, Setpoint, Share, Value,
-    Verdict,
+    Algorithm, Aqm, Cause, Moment, Needs, Packet, ParamError, ParamInfo, Params, Sample, Setpoint, Share,
+    Value, Verdict,
 };
 use weir_conformance::script::{Script, single};
 use weir_conformance::{Finding, Suite, behaviour, parameters, run, setpoint};
