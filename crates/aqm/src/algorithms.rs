@@ -101,7 +101,7 @@ macro_rules! algorithms {
         }
 
         impl Aqm for AnyAqm {
-            const ROLLS: bool = true;
+            const USES_RANDOM: bool = true;
             fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
                 match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_enqueue(m, p),)* }
             }

@@ -161,7 +161,7 @@ pub trait Setpoint {
 pub trait Aqm {
     /// Whether the algorithm reads [`Moment::random_bits`]; hosts do not roll for those that don't, and one that
     /// reads them without saying so here does not compile.
-    const ROLLS: bool = false;
+    const USES_RANDOM: bool = false;
 
     /// Whether a packet that finds the queue empty and leaves at the time at which it came is always forwarded without a mark,
     /// and leaves the algorithm as it was. Hosts need not ask of such packets, then.

@@ -15,7 +15,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// A moment with uniformly distributed random bits, fresh at each call to an algorithm with [`Aqm::ROLLS`];
+    /// A moment with uniformly distributed random bits, fresh at each call to an algorithm with [`Aqm::USES_RANDOM`];
     /// for others any number will do.
     #[inline]
     pub const fn new(now: Time, queue: View, bits: u64) -> Moment {
@@ -24,7 +24,7 @@ impl Moment {
 
     /// Uniformly distributed random bits for algorithm `A`, which is `Self` where an algorithm asks.
     ///
-    /// An algorithm without [`Aqm::ROLLS`] that asks for them does not compile, because hosts roll no dice for it:
+    /// An algorithm without [`Aqm::USES_RANDOM`] that asks for them does not compile, because hosts roll no dice for it:
     ///
     /// ```compile_fail
     /// use weir_aqm::{Aqm, Cause, Chance, Moment, Packet, Verdict};
@@ -45,7 +45,7 @@ impl Moment {
     ///
     /// struct DropHalf;
     /// impl Aqm for DropHalf {
-    ///     const ROLLS: bool = true;
+    ///     const USES_RANDOM: bool = true;
     ///     fn on_enqueue(&mut self, m: &Moment, _: &Packet) -> Verdict {
     ///         if Chance::new(0.5).hits(m.random_bits::<Self>()) { Verdict::Drop(Cause::Chance) } else { Verdict::Forward }
     ///     }
@@ -56,8 +56,8 @@ impl Moment {
     pub fn random_bits<A: Aqm>(&self) -> u64 {
         const {
             assert!(
-                A::ROLLS,
-                "an algorithm that reads `Moment::random_bits` must declare `const ROLLS: bool = true`"
+                A::USES_RANDOM,
+                "an algorithm that reads `Moment::random_bits` must declare `const USES_RANDOM: bool = true`"
             );
         }
         self.bits

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 use weir_report::{FileSet, SetFile};
 use weir_scenario::{Record, Scenario};
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_sim::{DecisionRow, Recorder};
 use weir_units::{Bytes, Duration, Time};
 
@@ -116,13 +116,13 @@ impl Records {
 }
 
 impl Tap for Records {
-    fn on_drop(&mut self, at: &Place<'_>, seen: Seen<'_>, cause: weir_aqm::Cause) {
+    fn on_drop(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, cause: weir_aqm::Cause) {
         self.each(at.link, |recorder| recorder.on_drop(at, seen, cause));
     }
-    fn on_mark(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+    fn on_mark(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         self.each(at.link, |recorder| recorder.on_mark(at, seen));
     }
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, marked: bool) {
         self.each(at.link, |recorder| recorder.on_depart(at, seen, sojourn, marked));
     }
 }

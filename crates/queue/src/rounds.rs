@@ -22,7 +22,7 @@ impl Number {
 
 /// Which of the two lists one is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum RoundList {
     Idle,
     New,
     Old,
@@ -38,22 +38,22 @@ pub(super) struct Turn {
     /// What it has to send: packets of a flow, flows of a host.
     pub waiting: u32,
     next: Option<Number>,
-    place: Place,
+    place: RoundList,
 }
 
 impl Turn {
-    pub const IDLE: Turn = Turn { deficit: 0, waiting: 0, next: None, place: Place::Idle };
+    pub const IDLE: Turn = Turn { deficit: 0, waiting: 0, next: None, place: RoundList::Idle };
 
     /// Whether it is on neither list, and waits for nothing.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.place == Place::Idle
+        self.place == RoundList::Idle
     }
 
     /// Whether it waits for something other than its turn.
     #[inline]
     pub fn is_suspended(&self) -> bool {
-        self.place == Place::Suspended
+        self.place == RoundList::Suspended
     }
 
     /// It sent a packet.
@@ -95,7 +95,7 @@ impl Rounds {
     pub fn join(&mut self, turns: &mut [Turn], index: usize, quantum: i64) {
         let turn = &mut turns[index];
         turn.deficit = quantum;
-        turn.place = Place::New;
+        turn.place = RoundList::New;
         self.new.push(turns, Number::of(index));
     }
 
@@ -113,14 +113,14 @@ impl Rounds {
             } else if turn.waiting > 0 {
                 return Some(number.index());
             } else if !from_new || self.old.head.is_none() {
-                turn.place = Place::Idle;
+                turn.place = RoundList::Idle;
                 *left += 1;
                 self.drop_first(from_new, turn.next);
                 continue;
             }
             // A new one that ran empty passes through the old ones, too, or it could starve them by coming again
             // and again (RFC 8290 section 4.2).
-            turn.place = Place::Old;
+            turn.place = RoundList::Old;
             self.drop_first(from_new, turn.next);
             self.old.push(turns, number);
         }
@@ -130,14 +130,14 @@ impl Rounds {
     #[inline]
     pub fn suspend(&mut self, turns: &mut [Turn], index: usize) {
         let turn = &mut turns[index];
-        turn.place = Place::Suspended;
+        turn.place = RoundList::Suspended;
         self.drop_first(self.new.head.is_some(), turn.next);
     }
 
     /// One that was suspended goes to the end of the old ones, or it could starve them by coming again and again.
     #[inline]
     pub fn resume(&mut self, turns: &mut [Turn], index: usize) {
-        turns[index].place = Place::Old;
+        turns[index].place = RoundList::Old;
         self.old.push(turns, Number::of(index));
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn settle(verdict: Verdict, packet: &Packet) -> Result<bool, Cause> {
 /// Random bits for an algorithm that reads them.
 #[inline]
 pub(crate) fn random_bits<A: Aqm>(dice: &mut SplitMix64) -> u64 {
-    if A::ROLLS { dice.next_u64() } else { 0 }
+    if A::USES_RANDOM { dice.next_u64() } else { 0 }
 }
 
 /// The algorithm of a packet, its guide, and the counters of the queue. Whoever holds the packets stores what

@@ -1,6 +1,6 @@
 //! Timers that are put off far more often than they expire.
 
-use crate::event::Hand;
+use crate::event::TimerSlot;
 use crate::service::NEVER;
 use weir_units::{Duration, Time};
 
@@ -28,24 +28,24 @@ impl Default for Alarm {
 impl Alarm {
     /// The endpoint wants to be called at `due`: which hand needs an event then, if any.
     #[inline]
-    pub fn want(&mut self, now: Time, due: Time) -> Option<Hand> {
+    pub fn want(&mut self, now: Time, due: Time) -> Option<TimerSlot> {
         if self.far <= due || self.near <= due {
             return None;
         }
         if self.far == NEVER && due.since(now) > SOON {
             self.far = due;
-            return Some(Hand::Far);
+            return Some(TimerSlot::Far);
         }
         self.near = due;
-        Some(Hand::Near)
+        Some(TimerSlot::Near)
     }
 
     /// An event came: whether it is the one that was waited for.
     #[inline]
-    pub fn rings(&mut self, hand: Hand, now: Time) -> bool {
+    pub fn rings(&mut self, hand: TimerSlot, now: Time) -> bool {
         let slot = match hand {
-            Hand::Near => &mut self.near,
-            Hand::Far => &mut self.far,
+            TimerSlot::Near => &mut self.near,
+            TimerSlot::Far => &mut self.far,
         };
         let due = *slot == now;
         if due {
@@ -66,19 +66,19 @@ mod tests {
     #[test]
     fn a_time_that_moves_later_costs_nothing() {
         let mut alarm = Alarm::default();
-        assert_eq!(alarm.want(us(0), us(200_000)), Some(Hand::Far));
+        assert_eq!(alarm.want(us(0), us(200_000)), Some(TimerSlot::Far));
         for t in 1..1000 {
             assert_eq!(alarm.want(us(t), us(200_000 + t)), None);
         }
         // Paced segments in between take the other hand, one event each.
-        assert_eq!(alarm.want(us(1000), us(1100)), Some(Hand::Near));
-        assert!(alarm.rings(Hand::Near, us(1100)));
-        assert_eq!(alarm.want(us(1100), us(1200)), Some(Hand::Near));
+        assert_eq!(alarm.want(us(1000), us(1100)), Some(TimerSlot::Near));
+        assert!(alarm.rings(TimerSlot::Near, us(1100)));
+        assert_eq!(alarm.want(us(1100), us(1200)), Some(TimerSlot::Near));
         // One that moves earlier makes the event before it void.
-        assert_eq!(alarm.want(us(1100), us(1150)), Some(Hand::Near));
-        assert!(alarm.rings(Hand::Near, us(1150)));
-        assert!(!alarm.rings(Hand::Near, us(1200)));
-        assert!(alarm.rings(Hand::Far, us(200_000)));
-        assert!(!alarm.rings(Hand::Far, us(200_000)));
+        assert_eq!(alarm.want(us(1100), us(1150)), Some(TimerSlot::Near));
+        assert!(alarm.rings(TimerSlot::Near, us(1150)));
+        assert!(!alarm.rings(TimerSlot::Near, us(1200)));
+        assert!(alarm.rings(TimerSlot::Far, us(200_000)));
+        assert!(!alarm.rings(TimerSlot::Far, us(200_000)));
     }
 }

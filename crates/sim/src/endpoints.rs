@@ -4,7 +4,7 @@ use crate::application::Application;
 use crate::event::{Event, Rare, Side, Timer};
 use crate::host::{Sink, Transmitter};
 use crate::network::Simulation;
-use crate::packet::{Body, ConnectionId, Item, Kept, LightAck};
+use crate::packet::{Body, ConnectionId, Item, StoreIndex, LightAck};
 use crate::tap::Tap;
 use weir_tcp::{Ack, Segment};
 use weir_units::Time;
@@ -96,7 +96,7 @@ impl<T: Tap> Simulation<T> {
     }
 
     /// An acknowledgement left the last link of the way back.
-    pub(crate) fn send_back(&mut self, at: Time, item: &Item, kept: Kept) {
+    pub(crate) fn send_back(&mut self, at: Time, item: &Item, kept: StoreIndex) {
         let Item { connection, generation, .. } = *item;
         let event = Event::Acknowledge { connection, generation, ack: self.acks.fetch(kept) };
         let side = &mut self.hosts.inbound[connection as usize];

@@ -76,7 +76,7 @@ pub struct Timer {
     /// Which side's.
     pub side: Side,
     /// Which of the side's two.
-    pub hand: Hand,
+    pub hand: TimerSlot,
 }
 
 /// A side of a connection.
@@ -90,7 +90,7 @@ pub enum Side {
 
 /// A hand of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hand {
+pub enum TimerSlot {
     /// For what comes soon, such as the next paced segment.
     Near,
     /// For what is mostly put off, such as a retransmission timeout.

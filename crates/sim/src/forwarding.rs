@@ -8,7 +8,7 @@ use crate::host::Identity;
 use crate::network::Simulation;
 use crate::packet::{Body, Item};
 use crate::service::NEVER;
-use crate::tap::{Place, Seen, Tap};
+use crate::tap::{LinkContext, TappedPacket, Tap};
 use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
 use weir_units::{Duration, Ecn, Time};
@@ -210,10 +210,10 @@ impl<T: Tap> Simulation<T> {
             );
             if T::ACTIVE && !matches!(item.body, Body::Probe(_)) {
                 let flow = self.hosts.inbound[item.connection as usize].flow;
-                let place = Place { link: number, now: self.now, queue: &*self.links[number].queue };
+                let place = LinkContext { link: number, now: self.now, queue: &*self.links[number].queue };
                 self.tap.on_drop(
                     &place,
-                    Seen { packet: &packet, item: &item, flow, acks: &self.acks },
+                    TappedPacket { packet: &packet, item: &item, flow, acks: &self.acks },
                     cause,
                 );
             }
@@ -242,16 +242,16 @@ impl<T: Tap> Simulation<T> {
         let packet =
             weir_aqm::Packet { arrived: self.now, len, seq: self.acks.seq(&item.body), flow: tuple, ecn };
         let flow = self.hosts.inbound[item.connection as usize].flow;
-        let place = Place { link: number, now: self.now, queue: &*self.links[number].queue };
-        self.tap.on_enqueue(&place, Seen { packet: &packet, item, flow, acks: &self.acks });
+        let place = LinkContext { link: number, now: self.now, queue: &*self.links[number].queue };
+        self.tap.on_enqueue(&place, TappedPacket { packet: &packet, item, flow, acks: &self.acks });
     }
 
     #[cold]
     fn show_departed(&mut self, number: usize, departure: &Departure<Item>, sojourn: Duration) {
         let Departure { packet, item, marked, .. } = departure;
         let flow = self.hosts.inbound[item.connection as usize].flow;
-        let place = Place { link: number, now: self.now, queue: &*self.links[number].queue };
-        let seen = Seen { packet, item, flow, acks: &self.acks };
+        let place = LinkContext { link: number, now: self.now, queue: &*self.links[number].queue };
+        let seen = TappedPacket { packet, item, flow, acks: &self.acks };
         if *marked {
             self.tap.on_mark(&place, seen);
         }
@@ -260,7 +260,7 @@ impl<T: Tap> Simulation<T> {
 
     #[cold]
     fn show_probe(&mut self, number: usize, departure: &Departure<Item>, stamp: &Stamp) {
-        let place = Place { link: number, now: self.now, queue: &*self.links[number].queue };
+        let place = LinkContext { link: number, now: self.now, queue: &*self.links[number].queue };
         self.tap.on_probe(&place, &departure.packet, stamp);
     }
 }

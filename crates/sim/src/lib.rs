@@ -44,7 +44,7 @@ mod run;
 mod scenario;
 mod sensing;
 mod service;
-mod soonest;
+mod time_tree;
 pub mod tap;
 mod wheel;
 
@@ -56,7 +56,7 @@ pub use link::Link;
 pub use meter::{Meter, Totals};
 pub use network::{Counts, Setup, Simulation};
 pub use observer::Observer;
-pub use packet::{AckStore, Body, Item, Kept};
+pub use packet::{AckStore, Body, Item, StoreIndex};
 pub use recorder::{DecisionRow, Recorder, Verdict};
 pub use run::{Outcome, run, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};

@@ -16,7 +16,7 @@ use crate::medium::Medium;
 use crate::meter::Meter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
-use crate::soonest::Soonest;
+use crate::time_tree::TimeTree;
 use crate::tap::Tap;
 use crate::wheel::Wheel;
 use weir_queue::memory;
@@ -74,7 +74,7 @@ pub struct Counts {
 pub struct Simulation<T: Tap = ()> {
     pub(crate) now: Time,
     pub(crate) wheel: Wheel<Event>,
-    pub(crate) soonest: Soonest,
+    pub(crate) soonest: TimeTree,
     pub(crate) links: Vec<Link>,
     pub(crate) kinds: Vec<FlowKind>,
     pub(crate) flows: Vec<Flow>,
@@ -108,7 +108,7 @@ impl<T: Tap> Simulation<T> {
         let mut simulation = Simulation {
             now: Time::ZERO,
             wheel: Wheel::new(setup.delay),
-            soonest: Soonest::new(links.len().max(1)),
+            soonest: TimeTree::new(links.len().max(1)),
             links,
             memories: vec![PathMemory::default(); setup.kinds.len()],
             kinds: setup.kinds,

@@ -4,7 +4,7 @@
 use crate::flow::Shows;
 use crate::link::Link;
 use crate::network::Simulation;
-use crate::packet::{Body, Item, Kept};
+use crate::packet::{Body, Item, StoreIndex};
 use crate::tap::Tap;
 use weir_aqm::{Packet, Sample};
 use weir_scenario::result::Observed;
@@ -181,7 +181,7 @@ impl<T: Tap> Simulation<T> {
 
     /// An acknowledgement that passes the node of a link that observes.
     #[cold]
-    pub(crate) fn observe_acknowledged(&mut self, number: usize, item: &Item, kept: Kept, ip: u32) {
+    pub(crate) fn observe_acknowledged(&mut self, number: usize, item: &Item, kept: StoreIndex, ip: u32) {
         let side = &self.hosts.outbound[item.connection as usize];
         if side.generation != item.generation {
             return;

@@ -27,7 +27,7 @@ pub enum Body {
     /// Data, from the sending side on.
     Data(Segment),
     /// An acknowledgement on its way back, kept in the [`AckStore`]: queues mostly hold data.
-    Ack(Kept),
+    Ack(StoreIndex),
     /// A probe of a link. Its `connection` is the number of that link, and its `links_left` counts the way out of the
     /// last one as well.
     Probe(Stamp),
@@ -35,30 +35,30 @@ pub enum Body {
 
 /// Where something is kept; starts with 1 so that "nothing" costs no space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept(NonZeroU32);
+pub struct StoreIndex(NonZeroU32);
 
 /// Things that come and go, with the room used again.
 struct Store<T> {
     things: Vec<T>,
-    free: Vec<Kept>,
+    free: Vec<StoreIndex>,
 }
 
 impl<T: Copy> Store<T> {
-    fn keep(&mut self, thing: T) -> Kept {
+    fn keep(&mut self, thing: T) -> StoreIndex {
         if let Some(kept) = self.free.pop() {
             self.things[kept.0.get() as usize - 1] = thing;
             return kept;
         }
         self.things.push(thing);
         let number = u32::try_from(self.things.len()).ok().and_then(NonZeroU32::new);
-        Kept(number.expect("fewer than 2^32 acknowledgements are on their way"))
+        StoreIndex(number.expect("fewer than 2^32 acknowledgements are on their way"))
     }
 
-    fn get(&self, kept: Kept) -> &T {
+    fn get(&self, kept: StoreIndex) -> &T {
         &self.things[kept.0.get() as usize - 1]
     }
 
-    fn take(&mut self, kept: Kept) -> T {
+    fn take(&mut self, kept: StoreIndex) -> T {
         self.free.push(kept);
         *self.get(kept)
     }
@@ -74,7 +74,7 @@ pub struct LightAck {
     window: u32,
     ce: u32,
     number: u32,
-    blocks: Option<Kept>,
+    blocks: Option<StoreIndex>,
     ece: bool,
     spin: bool,
 }
@@ -112,17 +112,17 @@ impl AckStore {
     }
 
     /// Keeps an acknowledgement that goes into a queue. [`fetch`](AckStore::fetch) must follow once.
-    pub fn keep(&mut self, light: LightAck) -> Kept {
+    pub fn keep(&mut self, light: LightAck) -> StoreIndex {
         self.queued.keep(light)
     }
 
     /// Takes an acknowledgement out.
-    pub fn fetch(&mut self, kept: Kept) -> LightAck {
+    pub fn fetch(&mut self, kept: StoreIndex) -> LightAck {
         self.queued.take(kept)
     }
 
     /// An acknowledgement in a queue.
-    pub fn look(&self, kept: Kept) -> Ack {
+    pub fn look(&self, kept: StoreIndex) -> Ack {
         let light = *self.queued.get(kept);
         full(light, light.blocks.map_or([(0, 0); 3], |kept| *self.blocks.get(kept)))
     }

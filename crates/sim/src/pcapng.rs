@@ -140,7 +140,7 @@ impl<W: Write> Capture<W> {
 
 /// How a flow looks on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Look {
+pub struct FlowHeaders {
     /// Number of the flow; becomes addresses.
     pub flow: u32,
     /// What tells connections of the flow apart; becomes the sender's port.
@@ -158,7 +158,7 @@ const PORT_RECEIVER: u16 = 443;
 /// Longest packet that a header can tell of.
 const PACKET_MAX: usize = u16::MAX as usize;
 
-impl Look {
+impl FlowHeaders {
     /// Headers of a data packet, and its length with the payload. `ce` if it was marked on the way.
     pub fn data(&self, segment: &Segment, ce: bool) -> (Vec<u8>, u32) {
         let seq = (segment.seq as u32).wrapping_mul(self.payload).wrapping_add(1);

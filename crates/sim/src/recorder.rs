@@ -1,8 +1,8 @@
 //! A tap that writes down what `[record]` of a scenario asks for: decisions, and packets as a capture.
 
 use crate::packet::{Body, Item};
-use crate::pcapng::{self, Capture, Look};
-use crate::tap::{Place, Seen, Tap};
+use crate::pcapng::{self, Capture, FlowHeaders};
+use crate::tap::{LinkContext, TappedPacket, Tap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use weir_aqm::{Cause, Packet};
@@ -57,7 +57,7 @@ pub struct Recorder<W: Write> {
     from: Time,
     to: Option<Time>,
     links: Vec<bool>,
-    looks: Vec<Look>,
+    looks: Vec<FlowHeaders>,
     decisions: Option<Vec<DecisionRow>>,
     capture: Option<Capture<W>>,
     /// The first failure; nothing is written after it.
@@ -107,14 +107,14 @@ impl<W: Write> Recorder<W> {
         self.full_at
     }
 
-    fn wants(&self, at: &Place<'_>) -> bool {
+    fn wants(&self, at: &LinkContext<'_>) -> bool {
         self.full_at.is_none()
             && self.links[at.link]
             && self.from <= at.now
             && self.to.is_none_or(|to| at.now < to)
     }
 
-    fn decide(&mut self, at: &Place<'_>, seen: Seen<'_>, verdict: Verdict) {
+    fn decide(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, verdict: Verdict) {
         let Some(rows) = &mut self.decisions else { return };
         let mut gauges = Vec::new();
         at.queue.gauges(&mut |name, value| gauges.push((name, value)));
@@ -144,9 +144,9 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    fn capture(&mut self, at: &Place<'_>, seen: Seen<'_>, what: &str, ce: bool) {
+    fn capture(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, what: &str, ce: bool) {
         let Some(capture) = self.capture.as_mut().filter(|_| self.failure.is_none()) else { return };
-        let look = Look { connection: connection(seen.item), ..self.looks[seen.flow as usize] };
+        let look = FlowHeaders { connection: connection(seen.item), ..self.looks[seen.flow as usize] };
         let (bytes, length) = match &seen.item.body {
             Body::Data(segment) => look.data(segment, ce),
             Body::Ack(kept) => look.ack(&seen.acks.look(*kept), at.now),
@@ -167,7 +167,7 @@ impl<W: Write> Recorder<W> {
 }
 
 impl<W: Write> Tap for Recorder<W> {
-    fn on_drop(&mut self, at: &Place<'_>, seen: Seen<'_>, cause: Cause) {
+    fn on_drop(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, cause: Cause) {
         if self.wants(at) {
             let verdict = Verdict::Dropped(cause);
             self.decide(at, seen, verdict);
@@ -175,20 +175,20 @@ impl<W: Write> Tap for Recorder<W> {
         }
     }
 
-    fn on_mark(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+    fn on_mark(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         if self.wants(at) {
             self.decide(at, seen, Verdict::Marked);
         }
     }
 
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, _sojourn: Duration, marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, marked: bool) {
         if self.wants(at) {
             let what = if marked { Verdict::Marked.name() } else { "forwarded" };
             self.capture(at, seen, what, marked || seen.packet.ecn == Ecn::Ce);
         }
     }
 
-    fn on_probe(&mut self, at: &Place<'_>, packet: &Packet, stamp: &Stamp) {
+    fn on_probe(&mut self, at: &LinkContext<'_>, packet: &Packet, stamp: &Stamp) {
         let wanted = self.wants(at) && self.failure.is_none();
         let Some(capture) = self.capture.as_mut().filter(|_| wanted) else { return };
         let mut bytes = [0; IPV4_LEN];
@@ -213,14 +213,14 @@ fn connection(item: &Item) -> u32 {
 }
 
 /// How each flow looks on the wire.
-fn looks(scenario: &Scenario) -> Vec<Look> {
+fn looks(scenario: &Scenario) -> Vec<FlowHeaders> {
     let mut looks = Vec::new();
     for group in &scenario.flows {
         let datagrams = matches!(group.traffic(), Traffic::Unresponsive(_));
         let (v6, udp) = (group.ip == IpVersion::V6, datagrams || group.protocol == Protocol::Quic);
         let payload = scenario.mtu(group) - crate::scenario::headers(group).data;
         for _ in 0..group.count {
-            looks.push(Look { flow: looks.len() as u32, connection: 0, v6, udp, payload });
+            looks.push(FlowHeaders { flow: looks.len() as u32, connection: 0, v6, udp, payload });
         }
     }
     looks

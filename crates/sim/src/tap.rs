@@ -9,7 +9,7 @@ use weir_sense::probe::Stamp;
 use weir_units::{Duration, Time};
 
 /// Where something happened: the link, and what its algorithm can tell about itself.
-pub struct Place<'a> {
+pub struct LinkContext<'a> {
     /// Number of the link.
     pub link: usize,
     /// When.
@@ -20,7 +20,7 @@ pub struct Place<'a> {
 
 /// A packet with what it carries.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
+pub struct TappedPacket<'a> {
     /// What the algorithm knew of it.
     pub packet: &'a Packet,
     /// What it carries, and whose it is.
@@ -37,27 +37,27 @@ pub trait Tap {
     const ACTIVE: bool = true;
 
     /// A packet was stored.
-    fn on_enqueue(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+    fn on_enqueue(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         let _ = (at, seen);
     }
 
     /// A packet was discarded.
-    fn on_drop(&mut self, at: &Place<'_>, seen: Seen<'_>, cause: Cause) {
+    fn on_drop(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, cause: Cause) {
         let _ = (at, seen, cause);
     }
 
     /// A packet that departs now was marked CE.
-    fn on_mark(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+    fn on_mark(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         let _ = (at, seen);
     }
 
     /// The transmission of a packet begins; `marked` if it carries a mark of this link.
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, marked: bool) {
         let _ = (at, seen, sojourn, marked);
     }
 
     /// The transmission of a probe begins. Of probes no more is shown.
-    fn on_probe(&mut self, at: &Place<'_>, packet: &Packet, stamp: &Stamp) {
+    fn on_probe(&mut self, at: &LinkContext<'_>, packet: &Packet, stamp: &Stamp) {
         let _ = (at, packet, stamp);
     }
 }
@@ -70,19 +70,19 @@ impl Tap for () {
 impl<T: Tap> Tap for &mut T {
     const ACTIVE: bool = T::ACTIVE;
 
-    fn on_enqueue(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+    fn on_enqueue(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         (**self).on_enqueue(at, seen);
     }
-    fn on_drop(&mut self, at: &Place<'_>, seen: Seen<'_>, cause: Cause) {
+    fn on_drop(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, cause: Cause) {
         (**self).on_drop(at, seen, cause);
     }
-    fn on_mark(&mut self, at: &Place<'_>, seen: Seen<'_>) {
+    fn on_mark(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         (**self).on_mark(at, seen);
     }
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, marked: bool) {
         (**self).on_depart(at, seen, sojourn, marked);
     }
-    fn on_probe(&mut self, at: &Place<'_>, packet: &Packet, stamp: &Stamp) {
+    fn on_probe(&mut self, at: &LinkContext<'_>, packet: &Packet, stamp: &Stamp) {
         (**self).on_probe(at, packet, stamp);
     }
 }

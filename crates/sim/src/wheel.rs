@@ -12,7 +12,7 @@ mod far;
 #[cfg(test)]
 mod tests;
 
-use far::{Beyond, Far};
+use far::{FarEvent, FarEntry};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 use weir_queue::memory;
@@ -75,7 +75,7 @@ pub struct Wheel<E: Compact> {
     upcoming: Option<u64>,
     /// A node of the first tick behind the batch whose memory has been asked for.
     walker: Index,
-    far: BinaryHeap<Far<E::Small>>,
+    far: BinaryHeap<FarEntry<E::Small>>,
     far_rank: u64,
 }
 
@@ -134,10 +134,10 @@ impl<E: Compact> Wheel<E> {
             self.far.reserve_exact(more(self.far.len()));
         }
         let what = match event.small() {
-            Some(small) => Beyond::Small(small),
-            None => Beyond::Node(self.store(time, event)),
+            Some(small) => FarEvent::Small(small),
+            None => FarEvent::Node(self.store(time, event)),
         };
-        self.far.push(Far { time, rank: self.far_rank, what });
+        self.far.push(FarEntry { time, rank: self.far_rank, what });
         self.far_rank += 1;
     }
 
@@ -219,14 +219,14 @@ impl<E: Compact> Wheel<E> {
         self.cursor = 0;
         self.batch_end = begin + (1 << self.shift);
         // Those from the heap were inserted before any of the same time on the wheel.
-        while let Some(&Far { time, what, .. }) = self.far.peek() {
+        while let Some(&FarEntry { time, what, .. }) = self.far.peek() {
             if time.as_nanos() >= self.batch_end {
                 break;
             }
             self.far.pop();
             let node = match what {
-                Beyond::Small(small) => self.store(time, E::from_small(small)),
-                Beyond::Node(node) => node,
+                FarEvent::Small(small) => self.store(time, E::from_small(small)),
+                FarEvent::Node(node) => node,
             };
             self.batch.push(Due { time, rank: self.batch.len() as u32, node });
         }

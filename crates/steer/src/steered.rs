@@ -92,7 +92,7 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
 }
 
 impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
-    const ROLLS: bool = A::ROLLS;
+    const USES_RANDOM: bool = A::USES_RANDOM;
     const NEEDS: Needs = A::NEEDS;
 
     #[inline]

@@ -1,11 +1,11 @@
 //! The receiver: what arrived, and when to say so.
 
-mod beyond;
+mod out_of_order;
 
 use crate::config::{EcnMode, ReceiverConfig};
 use crate::nanos::OptionNanos;
 use crate::{Ack, Segment};
-use beyond::Beyond;
+use out_of_order::OutOfOrder;
 use weir_units::{Duration, Ecn, Time};
 
 /// Duplicate ACKs that are sent at once before Linux begins to gather them.
@@ -25,7 +25,7 @@ pub struct Receiver {
     bytes: u64,
     /// What arrived out of order; kept apart so that a flow in order is small, and kept when all holes are filled
     /// until a pause, so that the next loss allocates nothing.
-    beyond: Option<Box<Beyond>>,
+    beyond: Option<Box<OutOfOrder>>,
     window: u32,
     ack_every: u32,
     unacked: u32,

@@ -107,7 +107,7 @@ impl<A: Aqm> Watched<A> {
 }
 
 impl<A: Aqm> Aqm for Watched<A> {
-    const ROLLS: bool = A::ROLLS;
+    const USES_RANDOM: bool = A::USES_RANDOM;
     const NEEDS: Needs = A::NEEDS;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {

@@ -112,7 +112,7 @@ impl Algorithm for Blue {
 }
 
 impl Aqm for Blue {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         if m.queue.backlog == Bytes::ZERO {

@@ -160,7 +160,7 @@ impl Cobalt {
 }
 
 impl Aqm for Cobalt {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, _p: &Packet) -> Verdict {
         if m.queue.backlog == Bytes::ZERO {

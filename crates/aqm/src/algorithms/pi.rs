@@ -157,7 +157,7 @@ impl Pi {
 }
 
 impl Aqm for Pi {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         if Chance::new(self.p).hits(m.random_bits::<Self>()) {

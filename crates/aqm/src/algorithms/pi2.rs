@@ -117,7 +117,7 @@ impl Pi2 {
 }
 
 impl Aqm for Pi2 {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         if m.queue.backlog <= self.small {

@@ -239,7 +239,7 @@ impl Pie {
 }
 
 impl Aqm for Pie {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         let bypass = !self.is_active(m)

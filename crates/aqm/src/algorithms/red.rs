@@ -204,7 +204,7 @@ impl Red {
 }
 
 impl Aqm for Red {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         if m.queue.rate != self.scale.rate {

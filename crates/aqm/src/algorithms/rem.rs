@@ -95,7 +95,7 @@ impl Rem {
 }
 
 impl Aqm for Rem {
-    const ROLLS: bool = true;
+    const USES_RANDOM: bool = true;
 
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         if Chance::new(self.p).hits(m.random_bits::<Self>()) {

@@ -15,11 +15,11 @@
 //! as before does not respond: what it sends beyond a rate that does not fill the bottleneck is discarded.
 
 mod flights;
-mod held;
+mod unresponsive;
 
 use crate::{Algorithm, Aqm, Cause, Moment, Needs, Packet, Sample, Share, Verdict};
 use flights::Flights;
-use held::Held;
+use unresponsive::UnresponsiveFlows;
 use weir_sense::Rtt;
 use weir_sense::bottleneck::{PathConfig, PathModel};
 use weir_units::{Duration, Time};
@@ -78,7 +78,7 @@ pub struct Vaqm {
     sampled: Option<Time>,
     /// When the next signal is due, in the dropping state.
     next: Option<Time>,
-    held: Held,
+    held: UnresponsiveFlows,
     flights: Flights,
     model: PathModel,
     /// When the last signal was.
@@ -123,7 +123,7 @@ impl Algorithm for Vaqm {
         Vaqm {
             model: PathModel::new(config),
             flights: Flights::default(),
-            held: Held::default(),
+            held: UnresponsiveFlows::default(),
             sampled: None,
             validating: None,
             first_above: None,

@@ -6,7 +6,7 @@ use common::{goodput, quiet, run, scenario};
 use std::ops::ControlFlow;
 use weir_scenario::measure::Distribution;
 use weir_sim::Outcome;
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_units::{Duration, Ecn, Time};
 
 /// A link of 100 Mbit/s with what is to be known of its queue.
@@ -69,7 +69,7 @@ struct Delays {
 }
 
 impl Tap for Delays {
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, _marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, _marked: bool) {
         if at.now < self.from {
             return;
         }

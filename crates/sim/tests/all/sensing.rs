@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{goodput, run, scenario};
 use weir_scenario::result::LinkSummary;
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_sim::{Body, Outcome};
 use weir_units::{Duration, Time};
 
@@ -137,7 +137,7 @@ fn some_losses_are_no_silence() {
 struct Waits(Duration, u32);
 
 impl Tap for Waits {
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, sojourn: Duration, _marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, _marked: bool) {
         if at.link == 0 && seen.flow == 5 && matches!(seen.item.body, Body::Data(_)) {
             self.0 = self.0.max(sojourn);
             self.1 += 1;

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{goodput, quiet, run, scenario};
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_sim::{Body, Outcome};
 use weir_units::{Duration, Time};
 
@@ -54,7 +54,7 @@ struct Spin {
 }
 
 impl Tap for Spin {
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, _sojourn: Duration, _marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, _marked: bool) {
         if let Body::Data(segment) = seen.item.body
             && segment.spin != self.last
         {

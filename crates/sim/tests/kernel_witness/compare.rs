@@ -5,7 +5,7 @@ use crate::table::{FRAME, Row, Table};
 use std::ops::ControlFlow;
 use weir_aqm::Cause;
 use weir_sim::Outcome;
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_units::{Duration, Time};
 
 /// Runs of the simulator over which is averaged: with a few flows, when which packet is dropped matters.
@@ -20,7 +20,7 @@ struct Probability {
 }
 
 impl Probability {
-    fn see(&mut self, at: &Place<'_>) {
+    fn see(&mut self, at: &LinkContext<'_>) {
         if at.now < self.from {
             return;
         }
@@ -34,11 +34,11 @@ impl Probability {
 }
 
 impl Tap for Probability {
-    fn on_enqueue(&mut self, at: &Place<'_>, _seen: Seen<'_>) {
+    fn on_enqueue(&mut self, at: &LinkContext<'_>, _seen: TappedPacket<'_>) {
         self.see(at);
     }
 
-    fn on_drop(&mut self, at: &Place<'_>, _seen: Seen<'_>, _cause: Cause) {
+    fn on_drop(&mut self, at: &LinkContext<'_>, _seen: TappedPacket<'_>, _cause: Cause) {
         self.see(at);
     }
 }

@@ -90,7 +90,7 @@ impl<A: Aqm> Recorder<A> {
 
     fn roll(&mut self) -> u64 {
         match self.phase().luck {
-            _ if !A::ROLLS => 0,
+            _ if !A::USES_RANDOM => 0,
             Luck::Fair => self.dice.roll(),
             Luck::High => self.dice.roll() | 0xff << 56,
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use weir_scenario::Scenario;
 use weir_sim::Body;
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_units::Duration;
 
 /// Delays in whole milliseconds, up to a minute.
@@ -120,7 +120,7 @@ impl Observer {
 }
 
 impl Tap for Observer {
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, _sojourn: Duration, _marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, _marked: bool) {
         let (Some(modem), Body::Data(segment)) = (self.modem[at.link], &seen.item.body) else { return };
         let key = (seen.flow, seen.item.connection, seen.item.generation);
         let arrived = self.connections.entry(key).or_default().passes(segment.seq);

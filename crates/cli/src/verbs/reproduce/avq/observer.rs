@@ -4,7 +4,7 @@ use super::spans::{Span, edges};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_aqm::Cause;
 use weir_scenario::Scenario;
-use weir_sim::tap::{Place, Seen, Tap};
+use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_sim::{Body, LinkQueue};
 use weir_units::Duration;
 
@@ -156,7 +156,7 @@ impl Observer {
     }
 
     /// Takes what stood until now into account. The managed queue is that of the first link.
-    fn step(&mut self, at: &Place<'_>) -> bool {
+    fn step(&mut self, at: &LinkContext<'_>) -> bool {
         if at.link == 0 {
             self.advance(at.now.as_secs_f64(), || capacity(at.queue));
             self.queue = f64::from(at.queue.packets());
@@ -177,11 +177,11 @@ fn capacity(queue: &dyn LinkQueue) -> Option<f64> {
 }
 
 impl Tap for Observer {
-    fn on_enqueue(&mut self, at: &Place<'_>, _seen: Seen<'_>) {
+    fn on_enqueue(&mut self, at: &LinkContext<'_>, _seen: TappedPacket<'_>) {
         self.step(at);
     }
 
-    fn on_drop(&mut self, at: &Place<'_>, _seen: Seen<'_>, cause: Cause) {
+    fn on_drop(&mut self, at: &LinkContext<'_>, _seen: TappedPacket<'_>, cause: Cause) {
         if self.step(at) {
             self.sample.lost += 1;
             if cause != Cause::Overflow {
@@ -190,13 +190,13 @@ impl Tap for Observer {
         }
     }
 
-    fn on_mark(&mut self, at: &Place<'_>, _seen: Seen<'_>) {
+    fn on_mark(&mut self, at: &LinkContext<'_>, _seen: TappedPacket<'_>) {
         if self.step(at) {
             count(&mut self.sample.marked);
         }
     }
 
-    fn on_depart(&mut self, at: &Place<'_>, seen: Seen<'_>, _sojourn: Duration, _marked: bool) {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, _marked: bool) {
         if !self.step(at) {
             return;
         }

@@ -17,7 +17,7 @@ const LEAST: u64 = 15_000;
 
 /// A flow and what it may send, in bytes a second.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
+struct RateLimit {
     flow: u32,
     rate: NonZeroU32,
     /// Bytes that may pass now, and when that was so.
@@ -42,8 +42,8 @@ fn rate_of(bytes: u64) -> NonZeroU32 {
 
 /// Flows that do not respond.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    flows: [Option<Hold>; HELD],
+pub(super) struct UnresponsiveFlows {
+    flows: [Option<RateLimit>; HELD],
     /// The most that passed while nothing queued, in bytes a second, and when.
     calm: Option<Passed>,
     /// What passed until then, of which it is not known yet whether it filled the bottleneck.
@@ -52,7 +52,7 @@ pub(super) struct Held {
     discarded: u64,
 }
 
-impl Held {
+impl UnresponsiveFlows {
     /// A round trip of `rtt` found no queue: what had passed when its packet left did not fill the bottleneck. Of what passes
     /// now the next ones will tell.
     pub fn calm(&mut self, now: Time, rtt: Duration, rate: u64) {
@@ -100,7 +100,7 @@ impl Held {
         let rate = self.share(flights, now);
         let free = self.flows.iter_mut().find(|place| place.is_none());
         if let Some(place) = free {
-            *place = Some(Hold { flow, rate, credit: 0, at: now, next: now, busy: now });
+            *place = Some(RateLimit { flow, rate, credit: 0, at: now, next: now, busy: now });
         }
     }
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     /// What passes in a second of a flow that sends `bytes` each millisecond.
-    fn passed(held: &mut Held, flights: &mut Flights, from: u64, bytes: u64, queued: bool) -> u64 {
+    fn passed(held: &mut UnresponsiveFlows, flights: &mut Flights, from: u64, bytes: u64, queued: bool) -> u64 {
         let mut passed = 0;
         for n in from..from + 1000 {
             flights.sent(1, Bytes::new(bytes), ms(n), RTT);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_flow_is_held_to_its_share_then_to_less_and_released_when_it_is_modest() {
-        let (mut held, mut flights) = (Held::default(), Flights::default());
+        let (mut held, mut flights) = (UnresponsiveFlows::default(), Flights::default());
         [0, 100].into_iter().for_each(|at| held.calm(ms(at), RTT, 2_000_000));
         flights.note(2, Bytes::new(1000), ms(0), RTT);
         for n in 0..1000 {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_fills_the_bottleneck_is_not_taken_for_its_room() {
-        let mut held = Held::default();
+        let mut held = UnresponsiveFlows::default();
         for at in (0..1000).step_by(10) {
             held.calm(ms(at), RTT, 1_000_000);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// What arrived out of order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Beyond {
+pub(super) struct OutOfOrder {
     pub(super) ranges: RangeSet,
     /// Payload of a segment that waits, and of those that differ.
     pub(super) unit: u32,
@@ -14,7 +14,7 @@ pub(super) struct Beyond {
     pub(super) recent: [Range; 3],
 }
 
-impl Beyond {
+impl OutOfOrder {
     /// Payload of the segments from `next` up to `end`, which stop waiting.
     pub(super) fn take(&mut self, next: u64, end: u64) -> u64 {
         let mut bytes = (end - next) * u64::from(self.unit);

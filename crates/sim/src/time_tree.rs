@@ -5,15 +5,15 @@ use weir_units::Time;
 
 /// A tournament of times: the first of them at once, a change in the logarithm of their number. Among equal times the
 /// smallest number is first.
-pub struct Soonest {
+pub struct TimeTree {
     /// Node `i` has the earlier of `2i` and `2i + 1`; the leaves begin in the middle.
     tree: Vec<Time>,
 }
 
-impl Soonest {
+impl TimeTree {
     /// For `count` numbers from 0, at none of which anything happens.
-    pub fn new(count: usize) -> Soonest {
-        Soonest { tree: vec![NEVER; 2 * count.next_power_of_two()] }
+    pub fn new(count: usize) -> TimeTree {
+        TimeTree { tree: vec![NEVER; 2 * count.next_power_of_two()] }
     }
 
     /// The earliest time; [`NEVER`] if nothing happens.
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn the_first_is_found_whatever_their_number() {
         for count in 1..20 {
-            let mut soonest = Soonest::new(count);
+            let mut soonest = TimeTree::new(count);
             assert_eq!(soonest.time(), NEVER);
             let mut times = vec![NEVER; count];
             for step in 0..200usize {
