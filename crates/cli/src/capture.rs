@@ -167,7 +167,7 @@ fn decisions_csv(rows: &[DecisionRow], links: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sim::Verdict;
+    use weir_sim::PacketOutcome;
 
     #[test]
     fn periods_are_read_and_wrong_ones_named() {
@@ -187,7 +187,7 @@ mod tests {
             link,
             flow: 3,
             seq: 9,
-            verdict: Verdict::Marked,
+            verdict: PacketOutcome::Marked,
             waited_ms: 1.25,
             backlog_bytes: 7,
             gauges,

@@ -4,7 +4,7 @@ use crate::dice::{Chance, Dice};
 use crate::discipline::{Discarded, LinkQueue, QueueSetup};
 use crate::error::Error;
 use crate::medium::Medium;
-use crate::meter::Meter;
+use crate::meter::LinkMeter;
 use crate::observer::Observer;
 use crate::packet::Item;
 use crate::sensing::Prober;
@@ -32,7 +32,7 @@ pub struct Link {
     /// Bytes that count in addition to the IP packet.
     pub overhead: u64,
     /// What is measured.
-    pub meter: Meter,
+    pub meter: LinkMeter,
     /// Packets lost behind the queue.
     pub lost: u64,
     /// What it learns of the bottlenecks behind it, if it observes packets.
@@ -51,7 +51,7 @@ struct Jitter {
 
 impl Link {
     /// Builds a link; `run` is the seed of the run.
-    pub fn new(setup: &NetworkLink, run: u64, meter: Meter) -> Result<Link, Error> {
+    pub fn new(setup: &NetworkLink, run: u64, meter: LinkMeter) -> Result<Link, Error> {
         let stream = |what: &str| format!("link {} {what}", setup.name);
         let queue = QueueSetup {
             queue: &setup.queue,

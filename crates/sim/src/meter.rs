@@ -11,7 +11,7 @@ use weir_scenario::result::{LinkSample, Phase};
 use weir_units::{Bytes, Duration, Ecn, Rate, Time};
 
 /// Measures one link.
-pub struct Meter {
+pub struct LinkMeter {
     window: Window,
     /// Counters when the measured part began and ended; `None` before.
     edges: [Option<Counters>; 2],
@@ -37,10 +37,10 @@ pub struct Totals {
     pub marks: u64,
 }
 
-impl Meter {
+impl LinkMeter {
     /// A meter with room for `rows` samples.
-    pub fn new(window: Window, settled: &[Settled], rows: usize) -> Meter {
-        Meter {
+    pub fn new(window: Window, settled: &[Settled], rows: usize) -> LinkMeter {
+        LinkMeter {
             window,
             edges: [None; 2],
             packets: 0,

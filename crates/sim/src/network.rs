@@ -13,7 +13,7 @@ use crate::hash::TraceHash;
 use crate::host::Hosts;
 use crate::link::Link;
 use crate::medium::Medium;
-use crate::meter::Meter;
+use crate::meter::LinkMeter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
 use crate::time_tree::TimeTree;
@@ -32,7 +32,7 @@ const AHEAD: usize = 2;
 
 /// What a simulation is made of, apart from its flows.
 #[derive(Clone, Debug)]
-pub struct Setup<'a> {
+pub struct NetworkSetup<'a> {
     /// The links, by number.
     pub links: &'a [NetworkLink],
     /// Kinds of flows, by number.
@@ -98,10 +98,10 @@ pub struct Simulation<T: Tap = ()> {
 
 impl<T: Tap> Simulation<T> {
     /// A network without flows, at time zero.
-    pub fn new(setup: Setup<'_>, tap: T) -> Result<Simulation<T>, Error> {
+    pub fn new(setup: NetworkSetup<'_>, tap: T) -> Result<Simulation<T>, Error> {
         let rows = setup.window.until.as_nanos() / setup.sample.as_nanos().max(1) + 1;
         let link = |(link, settled): (&NetworkLink, &Vec<Settled>)| {
-            Link::new(link, setup.seed, Meter::new(setup.window, settled, rows.min(1 << 20) as usize))
+            Link::new(link, setup.seed, LinkMeter::new(setup.window, settled, rows.min(1 << 20) as usize))
         };
         let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
         share_media(&mut links);

@@ -22,7 +22,7 @@ pub struct DecisionRow {
     /// Number of the segment, or what is acknowledged.
     pub seq: u64,
     /// What was decided.
-    pub verdict: Verdict,
+    pub verdict: PacketOutcome,
     /// How long the packet had waited, in ms.
     pub waited_ms: f64,
     /// Bytes that waited behind it.
@@ -33,21 +33,21 @@ pub struct DecisionRow {
 
 /// What was decided against a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PacketOutcome {
     /// CE was set.
     Marked,
     /// It was discarded.
     Dropped(Cause),
 }
 
-impl Verdict {
+impl PacketOutcome {
     /// A name for tables and comments.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Marked => "marked",
-            Verdict::Dropped(Cause::Overflow) => "dropped: no room",
-            Verdict::Dropped(Cause::SetPoint) => "dropped: above the set point",
-            Verdict::Dropped(Cause::Chance) => "dropped: by chance",
+            PacketOutcome::Marked => "marked",
+            PacketOutcome::Dropped(Cause::Overflow) => "dropped: no room",
+            PacketOutcome::Dropped(Cause::SetPoint) => "dropped: above the set point",
+            PacketOutcome::Dropped(Cause::Chance) => "dropped: by chance",
         }
     }
 }
@@ -114,7 +114,7 @@ impl<W: Write> Recorder<W> {
             && self.to.is_none_or(|to| at.now < to)
     }
 
-    fn decide(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, verdict: Verdict) {
+    fn decide(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, verdict: PacketOutcome) {
         let Some(rows) = &mut self.decisions else { return };
         let mut gauges = Vec::new();
         at.queue.gauges(&mut |name, value| gauges.push((name, value)));
@@ -169,7 +169,7 @@ impl<W: Write> Recorder<W> {
 impl<W: Write> Tap for Recorder<W> {
     fn on_drop(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, cause: Cause) {
         if self.wants(at) {
-            let verdict = Verdict::Dropped(cause);
+            let verdict = PacketOutcome::Dropped(cause);
             self.decide(at, seen, verdict);
             self.capture(at, seen, verdict.name(), seen.packet.ecn == Ecn::Ce);
         }
@@ -177,13 +177,13 @@ impl<W: Write> Tap for Recorder<W> {
 
     fn on_mark(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
         if self.wants(at) {
-            self.decide(at, seen, Verdict::Marked);
+            self.decide(at, seen, PacketOutcome::Marked);
         }
     }
 
     fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, marked: bool) {
         if self.wants(at) {
-            let what = if marked { Verdict::Marked.name() } else { "forwarded" };
+            let what = if marked { PacketOutcome::Marked.name() } else { "forwarded" };
             self.capture(at, seen, what, marked || seen.packet.ecn == Ecn::Ce);
         }
     }

@@ -4,7 +4,7 @@ use crate::application::pages;
 use crate::dice::Dice;
 use crate::error::Error;
 use crate::flow::{FlowKind, Headers, Shows};
-use crate::network::{Setup, Simulation};
+use crate::network::{NetworkSetup, Simulation};
 use crate::tap::Tap;
 use weir_scenario::measure::Window;
 use weir_scenario::{
@@ -35,7 +35,7 @@ pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulatio
     let kinds = scenario.flows.iter().zip(&routes).map(|(group, route)| kind(scenario, group, route, &links));
     let run = &scenario.run;
     let rows = scenario.flow_count() * (run.duration.as_nanos() / run.sample.as_nanos().max(1));
-    let setup = Setup {
+    let setup = NetworkSetup {
         links: &links,
         kinds: kinds.collect::<Result<Vec<_>, _>>()?,
         seed,

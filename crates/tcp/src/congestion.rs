@@ -88,7 +88,7 @@ impl AckSample {
 
 /// Why the window falls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum ReductionCause {
     /// A segment was lost and is repaired.
     Loss,
     /// The network marked.
@@ -129,7 +129,7 @@ pub trait CongestionControl {
     fn grow(&mut self, window: &mut Window, sample: &AckSample);
 
     /// The slow-start threshold after a reduction that starts now.
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32;
+    fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32;
 
     /// The retransmission timer expired, whether or not [`CongestionControl::ssthresh`] was asked before: within one
     /// window it is asked once.
@@ -280,7 +280,7 @@ macro_rules! congestion_controls {
             pub fn grow(&mut self, window: &mut Window, sample: &AckSample) {
                 match self { $(Control::$ty(c) => c.grow(window, sample),)* }
             }
-            pub fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+            pub fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
                 match self { $(Control::$ty(c) => c.ssthresh(window, cause),)* }
             }
             pub fn on_timeout(&mut self) {

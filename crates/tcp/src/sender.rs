@@ -12,7 +12,7 @@ mod usage;
 pub use info::SenderInfo;
 
 use crate::config::{EcnMode, Pacing, Recovery, SenderConfig};
-use crate::congestion::{CWND_MIN, Cause, Congestion, Control, Env, Window};
+use crate::congestion::{CWND_MIN, ReductionCause, Congestion, Control, Env, Window};
 use crate::nanos::OptionNanos;
 use crate::pacing::Pacer;
 use crate::prr::Prr;
@@ -219,7 +219,7 @@ impl Sender {
     }
 
     /// What the congestion control makes of a reduction; applies to the window's threshold.
-    fn reduce(&mut self, cause: Cause) {
+    fn reduce(&mut self, cause: ReductionCause) {
         let ssthresh = self.control.ssthresh(&self.window, cause).max(self.window.floor(cause));
         self.totals.reductions += 1;
         self.episode.get_or_insert_default().prr = Prr::new(self.window.cwnd, ssthresh);

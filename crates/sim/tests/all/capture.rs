@@ -6,7 +6,7 @@ use common::{quiet, scenario};
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use weir_sim::{Recorder, Verdict};
+use weir_sim::{Recorder, PacketOutcome};
 
 /// The packets of a capture: time in ns, captured bytes, length, comment.
 fn packets(capture: &[u8]) -> Vec<(u64, Vec<u8>, u32, String)> {
@@ -112,9 +112,9 @@ fn a_capture_has_valid_packets_and_says_what_was_decided() {
         assert!(comment.contains("waited") && comment.contains("count"), "{comment}");
     }
     let said = |what: &str| packets.iter().filter(|p| p.3.starts_with(what)).count();
-    let decided = |want: fn(Verdict) -> bool| decisions.iter().filter(|d| want(d.verdict)).count();
-    assert_eq!(said("marked"), decided(|v| v == Verdict::Marked));
-    assert_eq!(said("dropped"), decided(|v| matches!(v, Verdict::Dropped(_))));
+    let decided = |want: fn(PacketOutcome) -> bool| decisions.iter().filter(|d| want(d.verdict)).count();
+    assert_eq!(said("marked"), decided(|v| v == PacketOutcome::Marked));
+    assert_eq!(said("dropped"), decided(|v| matches!(v, PacketOutcome::Dropped(_))));
     assert!(said("marked") > 0 && said("dropped") > 0);
     // CE on the wire where it was marked.
     let ce = |p: &&(u64, Vec<u8>, u32, String)| p.1[0] == 0x45 && p.1[1] & 3 == 3;

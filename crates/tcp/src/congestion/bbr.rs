@@ -7,7 +7,7 @@
 mod bandwidth;
 mod model;
 
-use super::{AckSample, Cause, CongestionControl, Env, Window};
+use super::{AckSample, ReductionCause, CongestionControl, Env, Window};
 use crate::State;
 use bandwidth::Bandwidth;
 use weir_params::NoParams;
@@ -102,7 +102,7 @@ impl CongestionControl for Bbr {
     fn grow(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
     /// Loss does not reduce the model; the window is remembered for the end of the repair.
-    fn ssthresh(&mut self, window: &Window, _cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, _cause: ReductionCause) -> u32 {
         let repairing = matches!(self.0.state, State::Recovery | State::Loss);
         self.0.prior_cwnd = if !repairing && self.0.mode != Mode::ProbeRtt {
             window.cwnd

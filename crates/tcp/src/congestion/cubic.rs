@@ -9,7 +9,7 @@
 //! second. It is at least 2, so that the window grows by no more than half per round trip.
 
 use super::hystart::HyStart;
-use super::{AckSample, Cause, CongestionControl, Env, Window};
+use super::{AckSample, ReductionCause, CongestionControl, Env, Window};
 use crate::nanos::OptionNanos;
 use weir_units::{Duration, Time};
 
@@ -205,7 +205,7 @@ impl CongestionControl for Cubic {
         window.grow(acked, self.per);
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.epoch = None;
         // Fast convergence: a flow that did not get back to its last maximum makes room for others.
@@ -272,17 +272,17 @@ mod tests {
     fn fast_convergence() {
         let mut c = cubic();
         c.w_max = Some(100);
-        assert_eq!(c.ssthresh(&Window::new(80), Cause::Loss), 56);
+        assert_eq!(c.ssthresh(&Window::new(80), ReductionCause::Loss), 56);
         assert_eq!(c.w_max, Some(68));
-        assert_eq!(c.ssthresh(&Window::new(90), Cause::Loss), 63);
+        assert_eq!(c.ssthresh(&Window::new(90), ReductionCause::Loss), 63);
         assert_eq!(c.w_max, Some(90));
         // One that got back to it has not made room for anybody.
-        assert_eq!(c.ssthresh(&Window::new(90), Cause::Loss), 63);
+        assert_eq!(c.ssthresh(&Window::new(90), ReductionCause::Loss), 63);
         assert_eq!(c.w_max, Some(90));
         let mut window = Window::new(2);
-        assert_eq!((c.ssthresh(&window, Cause::Mark), c.ssthresh(&window, Cause::Timeout)), (2, 2));
+        assert_eq!((c.ssthresh(&window, ReductionCause::Mark), c.ssthresh(&window, ReductionCause::Timeout)), (2, 2));
         window.least = 1;
-        assert_eq!((c.ssthresh(&window, Cause::Mark), c.ssthresh(&window, Cause::Timeout)), (1, 2));
+        assert_eq!((c.ssthresh(&window, ReductionCause::Mark), c.ssthresh(&window, ReductionCause::Timeout)), (1, 2));
         c.on_timeout();
         assert_eq!(c.w_max, None);
     }

@@ -2,7 +2,7 @@
 //!
 //! Integer arithmetic as in Linux: alpha in 1/1024, gain 1/16.
 
-use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
+use super::{AckSample, ReductionCause, CongestionControl, Env, Window, reno};
 use crate::EcnMode;
 use weir_params::NoParams;
 
@@ -58,8 +58,8 @@ impl CongestionControl for Dctcp {
         reno::grow(window, s);
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
-        if cause != Cause::Mark {
+    fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
+        if cause != ReductionCause::Mark {
             return reno::half(window, cause);
         }
         let cut = (u64::from(window.cwnd) * u64::from(self.alpha)) >> 11;
@@ -98,12 +98,12 @@ mod tests {
     #[test]
     fn the_window_falls_by_half_of_alpha_at_marks_and_by_half_at_losses() {
         let mut d = Dctcp { alpha: 256, round_end: 0, delivered: 0, marked: 0 };
-        assert_eq!(d.ssthresh(&Window::new(800), Cause::Mark), 700);
-        assert_eq!(d.ssthresh(&Window::new(800), Cause::Loss), 400);
+        assert_eq!(d.ssthresh(&Window::new(800), ReductionCause::Mark), 700);
+        assert_eq!(d.ssthresh(&Window::new(800), ReductionCause::Loss), 400);
         d.alpha = ALPHA_MAX;
         let mut window = Window::new(2);
-        assert_eq!(d.ssthresh(&window, Cause::Mark), 2);
+        assert_eq!(d.ssthresh(&window, ReductionCause::Mark), 2);
         window.least = 1;
-        assert_eq!((d.ssthresh(&window, Cause::Mark), d.ssthresh(&window, Cause::Loss)), (1, 2));
+        assert_eq!((d.ssthresh(&window, ReductionCause::Mark), d.ssthresh(&window, ReductionCause::Loss)), (1, 2));
     }
 }

@@ -4,7 +4,7 @@
 //! acknowledgements counts as well. The window starts as that of any flow, there is no slow start (section 2.4.2
 //! leaves it to the implementer), and a loss halves the window (section 2.4.2).
 
-use super::{AckSample, CWND_MIN, Cause, CongestionControl, Env, Window, reno};
+use super::{AckSample, CWND_MIN, ReductionCause, CongestionControl, Env, Window, reno};
 use std::num::NonZeroU32;
 use weir_units::{Duration, Time};
 
@@ -104,7 +104,7 @@ impl CongestionControl for Ledbat {
         window.cwnd = moved.min(most);
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
         self.part = 0.0;
         reno::half(window, cause)
     }
@@ -192,6 +192,6 @@ mod tests {
     fn a_loss_halves() {
         let (mut control, mut window) = flow();
         window.cwnd = 41;
-        assert_eq!(control.ssthresh(&window, Cause::Loss), 20);
+        assert_eq!(control.ssthresh(&window, ReductionCause::Loss), 20);
     }
 }

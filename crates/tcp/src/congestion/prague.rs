@@ -4,7 +4,7 @@
 //! window falls by alpha/2 once per round, at a loss by half. A flow with an RTT below 25 ms grows, after 500
 //! rounds, as slowly as one with 25 ms. Paced at the rate of the window, twice that in slow start.
 
-use super::{AckSample, Cause, CongestionControl, Env, Window, reno};
+use super::{AckSample, ReductionCause, CongestionControl, Env, Window, reno};
 use crate::EcnMode;
 use weir_params::NoParams;
 use weir_units::{Duration, Time};
@@ -122,9 +122,9 @@ impl CongestionControl for Prague {
         self.set(window, cwnd + f64::from(acked) * ratio * ratio / cwnd);
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
         self.fraction = 0.0;
-        if cause != Cause::Mark {
+        if cause != ReductionCause::Mark {
             return reno::half(window, cause);
         }
         let kept = f64::from(window.cwnd) * (1.0 - self.alpha / 2.0);
@@ -214,6 +214,6 @@ mod tests {
             prague.on_sample(&mut window, &AckSample { marked: 1, ..ack(20) });
             assert_eq!(window.cwnd, least);
         }
-        assert_eq!(prague.ssthresh(&Window::new(100), Cause::Loss), 50);
+        assert_eq!(prague.ssthresh(&Window::new(100), ReductionCause::Loss), 50);
     }
 }

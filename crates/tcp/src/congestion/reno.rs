@@ -1,6 +1,6 @@
 //! Reno: additive increase, multiplicative decrease (RFC 5681).
 
-use super::{AckSample, Cause, CongestionControl, Env, Window};
+use super::{AckSample, ReductionCause, CongestionControl, Env, Window};
 use weir_params::NoParams;
 
 /// See the [module documentation](self).
@@ -24,7 +24,7 @@ pub(super) fn grow(window: &mut Window, sample: &AckSample) {
 }
 
 /// Half of the window.
-pub(super) fn half(window: &Window, cause: Cause) -> u32 {
+pub(super) fn half(window: &Window, cause: ReductionCause) -> u32 {
     (window.cwnd / 2).max(window.floor(cause))
 }
 
@@ -43,7 +43,7 @@ impl CongestionControl for Reno {
         grow(window, sample);
     }
 
-    fn ssthresh(&mut self, window: &Window, cause: Cause) -> u32 {
+    fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
         half(window, cause)
     }
 }
@@ -77,8 +77,8 @@ mod tests {
                 half(&window, cause)
             })
         };
-        assert_eq!(halves(2, Cause::Mark), [50, 2, 2]);
-        assert_eq!(halves(1, Cause::Mark), [50, 1, 1]);
-        assert_eq!(halves(1, Cause::Loss), [50, 2, 2]);
+        assert_eq!(halves(2, ReductionCause::Mark), [50, 2, 2]);
+        assert_eq!(halves(1, ReductionCause::Mark), [50, 1, 1]);
+        assert_eq!(halves(1, ReductionCause::Loss), [50, 2, 2]);
     }
 }

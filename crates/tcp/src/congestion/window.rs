@@ -1,6 +1,6 @@
 //! The congestion window, how it grows, and how far it may fall.
 
-use super::{CWND_MIN, Cause};
+use super::{CWND_MIN, ReductionCause};
 
 /// The congestion window and what delimits slow start.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ impl Window {
     /// The smallest window after a reduction. What was lost is retransmitted, which a mark does not ask for: so only
     /// after a mark one segment may be enough.
     #[inline]
-    pub fn floor(&self, cause: Cause) -> u32 {
-        if cause == Cause::Mark { self.least } else { CWND_MIN }
+    pub fn floor(&self, cause: ReductionCause) -> u32 {
+        if cause == ReductionCause::Mark { self.least } else { CWND_MIN }
     }
 
     /// Whether a mark cannot make it any smaller, since it is a single segment.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn one_segment_is_the_floor_of_marks_alone_and_only_where_chosen() {
-        let floors = |w: &Window| [Cause::Mark, Cause::Loss, Cause::Timeout].map(|cause| w.floor(cause));
+        let floors = |w: &Window| [ReductionCause::Mark, ReductionCause::Loss, ReductionCause::Timeout].map(|cause| w.floor(cause));
         let mut w = Window::new(1);
         assert_eq!((floors(&w), w.is_lowest()), ([2, 2, 2], false));
         w.least = 1;

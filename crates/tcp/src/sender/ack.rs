@@ -1,7 +1,7 @@
 //! What an ACK means: the order of events is Linux's (`tcp_ack`).
 
 use super::{Sender, State};
-use crate::congestion::{AckSample, Cause};
+use crate::congestion::{AckSample, ReductionCause};
 use crate::scoreboard::Delivered;
 use crate::{Ack, EcnMode};
 use weir_units::{Duration, Time};
@@ -242,7 +242,7 @@ impl Sender {
         }
         let lowest = self.window.is_lowest();
         self.set_undo(None);
-        self.begin_reduction(Cause::Mark);
+        self.begin_reduction(ReductionCause::Mark);
         self.state = State::Cwr;
         if lowest {
             self.hold(now);

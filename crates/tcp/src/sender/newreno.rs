@@ -2,7 +2,7 @@
 
 use super::ack::Event;
 use super::{Sender, State};
-use crate::congestion::Cause;
+use crate::congestion::ReductionCause;
 use crate::scoreboard::Delivered;
 use weir_units::Time;
 
@@ -52,7 +52,7 @@ impl Sender {
 
     fn fast_retransmit(&mut self) {
         if self.state != State::Cwr {
-            self.begin_reduction(Cause::Loss);
+            self.begin_reduction(ReductionCause::Loss);
         }
         self.state = State::Recovery;
         self.high_seq = self.board.nxt;

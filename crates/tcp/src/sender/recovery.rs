@@ -3,7 +3,7 @@
 use super::ack::Event;
 use super::timer::{Kind, Timer};
 use super::{Sender, State, Undo};
-use crate::congestion::Cause;
+use crate::congestion::ReductionCause;
 use crate::scoreboard::Delivered;
 use std::num::NonZeroU64;
 use weir_units::{Duration, Time};
@@ -169,7 +169,7 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, marked: bool) {
         if self.state != State::Cwr && self.state != State::Recovery {
             self.set_undo(if marked { None } else { Some(self.undo_point()) });
-            self.begin_reduction(Cause::Loss);
+            self.begin_reduction(ReductionCause::Loss);
         }
         self.state = State::Recovery;
     }
@@ -189,7 +189,7 @@ impl Sender {
         Undo { cwnd: self.window.cwnd, ssthresh: self.ssthresh_to_return(), retransmitted: None }
     }
 
-    pub(super) fn begin_reduction(&mut self, cause: Cause) {
+    pub(super) fn begin_reduction(&mut self, cause: ReductionCause) {
         self.high_seq = self.board.nxt;
         self.probe = None;
         self.reduce(cause);
@@ -243,7 +243,7 @@ impl Sender {
             self.probe = None;
         } else if event.next > probe.end {
             // The probe repaired a loss without anybody noticing.
-            self.begin_reduction(Cause::Loss);
+            self.begin_reduction(ReductionCause::Loss);
             self.end_reduction();
         } else if self.board.out() == 0 && !event.advanced {
             // Both the original and the probe arrived.
@@ -264,7 +264,7 @@ impl Sender {
             || (self.state == State::Loss && !again);
         if episode {
             self.set_undo(Some(self.undo_point()));
-            self.reduce(Cause::Timeout);
+            self.reduce(ReductionCause::Timeout);
         }
         self.control.on_timeout();
         let wait = if self.sack { self.rack.rtt } else { Duration::ZERO };

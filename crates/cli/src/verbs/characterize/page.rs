@@ -4,7 +4,7 @@ use super::Characterization;
 use super::experiments::{EXPERIMENTS, LEFT_OUT};
 use super::measure::{Case, Numbers};
 use super::plan::Subject;
-use super::rules::{Finding, Verdict, summary};
+use super::rules::{Finding, Judgement, summary};
 use crate::interrupt::titled;
 use std::path::Path;
 use weir_report::html::{Grid, GridCell};
@@ -87,9 +87,9 @@ fn verdicts(all: &Characterization) -> Grid {
     let row = |f: &Finding| {
         let word = f.verdict.word().to_string();
         let verdict = match f.verdict {
-            Verdict::Good => GridCell::Good(word),
-            Verdict::Fair => GridCell::Text(word),
-            Verdict::Breaks => GridCell::Bad(word),
+            Judgement::Good => GridCell::Good(word),
+            Judgement::Fair => GridCell::Text(word),
+            Judgement::Breaks => GridCell::Bad(word),
         };
         let text = |text: &str| GridCell::Text(text.to_string());
         let value = f.value.map_or("–".into(), |value| format!("{value:.3}"));
@@ -243,11 +243,11 @@ pub fn text(all: &Characterization, is_coloured: bool, report: &Path) -> String 
     text + &format!("The rules of the verdicts: {}", report.display())
 }
 
-fn painted(verdict: Verdict, is_coloured: bool) -> String {
+fn painted(verdict: Judgement, is_coloured: bool) -> String {
     let word = format!("{:6}", verdict.word());
     match (is_coloured, verdict) {
-        (true, Verdict::Good) => format!("\u{1b}[32m{word}\u{1b}[0m"),
-        (true, Verdict::Breaks) => format!("\u{1b}[1;31m{word}\u{1b}[0m"),
+        (true, Judgement::Good) => format!("\u{1b}[32m{word}\u{1b}[0m"),
+        (true, Judgement::Breaks) => format!("\u{1b}[1;31m{word}\u{1b}[0m"),
         _ => word,
     }
 }

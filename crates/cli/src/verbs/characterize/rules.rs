@@ -10,7 +10,7 @@ use serde::Serialize;
 /// What became of an aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Judgement {
     /// The number is within the first bound.
     Good,
     /// It lies between both.
@@ -19,13 +19,13 @@ pub enum Verdict {
     Breaks,
 }
 
-impl Verdict {
+impl Judgement {
     /// In a word.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Good => "good",
-            Verdict::Fair => "fair",
-            Verdict::Breaks => "breaks",
+            Judgement::Good => "good",
+            Judgement::Fair => "fair",
+            Judgement::Breaks => "breaks",
         }
     }
 }
@@ -38,7 +38,7 @@ pub struct Finding {
     /// Sections of RFC 7928.
     pub section: &'static str,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: Judgement,
     /// The number that is judged; less is better. None where it does not apply, as of marks without any.
     pub value: Option<f64>,
     /// What was measured, in words.
@@ -262,9 +262,9 @@ impl Rule {
         let Finding { value, measured } = (self.of)(results)?;
         // A number that is none, as after a division of nothing by nothing, is not good.
         let verdict = match value {
-            Some(value) if value <= self.good => Verdict::Good,
-            Some(value) if value <= self.breaks => Verdict::Fair,
-            _ => Verdict::Breaks,
+            Some(value) if value <= self.good => Judgement::Good,
+            Some(value) if value <= self.breaks => Judgement::Fair,
+            _ => Judgement::Breaks,
         };
         let Rule { aspect, section, quantity, good, breaks, .. } = self;
         let rule = format!("{quantity}; good up to {good}, breaks above {breaks}");
@@ -389,11 +389,11 @@ fn packets(results: &Results) -> Option<Finding> {
 
 /// What it is good at, what lies between, and where it breaks: a sentence each.
 pub fn summary(name: &str, findings: &[Finding]) -> [String; 3] {
-    let of = |verdict: Verdict| {
+    let of = |verdict: Judgement| {
         let aspects: Vec<&str> = findings.iter().filter(|f| f.verdict == verdict).map(|f| f.aspect).collect();
         if aspects.is_empty() { "nothing".to_string() } else { aspects.join(", ") }
     };
-    let (good, fair, breaks) = (of(Verdict::Good), of(Verdict::Fair), of(Verdict::Breaks));
+    let (good, fair, breaks) = (of(Judgement::Good), of(Judgement::Fair), of(Judgement::Breaks));
     [
         format!("{name} is good at: {good}."),
         format!("It is fair at: {fair}."),

@@ -31,7 +31,7 @@ fn results(p95: f64, utilization: f64) -> Results {
     Results(plan(&subject).unwrap().into_iter().map(case).collect())
 }
 
-fn verdict(results: &Results, aspect: &str) -> Verdict {
+fn verdict(results: &Results, aspect: &str) -> Judgement {
     let findings = judge(results);
     findings.iter().find(|f| f.aspect == aspect).unwrap_or_else(|| panic!("{aspect}")).verdict
 }
@@ -47,11 +47,11 @@ fn every_rule_finds_its_experiments() {
 fn bounds_separate_the_verdicts() {
     let queue = |p95| verdict(&results(p95, 1.0), "short queue with long-lived flows");
     assert_eq!([33.0, 34.0, 67.0, 68.0].map(queue), {
-        use Verdict::*;
+        use Judgement::*;
         [Good, Fair, Fair, Breaks]
     });
     let link = |used| verdict(&results(10.0, used), "full link with long-lived flows");
-    assert_eq!([0.99, 0.95, 0.8].map(link), [Verdict::Good, Verdict::Fair, Verdict::Breaks]);
+    assert_eq!([0.99, 0.95, 0.8].map(link), [Judgement::Good, Judgement::Fair, Judgement::Breaks]);
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn one_bad_experiment_is_enough() {
     heavy.aqm.delay_ms.p95 = 90.0;
     let findings = judge(&results);
     let queue = &findings[0];
-    assert_eq!((queue.verdict, queue.value), (Verdict::Breaks, Some(0.9)));
+    assert_eq!((queue.verdict, queue.value), (Judgement::Breaks, Some(0.9)));
     assert_eq!(queue.measured, "p95 90.0 ms, tail drop 100.0 ms (heavy)");
-    assert_eq!(findings[2].verdict, Verdict::Breaks, "{:?}", findings[2]);
+    assert_eq!(findings[2].verdict, Judgement::Breaks, "{:?}", findings[2]);
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn goodput_that_falls_with_the_round_trip_time_has_that_exponent() {
 fn who_marks_nothing_has_no_ecn() {
     let mut results = results(10.0, 1.0);
     let of = |r: &Results| verdict(r, "ECN instead of losses");
-    assert_eq!(of(&results), Verdict::Breaks);
+    assert_eq!(of(&results), Judgement::Breaks);
     let ecn = results.0.iter_mut().find(|c| c.experiment.id == ECN).unwrap();
     (ecn.aqm.marked, ecn.aqm.loss) = (0.01, 0.0);
-    assert_eq!(of(&results), Verdict::Good);
+    assert_eq!(of(&results), Judgement::Good);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_missing_number_is_not_good() {
     let mut results = results(10.0, 1.0);
     let short = results.0.iter_mut().find(|c| c.experiment.id == SHORT).unwrap();
     short.aqm.classes[1].transfer_s = None;
-    assert_eq!(verdict(&results, "short transfers"), Verdict::Breaks);
+    assert_eq!(verdict(&results, "short transfers"), Judgement::Breaks);
 }
 
 #[test]
