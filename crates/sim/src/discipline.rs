@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::packet::Item;
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
-use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup};
+use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single};
 use weir_scenario::measure::Status;
 use weir_scenario::{AqmConfig, PolicyConfig, QueueConfig};
 use weir_steer::{Helm, Move, Observer, SteeringLaw};
@@ -132,6 +132,12 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
             Some(helm) => Box::new(Guided(D::build(&params, aqm, helm, &setup.setup()))),
         })
     }
+}
+
+/// A FIFO of at most `room` bytes under an algorithm of the caller's own, on a link of this rate.
+pub fn queue_of<A: Aqm + 'static>(aqm: A, room: Bytes, rate: Rate, seed: u64) -> Box<dyn LinkQueue> {
+    let packets = u32::try_from(room.get() / PACKET_MIN + 1).unwrap_or(u32::MAX);
+    Box::new(Plain(Single::growing(aqm, Limits { bytes: room, packets }, rate, seed)))
 }
 
 /// Collects the moves of the set point.

@@ -48,7 +48,7 @@ mod time_tree;
 pub mod tap;
 mod wheel;
 
-pub use discipline::LinkQueue;
+pub use discipline::{LinkQueue, queue_of};
 pub use error::Error;
 pub use flow::{Flow, FlowKind, FlowStats, Headers, Shows};
 pub use lifecycle::MAX_OPEN;
@@ -58,7 +58,7 @@ pub use network::{Counts, NetworkSetup, Simulation};
 pub use observer::Observer;
 pub use packet::{AckStore, Body, Item, StoreIndex};
 pub use recorder::{DecisionRow, Recorder, PacketOutcome};
-pub use run::{Outcome, run, run_with};
+pub use run::{Outcome, run, run_prepared, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};
 pub use sensing::Prober;
 pub use weir_scenario::result::Progress;

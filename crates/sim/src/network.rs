@@ -241,9 +241,14 @@ impl<T: Tap> Simulation<T> {
         &self.links
     }
 
-    /// The links, to take what they recorded.
+    /// The links, to take what they recorded, or to put other queues on them before the run.
     pub fn links_mut(&mut self) -> &mut [Link] {
         &mut self.links
+    }
+
+    /// What the flows of each group of the scenario have in common, to change it before the run.
+    pub fn kinds_mut(&mut self) -> &mut [FlowKind] {
+        &mut self.kinds
     }
 
     /// The flows, by number.

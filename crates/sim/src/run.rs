@@ -46,7 +46,28 @@ pub fn run_with<T: Tap>(
     tap: T,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<(Outcome, T), Error> {
-    let mut simulation = build(scenario, seed, tap)?;
+    finish(scenario, build(scenario, seed, tap)?, watch)
+}
+
+/// The same, after `prepare` has put parts of the caller's own in place: a queue on a link
+/// ([`Simulation::links_mut`], [`queue_of`](crate::queue_of)), a congestion control ([`Simulation::kinds_mut`]).
+pub fn run_prepared(
+    scenario: &Scenario,
+    seed: u64,
+    prepare: impl FnOnce(&mut Simulation<()>),
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Outcome, Error> {
+    let mut simulation = build(scenario, seed, ())?;
+    prepare(&mut simulation);
+    finish(scenario, simulation, watch).map(|(outcome, ())| outcome)
+}
+
+/// Runs what was built.
+fn finish<T: Tap>(
+    scenario: &Scenario,
+    mut simulation: Simulation<T>,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<(Outcome, T), Error> {
     let mut events = Vec::new();
     let interrupted = watch_until_end(scenario, &mut simulation, &mut events, watch);
     let outcome = outcome(scenario, &mut simulation, events, interrupted);

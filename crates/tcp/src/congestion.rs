@@ -4,8 +4,10 @@
 //! The [`Sender`](crate::Sender) finds and repairs losses and moves the window through a reduction; a
 //! congestion control says how the window grows, where it falls to, and how fast segments may leave.
 
+mod own;
 mod window;
 
+pub use own::Own;
 pub use window::Window;
 
 use crate::{EcnMode, RateSample, State};
@@ -219,6 +221,8 @@ macro_rules! congestion_controls {
         #[allow(missing_docs)]
         pub enum Congestion {
             $($ty,)*
+            /// One outside the list.
+            Own(Own),
         }
 
         impl Congestion {
@@ -232,17 +236,26 @@ macro_rules! congestion_controls {
 
             /// Its name.
             pub fn name(self) -> &'static str {
-                match self { $(Congestion::$ty => <$module::$ty as CongestionControl>::NAME,)* }
+                match self {
+                    $(Congestion::$ty => <$module::$ty as CongestionControl>::NAME,)*
+                    Congestion::Own(own) => own.name,
+                }
             }
 
             /// How it wants the ECN field used when nobody says otherwise.
             pub fn ecn(self) -> EcnMode {
-                match self { $(Congestion::$ty => <$module::$ty as CongestionControl>::ECN,)* }
+                match self {
+                    $(Congestion::$ty => <$module::$ty as CongestionControl>::ECN,)*
+                    Congestion::Own(own) => own.ecn,
+                }
             }
 
             /// Whether it wants segments paced when nobody says otherwise.
             pub fn is_paced(self) -> bool {
-                match self { $(Congestion::$ty => <$module::$ty as CongestionControl>::PACED,)* }
+                match self {
+                    $(Congestion::$ty => <$module::$ty as CongestionControl>::PACED,)*
+                    Congestion::Own(own) => own.paced,
+                }
             }
         }
 
@@ -250,6 +263,7 @@ macro_rules! congestion_controls {
         #[derive(Clone, Debug)]
         pub(crate) enum Control {
             $($ty($module::$ty),)*
+            Own(Own, Box<dyn own::State>),
         }
 
         impl Control {
@@ -258,42 +272,73 @@ macro_rules! congestion_controls {
                     $(Congestion::$ty => {
                         Control::$ty(<$module::$ty as CongestionControl>::new(&params.$module, env))
                     })*
+                    Congestion::Own(own) => Control::Own(own, (own.new)(env)),
                 }
             }
             #[inline]
             pub fn wants_rate(&self) -> bool {
-                match self { $(Control::$ty(_) => <$module::$ty as CongestionControl>::WANTS_RATE,)* }
+                match self {
+                    $(Control::$ty(_) => <$module::$ty as CongestionControl>::WANTS_RATE,)*
+                    Control::Own(own, _) => own.wants_rate,
+                }
             }
             #[inline]
             pub fn owns_window(&self) -> bool {
-                match self { $(Control::$ty(_) => <$module::$ty as CongestionControl>::OWNS_WINDOW,)* }
+                match self {
+                    $(Control::$ty(_) => <$module::$ty as CongestionControl>::OWNS_WINDOW,)*
+                    Control::Own(own, _) => own.owns_window,
+                }
             }
             #[inline]
             pub fn owns_marks(&self) -> bool {
-                match self { $(Control::$ty(_) => <$module::$ty as CongestionControl>::OWNS_MARKS,)* }
+                match self {
+                    $(Control::$ty(_) => <$module::$ty as CongestionControl>::OWNS_MARKS,)*
+                    Control::Own(own, _) => own.owns_marks,
+                }
             }
             #[inline]
             pub fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
-                match self { $(Control::$ty(c) => c.on_sample(window, sample),)* }
+                match self {
+                    $(Control::$ty(c) => c.on_sample(window, sample),)*
+                    Control::Own(_, c) => c.on_sample(window, sample),
+                }
             }
             #[inline]
             pub fn grow(&mut self, window: &mut Window, sample: &AckSample) {
-                match self { $(Control::$ty(c) => c.grow(window, sample),)* }
+                match self {
+                    $(Control::$ty(c) => c.grow(window, sample),)*
+                    Control::Own(_, c) => c.grow(window, sample),
+                }
             }
             pub fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32 {
-                match self { $(Control::$ty(c) => c.ssthresh(window, cause),)* }
+                match self {
+                    $(Control::$ty(c) => c.ssthresh(window, cause),)*
+                    Control::Own(_, c) => c.ssthresh(window, cause),
+                }
             }
             pub fn on_timeout(&mut self) {
-                match self { $(Control::$ty(c) => c.on_timeout(),)* }
+                match self {
+                    $(Control::$ty(c) => c.on_timeout(),)*
+                    Control::Own(_, c) => c.on_timeout(),
+                }
             }
             pub fn on_idle(&mut self, now: Time, idle: Duration) {
-                match self { $(Control::$ty(c) => c.on_idle(now, idle),)* }
+                match self {
+                    $(Control::$ty(c) => c.on_idle(now, idle),)*
+                    Control::Own(_, c) => c.on_idle(now, idle),
+                }
             }
             pub fn on_undo(&mut self) {
-                match self { $(Control::$ty(c) => c.on_undo(),)* }
+                match self {
+                    $(Control::$ty(c) => c.on_undo(),)*
+                    Control::Own(_, c) => c.on_undo(),
+                }
             }
             pub fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, out: u32) -> Option<f64> {
-                match self { $(Control::$ty(c) => c.pacing_rate(window, srtt, out),)* }
+                match self {
+                    $(Control::$ty(c) => c.pacing_rate(window, srtt, out),)*
+                    Control::Own(_, c) => c.pacing_rate(window, srtt, out),
+                }
             }
         }
     };
