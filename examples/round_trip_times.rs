@@ -33,14 +33,14 @@ pub fn main() {
         frame.resize(packet.orig_len as usize, 0);
         let Ok(network) = ethernet::network(&frame) else { continue };
         let Some(datagram) = transport::read(&frame[network.offset..]) else { continue };
-        // Servers have the lower port here: data goes from the higher one to it.
+        // Data goes from the lower port to the higher one here.
         let (source, destination) = datagram.ports;
         let (ports, way) = if source > destination {
             ((source, destination), Way::FromUser)
         } else {
             ((destination, source), Way::ToUser)
         };
-        let key = u32::from(ports.0) << 16 | u32::from(ports.1);
+        let key = (u32::from(ports.0) << 16) | u32::from(ports.1);
         let seen = flows.observe(now, way, key, datagram.len, &datagram.transport);
         if let Some(rtt) = seen.rtt.filter(|rtt| !rtt.doubtful) {
             let times = times.entry(ports).or_default();
@@ -49,9 +49,9 @@ pub fn main() {
             times.samples += 1;
         }
     }
-    for ((client, server), Times { least, most, samples }) in &times {
+    for ((higher, lower), Times { least, most, samples }) in &times {
         let least = least.unwrap_or_default();
-        println!("port {client} to {server}: {samples} samples, least {least}, most {most}");
+        println!("ports {lower} to {higher}: {samples} samples, least {least}, most {most}");
         assert!(path != DOWNLOAD || least >= Duration::from_millis(20) && *most < Duration::from_millis(60));
     }
     assert!(path != DOWNLOAD || times.len() == 2, "two connections, both measured");
