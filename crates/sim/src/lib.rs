@@ -9,6 +9,7 @@
 
 mod alarm;
 mod application;
+pub mod batch;
 mod dice;
 mod discipline;
 mod endpoints;
