@@ -22,7 +22,6 @@ mod statistics;
 mod sweep;
 mod table;
 mod verbs;
-mod workers;
 
 use clap::{Parser, Subcommand};
 use output::Output;

@@ -1,11 +1,13 @@
 //! How far simulations are: a bar on a terminal, plain lines elsewhere, nothing for what is done at once.
 
+use crate::interrupt::is_interrupted;
 use crate::output::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use weir_sim::batch;
 
 /// Shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -47,19 +49,6 @@ impl Progress {
         }
     }
 
-    /// Work was done.
-    pub fn advance(&self, work: f64) {
-        self.done.fetch_add((work * GRAIN) as u64, Ordering::Relaxed);
-        if self.start.elapsed() >= PATIENCE {
-            self.show();
-        }
-    }
-
-    /// A run has ended.
-    pub fn run_ended(&self) {
-        self.finished.fetch_add(1, Ordering::Relaxed);
-    }
-
     fn show(&self) {
         // Whoever comes meanwhile leaves it to whoever is at it.
         let Ok(mut shown) = self.shown.try_lock() else { return };
@@ -95,6 +84,23 @@ impl Progress {
         let style = ProgressStyle::with_template("{wide_bar} {percent} %, {msg}, {eta} left");
         bar.set_style(style.expect("a constant template"));
         Shown::Bar(bar)
+    }
+}
+
+impl batch::Progress for Progress {
+    fn advance(&self, work: f64) {
+        self.done.fetch_add((work * GRAIN) as u64, Ordering::Relaxed);
+        if self.start.elapsed() >= PATIENCE {
+            self.show();
+        }
+    }
+
+    fn run_ended(&self) {
+        self.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        is_interrupted()
     }
 }
 

@@ -1,12 +1,10 @@
 //! A run of the simulator, as the verbs use it.
 
 use crate::capture::{Records, Truncated, Written};
-use crate::interrupt::is_interrupted;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::results::{Planned, file_set, write_as};
 use serde::Serialize;
-use std::ops::ControlFlow;
 use weir_report::FileSet;
 use weir_scenario::result::{Recording, Summary};
 use weir_scenario::{Document, Scenario, Traffic, nearest};
@@ -61,19 +59,6 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
     Err(Failure::input(document.refuse(&format!("flows.{group}.congestion"), problem, remedy)))
 }
 
-/// About what a run costs: the bits that the slowest links of all routes can carry in its time. Runs are started
-/// in this order, and progress is told by it.
-pub fn cost(scenario: &Scenario) -> f64 {
-    let network = scenario.network();
-    let rate = |link: usize| network.links[link].rate.as_bps_f64();
-    let slowest = |links: &Vec<usize>| links.iter().copied().min_by(|a, b| rate(*a).total_cmp(&rate(*b)));
-    let mut slow: Vec<usize> = network.routes.iter().filter_map(|r| slowest(&r.forward)).collect();
-    slow.sort_unstable();
-    slow.dedup();
-    // Rates are counted in Gbit/s; even what sends nothing takes a moment.
-    (slow.into_iter().map(rate).sum::<f64>() / 1e9 + 1e-3) * scenario.run.duration.as_secs_f64()
-}
-
 /// Runs a scenario once. Returns the outcome and whether it was interrupted.
 pub fn simulate(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, bool), Failure> {
     let (outcome, interrupted, ()) = simulate_with(scenario, seed, (), progress)?;
@@ -104,17 +89,7 @@ pub fn simulate_with<T: Tap>(
     tap: T,
     progress: &Progress,
 ) -> Result<(Outcome, bool, T), Failure> {
-    let (cost, mut told, mut interrupted) = (cost(scenario), 0.0, false);
-    let mut watch = |now: weir_sim::Progress<'_>| {
-        let share = now.t_s / now.length_s;
-        progress.advance(cost * (share - told));
-        told = share;
-        interrupted = is_interrupted() && share < 1.0;
-        if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let (outcome, tap) = weir_sim::run_with(scenario, seed, tap, &mut watch).map_err(Failure::input)?;
-    progress.run_ended();
-    Ok((outcome, interrupted, tap))
+    weir_sim::batch::simulate(scenario, seed, tap, progress).map_err(Failure::input)
 }
 
 /// Makes a planned run and writes its results.

@@ -22,6 +22,7 @@
 
 mod alarm;
 mod application;
+pub mod batch;
 mod dice;
 mod discipline;
 mod endpoints;

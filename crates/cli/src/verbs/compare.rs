@@ -8,7 +8,7 @@ use crate::results::{
     Planned, Side, add_picture, draft, make_folder, page_run, policies_of, prepare_all, prepare_old,
     set_of_runs, write,
 };
-use crate::simulate::{Simulated, check, cost, record};
+use crate::simulate::{Simulated, check, record};
 use crate::verbs::lab;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use weir_report::{FileSet, html};
 use weir_scenario::BOTTLENECK;
 use weir_scenario::result::{Recording, Summary};
+use weir_sim::batch::cost;
 
 /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
 ///

@@ -1,16 +1,19 @@
 //! `weir reproduce`: the experiments of papers, from scenario files, and what became of their claims.
 //!
-//! A paper is a module with its arguments and one line in [`Paper`]; what papers have in common is here.
+//! The experiments are `weir_reproduce`'s; here are their options, their progress and what is printed.
 
-mod asqm;
-mod avq;
-mod publish;
-mod steering;
-mod vaqm;
-mod work;
-
-use crate::output::{Done, Output};
-use weir_scenario::result::Claim;
+use crate::interrupt::is_interrupted;
+use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::progress::Progress;
+use crate::results;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_report::FileSet;
+use weir_report::table::Paint;
+use weir_reproduce::{Arm, Choice, Error, Host, Report, asqm, avq, by_name, steering, vaqm};
+use weir_sim::batch;
 
 /// Repeat the experiment of a paper and print each of its claims as held or missed, with its numbers.
 ///
@@ -30,32 +33,254 @@ const EXAMPLES: &str = "Examples:
 /// Papers that can be repeated.
 #[derive(clap::Subcommand)]
 enum Paper {
-    Steering(steering::Arguments),
-    Avq(avq::Arguments),
-    Asqm(asqm::Arguments),
-    Vaqm(vaqm::Arguments),
+    Steering(Steering),
+    Avq(Avq),
+    Asqm(Asqm),
+    Vaqm(Vaqm),
+}
+
+/// Policy-oriented AQM Steering (Bless et al., 2018).
+///
+/// In the lab the host's scheduling jitter during the runs is printed beside the results; the same figure at
+/// a lower rate (--rate 200Mbit/s) tells what is the host's and what is the algorithm's. The simulator has no
+/// host, and gives the same numbers everywhere.
+#[derive(clap::Args)]
+#[command(after_help = STEERING_EXAMPLES)]
+struct Steering {
+    /// The figure; the lab has 5 and 8.
+    #[arg(long, value_parser = choice(&steering::FIGURES))]
+    figure: &'static Choice<&'static [steering::Part]>,
+    /// Where to run: `lab` is real TCP in network namespaces on this machine, `sim` the simulator.
+    #[arg(long, value_parser = choice(&steering::ARMS), default_value = DEFAULT_ARM)]
+    arm: &'static Choice<Arm>,
+    /// A short form with fewer and shorter runs (lab, figure 5: at 200 Mbit/s; simulator: at 1 Gbit/s), and
+    /// wider margins.
+    #[arg(long)]
+    quick: bool,
+    /// Rate of the link, instead of the scenario's; the simulator takes 10 Gbit/s and 1 Gbit/s otherwise.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    #[cfg(feature = "live")]
+    /// How often each point is run in the lab, otherwise once; the figure shows the mean and the range.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
+    /// How often each point is run in the simulator, with other random numbers each time; otherwise 3, or 1
+    /// in the short form. The paper has 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
+    /// With `--figure 5 --arm sim`: what steering adds to other algorithms, instead of the paper's claims.
+    /// Names from `weir list`, `fq_codel` and `dualpi2`, between commas, or `all` for every one with a set
+    /// point; at 1 Gbit/s with 2, 9 and 36 flows, one run per point.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    aqm: Vec<String>,
+    /// Directory for the results.
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+}
+
+impl From<Steering> for steering::Arguments {
+    fn from(s: Steering) -> steering::Arguments {
+        steering::Arguments {
+            figure: s.figure,
+            arm: s.arm.value,
+            quick: s.quick,
+            rate: s.rate,
+            #[cfg(feature = "live")]
+            runs: s.runs,
+            #[cfg(not(feature = "live"))]
+            runs: None,
+            seeds: s.seeds,
+            aqm: s.aqm,
+            out: s.out,
+        }
+    }
+}
+
+const STEERING_EXAMPLES: &str = "Examples:
+  weir reproduce steering --figure 5 --arm sim --quick
+  weir reproduce steering --figure all --arm sim --rate 1Gbit/s --seeds 10
+  weir reproduce steering --figure 5 --arm sim --aqm pie,codel   what steering adds to other algorithms
+  sudo weir reproduce steering --figure 5 --arm lab --runs 3     with real TCP";
+
+/// The AVQ paper (Kunniyur and Srikant, 2001).
+///
+/// The experiments run in the simulator, which gives the same numbers everywhere.
+#[derive(clap::Args)]
+#[command(after_help = AVQ_EXAMPLES)]
+struct Avq {
+    /// The experiment.
+    #[arg(long, value_parser = choice(&avq::EXPERIMENTS))]
+    experiment: &'static Choice<&'static [avq::Experiment]>,
+    /// A short form: a tenth of the time, in which slow algorithms do not converge.
+    #[arg(long)]
+    quick: bool,
+    /// How often each run is made, with other random numbers each time; otherwise 3, or 1 in the short form.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
+    /// Run the same in another simulator too, and put both side by side.
+    #[arg(long, value_parser = choice(&avq::WITNESSES))]
+    witness: Option<&'static Choice<()>>,
+    /// Directory for the results.
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+}
+
+const AVQ_EXAMPLES: &str = "Examples:
+  weir reproduce avq --experiment 2 --quick
+  weir reproduce avq --experiment all --witness ns2   beside another simulator";
+
+/// The ASQM paper (Active Sense Queue Management).
+///
+/// In the simulator, which gives the same numbers everywhere, or in the lab, with real TCP and an unmodified
+/// gateway.
+#[derive(clap::Args)]
+struct Asqm {
+    /// The figure: 4 to 9 are off-peak, 10 to 15 at peak hours; "sweep" is what the paper tells without a
+    /// figure.
+    #[arg(long, value_parser = choice(&asqm::FIGURES))]
+    figure: &'static Choice<asqm::Selection>,
+    /// Where it runs.
+    #[arg(long, value_parser = choice(&asqm::ARMS), default_value = "sim")]
+    arm: &'static Choice<Arm>,
+    /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM
+    /// at peak, whatever the figure.
+    #[arg(long)]
+    quick: bool,
+    /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form
+    /// and for the sweeps.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
+    /// Directory for the results.
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+}
+
+/// The article on virtual AQM (Ericsson Technology Review, 2018).
+///
+/// Three phones download in the background, a fourth loads pages and images, by TCP and by QUIC, with a
+/// strong and a weak signal: with vAQM off, with its signals, and with its shaper. In network namespaces this
+/// needs root.
+#[derive(clap::Args)]
+struct Vaqm {
+    /// Where it runs.
+    #[arg(long, value_parser = choice(&vaqm::ARMS), default_value = "sim")]
+    arm: &'static Choice<Arm>,
+    /// A short form: one run of 30 s each, in network namespaces of 24 s.
+    #[arg(long)]
+    quick: bool,
+    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form
+    /// and in network namespaces.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
+    /// Directory for the results.
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+}
+
+/// Folder for the results, unless another is given.
+const OUT: &str = "out/reproduce";
+/// Where the steering paper's figures run by default: on live links, if the program has them.
+const DEFAULT_ARM: &str = if cfg!(feature = "live") { "lab" } else { "sim" };
+
+/// Reads a value that is one of several.
+fn choice<T: Sync>(
+    choices: &'static [Choice<T>],
+) -> impl TypedValueParser<Value = &'static Choice<T>> + Clone + Send + Sync + 'static {
+    let values = choices.iter().map(|choice| PossibleValue::new(choice.name).help(choice.help));
+    PossibleValuesParser::new(values)
+        .map(|name| by_name(choices, &name).expect("only names of choices are possible"))
 }
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    match arguments.paper {
-        Paper::Steering(arguments) => steering::main(arguments, output),
-        Paper::Avq(arguments) => avq::main(&arguments, output),
-        Paper::Asqm(arguments) => asqm::main(&arguments, output),
-        Paper::Vaqm(arguments) => vaqm::main(&arguments, output),
+    let report = match arguments.paper {
+        Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
+        Paper::Avq(Avq { experiment, quick, seeds, witness, out }) => {
+            avq::reproduce(&avq::Arguments { experiment, quick, seeds, witness, out }, output)
+        }
+        Paper::Asqm(Asqm { figure, arm, quick, seeds, out }) => {
+            asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, seeds, out }, output)
+        }
+        Paper::Vaqm(Vaqm { arm, quick, seeds, out }) => {
+            vaqm::reproduce(&vaqm::Arguments { arm: arm.value, quick, seeds, out }, output)
+        }
+    };
+    let Report { json, text, claims } = report.map_err(failure)?;
+    output.result(&json, || text);
+    Ok(match claims.iter().all(|claim| claim.held) {
+        _ if is_interrupted() => ExitCode::from(INTERRUPTED),
+        true => ExitCode::SUCCESS,
+        // A missed claim is no success.
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Why a reproduction ended, as the program says it.
+fn failure(e: Error) -> Failure {
+    match e {
+        Error::Input(text) => Failure::Input(text),
+        Error::Failed(text) => Failure::Failed(text),
     }
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.2} %", share * 100.0)
+/// Why the program could not do its part, as reproductions pass it on.
+fn error(failure: Failure) -> Error {
+    match failure {
+        Failure::Input(text) => Error::Input(text),
+        Failure::Failed(text) => Error::Failed(text),
+    }
 }
 
-fn claim(
-    id: &str,
-    text: impl Into<String>,
-    expected: impl Into<String>,
-    measured: impl Into<String>,
-    held: bool,
-) -> Claim {
-    Claim { id: id.into(), text: text.into(), expected: expected.into(), measured: measured.into(), held }
+impl Host for Output {
+    fn say(&self, line: &dyn Display) {
+        Output::say(self, line);
+    }
+
+    fn paint(&self) -> Paint {
+        Output::paint(self)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        is_interrupted()
+    }
+
+    fn progress(&self, runs: usize, work: f64) -> Box<dyn batch::Progress + '_> {
+        Box::new(Progress::new(runs, work, self))
+    }
+
+    fn prepare(&self, folder: &Path) -> Result<(), Error> {
+        results::prepare(folder).map_err(error)
+    }
+
+    fn files(&self, folder: &Path) -> Result<FileSet, Error> {
+        results::file_set(folder).map_err(error)
+    }
+
+    #[cfg(feature = "live")]
+    fn lab(&self) -> &dyn weir_reproduce::Lab {
+        self
+    }
+}
+
+#[cfg(feature = "live")]
+impl weir_reproduce::Lab for Output {
+    fn run(
+        &self,
+        scenario: &weir_scenario::Scenario,
+    ) -> Result<weir_scenario::result::Recording, weir_lab::Error> {
+        super::lab::record(scenario, None, self)
+    }
+
+    fn write(
+        &self,
+        recording: &weir_scenario::result::Recording,
+        scenario: &weir_scenario::Scenario,
+        folder: &Path,
+    ) -> Result<(), Error> {
+        results::write(recording, scenario, folder).map_err(error)
+    }
+
+    fn policies(&self, scenario: &weir_scenario::Scenario) -> Vec<weir_report::Policy> {
+        results::policies_of(scenario)
+    }
 }

@@ -5,17 +5,17 @@ use crate::measured::measured;
 use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use crate::progress::Progress;
 use crate::results::{load, mark_incomplete};
-use crate::simulate::{check, cost, simulate};
+use crate::simulate::{check, simulate};
 use crate::sweep::chart::chart;
 use crate::sweep::fingerprint::Fingerprint;
 use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
 use crate::sweep::store::{StoredRun, Store};
-use crate::workers::{lock, processors, work_through};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use weir_scenario::{Point, Scenario};
+use weir_sim::batch::{cost, lock, processors, work_through};
 
 /// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.
 ///

@@ -283,8 +283,8 @@ fn connection(group: &FlowGroup) -> std::result::Result<Connection, String> {
 mod tests {
     use super::*;
 
-    const UPLOAD: &str = include_str!("../../../../data/scenarios/asqm_upload.toml");
-    const DOWNLOAD: &str = include_str!("../../../../data/scenarios/asqm_download.toml");
+    const UPLOAD: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/asqm_upload.toml"));
+    const DOWNLOAD: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/asqm_download.toml"));
 
     fn read(text: &str) -> Result<Access> {
         Access::of(&Scenario::parse("x", text).unwrap_or_else(|e| panic!("{e}")))

@@ -6,7 +6,7 @@ type File = (&'static str, &'static str);
 
 macro_rules! scenario_file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../../data/scenarios/", $name)))
+        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/", $name)))
     };
 }
 

@@ -1,0 +1,263 @@
+//! The access network in namespaces, with real TCP and an unmodified gateway.
+
+mod claims;
+mod draw;
+
+use super::Arguments;
+use super::cases::{Algorithm, Case, Direction, Figure, RTTS, Study, of_figures};
+use crate::host::{Error, Host, Report};
+use crate::publish::Outcome;
+use crate::statistics::{deviation, mean, quantile, sorted};
+use serde::Serialize;
+use serde_json::json;
+use std::ops::ControlFlow;
+use std::time::Duration;
+use weir_lab::access::{self, Access, AccessConfig, ModemResult};
+use weir_report::html::Rows;
+use weir_report::table;
+use weir_units::Rate;
+
+/// The round-trip time of downloads, in milliseconds.
+const DOWNLOAD_RTT_MS: u64 = 100;
+/// Users of a home come behind its transfers and the connection without end.
+const PAGES_FROM: usize = 6;
+
+/// What the lab changes in the scenarios, which are those of the simulator.
+struct Overrides {
+    /// Length of a run, in seconds.
+    length_s: u64,
+    /// Its beginning, which is not measured.
+    warmup_s: u64,
+    /// Homes that take part; the shared link keeps its rate for each of them.
+    homes: usize,
+}
+
+const FULL: Overrides = Overrides { length_s: 60, warmup_s: 15, homes: 3 };
+const QUICK: Overrides = Overrides { length_s: 24, warmup_s: 10, homes: 1 };
+
+impl Overrides {
+    fn of(quick: bool) -> &'static Overrides {
+        if quick { &QUICK } else { &FULL }
+    }
+
+    /// A case as the lab runs it.
+    fn config(&self, case: &Case) -> Result<AccessConfig, Error> {
+        let mut config = Access::of(&case.scenario(false)?)?.config;
+        let all = config.homes.len() as u64;
+        config.homes.truncate(self.homes);
+        config.shared = Rate::from_bps(config.shared.as_bps() * config.homes.len() as u64 / all);
+        config.duration = Duration::from_secs(self.length_s);
+        config.warmup = Duration::from_secs(self.warmup_s);
+        Ok(config)
+    }
+}
+
+fn title(case: &Case) -> String {
+    let way = if case.way == Direction::Download { ", download" } else { "" };
+    format!("{}, {}, RTT {} ms{way}", case.managed.name(), load_name(case.study), case.rtt_ms)
+}
+
+fn load_name(study: Study) -> &'static str {
+    if study == Study::Peak { "peak" } else { "off-peak" }
+}
+
+/// Uploads of the figures that were asked for at each round-trip time, downloads at one.
+fn cases(figures: &[Figure], quick: bool) -> Vec<Case> {
+    if quick {
+        let of = |managed| Case { rtt_ms: RTTS[0], ..Case::of(Study::Peak, Direction::Upload, managed) };
+        return [Algorithm::CoDel, Algorithm::Asqm].map(of).to_vec();
+    }
+    let paths = RTTS
+        .map(|rtt_ms| (Direction::Upload, rtt_ms))
+        .into_iter()
+        .chain([(Direction::Download, DOWNLOAD_RTT_MS)]);
+    let of = |(way, rtt_ms)| {
+        let studies = of_figures(figures).into_iter();
+        studies.map(move |(study, managed)| Case { rtt_ms, ..Case::of(study, way, managed) })
+    };
+    paths.flat_map(of).collect()
+}
+
+/// What was measured of a run, over all its modems.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    #[serde(skip)]
+    case: Case,
+    title: String,
+    is_download: bool,
+    aqm: &'static str,
+    load: String,
+    rtt_ms: u64,
+    /// Mean throughput of a modem in Mbit/s, and the standard deviation of its seconds.
+    mbps: f64,
+    deviation_mbps: f64,
+    /// Round trips of pings, in milliseconds.
+    ping_p50_ms: f64,
+    ping_p95_ms: f64,
+    pages: u64,
+    /// Probes: bytes for each byte of data, and how many of them came back.
+    overhead: Option<f64>,
+    returned: Option<f64>,
+    state: Option<String>,
+    modems: Vec<weir_scenario::result::LinkSummary>,
+    #[serde(skip)]
+    pings_ms: Vec<f64>,
+    #[serde(skip)]
+    bins_mbps: Vec<f64>,
+}
+
+impl Point {
+    fn of(case: &Case, modems: Vec<ModemResult>) -> Point {
+        let sorted = |of: fn(&ModemResult) -> &Vec<f64>, unit: f64| {
+            sorted(modems.iter().flat_map(|m| of(m).iter().map(move |v| v / unit)))
+        };
+        let (pings_ms, bins_mbps) = (sorted(|m| &m.pings_ms, 1.0), sorted(|m| &m.bins_bps, 1e6));
+        let deviations = modems.iter().map(|m| deviation(m.bins_bps.iter().copied()) / 1e6);
+        let sensing = || modems.iter().filter_map(|m| m.link.sensing.as_ref());
+        let wires = || sensing().filter_map(|s| s.wire.as_ref());
+        let sent: u64 = sensing().map(|s| s.sent).sum();
+        let is_sensed = sent > 0;
+        let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
+        Point {
+            case: *case,
+            title: title(case),
+            is_download: case.way == Direction::Download,
+            aqm: case.managed.key(),
+            load: load_name(case.study).replace('-', ""),
+            rtt_ms: case.rtt_ms,
+            mbps: mean(bins_mbps.iter().copied()),
+            deviation_mbps: mean(deviations),
+            ping_p50_ms: quantile(&pings_ms, 0.5),
+            ping_p95_ms: quantile(&pings_ms, 0.95),
+            pages: modems
+                .iter()
+                .flat_map(|m| m.connections.iter().skip(PAGES_FROM))
+                .map(|c| c.completed)
+                .sum(),
+            overhead: is_sensed
+                .then(|| ratio(wires().map(|w| w.sent_bytes).sum(), wires().map(|w| w.data_bytes).sum())),
+            returned: is_sensed.then(|| ratio(sensing().map(|s| s.returned).sum(), sent)),
+            state: sensing().next().map(|s| s.state.clone()),
+            modems: modems.into_iter().map(|m| m.link).collect(),
+            pings_ms,
+            bins_mbps,
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let share =
+            |v: Option<f64>, digits: usize| v.map_or("–".into(), |v| format!("{:.digits$}", v * 100.0));
+        vec![
+            self.title.clone(),
+            format!("{:.2}", self.mbps),
+            format!("{:.2}", self.deviation_mbps),
+            format!("{:.0}", self.ping_p50_ms),
+            format!("{:.0}", self.ping_p95_ms),
+            self.pages.to_string(),
+            share(self.overhead, 3),
+            share(self.returned, 1),
+        ]
+    }
+}
+
+const HEADER: [&str; 8] =
+    ["run", "Mbit/s", "± in 1 s", "ping p50 ms", "p95 ms", "pages", "probes %", "returned %"];
+
+/// Runs the experiment and judges its claims.
+pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let (figures, quick) = (arguments.figure.value.figures, arguments.quick);
+    let which = match (quick, arguments.figure.name) {
+        (true, _) => "-quick".to_string(),
+        (false, "all") => String::new(),
+        (false, figure) => format!("-figure{figure}"),
+    };
+    let folder = arguments.out.join(format!("asqm-lab{which}"));
+    host.prepare(&folder)?;
+    let (cases, overrides) = (cases(figures, quick), Overrides::of(quick));
+    let configs: Vec<AccessConfig> = cases.iter().map(|c| overrides.config(c)).collect::<Result<_, _>>()?;
+    let seconds = cases.len() as u64 * (overrides.length_s + 2);
+    host.say(&format!("{} runs, about {:.0} min", cases.len(), seconds as f64 / 60.0));
+    let mut points = Vec::new();
+    for (n, (case, config)) in cases.iter().zip(&configs).enumerate() {
+        host.say(&format!("[{}/{}] {}", n + 1, cases.len(), title(case)));
+        let modems = run(config, host)?;
+        if host.is_interrupted() {
+            break;
+        }
+        points.push(Point::of(case, modems));
+        host.say(&format!("  {}", points[n].row()[1..].join("  ")));
+    }
+    let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
+    let outcome = Outcome {
+        title: format!("ASQM, real TCP{}", if quick { " (short form)" } else { "" }),
+        notes: NOTES.map(str::to_string).to_vec(),
+        about: json!({ "paper": "asqm", "arm": "lab", "quick": quick }),
+        runs: json!(points),
+        claims: Some(claims::of(&points, quick)),
+        figures: draw::figures(&points),
+        text: format!("{}\n", table::aligned(&HEADER, &rows)),
+        tables: vec![Rows { title: "Runs".into(), header: HEADER.map(str::to_string).to_vec(), rows }],
+        last: Some(format!("Results: {}", folder.display())),
+        ..Outcome::default()
+    };
+    outcome.deliver(&folder, host.files(&folder)?, host)
+}
+
+/// What a reader should know.
+const NOTES: [&str; 2] = [
+    "Each home has five transfers of 5 MB that repeat, one without end and pages of 700 kB of four users; the \
+     limiter lets 16 Mbit/s through, and the modem's FIFO holds 1000 packets.",
+    "What probes turn around at, the gateway for uploads and the home for downloads, is a Linux namespace with \
+     ip_forward and a strict rp_filter.",
+];
+
+fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error> {
+    let waiting = || host.say(&"waiting for another run on this machine to end");
+    Ok(access::run(config, waiting, &mut |_| {
+        if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asqm::cases::FIGURES;
+    use weir_lab::access::Home;
+
+    #[test]
+    fn the_lab_runs_the_scenarios_of_the_paper() {
+        for (quick, modems, shared) in [(true, 1, [16, 7]), (false, 3, [48, 21])] {
+            for case in cases(&FIGURES, quick) {
+                let config = Overrides::of(quick).config(&case).unwrap_or_else(|e| panic!("{e:?}"));
+                let is_peak = usize::from(case.study == Study::Peak);
+                assert_eq!((config.homes.len(), config.fifo), (modems, 1000));
+                assert_eq!(config.shared, Rate::from_mbps(shared[is_peak]));
+                assert_eq!(config.rtt, Duration::from_millis(case.rtt_ms));
+                let Home { limiter, connections } = &config.homes[0];
+                assert_eq!((limiter.warnings(), connections.len()), (Vec::<String>::new(), 10));
+                assert_eq!(limiter.sense.is_some(), case.managed == Algorithm::Asqm);
+                let pages = connections.iter().skip(PAGES_FROM).map(|c| c.size);
+                assert_eq!(pages.collect::<Vec<_>>(), [Some(700_000); 4]);
+            }
+        }
+    }
+
+    #[test]
+    fn claims_are_judged_on_what_was_measured() {
+        let modem =
+            |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
+        let points = |asqm_ms: f64| {
+            let [codel, asqm] = <[Case; 2]>::try_from(cases(&FIGURES, true)).expect("two");
+            [Point::of(&codel, vec![modem(vec![1500.0; 9])]), Point::of(&asqm, vec![modem(vec![asqm_ms; 9])])]
+        };
+        let held = |asqm_ms: f64| -> Vec<bool> {
+            let claims = claims::of(&points(asqm_ms), true);
+            claims.iter().filter(|c| c.id == "B10").map(|c| c.held).collect()
+        };
+        assert_eq!(held(200.0), [true, true]);
+        assert_eq!(held(600.0), [true, false]);
+        let point = &points(200.0)[0];
+        assert_eq!((point.mbps, point.deviation_mbps, point.ping_p95_ms), (6.5, 0.5, 1500.0));
+        assert!(claims::of(&points(f64::NAN), true).iter().any(|c| c.id == "B10" && !c.held));
+    }
+}

@@ -1,0 +1,112 @@
+//! What was measured of the cases, as claims, charts and tables ask for it.
+
+use super::cases::{Algorithm, Case, Direction, Study};
+use super::observer::{Delays, Observer};
+use crate::host::Error;
+use crate::runs::{self, NestedCase, Planned, simulate};
+use crate::statistics::{deviation, extremes, mean, sorted};
+use serde::Serialize;
+use weir_sim::batch::Progress;
+
+/// What is measured of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Values {
+    /// What each modem delivered on average, in Mbit/s of payload.
+    pub bandwidth_mbps: [f64; 3],
+    /// Standard deviation of what it delivered in a second.
+    pub deviation_mbps: [f64; 3],
+    /// Bytes of probes divided by those of data, over all links that probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<f64>,
+    /// Round trips.
+    #[serde(skip)]
+    pub delays: Delays,
+    /// Megabits in each second, of all modems.
+    #[serde(skip)]
+    pub seconds: Vec<f64>,
+}
+
+/// One run.
+pub type Run = runs::Run<NestedCase<Case>, Values>;
+/// Runs, mostly those of one case.
+pub type Measured<'a> = runs::Measured<'a, NestedCase<Case>, Values>;
+
+/// Makes a run, if it is not interrupted.
+pub fn measure(planned: &Planned<NestedCase<Case>>, progress: &dyn Progress) -> Result<Option<Run>, Error> {
+    let observer = Observer::new(&planned.scenario, planned.case.rtt_ms as f64);
+    simulate(planned, observer, progress, |recording, seen| {
+        let sensed = recording.summary.links.iter().filter_map(|link| link.sensing.as_ref());
+        Values {
+            bandwidth_mbps: seen.delivered.each_ref().map(|bins| mean(bins.iter().copied())),
+            deviation_mbps: seen.delivered.each_ref().map(|bins| deviation(bins.iter().copied())),
+            overhead: sensed.map(|sensing| sensing.share).reduce(f64::max),
+            delays: seen.delays,
+            seconds: seen.delivered.concat(),
+        }
+    })
+}
+
+impl<'a> Measured<'a> {
+    /// The cases of a study with an algorithm, in one direction.
+    pub fn of(&self, study: Study, way: Direction, managed: Algorithm) -> Vec<Measured<'a>> {
+        self.only(|case| (case.study, case.way, case.managed) == (study, way, managed)).cases()
+    }
+
+    /// The cases of a study, whatever the algorithm and the direction.
+    pub fn study(&self, study: Study) -> Vec<Measured<'a>> {
+        self.only(|case| case.study == study).cases()
+    }
+
+    /// Directions that were run.
+    pub fn ways(&self) -> Vec<Direction> {
+        let mut ways = self.keys(|case| case.way);
+        ways.sort_unstable();
+        ways
+    }
+
+    fn bandwidths(&self) -> Vec<f64> {
+        self.runs.iter().flat_map(|run| run.values.bandwidth_mbps).collect()
+    }
+
+    /// Mean over modems and runs, in Mbit/s of payload.
+    pub fn bandwidth(&self) -> f64 {
+        mean(self.bandwidths())
+    }
+
+    /// Of the modem with the least in any run, and with the most.
+    pub fn bandwidth_range(&self) -> (f64, f64) {
+        extremes(&self.bandwidths())
+    }
+
+    /// Standard deviation of what a modem delivers in a second, mean over modems and runs.
+    pub fn deviation(&self) -> f64 {
+        mean(self.runs.iter().flat_map(|run| run.values.deviation_mbps))
+    }
+
+    /// The largest share of probes.
+    pub fn overhead(&self) -> Option<f64> {
+        self.runs.iter().filter_map(|run| run.values.overhead).reduce(f64::max)
+    }
+
+    /// Round trips of all runs.
+    pub fn delays(&self) -> Delays {
+        let mut delays = Delays::default();
+        self.runs.iter().for_each(|run| delays.add(&run.values.delays));
+        delays
+    }
+
+    /// The round trip that a share of the packets does not exceed, in ms.
+    pub fn delay(&self, share: f64) -> f64 {
+        self.delays().quantile(share)
+    }
+
+    /// The same beyond the round trip of the empty path.
+    pub fn excess(&self, share: f64) -> f64 {
+        self.delay(share) - self.case().rtt_ms as f64
+    }
+
+    /// Megabits in each second, of all modems and runs, in order of size.
+    pub fn seconds(&self) -> Vec<f64> {
+        sorted(self.runs.iter().flat_map(|run| run.values.seconds.iter().copied()))
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs the cases, judges the claims, and writes and prints what came of them.
+
+use super::cases::plan;
+use super::measured::{Measured, measure};
+use super::{Arguments, claims, draw, tables};
+use crate::host::{Error, Host, Report};
+use crate::publish::Outcome;
+use crate::runs::run_all;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Repeats the experiments.
+pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let plan = plan(arguments)?;
+    let folder = folder(arguments);
+    host.prepare(&folder)?;
+    let runs = run_all(&plan, host, measure)?;
+    let cases = Measured::new(&runs);
+    let outcome = Outcome {
+        title: title(arguments),
+        notes: vec![note(arguments)],
+        about: json!({
+            "paper": "asqm", "figure": arguments.figure.name, "arm": "sim", "quick": arguments.quick,
+        }),
+        runs: json!(runs),
+        claims: Some(claims::all(&cases)),
+        figures: draw::figures(arguments.figure.value.figures, &cases),
+        tables: tables::all(&cases),
+        ..Outcome::default()
+    };
+    outcome.deliver_with_tables(&folder, host)
+}
+
+fn title(arguments: &Arguments) -> String {
+    match arguments.figure.name {
+        "all" => "ASQM, figures 4 to 15".to_string(),
+        "sweep" => "ASQM, what is told without a figure".to_string(),
+        one => format!("ASQM, figure {one}"),
+    }
+}
+
+fn folder(arguments: &Arguments) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    arguments.out.join(format!("asqm-figure{}-sim{quick}", arguments.figure.name))
+}
+
+fn note(arguments: &Arguments) -> String {
+    let length = if arguments.quick {
+        "This is the short form: 20 s, of which 15 s are measured, upload only."
+    } else {
+        "Runs of 120 s, of which 110 s are measured."
+    };
+    format!(
+        "The testbed of the ASQM paper in a simulator: three modems with limiters of 16 Mbit/s, FIFOs of 1000 full frames \
+         below them, and a shared access link on which they take turns; each modem has five connections that transfer \
+         5 MB again and again, one without an end, and four that transfer 700 kB again and again. Bandwidth is payload \
+         that reached its application in order; round trips are those of data packets. {length}"
+    )
+}

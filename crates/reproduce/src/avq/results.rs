@@ -1,0 +1,191 @@
+//! Runs the experiments, judges the claims, and puts together what came of them.
+
+use super::experiments::{Experiment, plan};
+use super::measured::{Measured, Row, Run, measure};
+use super::observer::Sample;
+use super::{Arguments, claims, draw, paper, witness};
+use crate::host::{Error, Host, Report};
+use crate::publish::Outcome;
+use crate::runs::run_all;
+use serde_json::json;
+use std::path::PathBuf;
+use weir_report::html::Rows;
+use weir_report::{FileSet, csv};
+use weir_scenario::result::Claim;
+
+/// Repeats the experiments.
+pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let plan = plan(arguments)?;
+    let ns = arguments.witness.map(|_| witness::find()).transpose()?;
+    let folder = folder(arguments);
+    host.prepare(&folder)?;
+    let runs = run_all(&plan, host, measure)?;
+    let measured = Measured::new(&runs);
+    let (mut outcome, tables) = judge(&measured, arguments);
+    outcome.runs = json!(runs);
+    let compared = match ns {
+        Some(ns) => Some(witness::compare(&measured, witness::run(&ns, &plan, &folder, host)?)),
+        None => None,
+    };
+    let mut files = host.files(&folder)?;
+    for ((experiment, runs), table) in measured.experiments().into_iter().zip(&tables) {
+        add_files(experiment, &runs, table, &mut files)?;
+    }
+    if let Some(comparison) = compared {
+        files.add("witness.csv", csv::rows(&comparison.table))?;
+        add_witness(comparison, &mut outcome);
+    }
+    outcome.deliver(&folder, files, host)
+}
+
+/// Claims, comparisons, charts and tables of every experiment; and the tables as they are written to files.
+fn judge(measured: &Measured, arguments: &Arguments) -> (Outcome, Vec<Rows>) {
+    let (mut claims, mut beside, mut figures) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tables, mut files) = (Vec::new(), Vec::new());
+    let condition = condition(measured.repetitions(), arguments.quick);
+    for (experiment, runs) in measured.experiments() {
+        let number = u32::from(experiment);
+        let found = claims::of(experiment, &runs);
+        claims.extend(found.into_iter().map(|c| Claim { text: format!("{number}: {}", c.text), ..c }));
+        beside.extend(paper::beside(experiment, &runs, &condition));
+        figures.extend(draw::figures(experiment, &runs, None));
+        let table = rows(experiment, &runs);
+        tables.push(Rows { title: format!("{} ({condition})", table.title), ..table.clone() });
+        files.push(table);
+    }
+    let title = match arguments.experiment.name {
+        "all" => "AVQ, experiments 1 to 5".to_string(),
+        one => format!("AVQ, experiment {one}"),
+    };
+    let outcome = Outcome {
+        title,
+        notes: vec![note(&condition, arguments.quick)],
+        about: json!({
+            "paper": "avq", "experiment": arguments.experiment.name, "quick": arguments.quick,
+        }),
+        claims: Some(claims),
+        beside: Some(beside),
+        figures,
+        tables,
+        ..Outcome::default()
+    };
+    (outcome, files)
+}
+
+fn add_witness(comparison: witness::Comparison, outcome: &mut Outcome) {
+    outcome.claims.get_or_insert_default().extend(comparison.claims);
+    for (experiment, runs) in Measured::new(&comparison.runs).experiments() {
+        outcome.figures.extend(draw::figures(experiment, &runs, Some("ns-2")));
+    }
+    outcome.tables.push(comparison.table);
+    outcome.notes.push(witness::NOTE.to_string());
+    outcome.more = json!({ "witness": { "simulator": "ns-2", "runs": comparison.runs } });
+}
+
+fn condition(runs: u64, quick: bool) -> String {
+    let runs = if runs == 1 { "one run".to_string() } else { format!("mean of {runs} runs") };
+    format!("{runs}{}", if quick { ", a tenth of the time" } else { "" })
+}
+
+/// In tables, what a run does not tell.
+const UNKNOWN: &str = "–";
+
+const HEADER: [&str; 13] = [
+    "AQM",
+    "from s",
+    "to s",
+    "long flows",
+    "short/s",
+    "util %",
+    "queue",
+    "deviation",
+    "lost",
+    "by AQM",
+    "marked",
+    "goodput/s",
+    "Jain",
+];
+
+/// The results of an experiment as a table: means over the runs.
+fn rows(experiment: Experiment, runs: &Measured) -> Rows {
+    let row = |series: &str, span: usize| {
+        let load = runs.load(span);
+        let value = |of: fn(&Row) -> f64, digits: usize| format!("{:.digits$}", runs.at(series, span, of));
+        let known = |of: fn(&Row) -> Option<f64>| {
+            runs.known(series, span, of).map_or(UNKNOWN.into(), |n| format!("{n:.0}"))
+        };
+        vec![
+            series.to_string(),
+            load.from_s.to_string(),
+            load.to_s.to_string(),
+            load.flows.to_string(),
+            load.short_per_s.to_string(),
+            value(|r| r.utilization * 100.0, 2),
+            value(|r| r.queue, 1),
+            value(|r| r.deviation, 1),
+            value(|r| r.lost, 0),
+            known(|r| r.discarded),
+            known(|r| r.marked),
+            value(|r| r.goodput, 1),
+            value(|r| r.fairness, 3),
+        ]
+    };
+    let spans = || 0..runs.spans();
+    let rows = runs.series().into_iter().flat_map(|series| spans().map(move |span| (series, span)));
+    Rows {
+        title: format!("Experiment {}: each load, transients included", u32::from(experiment)),
+        header: HEADER.map(String::from).to_vec(),
+        rows: rows.map(|(series, span)| row(series, span)).collect(),
+    }
+}
+
+fn folder(arguments: &Arguments) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    arguments.out.join(format!("avq-experiment{}{quick}", arguments.experiment.name))
+}
+
+fn note(condition: &str, quick: bool) -> String {
+    let short = match quick {
+        true => {
+            " This is the short form: every span has a tenth of its length, so that more of it is transient."
+        }
+        false => "",
+    };
+    format!(
+        "Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue management (Kunniyur and \
+         Srikant, SIGCOMM 2001), experiments of section 4, repeated in a simulator: a link of 10 Mbit/s, 1250 packets \
+         of 1000 bytes per second, room for 100, Reno, round-trip times of 40 to 130 ms. Values: {condition}; charts \
+         show the mean, whiskers the smallest and the largest.{short}"
+    )
+}
+
+/// Adds the table of an experiment, and the samples of one that is shown over time.
+fn add_files(
+    experiment: Experiment,
+    runs: &Measured,
+    table: &Rows,
+    files: &mut FileSet,
+) -> Result<(), Error> {
+    let number = u32::from(experiment);
+    files.add(format!("experiment{number}.csv"), csv::rows(table))?;
+    for series in runs.series().into_iter().filter(|_| experiment.is_over_time()) {
+        if let Some(run) = runs.first(series) {
+            let name = format!("experiment{number}-{}-samples.csv", series.to_lowercase());
+            files.add(name, samples_csv(run))?;
+        }
+    }
+    Ok(())
+}
+
+fn samples_csv(run: &Run) -> String {
+    let header =
+        ["t_s", "queue_mean_packets", "queue_packets", "departed", "lost", "marked", "virtual_capacity"];
+    let row = |s: &Sample| {
+        let cells = [s.t_s, s.queue_mean, s.queue, s.departed, s.lost as f64];
+        let known = [s.marked.map(|n| n.to_string()), s.capacity.map(|c| c.to_string())];
+        let known = known.map(Option::unwrap_or_default);
+        let cells: Vec<String> = cells.iter().map(f64::to_string).chain(known).collect();
+        csv::line(&cells)
+    };
+    run.values.samples.iter().fold(csv::line(&header), |out, sample| out + &row(sample))
+}

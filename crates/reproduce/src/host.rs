@@ -1,0 +1,91 @@
+//! What a reproduction needs from the program that runs it, and what it returns.
+
+use serde_json::Value;
+use std::fmt::Display;
+use std::path::Path;
+use weir_report::FileSet;
+#[cfg(feature = "live")]
+use weir_report::Policy;
+use weir_report::table::Paint;
+use weir_scenario::result::Claim;
+#[cfg(feature = "live")]
+use weir_scenario::{Scenario, result::Recording};
+use weir_sim::batch::Progress;
+
+/// Why a reproduction ended without results.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The arguments or the input are wrong.
+    #[error("{0}")]
+    Input(String),
+    /// Something could not be done.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// The arguments or the input are wrong.
+    pub fn input(e: impl Display) -> Error {
+        Error::Input(e.to_string())
+    }
+}
+
+impl From<weir_report::WriteError> for Error {
+    fn from(e: weir_report::WriteError) -> Error {
+        Error::Failed(e.to_string())
+    }
+}
+
+impl From<weir_sim::Error> for Error {
+    fn from(e: weir_sim::Error) -> Error {
+        Error::input(e)
+    }
+}
+
+#[cfg(feature = "live")]
+impl From<weir_lab::Error> for Error {
+    fn from(e: weir_lab::Error) -> Error {
+        Error::Failed(e.to_string())
+    }
+}
+
+/// The program that runs a reproduction. Everything that is printed passes through it.
+pub trait Host: Sync {
+    /// Prints a line that tells how far the work is.
+    fn say(&self, line: &dyn Display);
+    /// Whether the tables of [`Report::text`] may have colours.
+    fn paint(&self) -> Paint;
+    /// Whether the user asked for an end.
+    fn is_interrupted(&self) -> bool;
+    /// Shows the progress of so many simulated runs with so much work together, until it is dropped.
+    fn progress(&self, runs: usize, work: f64) -> Box<dyn Progress + '_>;
+    /// Makes a folder for results and checks that it can be written to.
+    fn prepare(&self, folder: &Path) -> Result<(), Error>;
+    /// Begins the files of a folder, which is made where there is none. After an interruption a file says so.
+    fn files(&self, folder: &Path) -> Result<FileSet, Error>;
+    /// The part of the program that runs the lab.
+    #[cfg(feature = "live")]
+    fn lab(&self) -> &dyn Lab;
+}
+
+/// What the arms with real TCP need besides.
+#[cfg(feature = "live")]
+pub trait Lab {
+    /// Runs a scenario once with real TCP.
+    fn run(&self, scenario: &Scenario) -> Result<Recording, weir_lab::Error>;
+    /// Writes the files of one run to a folder, as `weir lab` does.
+    fn write(&self, recording: &Recording, scenario: &Scenario, folder: &Path) -> Result<(), Error>;
+    /// What the charts show of the policies of a scenario's links.
+    fn policies(&self, scenario: &Scenario) -> Vec<Policy>;
+}
+
+/// What came of a reproduction, after its files were written.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The result for programs.
+    pub json: Value,
+    /// The result for people.
+    pub text: String,
+    /// The claims, judged.
+    pub claims: Vec<Claim>,
+}

@@ -1,0 +1,61 @@
+//! Means and quantiles. Of nothing they are NaN, which no comparison holds for.
+
+/// Mean.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, count) = values.into_iter().fold((0.0, 0u32), |(sum, n), v| (sum + v, n + 1));
+    sum / f64::from(count)
+}
+
+/// Standard deviation.
+pub fn deviation(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> f64 {
+    let values = values.into_iter();
+    let middle = mean(values.clone());
+    mean(values.map(|v| (v - middle) * (v - middle))).sqrt()
+}
+
+/// The value that a share of sorted ones does not exceed.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = (sorted.len() as f64 * share) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}
+
+/// The values in rising order.
+pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Smallest value.
+pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::NAN, f64::min)
+}
+
+/// Largest value.
+pub fn most(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::NAN, f64::max)
+}
+
+/// Smallest and largest value.
+pub fn extremes(values: &[f64]) -> (f64, f64) {
+    (least(values.iter().copied()), most(values.iter().copied()))
+}
+
+/// Jain's index: 1 where all get the same, 1/n where one gets everything.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { f64::NAN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_not_a_number() {
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), 3.0);
+        assert_eq!((mean([1.0, 2.0]), deviation([1.0, 3.0]), extremes(&[2.0, 1.0])), (1.5, 1.0, (1.0, 2.0)));
+        assert!([quantile(&[], 0.5), mean([]), least([]), jain(&[0.0])].iter().all(|v| v.is_nan()));
+    }
+}

@@ -1,0 +1,183 @@
+//! Each claim holds for what the paper shows, and fails for what contradicts it.
+
+use super::*;
+use crate::steering::cases::{Case, Run, Values};
+use crate::steering::over_time::tests::{as_in_the_paper, recording};
+use weir_scenario::result::{LinkSummary, Recording, Spread};
+
+fn point(part: Part, series: &str, flows: u32, utilization: f64, p95: f64) -> Run {
+    let delay_ms = Spread { mean: p95 / 10.0, p95, ..Spread::default() };
+    let link = LinkSummary { utilization, delay_ms, ..LinkSummary::default() };
+    Run {
+        case: Case { figure: part, rate_bps: 10e9, series: series.into(), flows },
+        seed: 0,
+        values: Values { link, ..Values::default() },
+        trace_hash: None,
+        warnings: None,
+    }
+}
+
+fn judge(points: &[Run], part: Part) -> Vec<Claim> {
+    of(part, &Measured::new(points), Margins::FULL)
+}
+
+/// Identifiers and texts of the claims that are missed.
+fn missed(points: &[Run], part: Part) -> Vec<String> {
+    judge(points, part).into_iter().filter(|c| !c.held).map(|c| format!("{} {}", c.id, c.text)).collect()
+}
+
+type Row = (&'static str, u32, f64, f64);
+
+fn points(part: Part, rows: &[Row]) -> Vec<Run> {
+    rows.iter().map(|(series, flows, used, p95)| point(part, series, *flows, *used, *p95)).collect()
+}
+
+const FIVE: [Row; 15] = [
+    ("GSP-AS", 2, 0.995, 12.0),
+    ("GSP-AS", 9, 0.995, 3.0),
+    ("GSP-AS", 36, 0.995, 0.825),
+    ("TD 2.5ms", 2, 0.90, 2.0),
+    ("TD 2.5ms", 9, 0.93, 2.4),
+    ("TD 2.5ms", 36, 0.97, 2.5),
+    ("CODEL 2.5ms", 2, 0.94, 2.5),
+    ("CODEL 2.5ms", 9, 0.992, 2.5),
+    ("CODEL 2.5ms", 36, 0.998, 2.5),
+    ("GSP 2.5ms", 2, 0.95, 2.4),
+    ("GSP 2.5ms", 9, 0.993, 2.5),
+    ("GSP 2.5ms", 36, 0.999, 2.6),
+    ("TD 30ms", 2, 1.0, 29.0),
+    ("TD 30ms", 9, 1.0, 29.5),
+    ("TD 30ms", 36, 1.0, 30.0),
+];
+
+const SIX: [Row; 10] = [
+    ("GSP-AS", 2, 0.97, 28.0),
+    ("GSP-AS", 36, 0.995, 5.0),
+    ("TD 2.5ms", 2, 0.3, 0.1),
+    ("TD 2.5ms", 36, 0.9, 2.0),
+    ("CODEL 2.5ms", 2, 0.7, 2.0),
+    ("CODEL 2.5ms", 36, 0.98, 3.0),
+    ("GSP 2.5ms", 2, 0.75, 2.0),
+    ("GSP 2.5ms", 36, 0.98, 3.0),
+    ("TD 30ms", 2, 0.96, 29.0),
+    ("TD 30ms", 36, 1.0, 30.0),
+];
+
+const EIGHT: [Row; 3] = [("GSP-AS", 2, 0.945, 1.5), ("GSP-AS", 9, 0.947, 0.2), ("GSP-AS", 36, 0.944, 0.1)];
+
+/// Changes one row, and expects that a claim with this beginning is missed for it.
+fn spoil(part: Part, rows: &[Row], change: Row, expected: &str) {
+    let mut rows = rows.to_vec();
+    for row in rows.iter_mut().filter(|r| r.0 == change.0 && r.1 == change.1) {
+        *row = change;
+    }
+    let missed = missed(&points(part, &rows), part);
+    assert!(
+        missed.iter().any(|m| m.starts_with(expected)),
+        "{change:?} missed {missed:?} and not {expected}"
+    );
+}
+
+#[test]
+fn what_the_paper_shows_holds() {
+    assert_eq!(missed(&points(Part::Five, &FIVE), Part::Five), Vec::<String>::new());
+    assert_eq!(missed(&points(Part::Six, &SIX), Part::Six), Vec::<String>::new());
+    assert_eq!(missed(&points(Part::EightA, &EIGHT), Part::EightA), Vec::<String>::new());
+}
+
+#[test]
+fn every_claim_of_figure_5_can_fail() {
+    let spoil = |change, expected| spoil(Part::Five, &FIVE, change, expected);
+    spoil(("TD 2.5ms", 2, 0.996, 2.0), "A3 with 2 flows TD");
+    spoil(("CODEL 2.5ms", 2, 0.996, 2.0), "A3 with 2 flows CODEL");
+    spoil(("GSP 2.5ms", 2, 0.996, 2.0), "A3 with 2 flows GSP");
+    spoil(("CODEL 2.5ms", 9, 0.98, 2.5), "A3 CODEL 2.5ms loses");
+    spoil(("GSP 2.5ms", 36, 0.98, 2.5), "A3 GSP 2.5ms loses");
+    spoil(("TD 2.5ms", 9, 0.994, 2.5), "A4");
+    spoil(("GSP-AS", 2, 0.995, 31.0), "A5 the 95 %");
+    spoil(("GSP-AS", 2, 0.995, 9.0), "A5 with 2 flows");
+    spoil(("GSP-AS", 9, 0.995, 12.5), "A6 the 95 %");
+    spoil(("GSP-AS", 36, 0.995, 1.3), "A6 with 36 flows the delay");
+    spoil(("GSP 2.5ms", 36, 0.995, 3.5), "A6 with 36 flows GSP");
+    spoil(("TD 30ms", 2, 0.98, 29.0), "A7 tail drop");
+    spoil(("TD 30ms", 36, 1.0, 20.0), "A7 and its delay");
+    spoil(("GSP-AS", 2, 0.989, 12.0), "A8");
+}
+
+#[test]
+fn every_claim_of_figure_6_can_fail() {
+    let spoil = |change, expected| spoil(Part::Six, &SIX, change, expected);
+    spoil(("CODEL 2.5ms", 2, 0.95, 2.0), "A9 with 2 flows CODEL");
+    spoil(("TD 2.5ms", 2, 0.8, 0.1), "A9 with 2 flows the small");
+    spoil(("TD 2.5ms", 2, 0.3, 6.0), "A9 because");
+    spoil(("TD 30ms", 2, 0.98, 29.0), "A9 with 2 flows GSP-AS");
+    spoil(("GSP-AS", 36, 0.995, 28.0), "A9 with 36 flows");
+    spoil(("GSP-AS", 36, 0.98, 5.0), "A9 and that");
+}
+
+/// The lower of the two decides A10, so both have to be changed.
+#[test]
+fn aqms_that_never_fall_miss_a10() {
+    let mut rows = SIX.to_vec();
+    rows.iter_mut().filter(|r| r.1 == 2 && STATIC_AQMS.contains(&r.0)).for_each(|r| r.2 = 0.9);
+    let missed = missed(&points(Part::Six, &rows), Part::Six);
+    assert!(missed.iter().any(|m| m.starts_with("A10")), "{missed:?}");
+}
+
+#[test]
+fn every_claim_of_figure_8a_can_fail() {
+    let spoil = |change, expected| spoil(Part::EightA, &EIGHT, change, expected);
+    spoil(("GSP-AS", 2, 0.951, 1.5), "A14 with 2 flows");
+    spoil(("GSP-AS", 36, 0.939, 0.1), "A14 with 36 flows");
+    spoil(("GSP-AS", 9, 0.945, 1.2), "A15 from 6");
+    spoil(("GSP-AS", 2, 0.945, 0.1), "A15 with 2");
+}
+
+#[test]
+fn nothing_measured_holds_nothing() {
+    for part in [Part::Five, Part::Six, Part::EightA] {
+        assert!(judge(&[], part).iter().all(|c| !c.held), "{}", part.name());
+    }
+}
+
+fn over_time(part: Part, recording: Recording) -> Vec<Run> {
+    let mut run = point(part, "GSP-AS", 2, 0.99, 1.0);
+    run.values.recording = Some(recording);
+    vec![run]
+}
+
+#[test]
+fn every_claim_of_figure_7_can_fail() {
+    let reclaimed = |t: f64| !(260.0..278.0).contains(&t);
+    let missed = |part, setpoint: &dyn Fn(f64) -> f64| {
+        missed(&over_time(part, recording(380, setpoint, reclaimed)), part)
+    };
+    assert_eq!(missed(Part::SevenA, &as_in_the_paper), Vec::<String>::new());
+    let flat = missed(Part::SevenA, &|_| 5.0);
+    assert!(flat.iter().any(|m| m.starts_with("A11 two flows")), "{flat:?}");
+    assert!(flat.iter().any(|m| m.starts_with("A11 with 36")), "{flat:?}");
+    let lost = missed(Part::SevenA, &|t| if t <= 200.0 { 11.0 } else { 1.0 });
+    assert!(lost.iter().any(|m| m.starts_with("A11 the set point is regained")), "{lost:?}");
+    assert!(lost.iter().any(|m| m.starts_with("A11 the set point is raised")), "{lost:?}");
+    let restless = missed(Part::SevenA, &|t| 11.0 - (t % 3.0));
+    assert!(restless.iter().any(|m| m.starts_with("A12")), "{restless:?}");
+    assert_eq!(missed(Part::SevenB, &|_| 9.0), Vec::<String>::new());
+    assert_eq!(missed(Part::SevenB, &|t| t / 10.0).len(), 1, "it grows");
+    assert_eq!(missed(Part::SevenB, &|_| 2.0).len(), 1, "it stays low");
+}
+
+#[test]
+fn every_claim_of_figure_8b_can_fail() {
+    let missed = |backlog: u64, delivered_bps: f64| {
+        let mut seen = recording(100, |_| 0.2, |_| false);
+        for s in &mut seen.link_samples[0] {
+            (s.virtual_rate_bps, s.virtual_backlog_bytes, s.delivered_bps) = (9.5e9, backlog, delivered_bps);
+        }
+        missed(&over_time(Part::EightB, seen), Part::EightB).len()
+    };
+    assert_eq!(missed(200_000, 9.45e9), 0);
+    assert_eq!(missed(900_000, 9.45e9), 1, "off the scale");
+    assert_eq!(missed(0, 9.45e9), 1, "empty");
+    assert_eq!(missed(200_000, 9.0e9), 1, "far below");
+    assert_eq!(missed(200_000, 9.6e9), 1, "above");
+}

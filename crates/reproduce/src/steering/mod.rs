@@ -1,0 +1,157 @@
+//! Policy-oriented AQM Steering (Bless et al., 2018), section V: figures 5 to 8.
+
+mod cases;
+mod claims;
+mod draw;
+mod each;
+#[cfg(feature = "live")]
+mod lab;
+mod over_time;
+mod paper;
+mod sim;
+
+use crate::choice::{Arm, Choice};
+use crate::host::{Error, Host, Report};
+pub use cases::Part;
+use std::path::PathBuf;
+use weir_scenario::Scenario;
+
+/// What is to be repeated, and how.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    /// One of [`FIGURES`]; the lab has 5 and 8.
+    pub figure: &'static Choice<&'static [Part]>,
+    /// One of [`ARMS`].
+    pub arm: Arm,
+    /// A short form with fewer and shorter runs, and wider margins.
+    pub quick: bool,
+    /// Rate of the link, instead of the scenario's.
+    pub rate: Option<String>,
+    /// How often each point is run in the lab.
+    pub runs: Option<u32>,
+    /// How often each point is run in the simulator, with other random numbers each time.
+    pub seeds: Option<u32>,
+    /// Algorithms to which steering is added, instead of the paper's claims.
+    pub aqm: Vec<String>,
+    /// Folder in which that of the results is made.
+    pub out: PathBuf,
+}
+
+/// Figures of the paper.
+pub static FIGURES: [Choice<&[Part]>; 9] = [
+    Choice::new("5", "Throughput and 95 % delay over the number of flows", &[Part::Five]),
+    Choice::new("6", "The same with short transfers of 64 MB between", &[Part::Six]),
+    Choice::new("7", "Both parts of figure 7", &[Part::SevenA, Part::SevenB]),
+    Choice::new("7a", "The set point when 34 flows come, and leave after 80 s", &[Part::SevenA]),
+    Choice::new("7b", "The set point when 34 flows come and leave every 20 s", &[Part::SevenB]),
+    Choice::new("8", "Both parts of figure 8", &[Part::EightA, Part::EightB]),
+    Choice::new(
+        "8a",
+        "Throughput and delay with a utilization target of 95 % and a virtual queue",
+        &[Part::EightA],
+    ),
+    Choice::new("8b", "That virtual queue over time", &[Part::EightB]),
+    Choice::new("all", "All of them", &Part::ALL),
+];
+
+/// Where they can run.
+pub static ARMS: [Choice<Arm>; 2] = [
+    Choice::new("lab", "Real TCP in network namespaces", Arm::Lab),
+    Choice::new("sim", "The simulator", Arm::Sim),
+];
+
+/// Repeats the figures.
+///
+/// # Errors
+///
+/// If the arguments do not fit together, or a run or its files could not be made.
+pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    check_arm(arguments)?;
+    let done = match arguments.arm {
+        _ if !arguments.aqm.is_empty() => each::main(arguments, host),
+        Arm::Sim => sim::main(arguments, host),
+        #[cfg(feature = "live")]
+        _ => lab::main(arguments, host),
+        #[cfg(not(feature = "live"))]
+        _ => Err(crate::no_live_links()),
+    };
+    done.map_err(|failure| blame(failure, arguments.rate.as_deref()))
+}
+
+/// Refuses options of the other arm: whoever gave one believes that it does something.
+fn check_arm(arguments: &Arguments) -> Result<(), Error> {
+    let refused = |option: &str, arm: &str, here: &str| {
+        Err(Error::Input(format!("{option} is for --arm {arm}: choose that, or {here}")))
+    };
+    match arguments.arm {
+        Arm::Lab if arguments.seeds.is_some() => refused("--seeds", "sim", "use --runs in the lab"),
+        Arm::Sim if arguments.runs.is_some() => refused("--runs", "lab", "use --seeds in the simulator"),
+        _ => Ok(()),
+    }
+}
+
+/// Scenarios get the rate as a key; whoever gave `--rate` wrote no key and is told of the option.
+fn blame(failure: Error, rate: Option<&str>) -> Error {
+    match (failure, rate) {
+        (Error::Input(text), Some(rate)) => {
+            let set = format!("--set link.rate={rate}: ");
+            Error::Input(text.replace(&set, &format!("--rate {rate}: ")))
+        }
+        (other, _) => other,
+    }
+}
+
+/// Where the results go: named after what was run, and after what makes it another run.
+fn folder(arguments: &Arguments, what: &str) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
+    arguments.out.join(format!("steering-{what}{rate}{quick}"))
+}
+
+/// Name of the curve that a scenario belongs to, as in the paper.
+fn series(scenario: &Scenario) -> String {
+    let name = match scenario.aqm.name.as_str() {
+        "tail_drop" => "TD".to_string(),
+        other => other.to_uppercase(),
+    };
+    match (&scenario.policy, scenario.aqm.setpoint()) {
+        (Some(_), _) => format!("{name}-AS"),
+        (None, Some(setpoint)) => format!("{name} {setpoint}"),
+        (None, None) => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::by_name;
+
+    /// Arguments for the simulator.
+    pub fn arguments(figure: &str, quick: bool) -> Arguments {
+        let (figure, out) = (by_name(&FIGURES, figure).expect("a figure"), PathBuf::from("out"));
+        Arguments { figure, arm: Arm::Sim, quick, rate: None, runs: None, seeds: None, aqm: Vec::new(), out }
+    }
+
+    #[test]
+    fn options_of_the_other_arm_are_refused() {
+        let of = |arguments: Arguments| match check_arm(&arguments) {
+            Err(Error::Input(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let plain = || arguments("5", true);
+        let seeds = Arguments { arm: Arm::Lab, seeds: Some(2), ..plain() };
+        assert_eq!(of(seeds), "--seeds is for --arm sim: choose that, or use --runs in the lab");
+        assert!(of(Arguments { runs: Some(2), ..plain() }).starts_with("--runs is for --arm lab"));
+        assert!(check_arm(&Arguments { seeds: Some(2), ..plain() }).is_ok());
+    }
+
+    #[test]
+    fn the_option_is_blamed_and_not_the_key_it_sets() {
+        let of = |text: &str| match blame(Error::Input(text.into()), Some("0")) {
+            Error::Input(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of("--set link.rate=0: key `link.rate`: is 0"), "--rate 0: key `link.rate`: is 0");
+        assert_eq!(of("figure.toml:3: is wrong"), "figure.toml:3: is wrong");
+    }
+}

@@ -1,0 +1,186 @@
+//! What a run over time shows: the set point before, between and after the changes of traffic, and the
+//! virtual queue.
+
+use crate::statistics::{mean, most};
+use weir_scenario::result::{LinkSample, Recording};
+
+/// When 34 flows come in figure 7a, and when they leave, in seconds.
+pub const COME_S: f64 = 180.0;
+/// See [`COME_S`].
+pub const LEAVE_S: f64 = 260.0;
+/// Period of figure 7b; flows are there in its first half.
+pub const PERIOD_S: f64 = 40.0;
+
+/// The samples of the managed link.
+pub fn samples(recording: &Recording) -> &[LinkSample] {
+    recording.link_samples.first().map_or(&[], Vec::as_slice)
+}
+
+/// Samples from one time to another.
+pub fn between(recording: &Recording, from: f64, to: f64) -> impl Iterator<Item = &LinkSample> {
+    samples(recording).iter().filter(move |s| s.t_s > from && s.t_s <= to)
+}
+
+/// What figure 7a says of the set point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transition {
+    /// Mean set point of two flows over 40 s before the others come, in ms.
+    pub before_ms: f64,
+    /// Set point just before they leave, in ms.
+    pub low_ms: f64,
+    /// Largest set point afterwards, in ms.
+    pub regained_ms: f64,
+    /// Signals from their coming until the set point was at most [`LOW_MS`], if it was.
+    pub down: Option<u64>,
+    /// Seconds from their leaving to the next signal, which is when the two have filled the link again.
+    pub reclaimed_s: Option<f64>,
+    /// Signals from then until the set point was back at two thirds of what it was before, if it was.
+    pub up: Option<u64>,
+    /// Whether the set point moved while nothing was signalled.
+    pub moved_unsignalled: bool,
+}
+
+/// The set point that 36 flows must not exceed before 34 of them leave.
+pub const LOW_MS: f64 = 3.0;
+
+/// Reads figure 7a.
+pub fn transition(recording: &Recording) -> Transition {
+    let end = f64::INFINITY;
+    let before_ms = mean(between(recording, COME_S - 40.0, COME_S).map(|s| s.setpoint_ms));
+    let low = between(recording, COME_S, LEAVE_S).last();
+    let low_ms = low.map_or(f64::NAN, |s| s.setpoint_ms);
+    // What was on its way when the flows stopped is over after a round-trip time or two.
+    let calm = LEAVE_S + 0.5;
+    let signal = between(recording, calm, end).find(|s| s.drops + s.marks > 0).map(|s| s.t_s);
+    let quiet = between(recording, calm, signal.unwrap_or(end));
+    let sample_s = samples(recording).first().map_or(0.0, |s| s.t_s);
+    let before_signal = quiet.filter(|s| s.t_s < signal.unwrap_or(end) - sample_s / 2.0);
+    let mut still = before_signal.map(|s| s.setpoint_ms);
+    let first = still.next();
+    Transition {
+        before_ms,
+        low_ms,
+        regained_ms: most(between(recording, LEAVE_S, end).map(|s| s.setpoint_ms)),
+        down: signals_until(recording, COME_S, |s| s.setpoint_ms <= LOW_MS),
+        reclaimed_s: signal.map(|at| at - LEAVE_S),
+        up: signals_until(recording, calm, |s| s.setpoint_ms >= before_ms * 2.0 / 3.0),
+        moved_unsignalled: first.is_some_and(|first| still.any(|v| v != first)),
+    }
+}
+
+/// Signals after a time, up to and with the sample that is wanted. A signal is the step in which the law
+/// moves.
+fn signals_until(recording: &Recording, from: f64, wanted: impl Fn(&LinkSample) -> bool) -> Option<u64> {
+    let mut signals = 0;
+    for sample in between(recording, from, f64::INFINITY) {
+        signals += sample.drops + sample.marks;
+        if wanted(sample) {
+            return Some(signals);
+        }
+    }
+    None
+}
+
+/// Largest set point of each period of figure 7b, in ms.
+pub fn peaks(recording: &Recording) -> Vec<f64> {
+    let end = samples(recording).last().map_or(0.0, |s| s.t_s);
+    let periods = ((end - COME_S) / PERIOD_S).max(0.0) as u32;
+    let from = |n: u32| COME_S + f64::from(n) * PERIOD_S;
+    (0..periods).map(|n| most(between(recording, from(n), from(n + 1)).map(|s| s.setpoint_ms))).collect()
+}
+
+/// What figure 8b says of the virtual queue, over the measured part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VirtualQueue {
+    /// Share of the time in which it was in charge.
+    pub in_charge: f64,
+    /// Share of its samples in which the last arrival found it empty.
+    pub empty: f64,
+    /// Backlog that 99 % of the samples do not exceed, in kB.
+    pub p99_kb: f64,
+    /// Mean rate delivered, in bit/s.
+    pub delivered_bps: f64,
+    /// Mean rate of the virtual queue, in bit/s.
+    pub virtual_bps: f64,
+}
+
+/// Samples show the backlog with the packet that arrived last, of 1500 bytes on an Ethernet line.
+const ONE_PACKET: u64 = 1538;
+
+/// Reads figure 8b.
+pub fn virtual_queue(recording: &Recording) -> VirtualQueue {
+    let all: Vec<&LinkSample> = between(recording, recording.summary.warmup_s, f64::INFINITY).collect();
+    let mine: Vec<&LinkSample> = all.iter().copied().filter(|s| s.virtual_rate_bps > 0.0).collect();
+    let mut backlog: Vec<u64> = mine.iter().map(|s| s.virtual_backlog_bytes).collect();
+    backlog.sort_unstable();
+    let p99 = backlog.get(backlog.len() * 99 / 100).map_or(f64::NAN, |b| *b as f64 / 1e3);
+    VirtualQueue {
+        in_charge: mine.len() as f64 / all.len() as f64,
+        empty: mine.iter().filter(|s| s.virtual_backlog_bytes <= ONE_PACKET).count() as f64
+            / mine.len() as f64,
+        p99_kb: p99,
+        delivered_bps: mean(mine.iter().map(|s| s.delivered_bps)),
+        virtual_bps: mean(mine.iter().map(|s| s.virtual_rate_bps)),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A recording with a sample each second, whose set point and signals are given by the time.
+    pub fn recording(
+        seconds: u32,
+        setpoint_ms: impl Fn(f64) -> f64,
+        signalled: impl Fn(f64) -> bool,
+    ) -> Recording {
+        let sample = |t: u32| {
+            let t_s = f64::from(t);
+            let (setpoint_ms, drops) = (setpoint_ms(t_s), u64::from(signalled(t_s)));
+            LinkSample { t_s, setpoint_ms, drops, ..LinkSample::default() }
+        };
+        Recording { link_samples: vec![(1..=seconds).map(sample).collect()], ..Recording::default() }
+    }
+
+    /// What the paper draws: 11 ms, 1 ms with 36 flows from 20 s on, 10 ms from 20 s after they have left.
+    pub fn as_in_the_paper(t: f64) -> f64 {
+        match t {
+            t if t <= 190.0 => 11.0,
+            t if t <= 200.0 => 5.0,
+            t if t <= 280.0 => 1.0,
+            t if t <= 285.0 => 5.0,
+            _ => 10.0,
+        }
+    }
+
+    #[test]
+    fn a_transition_is_read_as_drawn() {
+        let seen = transition(&recording(380, as_in_the_paper, |t| !(260.0..278.0).contains(&t)));
+        let expected = Transition {
+            before_ms: 11.0,
+            low_ms: 1.0,
+            regained_ms: 10.0,
+            down: Some(21),
+            reclaimed_s: Some(18.0),
+            up: Some(9),
+            moved_unsignalled: false,
+        };
+        assert_eq!(seen, expected);
+        let restless = recording(380, |t| t, |t| !(260.0..278.0).contains(&t));
+        assert!(transition(&restless).moved_unsignalled);
+        assert_eq!(peaks(&recording(340, as_in_the_paper, |_| true)), [11.0, 1.0, 10.0, 10.0]);
+    }
+
+    #[test]
+    fn a_virtual_queue_is_read_where_it_is_in_charge() {
+        let mut seen = recording(100, |_| 0.2, |_| false);
+        for (i, s) in seen.link_samples[0].iter_mut().enumerate() {
+            s.virtual_rate_bps = if i < 50 { 9.5e9 } else { 0.0 };
+            s.virtual_backlog_bytes = if i < 5 { ONE_PACKET } else { 1000 * i as u64 };
+            s.delivered_bps = if i < 50 { 9.4e9 } else { 1.0 };
+        }
+        let found = virtual_queue(&seen);
+        assert_eq!((found.in_charge, found.empty), (0.5, 0.1));
+        assert_eq!((found.p99_kb, found.delivered_bps, found.virtual_bps), (49.0, 9.4e9, 9.5e9));
+    }
+}

@@ -1,0 +1,214 @@
+//! What is run: the cell of the test, with a signal, a protocol of the phone that is watched, and a form of
+//! vAQM.
+
+use super::Arguments;
+use crate::host::Error;
+use crate::runs::{NestedCase, Planned};
+use serde::Serialize;
+use weir_aqm::Value;
+use weir_scenario::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Trace, TraceFile, Upstream};
+use weir_units::Duration;
+
+/// How well the phones hear the base station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// Near it.
+    Strong,
+    /// At the edge of the cell.
+    Weak,
+}
+
+/// Both, in the order of the article.
+pub const SIGNALS: [Signal; 2] = [Signal::Strong, Signal::Weak];
+
+impl Signal {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        ["strong", "weak"][self as usize]
+    }
+
+    /// Name of the scenario file, its content, and that of its trace.
+    fn files(self) -> (&'static str, &'static str, &'static [u8]) {
+        macro_rules! trace {
+            ($name:literal) => {
+                include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/traces/", $name, ".trace"))
+            };
+        }
+        let ((name, text), trace): (_, &[u8]) = match self {
+            Signal::Strong => (scenario_file!("vaqm_cell_strong.toml"), trace!("cell_strong")),
+            Signal::Weak => (scenario_file!("vaqm_cell_weak.toml"), trace!("cell_weak")),
+        };
+        (name, text, trace)
+    }
+
+    /// The trace of the cell and its path in a scenario.
+    pub fn trace(self) -> Result<(String, Trace), Error> {
+        let path = format!("traces/cell_{}.trace", self.name());
+        let trace = Trace::parse(&path, self.files().2).map_err(Error::input)?;
+        Ok((path, trace))
+    }
+}
+
+/// How the watched phone loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// QUIC, which shows its spin bit.
+    Quic,
+}
+
+/// Both, in the order of the article.
+pub const PROTOCOLS: [Transport; 2] = [Transport::Tcp, Transport::Quic];
+
+impl Transport {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        ["TCP", "QUIC"][self as usize]
+    }
+
+    fn protocol(self) -> Protocol {
+        [Protocol::Tcp, Protocol::Quic][self as usize]
+    }
+}
+
+/// The form of vAQM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// None.
+    Off,
+    /// Without bitrate adjustment: signals from round-trip times.
+    Signals,
+    /// With bitrate adjustment: FQ-CoDel at a rate that follows the bottleneck.
+    Shaper,
+}
+
+/// All of them.
+pub const FORMS: [Form; 3] = [Form::Off, Form::Signals, Form::Shaper];
+/// Those that do something.
+pub const ON: [Form; 2] = [Form::Signals, Form::Shaper];
+
+impl Form {
+    /// A few words for it.
+    pub fn name(self) -> &'static str {
+        ["vAQM off", "vAQM", "vAQM with shaper"][self as usize]
+    }
+
+    fn upstream(self) -> Upstream {
+        [Upstream::Off, Upstream::Inform, Upstream::Follow][self as usize]
+    }
+}
+
+/// One case: its runs differ in nothing but their random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Case {
+    /// How well the phones hear.
+    pub signal: Signal,
+    /// How the watched phone loads.
+    pub protocol: Transport,
+    /// The form of vAQM, for every phone.
+    pub form: Form,
+}
+
+/// Flows of the scenario file that are the watched phone's: its page, and its image.
+pub const PAGE: u32 = 0;
+/// See [`PAGE`].
+pub const IMAGE: u32 = 1;
+
+impl Case {
+    /// A few words for what the phone uses.
+    pub fn series(&self) -> String {
+        format!("{}, {}", self.protocol.name(), self.form.name())
+    }
+
+    /// The cell as it is run, or a short form of it.
+    pub fn scenario(&self, quick: bool) -> Result<Scenario, Error> {
+        let (name, text, _) = self.signal.files();
+        let (path, trace) = self.signal.trace()?;
+        // The program brings the trace with it, wherever it is run.
+        let text = text.replace(&format!("trace = \"{path}\""), "rate = \"1Gbit/s\"");
+        let mut scenario =
+            Document::parse(name, &text).and_then(|file| file.scenario()).map_err(Error::input)?;
+        scenario.run.seeds = 1;
+        if quick {
+            scenario.run.duration = Duration::from_secs(30);
+        }
+        for link in &mut scenario.links {
+            if link.medium.is_some() {
+                link.shape.rate = None;
+                link.variation.trace = Some(TraceFile { path: path.clone(), trace: trace.clone() });
+            }
+            if link.upstream != Upstream::Off {
+                link.upstream = self.form.upstream();
+                if self.form == Form::Shaper {
+                    link.queue = QueueConfig::new("flow").expect("the list has FlowQueue");
+                    link.aqm = Some(inner());
+                }
+            }
+        }
+        for flows in &mut scenario.flows[..=IMAGE as usize] {
+            flows.protocol = self.protocol.protocol();
+        }
+        Ok(scenario)
+    }
+}
+
+/// CoDel of a flow's queue at the shaper, which tells it the interval. Each phone has a flow or two there,
+/// and one that takes away three tenths of its window must find as much in the queue, or the cell idles.
+fn inner() -> AqmConfig {
+    let mut codel = AqmConfig::new("codel").expect("the list has CoDel");
+    codel.set("target", Value::Duration(Duration::from_millis(50))).expect("a target in its range");
+    codel
+}
+
+/// Every run that the arguments ask for, checked before the first one starts.
+pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
+    let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 10 });
+    let mut plan = Vec::new();
+    for case in all() {
+        let scenario = case.scenario(arguments.quick)?;
+        plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
+    }
+    Ok(plan)
+}
+
+/// All cases, in the order of the article.
+pub fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for signal in SIGNALS {
+        for protocol in PROTOCOLS {
+            cases.extend(FORMS.map(|form| Case { signal, protocol, form }));
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Rate;
+
+    #[test]
+    fn a_case_reaches_its_links_and_flows() {
+        let case = Case { signal: Signal::Weak, protocol: Transport::Quic, form: Form::Shaper };
+        let scenario = case.scenario(false).unwrap();
+        let sense = scenario.links.iter().find(|l| l.name == "sense3").unwrap();
+        assert_eq!((sense.upstream, sense.queue.discipline.as_str()), (Upstream::Follow, "flow"));
+        let radio = scenario.links.iter().find(|l| l.name == "radio2").unwrap();
+        assert!((Rate::from_mbps(30)..Rate::from_mbps(34)).contains(&radio.rate()));
+        let protocols: Vec<Protocol> = scenario.flows.iter().map(|f| f.protocol).collect();
+        assert_eq!(protocols[..2], [Protocol::Quic; 2]);
+        assert_eq!(protocols[2..], [Protocol::Tcp; 3]);
+        let off = Case { form: Form::Off, ..case }.scenario(true).unwrap();
+        assert!(off.links.iter().all(|l| l.upstream == Upstream::Off));
+        assert_eq!(off.run.duration, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn every_signal_protocol_and_form_is_there() {
+        assert_eq!(all().len(), 12);
+    }
+}

@@ -1,0 +1,191 @@
+//! The cell in network namespaces, with the kernel's TCP and quinn's QUIC.
+
+use super::Arguments;
+use super::cases::{Case, Transport, all};
+use super::measured::{Run, Values};
+use super::results::{folder, publish};
+use crate::host::{Error, Host, Report};
+use crate::runs::NestedCase;
+use crate::statistics::{mean, sorted};
+use std::time::Duration;
+use weir_lab::cell::{self, CellConfig, CellResult, LoadBy};
+use weir_scenario::{RunConfig, Upstream};
+use weir_units::Rate;
+
+/// Length of a run and its beginning, which is not measured, in seconds; the scenario's are for the
+/// simulator.
+pub const LENGTH_S: (u64, u64) = (60, 12);
+/// The same of the short form.
+pub const QUICK_S: (u64, u64) = (24, 9);
+
+/// What the bump in the wire has beside the scenario: all phones share it, so that each has an instance of
+/// its own.
+const CORE: &str =
+    "upstream = \"inform\"\nqueue = { discipline = \"user\", users = 64 }\naqm = { name = \"vaqm\" }\n";
+/// The same of the base station: phones take turns, and each has a FIFO of its own. Its limit in time is
+/// none, so that its room is the only one.
+const STATION: &str = "rate = \"1Gbit/s\"\nbuffer = \"8MB\"\ncatch_up = \"10ms\"\n\
+    aqm = { name = \"tail_drop\", limit = \"60s\" }\n";
+
+fn parse(name: &str, text: &str) -> Result<RunConfig, Error> {
+    let text = format!("[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\n{text}");
+    RunConfig::parse(name, &text).map_err(Error::input)
+}
+
+/// A run of a case: what its scenario says, as boxes before the phones.
+pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
+    let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
+    let scenario = case.scenario(false)?;
+    let named = |name: &str| scenario.links.iter().find(|link| link.name == name);
+    let names = ["sense1", "radio1", "up1", "from_server", "to_server"];
+    let [Some(sense), Some(radio), Some(up), Some(from_server), Some(to_server)] = names.map(named) else {
+        return Err(Error::input(format!("{}: not the cell of the article", scenario.title)));
+    };
+    let mut core = parse("core", if sense.upstream == Upstream::Off { "" } else { CORE })?;
+    if sense.upstream != Upstream::Off {
+        core.a_to_b.upstream = sense.upstream;
+        core.a_to_b.aqm.clone_from(&sense.aqm);
+    }
+    core.b_to_a.delay = from_server.delay + to_server.delay;
+    let room = radio.shape.buffer.bytes(Rate::ZERO);
+    let queue = format!("queue = {{ discipline = \"user\", users = 64, user_memory = \"{room}\" }}\n");
+    let mut cell = parse("cell", &format!("{STATION}{queue}"))?;
+    cell.a_to_b.link.rate = None;
+    cell.a_to_b.link.accounting = radio.shape.accounting;
+    cell.a_to_b.delay = radio.delay;
+    cell.b_to_a.delay = up.delay;
+    Ok(CellConfig {
+        phones: scenario.links.iter().filter(|link| link.medium == radio.medium).count() as u32,
+        by: match case.protocol {
+            Transport::Tcp => LoadBy::Tcp,
+            Transport::Quic => LoadBy::Quic,
+        },
+        core,
+        cell,
+        radio: radio.variation.clone(),
+        duration: Duration::from_secs(length),
+        warmup: Duration::from_secs(warmup),
+    })
+}
+
+/// Repeats the test.
+pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
+        let result = cell::run(&config(case, arguments.quick)?, || waits(host), go_on)?;
+        Ok((result, Vec::new()))
+    };
+    repeat(arguments, note(arguments.quick), host, measure)
+}
+
+/// Says that the machine is taken.
+pub fn waits(host: &dyn Host) {
+    host.say(&"waiting for another run on this machine to end");
+}
+
+/// Has every case measured as often as is wanted, says what came of each, with the lines that are given
+/// beside it, and publishes all.
+pub fn repeat(
+    arguments: &Arguments,
+    note: String,
+    host: &dyn Host,
+    measure: impl Fn(Case, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Error>,
+) -> Result<Report, Error> {
+    // Whoever may not do it need not hear how long it would take.
+    cell::allowed()?;
+    let folder = folder(arguments);
+    host.prepare(&folder)?;
+    let seeds = u64::from(arguments.seeds.unwrap_or(1));
+    let cases: Vec<(Case, u64)> =
+        all().into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
+    let seconds = if arguments.quick { QUICK_S.0 } else { LENGTH_S.0 } + 1;
+    let minutes = (cases.len() as u64 * seconds) as f64 / 60.0;
+    host.say(&format!("{} runs, about {minutes:.0} min", cases.len()));
+    let mut runs = Vec::new();
+    for (n, (case, number)) in cases.iter().enumerate() {
+        host.say(&format!("[{}/{}] {} signal, {}", n + 1, cases.len(), case.signal.name(), case.series()));
+        let (result, beside) = measure(*case, &mut || !host.is_interrupted())?;
+        if host.is_interrupted() {
+            break;
+        }
+        let values = values_of(result);
+        host.say(&format!(
+            "  RTT p50 {:.0} ms, p95 {:.0} ms, page {:.2} s, {:.1} Mbit/s",
+            values.rtt_median_ms,
+            values.rtt_p95_ms,
+            values.page_s.unwrap_or(f64::NAN),
+            values.goodput_mbps
+        ));
+        beside.iter().for_each(|line| host.say(&line));
+        let case = NestedCase { case: *case };
+        runs.push(Run { case, seed: *number, values, trace_hash: None, warnings: None });
+    }
+    publish(&runs, note, arguments, &folder, host)
+}
+
+/// What was measured, as claims ask for it.
+fn values_of(result: CellResult) -> Values {
+    let means = [result.pages_s, result.images_s].map(|s| (!s.is_empty()).then(|| mean(s)));
+    Values::new(sorted(result.rtts_ms), means, result.goodput_bps / 1e6)
+}
+
+/// What stands under the claims.
+fn note(quick: bool) -> String {
+    let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
+    format!(
+        "The test of the article in network namespaces: four phones share a radio cell whose rate follows a trace, 62 Mbit/s on \
+         average with a strong signal and 32 with a weak one, each with a drop-tail buffer of 1 MB in the base station. \
+         Three download by the kernel's TCP without end; the fourth loads a page of 1 MB and an image of 16 MB again and \
+         again, by TCP or by QUIC (quinn). Senders are CUBIC. vAQM is `weir run`'s data plane before the cell: it \
+         signals, or shapes with CoDel at a rate that follows the cell; each phone has an instance of its own. \
+         Round trips are the smoothed ones of the fourth phone's senders, the kernel's or quinn's. Runs of {length} s, of which \
+         {} s are measured.",
+        length - warmup
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{Form, Signal};
+    use super::*;
+
+    #[test]
+    fn every_case_is_a_valid_configuration() {
+        for case in all() {
+            let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
+            assert_eq!(config.core.warnings(), Vec::<String>::new());
+            assert!(config.radio.trace().is_some() && config.cell.a_to_b.link.rate.is_none());
+            let (core, cell, ms) = (&config.core, &config.cell, weir_units::Duration::from_millis);
+            assert_eq!((config.phones, config.radio.jitter), (4, ms(8)));
+            let delays = [core.b_to_a.delay, cell.a_to_b.delay, cell.b_to_a.delay];
+            assert_eq!(delays, [ms(20); 3], "60 ms in all");
+            let room = cell.a_to_b.queue.settings.iter().find(|(name, _)| *name == "user_memory");
+            assert_eq!(room.map(|(_, room)| room.to_string()).as_deref(), Some("1MB"));
+            assert_eq!(
+                config.core.a_to_b.upstream.as_str(),
+                match case.form {
+                    Form::Off => "off",
+                    Form::Signals => "inform",
+                    Form::Shaper => "follow",
+                }
+            );
+        }
+        assert!(
+            Signal::Weak.trace().unwrap().1.average_rate() < Signal::Strong.trace().unwrap().1.average_rate()
+        );
+    }
+
+    #[test]
+    fn a_run_is_what_was_measured() {
+        let result = CellResult {
+            rtts_ms: vec![30.0, 10.0, 20.0],
+            pages_s: vec![1.0, 2.0],
+            goodput_bps: 5e7,
+            ..CellResult::default()
+        };
+        let run = values_of(result);
+        assert_eq!(
+            (run.rtt_median_ms, run.page_s, run.image_s, run.goodput_mbps),
+            (20.0, Some(1.5), None, 50.0)
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! Runs the cases, judges the claims, and writes and prints what came of them.
+
+use super::cases::plan;
+use super::measured::{Measured, Run, measure};
+use super::{Arguments, claims, draw, tables};
+use crate::host::{Error, Host, Report};
+use crate::publish::Outcome;
+use crate::runs::run_all;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Repeats the test in the simulator.
+pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let plan = plan(arguments)?;
+    let folder = folder(arguments);
+    host.prepare(&folder)?;
+    let runs = run_all(&plan, host, measure)?;
+    publish(&runs, note(arguments.quick), arguments, &folder, host)
+}
+
+/// Judges what an arm measured and writes it.
+pub fn publish(
+    runs: &[Run],
+    note: String,
+    arguments: &Arguments,
+    folder: &Path,
+    host: &dyn Host,
+) -> Result<Report, Error> {
+    let cases = Measured::new(runs);
+    let outcome = Outcome {
+        title: "Virtual AQM before a radio cell".into(),
+        notes: vec![note],
+        about: json!({ "paper": "vaqm", "arm": arguments.arm.name(), "quick": arguments.quick }),
+        runs: json!(runs),
+        claims: Some(claims::all(&cases)),
+        figures: draw::figures(&cases),
+        tables: tables::all(&cases, arguments.quick),
+        ..Outcome::default()
+    };
+    outcome.deliver_with_tables(folder, host)
+}
+
+/// Where the results of these arguments go.
+pub fn folder(arguments: &Arguments) -> PathBuf {
+    let quick = if arguments.quick { "-quick" } else { "" };
+    arguments.out.join(format!("vaqm-{}{quick}", arguments.arm.name()))
+}
+
+fn note(quick: bool) -> String {
+    let length = if quick {
+        "This is the short form: 30 s, of which 20 s are measured."
+    } else {
+        "Runs of 120 s, of which 110 s are measured."
+    };
+    format!(
+        "The test of the article: four phones share a radio cell whose rate follows a trace, 62 Mbit/s on average with a strong \
+         signal and 32 with a weak one, each with a drop-tail buffer of 1 MB in the base station. Three download 1 GB \
+         by TCP; the fourth loads a page of 1 MB and an image of 16 MB again and again, by TCP or QUIC. Senders are \
+         CUBIC. vAQM stands before the cell: without bitrate adjustment it signals, with it FQ-CoDel runs at a rate \
+         that follows the cell. Round trips are the smoothed ones of the fourth phone's senders. {length}"
+    )
+}

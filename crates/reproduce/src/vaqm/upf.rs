@@ -1,0 +1,105 @@
+//! The cell behind a 5G core: vAQM is `weir upf`'s, in a queue of each session.
+
+use super::Arguments;
+use super::cases::{Case, Form};
+use super::lab::{LENGTH_S, QUICK_S, config as cell_config, repeat, waits};
+use crate::host::{Error, Host, Report};
+use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
+use weir_upf::rules::PerDirection;
+
+/// Aggregate of each session in kbit/s: more than the radio ever has.
+const AMBR_KBPS: PerDirection<u64> = PerDirection { up: 100_000, down: 1_000_000 };
+
+/// How packets wait in the user-plane function. With bitrate adjustment nothing is said: it learns what it
+/// needs.
+fn queues(form: Form) -> &'static str {
+    match form {
+        Form::Off => "flow = { aqm = { name = \"tail_drop\" } }",
+        Form::Signals => "flow = { aqm = { name = \"vaqm\" } }",
+        Form::Shaper => "",
+    }
+}
+
+/// A run of a case. Before the user-plane function packets only take their time.
+fn config(case: Case, quick: bool) -> Result<MobileConfig, Error> {
+    let cell = cell_config(Case { form: Form::Off, ..case }, quick)?;
+    Ok(MobileConfig { cell, waits: queues(case.form).into(), ambr: AMBR_KBPS })
+}
+
+/// Repeats the test.
+pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
+        let result = mobile::run(&config(case, arguments.quick)?, || waits(host), go_on)?;
+        let lines = session_lines(&result);
+        Ok((result.cell, lines))
+    };
+    repeat(arguments, note(arguments.quick), host, measure)
+}
+
+/// What the sessions did: usage as it was reported over PFCP, and what their queues did to packets.
+fn session_lines(result: &MobileResult) -> Vec<String> {
+    let reported: Vec<String> =
+        result.sessions.iter().map(|s| format!("{:.1}", s.reported.down as f64 / 1e6)).collect();
+    let queues = || result.sessions.iter().flat_map(|session| &session.flows).filter(|flow| !flow.is_uplink);
+    let aqm = queues().next().map_or("none", |flow| flow.aqm.as_str());
+    let [dropped, marked] =
+        [queues().map(|flow| flow.dropped).sum::<u64>(), queues().map(|flow| flow.marked).sum()];
+    let mut lines = vec![format!(
+        "  usage reports: {} MB to the phones; {aqm}: {dropped} packets discarded, {marked} marked",
+        reported.join(", ")
+    )];
+    if result.lost_in_station > 0 {
+        lines.push(format!(
+            "  warning: the base station lost {} packets beside its queues: keep other programs away",
+            result.lost_in_station
+        ));
+    }
+    lines
+}
+
+/// What stands under the claims.
+fn note(quick: bool) -> String {
+    let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
+    format!(
+        "The article's picture of a 5G core in network namespaces: session management establishes a session for each of four \
+         phones over PFCP, the user-plane function (the code of `weir upf`) tunnels their packets over GTP-U to a base \
+         station, which takes them out and lets them wait, 1 MB for each phone, drop-tail, before a radio link whose rate \
+         follows a trace: 62 Mbit/s on average with a strong signal and 32 with a weak one. Three phones download by the \
+         kernel's TCP without end; the fourth loads a page of 1 MB and an image of 16 MB again and again, by TCP or by QUIC \
+         (quinn). Senders are CUBIC. vAQM is the user-plane function's, in a queue of each session: it signals, or without \
+         any setting adjusts the rate to that of the bottleneck, under CoDel. Round trips are the smoothed ones of the \
+         fourth phone's senders, the kernel's or quinn's. Runs of {length} s, of which {} s are measured.",
+        length - warmup
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::all;
+    use super::*;
+
+    #[test]
+    fn every_case_is_a_valid_configuration() {
+        for case in all() {
+            let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
+            let upf = config.upf().unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(upf.flow.follows(), case.form == Form::Shaper);
+            assert_eq!(config.cell.core.a_to_b.upstream.as_str(), "off");
+        }
+    }
+
+    #[test]
+    fn what_sessions_did_is_told() {
+        let mut result = MobileResult::default();
+        result.sessions.push(weir_lab::cell::mobile::SessionResult {
+            reported: PerDirection { up: 1, down: 2_500_000 },
+            flows: vec![weir_upf::rules::FlowUsage { aqm: "vaqm".into(), dropped: 7, ..Default::default() }],
+        });
+        assert_eq!(
+            session_lines(&result),
+            ["  usage reports: 2.5 MB to the phones; vaqm: 7 packets discarded, 0 marked"]
+        );
+        result.lost_in_station = 3;
+        assert!(session_lines(&result)[1].contains("lost 3 packets"));
+    }
+}
