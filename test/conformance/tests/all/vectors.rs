@@ -118,7 +118,7 @@ const REM_LOADED: Settings<5> = [
 ];
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../vectors").join(format!("{name}.jsonl"))
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data/vectors").join(format!("{name}.jsonl"))
 }
 
 /// Compares a recording, by default parameters and in the file of the algorithm, or a variant.
