@@ -47,7 +47,7 @@ impl PartialEq for Own {
 impl Eq for Own {}
 
 /// The state of a flow under such a congestion control.
-pub(super) trait State: Debug + Send {
+pub(crate) trait State: Debug + Send {
     fn on_sample(&mut self, window: &mut Window, sample: &AckSample);
     fn grow(&mut self, window: &mut Window, sample: &AckSample);
     fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32;

@@ -48,13 +48,13 @@ pub struct Finding {
 }
 
 /// A number and what it was made from; no number where the algorithm does not do what is judged.
-struct Finding {
+struct MeasuredValue {
     value: Option<f64>,
     measured: String,
 }
 
-fn found(value: f64, measured: String) -> Option<Finding> {
-    Some(Finding { value: Some(value), measured })
+fn found(value: f64, measured: String) -> Option<MeasuredValue> {
+    Some(MeasuredValue { value: Some(value), measured })
 }
 
 /// How an aspect is judged.
@@ -63,7 +63,7 @@ struct Rule {
     section: &'static str,
     /// What the number is.
     quantity: &'static str,
-    of: fn(&Results) -> Option<Finding>,
+    of: fn(&Results) -> Option<MeasuredValue>,
     good: f64,
     breaks: f64,
 }
@@ -259,7 +259,7 @@ pub fn judge(results: &Results) -> Vec<Finding> {
 
 impl Rule {
     fn judge(&self, results: &Results) -> Option<Finding> {
-        let Finding { value, measured } = (self.of)(results)?;
+        let MeasuredValue { value, measured } = (self.of)(results)?;
         // A number that is none, as after a division of nothing by nothing, is not good.
         let verdict = match value {
             Some(value) if value <= self.good => Judgement::Good,
@@ -279,25 +279,25 @@ fn worst<'a>(cases: impl Iterator<Item = &'a Case>, of: impl Fn(&Case) -> f64) -
     cases.map(|case| (case, known(of(case)))).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn worst_delay(results: &Results, ids: &[&str], of: fn(&Numbers) -> f64, name: &str) -> Option<Finding> {
+fn worst_delay(results: &Results, ids: &[&str], of: fn(&Numbers) -> f64, name: &str) -> Option<MeasuredValue> {
     let (case, share) = worst(results.all(ids), |case| of(&case.aqm) / of(&case.tail_drop))?;
     let (ours, theirs) = (of(&case.aqm), of(&case.tail_drop));
     found(share, format!("{name} {ours:.1} ms, tail drop {theirs:.1} ms ({})", case.experiment.id))
 }
 
-fn worst_use(results: &Results, ids: &[&str]) -> Option<Finding> {
+fn worst_use(results: &Results, ids: &[&str]) -> Option<MeasuredValue> {
     let (case, missing) = worst(results.all(ids), |c| c.tail_drop.utilization - c.aqm.utilization)?;
     let [ours, theirs] = [&case.aqm, &case.tail_drop].map(|n| n.utilization * 100.0);
     found(missing, format!("{ours:.1} %, tail drop {theirs:.1} % ({})", case.experiment.id))
 }
 
-fn growth(results: &Results) -> Option<Finding> {
+fn growth(results: &Results) -> Option<MeasuredValue> {
     let p95 = |id| Some(results.get(id)?.aqm.delay_ms.p95);
     let (mild, heavy) = (p95(LEVELS[0])?, p95(LEVELS[2])?);
     found(heavy / mild.max(5.0), format!("p95 {mild:.1} ms mild, {heavy:.1} ms heavy"))
 }
 
-fn left_over(results: &Results) -> Option<Finding> {
+fn left_over(results: &Results) -> Option<MeasuredValue> {
     let case = results.get(UNRESPONSIVE)?;
     let rate = case.scenario.rate().as_bps_f64();
     let left = rate - datagram_rate(&case.scenario, 1)?;
@@ -307,27 +307,27 @@ fn left_over(results: &Results) -> Option<Finding> {
     found(1.0 - ours, text)
 }
 
-fn background(results: &Results) -> Option<Finding> {
+fn background(results: &Results) -> Option<MeasuredValue> {
     let case = results.get(LBE)?;
     let [ours, theirs] = [&case.aqm, &case.tail_drop].map(|n| share_of_second(n).unwrap_or(f64::NAN));
     found(ours, format!("has {:.0} %, under tail drop {:.0} %", ours * 100.0, theirs * 100.0))
 }
 
-fn worst_time(results: &Results, ids: &[&str], class: &str) -> Option<Finding> {
+fn worst_time(results: &Results, ids: &[&str], class: &str) -> Option<MeasuredValue> {
     let time = |n: &Numbers| n.named(class).and_then(|c| c.transfer_s).unwrap_or(f64::NAN);
     let (case, ratio) = worst(results.all(ids), |case| time(&case.aqm) / time(&case.tail_drop))?;
     let (ours, theirs) = (time(&case.aqm), time(&case.tail_drop));
     found(ratio, format!("{ours:.2} s, tail drop {theirs:.2} s ({})", case.experiment.id))
 }
 
-fn web(results: &Results) -> Option<Finding> {
+fn web(results: &Results) -> Option<MeasuredValue> {
     let goodput = |n: &Numbers| n.named("web").map_or(f64::NAN, |class| class.goodput_bps);
     let (case, ratio) = worst(results.all(&BURSTS), |case| goodput(&case.tail_drop) / goodput(&case.aqm))?;
     let [ours, theirs] = [&case.aqm, &case.tail_drop].map(|n| goodput(n) / 1e3);
     found(ratio, format!("{ours:.0} kbit/s each, tail drop {theirs:.0} kbit/s ({})", case.experiment.id))
 }
 
-fn calls(results: &Results) -> Option<Finding> {
+fn calls(results: &Results) -> Option<MeasuredValue> {
     let case = results.get(MIX)?;
     let rate = datagram_rate(&case.scenario, 0)?;
     let lost = |n: &Numbers| n.class(0).map_or(f64::NAN, |call| (1.0 - call.goodput_bps / rate).max(0.0));
@@ -343,7 +343,7 @@ pub fn share_of_second(numbers: &Numbers) -> Option<f64> {
 
 /// The least-squares slope through the origin of the logarithm of the goodput's ratio over that of the round-trip
 /// times.
-fn rtt_exponent(results: &Results) -> Option<Finding> {
+fn rtt_exponent(results: &Results) -> Option<MeasuredValue> {
     let slope = |of: fn(&Case) -> &Numbers| {
         let (mut xy, mut xx) = (0.0, 0.0);
         for (id, rtt_ms) in RTTS {
@@ -357,29 +357,29 @@ fn rtt_exponent(results: &Results) -> Option<Finding> {
     found(ours.abs(), format!("goodput as RTT^-{ours:.2}, under tail drop RTT^-{theirs:.2}"))
 }
 
-fn unfairness(results: &Results) -> Option<Finding> {
+fn unfairness(results: &Results) -> Option<MeasuredValue> {
     let index = |n: &Numbers| n.fairness.unwrap_or(f64::NAN);
     let (case, distance) = worst(results.all(&LEVELS), |case| 1.0 - index(&case.aqm))?;
     let (ours, theirs) = (index(&case.aqm), index(&case.tail_drop));
     found(distance, format!("Jain's index {ours:.3}, tail drop {theirs:.3} ({})", case.experiment.id))
 }
 
-fn ecn(results: &Results) -> Option<Finding> {
+fn ecn(results: &Results) -> Option<MeasuredValue> {
     let (with, without) = (&results.get(ECN)?.aqm, &results.get(LEVELS[1])?.aqm);
     if with.marked == 0.0 {
-        return Some(Finding { value: None, measured: "marks nothing".into() });
+        return Some(MeasuredValue { value: None, measured: "marks nothing".into() });
     }
     let [lost, marked, before] = [with.loss, with.marked, without.loss].map(|share| share * 100.0);
     let text = format!("{marked:.2} % marked, {lost:.2} % lost; without ECN {before:.2} % lost");
     found(with.loss / without.loss, text)
 }
 
-fn either_way(ratio: f64, one: &str, other: &str, quantity: &str) -> Option<Finding> {
+fn either_way(ratio: f64, one: &str, other: &str, quantity: &str) -> Option<MeasuredValue> {
     let larger = ratio.max(1.0 / ratio);
     found(larger, format!("{quantity} {one} {ratio:.2} times that {other}"))
 }
 
-fn packets(results: &Results) -> Option<Finding> {
+fn packets(results: &Results) -> Option<MeasuredValue> {
     let case = results.get(PACKETS)?;
     // Goodput counts payloads; TCP and IP take 52 bytes of a packet.
     let payload = |group: usize| f64::from(case.scenario.mtu(&case.scenario.flows[group])) - 52.0;
