@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 use weir_aqm::{Aqm, Cause, Chance, Moment, Packet, Verdict};
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_sim::{Outcome, queue_of, run, run_prepared};
 use weir_units::Duration;
 

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 use weir_params::NoParams;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_sim::{Outcome, run, run_prepared};
 use weir_tcp::congestion::dctcp::Dctcp;
 use weir_tcp::congestion::{AckSample, Congestion, CongestionControl, Env, Own, ReductionCause, Window};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io;
 use weir_report::{FileSet, SetFile};
-use weir_scenario::{Record, Scenario};
+use weir_config::{Record, Scenario};
 use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_sim::{DecisionRow, Recorder};
 use weir_units::{Bytes, Duration, Time};

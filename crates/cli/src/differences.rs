@@ -3,7 +3,7 @@
 use crate::measured::Goodput;
 use serde::Serialize;
 use weir_report::table::aligned;
-use weir_scenario::result::{LinkSummary, Summary};
+use weir_measure::result::{LinkSummary, Summary};
 
 /// A value of a link by its name.
 type OfLink = (&'static str, fn(&LinkSummary) -> f64);
@@ -116,7 +116,7 @@ fn overview_row(title: &str, differences: &[Difference]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::{FlowSummary, Spread};
+    use weir_measure::result::{FlowSummary, Spread};
 
     fn summary(utilization: f64, p95: f64) -> Summary {
         let delay_ms = Spread { p95, ..Spread::default() };

@@ -1,7 +1,7 @@
 //! What a run measured, as one row of a table.
 
 use serde::{Deserialize, Serialize};
-use weir_scenario::result::{FlowSummary, LinkSummary, Summary};
+use weir_measure::result::{FlowSummary, LinkSummary, Summary};
 
 /// A value of a row. Whole numbers and others stay apart, so that columns have types.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::output::{Failure, Output};
 use crate::progress::Progress;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_sim::batch;
 
 /// Makes all runs and shows how far they are, as [`batch::run_all`] orders them.

@@ -20,9 +20,9 @@ use crate::{Error, Mode, Received};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
-use weir_scenario::SenseConfig;
-use weir_scenario::measure::{Distribution, Window};
-use weir_scenario::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
+use weir_config::SenseConfig;
+use weir_measure::{Distribution, Window};
+use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
 use weir_steer::Move;
 use weir_units::{Duration, Time};
 

@@ -4,7 +4,7 @@ use crate::frames::Frame;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::VecDeque;
-use weir_scenario::{Step, Variation};
+use weir_config::{Step, Variation};
 use weir_units::{Duration, Rate, Time};
 
 /// A packet that is held back goes behind so many others.

@@ -56,7 +56,7 @@ pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};
 
 use serde::{Deserialize, Serialize};
-use weir_scenario::Accounting;
+use weir_config::Accounting;
 use weir_units::{Bytes, Time};
 
 /// Most receive queues of a port in AF_XDP; `port.bpf.c` has as many places for sockets.

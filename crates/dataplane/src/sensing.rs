@@ -15,9 +15,9 @@ use crate::frames::{Arena, Frame};
 use crate::{Error, Received};
 use frame::{Form, Found};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use weir_scenario::measure::{Distribution, Window};
-use weir_scenario::result;
-use weir_scenario::{PortName, SenseConfig};
+use weir_measure::{Distribution, Window};
+use weir_measure::result;
+use weir_config::{PortName, SenseConfig};
 use weir_sense::probe::{Sensor, Settings, State};
 use weir_units::{Duration, Time};
 

@@ -20,8 +20,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use traffic::Traffic;
 use weir_dataplane::{DirectionSetup, Mode, Setup};
-use weir_scenario::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
-use weir_scenario::{Channel, RunConfig};
+use weir_measure::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
+use weir_config::{Channel, RunConfig};
 use weir_units::Rate;
 use wires::{Wires, gateway_address};
 

@@ -19,8 +19,8 @@ use crate::netns::{self, Testbed, TestbedConfig};
 use load::Load;
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Impairments, Setup};
-use weir_scenario::result::LinkSummary;
-use weir_scenario::{RunConfig, Variation};
+use weir_measure::result::LinkSummary;
+use weir_config::{RunConfig, Variation};
 
 /// Most phones.
 pub const PHONES_MAX: u32 = 16;

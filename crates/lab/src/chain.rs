@@ -7,7 +7,8 @@
 use crate::error::{Error, Result};
 use crate::netns::BOXES_MAX;
 use weir_dataplane::{DirectionSetup, Impairments};
-use weir_scenario::{Buffer, Channel, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario, Settled};
+use weir_config::{Buffer, Channel, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario};
+use weir_measure::Settled;
 use weir_units::Duration;
 
 /// One box: the numbers of the links that it plays, from the sender to the receiver and back.
@@ -215,7 +216,7 @@ mod tests {
             ("radio", Buffer::Bytes(weir_units::Bytes::new(1_250_000)))
         );
         assert_eq!(radio.impairments.as_ref().unwrap().variation.jitter, ms(8));
-        assert_eq!(boxes[1][0].channel.upstream, weir_scenario::Upstream::Follow);
+        assert_eq!(boxes[1][0].channel.upstream, weir_config::Upstream::Follow);
         assert_eq!(chain.rtt, ms(50));
     }
 

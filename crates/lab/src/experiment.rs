@@ -15,8 +15,8 @@ use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
-use weir_scenario::result::{LinkSummary, Progress, Recording, Summary};
-use weir_scenario::{Channel, Scenario};
+use weir_measure::result::{LinkSummary, Progress, Recording, Summary};
+use weir_config::{Channel, Scenario};
 
 /// How often somebody who watches is told.
 const WATCH: Duration = Duration::from_millis(100);
@@ -345,7 +345,7 @@ impl Run<'_> {
         };
         recording.flow_samples = samples.samples;
         recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
-        recording.summary.note_flows(self.scenario);
+        self.scenario.note_flows(&mut recording.summary);
         Ok(recording)
     }
 }

@@ -6,7 +6,7 @@ use crate::netns::{Scratch, available_congestion, in_netns};
 use crate::process::set_affinity;
 use std::fs;
 use std::time::Duration;
-use weir_scenario::result::Spread;
+use weir_measure::result::Spread;
 
 /// Result of one check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use weir_scenario::{Arm, FlowGroup, Rtt, Scenario};
+use weir_config::{Arm, FlowGroup, Rtt, Scenario};
 
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
 pub fn check(scenario: &Scenario) -> Result<()> {

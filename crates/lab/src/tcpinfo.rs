@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_dataplane::RunClock;
-use weir_scenario::result::FlowSample;
+use weir_measure::result::FlowSample;
 use weir_units::Time;
 
 /// Which end of a connection a port belongs to, as seen from the host that sends the data.

@@ -8,7 +8,7 @@ use weir_report::chart::{
 };
 use weir_report::html::{Page, PageRun, page};
 use weir_report::{Policy, csv, table, write_atomic};
-use weir_scenario::result::{
+use weir_measure::result::{
     Claim, FlowSample, FlowSummary, HostJitter, LinkSample, LinkSummary, Recording, Spread, SteeringEvent,
     Summary,
 };

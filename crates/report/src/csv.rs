@@ -6,7 +6,7 @@
 use crate::html::Rows;
 use std::fmt;
 
-use weir_scenario::result::{FlowSample, LinkSample, SteeringEvent};
+use weir_measure::result::{FlowSample, LinkSample, SteeringEvent};
 
 /// A table that could not be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

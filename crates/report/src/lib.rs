@@ -1,6 +1,6 @@
 //! What a reader sees of a run: tables for the terminal, CSV files, SVG charts and one HTML page.
 //!
-//! Everything is drawn from a [`Recording`](weir_scenario::result::Recording), which every arm fills in the
+//! Everything is drawn from a [`Recording`](weir_measure::result::Recording), which every arm fills in the
 //! same way. All output is deterministic (the same input gives the same bytes), needs no network, and
 //! treats names and titles as foreign text that is escaped for wherever it lands. Data with holes (NaN,
 //! infinities, empty recordings) is drawn as holes.

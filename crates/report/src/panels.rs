@@ -1,6 +1,6 @@
 //! What is drawn of one link: panels of series over time. The SVG page and the HTML page share it.
 
-use weir_scenario::result::{FlowSample, LinkSample, LinkSummary, Recording, SteeringEvent};
+use weir_measure::result::{FlowSample, LinkSample, LinkSummary, Recording, SteeringEvent};
 use weir_units::Rate;
 
 use crate::number::{drawable, extent, prefix, significant};

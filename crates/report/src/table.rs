@@ -3,7 +3,7 @@
 use crate::html::Rows;
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, LinkSummary, Spread, Summary};
+use weir_measure::result::{Claim, LinkSummary, Spread, Summary};
 
 use crate::escape::terminal;
 use crate::number::fixed;
@@ -337,7 +337,7 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::{ByClass, Observed, Phase, Sensing};
+    use weir_measure::result::{ByClass, Observed, Phase, Sensing};
 
     #[test]
     fn wide_and_combining_characters_are_measured() {

@@ -1,7 +1,7 @@
 //! Claims: what a paper says of a quantity, judged on what was measured. NaN holds nothing.
 
 use std::ops::RangeInclusive;
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// A claim with its texts.
 pub fn claim(

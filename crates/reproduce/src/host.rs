@@ -7,9 +7,10 @@ use weir_report::FileSet;
 #[cfg(feature = "live")]
 use weir_report::Policy;
 use weir_report::table::Paint;
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 #[cfg(feature = "live")]
-use weir_scenario::{Scenario, result::Recording};
+use weir_config::Scenario;
+use weir_measure::result::Recording;
 use weir_sim::batch::Progress;
 
 /// Why a reproduction ended without results.

@@ -8,7 +8,7 @@ use std::path::Path;
 use weir_report::chart::{Plot, plot};
 use weir_report::html::{Beside, Grid, Page, Rows, page};
 use weir_report::{FileSet, csv, table};
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// What came of the experiments of a paper.
 #[derive(Default)]

@@ -5,8 +5,8 @@ use crate::statistics::{extremes, mean};
 use serde::Serialize;
 use std::ops::Deref;
 use weir_report::chart::PlotPoint;
-use weir_scenario::Scenario;
-use weir_scenario::result::Recording;
+use weir_config::Scenario;
+use weir_measure::result::Recording;
 use weir_sim::batch::{self, Progress};
 use weir_sim::tap::Tap;
 

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use std::sync::Arc;
-use weir_scenario::{Datagrams, OBJECT_SHAPE, Timing};
+use weir_config::{Datagrams, OBJECT_SHAPE, Timing};
 use weir_tcp::sources::{Datagram, DatagramConfig, OnOff, Pareto, Periodic, Spacing, Web, WebConfig};
 use weir_tcp::{Segment, Sender};
 use weir_units::{Ecn, Rate, Time};
@@ -22,7 +22,7 @@ pub struct Reader {
 }
 
 /// What readers of such pages have in common.
-pub fn pages(web: &weir_scenario::Web) -> Arc<WebConfig> {
+pub fn pages(web: &weir_config::Web) -> Arc<WebConfig> {
     let size = Pareto { alpha: OBJECT_SHAPE, min: web.smallest_object(), max: web.largest_object() };
     Arc::new(WebConfig { objects: web.objects, size, think: web.think })
 }

@@ -4,7 +4,7 @@ use crate::{Error, Outcome, run_with, tap::Tap};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 
 /// What several runs report together, from any thread, and whether they shall go on.
 pub trait Progress: Sync {

@@ -8,8 +8,8 @@ use crate::packet::Item;
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
 use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single};
-use weir_scenario::measure::Status;
-use weir_scenario::{AqmConfig, PolicyConfig, QueueConfig};
+use weir_measure::Status;
+use weir_config::{AqmConfig, PolicyConfig, QueueConfig};
 use weir_steer::{Helm, Move, Observer, SteeringLaw};
 use weir_units::{Bytes, Rate, Time};
 

@@ -7,7 +7,7 @@ use crate::application::{Application, DatagramSender};
 use crate::dice::Dice;
 use crate::packet::ConnectionId;
 use crate::service::NEVER;
-use weir_scenario::measure::Window;
+use weir_measure::Window;
 use weir_tcp::{Receiver, Sender};
 use weir_units::{Duration, Time};
 

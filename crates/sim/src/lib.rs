@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::ops::ControlFlow;
-//! use weir_scenario::Scenario;
+//! use weir_config::Scenario;
 //!
 //! let text = "[link]\nrate = \"10Mbit/s\"\nbuffer = \"100ms\"\n[path]\nrtt = \"20ms\"\n\
 //!     [aqm]\nname = \"codel\"\n[[flows]]\ncount = 2\n[run]\nduration = \"3s\"\nwarmup = \"1s\"\n";
@@ -62,4 +62,4 @@ pub use recorder::{DecisionRow, Recorder, PacketOutcome};
 pub use run::{Outcome, run, run_prepared, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};
 pub use sensing::Prober;
-pub use weir_scenario::result::Progress;
+pub use weir_measure::result::Progress;

@@ -9,9 +9,9 @@ use crate::host::{BackDelay, Identity, Inbound, Outbound, Progress, Sink, Transm
 use crate::network::Simulation;
 use crate::packet::ConnectionId;
 use crate::tap::Tap;
-use weir_scenario::Traffic;
-use weir_scenario::measure::Window;
-use weir_scenario::result::FlowSample;
+use weir_config::Traffic;
+use weir_measure::Window;
+use weir_measure::result::FlowSample;
 use weir_tcp::{EcnMode, Receiver, Sender};
 use weir_units::{Ecn, Time};
 

@@ -10,7 +10,7 @@ use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::{Opportunities, Service};
 use weir_queue::Departure;
-use weir_scenario::{AqmConfig, NetworkLink, QueueConfig, Trace};
+use weir_config::{AqmConfig, NetworkLink, QueueConfig, Trace};
 use weir_units::{Bytes, Duration, Time};
 
 /// A link in one direction.

@@ -5,9 +5,9 @@
 
 use crate::discipline::LinkQueue;
 use weir_queue::Counters;
-use weir_scenario::Settled;
-use weir_scenario::measure::{Sampler, Sojourns, Window};
-use weir_scenario::result::{LinkSample, Phase};
+use weir_measure::Settled;
+use weir_measure::{Sampler, Sojourns, Window};
+use weir_measure::result::{LinkSample, Phase};
 use weir_units::{Bytes, Duration, Ecn, Rate, Time};
 
 /// Measures one link.

@@ -20,10 +20,10 @@ use crate::time_tree::TimeTree;
 use crate::tap::Tap;
 use crate::wheel::Wheel;
 use weir_queue::memory;
-use weir_scenario::Settled;
-use weir_scenario::measure::Window;
-use weir_scenario::result::FlowSample;
-use weir_scenario::{ExtraDelay, NetworkLink};
+use weir_measure::Settled;
+use weir_measure::Window;
+use weir_measure::result::FlowSample;
+use weir_config::{ExtraDelay, NetworkLink};
 use weir_tcp::PathMemory;
 use weir_units::{Duration, Rate, Time};
 

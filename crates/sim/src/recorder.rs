@@ -6,7 +6,7 @@ use crate::tap::{LinkContext, TappedPacket, Tap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use weir_aqm::{Cause, Packet};
-use weir_scenario::{IpVersion, Protocol, Record, Scenario, Traffic};
+use weir_config::{IpVersion, Protocol, Record, Scenario, Traffic};
 use weir_sense::probe::{Addresses, IPV4_LEN, Probe, Stamp};
 use weir_units::{Duration, Ecn, Time};
 

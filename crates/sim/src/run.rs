@@ -7,11 +7,11 @@ use crate::network::{Counts, Simulation};
 use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
-use weir_scenario::measure::Window;
-use weir_scenario::result::{
+use weir_measure::Window;
+use weir_measure::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers,
 };
-use weir_scenario::{NetworkLink, Scenario, Traffic};
+use weir_config::{NetworkLink, Scenario, Traffic};
 use weir_sense::probe::State;
 use weir_units::{Duration, Time};
 
@@ -142,7 +142,7 @@ fn outcome<T: Tap>(
         flow_samples: simulation.flow_samples().to_vec(),
         events,
     };
-    recording.summary.note_flows(scenario);
+    scenario.note_flows(&mut recording.summary);
     Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts() }
 }
 

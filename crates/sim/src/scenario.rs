@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::flow::{FlowKind, Headers, Shows};
 use crate::network::{NetworkSetup, Simulation};
 use crate::tap::Tap;
-use weir_scenario::measure::Window;
-use weir_scenario::{
+use weir_measure::Window;
+use weir_config::{
     Class, FlowGroup, IpVersion, Network, NetworkLink, Protocol, Recovery, Route, Rtt, Scenario, Traffic,
     Upstream,
 };
@@ -163,9 +163,9 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
         ecn,
         control: host.control.clone(),
         pacing: match host.pacing {
-            weir_scenario::Pacing::Default => Pacing::Default,
-            weir_scenario::Pacing::On => Pacing::On,
-            weir_scenario::Pacing::Off => Pacing::Off,
+            weir_config::Pacing::Default => Pacing::Default,
+            weir_config::Pacing::On => Pacing::On,
+            weir_config::Pacing::Off => Pacing::Off,
         },
         burst: host.burst.map_or(1, |burst| segments(burst, payload)),
         recovery: match host.recovery {

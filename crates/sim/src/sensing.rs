@@ -6,7 +6,7 @@ use crate::network::Simulation;
 use crate::packet::{Body, Item};
 use crate::tap::Tap;
 use weir_aqm::Sample;
-use weir_scenario::Probing;
+use weir_config::Probing;
 use weir_sense::probe::{IPV4_LEN, Sensor, Stamp, State};
 use weir_units::{Bytes, Duration, Ecn, Time};
 

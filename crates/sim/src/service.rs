@@ -1,6 +1,6 @@
 //! How fast a link sends: at a constant rate, at one that steps, or by a recorded trace of opportunities.
 
-use weir_scenario::trace::OPPORTUNITY;
+use weir_config::trace::OPPORTUNITY;
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 
 /// The end of the clock: a link that will never be free by itself.

@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_units::{Duration, Time};
 
 struct Counting;

@@ -3,7 +3,7 @@
 use crate::plane::{Pace, PlaneSetup, PortSetup, Profile};
 use std::net::IpAddr;
 use weir_dataplane::Mode;
-use weir_scenario::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
+use weir_config::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
 use weir_units::Rate;
 
 /// What the plane is made with. `seed` is the secret of its hashes.
@@ -15,7 +15,7 @@ pub fn plane_setup(config: &UpfConfig, seed: u64) -> PlaneSetup {
         neighbours: Vec::new(),
         rate,
     };
-    let n6 = |n6: &weir_scenario::N6| side(&n6.port, &n6.address, &n6.gateway, n6.rate);
+    let n6 = |n6: &weir_config::N6| side(&n6.port, &n6.address, &n6.gateway, n6.rate);
     let n3 = &config.n3;
     let limits = &config.limits;
     let qfi = |number: u32| number as u8;

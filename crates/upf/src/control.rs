@@ -34,7 +34,7 @@ use sides::Sides;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use tunnels::Tunnels;
-use weir_scenario::{N4, UpfConfig};
+use weir_config::{N4, UpfConfig};
 use weir_units::Time;
 
 /// A datagram that is to be sent.

@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_units::Time;
 
 /// Most datagrams between two looks at the clock.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_upf::client::{Client, Error, usual};
 use weir_upf::control::Counts;
 use weir_upf::ledger::Ledger;

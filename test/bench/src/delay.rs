@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 use weir_lab::netns::address;
 use weir_lab::{Side, Testbed, TestbedConfig, in_netns, set_affinity};
-use weir_scenario::Channel;
-use weir_scenario::result::Spread;
+use weir_config::Channel;
+use weir_measure::result::Spread;
 
 const PART: &str = "delay";
 const DELAY_MS: f64 = 25.0;

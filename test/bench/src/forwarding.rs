@@ -8,7 +8,7 @@ use crate::wire::{Interrupts, Manner, Testpmd, Weir, alone, channel};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_lab::{Testbed, TestbedConfig};
-use weir_scenario::Channel;
+use weir_config::Channel;
 
 const PART: &str = "forwarding";
 

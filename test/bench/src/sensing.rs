@@ -7,8 +7,8 @@ use crate::wire::{Manner, Weir, alone, channel};
 use std::path::Path;
 use weir_lab::netns::{PORT_A, PORT_B};
 use weir_lab::{Testbed, TestbedConfig, in_netns};
-use weir_scenario::result::Sensing;
-use weir_scenario::{Channel, RunConfig, SenseConfig};
+use weir_measure::result::Sensing;
+use weir_config::{Channel, RunConfig, SenseConfig};
 
 const PART: &str = "sensing";
 /// Connections, whose data probes follow and come back beside; and frames, each of which has to be looked at. Probes

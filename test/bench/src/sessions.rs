@@ -4,7 +4,7 @@ use crate::rows::Row;
 use crate::sim::memory::allocated_by;
 use std::net::SocketAddr;
 use std::time::Instant;
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_units::{Duration, Time};
 use weir_upf::client::{creates, usual};
 use weir_upf::codec::{Codec, Pfcp};

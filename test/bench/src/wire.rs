@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Loop, Outcome, Setup};
 use weir_lab::netns::{PORT_A, PORT_B, PORTS};
 use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
-use weir_scenario::{Channel, RunConfig, SenseConfig};
+use weir_config::{Channel, RunConfig, SenseConfig};
 
 /// Processor of the end hosts: all traffic is made and taken here.
 pub const TRAFFIC_CPU: usize = 0;

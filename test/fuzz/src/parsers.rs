@@ -2,7 +2,7 @@
 
 use crate::bytes::Script;
 use weir_dataplane::rewritten_journal;
-use weir_scenario::{RunConfig, Scenario, Trace, UpfConfig};
+use weir_config::{RunConfig, Scenario, Trace, UpfConfig};
 use weir_sense::bottleneck::{FollowConfig, Follower};
 use weir_sense::{Flows, Way};
 use weir_units::{Bytes, Duration, Rate, Time};

@@ -2,7 +2,7 @@
 
 use crate::bytes::Script;
 use std::net::SocketAddr;
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_units::{Duration, Time};
 use weir_upf::client::{creates, usual};
 use weir_upf::codec::{Codec, Pfcp};

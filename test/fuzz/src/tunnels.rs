@@ -3,7 +3,7 @@
 use crate::bytes::Script;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use weir_scenario::AqmConfig;
+use weir_config::AqmConfig;
 use weir_units::Time;
 use weir_upf::filter::{Endpoint, Filter, PortRange, Prefix};
 use weir_upf::plane::memory::{Here, Memory};

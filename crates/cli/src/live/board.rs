@@ -2,7 +2,7 @@
 
 use super::{About, plain};
 use std::collections::VecDeque;
-use weir_scenario::result::{LinkSample, SteeringEvent};
+use weir_measure::result::{LinkSample, SteeringEvent};
 
 /// How far back the charts reach, in seconds.
 pub const REACH_S: f64 = 60.0;

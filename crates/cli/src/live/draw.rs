@@ -8,7 +8,7 @@ use ratatui::style::{Color, Stylize};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph, Wrap};
-use weir_scenario::result::SteeringEvent;
+use weir_measure::result::SteeringEvent;
 
 /// Smallest terminal that the view is drawn on.
 const SMALLEST: (u16, u16) = (60, 15);

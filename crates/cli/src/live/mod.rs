@@ -12,7 +12,7 @@ use screen::Screen;
 pub use screen::restore;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_scenario::result::{LinkSample, SteeringEvent};
+use weir_measure::result::{LinkSample, SteeringEvent};
 
 /// Seconds between two plain lines.
 const LINE_PERIOD_S: f64 = 2.0;

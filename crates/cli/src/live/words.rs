@@ -1,7 +1,7 @@
 //! Numbers and states of a run in words.
 
 use super::board::{Board, Sum};
-use weir_scenario::result::{LinkSample, SteeringEvent};
+use weir_measure::result::{LinkSample, SteeringEvent};
 
 /// A rate in bit/s with its unit.
 pub fn rate(bps: f64) -> String {

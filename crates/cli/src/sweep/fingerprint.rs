@@ -5,7 +5,7 @@ use crate::results::trace_text;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 
 /// What is read of the program at a time.
 const CHUNK: usize = 1 << 16;

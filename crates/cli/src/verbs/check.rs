@@ -5,7 +5,7 @@ use crate::results;
 use crate::simulate::{Unknown, unknown};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_scenario::{RunConfig, Scenario, UpfConfig};
+use weir_config::{RunConfig, Scenario, UpfConfig};
 
 /// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All problems
 /// are told at once, each with its line and remedy. Ports and cores that a configuration names and this machine lacks are
@@ -79,7 +79,7 @@ mod here {
     use crate::verbs::run::check_core;
     use weir_dataplane::Interface;
     use weir_lab::host;
-    use weir_scenario::{RunConfig, UpfConfig};
+    use weir_config::{RunConfig, UpfConfig};
 
     pub fn run(config: &RunConfig) -> Vec<String> {
         let core = check_core(config, &host::cpus().allowed).err();
@@ -105,7 +105,7 @@ mod here {
 /// A build without live links cannot run configurations, and knows no ports.
 #[cfg(not(feature = "live"))]
 mod here {
-    use weir_scenario::{RunConfig, UpfConfig};
+    use weir_config::{RunConfig, UpfConfig};
 
     const UNSEEN: &str = "this build of weir looks at neither ports nor cores";
 

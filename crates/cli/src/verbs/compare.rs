@@ -14,8 +14,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_report::{FileSet, html};
-use weir_scenario::BOTTLENECK;
-use weir_scenario::result::{Recording, Summary};
+use weir_config::BOTTLENECK;
+use weir_measure::result::{Recording, Summary};
 use weir_sim::batch::cost;
 
 /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
@@ -182,7 +182,7 @@ fn all_points(compared: &[Compared]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_scenario::result::{LinkSummary, SteeringEvent};
+    use weir_measure::result::{LinkSummary, SteeringEvent};
 
     #[test]
     fn both_arms_call_the_managed_direction_the_same() {

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_dataplane::Mode;
 use weir_report::{FileSet, table};
-use weir_scenario::result::Recording;
-use weir_scenario::{Document, Scenario, nearest};
+use weir_measure::result::Recording;
+use weir_config::{Document, Scenario, nearest};
 
 /// Run a scenario on this machine with real TCP, in network namespaces.
 ///

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
-use weir_scenario::is_routed;
+use weir_config::is_routed;
 
 /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
 ///

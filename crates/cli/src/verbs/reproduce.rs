@@ -266,21 +266,21 @@ impl Host for Output {
 impl weir_reproduce::Lab for Output {
     fn run(
         &self,
-        scenario: &weir_scenario::Scenario,
-    ) -> Result<weir_scenario::result::Recording, weir_lab::Error> {
+        scenario: &weir_config::Scenario,
+    ) -> Result<weir_measure::result::Recording, weir_lab::Error> {
         super::lab::record(scenario, None, self)
     }
 
     fn write(
         &self,
-        recording: &weir_scenario::result::Recording,
-        scenario: &weir_scenario::Scenario,
+        recording: &weir_measure::result::Recording,
+        scenario: &weir_config::Scenario,
         folder: &Path,
     ) -> Result<(), Error> {
         results::write(recording, scenario, folder).map_err(error)
     }
 
-    fn policies(&self, scenario: &weir_scenario::Scenario) -> Vec<weir_report::Policy> {
+    fn policies(&self, scenario: &weir_config::Scenario) -> Vec<weir_report::Policy> {
         results::policies_of(scenario)
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Handle, LinkState, Loop, Mode, Outcome, Setup};
 use weir_lab::host;
 use weir_report::table;
-use weir_scenario::result::{HostJitter, LinkSample, Summary};
-use weir_scenario::{Channel, Poll, PortMode, RunConfig};
+use weir_measure::result::{HostJitter, LinkSample, Summary};
+use weir_config::{Channel, Poll, PortMode, RunConfig};
 
 /// Forward between two interfaces under a configuration, until stopped.
 ///

@@ -11,8 +11,8 @@ use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, stati
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_report::{FileSet, table};
-use weir_scenario::Record;
-use weir_scenario::result::Recording;
+use weir_config::Record;
+use weir_measure::result::Recording;
 use weir_units::Duration;
 
 /// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or waiting.

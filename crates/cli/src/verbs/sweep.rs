@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use weir_scenario::{Point, Scenario};
+use weir_config::{Point, Scenario};
 use weir_sim::batch::{cost, lock, processors, work_through};
 
 /// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.

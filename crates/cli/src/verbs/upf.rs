@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, Desk, Remote, alone};

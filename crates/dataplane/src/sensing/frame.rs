@@ -1,7 +1,7 @@
 //! Probes as Ethernet frames: made after a frame of data, and found among frames that come in.
 
 use std::net::IpAddr;
-use weir_scenario::{MacAddress, SenseConfig, SenseMode};
+use weir_config::{MacAddress, SenseConfig, SenseMode};
 use weir_sense::probe::{Addresses, IPV4_LEN, IPV6_LEN, PROTOCOL, Probe, Stamp};
 use weir_units::Bytes;
 use weir_wire::ip::{self, ICMP, ICMPV6};

@@ -1,7 +1,7 @@
 //! Probes among frames, and what a gateway may do to them; in memory, with times as arguments.
 
 use super::*;
-use weir_scenario::RunConfig;
+use weir_config::RunConfig;
 use weir_sense::probe::{Addresses, Probe};
 
 const GATEWAY: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -1,7 +1,7 @@
 //! What is told of sensing: to who watches, and in results.
 
-use weir_scenario::measure::Distribution;
-use weir_scenario::result::SensedWire;
+use weir_measure::Distribution;
+use weir_measure::result::SensedWire;
 use weir_sense::probe::{Counters, State};
 use weir_units::Duration;
 

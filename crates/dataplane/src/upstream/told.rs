@@ -1,8 +1,8 @@
 //! What is told of an observer: to who watches, and in results.
 
 use super::{Measured, Observer};
-use weir_scenario::Upstream;
-use weir_scenario::result::Observed;
+use weir_config::Upstream;
+use weir_measure::result::Observed;
 use weir_sense::Coverage;
 use weir_units::{Duration, Rate};
 

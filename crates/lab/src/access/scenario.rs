@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_dataplane::Mode;
-use weir_scenario::result::{FlowSummary, Progress, Recording, Summary, Transfers};
-use weir_scenario::{
+use weir_measure::result::{FlowSummary, Progress, Recording, Summary, Transfers};
+use weir_config::{
     AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic,
 };
 use weir_units::{Bytes, Rate};
@@ -164,7 +164,7 @@ impl Access {
         let mut recording = Recording { summary, ..Recording::default() };
         for (home, name) in homes.into_iter().zip(&self.limiters) {
             recording.link_samples.push(home.samples);
-            let named = |mut event: weir_scenario::result::SteeringEvent| {
+            let named = |mut event: weir_measure::result::SteeringEvent| {
                 event.link.clone_from(name);
                 event
             };

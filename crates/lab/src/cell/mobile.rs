@@ -27,7 +27,7 @@ use management::Management;
 use station::Station;
 use std::net::Ipv4Addr;
 use weir_dataplane::Impairments;
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_upf::rules::{FlowUsage, PerDirection};
 
 /// Where tunnels end at the user-plane function, and at the base station.
@@ -81,7 +81,7 @@ impl MobileConfig {
             netns::PORT_B,
             netns::PORT_A
         );
-        let wrong = |e: weir_scenario::Errors| {
+        let wrong = |e: weir_config::Errors| {
             Error::invalid(e.to_string(), "change how packets wait in the user-plane function")
         };
         UpfConfig::parse("the user-plane function of the lab", &text).map_err(wrong)

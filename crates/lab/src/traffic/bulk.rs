@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_dataplane::{RunClock, clock};
-use weir_scenario::Traffic;
+use weir_config::Traffic;
 use weir_units::Time;
 
 /// Each data connection of iperf3 begins with this many bytes that belong to no measurement.

@@ -24,8 +24,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_dataplane::RunClock;
-use weir_scenario::result::{FlowSample, FlowSummary};
-use weir_scenario::{Direction, FlowGroup, IpVersion, Traffic};
+use weir_measure::result::{FlowSample, FlowSummary};
+use weir_config::{Direction, FlowGroup, IpVersion, Traffic};
 use weir_units::Time;
 
 /// Streams of one iperf3 process. iperf3 allows 128, but connects them one after the other, one round trip
@@ -408,7 +408,7 @@ fn check(testbed: &Testbed, groups: &[FlowGroup], options: &TrafficOptions) -> R
         command::find("iperf3")?;
     }
     let flows: u64 = groups.iter().map(|g| u64::from(g.count)).sum();
-    if processes > MAX_PROCESSES || flows > u64::from(weir_scenario::MAX_FLOWS) {
+    if processes > MAX_PROCESSES || flows > u64::from(weir_config::MAX_FLOWS) {
         return Err(Error::invalid(
             format!("{flows} flows are too many for one machine"),
             format!("at most {} bulk flows can be run", MAX_PROCESSES as u32 * STREAMS_PER_PROCESS),

@@ -8,8 +8,8 @@ use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::path::Path;
 use weir_lab::host;
-use weir_scenario::result::Recording;
-use weir_scenario::{Scenario, Upstream};
+use weir_measure::result::Recording;
+use weir_config::{Scenario, Upstream};
 use weir_units::Duration;
 
 /// The scenario with and without, over the same part of its trace.

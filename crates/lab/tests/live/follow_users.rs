@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use weir_dataplane::{DirectionSetup, Loop, Setup};
 use weir_lab::tcpinfo::snapshot;
 use weir_lab::*;
-use weir_scenario::RunConfig;
-use weir_scenario::result::LinkSummary;
+use weir_config::RunConfig;
+use weir_measure::result::LinkSummary;
 
 /// The users, and what their bottlenecks deliver in Mbit/s.
 const USERS: [(&str, f64); 2] = [("10.77.0.2", 24.0), ("10.77.0.21", 6.0)];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_lab::cell::mobile::{MobileConfig, run};
 use weir_lab::cell::{CellConfig, LoadBy};
 use weir_lab::host;
-use weir_scenario::{RunConfig, Variation};
+use weir_config::{RunConfig, Variation};
 use weir_upf::rules::PerDirection;
 
 fn boxed(text: &str) -> RunConfig {

@@ -17,8 +17,8 @@ use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, RunCloc
 use weir_lab::quic::{QuicClient, QuicServer};
 use weir_lab::traffic::Receiving;
 use weir_lab::*;
-use weir_scenario::result::FlowSample;
-use weir_scenario::{AqmConfig, Channel, Scenario, Upstream, Variation};
+use weir_measure::result::FlowSample;
+use weir_config::{AqmConfig, Channel, Scenario, Upstream, Variation};
 use weir_units::Rate;
 
 static TURN: Mutex<()> = Mutex::new(());

@@ -1,6 +1,6 @@
 //! Several runs side by side.
 
-use weir_scenario::result::Recording;
+use weir_measure::result::Recording;
 
 use super::frame::{
     Labels, Rect, draw_frame, draw_legend, draw_limits, draw_series, entries_of, heading, highest_of,

@@ -111,7 +111,7 @@ fn series(series: &Series) -> SeriesData {
 fn events(view: &LinkView) -> Vec<Event> {
     let all: Vec<_> = view.events().filter(|e| drawable(e.t_s)).collect();
     let stride = all.len().div_ceil(MAX_POINTS).max(1);
-    let event = |e: &&weir_scenario::result::SteeringEvent| Event {
+    let event = |e: &&weir_measure::result::SteeringEvent| Event {
         t: microseconds(e.t_s),
         rule: e.rule.clone(),
         unit: e.unit.clone(),

@@ -9,7 +9,7 @@ mod grids;
 
 use std::fmt::Write;
 
-use weir_scenario::result::{Claim, FlowSummary, HostJitter, LinkSummary, Phase, Recording, SteeringEvent};
+use weir_measure::result::{Claim, FlowSummary, HostJitter, LinkSummary, Phase, Recording, SteeringEvent};
 
 use crate::chart::{Plot, TimeSeriesOptions, time_series};
 use crate::escape::{json_in_script, xml};

@@ -10,7 +10,7 @@ use weir_report::chart::{
 use weir_report::html::{Beside, MAX_EVENT_ROWS, Page, PageRun, page};
 use weir_report::table::{Paint, claims, results};
 use weir_report::{Policy, csv};
-use weir_scenario::result::Recording;
+use weir_measure::result::Recording;
 
 const POLICY: Policy = Policy {
     utilization_low: Some(f64::NAN),

@@ -5,7 +5,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 
 use weir_report::{FileSet, csv, remove_leftovers, write_atomic};
-use weir_scenario::result::LinkSample;
+use weir_measure::result::LinkSample;
 
 /// A folder of its own that goes away with the test.
 struct Folder(PathBuf);

@@ -1,7 +1,7 @@
 //! Recordings for tests: a tiny one that a person can follow, and one with everything that can be wrong.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use weir_scenario::result::{
+use weir_measure::result::{
     Claim, FlowSample, FlowSummary, LinkSample, LinkSummary, Recording, Spread, SteeringEvent, Summary,
 };
 

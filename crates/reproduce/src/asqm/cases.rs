@@ -5,7 +5,7 @@ use crate::host::Error;
 use crate::runs::{NestedCase, Planned};
 use serde::Serialize;
 use weir_aqm::Value;
-use weir_scenario::{AqmConfig, Document, Rtt, Scenario};
+use weir_config::{AqmConfig, Document, Rtt, Scenario};
 use weir_units::{Duration, Rate};
 
 /// An algorithm of the paper.

@@ -7,7 +7,7 @@ use super::cases::{ALGORITHMS, Algorithm, Direction, RTTS, Study, TARGET_MS, USU
 use super::measured::Measured;
 use crate::claim::{at_least, at_most, claim};
 use crate::statistics::{least, most};
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 use weir_sense::probe::{IPV4_LEN, Settings};
 
 /// Queueing that the figures of CoDel and PIE show at most, off-peak, in ms.

@@ -1,7 +1,7 @@
 //! What is seen of a run: what each modem delivered in each second, and how long packets took.
 
 use crate::segments::Connections;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_sim::Body;
 use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_units::Duration;

@@ -6,7 +6,7 @@ use super::experiments::Experiment;
 use super::measured::{Measured, PACKETS_PER_S, Row, Run, between};
 use crate::claim::{above, at_most, below, claim, percent, within};
 use crate::statistics::{deviation, least, mean, most};
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 const AVQ: &str = "AVQ";
 /// Schemes that the paper compares AVQ's losses with.

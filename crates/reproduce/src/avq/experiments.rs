@@ -6,7 +6,7 @@ use crate::host::Error;
 use crate::runs::Planned;
 use serde::Serialize;
 use weir_aqm::Value;
-use weir_scenario::{Document, Scenario};
+use weir_config::{Document, Scenario};
 use weir_units::Duration;
 
 /// An experiment of the paper.

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use weir_report::html::Rows;
 use weir_report::{FileSet, csv};
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// Repeats the experiments.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {

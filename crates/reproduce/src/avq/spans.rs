@@ -1,6 +1,6 @@
 //! The spans of an experiment in which the load stays.
 
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 
 /// Times at which what was delivered must be known to tell the spans apart, without the start of the run.
 pub fn edges(spans: &[Span]) -> Vec<f64> {

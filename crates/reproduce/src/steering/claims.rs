@@ -6,7 +6,7 @@ use super::cases::{Measured, Part};
 use super::over_time::{LOW_MS, peaks, transition, virtual_queue};
 use crate::claim::{at_least, below, claim, percent, within};
 use crate::statistics::{least, most};
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// The steered curve.
 pub const STEERED: &str = "GSP-AS";

@@ -3,7 +3,7 @@
 use super::*;
 use crate::steering::cases::{Case, Run, Values};
 use crate::steering::over_time::tests::{as_in_the_paper, recording};
-use weir_scenario::result::{LinkSummary, Recording, Spread};
+use weir_measure::result::{LinkSummary, Recording, Spread};
 
 fn point(part: Part, series: &str, flows: u32, utilization: f64, p95: f64) -> Run {
     let delay_ms = Spread { mean: p95 / 10.0, p95, ..Spread::default() };

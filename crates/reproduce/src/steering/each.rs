@@ -13,8 +13,8 @@ use weir_aqm::{Algorithm, Visitor};
 use weir_report::chart::{Look, Plot, PlotSeries};
 use weir_report::html::{Grid, GridCell};
 use weir_report::table;
-use weir_scenario::result::LinkSummary;
-use weir_scenario::{Document, Scenario, nearest};
+use weir_measure::result::LinkSummary;
+use weir_config::{Document, Scenario, nearest};
 
 /// Stands for every algorithm that has a set point.
 const ALL: &str = "all";
@@ -342,7 +342,7 @@ const NOTE: &str = "Static: a set point of 2.5 ms. Steered: utilization at least
 mod tests {
     use super::super::tests::arguments;
     use super::*;
-    use weir_scenario::result::Spread;
+    use weir_measure::result::Spread;
 
     fn names(names: &[&str]) -> Result<Vec<SteerableAqm>, Error> {
         named(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>())

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
 use weir_report::{FileSet, html, table};
-use weir_scenario::Scenario;
-use weir_scenario::result::{Claim, HostJitter, Summary};
+use weir_config::Scenario;
+use weir_measure::result::{Claim, HostJitter, Summary};
 
 /// What is run for a figure, and how far it may miss the paper's numbers on a machine that is no testbed.
 struct Experiment {

@@ -14,7 +14,7 @@ use crate::choice::{Arm, Choice};
 use crate::host::{Error, Host, Report};
 pub use cases::Part;
 use std::path::PathBuf;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 
 /// What is to be repeated, and how.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! virtual queue.
 
 use crate::statistics::{mean, most};
-use weir_scenario::result::{LinkSample, Recording};
+use weir_measure::result::{LinkSample, Recording};
 
 /// When 34 flows come in figure 7a, and when they leave, in seconds.
 pub const COME_S: f64 = 180.0;

@@ -6,7 +6,7 @@ use crate::host::Error;
 use crate::runs::{NestedCase, Planned};
 use serde::Serialize;
 use weir_aqm::Value;
-use weir_scenario::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Trace, TraceFile, Upstream};
+use weir_config::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Trace, TraceFile, Upstream};
 use weir_units::Duration;
 
 /// How well the phones hear the base station.

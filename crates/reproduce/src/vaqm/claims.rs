@@ -6,7 +6,7 @@
 use super::cases::{Case, Form, ON, PROTOCOLS, Signal, Transport};
 use super::measured::Measured;
 use crate::claim::{claim, within};
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// "Roughly three times" begins here.
 const RATIO: f64 = 2.5;

@@ -9,7 +9,7 @@ use crate::runs::NestedCase;
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
 use weir_lab::cell::{self, CellConfig, CellResult, LoadBy};
-use weir_scenario::{RunConfig, Upstream};
+use weir_config::{RunConfig, Upstream};
 use weir_units::Rate;
 
 /// Length of a run and its beginning, which is not measured, in seconds; the scenario's are for the

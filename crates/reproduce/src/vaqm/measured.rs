@@ -6,7 +6,7 @@ use crate::runs::{self, NestedCase, Planned, simulate};
 use crate::statistics::{extremes, mean, quantile, sorted};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use weir_scenario::result::{FlowSample, Recording};
+use weir_measure::result::{FlowSample, Recording};
 use weir_sim::batch::Progress;
 
 /// What is measured of a run.

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{goodput, quiet, run, scenario};
 use std::ops::ControlFlow;
-use weir_scenario::measure::Distribution;
+use weir_measure::Distribution;
 use weir_sim::Outcome;
 use weir_sim::tap::{LinkContext, TappedPacket, Tap};
 use weir_units::{Duration, Ecn, Time};

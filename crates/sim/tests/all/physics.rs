@@ -3,9 +3,9 @@
 use crate::common;
 
 use common::{quiet, run};
-use weir_scenario::result::Recording;
+use weir_measure::result::Recording;
 
-fn link(recording: &Recording) -> &weir_scenario::result::LinkSummary {
+fn link(recording: &Recording) -> &weir_measure::result::LinkSummary {
     &recording.summary.links[0]
 }
 

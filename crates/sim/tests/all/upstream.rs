@@ -1,7 +1,7 @@
 //! What a link learns of a bottleneck behind it that nobody manages, and what comes of it.
 
 use std::ops::ControlFlow;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_sim::{Outcome, Simulation, build};
 use weir_units::{Duration, Time};
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::ops::ControlFlow;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_sim::Outcome;
 
 /// A scenario of a link with its tables, flows and a duration.

@@ -4,7 +4,7 @@ use super::cause::{Cause, Refused};
 use crate::message::ie;
 use crate::rules::Side;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 
 /// This function as rules see it.
 #[derive(Clone, Debug)]

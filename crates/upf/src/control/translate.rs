@@ -11,7 +11,7 @@ use crate::rules::{
     RuleKind, Side, UeAddress,
 };
 use std::net::IpAddr;
-use weir_scenario::unicast;
+use weir_config::unicast;
 
 /// UDP port of GTP-U.
 pub const GTPU_PORT: u16 = 2152;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_aqm::Needs;
-use weir_scenario::{AqmConfig, PolicyConfig};
+use weir_config::{AqmConfig, PolicyConfig};
 use weir_units::{Bytes, Duration, Rate};
 use weir_wire::ethernet::MacAddr;
 

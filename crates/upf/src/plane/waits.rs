@@ -7,7 +7,7 @@ use super::sojourns::Sojourns;
 use weir_aqm::{AnyAqm, Parameters, Params};
 use weir_dataplane::Frame;
 use weir_queue::{Counters, Pooled, Shaper, Store};
-use weir_scenario::AqmConfig;
+use weir_config::AqmConfig;
 use weir_steer::{Helm, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -114,7 +114,7 @@ impl Fresh {
         let known = || weir_aqm::names().join(", ");
         let unknown = || format!("there is no algorithm `{name}`. Remedy: choose one of: {}", known());
         let mut aqm = AnyAqm::new(name, &Given(&profile.aqm), start).ok_or_else(unknown)?;
-        let steer = |policy: &weir_scenario::PolicyConfig| {
+        let steer = |policy: &weir_config::PolicyConfig| {
             policy
                 .helm(&mut aqm, weir_queue::Fifos::One, start, ())
                 .map_err(|error| format!("{name}: {error}"))

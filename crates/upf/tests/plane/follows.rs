@@ -4,7 +4,7 @@ use crate::rig::*;
 use etherparse::PacketBuilder;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_aqm::Value;
-use weir_scenario::AqmConfig;
+use weir_config::AqmConfig;
 use weir_units::{Duration, Rate, Time};
 use weir_upf::plane::{ACCESS, CORE, Profile};
 use weir_upf::rules::Plane;

@@ -3,7 +3,7 @@
 use etherparse::PacketBuilder;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use weir_scenario::AqmConfig;
+use weir_config::AqmConfig;
 use weir_units::{Duration, Time};
 use weir_upf::plane::memory::{Here, Memory};
 use weir_upf::plane::{ACCESS, Card, Cause, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};

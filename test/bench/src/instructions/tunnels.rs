@@ -10,7 +10,7 @@ use weir_aqm::algorithms::codel::{CoDel, Params};
 use weir_aqm::{Algorithm, Packet};
 use weir_dataplane::Frame;
 use weir_queue::{Arrival, Hosts, Pooled, Store};
-use weir_scenario::AqmConfig;
+use weir_config::AqmConfig;
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_upf::filter::{Endpoint, Filter, PortRange};
 use weir_upf::plane::memory::{Here, Memory};

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 use weir_units::{Duration, Time};
 
 /// The allocator of this program. Nothing that is measured allocates per packet, so counting costs nothing there.

@@ -12,7 +12,7 @@ use scenarios::{LARGE, SMALL, TEN, TWENTY};
 use std::ops::ControlFlow;
 use std::process::Command;
 use std::time::Instant;
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 
 const PART: &str = "sim";
 /// Packets per second through the bottleneck, in millions, with twenty flows.

@@ -86,7 +86,7 @@ fn round_trip_times(all: &Characterization) -> Plot {
 fn over_time(all: &Characterization, case: &Case) -> Plot {
     let curve = |name: &str, side: fn(&Case) -> &Numbers| {
         let point =
-            |s: &weir_scenario::result::LinkSample| PlotPoint { x: s.t_s, y: s.delay_mean_ms, range: None };
+            |s: &weir_measure::result::LinkSample| PlotPoint { x: s.t_s, y: s.delay_mean_ms, range: None };
         series(name, Look::Line, side(case).samples.iter().map(point).collect())
     };
     Plot {

@@ -9,7 +9,7 @@ use crate::interrupt::titled;
 use std::path::Path;
 use weir_report::html::{Grid, GridCell};
 use weir_report::table;
-use weir_scenario::{AqmConfig, Scenario};
+use weir_config::{AqmConfig, Scenario};
 
 impl Subject {
     /// The algorithm in a few words.

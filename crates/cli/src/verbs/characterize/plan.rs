@@ -3,7 +3,7 @@
 use super::experiments::{EXPERIMENTS, Experiment};
 use crate::output::Failure;
 use crate::verbs::list::disciplines;
-use weir_scenario::{Document, MAX_FLOWS, Scenario, Step, Traffic, each_flow_of, nearest};
+use weir_config::{Document, MAX_FLOWS, Scenario, Step, Traffic, each_flow_of, nearest};
 use weir_units::{Duration, Rate};
 
 /// The rate that the scenario files are made for.
@@ -235,7 +235,7 @@ mod tests {
     fn the_algorithm_stands_everywhere_and_tail_drop_beside_it() {
         for pair in planned(None, false) {
             let queues = |s: &Scenario| s.network().links.iter().map(|l| l.aqm.clone()).collect::<Vec<_>>();
-            let target = |aqm: &weir_scenario::AqmConfig| aqm.get("target").map(|v| v.to_string());
+            let target = |aqm: &weir_config::AqmConfig| aqm.get("target").map(|v| v.to_string());
             assert!(queues(&pair.aqm).iter().any(|q| q.name == "codel"), "{}", pair.experiment.id);
             for (ours, theirs) in queues(&pair.aqm).iter().zip(queues(&pair.tail_drop)) {
                 assert_eq!(theirs.name, "tail_drop");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::verbs::characterize::measure::Class;
 use crate::verbs::characterize::plan::{Subject, plan};
-use weir_scenario::result::Spread;
+use weir_measure::result::Spread;
 
 fn numbers(p95: f64, utilization: f64, experiment: &'static Experiment) -> Numbers {
     let class = |name: &&'static str| Class { name, flows: 1, goodput_bps: 1e6, transfer_s: Some(1.0) };

@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use serde::Serialize;
 use weir_aqm::{Algorithm, Moment, View, Visitor};
-use weir_scenario::{AqmConfig, Document};
+use weir_config::{AqmConfig, Document};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Gains, frequencies and all else that follows from parameters and a rate, while nothing waits.

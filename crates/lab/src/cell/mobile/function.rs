@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_scenario::UpfConfig;
+use weir_config::UpfConfig;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::plane::{Desk, Pace, Remote};
 use weir_upf::rules::{FlowUsage, Plane, Seid};

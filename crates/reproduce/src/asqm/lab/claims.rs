@@ -3,7 +3,7 @@
 use super::Point;
 use crate::asqm::cases::{ALGORITHMS, Algorithm, Study, TARGET_MS};
 use crate::claim::claim;
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// The claims that the points are enough for.
 pub fn of(points: &[Point], quick: bool) -> Vec<Claim> {

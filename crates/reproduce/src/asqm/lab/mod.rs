@@ -99,7 +99,7 @@ struct Point {
     overhead: Option<f64>,
     returned: Option<f64>,
     state: Option<String>,
-    modems: Vec<weir_scenario::result::LinkSummary>,
+    modems: Vec<weir_measure::result::LinkSummary>,
     #[serde(skip)]
     pings_ms: Vec<f64>,
     #[serde(skip)]

@@ -4,7 +4,7 @@ use crate::avq::experiments::Experiment;
 use crate::avq::measured::{Measured, PACKETS_PER_S, Row, Run};
 use crate::claim::{claim, percent};
 use weir_report::html::Rows;
-use weir_scenario::result::Claim;
+use weir_measure::result::Claim;
 
 /// Utilizations that agree are apart by at most this.
 const UTILIZATION: f64 = 0.015;

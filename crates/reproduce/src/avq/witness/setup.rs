@@ -6,7 +6,7 @@ use crate::host::Error;
 use crate::runs::Planned;
 use std::fmt::Write;
 use weir_aqm::algorithms::{avq, gkvq, pi, red, rem};
-use weir_scenario::{EndHost, FlowGroup, Rtt, Scenario};
+use weir_config::{EndHost, FlowGroup, Rtt, Scenario};
 use weir_units::{Duration, Rate};
 
 /// The constant of AVQ that is built into ns-2.

@@ -1,4 +1,4 @@
-//! What an experiment is (a TOML file) and what it yields (results), the same for every arm.
+//! Files that users write: scenarios and configurations, in TOML.
 //!
 //! [`Scenario`] is an experiment on a link made for it; [`RunConfig`] is a link between two real ports,
 //! [`UpfConfig`] a 5G user-plane function. They are read through a [`Document`], which keeps the line of every key, so that each problem names its
@@ -8,7 +8,7 @@
 //! keys, canonical printing and the reference documentation come from that declaration.
 //!
 //! ```
-//! use weir_scenario::Scenario;
+//! use weir_config::Scenario;
 //!
 //! let text = "[link]\nrate = \"10Mbit/s\"\nbufer = \"100ms\"\n";
 //! let errors = Scenario::parse("mine.toml", text).unwrap_err().to_string();
@@ -26,19 +26,16 @@ mod experiment;
 mod file;
 mod flows;
 mod link;
-pub mod measure;
-mod moves;
 mod near;
 mod network;
 pub mod pages;
-mod phases;
 mod queue_config;
 mod record;
-pub mod result;
 mod run_config;
 mod sense;
 mod sense_config;
 mod settings;
+mod spans;
 mod sweep;
 mod topology;
 pub mod trace;
@@ -54,7 +51,6 @@ pub use flows::{Class, Direction, EcnUse, FlowGroup, IpVersion, Protocol, Rtt};
 pub use link::{Accounting, Bottleneck, Buffer, Channel, LinkConfig};
 pub use near::{each_flow_of, nearest};
 pub use network::{BOTTLENECK, ExtraDelay, Network, NetworkLink, Probing, Route};
-pub use phases::Settled;
 pub use queue_config::QueueConfig;
 pub use record::Record;
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};

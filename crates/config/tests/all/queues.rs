@@ -4,7 +4,7 @@ use crate::common;
 
 use common::SMALL;
 use weir_aqm::Value;
-use weir_scenario::{RunConfig, Scenario};
+use weir_config::{RunConfig, Scenario};
 use weir_units::Duration;
 
 /// The small scenario, whose algorithm is said in each test.

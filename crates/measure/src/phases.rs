@@ -3,9 +3,8 @@
 //! When flows start or stop, a queue needs a while to follow, and TCP longer. A mean over the whole run mixes
 //! both; the later half of each span says how it settled.
 
-use crate::measure::Distribution;
-use crate::result::{Phase, Summary};
-use crate::{FlowGroup, Scenario};
+use crate::distribution::Distribution;
+use crate::result::Phase;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// The later half of a span in which no group of flows starts or stops. Times count from the start of the run.
@@ -16,46 +15,17 @@ pub struct Settled {
     flows: u32,
 }
 
-impl Scenario {
-    /// The groups of flows that send data over a link, numbered as in [`Scenario::network`].
-    fn flows_over(&self, link: usize) -> Vec<&FlowGroup> {
-        let network = self.network();
-        let passing =
-            network.routes.iter().zip(&self.flows).filter(|(route, _)| route.forward.contains(&link));
-        passing.map(|(_, flows)| flows).collect()
-    }
-
-    /// The later halves of the spans with flows over a link, in order of time; none where such flows neither start nor stop
-    /// during the run.
-    pub fn settled(&self, link: usize) -> Vec<Settled> {
-        let spans = spans(&self.flows_over(link), self.run.duration);
-        if spans.len() < 2 { Vec::new() } else { spans }
-    }
-}
-
-impl Summary {
-    /// Adds to each link that the scenario names how many flows send data over it.
-    pub fn note_flows(&mut self, scenario: &Scenario) {
-        for (number, link) in scenario.network().links.iter().enumerate() {
-            if let Some(summary) = self.links.iter_mut().find(|summary| summary.name == link.name) {
-                summary.flows = Some(scenario.flows_over(number).iter().map(|group| group.count).sum());
-            }
-        }
-    }
-}
-
-fn spans(groups: &[&FlowGroup], end: Duration) -> Vec<Settled> {
-    let stop = |g: &FlowGroup| g.stop.unwrap_or(end).min(end);
-    let mut edges: Vec<Duration> = groups.iter().flat_map(|g| [g.start.min(end), stop(g)]).collect();
-    edges.sort_unstable();
-    edges.dedup();
-    let span = |pair: &[Duration]| {
-        let (from, until) = (pair[0], pair[1]);
-        let active = groups.iter().filter(|g| g.start <= from && until <= stop(g));
+impl Settled {
+    /// The later half of the span from `from` to `until`, in which so many flows send. Times count from the start of the run.
+    pub fn of_span(from: Duration, until: Duration, flows: u32) -> Settled {
         let half = Duration::from_nanos((until - from).as_nanos() / 2);
-        Settled { from: until - half, until, flows: active.map(|g| g.count).sum() }
-    };
-    edges.windows(2).map(span).filter(|s| s.flows > 0).collect()
+        Settled { from: until - half, until, flows }
+    }
+
+    /// How many flows send in it.
+    pub fn flows(&self) -> u32 {
+        self.flows
+    }
 }
 
 /// What left a link in each settled span.
@@ -127,13 +97,12 @@ impl Phases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::LinkSummary;
 
-    fn scenario() -> Scenario {
-        let text = "title = \"t\"\n[link]\nrate = \"1Mbit/s\"\nbuffer = \"1s\"\n[path]\nrtt = \"1ms\"\n[aqm]\n\
-            name = \"tail_drop\"\n[[flows]]\ncount = 2\n[[flows]]\ncount = 7\nstart = \"4s\"\nstop = \"6s\"\n\
-            [run]\nduration = \"8s\"\nsample = \"1s\"\n";
-        Scenario::parse("t.toml", text).unwrap()
+    /// Two flows all the time, and seven more from 4 to 6 s.
+    fn settled() -> Vec<Settled> {
+        let seconds = Duration::from_secs;
+        let spans = [(0, 4, 2), (4, 6, 9), (6, 8, 2)];
+        spans.map(|(from, until, flows)| Settled::of_span(seconds(from), seconds(until), flows)).to_vec()
     }
 
     const ORIGIN: Time = Time::from_nanos(5_000_000_000);
@@ -141,7 +110,7 @@ mod tests {
 
     /// A packet of so many bytes each second, at the middle of it, each a millisecond longer in the queue.
     fn measured(bytes: &[u64]) -> Phases {
-        let mut phases = Phases::new(ORIGIN, &scenario().settled(0));
+        let mut phases = Phases::new(ORIGIN, &settled());
         for (second, bytes) in bytes.iter().enumerate() {
             let at = ORIGIN + Duration::from_millis(1000 * second as u64 + 500);
             phases.departed(at, Bytes::new(*bytes), Duration::from_millis(second as u64));
@@ -178,37 +147,5 @@ mod tests {
     #[test]
     fn an_interrupted_run_has_the_phases_it_came_to() {
         assert_eq!(measured(&[1000; 5]).ended(ORIGIN + Duration::from_millis(5500), RATE).len(), 1);
-    }
-
-    #[test]
-    fn a_link_has_the_flows_that_send_over_it() {
-        let link = |name: &str, from: &str, to: &str| {
-            format!(
-                "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"8kbit/s\"\nbuffer = \"9s\"\n"
-            )
-        };
-        let text = format!(
-            "title = \"t\"\n{}{}{}[[flows]]\ncount = 4\nfrom = \"a\"\nto = \"c\"\n[[flows]]\nfrom = \"b\"\nto = \"c\"\n\
-             start = \"4s\"\n[run]\nduration = \"8s\"\nsample = \"1s\"\n",
-            link("one", "a", "b"),
-            link("two", "b", "c"),
-            link("back", "c", "a")
-        );
-        let scenario = Scenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-        // In another order than in the file.
-        let link = |name: &str| LinkSummary { name: name.into(), ..LinkSummary::default() };
-        let mut summary = Summary { links: ["two", "back", "one"].map(link).to_vec(), ..Summary::default() };
-        summary.note_flows(&scenario);
-        assert_eq!(summary.links.iter().map(|l| l.flows).collect::<Vec<_>>(), [Some(5), Some(0), Some(4)]);
-        let spans: Vec<Vec<u32>> =
-            (0..3).map(|link| scenario.settled(link).iter().map(|span| span.flows).collect()).collect();
-        assert_eq!(spans, [vec![], vec![4, 5], vec![]]);
-    }
-
-    #[test]
-    fn flows_that_stay_make_no_phases() {
-        let mut scenario = scenario();
-        scenario.flows.truncate(1);
-        assert!(scenario.settled(0).is_empty());
     }
 }

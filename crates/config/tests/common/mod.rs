@@ -1,6 +1,6 @@
 //! What tests of scenario files share: a small one, and what is made of it.
 
-use weir_scenario::Scenario;
+use weir_config::Scenario;
 
 /// Not much more than a scenario must say.
 pub const SMALL: &str = r#"

@@ -1,7 +1,7 @@
 //! Links and routes: both forms of a file give the simulator the same view.
 
 use std::path::Path;
-use weir_scenario::{
+use weir_config::{
     BOTTLENECK, Buffer, ExtraDelay, Network, Rtt, Scenario, Step, Timing, Trace, Traffic, Web,
 };
 use weir_units::{Bytes, Duration, Rate};

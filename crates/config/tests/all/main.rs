@@ -1,4 +1,4 @@
-//! The tests of `weir-scenario`, in one program, which links once.
+//! The tests of `weir-config`, in one program, which links once.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,7 +1,7 @@
 //! No input makes the reader panic, and what it accepts prints as itself.
 
 use proptest::prelude::*;
-use weir_scenario::{Document, RunConfig, Scenario};
+use weir_config::{Document, RunConfig, Scenario};
 
 const SEEDS: &[&str] = &[
     include_str!("../../../../data/scenarios/demo.toml"),
@@ -239,11 +239,11 @@ proptest! {
 
     #[test]
     fn traces(text in prop::collection::vec(any::<u8>(), 0..60), numbers in prop::collection::vec(0u32..2000, 0..60)) {
-        let _ = weir_scenario::Trace::parse("x", &text);
+        let _ = weir_config::Trace::parse("x", &text);
         let mut numbers = numbers;
         numbers.sort_unstable();
         let lines: String = numbers.iter().map(|n| format!("{n}\n")).collect();
-        if let Ok(trace) = weir_scenario::Trace::parse("x", lines.as_bytes()) {
+        if let Ok(trace) = weir_config::Trace::parse("x", lines.as_bytes()) {
             // Two periods have each opportunity twice, in order.
             let taken: Vec<_> = trace.opportunities().take_while(|(at, _)| *at < trace.period().saturating_mul(2)).collect();
             let total: u64 = taken.iter().map(|(_, n)| u64::from(*n)).sum();
@@ -269,7 +269,7 @@ fn deep_nesting_is_refused_before_it_hurts() {
 
 #[test]
 fn large_files_are_read_in_reasonable_time() {
-    let fill = |line: &str| line.repeat(weir_scenario::MAX_FILE_BYTES / line.len());
+    let fill = |line: &str| line.repeat(weir_config::MAX_FILE_BYTES / line.len());
     let unique: String = (0..60_000).map(|i| format!("k{i}=1\n")).collect();
     for text in
         [fill("[[flows]]\n"), fill("a = 1\n"), fill("["), fill("\n"), fill("\"\"\""), fill("= "), unique]

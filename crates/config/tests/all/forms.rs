@@ -4,7 +4,7 @@ use crate::common;
 
 use common::SMALL;
 use weir_aqm::{Algorithm, Value, Visitor};
-use weir_scenario::{
+use weir_config::{
     Accounting, Buffer, Datagrams, Document, IpVersion, MAX_FLOWS, MAX_POINTS, Poll, PortMode, RunConfig,
     Scenario, Timing, Traffic, Upstream,
 };
@@ -74,7 +74,7 @@ fn flows_send_what_their_keys_say() {
 
 #[test]
 fn parameters_reach_the_algorithm() {
-    struct Target(weir_scenario::AqmConfig);
+    struct Target(weir_config::AqmConfig);
     impl Visitor for Target {
         type Output = Option<Value>;
         fn visit<A: Algorithm>(self) -> Option<Value> {
@@ -204,7 +204,7 @@ fn limits_are_reached_and_not_passed() {
 fn only_some_problems_of_a_hopeless_file_are_told() {
     let many: String = (0..5000).map(|i| format!("unknown_{i} = 1\n")).collect();
     let errors = Scenario::parse("x", &format!("{many}{SMALL}")).unwrap_err();
-    assert_eq!((errors.count(), errors.iter().count()), (5000, weir_scenario::MAX_PROBLEMS));
+    assert_eq!((errors.count(), errors.iter().count()), (5000, weir_config::MAX_PROBLEMS));
     assert!(errors.to_string().ends_with("and 4800 more problems; mend these first"));
 }
 

@@ -1,10 +1,10 @@
 //! Files as users write them: bad ones with the messages they give, good ones, and the reference pages.
 //!
-//! Expected texts are rewritten with `WEIR_REGENERATE=1 cargo test -p weir-scenario`.
+//! Expected texts are rewritten with `WEIR_REGENERATE=1 cargo test -p weir-config`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_scenario::{Document, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
+use weir_config::{Document, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -28,7 +28,7 @@ fn expect(path: &Path, text: &str) {
         fs::write(path, text).unwrap();
     }
     let expected = fs::read_to_string(path).unwrap_or_default();
-    let hint = "if that is meant: WEIR_REGENERATE=1 cargo test -p weir-scenario";
+    let hint = "if that is meant: WEIR_REGENERATE=1 cargo test -p weir-config";
     assert!(expected == text, "{} is not up to date; {hint}\n\n{text}", path.display());
 }
 
@@ -118,7 +118,7 @@ fn every_algorithm_and_discipline_has_a_page_with_its_parameters() {
         assert!(places.is_sorted() && places[0] == 0, "{name}.md: the order of its parts");
         let [start, end] =
             GENERATED.map(|line| page.find(line).unwrap_or_else(|| panic!("{name}.md: no {line}")));
-        let parameters = weir_scenario::pages::parameters(name).expect("it is in a list");
+        let parameters = weir_config::pages::parameters(name).expect("it is in a list");
         expect(&path, &format!("{}{}{parameters}{}", &page[..start], GENERATED[0], &page[end..]));
     }
 }
@@ -137,10 +137,10 @@ fn files_that_cannot_be_read_are_refused() {
         told(Document::load("/nonexistent/x.toml").unwrap_err())
             .starts_with("/nonexistent/x.toml: cannot be")
     );
-    let large = " ".repeat(weir_scenario::MAX_FILE_BYTES + 1);
+    let large = " ".repeat(weir_config::MAX_FILE_BYTES + 1);
     assert!(told(Document::parse("large.toml", &large).unwrap_err()).contains("has more than 1048576 bytes"));
     assert!(Document::parse("fits.toml", &large[1..]).is_ok());
-    let path = std::env::temp_dir().join(format!("weir-scenario-{}.toml", std::process::id()));
+    let path = std::env::temp_dir().join(format!("weir-config-{}.toml", std::process::id()));
     fs::write(&path, b"title = \"x\"\n\xff\n").unwrap();
     let refused = told(Document::load(&path).unwrap_err());
     fs::remove_file(&path).unwrap();

@@ -1,0 +1,100 @@
+//! Distributions of times, and the part of a run that is measured.
+
+use crate::result::{ByClass, Spread};
+use hdrhistogram::Histogram;
+use weir_units::{Duration, Ecn, Time};
+
+/// Resolution of the distributions.
+const TICK_NS: u64 = 100;
+/// Longest time told apart.
+const LONGEST_S: u64 = 120;
+
+/// A distribution of times.
+pub struct Distribution(Histogram<u64>);
+
+impl Default for Distribution {
+    fn default() -> Self {
+        let ticks = LONGEST_S * 1_000_000_000 / TICK_NS;
+        Distribution(Histogram::new_with_bounds(1, ticks, 3).expect("the bounds are constant and valid"))
+    }
+}
+
+impl Distribution {
+    /// Counts one value; longer ones count as the longest.
+    #[inline]
+    pub fn record(&mut self, d: Duration) {
+        self.0.saturating_record(d.as_nanos() / TICK_NS);
+    }
+
+    /// Mean and percentiles in milliseconds.
+    pub fn spread_ms(&self) -> Spread {
+        if self.0.is_empty() {
+            return Spread::default();
+        }
+        let ms = |ticks: f64| ticks * TICK_NS as f64 / 1e6;
+        let quantile = |q| ms(self.0.value_at_quantile(q) as f64);
+        Spread {
+            mean: ms(self.0.mean()),
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            max: ms(self.0.max() as f64),
+        }
+    }
+}
+
+/// Sojourn times of a link, of low-latency and of classic traffic apart (RFC 9331).
+#[derive(Default)]
+pub struct Sojourns {
+    low_latency: Distribution,
+    classic: Distribution,
+    /// Whether a packet came with ECT(1); before, CE tells nothing of L4S.
+    is_l4s_there: bool,
+}
+
+impl Sojourns {
+    /// Counts a packet that came with this ECN field.
+    #[inline]
+    pub fn record(&mut self, ecn: Ecn, d: Duration) {
+        self.is_l4s_there |= ecn == Ecn::Ect1;
+        if ecn.is_low_latency() { self.low_latency.record(d) } else { self.classic.record(d) }
+    }
+
+    /// Of all packets, in milliseconds.
+    pub fn spread_ms(&self) -> Spread {
+        let mut all = Distribution::default();
+        for part in [&self.low_latency, &self.classic] {
+            all.0.add(&part.0).expect("both have the same bounds");
+        }
+        all.spread_ms()
+    }
+
+    /// Of each kind, where there was low-latency traffic.
+    pub fn by_class_ms(&self) -> Option<ByClass> {
+        let by_class =
+            || ByClass { low_latency: self.low_latency.spread_ms(), classic: self.classic.spread_ms() };
+        self.is_l4s_there.then(by_class)
+    }
+}
+
+/// The measured part of a run, in the link's time: from the end of the warm-up to the end of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Its beginning.
+    pub from: Time,
+    /// Its end, as far as it is known.
+    pub until: Time,
+}
+
+impl Window {
+    /// Whether `at` lies in it.
+    #[inline]
+    pub fn contains(&self, at: Time) -> bool {
+        self.from <= at && at < self.until
+    }
+
+    /// Its length.
+    pub fn length(&self) -> Duration {
+        self.until.since(self.from)
+    }
+}

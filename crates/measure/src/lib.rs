@@ -1,0 +1,24 @@
+//! What is measured of a run, the same in every arm: distributions, samples, settled phases, results.
+//!
+//! The [`Summary`](result::Summary) is JSON, the samples are tables; fields carry their unit in their name.
+//!
+//! ```
+//! use weir_measure::Distribution;
+//! use weir_units::Duration;
+//!
+//! let mut delays = Distribution::default();
+//! (1..=100).for_each(|ms| delays.record(Duration::from_millis(ms)));
+//! assert!((delays.spread_ms().p95 - 95.0).abs() < 0.1);
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+mod distribution;
+mod moves;
+mod phases;
+pub mod result;
+mod sampler;
+
+pub use distribution::{Distribution, Sojourns, Window};
+pub use phases::{Phases, Settled};
+pub use sampler::{Sampler, Status};
