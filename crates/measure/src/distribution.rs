@@ -98,3 +98,24 @@ impl Window {
         self.until.since(self.from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_told_apart_once_one_packet_is_of_l4s() {
+        let mut sojourns = Sojourns::default();
+        let ms = Duration::from_millis;
+        for (ecn, delay) in [(Ecn::Ect0, 10), (Ecn::Ce, 2), (Ecn::NotEct, 30)] {
+            sojourns.record(ecn, ms(delay));
+        }
+        // A mark alone tells nothing of what the packet was.
+        assert_eq!(sojourns.by_class_ms(), None);
+        sojourns.record(Ecn::Ect1, ms(4));
+        let by_class = sojourns.by_class_ms().unwrap();
+        let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.02 * wanted;
+        assert!(near(by_class.low_latency.mean, 3.0) && near(by_class.classic.mean, 20.0), "{by_class:?}");
+        assert!(near(sojourns.spread_ms().mean, 11.5) && near(sojourns.spread_ms().max, 30.0));
+    }
+}

@@ -2,10 +2,10 @@
 
 use crate::distribution::Sojourns;
 use crate::phases::{Phases, Settled};
-use crate::result::{ByClass, LinkSample, Phase};
+use crate::result::{LinkSample, Phase};
 use weir_queue::Counters;
 use weir_steer::{Helm, Observer, SteeringLaw};
-use weir_units::{Bytes, Duration, Ecn, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// How an algorithm stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,26 +104,5 @@ impl Sampler {
             virtual_backlog_bytes: virtual_backlog.get(),
             virtual_rate_bps: virtual_rate.as_bps_f64(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_are_told_apart_once_one_packet_is_of_l4s() {
-        let mut sojourns = Sojourns::default();
-        let ms = Duration::from_millis;
-        for (ecn, delay) in [(Ecn::Ect0, 10), (Ecn::Ce, 2), (Ecn::NotEct, 30)] {
-            sojourns.record(ecn, ms(delay));
-        }
-        // A mark alone tells nothing of what the packet was.
-        assert_eq!(sojourns.by_class_ms(), None);
-        sojourns.record(Ecn::Ect1, ms(4));
-        let by_class = sojourns.by_class_ms().unwrap();
-        let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.02 * wanted;
-        assert!(near(by_class.low_latency.mean, 3.0) && near(by_class.classic.mean, 20.0), "{by_class:?}");
-        assert!(near(sojourns.spread_ms().mean, 11.5) && near(sojourns.spread_ms().max, 30.0));
     }
 }
