@@ -1,6 +1,5 @@
 //! A row of samples of a link each period, the same in every arm.
 
-use crate::distribution::Sojourns;
 use crate::phases::{Phases, Settled};
 use crate::result::{LinkSample, Phase};
 use weir_queue::Counters;
