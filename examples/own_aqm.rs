@@ -46,6 +46,7 @@ fn print(name: &str, outcome: &Outcome) -> f64 {
     link.utilization
 }
 
+/// Runs the example.
 pub fn main() {
     let scenario = Scenario::parse("example.toml", SCENARIO).expect("the scenario is valid");
     let go_on = &mut |_: weir_sim::Progress<'_>| ControlFlow::Continue(());

@@ -61,6 +61,7 @@ fn print(name: &str, outcome: &Outcome) {
     assert!(link.marks > 0 && link.utilization > 0.5);
 }
 
+/// Runs the example.
 pub fn main() {
     let scenario = Scenario::parse("example.toml", SCENARIO).expect("the scenario is valid");
     let go_on = &mut |_: weir_sim::Progress<'_>| ControlFlow::Continue(());

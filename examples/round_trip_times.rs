@@ -18,6 +18,7 @@ struct Times {
     samples: u32,
 }
 
+/// Runs the example.
 pub fn main() {
     let named = std::env::args().skip(1).find(|argument| argument.ends_with(".pcap"));
     let path = named.unwrap_or(DOWNLOAD.into());

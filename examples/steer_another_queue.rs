@@ -36,6 +36,7 @@ impl Foreign {
     }
 }
 
+/// Runs the example.
 pub fn main() {
     let mut law = SteeringLaw::new(&Policy::default()).expect("the default policy is valid");
     let mut queue = Foreign { window: 400e3, backlog: 0.0, threshold: law.setpoint(), quiet_until: 0.0 };

@@ -50,15 +50,20 @@ mod tests {
     use super::*;
     use weir_measure::result::LinkSummary;
 
-    #[test]
-    fn a_span_ends_where_flows_start_or_stop() {
+    /// Two flows all the time, and seven more from 4 to 6 s.
+    fn scenario() -> Scenario {
         let text = "title = \"t\"\n[link]\nrate = \"1Mbit/s\"\nbuffer = \"1s\"\n[path]\nrtt = \"1ms\"\n[aqm]\n\
             name = \"tail_drop\"\n[[flows]]\ncount = 2\n[[flows]]\ncount = 7\nstart = \"4s\"\nstop = \"6s\"\n\
             [run]\nduration = \"8s\"\nsample = \"1s\"\n";
+        Scenario::parse("t.toml", text).unwrap()
+    }
+
+    #[test]
+    fn a_span_ends_where_flows_start_or_stop() {
         let seconds = Duration::from_secs;
         let spans = [(0, 4, 2), (4, 6, 9), (6, 8, 2)];
         let expected = spans.map(|(from, until, flows)| Settled::of_span(seconds(from), seconds(until), flows));
-        assert_eq!(Scenario::parse("t.toml", text).unwrap().settled(0), expected);
+        assert_eq!(scenario().settled(0), expected);
     }
 
     #[test]
