@@ -183,9 +183,7 @@ const OUT: &str = "out/reproduce";
 const DEFAULT_ARM: &str = if cfg!(feature = "live") { "lab" } else { "sim" };
 
 /// Reads a value that is one of several.
-fn choice<T: Sync>(
-    choices: &'static [Choice<T>],
-) -> impl TypedValueParser<Value = &'static Choice<T>> + Clone + Send + Sync + 'static {
+fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value = &'static Choice<T>> {
     let values = choices.iter().map(|choice| PossibleValue::new(choice.name).help(choice.help));
     PossibleValuesParser::new(values)
         .map(|name| by_name(choices, &name).expect("only names of choices are possible"))
