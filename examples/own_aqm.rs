@@ -26,6 +26,7 @@ impl Aqm for Ramp {
 }
 
 const SCENARIO: &str = r#"
+    title = "Four flows"
     [link]
     rate = "50Mbit/s"
     buffer = "200ms"

@@ -39,6 +39,7 @@ impl CongestionControl for Gentle {
 }
 
 const SCENARIO: &str = r#"
+    title = "Four flows"
     [link]
     rate = "1Gbit/s"
     buffer = "10ms"

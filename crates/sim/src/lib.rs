@@ -11,7 +11,7 @@
 //! use std::ops::ControlFlow;
 //! use weir_config::Scenario;
 //!
-//! let text = "[link]\nrate = \"10Mbit/s\"\nbuffer = \"100ms\"\n[path]\nrtt = \"20ms\"\n\
+//! let text = "title = \"two\"\n[link]\nrate = \"10Mbit/s\"\nbuffer = \"100ms\"\n[path]\nrtt = \"20ms\"\n\
 //!     [aqm]\nname = \"codel\"\n[[flows]]\ncount = 2\n[run]\nduration = \"3s\"\nwarmup = \"1s\"\n";
 //! let scenario = Scenario::parse("two_flows.toml", text).expect("it is valid");
 //! let outcome = weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).expect("it runs");
