@@ -127,7 +127,9 @@ impl Case {
     /// The testbed as it is run, or a short form of it.
     pub fn scenario(&self, quick: bool) -> Result<Scenario, Failure> {
         let (name, text) = match self.way {
-            Way::Upload => ("asqm_upload.toml", include_str!("../../../../../../data/scenarios/asqm_upload.toml")),
+            Way::Upload => {
+                ("asqm_upload.toml", include_str!("../../../../../../data/scenarios/asqm_upload.toml"))
+            }
             Way::Download => {
                 ("asqm_download.toml", include_str!("../../../../../../data/scenarios/asqm_download.toml"))
             }

@@ -16,7 +16,10 @@ use weir_scenario::{Document, Scenario};
 
 const FIGURE_5: [(&str, &str); 2] = [
     ("steering_figure5.toml", include_str!("../../../../../../data/scenarios/steering_figure5.toml")),
-    ("steering_figure5_static.toml", include_str!("../../../../../../data/scenarios/steering_figure5_static.toml")),
+    (
+        "steering_figure5_static.toml",
+        include_str!("../../../../../../data/scenarios/steering_figure5_static.toml"),
+    ),
 ];
 const FIGURE_8: [(&str, &str); 1] =
     [("steering_figure8.toml", include_str!("../../../../../../data/scenarios/steering_figure8.toml"))];
