@@ -10,7 +10,7 @@ use crate::errors::{Errors, Problems, Wrong, quoted};
 use crate::link::{FASTEST, SLOWEST};
 use std::path::Path;
 use std::sync::Arc;
-use weir_units::{Bytes, Duration, Rate};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Largest trace file that is read.
 pub const MAX_TRACE_BYTES: usize = 32 << 20;
@@ -122,6 +122,30 @@ pub struct Opportunities {
     begin: Duration,
 }
 
+impl Opportunities {
+    /// Goes on to the first opportunity that is as long after the start, or longer; it does not go back.
+    fn skip_to(&mut self, after: Duration) {
+        let period = self.trace.period();
+        // An opportunity at the very end of a period is that period's.
+        let laps = after.as_nanos().saturating_sub(1) / period.as_nanos().max(1);
+        let begin = period.saturating_mul(laps);
+        if begin > self.begin {
+            (self.begin, self.next) = (begin, 0);
+        }
+        let (begin, rest) = (self.begin, &self.trace.slots[self.next..]);
+        let is_before = |slot: &Slot| begin + Duration::from_millis(u64::from(slot.millisecond)) < after;
+        self.next += rest.partition_point(is_before);
+        self.wrap();
+    }
+
+    fn wrap(&mut self) {
+        if self.next == self.trace.slots.len() {
+            self.next = 0;
+            self.begin += self.trace.period();
+        }
+    }
+}
+
 impl Iterator for Opportunities {
     type Item = (Duration, u32);
 
@@ -129,11 +153,77 @@ impl Iterator for Opportunities {
         let slot = self.trace.slots[self.next];
         let at = self.begin + Duration::from_millis(u64::from(slot.millisecond));
         self.next += 1;
-        if self.next == self.trace.slots.len() {
-            self.next = 0;
-            self.begin += self.trace.period();
-        }
+        self.wrap();
         Some((at, slot.count))
+    }
+}
+
+/// A link that sends up to [`OPPORTUNITY`] at each opportunity of a trace, by its byte accounting.
+///
+/// What a packet leaves of an opportunity serves the next packet, if one waits at that moment; otherwise it
+/// is lost. A packet that is larger than what is left is sent in parts and leaves with the last of them, as
+/// in Mahimahi.
+#[derive(Clone, Debug)]
+pub struct TraceLink {
+    opportunities: Opportunities,
+    rate: Rate,
+    start: Time,
+    /// The opportunity in use, and what is left of it.
+    at: Time,
+    left: u64,
+}
+
+impl TraceLink {
+    /// A link whose trace is at its beginning at `origin`, in use from `now` on.
+    pub fn new(trace: &Trace, origin: Time, now: Time) -> TraceLink {
+        let period = trace.period();
+        let laps = origin.since(now).as_nanos().div_ceil(period.as_nanos().max(1));
+        let start = origin - period.saturating_mul(laps);
+        let (opportunities, rate) = (trace.opportunities(), trace.average_rate());
+        let mut link = TraceLink { opportunities, rate, start, at: start, left: 0 };
+        link.skip_to(now);
+        link
+    }
+
+    /// The rate over whole periods.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    fn step(&mut self) {
+        // It repeats without end.
+        if let Some((offset, count)) = self.opportunities.next() {
+            self.at = self.start + offset;
+            self.left = u64::from(count) * OPPORTUNITY.get();
+        }
+    }
+
+    /// Opportunities before `time` are lost.
+    pub fn skip_to(&mut self, time: Time) {
+        if self.at < time {
+            self.opportunities.skip_to(time.since(self.start));
+            self.step();
+        }
+    }
+
+    /// The first opportunity at `now` or later that has something left: then a transmission can begin.
+    pub fn free_at(&mut self, now: Time) -> Time {
+        if self.left == 0 {
+            self.step();
+        }
+        self.skip_to(now);
+        self.at
+    }
+
+    /// Sends a packet from the opportunity in use on; returns when the last of it leaves.
+    pub fn send(&mut self, len: Bytes) -> Time {
+        let mut wanted = len.get();
+        while wanted > self.left {
+            wanted -= self.left;
+            self.step();
+        }
+        self.left -= wanted;
+        self.at
     }
 }
 
@@ -187,6 +277,57 @@ mod tests {
         let ms: Vec<(u64, u32)> =
             trace.opportunities().take(7).map(|(at, n)| (at.as_nanos() / 1_000_000, n)).collect();
         assert_eq!(ms, [(0, 2), (3, 1), (5, 2), (5, 2), (8, 1), (10, 2), (10, 2)]);
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_link_sends_1500_bytes_at_each_opportunity_and_packets_leave_with_their_last_part() {
+        let trace = Trace::parse("t", b"1\n1\n4\n10\n").unwrap();
+        let mut link = TraceLink::new(&trace, Time::ZERO, Time::ZERO);
+        // Two small packets share an opportunity; a third begins in what is left of it and ends in the next,
+        // which is at the same time. What the fourth begins with there it ends 3 ms later.
+        for (arrived, len, begins, leaves) in [
+            (0, 600, 1, 1),
+            (0, 600, 1, 1),
+            (0, 1700, 1, 1),
+            (0, 1500, 1, 4),
+            (5, 100, 10, 10),
+            (10, 1400, 10, 10),
+            (10, 1500, 11, 11),
+        ] {
+            assert_eq!(link.free_at(ms(arrived)), ms(begins), "{len} bytes of {arrived} ms");
+            assert_eq!(link.send(Bytes::new(len)), ms(leaves), "{len} bytes of {arrived} ms");
+        }
+        assert_eq!(link.free_at(ms(1_000_003)), ms(1_000_004), "a pause costs what was not used");
+        assert_eq!(link.send(Bytes::new(4500)), ms(1_000_011), "a packet of three opportunities");
+    }
+
+    #[test]
+    fn a_link_can_be_in_use_before_its_trace_begins() {
+        let trace = Trace::parse("t", b"1\n1\n4\n10\n").unwrap();
+        let mut link = TraceLink::new(&trace, ms(1003), ms(985));
+        assert_eq!(link.free_at(ms(985)), ms(987));
+        assert_eq!(link.free_at(ms(1003)), ms(1003));
+        assert_eq!(link.send(Bytes::new(1500)), ms(1003));
+        assert_eq!(link.free_at(ms(1003)), ms(1004));
+    }
+
+    #[test]
+    fn skipping_finds_what_going_one_by_one_finds() {
+        let trace = Trace::parse("t", b"0\n0\n3\n5\n5\n9\n").unwrap();
+        for from in 0..40 {
+            for to in from..60 {
+                let after = Duration::from_millis(to);
+                let mut skipping = trace.opportunities();
+                skipping.skip_to(Duration::from_millis(from));
+                skipping.skip_to(after);
+                let expected = trace.opportunities().find(|(at, _)| *at >= after);
+                assert_eq!(skipping.next(), expected, "{from} {to}");
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
-use crate::service::{Service, TraceLink};
+use crate::service::Service;
 use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -111,7 +111,7 @@ impl DirectionSetup {
     fn service(&self, origin: Time, now: Time) -> Service {
         let catch_up = self.channel.catch_up;
         match self.trace() {
-            Some(trace) => Service::Trace(TraceLink::new(trace, origin, now, catch_up)),
+            Some(trace) => Service::traced(trace, origin, now, catch_up),
             None => Service::Rate(Shaper::new(self.rate().unwrap_or(Rate::ZERO), catch_up)),
         }
     }

@@ -2,16 +2,11 @@
 
 use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::checksums::{self, ChecksumWatch};
-use crate::frames::Arena;
-use crate::guard::{self, Guard};
 use crate::interface::{Interface, LinkState};
-use crate::journal::{Journal, starting};
 use crate::link_clock::{LinkClock, RunClock};
 use crate::meter::Meter;
-use crate::neighbours;
-use crate::opening::{Opened, Opening};
 use crate::pipe::{Longest, Pipe};
-use crate::port::{Port, Sleeper};
+use crate::ports::{FAIL_AFTER, PortNews, Ports, PortsSetup};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
@@ -95,7 +90,7 @@ impl Setup {
             mode: None,
             directions,
             sense: None,
-            fail_open_after: Duration::from_millis(500),
+            fail_open_after: FAIL_AFTER,
             core: None,
             realtime: true,
             busy: false,
@@ -209,18 +204,10 @@ pub struct Outcome {
 /// A packet loop, ready to run.
 pub struct Loop {
     setup: Setup,
-    ports: [Port; 2],
+    ports: Ports,
     pipes: [Box<dyn Pipe>; 2],
-    guards: Vec<Guard>,
-    sleeper: Sleeper,
-    arena: Arena,
-    journal: Journal,
-    mode: Mode,
     origin: Time,
     said: Vec<String>,
-    /// MTUs that the rings were made for, and those of now.
-    mtus: [u32; 2],
-    mtus_now: [u32; 2],
     warnings: Vec<String>,
     /// Warnings that found no room among them.
     warnings_left_out: u64,
@@ -262,11 +249,16 @@ impl Loop {
                 a.name
             )));
         }
-        [&a, &b].into_iter().try_for_each(Interface::refuse_without_ethernet)?;
-        let mtus = [a.mtu()?, b.mtu()?];
-        check_mtus(&[&a, &b], &mtus)?;
-        let _starting = setup.journal.then(starting).transpose()?;
-        let mut journal = Journal::open(setup.journal)?;
+        let mut ports = Ports::open(&PortsSetup {
+            names: setup.ports.to_vec(),
+            mode: setup.mode,
+            headroom: 0,
+            frames: setup.directions.iter().map(|direction| u64::from(direction.frames())).sum(),
+            fails_open: true,
+            fail_after: setup.fail_open_after,
+            journal: setup.journal,
+        })?;
+        let mtus = [0, 1].map(|port| ports.mtu(port));
         let mut said = Vec::new();
         if mtus[0] != mtus[1] {
             said.push(format!(
@@ -274,30 +266,8 @@ impl Loop {
                 a.name, mtus[0], b.name, mtus[1]
             ));
         }
-        for port in [&a, &b] {
-            guard::refuse_taken(port)?;
-        }
-        let mut warnings = Vec::new();
-        for port in [&a, &b] {
-            neighbours::refuse_member(port)?;
-            warnings.extend(neighbours::warn_of_addresses(port));
-        }
-        said.extend(warnings.iter().cloned());
-        for port in [&a, &b] {
-            said.extend(journal.prepare(port)?);
-        }
-        let opening = Opening {
-            interfaces: &[a, b],
-            fails_open: true,
-            after: setup.fail_open_after,
-            longest: mtus[0].max(mtus[1]) + LINK_OVERHEAD,
-            headroom: 0,
-            frames: setup.directions.iter().map(|direction| u64::from(direction.frames())).sum(),
-            journal: &mut journal,
-        };
-        let (mode, Opened { mut arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
-        let sleeper = Sleeper::new(&ports);
-        let Ok(ports) = <[Port; 2]>::try_from(ports) else { panic!("two were opened") };
+        said.extend_from_slice(ports.said());
+        let (mode, warnings) = (ports.mode(), ports.warnings().to_vec());
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
         let (sensed, sensing) = RingBuffer::new(SENSED);
@@ -314,7 +284,7 @@ impl Loop {
         let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
         let observes = pipes.iter().any(|pipe| pipe.observes());
         if observes {
-            arena.keep_notes();
+            ports.arena.keep_notes();
         }
         for (pipe, direction) in pipes.iter().zip(&setup.directions) {
             said.extend(pipe.said().map(|words| format!("{}: {words}", direction.name)));
@@ -325,15 +295,8 @@ impl Loop {
             setup,
             ports,
             pipes,
-            guards,
-            sleeper,
-            arena,
-            journal,
-            mode,
             origin,
             said,
-            mtus,
-            mtus_now: mtus,
             warnings,
             warnings_left_out: 0,
             links: LinkWatch::new(links),
@@ -359,7 +322,7 @@ impl Loop {
 
     /// How frames come in and go out.
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.ports.mode()
     }
 
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
@@ -368,16 +331,13 @@ impl Loop {
         self.clock.begin(clock());
         self.tell_claim();
         // Until now frames were meant to pass in the kernel.
-        self.guards.iter().for_each(|guard| guard.beat(clock()));
-        let bypassed_before = self.bypassed();
+        self.ports.beat(clock());
+        let bypassed_before = self.ports.bypassed();
         self.bypass = BypassWatch::new(bypassed_before);
         let result = self.turns(stop);
         let outcome = self.outcome(bypassed_before);
         // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two ways.
-        self.guards.iter().for_each(Guard::retire);
-        drop(self.ports);
-        drop(self.guards);
-        let left = self.journal.restore();
+        let left = self.ports.close();
         match result {
             Ok(()) => Ok(Outcome { warnings: [outcome.warnings, left].concat(), ..outcome }),
             Err(Error::PortGone(name, _)) => Err(Error::PortGone(name, left)),
@@ -391,7 +351,7 @@ impl Loop {
         let mut sample_due = self.origin + self.setup.sample;
         let mut presence_due = last + PRESENCE;
         let measured = self.setup.window(self.origin);
-        self.ports.iter_mut().for_each(Port::poll_driver_if_deferred);
+        self.ports.poll_drivers_if_deferred();
         while !stop.load(Ordering::Relaxed) {
             let now = clock();
             if measured.contains(now) {
@@ -399,9 +359,7 @@ impl Loop {
             }
             self.bypass.turned(last, now);
             last = now;
-            for guard in &self.guards {
-                guard.beat(now);
-            }
+            self.ports.beat(now);
             let link_now = self.clock.turn(now);
             let worked = self.turn(link_now, &mut batch)?;
             if link_now >= sample_due {
@@ -437,7 +395,7 @@ impl Loop {
         for from in 0..2 {
             let to = 1 - from;
             batch.clear();
-            self.ports[from].receive(&mut self.arena, self.clock.last(), batch);
+            self.ports.receive(from, self.clock.last(), batch);
             batch.iter_mut().for_each(|received| received.arrived = self.clock.of(received.arrived));
             if self.checksums[from].is_looking() {
                 self.look_at_checksums(from, batch);
@@ -449,28 +407,19 @@ impl Loop {
                     let sensed = if to == 0 { ab } else { ba };
                     let mut learn = |at, rtt| sensed.learn(at, Sample::Rtt(rtt));
                     worked |= !batch.is_empty();
-                    sensing.take(batch, &mut self.arena, &mut learn);
+                    sensing.take(batch, &mut self.ports.arena, &mut learn);
                     &*batch
                 }
-                Some(sensing) => sensing.follow(batch, &mut self.arena),
+                Some(sensing) => sensing.follow(batch, &mut self.ports.arena),
             };
             if self.observes {
-                note_transports(frames, &mut self.arena);
-                self.pipes[to].answered(now, frames, &mut self.arena);
+                note_transports(frames, &mut self.ports.arena);
+                self.pipes[to].answered(now, frames, &mut self.ports.arena);
             }
-            worked |= self.pipes[from].turn(now, frames, &mut self.arena, &mut self.ports[to]);
+            let Ports { arena, ports, .. } = &mut self.ports;
+            worked |= self.pipes[from].turn(now, frames, arena, &mut ports[to]);
         }
-        for port in &mut self.ports {
-            if let Err(error) = port.flush(&mut self.arena) {
-                return Err(match error.raw_os_error() {
-                    Some(libc::ENETDOWN) => continue,
-                    Some(libc::ENXIO | libc::ENODEV) => {
-                        Error::PortGone(port.interface.name.clone(), Vec::new())
-                    }
-                    _ => Error::io(format!("cannot send on `{}`", port.interface.name), error),
-                });
-            }
-        }
+        self.ports.flush()?;
         Ok(worked)
     }
 
@@ -491,8 +440,8 @@ impl Loop {
     #[cold]
     fn look_at_checksums(&mut self, port: usize, batch: &[Received]) {
         for received in batch {
-            if self.checksums[port].look(self.arena.bytes(received.frame)) {
-                self.warn(checksums::warning(&self.ports[port].interface.name));
+            if self.checksums[port].look(self.ports.arena.bytes(received.frame)) {
+                self.warn(checksums::warning(&self.ports.ports[port].interface.name));
             }
         }
     }
@@ -516,41 +465,33 @@ impl Loop {
     /// Ends the run if an interface is gone. Says so if its link or its MTU was changed, if the kernel forwarded, and if
     /// frames were lost before they came here.
     fn look_at_ports(&mut self, now: Time) -> Result<(), Error> {
-        let bypassed = self.bypassed();
+        let bypassed = self.ports.bypassed();
         if let Some(warning) = self.bypass.look(bypassed, now, self.origin, false) {
             self.warn(warning);
         }
+        let mut news = Vec::new();
+        self.ports.look(now, &mut |one| news.push(one))?;
         for index in 0..2 {
-            if let Some(warning) = self.ports[index].look_for_losses(now) {
-                // The end tells the sum.
-                let _ = self.warn.push(warning);
-            }
-            let interface = &self.ports[index].interface;
-            if !interface.exists() {
-                return Err(Error::PortGone(interface.name.clone(), Vec::new()));
-            }
+            let interface = &self.ports.ports[index].interface;
             if let Some(warning) = self.links.look(index, interface, now, self.origin) {
                 self.warn(warning);
             }
-            let interface = &self.ports[index].interface;
-            // One that is going just now is missed at the next look.
-            let mtu = interface.mtu().unwrap_or(self.mtus_now[index]);
-            let before = std::mem::replace(&mut self.mtus_now[index], mtu);
-            if mtu == before {
-                continue;
-            }
-            let most = mtu.min(self.mtus[index]);
-            let warning = format!(
-                "{}: its MTU was changed from {before} to {mtu} while running, {}; packets of more than {most} bytes are \
-                 dropped and counted as faults (`too_long`, `lost_before_queue`){}",
-                interface.name,
-                watch::at(now, self.origin),
-                if mtu > most { ". Remedy: start the run again to forward longer ones" } else { "" }
-            );
-            self.pipes[1 - index].set_longest(longest(self.mode, most));
-            self.warn(warning);
         }
+        news.into_iter().for_each(|one| self.take_news(one, now));
         Ok(())
+    }
+
+    fn take_news(&mut self, news: PortNews, now: Time) {
+        match news {
+            // The end tells the sum.
+            PortNews::Lost(warning) => drop(self.warn.push(warning)),
+            PortNews::Mtu(change) => {
+                self.pipes[1 - change.port].set_longest(longest(self.ports.mode(), change.most));
+                let when = format!(", {}", watch::at(now, self.origin));
+                let becomes = "dropped and counted as faults (`too_long`, `lost_before_queue`)";
+                self.warn(change.warning(&when, becomes));
+            }
+        }
     }
 
     fn warn(&mut self, warning: String) {
@@ -579,30 +520,26 @@ impl Loop {
         }
         let due = self.pipes.iter_mut().filter_map(|p| p.next_event()).fold(sample_due, Time::min);
         let sleep = due.since(now).min(SLEEP_MAX);
-        self.sleeper.sleep(None, sleep);
+        self.ports.wait(None, sleep);
         sleep
-    }
-
-    fn bypassed(&self) -> u64 {
-        self.guards.iter().map(Guard::bypassed).sum()
     }
 
     fn outcome(&mut self, bypassed_before: u64) -> Outcome {
         let end = self.clock.turn(clock());
         let window = self.setup.window(self.origin);
         let measured = window.until.min(end).since(window.from);
-        let bypassed = self.bypassed();
+        let bypassed = self.ports.bypassed();
         let bypassed = self.bypass.look(bypassed, clock(), self.origin, true);
         let mut warnings = std::mem::take(&mut self.warnings);
         let left_out = self.warnings_left_out;
         let left_out = (left_out > 0).then(|| format!("{left_out} more warnings were left out here"));
         warnings.extend(left_out.into_iter().chain(bypassed).chain(self.bypass.total(bypassed_before)));
         let now = clock();
-        for port in &mut self.ports {
+        for port in &mut self.ports.ports {
             port.look_for_losses(now);
             warnings.extend(port.lost_in_all());
         }
-        let links = [0, 1].map(|i| self.link_summary(i, end, measured, self.ports[i].lost()));
+        let links = [0, 1].map(|i| self.link_summary(i, end, measured, self.ports.ports[i].lost()));
         let lateness_ms = [0, 1].map(|i| self.pipes[i].meter().lateness.spread_ms());
         let host = HostJitter {
             gap_ms: self.gaps.spread_ms(),
@@ -611,7 +548,7 @@ impl Loop {
             own_core: self.claim.core,
             late_ms: lateness_ms[0],
         };
-        Outcome { links, host, mode: self.mode, warnings }
+        Outcome { links, host, mode: self.ports.mode(), warnings }
     }
 
     fn link_summary(&mut self, index: usize, end: Time, measured: Duration, lost: u64) -> LinkSummary {

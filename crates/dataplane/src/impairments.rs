@@ -20,9 +20,11 @@ pub struct Impairments {
 }
 
 impl Impairments {
-    /// Whether packets need a line, be it without delay.
+    /// Whether packets need a line, be it without delay: by a trace they leave after they were taken.
     pub fn need_line(&self) -> bool {
-        self.variation.jitter > Duration::ZERO || self.variation.loss.0 > 0.0 || self.reorder > 0.0
+        let variation = &self.variation;
+        let is_varied = variation.jitter > Duration::ZERO || variation.trace().is_some();
+        is_varied || variation.loss.0 > 0.0 || self.reorder > 0.0
     }
 }
 

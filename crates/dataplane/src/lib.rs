@@ -51,7 +51,7 @@ pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
 pub use link_clock::RunClock;
 pub use upstream::{RttSample, UpstreamNow};
 
-pub use ports::{HEADROOM_MIN, Ports, PortsSetup};
+pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};
 

@@ -197,7 +197,10 @@ impl PacketRing {
         let len = header.tp_snaplen as usize;
         let start = header.tp_mac as usize;
         let is_whole = header.tp_len == header.tp_snaplen && start + len <= self.slot;
-        if !is_whole || len + tag + self.headroom as usize > arena.chunk() as usize || (tag > 0 && len < ethernet::HEADER_LEN) {
+        if !is_whole
+            || len + tag + self.headroom as usize > arena.chunk() as usize
+            || (tag > 0 && len < ethernet::HEADER_LEN)
+        {
             self.oversized += 1;
             return None;
         }

@@ -188,7 +188,8 @@ impl<D: Managed<Held>> Direction<D> {
             }
         }
         if let Some(expedited) = &mut self.expedited
-            && frame::traffic_class(arena.bytes(frame), kind, network).map(|octet| octet >> 2) == Some(EXPEDITED)
+            && frame::traffic_class(arena.bytes(frame), kind, network).map(|octet| octet >> 2)
+                == Some(EXPEDITED)
         {
             let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
             return expedited.enqueue(at, arrival, held, &mut free);
@@ -240,7 +241,7 @@ impl<D: Managed<Held>> Direction<D> {
                 return;
             };
             let Held { frame, kind, network } = departure.item;
-            self.shape.service.sent(at, departure.packet.len);
+            let leaves = self.shape.service.sent(at, departure.packet.len);
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
             self.meter.departed(at, &departure.packet, departure.sojourn, counters);
@@ -251,7 +252,7 @@ impl<D: Managed<Held>> Direction<D> {
                 self.leave(now, frame, arena, out);
                 continue;
             }
-            match self.shape.line.send(at, frame) {
+            match self.shape.line.send(leaves, frame) {
                 Sent::UnderWay => continue,
                 Sent::Full => self.meter.faults.delay_line_full += 1,
                 Sent::Lost => self.meter.faults.lost_behind_queue += 1,

@@ -1,6 +1,8 @@
-//! The ports of a network function that routes: any number of them, and no wire between them.
+//! Open ports, for the wire between two of them (`weir run`) and for functions that route between any number
+//! (`weir upf`).
 //!
-//! They fail closed. When the function dies or hangs, frames are the host's, as if it had never run: nobody else knows
+//! Those of a wire fail open: when its loop dies or hangs, the kernel forwards between them. Those of a
+//! function that routes fail closed: frames are the host's then, as if it had never run, as nobody else knows
 //! where they should go.
 
 use crate::engine::{LINK_OVERHEAD, check_mtus};
@@ -16,8 +18,8 @@ use weir_units::{Duration, Time};
 
 /// Room that there is at least in front of each frame, for the headers of a tunnel.
 pub const HEADROOM_MIN: u32 = 128;
-/// Age of the heartbeat at which frames are the host's again.
-const FAIL_AFTER: Duration = Duration::from_millis(500);
+/// Age of the heartbeat at which frames are the kernel's, where nobody says otherwise.
+pub const FAIL_AFTER: Duration = Duration::from_millis(500);
 
 /// Which ports, and how.
 #[derive(Clone, Debug)]
@@ -26,22 +28,68 @@ pub struct PortsSetup {
     pub names: Vec<String>,
     /// How frames come in and go out; `None` chooses the best that works for all.
     pub mode: Option<Mode>,
+    /// Room in front of each frame, such as [`HEADROOM_MIN`] for the headers of a tunnel.
+    pub headroom: u32,
     /// Frames that may wait in queues, beside those in rings.
-    pub frames: u32,
+    pub frames: u64,
+    /// Whether the kernel forwards between two ports while nobody turns.
+    pub fails_open: bool,
+    /// Age of the heartbeat at which frames are the kernel's.
+    pub fail_after: Duration,
     /// Whether changes to interfaces are journalled on disk, for a start after a crash.
     pub journal: bool,
 }
 
 /// Open ports with the memory that frames live in. They are put back when they are closed.
 pub struct Ports {
-    ports: Vec<Port>,
+    pub(crate) ports: Vec<Port>,
     guards: Vec<Guard>,
     sleeper: Sleeper,
-    arena: Arena,
+    pub(crate) arena: Arena,
     journal: Journal,
     mode: Mode,
+    /// MTUs that the rings were made for, and those of now.
     mtus: Vec<u32>,
+    mtus_now: Vec<u32>,
     said: Vec<String>,
+    /// What of that is to be known when all is over, too.
+    warnings: Vec<String>,
+}
+
+/// What happened to ports since the last look.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PortNews {
+    /// Frames were lost before they came here.
+    Lost(String),
+    /// The MTU of a port was changed.
+    Mtu(MtuChange),
+}
+
+/// The MTU of a port was changed while it was open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MtuChange {
+    /// Number of the port.
+    pub port: usize,
+    /// Its name.
+    pub name: String,
+    /// What the MTU was, and is now.
+    pub before: u32,
+    /// See `before`.
+    pub now: u32,
+    /// Longest packet that can be sent from now on: buffers were made for the MTU at the start.
+    pub most: u32,
+}
+
+impl MtuChange {
+    /// In words; `when` and what becomes of longer packets are up to the host.
+    pub fn warning(&self, when: &str, becomes: &str) -> String {
+        let MtuChange { name, before, now, most, .. } = self;
+        let remedy = if now > most { ". Remedy: start the run again to forward longer ones" } else { "" };
+        format!(
+            "{name}: its MTU was changed from {before} to {now} while running{when}; packets of more than {most} bytes are \
+             {becomes}{remedy}"
+        )
+    }
 }
 
 impl Ports {
@@ -60,32 +108,39 @@ impl Ports {
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
         let mut journal = Journal::open(setup.journal)?;
-        let mut said = Vec::new();
+        let (mut said, mut warnings) = (Vec::new(), Vec::new());
         for port in &interfaces {
             guard::refuse_taken(port)?;
             neighbours::refuse_member(port)?;
-            said.extend(neighbours::warn_of_addresses(port));
+            warnings.extend(neighbours::warn_of_addresses(port));
         }
+        said.extend(warnings.iter().cloned());
         for port in &interfaces {
             said.extend(journal.prepare(port)?);
         }
         let opening = Opening {
             interfaces: &interfaces,
-            fails_open: false,
-            after: FAIL_AFTER,
+            fails_open: setup.fails_open,
+            after: setup.fail_after,
             longest: mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD),
-            headroom: HEADROOM_MIN,
-            frames: setup.frames.into(),
+            headroom: setup.headroom,
+            frames: setup.frames,
             journal: &mut journal,
         };
         let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
         let sleeper = Sleeper::new(&ports);
-        Ok(Ports { ports, guards, sleeper, arena, journal, mode, mtus, said })
+        let mtus_now = mtus.clone();
+        Ok(Ports { ports, guards, sleeper, arena, journal, mode, mtus, mtus_now, said, warnings })
     }
 
     /// What was changed and chosen, in words.
     pub fn said(&self) -> &[String] {
         &self.said
+    }
+
+    /// What of that is to be known when all is over, too.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// How frames come in and go out.
@@ -106,6 +161,16 @@ impl Ports {
     /// The loop lives: frames come here and not to the host.
     pub fn beat(&self, now: Time) {
         self.guards.iter().for_each(|guard| guard.beat(now));
+    }
+
+    /// Frames that the kernel forwarded past the loop.
+    pub(crate) fn bypassed(&self) -> u64 {
+        self.guards.iter().map(Guard::bypassed).sum()
+    }
+
+    /// Makes the loop poll drivers that defer their interrupts; to be called before it turns.
+    pub fn poll_drivers_if_deferred(&mut self) {
+        self.ports.iter_mut().for_each(Port::poll_driver_if_deferred);
     }
 
     /// Takes received frames of a port, at most as many as `out` has room for.
@@ -146,13 +211,23 @@ impl Ports {
         self.ports.iter().map(Port::lost).sum()
     }
 
-    /// Whether all interfaces are still there. Counts what was lost before it came here, and warns of it.
-    pub fn look(&mut self, now: Time, warn: &mut dyn FnMut(String)) -> Result<(), Error> {
-        self.ports.iter_mut().filter_map(|port| port.look_for_losses(now)).for_each(warn);
-        match self.ports.iter().find(|port| !port.interface.exists()) {
-            Some(gone) => Err(Error::PortGone(gone.interface.name.clone(), Vec::new())),
-            None => Ok(()),
+    /// Whether all interfaces are still there. Tells what was lost before it came here, and changes of MTUs.
+    pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            port.look_for_losses(now).into_iter().for_each(|lost| tell(PortNews::Lost(lost)));
+            let interface = &port.interface;
+            if !interface.exists() {
+                return Err(Error::PortGone(interface.name.clone(), Vec::new()));
+            }
+            // One that is going just now is missed at the next look.
+            let mtu = interface.mtu().unwrap_or(self.mtus_now[number]);
+            let before = std::mem::replace(&mut self.mtus_now[number], mtu);
+            if mtu != before {
+                let (name, most) = (interface.name.clone(), mtu.min(self.mtus[number]));
+                tell(PortNews::Mtu(MtuChange { port: number, name, before, now: mtu, most }));
+            }
         }
+        Ok(())
     }
 
     /// Sleeps until a frame comes, `also` has something to read, or a span is over.

@@ -4,7 +4,6 @@
 //! The arithmetic is that of `weir-sense`; here is who is measured, and what is told to whom. All memory is taken when
 //! it is made.
 
-mod bottleneck;
 mod told;
 mod users;
 
@@ -12,13 +11,12 @@ pub use told::UpstreamNow;
 
 use crate::Received;
 use crate::frames::{Arena, Note};
-use bottleneck::Bottleneck;
 use users::Users;
 use weir_queue::Hosts;
 use weir_config::Upstream;
 use weir_measure::{Distribution, Window};
 use weir_sense::bottleneck::{PathConfig, PathModel};
-use weir_sense::{Coverage, Flows, Seen, Suspicions, Way};
+use weir_sense::{Bottleneck, Coverage, Flows, PacketInfo, Suspicions, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::frame;
 use weir_wire::transport::Transport;
@@ -167,65 +165,55 @@ impl Observer {
     /// A packet leaves towards its user at `now`. `waiting` says whether others wait for the same bottleneck.
     pub fn forwarded(&mut self, now: Time, note: &Note, waiting: bool) -> Learned {
         let transport = note.transport.unwrap_or(Transport::Other);
-        let (seen, place) = self.see(now, Way::ToUser, note, &transport);
+        let (sensed, place) = self.sense(now, Way::ToUser, note, &transport, waiting);
         self.coverage.bytes += note.len.get();
-        self.coverage.live += if seen.live { note.len.get() } else { 0 };
-        if let Some(bottleneck) = self.bottleneck_at(place) {
-            bottleneck.forwarded(now, &transport, note.len, &seen);
-        }
-        self.learn(now, &seen, place, &transport, waiting)
+        self.coverage.live += if sensed.seen.live { note.len.get() } else { 0 };
+        self.learn(now, sensed, place)
     }
 
     /// A packet comes back from a user; its hashes are those of the packets that it answers.
     pub fn answered(&mut self, now: Time, note: &Note, waiting: bool) -> Learned {
         let Some(transport) = &note.transport else { return Learned::default() };
-        let (seen, place) = self.see(now, Way::FromUser, note, transport);
-        let in_flight = seen.in_flight.filter(|_| seen.delivered > Bytes::ZERO);
-        Learned { in_flight, ..self.learn(now, &seen, place, transport, waiting) }
+        let (sensed, place) = self.sense(now, Way::FromUser, note, transport, waiting);
+        self.learn(now, sensed, place)
     }
 
-    /// What a packet shows, and the place of its user. What shows nothing takes no place.
-    fn see(&mut self, now: Time, way: Way, note: &Note, transport: &Transport) -> (Seen, Option<usize>) {
-        let user = self.user(note.hosts);
-        let (len, shows) = (note.len.get() as u32, *transport != Transport::Other);
-        match &mut self.measured {
-            Measured::All(flows) if shows => (flows.observe(now, way, note.flow, len, transport), None),
-            Measured::Each(users) if shows => match users.of(now, user) {
-                Some(at) => (users.flows(at).observe(now, way, note.flow, len, transport), Some(at)),
-                None => (Seen::default(), None),
-            },
-            Measured::Each(users) if self.setup.mode == Upstream::Follow => {
-                (Seen::default(), users.find(user))
-            }
-            Measured::All(_) | Measured::Each(_) => (Seen::default(), None),
-        }
-    }
-
-    fn learn(
+    /// What a packet teaches, and the place of its user. What shows nothing takes no place.
+    fn sense(
         &mut self,
         now: Time,
-        seen: &Seen,
-        place: Option<usize>,
+        way: Way,
+        note: &Note,
         transport: &Transport,
         waiting: bool,
-    ) -> Learned {
-        let rtt = seen.rtt.filter(|_| seen.enters_mean);
+    ) -> (weir_sense::Learned, Option<usize>) {
+        let user = self.user(note.hosts);
+        let packet = PacketInfo { flow: note.flow, len: note.len, transport };
+        match &mut self.measured {
+            Measured::All(flows) => {
+                let bottleneck = self.bottleneck.as_mut();
+                let mut observer = weir_sense::Observer { flows: &mut **flows, bottleneck };
+                (observer.observe(now, way, &packet, waiting), None)
+            }
+            Measured::Each(users) => {
+                let shows = *transport != Transport::Other;
+                let place = if shows { users.of(now, user) } else { users.find(user) };
+                let sensed = place.map(|at| users.observer(at).observe(now, way, &packet, waiting));
+                (sensed.unwrap_or_default(), place)
+            }
+        }
+    }
+
+    fn learn(&mut self, now: Time, sensed: weir_sense::Learned, place: Option<usize>) -> Learned {
+        let weir_sense::Learned { seen, rtt, in_flight, reaction } = sensed;
         if let Some(rtt) = rtt.filter(|_| self.setup.measured.contains(now)) {
-            self.rtt.record(rtt.rtt);
+            self.rtt.record(rtt);
             self.samples += 1;
         }
-        let reaction = match self.bottleneck_at(place) {
-            Some(bottleneck) => {
-                bottleneck.learn(now, transport, seen, waiting);
-                bottleneck.news_of_reaction(now)
-            }
-            None => {
-                seen.rtt.into_iter().for_each(|rtt| self.path.sample(now, rtt, seen.enters_mean));
-                None
-            }
-        };
-        let rate = self.follows(place);
-        Learned { rtt: rtt.map(|rtt| rtt.rtt), in_flight: None, reaction, rate }
+        if let (None, Some(rtt)) = (self.bottleneck_at(place), seen.rtt) {
+            self.path.sample(now, rtt, seen.enters_mean);
+        }
+        Learned { rtt, in_flight, reaction, rate: self.follows(place) }
     }
 
     /// The rate that follows from what is known; of a user without a place nothing is.

@@ -123,6 +123,7 @@ impl PathModel {
     }
 
     /// Path RTT; `None` before the first sample, as the others.
+    #[inline(always)]
     pub fn path_rtt(&self) -> Option<Duration> {
         self.path.map(|path| path.rtt)
     }

@@ -3,9 +3,9 @@
 use crate::quic::QuicFlow;
 use crate::rate::Bins;
 use crate::tcp::TcpFlow;
-use weir_wire::transport::Transport;
 use crate::{Rtt, Suspicions, Way, WindowedMin};
 use weir_units::{Bytes, Duration, Time};
+use weir_wire::transport::Transport;
 
 /// A flow whose last round-trip time is older has none.
 pub const LIVE: Duration = Duration::from_secs(2);
@@ -30,8 +30,11 @@ pub struct Seen {
     /// Bytes of the flow between observer and user; `None` where nothing tells.
     pub in_flight: Option<Bytes>,
     /// Bytes that are now known to have arrived: acknowledged, or passed before an edge of the spin bit that came
-    /// back.
+    /// back. TCP counts payload.
     pub delivered: Bytes,
+    /// The same with headers, as the lengths of packets count; `None` where neither acknowledgements nor a
+    /// spin bit that is believed tell what arrives: such a flow is not measured.
+    pub counted: Option<Bytes>,
 }
 
 /// Which share of bytes flows whose round-trip time is known.
@@ -58,9 +61,48 @@ enum Kind {
     Silent,
 }
 
+/// Bytes of packets, and of the payload that TCP counts in them.
+type Sizes = (u32, u32);
+
+/// How much headers add to what TCP counts in a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overhead {
+    /// Of the last segments.
+    current: Sizes,
+    /// Of the segments before, once they were many.
+    former: Option<Sizes>,
+}
+
+impl Overhead {
+    /// It is taken over so many bytes of payload.
+    const PAYLOAD: u32 = 1 << 20;
+
+    fn add(&mut self, len: u32, payload: u32) {
+        if payload == 0 {
+            return;
+        }
+        let (bytes, counted) = self.current;
+        self.current = (bytes.saturating_add(len), counted.saturating_add(payload));
+        if self.current.1 >= Overhead::PAYLOAD {
+            self.former = Some(core::mem::take(&mut self.current));
+        }
+    }
+
+    fn with_headers(&self, payload: Bytes) -> Bytes {
+        match self.former.unwrap_or(self.current) {
+            (_, 0) => payload,
+            (bytes, counted) => {
+                let scaled = u128::from(payload.get()) * u128::from(bytes) / u128::from(counted);
+                Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     kind: Kind,
+    overhead: Overhead,
     active: Time,
     entered: Option<Time>,
 }
@@ -118,7 +160,7 @@ impl<const N: usize> Default for Flows<N> {
     fn default() -> Flows<N> {
         Flows {
             keys: [None; N],
-            slots: [Slot { kind: Kind::Silent, active: Time::ZERO, entered: None }; N],
+            slots: [Slot::new(Time::ZERO); N],
             door: Door::default(),
             smallest: WindowedMin::new(SMALLEST),
             latest: None,
@@ -130,15 +172,17 @@ impl<const N: usize> Default for Flows<N> {
 
 impl<const N: usize> Flows<N> {
     /// A packet of `len` bytes passes at `now`. `key` is a hash of its flow that is the same in both directions.
+    /// What shows nothing takes no place.
     pub fn observe(&mut self, now: Time, way: Way, key: u32, len: u32, transport: &Transport) -> Seen {
-        let place = self.place(now, key);
+        let shows = *transport != Transport::Other;
+        let place = if shows { self.place(now, key) } else { None };
         if way == Way::ToUser {
             let live = place.is_some_and(|at| self.slots[at].is_live(now));
             self.coverage.bytes += u64::from(len);
             self.coverage.live += if live { u64::from(len) } else { 0 };
         }
         let Some(at) = place else {
-            self.suspicions.untracked += 1;
+            self.suspicions.untracked += u64::from(shows);
             return Seen::default();
         };
         let is_quic = matches!(transport, Transport::Quic(_));
@@ -157,6 +201,11 @@ impl<const N: usize> Flows<N> {
             slot.entered = if seen.enters_mean { Some(now) } else { slot.entered };
         }
         seen.live = self.slots[at].is_live(now);
+        seen.counted = match transport {
+            Transport::Tcp(_) => Some(self.slots[at].overhead.with_headers(seen.delivered)),
+            Transport::Quic(_) => seen.live.then_some(seen.delivered),
+            Transport::Other => None,
+        };
         seen
     }
 
@@ -172,7 +221,7 @@ impl<const N: usize> Flows<N> {
             places.min_by_key(|at| self.slots[*at].active)
         })?;
         self.keys[at] = Some(key);
-        self.slots[at] = Slot { kind: Kind::Silent, active: now, entered: None };
+        self.slots[at] = Slot::new(now);
         Some(at)
     }
 
@@ -200,6 +249,10 @@ impl<const N: usize> Flows<N> {
 }
 
 impl Slot {
+    fn new(now: Time) -> Slot {
+        Slot { kind: Kind::Silent, overhead: Overhead::default(), active: now, entered: None }
+    }
+
     fn is_live(&self, now: Time) -> bool {
         let measured = match &self.kind {
             Kind::Tcp(flow) => flow.measured_at(),
@@ -221,12 +274,13 @@ impl Slot {
         match transport {
             Transport::Tcp(segment) => {
                 if !matches!(self.kind, Kind::Tcp(_)) {
-                    self.kind = Kind::Tcp(TcpFlow::default());
+                    (self.kind, self.overhead) = (Kind::Tcp(TcpFlow::default()), Overhead::default());
                 }
                 let Kind::Tcp(flow) = &mut self.kind else { return Seen::default() };
                 let before = flow.delivered();
                 let rtt = match way {
                     Way::ToUser => {
+                        self.overhead.add(len, segment.len);
                         flow.forward(now, segment, suspicions);
                         None
                     }

@@ -4,7 +4,8 @@
 //! the simulator and the live link sense with the same code.
 //!
 //! `weir_wire` reads packets, [`Flows`] turns those of a user into round-trip times and bytes in flight, and
-//! [`bottleneck`] says what that means for the bottleneck on the way to the user.
+//! [`bottleneck`] says what that means for the bottleneck on the way to the user. [`Observer`] joins both,
+//! for every host that observes.
 //!
 //! ```
 //! use weir_sense::WindowedMin;
@@ -27,6 +28,7 @@ extern crate std;
 pub mod bottleneck;
 mod flows;
 mod history;
+mod observer;
 pub mod probe;
 mod quic;
 mod rate;
@@ -34,9 +36,12 @@ mod srtt;
 mod suspicions;
 mod tcp;
 mod timed;
+#[cfg(any(test, feature = "test-trace"))]
+pub mod trace;
 mod windowed;
 
 pub use flows::{Coverage, Flows, LIVE, SILENT, Seen};
+pub use observer::{Bottleneck, Learned, Observer, PacketInfo};
 pub use quic::QuicFlow;
 pub use srtt::Srtt;
 pub use suspicions::Suspicions;

@@ -18,9 +18,9 @@
 //! if the data was sent twice.
 
 use crate::timed::{Flying, Timed, ahead};
-use weir_wire::tcp::Segment;
 use crate::{Rtt, Suspicions};
 use weir_units::{Bytes, Duration, Time};
+use weir_wire::tcp::Segment;
 
 /// Segments that are timed at once.
 const TIMED: usize = 16;

@@ -8,9 +8,10 @@ use crate::meter::LinkMeter;
 use crate::observer::Observer;
 use crate::packet::Item;
 use crate::sensing::Prober;
-use crate::service::{Opportunities, Service};
+use crate::service::Service;
 use weir_queue::Departure;
-use weir_config::{AqmConfig, NetworkLink, QueueConfig, Trace};
+use weir_config::trace::TraceLink;
+use weir_config::{AqmConfig, NetworkLink, QueueConfig};
 use weir_units::{Bytes, Duration, Time};
 
 /// A link in one direction.
@@ -68,7 +69,8 @@ impl Link {
         let jitter =
             Jitter { most: variation.jitter, dice: Dice::of(run, &stream("jitter")), last: Time::ZERO };
         let loss = variation.loss.0;
-        let service = variation.trace().and_then(opportunities).map(Service::Trace);
+        let service =
+            variation.trace().map(|trace| Service::Trace(TraceLink::new(trace, Time::ZERO, Time::ZERO)));
         Ok(Link {
             name: setup.name.clone(),
             queue: queue.build()?,
@@ -136,13 +138,6 @@ impl Jitter {
         self.last = self.last.max(at + self.dice.up_to(self.most));
         self.last
     }
-}
-
-/// The opportunities of a trace in the order of time.
-fn opportunities(trace: &Trace) -> Option<Opportunities> {
-    let in_period = usize::try_from(trace.opportunities_in_period()).ok()?;
-    let each = trace.opportunities().flat_map(|(at, count)| std::iter::repeat_n(at, count as usize));
-    Opportunities::new(each.take(in_period).collect(), trace.period())
 }
 
 #[cfg(test)]

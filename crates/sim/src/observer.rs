@@ -9,28 +9,24 @@ use crate::tap::Tap;
 use weir_aqm::{Packet, Sample};
 use weir_measure::result::Observed;
 use weir_config::{NetworkLink, Upstream};
-use weir_sense::bottleneck::{FollowConfig, Follower, PathModel};
+use weir_sense::bottleneck::{Follower, PathModel};
+use weir_sense::{Bottleneck, Coverage, Flows, Learned, PacketInfo, Suspicions};
+use weir_tcp::Ack;
+use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::quic::QuicPackets;
 use weir_wire::tcp::{Segment, Stamps};
 use weir_wire::transport::Transport;
-use weir_sense::{Coverage, Flows, Seen, Suspicions, Way};
-use weir_tcp::Ack;
-use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Flows that a link follows at once.
 const FLOWS: usize = 64;
 
-/// Least time that senders are given to answer.
-const REACTION_MIN: Duration = Duration::from_millis(20);
-
 /// What a link that observes knows.
 pub struct Observer {
     flows: Flows<FLOWS>,
-    follower: Option<Follower>,
+    /// The bottleneck that the rate of the link follows, where it does.
+    bottleneck: Option<Bottleneck>,
     /// The rate of the link when nothing holds it back.
     own: Rate,
-    /// What the algorithm was told that senders need to answer.
-    reaction: Duration,
 }
 
 /// A packet as an observer sees it.
@@ -38,26 +34,17 @@ struct Shown {
     shows: Shows,
     /// Bytes of a segment: sequence numbers count bytes on the wire and segments here.
     mss: u32,
-    /// Bytes by the accounting of the link that observes.
-    len: u32,
-    /// The same of a full segment.
-    full: u64,
 }
 
 impl Observer {
     /// What a link needs; `None` if it does not observe.
     pub fn of(setup: &NetworkLink) -> Option<Box<Observer>> {
-        let follower = match setup.upstream {
+        let bottleneck = match setup.upstream {
             Upstream::Off => return None,
             Upstream::Inform => None,
-            Upstream::Follow => Some(Follower::new(FollowConfig::default(), Time::ZERO)),
+            Upstream::Follow => Some(Bottleneck::new(Time::ZERO)),
         };
-        Some(Box::new(Observer {
-            flows: Flows::default(),
-            follower,
-            own: setup.rate,
-            reaction: Duration::ZERO,
-        }))
+        Some(Box::new(Observer { flows: Flows::default(), bottleneck, own: setup.rate }))
     }
 
     /// Which share of the bytes was measured.
@@ -72,7 +59,7 @@ impl Observer {
 
     /// The bottleneck that the rate follows, where it does.
     pub fn follower(&self) -> Option<&Follower> {
-        self.follower.as_ref()
+        self.bottleneck.as_ref().map(Bottleneck::follower)
     }
 
     /// What it learned, for results; round-trip times are not collected here.
@@ -80,9 +67,9 @@ impl Observer {
         let coverage = self.coverage();
         let ms = |time: Option<Duration>| time.map(Duration::as_millis_f64);
         let path = self.follower().map(Follower::path);
-        let rate = self.follower().and_then(Follower::rate).filter(|rate| *rate < self.own);
+        let rate = self.bottleneck.as_ref().and_then(|bottleneck| bottleneck.rate(self.own));
         Observed {
-            mode: if self.follower.is_some() { Upstream::Follow } else { Upstream::Inform }.to_string(),
+            mode: if self.bottleneck.is_some() { Upstream::Follow } else { Upstream::Inform }.to_string(),
             path_rtt_ms: ms(path.and_then(PathModel::path_rtt)),
             average_rtt_ms: ms(path.and_then(PathModel::average)),
             target_rtt_ms: ms(path.and_then(PathModel::target_rtt)),
@@ -97,9 +84,14 @@ impl Observer {
 
     /// A packet comes in.
     pub(crate) fn arrived(&mut self, now: Time, body: &Body, len: Bytes) {
-        if let (Some(follower), Body::Data(_)) = (&mut self.follower, body) {
-            follower.arrived(now, len);
+        if let (Some(bottleneck), Body::Data(_)) = (&mut self.bottleneck, body) {
+            bottleneck.arrived(now, len);
         }
+    }
+
+    /// What the dataplane and the user plane observe with, too.
+    fn sense(&mut self) -> weir_sense::Observer<'_, FLOWS> {
+        weir_sense::Observer { flows: &mut self.flows, bottleneck: self.bottleneck.as_mut() }
     }
 }
 
@@ -115,14 +107,6 @@ impl Shown {
             }),
             Shows::Spin => quic(segment.spin, segment.seq == 0 && !segment.retransmission),
             Shows::Nothing => Transport::Other,
-        }
-    }
-
-    /// What is known to have arrived, by the accounting of the link: TCP's numbers count payload.
-    fn counted(&self, delivered: Bytes) -> Bytes {
-        match self.shows {
-            Shows::Tcp => Bytes::new(delivered.get() * self.full / u64::from(self.mss.max(1))),
-            Shows::Spin | Shows::Nothing => delivered,
         }
     }
 
@@ -164,19 +148,14 @@ impl<T: Tap> Simulation<T> {
         let Body::Data(segment) = &item.body else { return };
         let flow = self.hosts.inbound[item.connection as usize].flow;
         let kind = &self.kinds[self.flows[flow as usize].kind as usize];
-        let (mss, key, len) = (kind.sender.mss_payload, packet.flow, packet.len);
+        let shown = Shown { shows: kind.shows, mss: kind.sender.mss_payload };
+        let transport = shown.data(segment);
+        let info = PacketInfo { flow: packet.flow, len: packet.len, transport: &transport };
         let link = &mut self.links[number];
-        let full = link.counted(mss + kind.headers.data).get();
-        let shown = Shown { shows: kind.shows, mss, len: len.get() as u32, full };
+        let waiting = link.waiting() > 0;
         let Some(observer) = &mut link.observer else { return };
-        let seen = observer.flows.observe(sent, Way::ToUser, key, shown.len, &shown.data(segment));
-        if let Some(follower) = &mut observer.follower {
-            follower.forwarded(sent, len);
-            if shown.shows == Shows::Nothing {
-                follower.unseen(sent, len);
-            }
-        }
-        learn(link, sent, &seen, &shown);
+        let learned = observer.sense().forwarded(sent, &info, waiting);
+        apply(link, sent, packet.flow, &learned);
     }
 
     /// An acknowledgement that passes the node of a link that observes.
@@ -187,52 +166,51 @@ impl<T: Tap> Simulation<T> {
             return;
         }
         let kind = &self.kinds[self.flows[side.flow as usize].kind as usize];
-        let (mss, key) = (kind.sender.mss_payload, side.identity.tuple);
+        let (shown, flow) = (Shown { shows: kind.shows, mss: kind.sender.mss_payload }, side.identity.tuple);
+        let transport = shown.ack(&self.acks.look(kept));
         let link = &mut self.links[number];
-        let full = link.counted(mss + kind.headers.data).get();
-        let shown = Shown { shows: kind.shows, mss, len: link.counted(ip).get() as u32, full };
-        let ack = shown.ack(&self.acks.look(kept));
+        let info = PacketInfo { flow, len: link.counted(ip), transport: &transport };
+        let waiting = link.waiting() > 0;
         let Some(observer) = &mut link.observer else { return };
-        let seen = observer.flows.observe(self.now, Way::FromUser, key, shown.len, &ack);
-        if let (Some(bytes), true) = (seen.in_flight, seen.delivered > Bytes::ZERO) {
-            link.queue.sample(self.now, Sample::Inflight { flow: key, bytes });
-        }
-        learn(link, self.now, &seen, &shown);
+        let learned = observer.sense().answered(self.now, &info, waiting);
+        apply(link, self.now, flow, &learned);
     }
 }
 
-/// Passes on what was seen: to the algorithm, and to the rate if it follows.
-fn learn(link: &mut Link, now: Time, seen: &Seen, shown: &Shown) {
-    if let Some(rtt) = seen.rtt.filter(|_| seen.enters_mean) {
-        link.queue.sample(now, Sample::Rtt(rtt.rtt));
-    }
-    let waiting = link.waiting() > 0;
-    let Some(observer) = &mut link.observer else { return };
-    let own = observer.own;
-    let Some(follower) = &mut observer.follower else { return };
-    follower.delivered(now, shown.counted(seen.delivered));
-    if let Some(rtt) = seen.rtt {
-        follower.sample(now, rtt, seen.enters_mean);
-    }
-    follower.look(now, waiting);
-    let rate = follower.rate().unwrap_or(own).min(own);
-    let reaction = reaction(follower.path()).filter(|time| differs(*time, observer.reaction));
-    if let Some(time) = reaction {
-        observer.reaction = time;
-        link.queue.sample(now, Sample::Reaction(time));
-    }
+/// Passes on what was learned: to the algorithm, and to the rate if it follows.
+fn apply(link: &mut Link, now: Time, flow: u32, learned: &Learned) {
+    let in_flight = learned.in_flight.map(|bytes| Sample::Inflight { flow, bytes });
+    let samples = [in_flight, learned.rtt.map(Sample::Rtt), learned.reaction.map(Sample::Reaction)];
+    samples.into_iter().flatten().for_each(|sample| link.queue.sample(now, sample));
+    let Some(Observer { bottleneck: Some(bottleneck), own, .. }) = link.observer.as_deref() else { return };
+    let rate = bottleneck.rate(*own).unwrap_or(*own);
     if rate != link.service.rate() {
         link.service.set_rate(rate);
         link.queue.set_rate(rate);
     }
 }
 
-/// The other half of the path is not seen; twice what is tolerated on this one stands for both.
-fn reaction(path: &PathModel) -> Option<Duration> {
-    path.target_rtt().map(|target| target.saturating_mul(2).max(REACTION_MIN))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sense::{Way, trace};
 
-/// Whether two times differ by more than an eighth: algorithms need not hear of less.
-fn differs(one: Duration, other: Duration) -> bool {
-    one.as_nanos().abs_diff(other.as_nanos()) > one.as_nanos() / 8
+    #[test]
+    fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {
+        let bottleneck = Some(Bottleneck::new(Time::ZERO));
+        let mut observer = Observer { flows: Flows::default(), bottleneck, own: Rate::from_mbps(1000) };
+        let mut expected = trace::learned();
+        for step in trace::trace() {
+            let (len, transport) = (Bytes::new(step.packet().len() as u64), step.transport());
+            let info = PacketInfo { flow: step.flow, len, transport: &transport };
+            let learned = match step.way {
+                Way::ToUser => {
+                    observer.bottleneck.as_mut().unwrap().arrived(step.at, len);
+                    observer.sense().forwarded(step.at, &info, false)
+                }
+                Way::FromUser => observer.sense().answered(step.at, &info, false),
+            };
+            assert_eq!(Some(learned), expected.next(), "{step:?}");
+        }
+    }
 }

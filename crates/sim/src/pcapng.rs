@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use weir_tcp::{Ack, Segment};
 use weir_units::{Ecn, Time};
 use weir_wire::tcp::{ACK, CWR, ECE, PSH, Stamps};
-use weir_wire::{TooShort, ipv4, ipv6, ip, tcp, udp};
+use weir_wire::{TooShort, ip, ipv4, ipv6, tcp, udp};
 
 /// Link type of frames that begin with the IP header.
 const LINKTYPE_RAW: u16 = 101;
@@ -189,8 +189,8 @@ impl FlowHeaders {
         self.packet(false, Ecn::NotEct, header, 0)
     }
 
-    /// Headers of a packet with right checksums, as if its payload were zeros, and its length. A datagram takes nothing
-    /// of `header`.
+    /// Headers of a packet with right checksums, as if its payload were zeros, and its length. A datagram
+    /// takes nothing of `header`.
     fn packet(&self, data: bool, ecn: Ecn, header: tcp::Header<'_>, payload: u32) -> (Vec<u8>, u32) {
         let ip = if self.v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_MIN };
         let headers = ip + if self.udp { udp::HEADER_LEN } else { header.len() };

@@ -1,6 +1,6 @@
 //! How fast a link sends: at a constant rate, at one that steps, or by a recorded trace of opportunities.
 
-use weir_config::trace::OPPORTUNITY;
+use weir_config::trace::TraceLink;
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 
 /// The end of the clock: a link that will never be free by itself.
@@ -43,81 +43,6 @@ impl Serializer {
     }
 }
 
-/// Opportunities to send as Mahimahi records them: each carries up to [`OPPORTUNITY`], by the link's accounting.
-///
-/// What a packet leaves of an opportunity serves the next packet, if one waits at that moment; otherwise it is
-/// lost. A packet larger than what is left is sent in parts and leaves with the last of them.
-#[derive(Clone, Debug)]
-pub struct Opportunities {
-    /// Times within a round, in order.
-    times: Vec<Duration>,
-    /// After this the trace starts over.
-    round: Duration,
-    /// The opportunity in use: round and position.
-    lap: u64,
-    position: usize,
-    left: u64,
-}
-
-impl Opportunities {
-    /// A trace that starts over after `round`; `None` without any opportunity, or with one after the round.
-    pub fn new(times: Vec<Duration>, round: Duration) -> Option<Opportunities> {
-        let ordered = times.is_sorted() && times.last().is_some_and(|last| *last <= round);
-        let valid = ordered && round > Duration::ZERO;
-        valid.then_some(Opportunities { times, round, lap: 0, position: 0, left: OPPORTUNITY.get() })
-    }
-
-    fn at(&self) -> Time {
-        Time::ZERO + self.round.saturating_mul(self.lap) + self.times[self.position]
-    }
-
-    fn step(&mut self) {
-        self.left = OPPORTUNITY.get();
-        self.position += 1;
-        if self.position == self.times.len() {
-            self.position = 0;
-            self.lap += 1;
-        }
-    }
-
-    /// The first opportunity at `now` or later that has something left.
-    fn free_at(&mut self, now: Time) -> Time {
-        if self.left == 0 {
-            self.step();
-        }
-        if self.at() < now {
-            // An opportunity at the very end of a round is that round's; `now` is after zero here.
-            let since = now.since(Time::ZERO).as_nanos();
-            self.lap = (since - 1) / self.round.as_nanos();
-            let within = Duration::from_nanos(since - self.lap * self.round.as_nanos());
-            self.position = self.times.partition_point(|t| *t < within);
-            self.left = OPPORTUNITY.get();
-            if self.position == self.times.len() {
-                self.position = 0;
-                self.lap += 1;
-            }
-        }
-        self.at()
-    }
-
-    /// Sends `bytes` from the opportunity at hand on; returns when the last of them leave.
-    fn send(&mut self, bytes: u64) -> Time {
-        let mut wanted = bytes;
-        while wanted > self.left {
-            wanted -= self.left;
-            self.step();
-        }
-        self.left -= wanted;
-        self.at()
-    }
-
-    /// The mean rate of a round.
-    pub fn mean_rate(&self) -> Rate {
-        let bits = self.times.len() as f64 * OPPORTUNITY.get() as f64 * 8.0;
-        Rate::from_bps_f64(bits / self.round.as_secs_f64())
-    }
-}
-
 /// The sending side of a link.
 #[derive(Clone, Debug)]
 pub enum Service {
@@ -129,7 +54,7 @@ pub enum Service {
         busy_until: Time,
     },
     /// By a trace.
-    Trace(Opportunities),
+    Trace(TraceLink),
 }
 
 impl Service {
@@ -156,7 +81,7 @@ impl Service {
                 *busy_until = now + serializer.time_for(len.get());
                 *busy_until
             }
-            Service::Trace(trace) => trace.send(len.get()),
+            Service::Trace(trace) => trace.send(len),
         }
     }
 
@@ -171,7 +96,7 @@ impl Service {
     pub fn rate(&self) -> Rate {
         match self {
             Service::Rate { serializer, .. } => serializer.rate,
-            Service::Trace(trace) => trace.mean_rate(),
+            Service::Trace(trace) => trace.rate(),
         }
     }
 }
@@ -207,35 +132,5 @@ mod tests {
         link.set_rate(Rate::from_mbps(16));
         assert_eq!(link.free_at(Time::ZERO + ms(9)), Time::ZERO + ms(9));
         assert_eq!(link.send(Time::ZERO + ms(9), Bytes::new(1000)), Time::from_nanos(9_500_000));
-    }
-
-    #[test]
-    fn a_trace_gives_1500_bytes_at_each_opportunity() {
-        let times = vec![ms(1), ms(1), ms(4), ms(10)];
-        let mut link = Service::Trace(Opportunities::new(times, ms(10)).unwrap());
-        // Two small packets share an opportunity; a third begins in what is left of it and ends in the next.
-        assert_eq!(link.free_at(Time::ZERO), Time::ZERO + ms(1));
-        assert_eq!(link.send(Time::ZERO + ms(1), Bytes::new(600)), Time::ZERO + ms(1));
-        assert_eq!(link.free_at(Time::ZERO + ms(1)), Time::ZERO + ms(1));
-        assert_eq!(link.send(Time::ZERO + ms(1), Bytes::new(600)), Time::ZERO + ms(1));
-        assert_eq!(link.send(Time::ZERO + ms(1), Bytes::new(1800)), Time::ZERO + ms(1));
-        assert_eq!(link.free_at(Time::ZERO + ms(1)), Time::ZERO + ms(4));
-        // Nothing waits at 4 ms: that opportunity is lost.
-        assert_eq!(link.free_at(Time::ZERO + ms(10)), Time::ZERO + ms(10));
-        assert_eq!(link.send(Time::ZERO + ms(10), Bytes::new(1500)), Time::ZERO + ms(10));
-        // The next round.
-        assert_eq!(link.free_at(Time::ZERO + ms(10)), Time::ZERO + ms(11));
-        assert_eq!(link.free_at(Time::ZERO + ms(1_000_003)), Time::ZERO + ms(1_000_004));
-        // A packet of three opportunities.
-        assert_eq!(link.send(Time::ZERO + ms(1_000_004), Bytes::new(4500)), Time::ZERO + ms(1_000_011));
-    }
-
-    #[test]
-    fn a_trace_without_opportunities_is_none() {
-        assert!(Opportunities::new(vec![], ms(1)).is_none());
-        assert!(Opportunities::new(vec![ms(2), ms(1)], ms(3)).is_none());
-        assert!(Opportunities::new(vec![ms(4)], ms(3)).is_none());
-        let trace = Opportunities::new(vec![ms(1), ms(2)], ms(2)).unwrap();
-        assert_eq!(trace.mean_rate(), Rate::from_mbps(12));
     }
 }

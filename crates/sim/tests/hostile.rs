@@ -9,11 +9,11 @@ use weir_aqm::algorithms::vaqm;
 use weir_aqm::{Algorithm, Ecn, Packet, Sample};
 use weir_queue::{Arrival, Discipline, Hosts, Limits, PerUser, Setup, per_user};
 use weir_sense::bottleneck::{FollowConfig, Follower};
+use weir_sense::{Flows, Suspicions, Way};
+use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::quic::QuicPackets;
 use weir_wire::tcp::{Segment, Stamps};
 use weir_wire::transport::Transport;
-use weir_sense::{Flows, Suspicions, Way};
-use weir_units::{Bytes, Duration, Rate, Time};
 
 fn at(us: u64) -> Time {
     Time::from_nanos(us * 1_000)

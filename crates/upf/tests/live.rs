@@ -266,6 +266,34 @@ fn rates_hold(mode: Mode, kbps: &[u64], beside: bool) {
 }
 
 #[test]
+fn an_mtu_that_changes_while_it_runs_is_told() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(world) = World::new() else { return };
+    with_plane(&world, world::setup(), Mode::AfPacket, |desk| {
+        let told = |desk: &mut Desk<Remote>| {
+            let until = Instant::now() + Duration::from_secs(5);
+            loop {
+                let warnings = desk.reach().warnings();
+                if !warnings.is_empty() || Instant::now() > until {
+                    return warnings.join("; ");
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        world.set_mtu("n6", 1400);
+        let shorter = told(desk);
+        assert!(
+            shorter.starts_with("n6: its MTU was changed from 1600 to 1400 while running; "),
+            "{shorter}"
+        );
+        assert!(shorter.contains("more than 1400 bytes") && !shorter.contains("Remedy"), "{shorter}");
+        world.set_mtu("n6", 1700);
+        let longer = told(desk);
+        assert!(longer.contains("more than 1600 bytes") && longer.contains("Remedy"), "{longer}");
+    });
+}
+
+#[test]
 fn tcp_and_udp_get_their_aggregate_through_af_xdp() {
     rates_hold(Mode::XdpNative, &[100_000], false);
 }

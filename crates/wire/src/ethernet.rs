@@ -93,15 +93,9 @@ impl Header {
     }
 }
 
-/// Which interface a frame is for; `None` if it ends before.
-#[inline(always)]
-pub fn destination(frame: &[u8]) -> Option<MacAddr> {
-    frame.first_chunk().copied()
-}
-
 /// Whether an address is that of a group of interfaces (IEEE 802 section 8.2.2), broadcast included.
 #[inline(always)]
-pub fn is_group(address: MacAddr) -> bool {
+pub fn is_group(address: &MacAddr) -> bool {
     address[0] & 1 != 0
 }
 

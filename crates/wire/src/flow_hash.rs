@@ -135,8 +135,8 @@ impl Hashing {
     }
 }
 
-/// The hash of the flow of a packet whose headers were read: the same as [`Hashing`] makes of the packet. `turned` is
-/// that of [`Hashing`].
+/// The hash of the flow of a packet whose headers were read: the same as [`Hashing`] makes of the packet.
+/// `turned` is that of [`Hashing`].
 #[inline(always)]
 pub fn of_header(seed: u64, header: &Header, turned: bool) -> u32 {
     let (source, destination) = header.ports.unwrap_or((0, 0));

@@ -4,7 +4,7 @@
 //! headers contradict themselves are told apart ([`Kind::Malformed`]), so that they can be counted.
 
 use crate::checksum::{finish, finish_nonzero, pseudo, sum};
-use crate::ethernet::{self, Network, NoNetwork};
+use crate::ethernet::{self, MacAddr, Network, NoNetwork};
 use crate::flow_hash::{Hashes, Hashing};
 use crate::ip::{Fragment, Packet, TCP, UDP, Upper};
 use crate::{ipv4, ipv6, tcp, transport, udp};
@@ -118,7 +118,9 @@ pub fn packet(frame: &[u8]) -> Option<&[u8]> {
 
 /// What an IP header says, whether or not it agrees with itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peek {
+pub struct Peek<'a> {
+    /// Which interface the frame is for.
+    pub destination: &'a MacAddr,
     /// Offset of the network header in bytes.
     pub network: usize,
     /// DSCP and ECN.
@@ -130,23 +132,24 @@ pub struct Peek {
 /// Peeks into a frame with an IP header, behind up to two VLAN tags. `None` of other frames, of headers that are cut, and of a
 /// version that is not that of the type field.
 #[inline(always)]
-pub fn peek(frame: &[u8]) -> Option<Peek> {
+pub fn peek(frame: &[u8]) -> Option<Peek<'_>> {
     const NETWORK: usize = ethernet::HEADER_LEN;
+    let head: &[u8; NETWORK + ipv4::HEADER_MIN] = frame.first_chunk()?;
+    let destination = head.first_chunk()?;
     // Almost all frames are IPv4 without tags: they are read without a search for the header.
-    match frame.first_chunk::<{ NETWORK + ipv4::HEADER_MIN }>() {
-        Some(head)
-            if u16::from_be_bytes([head[12], head[13]]) == ethernet::IPV4 && head[NETWORK] >> 4 == 4 =>
-        {
+    let (network, traffic_class, len) = match u16::from_be_bytes([head[12], head[13]]) {
+        ethernet::IPV4 if head[NETWORK] >> 4 == 4 => {
             let len = usize::from(u16::from_be_bytes([head[NETWORK + 2], head[NETWORK + 3]]));
-            let len = len.min(frame.len() - NETWORK);
-            Some(Peek { network: NETWORK, traffic_class: head[NETWORK + 1], len })
+            (NETWORK, head[NETWORK + 1], len.min(frame.len() - NETWORK))
         }
-        _ => peek_any(frame),
-    }
+        _ => peek_any(frame)?,
+    };
+    Some(Peek { destination, network, traffic_class, len })
 }
 
+/// Offset of the network header, the octet with DSCP and ECN, and the length of the packet.
 #[inline(never)]
-fn peek_any(frame: &[u8]) -> Option<Peek> {
+fn peek_any(frame: &[u8]) -> Option<(usize, u8, usize)> {
     let Network { offset: network, ethertype } = ethernet::network(frame).ok()?;
     let packet = frame.get(network..)?;
     let word = |at: usize| crate::bytes::be16(packet, at);
@@ -158,7 +161,7 @@ fn peek_any(frame: &[u8]) -> Option<Peek> {
         }
         _ => return None,
     };
-    is_whole.then_some(Peek { network, traffic_class, len: said.min(packet.len()) })
+    is_whole.then_some((network, traffic_class, said.min(packet.len())))
 }
 
 /// Whether a frame without VLAN tags holds IPv6, and the first protocol number in its IP header, unchecked. `None` of all other
@@ -173,8 +176,8 @@ pub fn untagged_protocol(frame: &[u8]) -> Option<(bool, u8)> {
     }
 }
 
-/// The octet with DSCP and ECN of a frame whose headers were read as `kind` at offset `network`; `None` where there is
-/// none.
+/// The octet with DSCP and ECN of a frame whose headers were read as `kind` at offset `network`; `None` where
+/// there is none.
 #[inline]
 pub fn traffic_class(frame: &[u8], kind: Kind, network: u16) -> Option<u8> {
     let packet = frame.get(usize::from(network)..)?;

@@ -233,7 +233,8 @@ impl Header<'_> {
         false
     }
 
-    /// Writes the header in front of the payload that stands behind it in `out`, with the checksum over IPv4; its length.
+    /// Writes the header in front of the payload that stands behind it in `out`, with the checksum over IPv4;
+    /// its length.
     ///
     /// # Errors
     ///

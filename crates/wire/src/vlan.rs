@@ -56,8 +56,9 @@ impl Tag {
     }
 }
 
-/// Writes a frame with a tag behind its addresses: what stands in front of the tag (`type_field`) and its control
-/// information (priority, eligibility, number) come from elsewhere, as the kernel takes tags out of what it receives.
+/// Writes a frame with a tag behind its addresses: what stands in front of the tag (`type_field`) and its
+/// control information (priority, eligibility, number) come from elsewhere, as the kernel takes tags out of
+/// what it receives.
 ///
 /// # Errors
 ///

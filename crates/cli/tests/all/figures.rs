@@ -30,7 +30,8 @@ fn the_figures_are_what_the_smoke_scenarios_draw() {
     let folder = tempfile::tempdir().unwrap();
     let mut stale = Vec::new();
     for name in weir_aqm::names().iter().chain(weir_queue::names()).filter(|name| is_published(name)) {
-        let (scenario, out) = (here(&format!("../../data/scenarios/{name}_smoke.toml")), folder.path().join(name));
+        let (scenario, out) =
+            (here(&format!("../../data/scenarios/{name}_smoke.toml")), folder.path().join(name));
         let ran =
             Command::new(env!("CARGO_BIN_EXE_weir")).arg("sim").arg(scenario).arg("--out").arg(&out).output();
         let ran = ran.unwrap();

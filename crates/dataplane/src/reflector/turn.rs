@@ -18,7 +18,9 @@ pub enum Turned {
 
 /// Turns a frame around if it is a probe of a peer to one of our addresses: cards and addresses exchanged, a hop less.
 pub fn turn(frame: &mut [u8], known: &Known) -> Turned {
-    let Ok(ethernet::Network { offset: network, .. }) = ethernet::network(frame) else { return Turned::NotOurs };
+    let Ok(ethernet::Network { offset: network, .. }) = ethernet::network(frame) else {
+        return Turned::NotOurs;
+    };
     let Ok(mut probe) = Probe::parse(&frame[network..]) else { return Turned::NotOurs };
     let (from, to) = ends(probe.addresses);
     if !known.own.contains(&to) || probe.hops < 2 {

@@ -77,12 +77,12 @@ impl Form {
     /// Reads a frame that a probe may follow: IP of a class that is managed, for one card.
     #[inline]
     pub fn follows(&self, frame: &[u8]) -> Option<Data> {
-        let to = ethernet::destination(frame)?;
-        if ethernet::is_group(to) || self.gateway_mac.is_some_and(|mac| mac.0 != to) {
+        // The length is at most that of the frame: a header that says more than there is must not pay for
+        // probes.
+        let frame::Peek { destination, network, traffic_class, len } = frame::peek(frame)?;
+        if ethernet::is_group(destination) || self.gateway_mac.is_some_and(|mac| mac.0 != *destination) {
             return None;
         }
-        // The length is at most that of the frame: a header that says more than there is must not pay for probes.
-        let frame::Peek { network, traffic_class, len } = frame::peek(frame)?;
         let data = Data { network, len: Bytes::new(len as u64), dscp: traffic_class >> 2 };
         (data.dscp != EXPEDITED).then_some(data)
     }

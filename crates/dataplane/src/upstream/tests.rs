@@ -1,5 +1,5 @@
-use super::bottleneck::is_counted;
 use super::*;
+use weir_sense::trace;
 use weir_wire::quic::QuicPackets;
 use weir_wire::tcp::Segment;
 
@@ -114,7 +114,6 @@ fn each_user_is_measured_by_itself() {
 fn a_connection_whose_spin_bit_stands_still_counts_as_delivered_when_it_is_sent() {
     let mut o = observer(Upstream::Follow, None);
     let silent = Transport::Quic(QuicPackets { spin: Some(false), ..QuicPackets::default() });
-    assert!(!is_counted(&silent, &Seen::default()) && !is_counted(&Transport::Other, &Seen::default()));
     for n in 0..200u64 {
         o.forwarded(at(1000 * n), &note(3, silent), false);
     }
@@ -180,4 +179,28 @@ fn spoofed_acknowledgements_of_many_users_take_no_rate_from_others() {
     let learned = o.forwarded(at(later), &data(7, 0), false);
     assert_eq!(learned.rate, Some(Follows::User(None)));
     assert!(o.answered(at(later + 10_000), &ack(7, 0), false).in_flight.is_some());
+}
+
+#[test]
+fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {
+    let mut o = observer(Upstream::Follow, None);
+    let mut expected = trace::learned();
+    for step in trace::trace() {
+        let hosts = Hosts { sender: 1, receiver: 2 };
+        let (len, transport) = (Bytes::new(step.packet().len() as u64), Some(step.transport()));
+        let note = Note { transport, ports: (1, 2), flow: step.flow, hosts, len };
+        let learned = match step.way {
+            Way::ToUser => {
+                o.arrived(step.at, hosts, len);
+                o.forwarded(step.at, &note, false)
+            }
+            Way::FromUser => o.answered(step.at, &note, false),
+        };
+        let weir_sense::Learned { rtt, in_flight, reaction, .. } = expected.next().unwrap();
+        assert_eq!(
+            (learned.rtt, learned.in_flight, learned.reaction),
+            (rtt, in_flight, reaction),
+            "{step:?}"
+        );
+    }
 }

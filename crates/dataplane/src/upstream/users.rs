@@ -1,9 +1,8 @@
 //! The flows of many users, and their bottlenecks where rates follow these: tables of fixed size that are lent to those who
 //! are active.
 
-use super::bottleneck::Bottleneck;
 use std::ops::Range;
-use weir_sense::{Flows, LIVE, Suspicions};
+use weir_sense::{Bottleneck, Flows, LIVE, Observer, Suspicions};
 use weir_units::{Rate, Time};
 
 /// Flows of a user that are measured at once.
@@ -84,9 +83,9 @@ impl Users {
         at
     }
 
-    /// The flows of who has this place.
-    pub fn flows(&mut self, at: usize) -> &mut Flows<FLOWS_EACH> {
-        &mut self.places[at].flows
+    /// The observer of who has this place.
+    pub fn observer(&mut self, at: usize) -> Observer<'_, FLOWS_EACH> {
+        Observer { flows: &mut self.places[at].flows, bottleneck: self.bottlenecks.get_mut(at) }
     }
 
     /// The bottleneck of who has this place, where rates follow.
@@ -131,8 +130,9 @@ fn sum(a: &Suspicions, b: &Suspicions) -> Suspicions {
 mod tests {
     use super::*;
     use weir_sense::Way;
-    use weir_wire::transport::Transport;
     use weir_units::Duration;
+    use weir_wire::tcp::Segment;
+    use weir_wire::transport::Transport;
 
     #[test]
     fn a_million_users_cost_the_memory_of_the_first_and_active_ones_keep_their_places() {
@@ -140,11 +140,12 @@ mod tests {
         let (room, bytes) = (users.room(), users.bytes());
         assert!((100..108).contains(&room) && bytes < room * 8192);
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        let segment = Transport::Tcp(Segment { len: 1448, ..Segment::default() });
         let mut placed = 0;
         for user in 0..1_000_000u32 {
             let place = users.of(at(1), user.wrapping_mul(2_654_435_761));
             let Some(place) = place else { continue };
-            users.flows(place).observe(at(1), Way::ToUser, user, 1500, &Transport::Other);
+            users.observer(place).flows.observe(at(1), Way::ToUser, user, 1500, &segment);
             placed += 1;
         }
         assert_eq!((placed, users.used() as usize, users.bytes()), (room, room, bytes));

@@ -139,11 +139,13 @@ impl Follower {
     }
 
     /// The four variables.
+    #[inline(always)]
     pub fn path(&self) -> &PathModel {
         &self.path
     }
 
     /// The rate to send at; `None` where no shaper is needed.
+    #[inline]
     pub fn rate(&self) -> Option<Rate> {
         match self.phase {
             Phase::Open => self.config.rate_max,
@@ -239,9 +241,15 @@ impl Follower {
 
     /// Takes a decision; to be called with each sample and from time to time. `waiting` says whether packets wait for the
     /// shaper.
+    #[inline(always)]
     pub fn look(&mut self, now: Time, waiting: bool) {
         self.empty_since = if waiting { None } else { self.empty_since.or(Some(now)) };
-        let Some(path) = self.path.path_rtt() else { return };
+        if let Some(path) = self.path.path_rtt() {
+            self.decide(now, path);
+        }
+    }
+
+    fn decide(&mut self, now: Time, path: Duration) {
         if self.path.excess().is_none() {
             let seen = [self.arrived.rate(), self.forwarded.rate()].into_iter().flatten().min();
             seen.into_iter().for_each(|rate| self.uncongested.insert(now, rate));

@@ -40,7 +40,7 @@ fn a_million_flows_do_not_push_out_those_that_are_measured() {
     let mut seq = 0;
     for n in 0..100_000u32 {
         let at = u64::from(n);
-        flows.observe(ms(at), Way::ToUser, 1_000 + n, 40, &Transport::Other);
+        flows.observe(ms(at), Way::ToUser, 1_000 + n, 40, &data(0));
         if n % 50 == 0 {
             let seen = round(&mut flows, 7, at, seq);
             assert!(seen.rtt.is_some(), "at {at} ms");
@@ -52,7 +52,9 @@ fn a_million_flows_do_not_push_out_those_that_are_measured() {
         round(&mut flows, key, 200_000, 0);
     }
     let before = flows.suspicions().untracked;
-    flows.observe(ms(200_050), Way::ToUser, 99, 40, &Transport::Other);
+    flows.observe(ms(200_050), Way::ToUser, 98, 40, &Transport::Other);
+    assert_eq!(flows.suspicions().untracked, before, "it shows nothing and asks for no place");
+    flows.observe(ms(200_050), Way::ToUser, 99, 40, &data(0));
     assert_eq!(flows.suspicions().untracked, before + 1);
 }
 

@@ -1,7 +1,7 @@
 use super::*;
-use weir_wire::tcp::Stamps;
 use proptest::prelude::*;
 use std::vec::Vec;
+use weir_wire::tcp::Stamps;
 
 const MSS: u32 = 1448;
 

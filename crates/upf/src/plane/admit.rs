@@ -112,7 +112,7 @@ impl UserPlane {
             What::Plain(port) => (*port, 0),
             What::Tunnel(outer) => (ACCESS, outer.overhead(qfi.is_some())),
         };
-        let most = self.ports[port].mtu as usize - overhead;
+        let most = (self.ports[port].mtu as usize).saturating_sub(overhead);
         if frame.len as usize > most {
             return Err((Cause::TooBig, Some(icmp::Error::TooBig { most: most as u16 })));
         }

@@ -2,8 +2,7 @@
 
 use weir_aqm::Sample;
 use weir_queue::Shaper;
-use weir_sense::bottleneck::{FollowConfig, Follower};
-use weir_sense::{Flows, Seen, Way};
+use weir_sense::{Bottleneck, Flows, Learned, Observer, PacketInfo, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::transport::{self, Transport};
 
@@ -13,18 +12,15 @@ const FLOWS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
 /// Most places that are looked at for an idle one.
 const SWEEP_MAX: usize = 8;
-/// Least time that senders are given to answer.
-const REACTION_MIN: Duration = Duration::from_millis(20);
 
 /// What is known of the bottleneck of one session.
 struct Learner {
     owner: u32,
     flows: Flows<FLOWS>,
-    follower: Follower,
+    bottleneck: Bottleneck,
     active: Time,
-    /// Length and payload of the last segment: acknowledgements count payload, rates count packets.
-    segment: (u64, u64),
-    reaction: Duration,
+    /// The rate that was told last.
+    rate: Option<Rate>,
 }
 
 /// All that is learnt.
@@ -64,10 +60,9 @@ impl Learners {
         let fresh = || Learner {
             owner,
             flows: Flows::default(),
-            follower: Follower::new(FollowConfig::default(), now),
+            bottleneck: Bottleneck::new(now),
             active: now,
-            segment: (1, 1),
-            reaction: Duration::ZERO,
+            rate: None,
         };
         if let Some(at) = self.free.pop() {
             self.places[at as usize] = Some(fresh());
@@ -96,7 +91,7 @@ impl Learners {
     #[inline]
     pub fn arrived(&mut self, at: u32, now: Time, len: u16) {
         if let Some(learner) = &mut self.places[at as usize] {
-            learner.follower.arrived(now, Bytes::new(u64::from(len)));
+            learner.bottleneck.arrived(now, Bytes::new(u64::from(len)));
         }
     }
 
@@ -104,20 +99,7 @@ impl Learners {
     #[inline]
     pub fn forwarded(&mut self, at: u32, now: Time, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
         let Some(learner) = &mut self.places[at as usize] else { return Learnt::default() };
-        let Some(datagram) = transport::read(packet) else { return Learnt::default() };
-        learner.active = now;
-        if let Transport::Tcp(segment) = &datagram.transport
-            && segment.len > 0
-        {
-            learner.segment = (u64::from(datagram.len), u64::from(segment.len));
-        }
-        let len = Bytes::new(u64::from(datagram.len));
-        let seen = learner.flows.observe(now, Way::ToUser, flow, datagram.len, &datagram.transport);
-        learner.follower.forwarded(now, len);
-        if matches!(datagram.transport, Transport::Other) {
-            learner.follower.unseen(now, len);
-        }
-        learner.learn(now, flow, &seen, waiting)
+        learner.observe(now, Way::ToUser, flow, packet, waiting)
     }
 
     /// A packet passes here without waiting, from the user equipment or to it; `waiting` if others wait that are to it.
@@ -142,48 +124,43 @@ impl Learners {
     #[inline]
     pub fn returned(&mut self, at: u32, now: Time, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
         let Some(learner) = &mut self.places[at as usize] else { return Learnt::default() };
-        let Some(datagram) = transport::read(packet) else { return Learnt::default() };
-        learner.active = now;
-        let seen = learner.flows.observe(now, Way::FromUser, flow, datagram.len, &datagram.transport);
-        learner.learn(now, flow, &seen, waiting)
+        learner.observe(now, Way::FromUser, flow, packet, waiting)
     }
 }
 
 impl Learner {
-    fn learn(&mut self, now: Time, flow: u32, seen: &Seen, waiting: bool) -> Learnt {
-        if seen.rtt.is_none() && seen.delivered == Bytes::ZERO {
-            return Learnt::default();
-        }
-        let (len, payload) = self.segment;
-        self.follower.delivered(now, Bytes::new(seen.delivered.get() * len / payload.max(1)));
-        if let Some(rtt) = seen.rtt {
-            self.follower.sample(now, rtt, seen.enters_mean);
-        }
-        self.follower.look(now, waiting);
-        let rtt = seen.rtt.filter(|_| seen.enters_mean).map(|rtt| Sample::Rtt(rtt.rtt));
-        let inflight = seen.in_flight.map(|bytes| Sample::Inflight { flow, bytes });
-        let samples = [rtt, inflight, self.reaction()];
-        Learnt { samples, rate: Some(self.follower.rate()), tolerated: self.tolerated() }
+    #[inline(always)]
+    fn observe(&mut self, now: Time, way: Way, flow: u32, packet: &[u8], waiting: bool) -> Learnt {
+        self.active = now;
+        // What contradicts itself shows nothing, and takes its time at the bottleneck all the same.
+        let (len, transport) = match transport::read(packet) {
+            Some(datagram) => (u64::from(datagram.len), datagram.transport),
+            None => (packet.len() as u64, Transport::Other),
+        };
+        let info = PacketInfo { flow, len: Bytes::new(len), transport: &transport };
+        let mut observer = Observer { flows: &mut self.flows, bottleneck: Some(&mut self.bottleneck) };
+        let learned = observer.observe(now, way, &info, waiting);
+        self.learnt(flow, &learned)
+    }
+
+    /// What follows for queues and rate. The rate is told with news of flows, and when it changed.
+    #[inline(always)]
+    fn learnt(&mut self, flow: u32, learned: &Learned) -> Learnt {
+        let rate = self.bottleneck.rate(Rate::ZERO);
+        let is_news = learned.seen.rtt.is_some() || learned.seen.delivered > Bytes::ZERO || rate != self.rate;
+        self.rate = rate;
+        let in_flight = learned.in_flight.map(|bytes| Sample::Inflight { flow, bytes });
+        let samples = [learned.rtt.map(Sample::Rtt), in_flight, learned.reaction.map(Sample::Reaction)];
+        let tolerated = if samples.iter().any(Option::is_some) { self.tolerated() } else { None };
+        Learnt { samples, rate: is_news.then_some(rate), tolerated }
     }
 
     /// A queue that is too short for what senders fall to leaves the bottleneck idle, by the length of their whole path. The other
     /// half of it is not seen: twice what is tolerated before the bottleneck stands for both. Of a short path that is more
     /// than the path, because radio links deliver in bursts; there are none here.
     fn tolerated(&self) -> Option<Duration> {
-        let path = self.follower.path();
+        let path = self.bottleneck.follower().path();
         path.target_queue_delay().zip(path.path_rtt()).map(|(delay, path)| delay.saturating_mul(2).min(path))
-    }
-
-    /// The other half of the path is not seen; twice what is tolerated on this one stands for both. Algorithms need not hear
-    /// of a change by less than an eighth.
-    fn reaction(&mut self) -> Option<Sample> {
-        let target = self.follower.path().target_rtt()?;
-        let time = target.saturating_mul(2).max(REACTION_MIN);
-        let differs = time.as_nanos().abs_diff(self.reaction.as_nanos()) > self.reaction.as_nanos() / 8;
-        differs.then(|| {
-            self.reaction = time;
-            Sample::Reaction(time)
-        })
     }
 }
 
@@ -194,5 +171,64 @@ pub fn follow(shaper: &mut Option<Shaper>, rate: Option<Rate>, catch_up: Duratio
         (None, Some(rate)) => *shaper = Some(Shaper::new(rate, catch_up)),
         (Some(_), None) => *shaper = None,
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+    use weir_sense::trace;
+
+    const USER: [u8; 4] = [10, 45, 0, 5];
+    const SERVER: [u8; 4] = [198, 51, 100, 9];
+
+    fn data(port: u16, seq: u32, len: usize) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4(SERVER, USER, 64).tcp(443, port, seq, 1000).ack(1);
+        builder.write(&mut packet, &vec![0; len]).unwrap();
+        packet
+    }
+
+    fn ack(port: u16, number: u32) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4(USER, SERVER, 64).tcp(port, 443, 1, 1000).ack(number);
+        builder.write(&mut packet, &[]).unwrap();
+        packet
+    }
+
+    /// 10 Mbit/s of full segments, each acknowledged after 20 ms, beside a flow of segments of one byte.
+    #[test]
+    fn a_segment_of_one_byte_does_not_multiply_what_another_flow_delivers() {
+        const PAYLOAD: u32 = 1460;
+        let mut learners = Learners::new(1);
+        let (at, _) = learners.take(0, Time::ZERO).unwrap();
+        for n in 0..500u32 {
+            let now = Time::from_nanos(1_200_000 * u64::from(n));
+            learners.passed(at, false, now, 1, &data(5000, n * PAYLOAD, PAYLOAD as usize), false);
+            learners.passed(at, false, now, 2, &data(5001, n, 1), false);
+            if let Some(acked) = n.checked_sub(16) {
+                learners.passed(at, true, now, 1, &ack(5000, (acked + 1) * PAYLOAD), false);
+            }
+        }
+        let now = Time::from_nanos(600_000_000);
+        let mut follower = *learners.places[at as usize].as_ref().unwrap().bottleneck.follower();
+        let bandwidth = follower.bandwidth(now).unwrap();
+        assert!((9.0..13.0).contains(&(bandwidth.as_bps_f64() / 1e6)), "{bandwidth:?} of 10 Mbit/s");
+    }
+
+    #[test]
+    fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {
+        let mut learners = Learners::new(1);
+        let (at, _) = learners.take(0, Time::ZERO).unwrap();
+        let mut expected = trace::learned();
+        for step in trace::trace() {
+            let is_up = step.way == Way::FromUser;
+            let learnt = learners.passed(at, is_up, step.at, step.flow, step.packet(), false);
+            let learned = expected.next().unwrap();
+            let in_flight = learned.in_flight.map(|bytes| Sample::Inflight { flow: step.flow, bytes });
+            let samples = [learned.rtt.map(Sample::Rtt), in_flight, learned.reaction.map(Sample::Reaction)];
+            assert_eq!(learnt.samples, samples, "{step:?}");
+        }
     }
 }

@@ -96,8 +96,7 @@ impl Link {
     pub fn new(mac: MacAddr, own: &[(IpAddr, u8)], gateways: &[IpAddr], fixed: &[(IpAddr, MacAddr)]) -> Link {
         let mut known = HashMap::with_capacity(NEIGHBOURS_MAX);
         for (address, mac) in fixed {
-            let neighbour =
-                Neighbour { mac: Some(*mac), confirmed: Time::ZERO, asked: None, is_fixed: true };
+            let neighbour = Neighbour { mac: Some(*mac), confirmed: Time::ZERO, asked: None, is_fixed: true };
             known.insert(*address, neighbour);
         }
         let first = own.first().map(|(address, _)| number(*address));
@@ -183,15 +182,15 @@ impl Link {
 
     /// Learns a neighbour's MAC address. Only those that were asked for are noted.
     fn learn(&mut self, address: IpAddr, mac: MacAddr, now: Time) -> Option<IpAddr> {
-        let is_learnt = |n: &&mut Neighbour| !n.is_fixed && !ethernet::is_group(mac);
+        let is_learnt = |n: &&mut Neighbour| !n.is_fixed && !ethernet::is_group(&mac);
         let neighbour = self.known.get_mut(&address).filter(is_learnt)?;
         neighbour.asked = None;
         (neighbour.mac, neighbour.confirmed) = (Some(mac), now);
         Some(address)
     }
 
-    /// Writes the question for an address; the length of the frame. `None` without an address of its family, or if
-    /// `out` is shorter than [`MESSAGE_MAX`].
+    /// Writes the question for an address; the length of the frame. `None` without an address of its family,
+    /// or if `out` is shorter than [`MESSAGE_MAX`].
     pub fn write_question(&self, out: &mut [u8], wanted: IpAddr) -> Option<usize> {
         match (wanted, self.own(wanted.is_ipv6())?) {
             (IpAddr::V4(wanted), IpAddr::V4(own)) => {
@@ -219,8 +218,8 @@ impl Link {
         }
     }
 
-    /// Reads a frame. What is about neighbours is noted, and answered where it asks for us; `None` for other frames,
-    /// and for messages that RFC 4861 section 7.1 has discarded.
+    /// Reads a frame. What is about neighbours is noted, and answered where it asks for us; `None` for other
+    /// frames, and for messages that RFC 4861 section 7.1 has discarded.
     pub fn take(&mut self, frame: &[u8], now: Time, answer: &mut [u8]) -> Option<Told> {
         let header = ethernet::Header::read(frame)?;
         let body = &frame[ethernet::HEADER_LEN..];
@@ -248,13 +247,7 @@ impl Link {
     }
 
     /// `from` is who sent the frame.
-    fn take_discovery(
-        &mut self,
-        from: MacAddr,
-        packet: &[u8],
-        now: Time,
-        answer: &mut [u8],
-    ) -> Option<Told> {
+    fn take_discovery(&mut self, from: MacAddr, packet: &[u8], now: Time, answer: &mut [u8]) -> Option<Told> {
         let message = match nd::Message::read(packet) {
             Ok(message) => message,
             Err(NoMessage::Other | NoMessage::Invalid) => return None,

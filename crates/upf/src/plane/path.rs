@@ -140,6 +140,11 @@ impl UserPlane {
         &self.faults
     }
 
+    /// The MTU of a port was changed.
+    pub(super) fn set_mtu(&mut self, port: usize, mtu: u32) {
+        self.ports[port].mtu = mtu;
+    }
+
     /// The oldest thing that happened and was not fetched.
     pub fn happened(&mut self) -> Option<Happened> {
         self.events.pop_front()
@@ -236,7 +241,8 @@ impl UserPlane {
         }
         let key = Key::new(&inner, true, false);
         let hash = flow_hash::of_header(self.setup.seed, &inner, true);
-        let flow = Flow::new(&key, hash, inner.traffic_class, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
+        let flow =
+            Flow::new(&key, hash, inner.traffic_class, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
         let packet = shorter(frame, tunnelled.bounds().0);
         let packet = Frame { len: inner.len, ..packet };
         let Header { traffic_class: tos, hops, .. } = inner;

@@ -9,7 +9,9 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_dataplane::{Error, Frame, HEADROOM_MIN, Mode, Ports, PortsSetup, Received, clock};
+use weir_dataplane::{
+    Error, FAIL_AFTER, Frame, HEADROOM_MIN, Mode, PortNews, Ports, PortsSetup, Received, clock,
+};
 use weir_units::{Duration, Time};
 
 /// Frames taken from a port in one turn.
@@ -126,7 +128,15 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, Desk<Remote>), 
     let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
     let count = names.len();
     let Pace { mode, journal, busy } = pace;
-    let ports = Ports::open(&PortsSetup { names, mode, frames: setup.packets, journal })?;
+    let ports = Ports::open(&PortsSetup {
+        names,
+        mode,
+        headroom: HEADROOM_MIN,
+        frames: setup.packets.into(),
+        fails_open: false,
+        fail_after: FAIL_AFTER,
+        journal,
+    })?;
     let card = |port| Ok(Card { address: ports.link_address(port)?, mtu: ports.mtu(port) });
     let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
     let plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
@@ -167,6 +177,7 @@ impl PlaneLoop {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut presence_due = clock();
         let mut last = clock();
+        self.ports.poll_drivers_if_deferred();
         while !stop.load(Ordering::Relaxed) {
             let now = clock();
             self.ports.beat(now);
@@ -191,9 +202,18 @@ impl PlaneLoop {
             }
             if now >= presence_due {
                 presence_due = now + PRESENCE;
-                let warnings = &mut self.warnings;
-                // Whoever does not read finds the sum among the faults.
-                self.ports.look(now, &mut |warning| drop(warnings.push(warning)))?;
+                let (plane, warnings) = (&mut self.plane, &mut self.warnings);
+                self.ports.look(now, &mut |news| {
+                    let warning = match news {
+                        PortNews::Lost(warning) => warning,
+                        PortNews::Mtu(change) => {
+                            plane.set_mtu(change.port, change.most);
+                            change.warning("", "told to their senders and counted (`too_big`)")
+                        }
+                    };
+                    // Whoever does not read finds the sum among the faults.
+                    let _ = warnings.push(warning);
+                })?;
             }
             if !worked && !self.busy {
                 self.rest(last);

@@ -9,9 +9,9 @@ use weir_dataplane::Frame;
 use weir_units::{Duration, Time};
 use weir_wire::ethernet::HEADER_LEN as ETHERNET;
 use weir_wire::gtpu::{self, Fault, Message};
+use weir_wire::icmp;
 use weir_wire::ip::{self, Header};
 use weir_wire::tunnel::{self, Datagram, Encapsulation};
-use weir_wire::icmp;
 
 /// Answers and errors are told at most so often, and so many at once.
 const TOLD_EVERY: Duration = Duration::from_millis(1);

@@ -88,6 +88,11 @@ impl World {
         self
     }
 
+    /// Changes the MTU of a port.
+    pub fn set_mtu(&self, port: &str, mtu: u32) {
+        run("ip", &format!("-n {} link set dev {port} mtu {mtu}", self.upf));
+    }
+
     fn names(&self) -> impl Iterator<Item = &String> {
         [&self.ran, &self.upf, &self.dn].into_iter().chain(&self.edge)
     }

@@ -63,11 +63,8 @@ fn data() -> Vec<u8> {
         source: [2, 0, 0, 0, 0, 2],
         ethertype: ethernet::IPV4,
     };
-    let ip = ipv4::Header {
-        payload_len: 1480,
-        protocol: TCP,
-        ..ipv4::Header::new([10, 9, 0, 2], [192, 0, 2, 1])
-    };
+    let ip =
+        ipv4::Header { payload_len: 1480, protocol: TCP, ..ipv4::Header::new([10, 9, 0, 2], [192, 0, 2, 1]) };
     let at = ethernet.write(&mut frame).expect("there is room");
     ip.write(&mut frame[at..]).expect("there is room");
     frame

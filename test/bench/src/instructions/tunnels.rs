@@ -14,9 +14,7 @@ use weir_config::AqmConfig;
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_upf::filter::{Endpoint, Filter, PortRange};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{
-    ACCESS, CORE, Card, DELAY_MAX, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane,
-};
+use weir_upf::plane::{ACCESS, CORE, Card, DELAY_MAX, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};
 use weir_upf::rules::*;
 use weir_wire::{ethernet, gtpu, ipv4, udp};
 

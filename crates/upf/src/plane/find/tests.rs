@@ -1,8 +1,5 @@
 use super::*;
 use crate::filter::{Endpoint, Filter, PortRange};
-use weir_wire::flow_hash;
-use weir_wire::gtpu::{Container, Way};
-use weir_wire::ip::Fragment;
 use crate::plane::memory::{Here, Memory};
 use crate::plane::{Card, Desk, PlaneSetup};
 use crate::rules::*;
@@ -10,6 +7,9 @@ use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_units::Time;
+use weir_wire::flow_hash;
+use weir_wire::gtpu::{Container, Way};
+use weir_wire::ip::Fragment;
 
 /// Few values of everything, so that flows return and rules differ in what they say of them.
 struct Dice(u64);
@@ -104,7 +104,8 @@ fn packet(dice: &mut Dice) -> (Header, Option<GPdu>) {
 /// Its header; `spi` is its index of IPsec, if it has one.
 fn written(inner: &Header, spi: u8) -> [u8; 40] {
     let mut bytes = [0; 40];
-    (bytes[0], bytes[1], bytes[3], bytes[8], bytes[9]) = (0x45, inner.traffic_class, 40, inner.hops, inner.protocol);
+    (bytes[0], bytes[1], bytes[3], bytes[8], bytes[9]) =
+        (0x45, inner.traffic_class, 40, inner.hops, inner.protocol);
     bytes[12..16].copy_from_slice(&(inner.source as u32).to_be_bytes());
     bytes[16..20].copy_from_slice(&(inner.destination as u32).to_be_bytes());
     match inner.ports {
