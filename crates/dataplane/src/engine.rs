@@ -2,9 +2,11 @@
 
 use crate::assemble::{Assemble, DirectionSetup, Moves};
 use crate::checksums::{self, ChecksumWatch};
+use crate::clock::clock;
 use crate::interface::{Interface, LinkState};
 use crate::link_clock::{LinkClock, RunClock};
 use crate::meter::Meter;
+use crate::mtu::{ETHERNET, VLAN_TAG};
 use crate::pipe::{Longest, Pipe};
 use crate::ports::{FAIL_AFTER, PortNews, Ports, PortsSetup};
 use crate::processor::Claim;
@@ -34,12 +36,6 @@ const SENSED: usize = 64;
 const RTTS: usize = 65_536;
 /// Warnings kept for a reader that is late, and the most that a run ends with.
 const WARNINGS: usize = 64;
-const ETHERNET: u32 = 14;
-const VLAN_TAG: u32 = 4;
-/// Ethernet header, two VLAN tags.
-pub(crate) const LINK_OVERHEAD: u32 = ETHERNET + 2 * VLAN_TAG;
-/// Largest MTU of a port.
-pub(crate) const MTU_MAX: u32 = 9000;
 /// How often the loop looks whether its interfaces are still there, and as they were.
 const PRESENCE: Duration = Duration::from_millis(200);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
@@ -177,17 +173,6 @@ impl Handle {
     }
 }
 
-/// Room for very large frames would be gigabytes.
-pub(crate) fn check_mtus(ports: &[&Interface], mtus: &[u32]) -> Result<(), Error> {
-    if let Some((port, mtu)) = ports.iter().zip(mtus).find(|(_, mtu)| **mtu > MTU_MAX) {
-        return Err(Error::Refused(format!(
-            "{}: its MTU is {mtu}, and at most {MTU_MAX} can be forwarded. Remedy: `ip link set {} mtu {MTU_MAX}`",
-            port.name, port.name
-        )));
-    }
-    Ok(())
-}
-
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
@@ -225,17 +210,6 @@ pub struct Loop {
     clock: LinkClock,
     /// One for each port.
     checksums: [ChecksumWatch; 2],
-}
-
-/// The clock that link times are on; BPF's `bpf_ktime_get_ns` reads the same.
-pub fn clock() -> Time {
-    // SAFETY: all-zero is a valid value of this plain struct, which the call fills.
-    let t = unsafe {
-        let mut t: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t);
-        t
-    };
-    Time::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
 impl Loop {

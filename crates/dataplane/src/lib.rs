@@ -16,6 +16,7 @@
 
 mod assemble;
 mod checksums;
+mod clock;
 mod engine;
 mod frames;
 mod guard;
@@ -25,6 +26,7 @@ mod journal;
 mod link_clock;
 mod losses;
 mod meter;
+mod mtu;
 mod namespace;
 mod neighbours;
 mod opening;
@@ -41,7 +43,8 @@ mod watch;
 mod xsk;
 
 pub use assemble::DirectionSetup;
-pub use engine::{Handle, Loop, Outcome, Setup, clock};
+pub use clock::clock;
+pub use engine::{Handle, Loop, Outcome, Setup};
 pub use frames::{Arena, Frame};
 pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};

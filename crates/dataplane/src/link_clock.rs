@@ -4,7 +4,7 @@
 //! overdue and leaves at once: a burst that no network made. End hosts on the same machine, which move only when
 //! the loop delivers something to them, lived through no such time. So the loop leaves it out.
 
-use crate::engine::clock;
+use crate::clock::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use weir_units::{Duration, Time};

@@ -1,6 +1,6 @@
 //! Opens ports in a mode, with memory for all of their queues.
 
-use crate::engine::LINK_OVERHEAD;
+use crate::mtu::LINK_OVERHEAD;
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::Interface;

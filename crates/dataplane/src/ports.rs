@@ -5,7 +5,7 @@
 //! function that routes fail closed: frames are the host's then, as if it had never run, as nobody else knows
 //! where they should go.
 
-use crate::engine::{LINK_OVERHEAD, check_mtus};
+use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;

@@ -2,15 +2,11 @@
 //! `weir-sense`, given what it would have read.
 
 use crate::flow::Shows;
-use crate::link::Link;
-use crate::network::Simulation;
-use crate::packet::{Body, Item, StoreIndex};
-use crate::tap::Tap;
-use weir_aqm::{Packet, Sample};
+use crate::packet::Body;
 use weir_measure::result::Observed;
 use weir_config::{NetworkLink, Upstream};
 use weir_sense::bottleneck::{Follower, PathModel};
-use weir_sense::{Bottleneck, Coverage, Flows, Learned, PacketInfo, Suspicions};
+use weir_sense::{Bottleneck, Coverage, Flows, Suspicions};
 use weir_tcp::Ack;
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::quic::QuicPackets;
@@ -30,10 +26,10 @@ pub struct Observer {
 }
 
 /// A packet as an observer sees it.
-struct Shown {
-    shows: Shows,
+pub(crate) struct Shown {
+    pub shows: Shows,
     /// Bytes of a segment: sequence numbers count bytes on the wire and segments here.
-    mss: u32,
+    pub mss: u32,
 }
 
 impl Observer {
@@ -89,14 +85,19 @@ impl Observer {
         }
     }
 
+    /// The rate that the link sends at, where it follows.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.bottleneck.as_ref().map(|bottleneck| bottleneck.rate(self.own).unwrap_or(self.own))
+    }
+
     /// What the dataplane and the user plane observe with, too.
-    fn sense(&mut self) -> weir_sense::Observer<'_, FLOWS> {
+    pub(crate) fn sense(&mut self) -> weir_sense::Observer<'_, FLOWS> {
         weir_sense::Observer { flows: &mut self.flows, bottleneck: self.bottleneck.as_mut() }
     }
 }
 
 impl Shown {
-    fn data(&self, segment: &weir_tcp::Segment) -> Transport {
+    pub fn data(&self, segment: &weir_tcp::Segment) -> Transport {
         match self.shows {
             Shows::Tcp => Transport::Tcp(Segment {
                 seq: (segment.seq as u32).wrapping_mul(self.mss),
@@ -116,7 +117,7 @@ impl Shown {
         (from < to).then(|| (bytes(from), bytes(to)))
     }
 
-    fn ack(&self, ack: &Ack) -> Transport {
+    pub fn ack(&self, ack: &Ack) -> Transport {
         match self.shows {
             Shows::Tcp => Transport::Tcp(Segment {
                 seq: 1,
@@ -141,59 +142,10 @@ fn clock(at: Time) -> u32 {
     (at.as_nanos() / 1_000_000) as u32
 }
 
-impl<T: Tap> Simulation<T> {
-    /// A packet leaves a link that observes; its transmission ends at `sent`.
-    #[cold]
-    pub(crate) fn observe_forwarded(&mut self, number: usize, item: &Item, packet: &Packet, sent: Time) {
-        let Body::Data(segment) = &item.body else { return };
-        let flow = self.hosts.inbound[item.connection as usize].flow;
-        let kind = &self.kinds[self.flows[flow as usize].kind as usize];
-        let shown = Shown { shows: kind.shows, mss: kind.sender.mss_payload };
-        let transport = shown.data(segment);
-        let info = PacketInfo { flow: packet.flow, len: packet.len, transport: &transport };
-        let link = &mut self.links[number];
-        let waiting = link.waiting() > 0;
-        let Some(observer) = &mut link.observer else { return };
-        let learned = observer.sense().forwarded(sent, &info, waiting);
-        apply(link, sent, packet.flow, &learned);
-    }
-
-    /// An acknowledgement that passes the node of a link that observes.
-    #[cold]
-    pub(crate) fn observe_acknowledged(&mut self, number: usize, item: &Item, kept: StoreIndex, ip: u32) {
-        let side = &self.hosts.outbound[item.connection as usize];
-        if side.generation != item.generation {
-            return;
-        }
-        let kind = &self.kinds[self.flows[side.flow as usize].kind as usize];
-        let (shown, flow) = (Shown { shows: kind.shows, mss: kind.sender.mss_payload }, side.identity.tuple);
-        let transport = shown.ack(&self.acks.look(kept));
-        let link = &mut self.links[number];
-        let info = PacketInfo { flow, len: link.counted(ip), transport: &transport };
-        let waiting = link.waiting() > 0;
-        let Some(observer) = &mut link.observer else { return };
-        let learned = observer.sense().answered(self.now, &info, waiting);
-        apply(link, self.now, flow, &learned);
-    }
-}
-
-/// Passes on what was learned: to the algorithm, and to the rate if it follows.
-fn apply(link: &mut Link, now: Time, flow: u32, learned: &Learned) {
-    let in_flight = learned.in_flight.map(|bytes| Sample::Inflight { flow, bytes });
-    let samples = [in_flight, learned.rtt.map(Sample::Rtt), learned.reaction.map(Sample::Reaction)];
-    samples.into_iter().flatten().for_each(|sample| link.queue.sample(now, sample));
-    let Some(Observer { bottleneck: Some(bottleneck), own, .. }) = link.observer.as_deref() else { return };
-    let rate = bottleneck.rate(*own).unwrap_or(*own);
-    if rate != link.service.rate() {
-        link.service.set_rate(rate);
-        link.queue.set_rate(rate);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sense::{Way, trace};
+    use weir_sense::{PacketInfo, Way, trace};
 
     #[test]
     fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {

@@ -1,25 +1,19 @@
-//! Probes: they follow the packets of a link, travel as packets, and come back to whoever sent them.
+//! The sensor of a link, and the way of its probes.
 
-use crate::event::{Event, Rare};
-use crate::host::Identity;
-use crate::network::Simulation;
-use crate::packet::{Body, Item};
-use crate::tap::Tap;
-use weir_aqm::Sample;
 use weir_config::Probing;
-use weir_sense::probe::{IPV4_LEN, Sensor, Stamp, State};
-use weir_units::{Bytes, Duration, Ecn, Time};
+use weir_sense::probe::{IPV4_LEN, Sensor, State};
+use weir_units::Time;
 
 /// Length of a probe as an IP packet.
 pub(crate) const PROBE_LEN: u32 = IPV4_LEN as u32;
 
 /// The sensor of a link.
 pub struct Prober {
-    sensor: Sensor,
+    pub(crate) sensor: Sensor,
     /// The links that a probe passes, the probing one first, from there to the turning point and back.
-    route: Vec<u32>,
+    pub(crate) route: Vec<u32>,
     /// When the next event for the sensor's timer comes; later ones may be in the event queue too.
-    armed: Option<Time>,
+    pub(crate) armed: Option<Time>,
     /// When the sensor's state changed, and to what.
     states: Vec<(Time, State)>,
 }
@@ -46,82 +40,10 @@ impl Prober {
         self.route.get(self.route.len() - usize::from(left)).copied()
     }
 
-    fn note_state(&mut self, now: Time) {
+    pub(crate) fn note_state(&mut self, now: Time) {
         let state = self.sensor.state();
         if self.states.last().map_or(State::default(), |(_, last)| *last) != state {
             self.states.push((now, state));
-        }
-    }
-}
-
-/// Probes of all links look alike to queues that tell flows apart, and unlike every flow.
-const PROBES: Identity = Identity { tuple: 0x5eed_0b3e, host: u32::MAX };
-
-impl<T: Tap> Simulation<T> {
-    /// A data packet of `ip` bytes was stored in the queue of a link that probes.
-    pub(crate) fn data_stored(&mut self, number: usize, ip: u32) {
-        let Some(prober) = &mut self.links[number].prober else { return };
-        let Some(stamp) = prober.sensor.on_data(self.now, Bytes::new(u64::from(ip)), 0) else { return };
-        let links_left = prober.route.len() as u16;
-        self.counts.sent += 1;
-        let body = Body::Probe(stamp);
-        let item = Item { body, connection: number as u32, generation: 0, links_left };
-        self.enter_probe(item);
-        self.arm_prober(number);
-    }
-
-    /// A probe arrives at the next link of its way, or back at the one that sent it.
-    pub(crate) fn enter_probe(&mut self, item: Item) {
-        let Body::Probe(stamp) = item.body else { return };
-        let home = item.connection as usize;
-        let next = self.links[home].prober.as_ref().and_then(|prober| prober.next_link(item.links_left));
-        match next {
-            Some(link) => self.enter(link, item, PROBE_LEN, PROBES, Ecn::NotEct),
-            None => self.probe_is_back(home, &stamp),
-        }
-    }
-
-    fn probe_is_back(&mut self, number: usize, stamp: &Stamp) {
-        self.counts.delivered += 1;
-        let Some(prober) = &mut self.links[number].prober else { return };
-        if let Ok(rtt) = prober.sensor.on_return(self.now, stamp) {
-            prober.note_state(self.now);
-            if prober.sensor.state() == State::Sensing {
-                self.tell(number, rtt);
-            }
-        }
-        self.arm_prober(number);
-    }
-
-    /// The timer of a link's sensor.
-    pub(crate) fn ring_prober(&mut self, number: u32) {
-        let number = number as usize;
-        let Some(prober) = &mut self.links[number].prober else { return };
-        if prober.armed.is_some_and(|armed| armed <= self.now) {
-            prober.armed = None;
-        }
-        if prober.sensor.next_timer().is_some_and(|due| due <= self.now) {
-            let sample = prober.sensor.on_timer(self.now);
-            prober.note_state(self.now);
-            if let Some(rtt) = sample {
-                self.tell(number, rtt);
-            }
-        }
-        self.arm_prober(number);
-    }
-
-    /// Tells the algorithm of a link what was measured.
-    fn tell(&mut self, number: usize, rtt: Duration) {
-        self.links[number].queue.sample(self.now, Sample::Rtt(rtt));
-    }
-
-    /// Sees to it that an event comes in time for the sensor's timer. One that comes too early is put off then.
-    fn arm_prober(&mut self, number: usize) {
-        let Some(prober) = &mut self.links[number].prober else { return };
-        let Some(due) = prober.sensor.next_timer().map(|due| due.max(self.now)) else { return };
-        if prober.armed.is_none_or(|armed| due < armed) {
-            prober.armed = Some(due);
-            self.wheel.insert(due, Event::Rare(Rare::Probe(number as u32)));
         }
     }
 }

@@ -32,10 +32,12 @@
 mod admit;
 pub mod agenda;
 mod alone;
+mod arrived;
 mod bottleneck;
 mod bound;
 mod compile;
 mod control;
+mod departing;
 mod desk;
 mod express;
 mod faults;

@@ -1,6 +1,7 @@
 //! From a packet that met a rule to a packet that waits.
 
 use super::agenda::Class;
+use super::arrived::Arrived;
 use super::bound::Entry;
 use super::faults::Cause;
 use super::io::Io;
@@ -16,21 +17,6 @@ use weir_wire::{icmp, ip, tunnel};
 
 /// What a line that was idle may be ahead of those that waited, in bytes: a packet.
 const AHEAD_MAX: u64 = 1538;
-
-/// A packet whose session is known.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived {
-    pub frame: Frame,
-    /// Of its flow, the same for both directions.
-    pub hash: u32,
-    /// Its traffic class octet.
-    pub tos: u8,
-    /// Hops that it may still go.
-    pub hops: u8,
-    pub at: Time,
-    /// Where it came in.
-    pub port: usize,
-}
 
 /// What became of a packet that may go.
 enum Admitted {

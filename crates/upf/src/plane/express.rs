@@ -4,7 +4,7 @@
 //! keep such a packet is looked at first. Where nothing does it is gone; else nothing was changed, and it takes the longer way
 //! (`admit`), on which the same would have become of it.
 
-use super::admit::Arrived;
+use super::arrived::Arrived;
 use super::io::{Io, longer};
 use super::layout::{ACCESS, Express, QueuePlan, Rule, What};
 use super::path::UserPlane;

@@ -4,14 +4,11 @@ use super::express::charge_port;
 use super::faults::Cause;
 use super::io::{Io, longer};
 use super::neighbours::{MESSAGE_MAX, Reach};
-use super::path::UserPlane;
+use super::path::{PENDING_MAX, UserPlane};
 use std::net::IpAddr;
 use weir_dataplane::Frame;
 use weir_units::{Rate, Time};
 use weir_wire::{ethernet, ip};
-
-/// Packets that may wait for a neighbour's answer at each port.
-pub(super) const PENDING_MAX: usize = 64;
 
 impl UserPlane {
     /// A frame that may be about neighbours, else it is nothing for us.

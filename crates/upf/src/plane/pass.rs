@@ -3,6 +3,7 @@
 //! It is done to it what would be if it went into its queue and out of it, at the same time and with the same outcome; only
 //! the memory between and the search for whose turn it is are left out, and the algorithm, where it would not notice.
 
+use super::departing::Departing;
 use super::express::{are_free, charge, is_free};
 use super::faults::Cause;
 use super::io::{Io, longer};
@@ -14,15 +15,6 @@ use super::waits::Held;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
 use weir_wire::ip;
-
-/// A packet that left its queue.
-pub(super) struct Departing {
-    pub held: Held,
-    pub line: usize,
-    pub at: Time,
-    pub len: Bytes,
-    pub marked: bool,
-}
 
 /// What a queue says of a packet that need not wait.
 enum Said {

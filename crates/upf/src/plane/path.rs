@@ -1,10 +1,9 @@
 //! The packet path: from a frame that comes in to a packet that waits.
 
-use super::admit::Arrived;
+use super::arrived::Arrived;
 use super::agenda::Agenda;
 use super::faults::{Cause, Faults};
 use super::flows::{Flow, Flows};
-use super::hops::PENDING_MAX;
 use super::io::{Io, shorter};
 use super::layout::{ACCESS, CORE, LOCAL};
 use super::learn::Learners;
@@ -26,6 +25,8 @@ use weir_wire::gtpu::{self, Message};
 use weir_wire::ip::{self, Header};
 use weir_wire::tunnel::{self, NoDatagram, Tunnelled};
 
+/// Packets that may wait for a neighbour's answer at each port.
+pub(super) const PENDING_MAX: usize = 64;
 /// Things to be told that nobody fetched.
 pub(super) const EVENTS_MAX: usize = 4096;
 

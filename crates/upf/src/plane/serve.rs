@@ -9,7 +9,7 @@ use super::faults::Cause;
 use super::io::Io;
 use super::layout::{LIMITS_MAX, What};
 use super::live::Live;
-use super::pass::Departing;
+use super::departing::Departing;
 use super::path::{Happened, UserPlane};
 use super::waits::Held;
 use weir_aqm::Packet;

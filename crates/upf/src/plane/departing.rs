@@ -1,0 +1,13 @@
+//! A packet on its way out of a queue.
+
+use super::waits::Held;
+use weir_units::{Bytes, Time};
+
+/// A packet that left its queue.
+pub(super) struct Departing {
+    pub held: Held,
+    pub line: usize,
+    pub at: Time,
+    pub len: Bytes,
+    pub marked: bool,
+}
