@@ -2,12 +2,12 @@
 //! half. `cargo run -p weir-examples --example own_congestion_control`.
 
 use std::ops::ControlFlow;
-use weir_params::NoParams;
 use weir_config::Scenario;
+use weir_params::NoParams;
 use weir_sim::{Outcome, run, run_prepared};
+use weir_tcp::EcnMode;
 use weir_tcp::congestion::dctcp::Dctcp;
 use weir_tcp::congestion::{AckSample, Congestion, CongestionControl, Env, Own, ReductionCause, Window};
-use weir_tcp::EcnMode;
 
 /// DCTCP whose window falls by a third of the share of marked segments.
 #[derive(Clone, Debug)]
@@ -58,7 +58,12 @@ const SCENARIO: &str = r#"
 
 fn print(name: &str, outcome: &Outcome) {
     let link = &outcome.recording.summary.links[0];
-    println!("{name}: {:.1} % used, mean delay {:.3} ms, {} marks", 100.0 * link.utilization, link.delay_ms.mean, link.marks);
+    println!(
+        "{name}: {:.1} % used, mean delay {:.3} ms, {} marks",
+        100.0 * link.utilization,
+        link.delay_ms.mean,
+        link.marks
+    );
     assert!(link.marks > 0 && link.utilization > 0.5);
 }
 

@@ -4,9 +4,9 @@ use crate::output::Failure;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io;
-use weir_report::{FileSet, SetFile};
 use weir_config::{Record, Scenario};
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_report::{FileSet, SetFile};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_sim::{DecisionRow, Recorder};
 use weir_units::{Bytes, Duration, Time};
 

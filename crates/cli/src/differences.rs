@@ -2,8 +2,8 @@
 
 use crate::measured::Goodput;
 use serde::Serialize;
-use weir_report::table::aligned;
 use weir_measure::result::{LinkSummary, Summary};
+use weir_report::table::aligned;
 
 /// A value of a link by its name.
 type OfLink = (&'static str, fn(&LinkSummary) -> f64);

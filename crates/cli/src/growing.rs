@@ -6,8 +6,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use weir_report::{FileSet, csv};
 use weir_measure::result::{LinkSample, SteeringEvent, Summary};
+use weir_report::{FileSet, csv};
 
 /// The tables: samples of each direction, and the moves of both.
 const TABLES: [&str; 3] = ["samples_a_to_b.csv", "samples_b_to_a.csv", "events.csv"];

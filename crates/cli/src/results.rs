@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_config::{Document, PolicyConfig, Scenario, Trace, TraceFile};
+use weir_measure::result::Recording;
 use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
 use weir_report::{FileSet, Policy, csv, html};
-use weir_measure::result::Recording;
-use weir_config::{Document, PolicyConfig, Scenario, Trace, TraceFile};
 
 /// Longest name of a folder that is made from settings; file systems take 255 bytes.
 const NAME_MAX: usize = 120;

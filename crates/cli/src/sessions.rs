@@ -35,7 +35,14 @@ impl SessionRow {
         user.sort_unstable();
         user.dedup();
         let rules_of = [rules.pdrs.len(), rules.fars.len(), rules.qers.len()];
-        SessionRow { seid: rules.seid, peer, user, rules: rules_of, usage: Usage::default(), flows: Vec::new() }
+        SessionRow {
+            seid: rules.seid,
+            peer,
+            user,
+            rules: rules_of,
+            usage: Usage::default(),
+            flows: Vec::new(),
+        }
     }
 
     /// As JSON.

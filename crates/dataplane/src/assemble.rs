@@ -3,17 +3,17 @@
 use crate::Error;
 use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
-use crate::pipe::{Direction, Held, Longest, Pipe, Shape};
+use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape};
 use crate::service::Service;
 use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm};
-use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
-use weir_measure::{Status, Window};
 use weir_config::{AqmConfig, Channel, Trace, Upstream};
 use weir_measure::Settled;
+use weir_measure::{Status, Window};
+use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
 use weir_steer::{Helm, Move, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::flow_hash::{Hashing, Users};
@@ -204,7 +204,11 @@ impl Assemble<'_> {
         helm.map(Some).map_err(|e| Error::Refused(format!("{}: {name}: {e}", self.setup.name)))
     }
 
-    fn pipe<Q: Managed<Held> + Send + 'static>(mut self, queue: Q, standing: StandingOf<Q>) -> Box<dyn Pipe> {
+    fn pipe<Q: Managed<PacedFrame> + Send + 'static>(
+        mut self,
+        queue: Q,
+        standing: StandingOf<Q>,
+    ) -> Box<dyn Pipe> {
         let shape = self.setup.shape(&mut self);
         Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
     }
@@ -250,11 +254,11 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
     }
 }
 
-fn plain<Q: Managed<Held>>(queue: &mut Q, _now: Time) -> Standing {
+fn plain<Q: Managed<PacedFrame>>(queue: &mut Q, _now: Time) -> Standing {
     Standing { status: Status::plain(queue.setpoint()), moves_lost: 0 }
 }
 
-fn steered<Q: Managed<Held, Guide = Steering>>(queue: &mut Q, now: Time) -> Standing {
+fn steered<Q: Managed<PacedFrame, Guide = Steering>>(queue: &mut Q, now: Time) -> Standing {
     let helm = queue.guide();
     Standing { status: Status::steered(helm, now), moves_lost: helm.observer().lost }
 }

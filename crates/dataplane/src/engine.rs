@@ -18,8 +18,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
 use weir_config::SenseConfig;
-use weir_measure::{Distribution, Window};
 use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
+use weir_measure::{Distribution, Window};
 use weir_steer::Move;
 use weir_units::{Duration, Time};
 
@@ -248,7 +248,7 @@ impl Loop {
         let (observed, upstream) = RingBuffer::new(SENSED);
         let link_clock = LinkClock::new(clock(), setup.stands_still);
         let links = Links::default();
-        let told = Told {
+        let told = LoopReports {
             warnings: warned,
             sensing,
             upstream,
@@ -573,7 +573,7 @@ impl Loop {
 type Pipes = ([Box<dyn Pipe>; 2], Handle);
 
 /// Where the loop tells what both directions have in common.
-struct Told {
+struct LoopReports {
     warnings: Consumer<String>,
     sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
@@ -592,7 +592,7 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    Told { warnings, sensing, upstream, clock: run_clock, links }: Told,
+    LoopReports { warnings, sensing, upstream, clock: run_clock, links }: LoopReports,
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);

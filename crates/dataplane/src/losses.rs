@@ -9,7 +9,7 @@ const NAMED_MAX: usize = 4;
 
 /// What was lost at one receive queue since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lost {
+pub struct LostFrames {
     /// Frames, for any reason.
     pub frames: u64,
     /// Frames for which there was no buffer.
@@ -20,7 +20,7 @@ pub struct Lost {
 #[derive(Default)]
 pub struct Losses {
     /// By receive queue; one where the kernel has one ring for all.
-    queues: Vec<Lost>,
+    queues: Vec<LostFrames>,
     /// Lost for want of buffers by queue, as far as warnings told it.
     told: Vec<u64>,
     warn_from: Time,
@@ -29,11 +29,11 @@ pub struct Losses {
 impl Losses {
     /// Of a port with so many queues.
     pub fn new(queues: usize) -> Losses {
-        Losses { queues: vec![Lost::default(); queues], told: vec![0; queues], warn_from: Time::ZERO }
+        Losses { queues: vec![LostFrames::default(); queues], told: vec![0; queues], warn_from: Time::ZERO }
     }
 
     /// Takes what a queue lost in all.
-    pub fn note(&mut self, queue: usize, lost: Lost) {
+    pub fn note(&mut self, queue: usize, lost: LostFrames) {
         self.queues[queue] = lost;
     }
 
@@ -59,7 +59,7 @@ impl Losses {
     }
 }
 
-fn words(port: &str, queues: &[Lost], told: &[u64]) -> Option<String> {
+fn words(port: &str, queues: &[LostFrames], told: &[u64]) -> Option<String> {
     let new = queues.iter().zip(told).map(|(lost, told)| lost.starved - told);
     let mut by_queue: Vec<(usize, u64)> = new.enumerate().filter(|(_, starved)| *starved > 0).collect();
     by_queue.sort_by_key(|(_, starved)| std::cmp::Reverse(*starved));
@@ -82,8 +82,8 @@ fn words(port: &str, queues: &[Lost], told: &[u64]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn starved(n: u64) -> Lost {
-        Lost { frames: n, starved: n }
+    fn starved(n: u64) -> LostFrames {
+        LostFrames { frames: n, starved: n }
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
         assert_eq!(losses.warning("a", at(1)), None);
         losses.note(3, starved(5));
-        losses.note(0, Lost { frames: 2, starved: 0 });
+        losses.note(0, LostFrames { frames: 2, starved: 0 });
         let told = losses.warning("a", at(1)).unwrap();
         assert!(told.starts_with("a: 5 frames") && told.contains("(queue 3: 5)"), "{told}");
         losses.note(3, starved(6));

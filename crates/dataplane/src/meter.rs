@@ -2,10 +2,10 @@
 
 use rtrb::Producer;
 use weir_aqm::Packet;
-use weir_queue::Counters;
 use weir_measure::Settled;
-use weir_measure::{Distribution, Sampler, Sojourns, Status, Window};
 use weir_measure::result::{LinkSample, Phase};
+use weir_measure::{Distribution, Sampler, Sojourns, Status, Window};
+use weir_queue::Counters;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// How the algorithm of a direction stands, and its moves of the set point that nobody fetched in time.

@@ -1,10 +1,10 @@
 //! Opens ports in a mode, with memory for all of their queues.
 
-use crate::mtu::LINK_OVERHEAD;
 use crate::frames::Arena;
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
 use crate::journal::Journal;
+use crate::mtu::LINK_OVERHEAD;
 use crate::packet_ring;
 use crate::port::{Port, WAITING_MAX};
 use crate::xsk::{HEADROOM, RING, Xsk};

@@ -2,7 +2,7 @@
 //! long for it. Each frame is copied between the kernel's ring and the arena.
 
 use crate::frames::{Arena, Frame};
-use crate::losses::Lost;
+use crate::losses::LostFrames;
 use crate::{Error, Received};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -277,7 +277,7 @@ impl PacketRing {
     }
 
     /// Frames that were lost before they were copied to the arena.
-    pub fn lost(&mut self) -> Lost {
+    pub fn lost(&mut self) -> LostFrames {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&stats) as libc::socklen_t;
@@ -289,7 +289,7 @@ impl PacketRing {
         };
         // Reading it resets it.
         self.starved += if code == 0 { u64::from(stats.tp_drops) } else { 0 };
-        Lost { frames: self.oversized + self.starved, starved: self.starved }
+        LostFrames { frames: self.oversized + self.starved, starved: self.starved }
     }
 
     /// The socket's descriptor, to wait for frames.

@@ -15,9 +15,9 @@ use crate::upstream::{Follows, Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
 use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
-use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_config::Accounting;
 use weir_measure::result::Observed;
+use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::flow_hash::Hashing;
 use weir_wire::frame::{self, Headers, Kind};
@@ -25,7 +25,7 @@ use weir_wire::transport::Transport;
 
 /// What the queue stores.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct PacedFrame {
     frame: Frame,
     kind: Kind,
     network: u16,
@@ -92,7 +92,7 @@ struct Unmanaged;
 impl Aqm for Unmanaged {}
 
 /// The queue of the class EF: it goes first, and no algorithm is asked.
-type Expedited = Single<Unmanaged, Held>;
+type Expedited = Single<Unmanaged, PacedFrame>;
 
 /// The longest frames that a port can send.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ pub struct Direction<D> {
     meter: Meter,
 }
 
-impl<D: Managed<Held>> Direction<D> {
+impl<D: Managed<PacedFrame>> Direction<D> {
     /// An empty direction.
     pub fn new(
         mut queue: D,
@@ -176,7 +176,7 @@ impl<D: Managed<Held>> Direction<D> {
             return arena.give(frame.addr);
         }
         let len = charge(self.shape.accounting, frame.len, network);
-        let held = Held { frame, kind, network };
+        let held = PacedFrame { frame, kind, network };
         let hosts = Hosts { sender, receiver };
         let arrival = Arrival { len, flow, hosts, ecn };
         if let Some(observer) = &mut self.shape.observer {
@@ -191,10 +191,10 @@ impl<D: Managed<Held>> Direction<D> {
             && frame::traffic_class(arena.bytes(frame), kind, network).map(|octet| octet >> 2)
                 == Some(EXPEDITED)
         {
-            let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+            let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
             return expedited.enqueue(at, arrival, held, &mut free);
         }
-        let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+        let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
         self.queue.enqueue(at, arrival, held, &mut free);
     }
 
@@ -206,8 +206,8 @@ impl<D: Managed<Held>> Direction<D> {
     }
 
     /// The packet that the link sends at `at`.
-    fn next(&mut self, at: Time, arena: &mut Arena) -> Option<Departure<Held>> {
-        let mut free = |_: &Packet, held: Held, _: Cause| arena.give(held.frame.addr);
+    fn next(&mut self, at: Time, arena: &mut Arena) -> Option<Departure<PacedFrame>> {
+        let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
         if let Some(expedited) = &mut self.expedited
             && expedited.head_arrived().is_some_and(|arrived| arrived <= at)
         {
@@ -240,7 +240,7 @@ impl<D: Managed<Held>> Direction<D> {
                 }
                 return;
             };
-            let Held { frame, kind, network } = departure.item;
+            let PacedFrame { frame, kind, network } = departure.item;
             let leaves = self.shape.service.sent(at, departure.packet.len);
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
@@ -317,7 +317,7 @@ impl<D: Managed<Held>> Direction<D> {
     }
 }
 
-impl<D: Managed<Held> + Send> Pipe for Direction<D> {
+impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
     fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool {
         self.shape.service.looked(now);
         if let Some(rate) = self.shape.steps.due(now) {
@@ -428,6 +428,6 @@ fn mebibytes(bytes: usize) -> String {
 }
 
 /// What happened to the packets of both queues.
-fn all_counters(queue: &impl Discipline<Held>, expedited: Option<&Expedited>) -> Counters {
+fn all_counters(queue: &impl Discipline<PacedFrame>, expedited: Option<&Expedited>) -> Counters {
     expedited.map_or(*queue.counters(), |expedited| queue.counters().plus(expedited.counters()))
 }

@@ -5,11 +5,11 @@
 //! function that routes fail closed: frames are the host's then, as if it had never run, as nobody else knows
 //! where they should go.
 
-use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
 use crate::journal::{Journal, starting};
+use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::opening::{Opened, Opening};
 use crate::port::{Port, Sleeper};
 use crate::{Error, Mode, Received, neighbours};

@@ -51,7 +51,7 @@ pub struct ReflectorSetup {
 
 /// Whom a reflector knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Known {
+struct KnownHost {
     own: BTreeSet<IpAddr>,
     peers: BTreeSet<IpAddr>,
 }
@@ -140,7 +140,7 @@ impl Reflector {
     }
 }
 
-fn known(setup: &ReflectorSetup, interface: &Interface) -> Result<Known, Error> {
+fn known(setup: &ReflectorSetup, interface: &Interface) -> Result<KnownHost, Error> {
     let own: BTreeSet<IpAddr> = match setup.addresses.as_slice() {
         [] => neighbours::addresses(interface).into_iter().collect(),
         given => given.iter().copied().collect(),
@@ -162,7 +162,7 @@ fn known(setup: &ReflectorSetup, interface: &Interface) -> Result<Known, Error> 
             "{name}: {both} is an address of ours and cannot be a peer. Remedy: name the sender of the probes"
         )
     } else {
-        return Ok(Known { own, peers });
+        return Ok(KnownHost { own, peers });
     };
     Err(Error::Refused(problem))
 }

@@ -13,11 +13,11 @@ pub use told::SensingNow;
 
 use crate::frames::{Arena, Frame};
 use crate::{Error, Received};
-use frame::{Form, Found};
+use frame::{Form, ProbeFrame};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use weir_measure::{Distribution, Window};
-use weir_measure::result;
 use weir_config::{PortName, SenseConfig};
+use weir_measure::result;
+use weir_measure::{Distribution, Window};
 use weir_sense::probe::{Sensor, Settings, State};
 use weir_units::{Duration, Time};
 
@@ -152,9 +152,9 @@ impl Sensing {
     }
 
     #[cold]
-    fn found(&mut self, found: Found, at: Time, sample: &mut dyn FnMut(Time, Duration)) {
+    fn found(&mut self, found: ProbeFrame, at: Time, sample: &mut dyn FnMut(Time, Duration)) {
         match found {
-            Found::Reply(stamp) => {
+            ProbeFrame::Reply(stamp) => {
                 // What is not believed was counted.
                 if let Ok(rtt) = self.sensor.on_return(at, &stamp) {
                     if self.measured.contains(at) {
@@ -165,8 +165,8 @@ impl Sensing {
                     }
                 }
             }
-            Found::Redirect => self.redirects += 1,
-            Found::Refused => self.refused += 1,
+            ProbeFrame::Redirect => self.redirects += 1,
+            ProbeFrame::Refused => self.refused += 1,
         }
     }
 

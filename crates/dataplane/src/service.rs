@@ -1,8 +1,8 @@
 //! When a link may send: at a rate, or at the opportunities of a trace.
 
-use weir_queue::Shaper;
 use weir_config::Trace;
 use weir_config::trace::TraceLink;
+use weir_queue::Shaper;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// The sending side of a link, in link time.

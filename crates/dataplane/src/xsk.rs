@@ -4,7 +4,7 @@
 //! receive ring to a transmit ring; the kernel copies only where the driver has no zero-copy mode.
 
 use crate::frames::{Arena, Frame};
-use crate::losses::Lost;
+use crate::losses::LostFrames;
 use crate::{Error, Received};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -374,7 +374,7 @@ impl Xsk {
     }
 
     /// Frames the kernel could not deliver to this socket: no chunk to put them in, no room in the ring, or too long.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> LostFrames {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&s) as libc::socklen_t;
@@ -384,11 +384,14 @@ impl Xsk {
             libc::getsockopt(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, pointer.cast(), &mut len)
         };
         if code != 0 {
-            return Lost::default();
+            return LostFrames::default();
         }
         // A frame that found the fill ring empty is in `rx_dropped`, too. A driver without copies counts its vain looks into
         // the ring alone: what it dropped is in its own counters.
-        Lost { frames: s.rx_dropped + s.rx_ring_full, starved: s.rx_fill_ring_empty_descs + s.rx_ring_full }
+        LostFrames {
+            frames: s.rx_dropped + s.rx_ring_full,
+            starved: s.rx_fill_ring_empty_descs + s.rx_ring_full,
+        }
     }
 }
 

@@ -13,15 +13,15 @@ pub use scenario::Access;
 
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
-use crate::loop_thread::LoopThread;
 use crate::host;
+use crate::loop_thread::LoopThread;
 use crate::netns;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use traffic::Traffic;
+use weir_config::{Channel, RunConfig};
 use weir_dataplane::{DirectionSetup, Mode, Setup};
 use weir_measure::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
-use weir_config::{Channel, RunConfig};
 use weir_units::Rate;
 use wires::{Wires, gateway_address};
 

@@ -13,14 +13,14 @@ pub mod mobile;
 
 use crate::error::{Error, Result};
 use crate::exclusive::{Exclusive, exclusive};
-use crate::loop_thread::LoopThread;
 use crate::host;
+use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
 use load::Load;
 use std::time::{Duration, Instant};
+use weir_config::{RunConfig, Variation};
 use weir_dataplane::{DirectionSetup, Impairments, Setup};
 use weir_measure::result::LinkSummary;
-use weir_config::{RunConfig, Variation};
 
 /// Most phones.
 pub const PHONES_MAX: u32 = 16;

@@ -6,8 +6,8 @@
 
 use crate::error::{Error, Result};
 use crate::netns::BOXES_MAX;
-use weir_dataplane::{DirectionSetup, Impairments};
 use weir_config::{Buffer, Channel, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario};
+use weir_dataplane::{DirectionSetup, Impairments};
 use weir_measure::Settled;
 use weir_units::Duration;
 

@@ -14,9 +14,9 @@ use crate::tcpinfo::{Sampler, SamplerConfig};
 use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+use weir_config::{Channel, Scenario};
 use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
 use weir_measure::result::{LinkSummary, Progress, Recording, Summary};
-use weir_config::{Channel, Scenario};
 
 /// How often somebody who watches is told.
 const WATCH: Duration = Duration::from_millis(100);

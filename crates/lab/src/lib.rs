@@ -46,7 +46,7 @@ pub use exclusive::{Exclusive, exclusive};
 pub use experiment::run;
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
-pub use supported::check;
 pub use side::Side;
+pub use supported::check;
 pub use tcpinfo::{FlowTable, Sampler, SamplerConfig};
 pub use traffic::{TrafficOptions, TrafficReport, TrafficRun};

@@ -1,8 +1,8 @@
 //! Samples of the flows from the sending kernel (`tcp_info`).
 
-use crate::side::Side;
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, in_netns};
+use crate::side::Side;
 use crate::sock_diag::{CONNECTED, SockDiag};
 pub use crate::sock_diag::{SocketInfo, TcpInfo};
 use std::collections::HashMap;

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use weir_measure::result::{
+    Claim, FlowSample, FlowSummary, HostJitter, LinkSample, LinkSummary, Recording, Spread, SteeringEvent,
+    Summary,
+};
 use weir_report::chart::{
     Compared, Comparison, Figure, FigureClaim, FigurePoint, FigureQuantity, FigureSeries, TimeSeriesOptions,
     comparison, figure, time_series,
 };
 use weir_report::html::{Page, PageRun, page};
 use weir_report::{Policy, csv, table, write_atomic};
-use weir_measure::result::{
-    Claim, FlowSample, FlowSummary, HostJitter, LinkSample, LinkSummary, Recording, Spread, SteeringEvent,
-    Summary,
-};
 
 const RATE: f64 = 10e9;
 const SECONDS: f64 = 320.0;

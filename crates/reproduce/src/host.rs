@@ -3,14 +3,14 @@
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
+#[cfg(feature = "live")]
+use weir_config::Scenario;
+use weir_measure::result::Claim;
+use weir_measure::result::Recording;
 use weir_report::FileSet;
 #[cfg(feature = "live")]
 use weir_report::Policy;
 use weir_report::table::Paint;
-use weir_measure::result::Claim;
-#[cfg(feature = "live")]
-use weir_config::Scenario;
-use weir_measure::result::Recording;
 use weir_sim::batch::Progress;
 
 /// Why a reproduction ended without results.

@@ -5,10 +5,10 @@ use crate::figure::Figure;
 use crate::host::{Error, Host, Report};
 use serde_json::{Value, json};
 use std::path::Path;
+use weir_measure::result::Claim;
 use weir_report::chart::{Plot, plot};
 use weir_report::html::{Beside, Grid, Page, Rows, page};
 use weir_report::{FileSet, csv, table};
-use weir_measure::result::Claim;
 
 /// What came of the experiments of a paper.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use crate::host::{Error, Host};
 use crate::statistics::{extremes, mean};
 use serde::Serialize;
 use std::ops::Deref;
-use weir_report::chart::PlotPoint;
 use weir_config::Scenario;
 use weir_measure::result::Recording;
+use weir_report::chart::PlotPoint;
 use weir_sim::batch::{self, Progress};
 use weir_sim::tap::Tap;
 

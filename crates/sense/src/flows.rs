@@ -109,7 +109,7 @@ struct Slot {
 
 /// Round-trip times of the user, by any flow.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct UserRtts {
     latest: Option<Duration>,
     smallest: Option<Duration>,
 }
@@ -187,7 +187,7 @@ impl<const N: usize> Flows<N> {
         };
         let is_quic = matches!(transport, Transport::Quic(_));
         let smallest = if is_quic { self.smallest.get(now) } else { None };
-        let known = Known { latest: self.latest, smallest };
+        let known = UserRtts { latest: self.latest, smallest };
         let slot = &mut self.slots[at];
         slot.active = now;
         let mut seen = slot.take(now, way, len, transport, known, &mut self.suspicions);
@@ -268,7 +268,7 @@ impl Slot {
         way: Way,
         len: u32,
         transport: &Transport,
-        known: Known,
+        known: UserRtts,
         suspicions: &mut Suspicions,
     ) -> Seen {
         match transport {

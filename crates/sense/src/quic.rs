@@ -78,7 +78,7 @@ struct Edges {
 }
 
 /// What came of a packet with a spin bit.
-enum Turn {
+enum SpinPeriod {
     Nothing,
     /// The bit flipped for one packet.
     Flicker,
@@ -86,17 +86,17 @@ enum Turn {
 }
 
 impl Edges {
-    fn see(&mut self, now: Time, spin: bool, before: u64) -> Turn {
+    fn see(&mut self, now: Time, spin: bool, before: u64) -> SpinPeriod {
         let Some(value) = self.value else {
             self.value = Some(spin);
-            return Turn::Nothing;
+            return SpinPeriod::Nothing;
         };
         if spin == value {
-            return if self.candidate.take().is_some() { Turn::Flicker } else { Turn::Nothing };
+            return if self.candidate.take().is_some() { SpinPeriod::Flicker } else { SpinPeriod::Nothing };
         }
         let Some((at, before)) = self.candidate.take() else {
             self.candidate = Some((now, before));
-            return Turn::Nothing;
+            return SpinPeriod::Nothing;
         };
         self.value = Some(spin);
         // One that is rejected moves the period all the same, so that a path that became short is believed at
@@ -104,7 +104,7 @@ impl Edges {
         let period = self.last.map_or(Duration::ZERO, |last| at.since(last));
         let close = period.saturating_mul(2) < self.period;
         (self.last, self.period) = (Some(at), period);
-        Turn::Edge(Edge { at, before, close })
+        SpinPeriod::Edge(Edge { at, before, close })
     }
 }
 
@@ -167,12 +167,12 @@ impl QuicFlow {
         let turn = edges.see(now, spin, self.forwarded);
         self.forwarded += if way == Way::ToUser { u64::from(len) } else { 0 };
         let edge = match turn {
-            Turn::Nothing => return None,
-            Turn::Flicker => {
+            SpinPeriod::Nothing => return None,
+            SpinPeriod::Flicker => {
                 self.judge.fault();
                 return None;
             }
-            Turn::Edge(edge) => edge,
+            SpinPeriod::Edge(edge) => edge,
         };
         let (asked, in_turn) = match way {
             Way::ToUser => (None, self.ask(edge)),

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::packet::Item;
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
-use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single};
-use weir_measure::Status;
 use weir_config::{AqmConfig, PolicyConfig, QueueConfig};
+use weir_measure::Status;
+use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single};
 use weir_steer::{Helm, Move, Observer, SteeringLaw};
 use weir_units::{Bytes, Rate, Time};
 

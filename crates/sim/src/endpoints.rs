@@ -4,7 +4,7 @@ use crate::application::Application;
 use crate::event::{Event, Rare, Side, Timer};
 use crate::host::{Sink, Transmitter};
 use crate::network::Simulation;
-use crate::packet::{Body, ConnectionId, Item, StoreIndex, LightAck};
+use crate::packet::{Body, ConnectionId, Item, LightAck, StoreIndex};
 use crate::tap::Tap;
 use weir_tcp::{Ack, Segment};
 use weir_units::Time;

@@ -2,8 +2,8 @@
 
 use crate::packet::ConnectionId;
 use std::sync::Arc;
-use weir_measure::Window;
 use weir_config::{ExtraDelay, Traffic};
+use weir_measure::Window;
 use weir_tcp::sources::WebConfig;
 use weir_tcp::{Ack, Congestion, ReceiverConfig, SenderConfig};
 use weir_units::{Duration, Time};

@@ -8,7 +8,7 @@ use crate::host::Identity;
 use crate::network::Simulation;
 use crate::packet::{Body, Item};
 use crate::service::NEVER;
-use crate::tap::{LinkContext, TappedPacket, Tap};
+use crate::tap::{LinkContext, Tap, TappedPacket};
 use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
 use weir_units::{Duration, Ecn, Time};

@@ -47,8 +47,8 @@ mod run;
 mod scenario;
 mod sensing;
 mod service;
-mod time_tree;
 pub mod tap;
+mod time_tree;
 mod wheel;
 
 pub use discipline::{LinkQueue, queue_of};
@@ -60,7 +60,7 @@ pub use meter::{LinkMeter, Totals};
 pub use network::{Counts, NetworkSetup, Simulation};
 pub use observer::Observer;
 pub use packet::{AckStore, Body, Item, StoreIndex};
-pub use recorder::{DecisionRow, Recorder, PacketOutcome};
+pub use recorder::{DecisionRow, PacketOutcome, Recorder};
 pub use run::{Outcome, run, run_prepared, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};
 pub use sensing::Prober;

@@ -9,9 +9,9 @@ use crate::observer::Observer;
 use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::Service;
-use weir_queue::Departure;
 use weir_config::trace::TraceLink;
 use weir_config::{AqmConfig, NetworkLink, QueueConfig};
+use weir_queue::Departure;
 use weir_units::{Bytes, Duration, Time};
 
 /// A link in one direction.

@@ -4,10 +4,10 @@
 //! run, a packet belongs to the moment at which its transmission begins, and delays have the same resolution.
 
 use crate::discipline::LinkQueue;
-use weir_queue::Counters;
 use weir_measure::Settled;
-use weir_measure::{Sampler, Sojourns, Window};
 use weir_measure::result::{LinkSample, Phase};
+use weir_measure::{Sampler, Sojourns, Window};
+use weir_queue::Counters;
 use weir_units::{Bytes, Duration, Ecn, Rate, Time};
 
 /// Measures one link.

@@ -16,14 +16,14 @@ use crate::medium::Medium;
 use crate::meter::LinkMeter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
-use crate::time_tree::TimeTree;
 use crate::tap::Tap;
+use crate::time_tree::TimeTree;
 use crate::wheel::Wheel;
-use weir_queue::memory;
+use weir_config::{ExtraDelay, NetworkLink};
 use weir_measure::Settled;
 use weir_measure::Window;
 use weir_measure::result::FlowSample;
-use weir_config::{ExtraDelay, NetworkLink};
+use weir_queue::memory;
 use weir_tcp::PathMemory;
 use weir_units::{Duration, Rate, Time};
 

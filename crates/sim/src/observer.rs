@@ -3,8 +3,8 @@
 
 use crate::flow::Shows;
 use crate::packet::Body;
-use weir_measure::result::Observed;
 use weir_config::{NetworkLink, Upstream};
+use weir_measure::result::Observed;
 use weir_sense::bottleneck::{Follower, PathModel};
 use weir_sense::{Bottleneck, Coverage, Flows, Suspicions};
 use weir_tcp::Ack;

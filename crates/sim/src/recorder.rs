@@ -2,7 +2,7 @@
 
 use crate::packet::{Body, Item};
 use crate::pcapng::{self, Capture, FlowHeaders};
-use crate::tap::{LinkContext, TappedPacket, Tap};
+use crate::tap::{LinkContext, Tap, TappedPacket};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use weir_aqm::{Cause, Packet};

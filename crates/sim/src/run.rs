@@ -7,11 +7,11 @@ use crate::network::{Counts, Simulation};
 use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
+use weir_config::{NetworkLink, Scenario, Traffic};
 use weir_measure::Window;
 use weir_measure::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers,
 };
-use weir_config::{NetworkLink, Scenario, Traffic};
 use weir_sense::probe::State;
 use weir_units::{Duration, Time};
 

@@ -6,11 +6,11 @@ use crate::error::Error;
 use crate::flow::{FlowKind, Headers, Shows};
 use crate::network::{NetworkSetup, Simulation};
 use crate::tap::Tap;
-use weir_measure::Window;
 use weir_config::{
     Class, FlowGroup, IpVersion, Network, NetworkLink, Protocol, Recovery, Route, Rtt, Scenario, Traffic,
     Upstream,
 };
+use weir_measure::Window;
 use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, SenderConfig};
 use weir_units::{Bytes, Duration, Time};
 

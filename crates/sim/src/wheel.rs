@@ -12,7 +12,7 @@ mod far;
 #[cfg(test)]
 mod tests;
 
-use far::{FarEvent, FarEntry};
+use far::{FarEntry, FarEvent};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 use weir_queue::memory;

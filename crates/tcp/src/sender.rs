@@ -12,7 +12,7 @@ mod usage;
 pub use info::SenderInfo;
 
 use crate::config::{EcnMode, Pacing, Recovery, SenderConfig};
-use crate::congestion::{CWND_MIN, ReductionCause, Congestion, Control, Env, Window};
+use crate::congestion::{CWND_MIN, Congestion, Control, Env, ReductionCause, Window};
 use crate::nanos::OptionNanos;
 use crate::pacing::Pacer;
 use crate::prr::Prr;

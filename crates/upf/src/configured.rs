@@ -2,8 +2,8 @@
 
 use crate::plane::{Pace, PlaneSetup, PortSetup, Profile};
 use std::net::IpAddr;
-use weir_dataplane::Mode;
 use weir_config::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
+use weir_dataplane::Mode;
 use weir_units::Rate;
 
 /// What the plane is made with. `seed` is the secret of its hashes.

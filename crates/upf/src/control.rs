@@ -4,10 +4,10 @@
 //! whole or refused with its cause, and nothing of it is accepted in silence.
 
 mod answers;
-mod bag;
 mod cause;
 mod counts;
 mod draft;
+mod ie_reader;
 mod nodes;
 mod peers;
 mod reports;
@@ -22,7 +22,7 @@ mod work;
 pub use cause::{Cause, Refused, shown as shown_cause};
 pub use counts::Counts;
 pub use peers::{Association, Peer};
-pub use sessions::{Entry, Sessions};
+pub use sessions::{SessionEntry, Sessions};
 pub use translate::GTPU_PORT;
 
 use crate::codec::{Codec, Flaw, Malformed};

@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::{DESCRIPTION_MAX, PORTS_MAX, Wrong};
+pub use text::{DESCRIPTION_MAX, FilterError, PORTS_MAX};
 
 use std::net::IpAddr;
 

@@ -21,7 +21,7 @@
 //! **Link time.** Departures are computed at the times at which the rates allow them, however late the packet loop looks.
 //! Rates are exact, and sojourn times are what they would have been.
 //!
-//! **What is kept from whom.** Tables have a fixed size. Rules are made ready by control ([`Desk`]); the packet path puts them
+//! **What is kept from whom.** Tables have a fixed size. Rules are made ready by control ([`PlaneHandle`]); the packet path puts them
 //! in their place between two packets, so that packets of other sessions notice nothing. A change that cannot be made
 //! changes nothing. The packet path allocates nothing but for answers to odd packets, of which there are at most a
 //! thousand in a second.
@@ -30,7 +30,6 @@
 //! (fragmentation needed, packet too big), whether or not it may be fragmented. No N9: tunnels lead to base stations only.
 
 mod admit;
-pub mod agenda;
 mod alone;
 mod arrived;
 mod bottleneck;
@@ -38,11 +37,11 @@ mod bound;
 mod compile;
 mod control;
 mod departing;
-mod desk;
 mod express;
 mod faults;
 mod find;
 mod flows;
+mod handle;
 mod hops;
 mod io;
 mod layout;
@@ -53,21 +52,22 @@ pub mod memory;
 pub mod neighbours;
 mod pass;
 mod path;
-mod places;
+mod queue_pool;
+mod rule_slots;
 mod run;
 mod serve;
 mod setup;
 mod sojourns;
 mod table;
+pub mod timing_wheel;
 mod told;
-mod waits;
 
 pub use alone::{Alone, alone};
 pub use control::{Answer, Command};
-pub use desk::{Desk, ENDED_MAX, Reach};
 pub use faults::{Cause, Faults};
+pub use handle::{ENDED_MAX, PlaneHandle, Reach};
 pub use io::Io;
 pub use layout::{ACCESS, CORE, LOCAL};
-pub use path::{Card, Happened, UserPlane};
+pub use path::{PlaneEvent, PortInterface, UserPlane};
 pub use run::{Pace, PlaneLoop, Remote, open};
 pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile};

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_dataplane::Mode;
-use weir_upf::plane::{Desk, Pace, PlaneSetup, Profile, Remote, open};
+use weir_upf::plane::{Pace, PlaneHandle, PlaneSetup, Profile, Remote, open};
 use weir_upf::rules::*;
 use world::{World, inside};
 
@@ -88,7 +88,7 @@ fn with_plane<T: Send>(
     world: &World,
     setup: PlaneSetup,
     mode: Mode,
-    measure: impl FnOnce(&mut Desk<Remote>) -> T + Send,
+    measure: impl FnOnce(&mut PlaneHandle<Remote>) -> T + Send,
 ) -> T {
     let stop = AtomicBool::new(false);
     let (looping, mut desk) = inside(&world.upf, || {
@@ -227,7 +227,13 @@ impl std::fmt::Display for Row {
 }
 
 /// Measures TCP, then datagrams, under an aggregate; where it is `policed`, without a queue, and the rate is the policer's.
-fn measure(world: &World, station: &Station, desk: &mut Desk<Remote>, kbps: u64, policed: bool) -> Row {
+fn measure(
+    world: &World,
+    station: &Station,
+    desk: &mut PlaneHandle<Remote>,
+    kbps: u64,
+    policed: bool,
+) -> Row {
     let bps = kbps as f64 * 1e3;
     let ambr = if policed { NO_LIMIT_KBPS } else { kbps };
     desk.modify(Arc::new(session(ambr)), &[]).unwrap();
@@ -270,7 +276,7 @@ fn an_mtu_that_changes_while_it_runs_is_told() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(world) = World::new() else { return };
     with_plane(&world, world::setup(), Mode::AfPacket, |desk| {
-        let told = |desk: &mut Desk<Remote>| {
+        let told = |desk: &mut PlaneHandle<Remote>| {
             let until = Instant::now() + Duration::from_secs(5);
             loop {
                 let warnings = desk.reach().warnings();
@@ -328,7 +334,7 @@ fn tunnels_over_ipv6_and_local_breakout_carry_tcp() {
     let edge = world.edge.clone().unwrap();
     with_plane(&world, world::setup_with_edge(), Mode::AfPacket, |desk| {
         desk.establish(Arc::new(session_with_edge(50_000))).unwrap();
-        let local = |desk: &mut Desk<Remote>| -> u64 {
+        let local = |desk: &mut PlaneHandle<Remote>| -> u64 {
             desk.flows(1).iter().filter(|flow| flow.is_local && !flow.is_uplink).map(|flow| flow.bytes).sum()
         };
         judged(|attempt| {

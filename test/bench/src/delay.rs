@@ -9,9 +9,9 @@ use crate::wire::{Interrupts, Manner, TRAFFIC_CPU, Weir, alone, channel};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
+use weir_config::Channel;
 use weir_lab::netns::address;
 use weir_lab::{Side, Testbed, TestbedConfig, in_netns, set_affinity};
-use weir_config::Channel;
 use weir_measure::result::Spread;
 
 const PART: &str = "delay";

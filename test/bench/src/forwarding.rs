@@ -7,8 +7,8 @@ use crate::traffic::{self, Flood};
 use crate::wire::{Interrupts, Manner, Testpmd, Weir, alone, channel};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_lab::{Testbed, TestbedConfig};
 use weir_config::Channel;
+use weir_lab::{Testbed, TestbedConfig};
 
 const PART: &str = "forwarding";
 

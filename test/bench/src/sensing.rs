@@ -5,10 +5,10 @@ use crate::forwarding::{Load, Options, offer, ready};
 use crate::rows::{Row, all, median};
 use crate::wire::{Manner, Weir, alone, channel};
 use std::path::Path;
+use weir_config::{Channel, RunConfig, SenseConfig};
 use weir_lab::netns::{PORT_A, PORT_B};
 use weir_lab::{Testbed, TestbedConfig, in_netns};
 use weir_measure::result::Sensing;
-use weir_config::{Channel, RunConfig, SenseConfig};
 
 const PART: &str = "sensing";
 /// Connections, whose data probes follow and come back beside; and frames, each of which has to be looked at. Probes

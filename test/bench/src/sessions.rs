@@ -13,7 +13,7 @@ use weir_upf::control::{Control, Outgoing};
 use weir_upf::ledger::Ledger;
 use weir_upf::message::{Element, Message, NodeId, Value, ie, kind};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{Card, Desk, PlaneSetup, UserPlane};
+use weir_upf::plane::{PlaneHandle, PlaneSetup, PortInterface, UserPlane};
 use weir_upf::rules::{PerDirection, Plane};
 
 const PART: &str = "sessions";
@@ -49,13 +49,13 @@ fn tables(sessions: u32) -> u64 {
 }
 
 /// A packet path between ports that lead nowhere.
-fn whole(sessions: u32) -> Result<Desk<Here>, String> {
+fn whole(sessions: u32) -> Result<PlaneHandle<Here>, String> {
     let config = UpfConfig::parse("bench", CONFIG).map_err(|errors| errors.to_string())?;
     let setup = PlaneSetup { sessions, packets: 1024, ..plane_setup(&config, 7) };
-    let cards = [1, 2].map(|last| Card { address: [2, 0, 0, 0, 0, last], mtu: 1500 });
+    let cards = [1, 2].map(|last| PortInterface { address: [2, 0, 0, 0, 0, last], mtu: 1500 });
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO)?;
     let memory = Memory::new(1024).map_err(|error| error.to_string())?;
-    Ok(Desk::new(setup, Here { plane, memory, now: Time::ZERO }))
+    Ok(PlaneHandle::new(setup, Here { plane, memory, now: Time::ZERO }))
 }
 
 fn of(what: &str, sessions: u32, plane: impl Plane, tables: u64) -> Vec<Row> {

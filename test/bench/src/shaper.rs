@@ -7,8 +7,8 @@ use crate::traffic::{self, Flood};
 use crate::wire::{Interrupts, Manner, Weir, alone, channel};
 use std::path::Path;
 use std::time::Duration;
-use weir_lab::{Testbed, TestbedConfig};
 use weir_config::Channel;
+use weir_lab::{Testbed, TestbedConfig};
 
 const PART: &str = "shaper";
 const RATES_MBPS: [u32; 3] = [10, 100, 1000];

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_config::{Channel, RunConfig, SenseConfig};
 use weir_dataplane::{DirectionSetup, Loop, Outcome, Setup};
 use weir_lab::netns::{PORT_A, PORT_B, PORTS};
 use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
-use weir_config::{Channel, RunConfig, SenseConfig};
 
 /// Processor of the end hosts: all traffic is made and taken here.
 pub const TRAFFIC_CPU: usize = 0;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use weir_units::Duration;
 use weir_upf::filter::{Endpoint, Filter, PortRange, Prefix};
-use weir_upf::plane::lookup::{Asked, Builder, Key};
+use weir_upf::plane::lookup::{Builder, FilterContext, Key};
 use weir_wire::ip::{Fragment, Header};
 
 /// Octets before the elements of a message about a session.
@@ -102,7 +102,7 @@ pub fn filters(bytes: &[u8]) {
     let mut all = Vec::new();
     for rule in 0..u16::from(script.byte_or_zero() % 40) {
         let filter = filter(&mut script);
-        if builder.add(Asked { rule, is_local: None }, &filter).is_none() {
+        if builder.add(FilterContext { rule, is_local: None }, &filter).is_none() {
             break;
         }
         all.push(filter);

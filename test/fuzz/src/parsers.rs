@@ -1,8 +1,8 @@
 //! Scripts for everything that reads what others have written.
 
 use crate::bytes::Script;
-use weir_dataplane::rewritten_journal;
 use weir_config::{RunConfig, Scenario, Trace, UpfConfig};
+use weir_dataplane::rewritten_journal;
 use weir_sense::bottleneck::{FollowConfig, Follower};
 use weir_sense::{Flows, Way};
 use weir_units::{Bytes, Duration, Rate, Time};

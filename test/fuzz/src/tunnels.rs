@@ -7,7 +7,7 @@ use weir_config::AqmConfig;
 use weir_units::Time;
 use weir_upf::filter::{Endpoint, Filter, PortRange, Prefix};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{Card, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};
+use weir_upf::plane::{Io, PlaneHandle, PlaneSetup, PortInterface, PortSetup, Profile, UserPlane};
 use weir_upf::rules::*;
 use weir_wire::{ethernet, gtpu, ipv4, tunnel, udp};
 
@@ -208,10 +208,10 @@ fn session(script: &mut Script) -> Session {
 pub fn user_plane(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let setup = setup();
-    let cards = [1, 2, 3].map(|n| Card { address: [2, 0, 0, 0, 0, n], mtu: 1500 });
+    let cards = [1, 2, 3].map(|n| PortInterface { address: [2, 0, 0, 0, 0, n], mtu: 1500 });
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).expect("the setup is a right one");
     let memory = Memory::new(FRAMES).expect("there is memory for a few frames");
-    let mut desk = Desk::new(setup, Here { plane, memory, now: Time::ZERO });
+    let mut desk = PlaneHandle::new(setup, Here { plane, memory, now: Time::ZERO });
     let mut there = std::collections::BTreeSet::new();
     while let Some(choice) = script.byte() {
         match choice % 8 {
@@ -248,7 +248,7 @@ pub fn user_plane(bytes: &[u8]) {
     assert_eq!(free, FRAMES as usize, "frames were lost or made up");
 }
 
-fn comes(desk: &mut Desk<Here>, way: u8, script: &mut Script) {
+fn comes(desk: &mut PlaneHandle<Here>, way: u8, script: &mut Script) {
     let (port, ip) = match way % 4 {
         0 => (0, script.some(64).to_vec()),
         1 | 2 => (0, datagram(&message(script))),

@@ -18,8 +18,8 @@ use plan::{Pair, Subject};
 use rules::{Finding, Results, judge};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_report::html;
 use weir_config::Scenario;
+use weir_report::html;
 
 /// Run the experiments of RFC 7928 (Characterization Guidelines for Active Queue Management) with an algorithm in the
 /// simulator, each beside tail drop, and write one page: what it is good at, and where it breaks.

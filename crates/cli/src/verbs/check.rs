@@ -77,9 +77,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 #[cfg(feature = "live")]
 mod here {
     use crate::verbs::run::check_core;
+    use weir_config::{RunConfig, UpfConfig};
     use weir_dataplane::Interface;
     use weir_lab::host;
-    use weir_config::{RunConfig, UpfConfig};
 
     pub fn run(config: &RunConfig) -> Vec<String> {
         let core = check_core(config, &host::cpus().allowed).err();

@@ -13,9 +13,9 @@ use crate::verbs::lab;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_report::{FileSet, html};
 use weir_config::BOTTLENECK;
 use weir_measure::result::{Recording, Summary};
+use weir_report::{FileSet, html};
 use weir_sim::batch::cost;
 
 /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.

@@ -8,11 +8,11 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_config::{Buffer, Channel, LinkConfig};
 use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, Setup};
 use weir_lab::host::{self, Check};
 use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
 use weir_report::table::Paint;
-use weir_config::{Buffer, Channel, LinkConfig};
 use weir_units::{Bytes, Rate};
 
 /// Say what this machine can do, what is missing and how to get it.

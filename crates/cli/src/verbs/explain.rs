@@ -8,8 +8,8 @@ use derived::Derived;
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, ParamInfo, Params, Visitor};
-use weir_queue::EACH_FLOW;
 use weir_config::{each_flow_of, nearest};
+use weir_queue::EACH_FLOW;
 
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
 /// steered. It also takes the queue disciplines and the congestion controls of the simulator. `weir explain policy`

@@ -10,10 +10,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use weir_dataplane::Mode;
-use weir_report::{FileSet, table};
-use weir_measure::result::Recording;
 use weir_config::{Document, Scenario, nearest};
+use weir_dataplane::Mode;
+use weir_measure::result::Recording;
+use weir_report::{FileSet, table};
 
 /// Run a scenario on this machine with real TCP, in network namespaces.
 ///

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 use weir_config::is_routed;
+use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 
 /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
 ///

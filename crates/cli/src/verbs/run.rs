@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_config::{Channel, Poll, PortMode, RunConfig};
 use weir_dataplane::{DirectionSetup, Handle, LinkState, Loop, Mode, Outcome, Setup};
 use weir_lab::host;
-use weir_report::table;
 use weir_measure::result::{HostJitter, LinkSample, Summary};
-use weir_config::{Channel, Poll, PortMode, RunConfig};
+use weir_report::table;
 
 /// Forward between two interfaces under a configuration, until stopped.
 ///

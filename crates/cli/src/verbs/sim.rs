@@ -10,9 +10,9 @@ use crate::simulate::{Simulated, check, record};
 use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_report::{FileSet, table};
 use weir_config::Record;
 use weir_measure::result::Recording;
+use weir_report::{FileSet, table};
 use weir_units::Duration;
 
 /// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or waiting.

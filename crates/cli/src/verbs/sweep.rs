@@ -9,7 +9,7 @@ use crate::simulate::{check, simulate};
 use crate::sweep::chart::chart;
 use crate::sweep::fingerprint::Fingerprint;
 use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
-use crate::sweep::store::{StoredRun, Store};
+use crate::sweep::store::{Store, StoredRun};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;

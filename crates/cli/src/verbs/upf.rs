@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
-use weir_upf::plane::{Alone, Desk, Remote, alone};
+use weir_upf::plane::{Alone, PlaneHandle, Remote, alone};
 use weir_upf::rules::Plane;
 use weir_upf::server::Server;
 
@@ -94,7 +94,7 @@ trait Tells {
     fn warnings(&mut self) -> Vec<String>;
 }
 
-impl Tells for Desk<Alone> {
+impl Tells for PlaneHandle<Alone> {
     fn faults(&mut self) -> Vec<(&'static str, u64)> {
         // There are no packets.
         Vec::new()
@@ -105,9 +105,9 @@ impl Tells for Desk<Alone> {
     }
 }
 
-impl Tells for Desk<Remote> {
+impl Tells for PlaneHandle<Remote> {
     fn faults(&mut self) -> Vec<(&'static str, u64)> {
-        Desk::faults(self)
+        PlaneHandle::faults(self)
     }
 
     fn warnings(&mut self) -> Vec<String> {
@@ -172,7 +172,9 @@ fn head(counts: &Counts, sessions: usize, tunnels: usize) -> String {
 fn rows<P: Plane>(server: &mut Server<P>, most: usize) -> Vec<SessionRow> {
     let control = server.control();
     let peers: Vec<_> = control.peers().iter().map(|peer| peer.address).collect();
-    let of = |entry: &weir_upf::control::Entry| SessionRow::new(&entry.rules, peers[usize::from(entry.peer)]);
+    let of = |entry: &weir_upf::control::SessionEntry| {
+        SessionRow::new(&entry.rules, peers[usize::from(entry.peer)])
+    };
     let mut rows: Vec<SessionRow> = control.sessions().iter().take(most).map(of).collect();
     for row in &mut rows {
         row.usage = control.plane().usage(row.seid).unwrap_or_default();

@@ -2,14 +2,14 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../lab/tests/skipped/mod.rs"]
-mod skipping;
 mod doctor;
 mod hostile;
 mod live;
 mod queues;
 mod run;
 mod sense;
+#[path = "../../../lab/tests/skipped/mod.rs"]
+mod skipping;
 mod told;
 mod upf;
 mod upstream;

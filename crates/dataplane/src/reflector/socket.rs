@@ -1,7 +1,7 @@
 //! Reflecting from packet sockets, where XDP is not to be had.
 
-use super::turn::{Turned, turn};
-use super::{Known, Reflected};
+use super::turn::{ReflectedFrame, turn};
+use super::{KnownHost, Reflected};
 use crate::Error;
 use crate::interface::Interface;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -22,14 +22,14 @@ pub struct Sockets {
     packet: [OwnedFd; 2],
     /// A protocol that nobody listens to is answered with an ICMP message. Never read: what does not fit is dropped.
     _listeners: Vec<OwnedFd>,
-    known: Known,
+    known: KnownHost,
     /// What became of probes.
     pub reflected: Reflected,
 }
 
 impl Sockets {
     /// Opens them on an interface.
-    pub fn open(interface: &Interface, known: &Known) -> Result<Sockets, Error> {
+    pub fn open(interface: &Interface, known: &KnownHost) -> Result<Sockets, Error> {
         let [v4, v6] = PROTOCOL_AT.map(|(kind, at)| packet_socket(interface, kind, at as u32));
         let packet = [v4?, v6?];
         // IPv6 may be off.
@@ -71,14 +71,14 @@ impl Sockets {
             }
             let frame = &mut buffer[..len as usize];
             match turn(frame, &self.known) {
-                Turned::Back => {
+                ReflectedFrame::Back => {
                     // SAFETY: the pointer and length describe the frame. One that cannot be sent now is lost.
                     let sent =
                         unsafe { libc::send(fd, frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
                     self.reflected.reflected += u64::from(sent >= 0);
                 }
-                Turned::Refused => self.reflected.refused += 1,
-                Turned::NotOurs => {}
+                ReflectedFrame::Refused => self.reflected.refused += 1,
+                ReflectedFrame::NotOurs => {}
             }
         }
     }

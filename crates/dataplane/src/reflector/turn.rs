@@ -1,13 +1,13 @@
 //! Turning a probe around, in memory.
 
-use super::Known;
+use super::KnownHost;
 use std::net::IpAddr;
 use weir_sense::probe::{Addresses, Probe};
 use weir_wire::ethernet;
 
 /// What is to be done with a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turned {
+pub enum ReflectedFrame {
     /// It is a probe of a peer and was turned around: it can be sent.
     Back,
     /// It is a probe of a stranger.
@@ -17,25 +17,25 @@ pub enum Turned {
 }
 
 /// Turns a frame around if it is a probe of a peer to one of our addresses: cards and addresses exchanged, a hop less.
-pub fn turn(frame: &mut [u8], known: &Known) -> Turned {
+pub fn turn(frame: &mut [u8], known: &KnownHost) -> ReflectedFrame {
     let Ok(ethernet::Network { offset: network, .. }) = ethernet::network(frame) else {
-        return Turned::NotOurs;
+        return ReflectedFrame::NotOurs;
     };
-    let Ok(mut probe) = Probe::parse(&frame[network..]) else { return Turned::NotOurs };
+    let Ok(mut probe) = Probe::parse(&frame[network..]) else { return ReflectedFrame::NotOurs };
     let (from, to) = ends(probe.addresses);
     if !known.own.contains(&to) || probe.hops < 2 {
-        return Turned::NotOurs;
+        return ReflectedFrame::NotOurs;
     }
     if !known.peers.contains(&from) {
-        return Turned::Refused;
+        return ReflectedFrame::Refused;
     }
     probe.addresses = probe.addresses.reversed();
     probe.hops -= 1;
     if probe.write(&mut frame[network..]).is_err() {
-        return Turned::NotOurs;
+        return ReflectedFrame::NotOurs;
     }
     ethernet::reverse(frame);
-    Turned::Back
+    ReflectedFrame::Back
 }
 
 fn ends(addresses: Addresses) -> (IpAddr, IpAddr) {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn probes_of_peers_go_back_and_nothing_else_is_touched() {
-        let known = Known {
+        let known = KnownHost {
             own: ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()].into(),
             peers: ["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()].into(),
         };
@@ -76,20 +76,22 @@ mod tests {
             };
             let mut frame = frame_of(2, 1);
             let sent = Probe::parse(&frame[14..]).unwrap();
-            assert_eq!(turn(&mut frame, &known), Turned::Back);
+            assert_eq!(turn(&mut frame, &known), ReflectedFrame::Back);
             let back = Probe::parse(&frame[14..]).unwrap();
             assert_eq!((&frame[..6], &frame[6..12]), (&[2; 6][..], &[1; 6][..]));
             assert_eq!((back.addresses, back.stamp), (sent.addresses.reversed(), sent.stamp));
             assert!(back.has_bounced());
-            for (from, to, what) in
-                [(3, 1, Turned::Refused), (2, 4, Turned::NotOurs), (1, 1, Turned::Refused)]
-            {
+            for (from, to, what) in [
+                (3, 1, ReflectedFrame::Refused),
+                (2, 4, ReflectedFrame::NotOurs),
+                (1, 1, ReflectedFrame::Refused),
+            ] {
                 let before = frame_of(from, to);
                 let mut after = before.clone();
                 assert_eq!((turn(&mut after, &known), &after), (what, &before));
             }
             for cut in 0..frame.len() {
-                assert_eq!(turn(&mut frame_of(2, 1)[..cut], &known), Turned::NotOurs, "cut to {cut}");
+                assert_eq!(turn(&mut frame_of(2, 1)[..cut], &known), ReflectedFrame::NotOurs, "cut to {cut}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The XDP program that turns probes around, and what it knows and counts.
 
-use super::{Known, Reflected};
+use super::{KnownHost, Reflected};
 use crate::interface::Interface;
 use crate::{Error, guard};
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
@@ -21,7 +21,7 @@ pub struct Program {
 
 impl Program {
     /// Attaches it.
-    pub fn attach(interface: &Interface, known: &Known, native: bool) -> Result<Program, Error> {
+    pub fn attach(interface: &Interface, known: &KnownHost, native: bool) -> Result<Program, Error> {
         if let Some(id) = guard::xdp_program(interface.index) {
             return Err(Error::Refused(format!(
                 "{0}: XDP program {id} is attached already. Remedy: end the program that owns it, or `ip link set {0} \

@@ -36,7 +36,7 @@ pub struct Plan {
 
 /// What came in that has to do with probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum ProbeFrame {
     /// A reply, or what pretends to be one.
     Reply(Stamp),
     /// A router tells of a shorter way for a probe.
@@ -142,7 +142,7 @@ impl Form {
     }
 
     /// Looks whether a frame that came in answers a probe of this form.
-    pub fn find(&self, frame: &[u8]) -> Option<Found> {
+    pub fn find(&self, frame: &[u8]) -> Option<ProbeFrame> {
         let packet = frame::packet(frame)?;
         match ip::Packet::read(packet)?.upper()?.protocol {
             PROTOCOL if self.mode != SenseMode::Icmp => self.find_reply(packet),
@@ -151,11 +151,11 @@ impl Form {
         }
     }
 
-    fn find_reply(&self, packet: &[u8]) -> Option<Found> {
+    fn find_reply(&self, packet: &[u8]) -> Option<ProbeFrame> {
         let probe = Probe::parse(packet).ok().filter(Probe::has_bounced)?;
         let to = source(probe.addresses.reversed());
         // What has neither our address nor our nonce belongs to somebody behind us.
-        (probe.stamp.nonce == self.nonce || self.is_own(to)).then_some(Found::Reply(probe.stamp))
+        (probe.stamp.nonce == self.nonce || self.is_own(to)).then_some(ProbeFrame::Reply(probe.stamp))
     }
 
     fn is_own(&self, address: IpAddr) -> bool {
@@ -163,17 +163,17 @@ impl Form {
     }
 
     /// Echo replies, and messages of routers that quote a probe.
-    fn find_message(&self, packet: &[u8]) -> Option<Found> {
+    fn find_message(&self, packet: &[u8]) -> Option<ProbeFrame> {
         if let Some(stamp) = echo::reply(packet) {
             let is_ours = self.mode == SenseMode::Icmp && stamp.nonce == self.nonce;
-            return is_ours.then_some(Found::Reply(stamp));
+            return is_ours.then_some(ProbeFrame::Reply(stamp));
         }
         let quoted = icmp::quoted(packet)?;
         let stamp = match self.mode {
             SenseMode::Icmp => echo::request(quoted.packet)?,
             _ => Probe::parse(quoted.packet).ok()?.stamp,
         };
-        let found = if quoted.is_redirect { Found::Redirect } else { Found::Refused };
+        let found = if quoted.is_redirect { ProbeFrame::Redirect } else { ProbeFrame::Refused };
         (stamp.nonce == self.nonce).then_some(found)
     }
 }

@@ -13,14 +13,14 @@ pub const USERS_MAX: usize = 4096;
 const WAYS: usize = 8;
 
 /// A table of flows and whose it is.
-struct Place {
+struct UserSlot {
     user: Option<u32>,
     flows: Flows<FLOWS_EACH>,
 }
 
 /// The users that are measured, in sets of [`WAYS`].
 pub struct Users {
-    places: Box<[Place]>,
+    places: Box<[UserSlot]>,
     /// The bottlenecks of those who have the places; empty where no rate follows them.
     bottlenecks: Box<[Bottleneck]>,
     /// What did not add up for users that lost their places.
@@ -34,7 +34,7 @@ impl Users {
     /// Room for `users`, and at most [`USERS_MAX`]; with bottlenecks where rates follow them, from that time on.
     pub fn new(users: usize, follows: Option<Time>) -> Users {
         let count = users.clamp(1, USERS_MAX).next_multiple_of(WAYS);
-        let place = |_| Place { user: None, flows: Flows::default() };
+        let place = |_| UserSlot { user: None, flows: Flows::default() };
         let bottlenecks = follows.map(|start| vec![Bottleneck::new(start); count]).unwrap_or_default();
         Users {
             places: (0..count).map(place).collect(),
@@ -95,12 +95,12 @@ impl Users {
 
     #[cold]
     fn take(&mut self, now: Time, mut set: Range<usize>, user: u32) -> Option<usize> {
-        let is_free = |place: &Place| place.user.is_none() || place.flows.is_idle(now, LIVE);
+        let is_free = |place: &UserSlot| place.user.is_none() || place.flows.is_idle(now, LIVE);
         let at = set.find(|at| is_free(&self.places[*at]))?;
         let place = &mut self.places[at];
         self.used += u32::from(place.user.is_none());
         self.past = sum(&self.past, place.flows.suspicions());
-        *place = Place { user: Some(user), flows: Flows::default() };
+        *place = UserSlot { user: Some(user), flows: Flows::default() };
         if let Some(bottleneck) = self.bottlenecks.get_mut(at) {
             *bottleneck = Bottleneck::new(now);
         }

@@ -4,11 +4,9 @@ use super::{AccessConfig, Connection, Home, ModemResult, Way, run};
 use crate::error::{Error, Result};
 use std::ops::ControlFlow;
 use std::time::Duration;
+use weir_config::{AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic};
 use weir_dataplane::Mode;
 use weir_measure::result::{FlowSummary, Progress, Recording, Summary, Transfers};
-use weir_config::{
-    AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic,
-};
 use weir_units::{Bytes, Rate};
 
 /// Full frame of Ethernet without its check sequence: FIFOs below IP count packets.

@@ -26,8 +26,8 @@ use function::Function;
 use management::Management;
 use station::Station;
 use std::net::Ipv4Addr;
-use weir_dataplane::Impairments;
 use weir_config::UpfConfig;
+use weir_dataplane::Impairments;
 use weir_upf::rules::{FlowUsage, PerDirection};
 
 /// Where tunnels end at the user-plane function, and at the base station.

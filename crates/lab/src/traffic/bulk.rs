@@ -10,8 +10,8 @@ use crate::command;
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, in_netns};
 use crate::process::{NsChild, spawn_in};
-use crate::sock_diag::{CONNECTED, LISTENING, SockDiag};
 use crate::side::Side;
+use crate::sock_diag::{CONNECTED, LISTENING, SockDiag};
 use crate::tcpinfo::{FlowTable, PortEnd, sleep_until};
 use std::collections::HashSet;
 use std::io::Read;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_dataplane::{RunClock, clock};
 use weir_config::Traffic;
+use weir_dataplane::{RunClock, clock};
 use weir_units::Time;
 
 /// Each data connection of iperf3 begins with this many bytes that belong to no measurement.

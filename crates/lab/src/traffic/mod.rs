@@ -14,8 +14,8 @@ use crate::command;
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, address};
 use crate::process::SpawnOptions;
-use crate::supported;
 use crate::side::Side;
+use crate::supported;
 use crate::tcpinfo::FlowTable;
 use bulk::Batch;
 pub use receivers::{Receiving, low_water_mark};
@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_config::{Direction, FlowGroup, IpVersion, Traffic};
 use weir_dataplane::RunClock;
 use weir_measure::result::{FlowSample, FlowSummary};
-use weir_config::{Direction, FlowGroup, IpVersion, Traffic};
 use weir_units::Time;
 
 /// Streams of one iperf3 process. iperf3 allows 128, but connects them one after the other, one round trip

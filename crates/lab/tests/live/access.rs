@@ -7,9 +7,9 @@ use crate::skipped;
 use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::time::Duration;
+use weir_config::RunConfig;
 use weir_lab::access::{AccessConfig, Connection, Home, ModemResult, Way, run};
 use weir_lab::host;
-use weir_config::RunConfig;
 use weir_units::Rate;
 
 /// A home that uploads through a limiter of 16 Mbit/s and a modem of 7, whose FIFO takes 1.7 s to drain.

@@ -7,9 +7,9 @@ use crate::skipped;
 use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::path::Path;
+use weir_config::{Scenario, Upstream};
 use weir_lab::host;
 use weir_measure::result::Recording;
-use weir_config::{Scenario, Upstream};
 use weir_units::Duration;
 
 /// The scenario with and without, over the same part of its trace.

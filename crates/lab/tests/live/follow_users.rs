@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use weir_config::RunConfig;
 use weir_dataplane::{DirectionSetup, Loop, Setup};
 use weir_lab::tcpinfo::snapshot;
 use weir_lab::*;
-use weir_config::RunConfig;
 use weir_measure::result::LinkSummary;
 
 /// The users, and what their bottlenecks deliver in Mbit/s.

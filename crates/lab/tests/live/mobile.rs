@@ -6,10 +6,10 @@ use crate::skipped;
 
 use skipped::judged::{Attempt, judged};
 use std::time::Duration;
+use weir_config::{RunConfig, Variation};
 use weir_lab::cell::mobile::{MobileConfig, run};
 use weir_lab::cell::{CellConfig, LoadBy};
 use weir_lab::host;
-use weir_config::{RunConfig, Variation};
 use weir_upf::rules::PerDirection;
 
 fn boxed(text: &str) -> RunConfig {

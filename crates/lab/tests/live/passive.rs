@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_aqm::Share;
+use weir_config::{AqmConfig, Channel, Scenario, Upstream, Variation};
 use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, RunClock, Setup};
 use weir_lab::quic::{QuicClient, QuicServer};
 use weir_lab::traffic::Receiving;
 use weir_lab::*;
 use weir_measure::result::FlowSample;
-use weir_config::{AqmConfig, Channel, Scenario, Upstream, Variation};
 use weir_units::Rate;
 
 static TURN: Mutex<()> = Mutex::new(());

@@ -8,12 +8,12 @@ use skipped::judged::{Attempt, judged};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_config::{FlowGroup, Scenario};
 use weir_dataplane::RunClock;
 use weir_lab::netns::{namespaces, processes_in, set_rps};
 use weir_lab::tcpinfo::{FlowSamples, snapshot};
 use weir_lab::traffic::Receiving;
 use weir_lab::*;
-use weir_config::{FlowGroup, Scenario};
 
 /// Set in the environment of the child that is killed with a testbed in its hands.
 const HOLD: &str = "WEIR_LAB_TEST_HOLD";

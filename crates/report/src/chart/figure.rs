@@ -1,7 +1,7 @@
 //! Results over the number of flows, as figures in AQM papers show them.
 
 use super::frame::{
-    LegendEntry, LINE, Rect, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, legend_rows,
+    LINE, LegendEntry, Rect, draw_legend, draw_limits, draw_y_axis, heading, highest_limited, legend_rows,
     log_axis, rate_axis, value_axis, wrapped,
 };
 use crate::axis::Axis;

@@ -220,7 +220,12 @@ pub(super) fn legend_rows(entries: &[LegendEntry], width: f64) -> Vec<usize> {
 }
 
 /// Legend entries in a row that ends at `right`. Returns the middles of the swatches.
-pub(super) fn draw_legend(svg: &mut Svg, right: f64, baseline: f64, entries: &[LegendEntry]) -> Vec<(f64, f64)> {
+pub(super) fn draw_legend(
+    svg: &mut Svg,
+    right: f64,
+    baseline: f64,
+    entries: &[LegendEntry],
+) -> Vec<(f64, f64)> {
     let mut x = right + LEGEND_GAP - entries.iter().map(entry_width).sum::<f64>();
     let mut middles = Vec::with_capacity(entries.len());
     let y = baseline - 4.0;

@@ -183,8 +183,12 @@ pub fn plot(plot: &Plot) -> String {
 }
 
 fn legend(svg: &mut Svg, plot: &Plot) {
-    let entries: Vec<LegendEntry> =
-        plot.series.iter().enumerate().map(|(i, s)| LegendEntry { text: &s.name, class: colour(i) }).collect();
+    let entries: Vec<LegendEntry> = plot
+        .series
+        .iter()
+        .enumerate()
+        .map(|(i, s)| LegendEntry { text: &s.name, class: colour(i) })
+        .collect();
     let right = PLACE.right() + 50.0;
     for (i, middle) in draw_legend(svg, right, 62.0, &entries).into_iter().enumerate() {
         if matches!(plot.series[i].look, Look::Points | Look::Marks) {

@@ -3,6 +3,7 @@
 use crate::common;
 
 use common::{NASTY, claim, incomplete, nasty, tiny};
+use weir_measure::result::Recording;
 use weir_report::chart::{
     Compared, Comparison, Figure, FigureClaim, FigurePoint, FigureQuantity, FigureSeries, Look, Plot,
     PlotAxis, PlotPoint, PlotSeries, TimeSeriesOptions, comparison, figure, plot, time_series,
@@ -10,7 +11,6 @@ use weir_report::chart::{
 use weir_report::html::{Beside, MAX_EVENT_ROWS, Page, PageRun, page};
 use weir_report::table::{Paint, claims, results};
 use weir_report::{Policy, csv};
-use weir_measure::result::Recording;
 
 const POLICY: Policy = Policy {
     utilization_low: Some(f64::NAN),

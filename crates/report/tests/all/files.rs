@@ -4,8 +4,8 @@ use crate::common;
 
 use std::path::{Path, PathBuf};
 
-use weir_report::{FileSet, csv, remove_leftovers, write_atomic};
 use weir_measure::result::LinkSample;
+use weir_report::{FileSet, csv, remove_leftovers, write_atomic};
 
 /// A folder of its own that goes away with the test.
 struct Folder(PathBuf);

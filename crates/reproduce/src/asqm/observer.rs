@@ -3,7 +3,7 @@
 use crate::segments::Connections;
 use weir_config::Scenario;
 use weir_sim::Body;
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_units::Duration;
 
 /// Delays in whole milliseconds, up to a minute.

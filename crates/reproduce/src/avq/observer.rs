@@ -4,7 +4,7 @@ use super::spans::{Span, edges};
 use crate::segments::Connections;
 use weir_aqm::Cause;
 use weir_config::Scenario;
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_sim::{Body, LinkQueue};
 use weir_units::Duration;
 

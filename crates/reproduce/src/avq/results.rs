@@ -9,9 +9,9 @@ use crate::publish::Outcome;
 use crate::runs::run_all;
 use serde_json::json;
 use std::path::PathBuf;
+use weir_measure::result::Claim;
 use weir_report::html::Rows;
 use weir_report::{FileSet, csv};
-use weir_measure::result::Claim;
 
 /// Repeats the experiments.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {

@@ -5,8 +5,8 @@ use super::{Arguments, series};
 use crate::host::Error;
 use crate::runs::{self, Planned};
 use serde::Serialize;
-use weir_measure::result::{HostJitter, LinkSummary, Recording};
 use weir_config::{Document, Scenario};
+use weir_measure::result::{HostJitter, LinkSummary, Recording};
 use weir_units::Rate;
 
 /// A figure, or the part of one that is an experiment of its own.

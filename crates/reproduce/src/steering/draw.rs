@@ -5,8 +5,8 @@ use super::claims::STEERED;
 use super::over_time::{between, samples};
 use crate::figure::{Figure, axis, point, series};
 use crate::statistics::mean;
-use weir_report::chart::{Look, Plot, PlotAxis, PlotSeries};
 use weir_measure::result::{LinkSample, Recording};
+use weir_report::chart::{Look, Plot, PlotAxis, PlotSeries};
 
 /// Numbers of flows that the paper shows the throughput of.
 const SHOWN: [u32; 3] = [2, 9, 36];

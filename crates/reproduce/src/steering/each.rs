@@ -10,11 +10,11 @@ use crate::publish::Outcome;
 use crate::runs::{Planned, run_all};
 use serde_json::{Value, json};
 use weir_aqm::{Algorithm, Visitor};
+use weir_config::{Document, Scenario, nearest};
+use weir_measure::result::LinkSummary;
 use weir_report::chart::{Look, Plot, PlotSeries};
 use weir_report::html::{Grid, GridCell};
 use weir_report::table;
-use weir_measure::result::LinkSummary;
-use weir_config::{Document, Scenario, nearest};
 
 /// Stands for every algorithm that has a set point.
 const ALL: &str = "all";

@@ -9,10 +9,10 @@ use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
 use serde_json::{Value, json};
 use std::path::Path;
-use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
-use weir_report::{FileSet, html, table};
 use weir_config::Scenario;
 use weir_measure::result::{Claim, HostJitter, Summary};
+use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
+use weir_report::{FileSet, html, table};
 
 /// What is run for a figure, and how far it may miss the paper's numbers on a machine that is no testbed.
 struct Experiment {

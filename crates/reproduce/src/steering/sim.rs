@@ -6,8 +6,8 @@ use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::{Planned, run_all, simulate};
 use serde_json::json;
-use weir_report::{FileSet, csv, table};
 use weir_measure::result::{Claim, Recording, Summary};
+use weir_report::{FileSet, csv, table};
 use weir_sim::batch::Progress;
 
 /// Runs the figures and judges their claims.

@@ -8,8 +8,8 @@ use crate::host::{Error, Host, Report};
 use crate::runs::NestedCase;
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
-use weir_lab::cell::{self, CellConfig, CellResult, LoadBy};
 use weir_config::{RunConfig, Upstream};
+use weir_lab::cell::{self, CellConfig, CellResult, LoadBy};
 use weir_units::Rate;
 
 /// Length of a run and its beginning, which is not measured, in seconds; the scenario's are for the

@@ -28,7 +28,7 @@ pub(super) struct Arrival {
 
 /// What the table knows about a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Known {
+pub(super) enum KnownProbe {
     /// Not one of the last [`WINDOW`] probes.
     No,
     /// It came back already.
@@ -87,13 +87,13 @@ impl Outstanding {
     }
 
     /// What is known of a sequence that came in.
-    pub fn look_up(&self, sequence: u16) -> Known {
-        let Some(number) = self.number(sequence) else { return Known::No };
+    pub fn look_up(&self, sequence: u16) -> KnownProbe {
+        let Some(number) = self.number(sequence) else { return KnownProbe::No };
         let entry = self.entries[Self::slot(number)];
         match entry.fate {
-            Fate::Unused => Known::No,
-            Fate::Returned => Known::Returned,
-            Fate::Underway | Fate::Lost => Known::Sent(entry.sent),
+            Fate::Unused => KnownProbe::No,
+            Fate::Returned => KnownProbe::Returned,
+            Fate::Underway | Fate::Lost => KnownProbe::Sent(entry.sent),
         }
     }
 
@@ -145,17 +145,17 @@ mod tests {
     #[test]
     fn probes_are_known_once_and_only_within_the_window() {
         let mut table = Outstanding::new();
-        assert_eq!(table.look_up(0), Known::No);
-        assert_eq!(table.look_up(u16::MAX), Known::No);
+        assert_eq!(table.look_up(0), KnownProbe::No);
+        assert_eq!(table.look_up(u16::MAX), KnownProbe::No);
         for n in 0..WINDOW as u64 + 1 {
             let (sequence, gave_up) = table.push(at(n), 0);
             assert_eq!((sequence, gave_up), (n as u16, n == WINDOW as u64));
         }
-        assert_eq!(table.look_up(0), Known::No, "its place was taken");
-        assert_eq!(table.look_up(1), Known::Sent(at(1)));
+        assert_eq!(table.look_up(0), KnownProbe::No, "its place was taken");
+        assert_eq!(table.look_up(1), KnownProbe::Sent(at(1)));
         assert!(table.take(1).is_some());
-        assert_eq!(table.look_up(1), Known::Returned);
-        assert_eq!(table.look_up(WINDOW as u16 + 1), Known::No, "not sent yet");
+        assert_eq!(table.look_up(1), KnownProbe::Returned);
+        assert_eq!(table.look_up(WINDOW as u16 + 1), KnownProbe::No, "not sent yet");
         assert_eq!(table.oldest(), Some((at(2), false)));
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let mut table = Outstanding::new();
         for n in 0..200_000u64 {
             let (sequence, _) = table.push(at(n), 0);
-            assert_eq!(table.look_up(sequence), Known::Sent(at(n)));
+            assert_eq!(table.look_up(sequence), KnownProbe::Sent(at(n)));
             assert_eq!(table.take(sequence).map(|a| (a.sent, a.reordered)), Some((at(n), false)));
             assert_eq!(table.oldest(), None);
         }

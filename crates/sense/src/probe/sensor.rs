@@ -3,7 +3,7 @@
 use weir_units::{Bytes, Duration, Time};
 
 use super::budget::Budget;
-use super::outstanding::{Known, Outstanding};
+use super::outstanding::{KnownProbe, Outstanding};
 use super::trust::Trust;
 use super::wire::{IPV4_LEN, Stamp, TIMESTAMP_BITS};
 use super::{Counters, Probe, State};
@@ -163,9 +163,9 @@ impl Sensor {
             return Err(Rejected::Forged);
         }
         let sent = match self.outstanding.look_up(reply.sequence) {
-            Known::No => return Err(Rejected::Unknown),
-            Known::Returned => return Err(Rejected::Duplicate),
-            Known::Sent(sent) => sent,
+            KnownProbe::No => return Err(Rejected::Unknown),
+            KnownProbe::Returned => return Err(Rejected::Duplicate),
+            KnownProbe::Sent(sent) => sent,
         };
         if reply.sent != travelling(sent) {
             return Err(Rejected::Forged);

@@ -6,7 +6,7 @@ use common::{quiet, scenario};
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use weir_sim::{Recorder, PacketOutcome};
+use weir_sim::{PacketOutcome, Recorder};
 
 /// The packets of a capture: time in ns, captured bytes, length, comment.
 fn packets(capture: &[u8]) -> Vec<(u64, Vec<u8>, u32, String)> {

@@ -4,8 +4,8 @@ use crate::common;
 
 use common::{quiet, run};
 use weir_aqm::Needs;
-use weir_measure::result::LinkSummary;
 use weir_config::{AqmConfig, Scenario};
+use weir_measure::result::LinkSummary;
 use weir_sim::Outcome;
 
 const LINK: &str =

@@ -6,7 +6,7 @@ use common::{goodput, quiet, run, scenario};
 use std::ops::ControlFlow;
 use weir_measure::Distribution;
 use weir_sim::Outcome;
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_units::{Duration, Ecn, Time};
 
 /// A link of 100 Mbit/s with what is to be known of its queue.

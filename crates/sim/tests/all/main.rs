@@ -1,8 +1,8 @@
 //! The tests of `weir-sim`, in one program, which links once.
 
+mod capture;
 #[path = "../common/mod.rs"]
 mod common;
-mod capture;
 mod determinism;
 mod disciplines;
 mod flows;

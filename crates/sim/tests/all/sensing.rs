@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{goodput, run, scenario};
 use weir_measure::result::LinkSummary;
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_sim::{Body, Outcome};
 use weir_units::{Duration, Time};
 

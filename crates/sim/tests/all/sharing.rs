@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{goodput, quiet, run, scenario};
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_sim::{Body, Outcome};
 use weir_units::{Duration, Time};
 

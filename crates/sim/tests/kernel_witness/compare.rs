@@ -5,7 +5,7 @@ use crate::table::{FRAME, Row, Table};
 use std::ops::ControlFlow;
 use weir_aqm::Cause;
 use weir_sim::Outcome;
-use weir_sim::tap::{LinkContext, TappedPacket, Tap};
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_units::{Duration, Time};
 
 /// Runs of the simulator over which is averaged: with a few flows, when which packet is dropped matters.

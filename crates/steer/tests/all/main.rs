@@ -1,10 +1,10 @@
 //! The tests of `weir-steer`, in one program, which links once.
 
+mod closed_loop;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../reference/mod.rs"]
-mod reference;
-mod closed_loop;
 mod lockstep;
 mod many;
 mod properties;
+#[path = "../reference/mod.rs"]
+mod reference;

@@ -87,7 +87,9 @@ mod tests {
 
     #[test]
     fn one_segment_is_the_floor_of_marks_alone_and_only_where_chosen() {
-        let floors = |w: &Window| [ReductionCause::Mark, ReductionCause::Loss, ReductionCause::Timeout].map(|cause| w.floor(cause));
+        let floors = |w: &Window| {
+            [ReductionCause::Mark, ReductionCause::Loss, ReductionCause::Timeout].map(|cause| w.floor(cause))
+        };
         let mut w = Window::new(1);
         assert_eq!((floors(&w), w.is_lowest()), ([2, 2, 2], false));
         w.least = 1;

@@ -1,10 +1,10 @@
 //! The tests of `weir-tcp`, in one program, which links once.
 
-#[path = "../link/mod.rs"]
-mod link;
 mod bbr;
 mod below_one;
 mod habits;
+#[path = "../link/mod.rs"]
+mod link;
 mod properties;
 mod recovery;
 mod response;

@@ -1,12 +1,12 @@
 //! A session as it is to be: rules, and what is measured of them. Nothing is taken over until the request is done.
 
-use super::bag::Bag;
 use super::cause::{Cause, Refused, rule_number};
-use super::sessions::Entry;
+use super::ie_reader::IeReader;
+use super::sessions::SessionEntry;
 use super::sides::Sides;
 use super::translate::{create_far, create_pdr, create_qer, remove, update_far, update_pdr, update_qer};
-use super::tunnels::Chosen;
-use super::usage::{Book, create_urr, query_urr, update_urr};
+use super::tunnels::ReservedTunnels;
+use super::usage::{UsageRecord, create_urr, query_urr, update_urr};
 use crate::message::ie;
 use crate::rules::{METERS_MAX, Meter, RemoteTunnel, RuleKind, Seid, Session, UeAddress};
 use weir_units::{Duration, Time};
@@ -19,9 +19,9 @@ pub struct Draft {
     /// Its rules.
     pub session: Session,
     /// Its usage reporting rules.
-    pub books: Vec<Book>,
+    pub books: Vec<UsageRecord>,
     /// Those that end.
-    pub ended: Vec<Book>,
+    pub ended: Vec<UsageRecord>,
     /// Those whose usage is asked for.
     pub asked: Vec<u32>,
     /// The tunnels that are to be told their end.
@@ -50,11 +50,11 @@ impl Versions {
 
 /// The rules of a new session.
 pub fn read_new(
-    mut bag: Bag,
+    mut bag: IeReader,
     seid: Seid,
     now: Time,
     sides: &Sides,
-    chosen: &mut Chosen,
+    chosen: &mut ReservedTunnels,
 ) -> Result<Draft, Refused> {
     /// PDN Type (section 8.2.79): IPv4, IPv6, both.
     const IP: std::ops::RangeInclusive<u64> = 1..=3;
@@ -88,11 +88,11 @@ pub fn read_new(
 
 /// Changes rules: takes out, changes, adds.
 pub fn change(
-    mut bag: Bag,
-    entry: &Entry,
+    mut bag: IeReader,
+    entry: &SessionEntry,
     now: Time,
     sides: &Sides,
-    chosen: &mut Chosen,
+    chosen: &mut ReservedTunnels,
 ) -> Result<Draft, Refused> {
     let mut draft = Draft::new(Session::clone(&entry.rules), entry.books().cloned().collect(), now);
     draft.query(&mut bag)?;
@@ -107,7 +107,7 @@ pub fn change(
 }
 
 impl Draft {
-    fn new(session: Session, books: Vec<Book>, now: Time) -> Draft {
+    fn new(session: Session, books: Vec<UsageRecord>, now: Time) -> Draft {
         let of = |meter: &Meter| -> Vec<(u16, u32)> {
             meter.urr.map_or_else(Vec::new, |urr| meter.pdrs.iter().map(|pdr| (*pdr, urr)).collect())
         };
@@ -125,7 +125,7 @@ impl Draft {
     }
 
     /// Rules that are asked for their usage: those of before.
-    fn query(&mut self, bag: &mut Bag) -> Result<(), Refused> {
+    fn query(&mut self, bag: &mut IeReader) -> Result<(), Refused> {
         let flags = bag.number(ie::PFCPSM_REQ_FLAGS)?.unwrap_or(0);
         if flags & !QUERY_ALL != 0 {
             let why = format!("the flags {flags:#x} are not done");
@@ -147,7 +147,7 @@ impl Draft {
         Ok(())
     }
 
-    fn remove(&mut self, bag: &mut Bag) -> Result<(), Refused> {
+    fn remove(&mut self, bag: &mut IeReader) -> Result<(), Refused> {
         let session = &mut self.session;
         for group in bag.groups(ie::REMOVE_PDR)? {
             let gone =
@@ -168,7 +168,12 @@ impl Draft {
         Ok(())
     }
 
-    fn update(&mut self, bag: &mut Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
+    fn update(
+        &mut self,
+        bag: &mut IeReader,
+        sides: &Sides,
+        chosen: &mut ReservedTunnels,
+    ) -> Result<(), Refused> {
         for group in bag.groups(ie::UPDATE_PDR)? {
             let (pdr, urrs) = update_pdr(group, &mut self.session.pdrs, sides, chosen)?;
             if !urrs.is_empty() {
@@ -194,7 +199,12 @@ impl Draft {
     }
 
     /// Adds new rules.
-    fn create(&mut self, bag: &mut Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(), Refused> {
+    fn create(
+        &mut self,
+        bag: &mut IeReader,
+        sides: &Sides,
+        chosen: &mut ReservedTunnels,
+    ) -> Result<(), Refused> {
         for group in bag.groups(ie::CREATE_FAR)? {
             self.session.fars.push(create_far(group, sides)?);
         }
@@ -211,7 +221,7 @@ impl Draft {
             let place = self.place().ok_or_else(|| {
                 Refused::new(Cause::NoResources, format!("more than {METERS_MAX} usage reporting rules"))
             })?;
-            self.books.push(Book::new(urr, place, self.now));
+            self.books.push(UsageRecord::new(urr, place, self.now));
         }
         for group in bag.groups(ie::CREATE_PDR)? {
             let (pdr, urrs) = create_pdr(group, sides, chosen)?;
@@ -280,7 +290,7 @@ fn check_versions(session: &Session, otherwise: Versions) -> Result<(), Refused>
 }
 
 /// The time without packets after which session management is told; none if it says zero.
-fn inactivity(bag: &mut Bag) -> Result<Option<Option<Duration>>, Refused> {
+fn inactivity(bag: &mut IeReader) -> Result<Option<Option<Duration>>, Refused> {
     let seconds = bag.number(ie::INACTIVITY_TIMER)?;
     Ok(seconds.map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds))))
 }

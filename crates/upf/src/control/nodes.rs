@@ -1,7 +1,7 @@
 //! Associations and heartbeats.
 
-use super::bag::{Bag, incorrect};
 use super::cause::{Cause, Refused};
+use super::ie_reader::{IeReader, incorrect};
 use super::requests::About;
 use super::{Answer, Control, Outgoing, PFCP_PORT};
 use crate::codec::Codec;
@@ -21,7 +21,7 @@ const SESSIONS_KEPT: u64 = 1;
 impl<P: Plane, C: Codec> Control<P, C> {
     /// A heartbeat. One without a time of start means nothing and has no cause to be refused with.
     pub(super) fn heartbeat(&mut self, at: usize, message: &Message) -> Option<Answer> {
-        let Ok(recovery) = Bag::new(&message.elements).need_number(ie::RECOVERY_TIME_STAMP) else {
+        let Ok(recovery) = IeReader::new(&message.elements).need_number(ie::RECOVERY_TIME_STAMP) else {
             self.counts.malformed += 1;
             return None;
         };
@@ -60,7 +60,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         at: usize,
         message: &Message,
     ) -> Result<Vec<Element>, Refused> {
-        let mut bag = Bag::new(&message.elements);
+        let mut bag = IeReader::new(&message.elements);
         let node = node_id(&mut bag)?;
         let recovery = bag.need_number(ie::RECOVERY_TIME_STAMP)? as u32;
         let retains = bag.take(ie::SESSION_RETENTION)?.is_some();
@@ -90,7 +90,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
     /// News of an association.
     pub(super) fn update(&mut self, at: usize, message: &Message) -> Result<Vec<Element>, Refused> {
         self.needs_association(at)?;
-        let mut bag = Bag::new(&message.elements);
+        let mut bag = IeReader::new(&message.elements);
         node_id(&mut bag)?;
         bag.inform(&[ie::CP_FUNCTION_FEATURES])?;
         bag.finish()?;
@@ -102,7 +102,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
     /// The end of an association.
     pub(super) fn release(&mut self, at: usize, message: &Message) -> Result<Vec<Element>, Refused> {
         self.needs_association(at)?;
-        let mut bag = Bag::new(&message.elements);
+        let mut bag = IeReader::new(&message.elements);
         node_id(&mut bag)?;
         bag.finish()?;
         self.drop_association(at, "leaves");
@@ -160,7 +160,7 @@ pub(super) fn reached_at(address: IpAddr) -> SocketAddr {
 }
 
 /// Takes the Node ID that must be there.
-pub(super) fn node_id(bag: &mut Bag) -> Result<NodeId, Refused> {
+pub(super) fn node_id(bag: &mut IeReader) -> Result<NodeId, Refused> {
     match bag.need(ie::NODE_ID)? {
         Value::Node(node) => Ok(node.clone()),
         _ => Err(incorrect(ie::NODE_ID)),

@@ -1,6 +1,6 @@
 //! The table of sessions.
 
-use super::usage::Book;
+use super::usage::UsageRecord;
 use crate::rules::{Seid, Session};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use weir_units::Time;
 
 /// A session as control knows it.
 #[derive(Debug)]
-pub struct Entry {
+pub struct SessionEntry {
     /// What session management wants.
     pub rules: Arc<Session>,
     /// Number of the peer in the configuration.
@@ -25,29 +25,29 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// For each usage reporting rule.
-    pub books: Vec<Book>,
+    pub books: Vec<UsageRecord>,
     /// When they are looked at next.
     pub due: Option<Time>,
 }
 
-impl Entry {
+impl SessionEntry {
     /// What is measured of it.
-    pub(super) fn books(&self) -> impl Iterator<Item = &Book> {
+    pub(super) fn books(&self) -> impl Iterator<Item = &UsageRecord> {
         self.usage.iter().flat_map(|usage| &usage.books)
     }
 }
 
 /// A place in the table; the generation tells sessions apart that have had it one after the other.
 #[derive(Debug, Default)]
-struct Place {
+struct SessionSlot {
     generation: u16,
-    entry: Option<Box<Entry>>,
+    entry: Option<Box<SessionEntry>>,
 }
 
 /// All sessions. Their numbers name their places, so that finding one is one step.
 #[derive(Debug)]
 pub struct Sessions {
-    places: Vec<Place>,
+    places: Vec<SessionSlot>,
     free: Vec<u32>,
     most: usize,
     used: usize,
@@ -91,9 +91,9 @@ impl Sessions {
     }
 
     /// Begins the session whose number [`Sessions::vacant`] gave.
-    pub fn insert(&mut self, entry: Entry) {
+    pub fn insert(&mut self, entry: SessionEntry) {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
+            self.places.push(SessionSlot::default());
             (self.places.len() - 1) as u32
         });
         debug_assert_eq!(entry.rules.seid, self.number(index));
@@ -107,18 +107,18 @@ impl Sessions {
     }
 
     /// A session by its number.
-    pub fn get(&self, seid: Seid) -> Option<&Entry> {
+    pub fn get(&self, seid: Seid) -> Option<&SessionEntry> {
         self.places.get(self.index(seid)?)?.entry.as_deref()
     }
 
     /// A session by its number, to change it.
-    pub fn get_mut(&mut self, seid: Seid) -> Option<&mut Entry> {
+    pub fn get_mut(&mut self, seid: Seid) -> Option<&mut SessionEntry> {
         let index = self.index(seid)?;
         self.places.get_mut(index)?.entry.as_deref_mut()
     }
 
     /// Ends a session.
-    pub fn remove(&mut self, seid: Seid) -> Option<Box<Entry>> {
+    pub fn remove(&mut self, seid: Seid) -> Option<Box<SessionEntry>> {
         let index = self.index(seid)?;
         let place = self.places.get_mut(index)?;
         let entry = place.entry.take()?;
@@ -129,7 +129,7 @@ impl Sessions {
     }
 
     /// All sessions, in the order of their places.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &SessionEntry> {
         self.places.iter().filter_map(|place| place.entry.as_deref())
     }
 
@@ -146,7 +146,7 @@ mod tests {
     fn begin(sessions: &mut Sessions) -> Option<Seid> {
         let seid = sessions.vacant()?;
         let rules = Arc::new(Session { seid, ..Session::default() });
-        sessions.insert(Entry {
+        sessions.insert(SessionEntry {
             rules,
             peer: 0,
             cp_seid: 1,

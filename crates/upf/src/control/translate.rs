@@ -1,9 +1,9 @@
 //! Elements of a request to rules.
 
-use super::bag::{Bag, incorrect};
 use super::cause::{Cause, Refused, rule_number};
+use super::ie_reader::{IeReader, incorrect};
 use super::sides::Sides;
-use super::tunnels::Chosen;
+use super::tunnels::ReservedTunnels;
 use crate::filter::Filter;
 use crate::message::{FlowFilter, Tunnel, UserAddress, Value, ie};
 use crate::rules::{
@@ -35,7 +35,11 @@ fn conditional(id: u16, why: &str) -> Refused {
 }
 
 /// A new packet detection rule, and the URRs that it names.
-pub fn create_pdr(mut bag: Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(Pdr, Vec<u32>), Refused> {
+pub fn create_pdr(
+    mut bag: IeReader,
+    sides: &Sides,
+    chosen: &mut ReservedTunnels,
+) -> Result<(Pdr, Vec<u32>), Refused> {
     let id = bag.need_number(ie::PDR_ID)? as u16;
     let read = move || -> Result<(Pdr, Vec<u32>), Refused> {
         let precedence = bag.need_number(ie::PRECEDENCE)? as u32;
@@ -51,16 +55,16 @@ pub fn create_pdr(mut bag: Bag, sides: &Sides, chosen: &mut Chosen) -> Result<(P
     read().map_err(|refused| refused.of_rule(PDR, u32::from(id)))
 }
 
-fn urrs(bag: &mut Bag) -> Result<Vec<u32>, Refused> {
+fn urrs(bag: &mut IeReader) -> Result<Vec<u32>, Refused> {
     Ok(bag.numbers(ie::URR_ID)?.into_iter().map(|urr| urr as u32).collect())
 }
 
 /// What changes of a packet detection rule: its number, and the URRs that it names, if any.
 pub fn update_pdr(
-    mut bag: Bag,
+    mut bag: IeReader,
     pdrs: &mut [Pdr],
     sides: &Sides,
-    chosen: &mut Chosen,
+    chosen: &mut ReservedTunnels,
 ) -> Result<(u16, Vec<u32>), Refused> {
     let id = bag.need_number(ie::PDR_ID)? as u16;
     let read = move || -> Result<(u16, Vec<u32>), Refused> {
@@ -96,7 +100,12 @@ fn absent(kind: RuleKind) -> Refused {
 }
 
 /// The packets that a rule is for, as a rule that does nothing with them yet.
-fn detection(mut pdi: Bag, id: u16, sides: &Sides, chosen: &mut Chosen) -> Result<Pdr, Refused> {
+fn detection(
+    mut pdi: IeReader,
+    id: u16,
+    sides: &Sides,
+    chosen: &mut ReservedTunnels,
+) -> Result<Pdr, Refused> {
     let interface = pdi.need_number(ie::SOURCE_INTERFACE)?;
     let instance = text(&mut pdi)?;
     let from = sides.side(ie::SOURCE_INTERFACE, interface, instance)?;
@@ -128,7 +137,7 @@ fn detection(mut pdi: Bag, id: u16, sides: &Sides, chosen: &mut Chosen) -> Resul
     Ok(Pdr { id, precedence: 0, from, tunnel, ue, filters, qfis, removal, far, qers })
 }
 
-fn text<'a>(bag: &mut Bag<'a>) -> Result<Option<&'a str>, Refused> {
+fn text<'a>(bag: &mut IeReader<'a>) -> Result<Option<&'a str>, Refused> {
     match bag.take(ie::NETWORK_INSTANCE)? {
         None => Ok(None),
         Some(Value::Text(name)) => Ok(Some(name)),
@@ -136,7 +145,12 @@ fn text<'a>(bag: &mut Bag<'a>) -> Result<Option<&'a str>, Refused> {
     }
 }
 
-fn tunnel(value: &Value, pdr: u16, sides: &Sides, chosen: &mut Chosen) -> Result<LocalTunnel, Refused> {
+fn tunnel(
+    value: &Value,
+    pdr: u16,
+    sides: &Sides,
+    chosen: &mut ReservedTunnels,
+) -> Result<LocalTunnel, Refused> {
     match *value {
         Value::Tunnel(Tunnel::Given { teid: 0, .. }) => {
             Err(senseless(ie::F_TEID, "a tunnel has a number above zero"))
@@ -240,7 +254,7 @@ fn qfi(number: u64) -> Result<u8, Refused> {
     }
 }
 
-fn removal(bag: &mut Bag) -> Result<Option<Removal>, Refused> {
+fn removal(bag: &mut IeReader) -> Result<Option<Removal>, Refused> {
     // The second octet asks to take extension headers off, which goes with the tunnel.
     match bag.number(ie::OUTER_HEADER_REMOVAL)?.map(|number| number & 0xff) {
         None => Ok(None),
@@ -252,7 +266,7 @@ fn removal(bag: &mut Bag) -> Result<Option<Removal>, Refused> {
 }
 
 /// A new forwarding action rule.
-pub fn create_far(mut bag: Bag, sides: &Sides) -> Result<Far, Refused> {
+pub fn create_far(mut bag: IeReader, sides: &Sides) -> Result<Far, Refused> {
     let id = bag.need_number(ie::FAR_ID)? as u32;
     let read = move || -> Result<Far, Refused> {
         let action = action(bag.need_number(ie::APPLY_ACTION)?)?;
@@ -268,7 +282,11 @@ pub fn create_far(mut bag: Bag, sides: &Sides) -> Result<Far, Refused> {
 
 /// What changes of a forwarding action rule. Gives the tunnel that is to be told its end: the one that packets went into
 /// last, also if they have been buffered since (TS 29.244 section 5.2.3).
-pub fn update_far(mut bag: Bag, fars: &mut [Far], sides: &Sides) -> Result<Option<RemoteTunnel>, Refused> {
+pub fn update_far(
+    mut bag: IeReader,
+    fars: &mut [Far],
+    sides: &Sides,
+) -> Result<Option<RemoteTunnel>, Refused> {
     let id = bag.need_number(ie::FAR_ID)? as u32;
     let read = move || -> Result<Option<RemoteTunnel>, Refused> {
         let far = fars.iter_mut().find(|far| far.id == id).ok_or_else(|| absent(RuleKind::Far))?;
@@ -316,7 +334,7 @@ fn says_where(action: Action, forward: Option<Forward>, id: u16) -> Result<(), R
 }
 
 /// Where packets go: new, or `old` with what changes. With the flags of the request.
-fn forwarding(mut bag: Bag, old: Option<Forward>, sides: &Sides) -> Result<(Forward, u64), Refused> {
+fn forwarding(mut bag: IeReader, old: Option<Forward>, sides: &Sides) -> Result<(Forward, u64), Refused> {
     let instance = text(&mut bag)?;
     let to = match (bag.number(ie::DESTINATION_INTERFACE)?, old) {
         (Some(interface), _) => sides.side(ie::DESTINATION_INTERFACE, interface, instance)?,
@@ -390,7 +408,7 @@ fn dscp(octets: u64) -> Result<u8, Refused> {
 }
 
 /// A new QoS enforcement rule.
-pub fn create_qer(mut bag: Bag) -> Result<Qer, Refused> {
+pub fn create_qer(mut bag: IeReader) -> Result<Qer, Refused> {
     let id = bag.need_number(ie::QER_ID)? as u32;
     let read = move || -> Result<Qer, Refused> {
         let open = gates(bag.need_number(ie::GATE_STATUS)?)?;
@@ -402,7 +420,7 @@ pub fn create_qer(mut bag: Bag) -> Result<Qer, Refused> {
 }
 
 /// What changes of a QoS enforcement rule.
-pub fn update_qer(mut bag: Bag, qers: &mut [Qer]) -> Result<(), Refused> {
+pub fn update_qer(mut bag: IeReader, qers: &mut [Qer]) -> Result<(), Refused> {
     let id = bag.need_number(ie::QER_ID)? as u32;
     let read = move || -> Result<(), Refused> {
         let qer = qers.iter_mut().find(|qer| qer.id == id).ok_or_else(|| absent(RuleKind::Qer))?;
@@ -415,7 +433,7 @@ pub fn update_qer(mut bag: Bag, qers: &mut [Qer]) -> Result<(), Refused> {
 }
 
 /// What a new rule and a changed one say alike.
-fn enforcement(mut bag: Bag, qer: &mut Qer) -> Result<(), Refused> {
+fn enforcement(mut bag: IeReader, qer: &mut Qer) -> Result<(), Refused> {
     if let Some(number) = bag.number(ie::QER_CORRELATION_ID)? {
         qer.correlation = Some(number as u32);
     }
@@ -442,7 +460,7 @@ fn enforcement(mut bag: Bag, qer: &mut Qer) -> Result<(), Refused> {
     }
 }
 
-fn rates(bag: &mut Bag, id: u16) -> Result<Option<PerDirection<u64>>, Refused> {
+fn rates(bag: &mut IeReader, id: u16) -> Result<Option<PerDirection<u64>>, Refused> {
     match bag.take(id)? {
         None => Ok(None),
         Some(Value::Rates { up, down }) => Ok(Some(PerDirection { up: *up, down: *down })),
@@ -462,7 +480,7 @@ fn gates(flags: u64) -> Result<PerDirection<bool>, Refused> {
 
 /// Takes a rule out.
 pub fn remove<R>(
-    mut bag: Bag,
+    mut bag: IeReader,
     id: u16,
     kind: RuleKind,
     rules: &mut Vec<R>,

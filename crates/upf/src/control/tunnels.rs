@@ -41,7 +41,7 @@ impl Tunnels {
 }
 
 /// Tunnels that one request names or lets us choose. Nothing is taken until the request is done.
-pub struct Chosen<'a> {
+pub struct ReservedTunnels<'a> {
     tunnels: &'a Tunnels,
     seid: Seid,
     next: Teid,
@@ -50,10 +50,10 @@ pub struct Chosen<'a> {
     pub told: Vec<(u16, Teid)>,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> ReservedTunnels<'a> {
     /// For a request about a session.
-    pub fn new(tunnels: &'a Tunnels, seid: Seid) -> Chosen<'a> {
-        Chosen { tunnels, seid, next: tunnels.next, by_id: Vec::new(), told: Vec::new() }
+    pub fn new(tunnels: &'a Tunnels, seid: Seid) -> ReservedTunnels<'a> {
+        ReservedTunnels { tunnels, seid, next: tunnels.next, by_id: Vec::new(), told: Vec::new() }
     }
 
     /// A number that session management chose.

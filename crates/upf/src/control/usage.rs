@@ -64,7 +64,7 @@ pub struct Limits {
 
 /// A rule with what it has measured.
 #[derive(Clone, Debug)]
-pub struct Book {
+pub struct UsageRecord {
     /// The rule.
     pub urr: Urr,
     /// Place of its meter.
@@ -95,11 +95,11 @@ fn sum(of: PerDirection<u64>) -> u64 {
     of.up + of.down
 }
 
-impl Book {
+impl UsageRecord {
     /// A rule that begins now.
-    pub fn new(urr: Urr, place: u8, now: Time) -> Book {
+    pub fn new(urr: Urr, place: u8, now: Time) -> UsageRecord {
         let clock = urr.immediate.then_some(now);
-        Book {
+        UsageRecord {
             fresh: 0,
             next: 0,
             began: now,

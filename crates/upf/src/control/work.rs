@@ -1,12 +1,12 @@
 //! Requests about sessions.
 
-use super::bag::{Bag, incorrect};
 use super::cause::{Cause, Refused};
 use super::draft::{Draft, change, read_new};
+use super::ie_reader::{IeReader, incorrect};
 use super::nodes::node_id;
-use super::sessions::{Entry, Usage};
-use super::tunnels::Chosen;
-use super::usage::{ASKED, Book, ENDS, reports};
+use super::sessions::{SessionEntry, Usage};
+use super::tunnels::ReservedTunnels;
+use super::usage::{ASKED, ENDS, UsageRecord, reports};
 use super::{Answer, Control};
 use crate::codec::{Codec, Flaw};
 use crate::message::{Element, Message, Tunnel, Value, ie, kind};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use weir_units::Time;
 
 /// What is done for a request: elements of its answer, and the number of the session at the peer.
-type Done = Result<Vec<Element>, Refused>;
+type RequestResult = Result<Vec<Element>, Refused>;
 
 impl<P: Plane, C: Codec> Control<P, C> {
     /// Does a request, or refuses it, as it does one with a flaw. What is no request gets no answer.
@@ -55,7 +55,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
     }
 
     /// What an answer says: what was done, or why it was not.
-    fn outcome(&mut self, at: usize, request: u8, done: Done, names_node: bool) -> Vec<Element> {
+    fn outcome(&mut self, at: usize, request: u8, done: RequestResult, names_node: bool) -> Vec<Element> {
         match done {
             Ok(elements) => {
                 self.counts.note(Cause::Accepted);
@@ -95,13 +95,13 @@ impl<P: Plane, C: Codec> Control<P, C> {
         Answer { kind: message.kind + 1, seid: Some(moved), elements }
     }
 
-    fn establish(&mut self, now: Time, at: usize, message: &Message) -> Done {
-        let mut bag = Bag::new(&message.elements);
+    fn establish(&mut self, now: Time, at: usize, message: &Message) -> RequestResult {
+        let mut bag = IeReader::new(&message.elements);
         node_id(&mut bag)?;
         let (cp_seid, cp_address) = self.cp_seid(bag.need(ie::F_SEID)?)?;
         let full = || Refused::new(Cause::NoResources, "the table of sessions is full");
         let seid = self.sessions.vacant().ok_or_else(full)?;
-        let mut chosen = Chosen::new(&self.tunnels, seid);
+        let mut chosen = ReservedTunnels::new(&self.tunnels, seid);
         let Draft { session, books, .. } = read_new(bag, seid, now, &self.sides, &mut chosen)?;
         let (told, next) = chosen.end();
         let rules = Arc::new(session);
@@ -112,18 +112,18 @@ impl<P: Plane, C: Codec> Control<P, C> {
         elements.push(self.own_seid(seid));
         elements.extend(created(&told, &rules));
         let usage = usage_of(books);
-        self.sessions.insert(Entry { rules, peer: at as u16, cp_seid, cp_address, usage });
+        self.sessions.insert(SessionEntry { rules, peer: at as u16, cp_seid, cp_address, usage });
         self.plan_usage(seid);
         self.counts.established += 1;
         Ok(elements)
     }
 
     /// Makes the session as it would be, and puts it in the place of what is, once it is whole.
-    fn modify(&mut self, now: Time, seid: Seid, message: &Message) -> Done {
+    fn modify(&mut self, now: Time, seid: Seid, message: &Message) -> RequestResult {
         let entry = self.sessions.get(seid).expect("the caller found it");
-        let mut bag = Bag::new(&message.elements);
+        let mut bag = IeReader::new(&message.elements);
         let moved = bag.take(ie::F_SEID)?.map(|value| self.cp_seid(value)).transpose()?;
-        let mut chosen = Chosen::new(&self.tunnels, seid);
+        let mut chosen = ReservedTunnels::new(&self.tunnels, seid);
         let mut draft = change(bag, entry, now, &self.sides, &mut chosen)?;
         let (told, next) = chosen.end();
         let (had, rules) = (teids(&entry.rules), Arc::new(std::mem::take(&mut draft.session)));
@@ -149,8 +149,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
         Ok(elements)
     }
 
-    fn delete(&mut self, now: Time, seid: Seid, message: &Message) -> Done {
-        Bag::new(&message.elements).finish()?;
+    fn delete(&mut self, now: Time, seid: Seid, message: &Message) -> RequestResult {
+        IeReader::new(&message.elements).finish()?;
         let mut elements = vec![Element::number(ie::CAUSE, Cause::Accepted as u8)];
         if let Some((mut usage, measured)) = self.end_session(seid) {
             let times = (now, self.recovery);
@@ -231,7 +231,7 @@ fn teids(rules: &Session) -> Vec<Teid> {
     rules.pdrs.iter().filter_map(|pdr| pdr.tunnel).map(|tunnel| tunnel.teid).collect()
 }
 
-fn usage_of(books: Vec<Book>) -> Option<Box<Usage>> {
+fn usage_of(books: Vec<UsageRecord>) -> Option<Box<Usage>> {
     (!books.is_empty()).then(|| Box::new(Usage { books, due: None }))
 }
 
@@ -245,7 +245,7 @@ fn usage_told(
     measured: &[Measured],
 ) -> Vec<Element> {
     const ID: u16 = ie::MODIFICATION_USAGE_REPORT;
-    let is_named = |session: &Session, book: &Book| {
+    let is_named = |session: &Session, book: &UsageRecord| {
         session.meters.iter().any(|meter| meter.urr == Some(book.urr.id) && !meter.pdrs.is_empty())
     };
     let (books, asked) = (&mut draft.books, &draft.asked);

@@ -14,7 +14,7 @@ pub const PORTS_MAX: usize = 32;
 /// What is wrong with a description, and what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{problem}. Remedy: {remedy}")]
-pub struct Wrong {
+pub struct FilterError {
     /// What is wrong.
     pub problem: String,
     /// What to write instead.
@@ -24,8 +24,8 @@ pub struct Wrong {
 const FORM: &str = "write `permit out PROTOCOL from ADDRESS [PORTS] to ADDRESS [PORTS]`, such as \
                     `permit out 6 from 192.0.2.0/24 80,443 to assigned`";
 
-fn wrong<T>(problem: impl Into<String>, remedy: &'static str) -> Result<T, Wrong> {
-    Err(Wrong { problem: problem.into(), remedy })
+fn wrong<T>(problem: impl Into<String>, remedy: &'static str) -> Result<T, FilterError> {
+    Err(FilterError { problem: problem.into(), remedy })
 }
 
 /// A word of the description for a message: what is not plain is escaped, what is long is cut.
@@ -37,9 +37,9 @@ fn shown(word: &str) -> String {
 }
 
 impl FromStr for Filter {
-    type Err = Wrong;
+    type Err = FilterError;
 
-    fn from_str(text: &str) -> Result<Filter, Wrong> {
+    fn from_str(text: &str) -> Result<Filter, FilterError> {
         if text.len() > DESCRIPTION_MAX {
             return wrong(format!("has {} bytes", text.len()), "write at most 1024 bytes");
         }
@@ -79,7 +79,7 @@ impl FromStr for Filter {
 
 impl Filter {
     /// Whether its parts go together.
-    fn agrees(&self) -> Result<(), Wrong> {
+    fn agrees(&self) -> Result<(), FilterError> {
         if let (Some(remote), Some(local)) = (self.remote.prefix, self.local.prefix)
             && remote.address.is_ipv4() != local.address.is_ipv4()
         {
@@ -98,7 +98,7 @@ impl Filter {
 /// Protocols with ports where TCP and UDP have them: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const PORTED: [u8; 5] = [6, 17, 33, 132, 136];
 
-fn protocol(word: &str) -> Result<Option<u8>, Wrong> {
+fn protocol(word: &str) -> Result<Option<u8>, FilterError> {
     match word {
         "ip" => Ok(None),
         _ => match digits::<u8>(word) {
@@ -111,7 +111,7 @@ fn protocol(word: &str) -> Result<Option<u8>, Wrong> {
     }
 }
 
-fn keyword(word: Option<&str>, expected: &'static str) -> Result<(), Wrong> {
+fn keyword(word: Option<&str>, expected: &'static str) -> Result<(), FilterError> {
     match word {
         Some(word) if word == expected => Ok(()),
         Some(word) => wrong(format!("{} stands where `{expected}` is needed", shown(word)), FORM),
@@ -127,7 +127,7 @@ fn digits<T: FromStr>(word: &str) -> Option<T> {
 /// An end, and whether it is "assigned".
 fn endpoint<'a>(
     words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<(Endpoint, bool), Wrong> {
+) -> Result<(Endpoint, bool), FilterError> {
     let Some(word) = words.next() else { return wrong("ends before an address", FORM) };
     let prefix = match word {
         "any" | "assigned" => None,
@@ -141,7 +141,7 @@ fn endpoint<'a>(
     Ok((Endpoint { prefix, ports }, word == "assigned"))
 }
 
-fn prefix(word: &str) -> Result<Prefix, Wrong> {
+fn prefix(word: &str) -> Result<Prefix, FilterError> {
     if word.starts_with('!') {
         return wrong(
             format!("{} is inverted", shown(word)),
@@ -167,8 +167,9 @@ fn prefix(word: &str) -> Result<Prefix, Wrong> {
     }
 }
 
-fn ports(list: &str) -> Result<Box<[PortRange]>, Wrong> {
-    let ranges: Result<Vec<PortRange>, Wrong> = list.split(',').take(PORTS_MAX + 1).map(range).collect();
+fn ports(list: &str) -> Result<Box<[PortRange]>, FilterError> {
+    let ranges: Result<Vec<PortRange>, FilterError> =
+        list.split(',').take(PORTS_MAX + 1).map(range).collect();
     let ranges = ranges?;
     if ranges.len() > PORTS_MAX {
         return wrong("names more than 32 ranges of ports", "write several filters");
@@ -176,7 +177,7 @@ fn ports(list: &str) -> Result<Box<[PortRange]>, Wrong> {
     Ok(ranges.into())
 }
 
-fn range(text: &str) -> Result<PortRange, Wrong> {
+fn range(text: &str) -> Result<PortRange, FilterError> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (digits(first), digits(last)) {
         (Some(first), Some(last)) if first <= last => Ok(PortRange { first, last }),

@@ -1,14 +1,14 @@
 //! From a packet that met a rule to a packet that waits.
 
-use super::agenda::Class;
 use super::arrived::Arrived;
-use super::bound::Entry;
+use super::bound::Admission;
 use super::faults::Cause;
 use super::io::Io;
 use super::layout::{ACCESS, Rule, What};
 use super::live::Live;
-use super::path::{Happened, UserPlane};
-use super::waits::Held;
+use super::path::{PlaneEvent, UserPlane};
+use super::queue_pool::BufferedPacket;
+use super::timing_wheel::Class;
 use weir_aqm::Packet;
 use weir_dataplane::Frame;
 use weir_queue::{Arrival, Hosts};
@@ -21,7 +21,7 @@ const AHEAD_MAX: u64 = 1538;
 /// What became of a packet that may go.
 enum Admitted {
     /// It waits as the first of its queue, or was discarded.
-    Waits,
+    QueuePool,
     /// The same behind others: whatever may go by now is gone.
     Behind,
     /// It is gone.
@@ -57,7 +57,7 @@ impl UserPlane {
         self.sessions[session as usize] = Some(live);
         match outcome {
             Ok(Admitted::Passed) => {}
-            Ok(Admitted::Waits) => self.serve_or_wait(session, is_up, arrived.at, io),
+            Ok(Admitted::QueuePool) => self.serve_or_wait(session, is_up, arrived.at, io),
             Ok(Admitted::Behind) => self.stay_behind(2 * session + u32::from(is_up), arrived.at),
             Err((_, None)) => io.give(arrived.frame),
             Err((_, Some(told))) => self.tell_sender(arrived.frame, told, arrived.port, arrived.at, io),
@@ -91,7 +91,7 @@ impl UserPlane {
             What::Buffer { tell } => {
                 if *tell && !live.told_waiting {
                     live.told_waiting = true;
-                    self.tell(Happened::Waiting { seid: live.program.seid, pdr: id });
+                    self.tell(PlaneEvent::Waiting { seid: live.program.seid, pdr: id });
                 }
                 (ACCESS, tunnel::OVERHEAD_MAX)
             }
@@ -108,7 +108,8 @@ impl UserPlane {
         let bytes = io.bytes(frame);
         ip::take_hop(ip::is_v6(bytes), bytes);
         let generation = way.generation;
-        let held = Held { frame, flow: hash, act, generation, qfi, tos, meters, behind: 0, is_timed };
+        let held =
+            BufferedPacket { frame, flow: hash, act, generation, qfi, tos, meters, behind: 0, is_timed };
         live.active = at;
         live.told_inactive = false;
         let plan = &live.program.queues[usize::from(queue)];
@@ -132,7 +133,7 @@ impl UserPlane {
         live: &mut Live,
         session: u32,
         queue: u8,
-        mut held: Held,
+        mut held: BufferedPacket,
         at: Time,
         io: &mut impl Io,
     ) -> Option<Admitted> {
@@ -156,22 +157,22 @@ impl UserPlane {
         // Nobody takes more than what is left for others, so that there is always room for a flow with a guarantee.
         let is_greedy = !is_guaranteed && place.queue.packets() >= store.free();
         let bound = place.bound.as_mut().filter(|_| held.is_timed);
-        let entry = bound.map_or(Entry::InTime, |bound| bound.enter(backlog, len));
+        let entry = bound.map_or(Admission::InTime, |bound| bound.enter(backlog, len));
         held.behind = (backlog + len).get() as u32;
-        held.is_timed &= entry == Entry::InTime;
-        let room = if is_greedy || entry == Entry::Refused { Bytes::ZERO } else { place.room };
+        held.is_timed &= entry == Admission::InTime;
+        let room = if is_greedy || entry == Admission::Refused { Bytes::ZERO } else { place.room };
         (place.active, place.asked) = (at, at);
         let ecn = Ecn::from_bits(held.tos);
         let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn };
         let mut dropped = 0;
-        place.queue.enqueue(store, room, at, arrival, held, &mut |_: &Packet, held: Held, _| {
+        place.queue.enqueue(store, room, at, arrival, held, &mut |_: &Packet, held: BufferedPacket, _| {
             dropped += 1;
             io.give(held.frame);
         });
         // The algorithm discards what arrives, or nothing.
         live.waiting[usize::from(is_up)] += u32::from(dropped == 0);
         *live.usage.dropped.of(is_up) += dropped;
-        Some(if is_first { Admitted::Waits } else { Admitted::Behind })
+        Some(if is_first { Admitted::QueuePool } else { Admitted::Behind })
     }
 
     /// The least that a line has sent of those that wait one way.

@@ -2,9 +2,9 @@
 //! comes.
 
 use super::control::{Answer, Command};
-use super::desk::{Desk, Reach};
+use super::handle::{PlaneHandle, Reach};
 use super::io::Io;
-use super::path::{Card, Happened, UserPlane};
+use super::path::{PlaneEvent, PortInterface, UserPlane};
 use super::setup::PlaneSetup;
 use weir_dataplane::Frame;
 use weir_units::Time;
@@ -38,17 +38,17 @@ impl Reach for Alone {
         Some(self.0.apply(command, Time::ZERO, &mut Nowhere))
     }
 
-    fn happened(&mut self) -> Option<Happened> {
+    fn happened(&mut self) -> Option<PlaneEvent> {
         self.0.happened()
     }
 }
 
 /// A plane that keeps the rules that one with ports would, and forwards nothing. Memory for packets is not taken.
-pub fn alone(mut setup: PlaneSetup) -> Result<Desk<Alone>, String> {
+pub fn alone(mut setup: PlaneSetup) -> Result<PlaneHandle<Alone>, String> {
     (setup.queues, setup.learners, setup.packets) = (1, 1, 1);
-    let cards = [Card { address: [0; 6], mtu: 1500 }; super::agenda::PORTS_MAX];
+    let cards = [PortInterface { address: [0; 6], mtu: 1500 }; super::timing_wheel::PORTS_MAX];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO)?;
-    Ok(Desk::new(setup, Alone(plane)))
+    Ok(PlaneHandle::new(setup, Alone(plane)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::layout::QueuePlan;
 use super::learn::{Learnt, follow};
 use super::live::{Line, Live};
 use super::path::UserPlane;
-use super::waits::{Held, Waits};
+use super::queue_pool::{BufferedPacket, QueuePool};
 use weir_queue::Shaper;
 use weir_units::{Rate, Time};
 
@@ -17,7 +17,7 @@ impl UserPlane {
         live: &mut Live,
         session: u32,
         is_up: bool,
-        held: Held,
+        held: BufferedPacket,
         at: Time,
         io: &mut impl Io,
     ) {
@@ -87,7 +87,7 @@ impl UserPlane {
 }
 
 /// The bottleneck of queues is not known any more.
-fn forget(queues: &[QueuePlan], lines: &[Line], waits: &mut Waits) {
+fn forget(queues: &[QueuePlan], lines: &[Line], waits: &mut QueuePool) {
     for (plan, line) in queues.iter().zip(lines).filter(|(plan, _)| plan.follows) {
         let Some(place) = line.place else { continue };
         waits.place(place).queue.set_rate(plan.rate);

@@ -41,7 +41,7 @@ pub struct Bound {
 
 /// What a queue says to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Entry {
+pub enum Admission {
     /// It will be in time.
     InTime,
     /// It will be late, and may.
@@ -74,23 +74,23 @@ impl Bound {
 
     /// Whether a packet of that length may come behind so many bytes.
     #[inline]
-    pub fn enter(&mut self, backlog: Bytes, len: Bytes) -> Entry {
+    pub fn enter(&mut self, backlog: Bytes, len: Bytes) -> Admission {
         // With nothing before it a packet waits for what it alone can find out.
         if backlog == Bytes::ZERO {
-            return Entry::InTime;
+            return Admission::InTime;
         }
         let waits = (backlog + len).get().saturating_mul(self.pace) >> PACE_BITS;
         let late = self.late.as_nanos();
         // Where more were late than was foreseen, it is foreseen that more will be.
         let most = if self.credit < 0 { late - late / 8 } else { late };
         if backlog + len <= self.room && waits <= most {
-            return Entry::InTime;
+            return Admission::InTime;
         }
         if self.credit < PRICE {
-            return Entry::Refused;
+            return Admission::Refused;
         }
         self.credit -= PRICE;
-        Entry::Late
+        Admission::Late
     }
 
     /// A packet left that was to be in time: it waited so long for itself and what was before it.
@@ -139,13 +139,13 @@ mod tests {
             for _ in 0..load {
                 let backlog = Bytes::new(queue.len() as u64 * LEN.get());
                 match bound.enter(backlog, LEN) {
-                    Entry::Refused => {}
+                    Admission::Refused => {}
                     entry => queue.push_back((now, backlog + LEN, entry)),
                 }
             }
             if let Some((came, bytes, entry)) = queue.pop_front() {
                 let sojourn = now.saturating_sub(came);
-                if entry == Entry::InTime {
+                if entry == Admission::InTime {
                     bound.left(sojourn, bytes.get() as u32);
                 }
                 late += u32::from(sojourn > MOST);
@@ -179,7 +179,7 @@ mod tests {
     fn a_burst_passes_once_in_a_while() {
         let mut bound = Bound::new(MOST, Rate::from_mbps(10));
         let burst = |bound: &mut Bound| {
-            (0..40).filter(|n| bound.enter(Bytes::new(n * 1500), LEN) != Entry::Refused).count()
+            (0..40).filter(|n| bound.enter(Bytes::new(n * 1500), LEN) != Admission::Refused).count()
         };
         assert_eq!([burst(&mut bound), burst(&mut bound)], [10 + 16, 10]);
         (0..1000).for_each(|_| bound.left(Duration::from_millis(1), 1500));
@@ -202,8 +202,8 @@ mod tests {
     fn a_slow_rate_has_room_for_a_packet() {
         let mut bound = Bound::new(MOST, Rate::from_bps(64_000));
         bound.credit = 0;
-        assert_eq!(bound.enter(Bytes::ZERO, LEN), Entry::InTime);
-        assert_eq!(bound.enter(LEN, LEN), Entry::Refused);
+        assert_eq!(bound.enter(Bytes::ZERO, LEN), Admission::InTime);
+        assert_eq!(bound.enter(LEN, LEN), Admission::Refused);
         bound.left(Duration::from_millis(187), 1500);
         assert_eq!(bound.credit, 1, "it waited for the one before it, and nobody could help it");
     }

@@ -3,10 +3,10 @@
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
 use super::layout::{
-    Act, CORE, Express, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
+    Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
 };
-use super::lookup::{Asked, Builder};
-use super::places::{Layout, QueueKey};
+use super::lookup::{Builder, FilterContext};
+use super::rule_slots::{Layout, QueueKey};
 use super::setup::PlaneSetup;
 use crate::rules::{
     Action, End, Far, Forward, METERS_MAX, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side,
@@ -70,13 +70,13 @@ const UNUSED: QueuePlan = QueuePlan {
     is_kept: false,
 };
 
-fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> Express {
+fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> FastPath {
     let is_forwarded = rule.is_open && rule.act.is_some_and(|act| acts[usize::from(act)].port().is_some());
     let queue = &queues[usize::from(rule.queue)];
     match queue.learns {
-        _ if !is_forwarded || rule.meters != 0 || queue.is_asked || queue.gbr > Rate::ZERO => Express::Never,
-        true => Express::Learning,
-        false => Express::Always,
+        _ if !is_forwarded || rule.meters != 0 || queue.is_asked || queue.gbr > Rate::ZERO => FastPath::Never,
+        true => FastPath::Learning,
+        false => FastPath::Always,
     }
 }
 
@@ -245,7 +245,7 @@ impl Making<'_> {
         let (mut rules, mut filters) = (Vec::new(), Builder::default());
         for (pdr, key) in session.pdrs.iter().zip(keys).filter(|(_, key)| key.is_up == is_up) {
             check_pdr(pdr, self.setup)?;
-            let asked = Asked {
+            let asked = FilterContext {
                 rule: rules.len() as u16,
                 is_local: (!is_up && self.setup.local.is_some()).then_some(pdr.from == Side::Local),
             };
@@ -295,7 +295,7 @@ impl Making<'_> {
             is_open,
             qfi,
             meters: self.meters(pdr),
-            express: Express::Never,
+            express: FastPath::Never,
         })
     }
 

@@ -4,7 +4,7 @@ use super::faults::Cause;
 use super::io::Io;
 use super::layout::{ACCESS, Program, User, What};
 use super::live::Live;
-use super::path::{Happened, UserPlane, host_of};
+use super::path::{PlaneEvent, UserPlane, host_of};
 use super::sojourns::Sojourns;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ impl UserPlane {
         let Some(count) = count else { return };
         (count.bounds, count.is_told) = (bounds, false);
         if count.is_due() {
-            self.tell(Happened::Measured { seid });
+            self.tell(PlaneEvent::Measured { seid });
         }
     }
 
@@ -293,7 +293,7 @@ impl UserPlane {
         let users = live.program.users.len() * self.by_user.bytes_per_key();
         let keys =
             self.by_seid.bytes_per_key() + live.program.teids.len() * self.by_teid.bytes_per_key() + users;
-        let tables = keys + 2 * super::agenda::Agenda::BYTES + size_of::<Option<Box<Live>>>();
+        let tables = keys + 2 * super::timing_wheel::TimingWheel::BYTES + size_of::<Option<Box<Live>>>();
         Some(live.bytes() + tables + size_of::<u32>())
     }
 

@@ -1,11 +1,11 @@
 //! A packet on its way out of a queue.
 
-use super::waits::Held;
+use super::queue_pool::BufferedPacket;
 use weir_units::{Bytes, Time};
 
 /// A packet that left its queue.
 pub(super) struct Departing {
-    pub held: Held,
+    pub held: BufferedPacket,
     pub line: usize,
     pub at: Time,
     pub len: Bytes,

@@ -6,7 +6,7 @@
 
 use super::arrived::Arrived;
 use super::io::{Io, longer};
-use super::layout::{ACCESS, Express, QueuePlan, Rule, What};
+use super::layout::{ACCESS, FastPath, QueuePlan, Rule, What};
 use super::path::UserPlane;
 use weir_queue::Shaper;
 use weir_units::{Bytes, Rate, Time};
@@ -62,14 +62,14 @@ impl UserPlane {
             return None;
         }
         match rule.express {
-            Express::Always => {}
-            Express::Learning if LEARNS => {}
-            Express::Learning => {
+            FastPath::Always => {}
+            FastPath::Learning if LEARNS => {}
+            FastPath::Learning => {
                 // Made anew, so that none is in memory where nothing is learnt.
                 let arrived = Arrived { frame, hash, tos, hops, at, port: from };
                 return self.express_learning(session, number, is_up, arrived, (is_v6, host), io);
             }
-            Express::Never => return None,
+            FastPath::Never => return None,
         }
         let what = &live.program.acts.get(usize::from(rule.act?))?.what;
         let Next { port, outer, overhead, is_v6: is_next_v6, host } = Next::of(what, rule, (is_v6, host))?;

@@ -1,6 +1,6 @@
 //! Whose a packet is, and which rule it meets.
 
-use super::flows::{Flow, Found};
+use super::flows::{Flow, RuleMatch};
 use super::io::Io;
 use super::live::Live;
 use super::lookup::Key;
@@ -16,7 +16,7 @@ impl UserPlane {
     /// What was found for a packet like this before, if the rules are the same still.
     #[inline(always)]
     pub(super) fn recall(&self, flow: &Flow) -> Option<Met> {
-        let Found { serial, session, rule } = *self.flows.get(flow)?;
+        let RuleMatch { serial, session, rule } = *self.flows.get(flow)?;
         let live = self.sessions[session as usize].as_ref()?;
         (live.serial == serial).then_some((session, rule))
     }
@@ -43,7 +43,7 @@ impl UserPlane {
         let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
         let (rule, may_note) = live.first_match(&key, &inner, packet, gpdu.as_ref());
         if may_note {
-            self.flows.note(flow, Found { serial: live.serial, session, rule });
+            self.flows.note(flow, RuleMatch { serial: live.serial, session, rule });
         }
         Some((session, rule))
     }

@@ -51,7 +51,7 @@ fn are_same(one: &Words, other: &Words) -> bool {
 
 /// What was found.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Found {
+pub struct RuleMatch {
     /// Number of the rules; none have zero.
     pub serial: u64,
     /// Whose they are.
@@ -63,14 +63,14 @@ pub struct Found {
 /// A place.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
-struct Place {
+struct FlowSlot {
     words: Words,
-    found: Found,
+    found: RuleMatch,
 }
 
 /// See the [module documentation](self).
 pub struct Flows {
-    places: Box<[[Place; WAYS]]>,
+    places: Box<[[FlowSlot; WAYS]]>,
     mask: usize,
 }
 
@@ -78,22 +78,22 @@ impl Flows {
     /// Room for about so many flows.
     pub fn new(count: usize) -> Flows {
         let sets = count.clamp(PLACES[0], PLACES[1]).next_power_of_two() / WAYS;
-        Flows { places: vec![[Place::default(); WAYS]; sets].into(), mask: sets - 1 }
+        Flows { places: vec![[FlowSlot::default(); WAYS]; sets].into(), mask: sets - 1 }
     }
 
     /// What was found for a packet like this. Whoever asks makes sure that the rules are still there.
     #[inline(always)]
-    pub fn get(&self, flow: &Flow) -> Option<&Found> {
+    pub fn get(&self, flow: &Flow) -> Option<&RuleMatch> {
         let set = &self.places[flow.set as usize & self.mask];
         set.iter().find(|place| are_same(&place.words, &flow.words)).map(|place| &place.found)
     }
 
     /// Notes what was found. The oldest of those with the same hash makes room.
-    pub fn note(&mut self, flow: Flow, found: Found) {
+    pub fn note(&mut self, flow: Flow, found: RuleMatch) {
         let set = &mut self.places[flow.set as usize & self.mask];
         let at = set.iter().position(|place| place.words == flow.words).unwrap_or(WAYS - 1);
         set.copy_within(..at, 1);
-        set[0] = Place { words: flow.words, found };
+        set[0] = FlowSlot { words: flow.words, found };
     }
 }
 

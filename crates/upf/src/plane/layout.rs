@@ -38,12 +38,12 @@ pub struct Rule {
     /// The meters that count it, as bits.
     pub meters: u16,
     /// What becomes of packets that need not wait.
-    pub express: Express,
+    pub express: FastPath,
 }
 
 /// Whether packets that need not wait can go their way without more ado.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Express {
+pub enum FastPath {
     /// A meter or an algorithm is to be asked, or they are not forwarded.
     Never,
     /// Nobody notices.

@@ -243,7 +243,7 @@ pub struct Builder {
 
 /// What a filter asks beside itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct FilterContext {
     /// Number of its rule.
     pub rule: u16,
     /// Whether the packet comes in at the port for local breakout; `None` where there is only one way in.
@@ -252,12 +252,12 @@ pub struct Asked {
 
 impl Builder {
     /// Adds a rule that all packets match.
-    pub fn add_any(&mut self, asked: Asked) -> Option<()> {
+    pub fn add_any(&mut self, asked: FilterContext) -> Option<()> {
         self.add(asked, &Filter::default())
     }
 
     /// Adds a filter behind the others. `None` if there are too many.
-    pub fn add(&mut self, asked: Asked, filter: &Filter) -> Option<()> {
+    pub fn add(&mut self, asked: FilterContext, filter: &Filter) -> Option<()> {
         let families = [&filter.remote, &filter.local].map(|end| end.prefix.map(|p| p.address.is_ipv6()));
         let is_v6 = match families {
             [Some(one), Some(other)] if one != other => return Some(()),

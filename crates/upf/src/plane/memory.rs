@@ -1,9 +1,9 @@
 //! Ports that lead nowhere: for tests and measurements of the packet path without interfaces.
 
 use super::control::{Answer, Command};
-use super::desk::Reach;
+use super::handle::Reach;
 use super::io::Io;
-use super::path::{Happened, UserPlane};
+use super::path::{PlaneEvent, UserPlane};
 use weir_dataplane::{Arena, Error, Frame, HEADROOM_MIN};
 use weir_units::Time;
 
@@ -16,13 +16,13 @@ pub struct Memory {
     /// What was sent, and at which port.
     pub sent: Vec<(usize, Frame)>,
     /// How many more frames each port takes.
-    pub room: [usize; super::agenda::PORTS_MAX],
+    pub room: [usize; super::timing_wheel::PORTS_MAX],
 }
 
 impl Memory {
     /// Memory for so many frames, and ports that take everything.
     pub fn new(frames: u32) -> Result<Memory, Error> {
-        let room = [usize::MAX; super::agenda::PORTS_MAX];
+        let room = [usize::MAX; super::timing_wheel::PORTS_MAX];
         Ok(Memory { arena: Arena::new(CHUNK, frames)?, sent: Vec::with_capacity(frames as usize), room })
     }
 
@@ -74,7 +74,7 @@ impl Reach for Here {
         Some(self.plane.apply(command, self.now, &mut self.memory))
     }
 
-    fn happened(&mut self) -> Option<Happened> {
+    fn happened(&mut self) -> Option<PlaneEvent> {
         self.plane.happened()
     }
 }

@@ -220,7 +220,7 @@ impl Link {
 
     /// Reads a frame. What is about neighbours is noted, and answered where it asks for us; `None` for other
     /// frames, and for messages that RFC 4861 section 7.1 has discarded.
-    pub fn take(&mut self, frame: &[u8], now: Time, answer: &mut [u8]) -> Option<Told> {
+    pub fn take(&mut self, frame: &[u8], now: Time, answer: &mut [u8]) -> Option<NeighbourUpdate> {
         let header = ethernet::Header::read(frame)?;
         let body = &frame[ethernet::HEADER_LEN..];
         match header.ethertype {
@@ -230,7 +230,7 @@ impl Link {
         }
     }
 
-    fn take_arp(&mut self, body: &[u8], now: Time, answer: &mut [u8]) -> Option<Told> {
+    fn take_arp(&mut self, body: &[u8], now: Time, answer: &mut [u8]) -> Option<NeighbourUpdate> {
         let message = arp::Message::read(body)?;
         let learnt = self.learn(Ipv4Addr::from(message.sender).into(), message.sender_mac, now);
         let is_asked =
@@ -243,11 +243,17 @@ impl Link {
             target: message.sender,
         };
         let answered = is_asked.then(|| self.write_arp(answer, message.sender_mac, &reply).ok()).flatten();
-        Some(Told { learnt, answered })
+        Some(NeighbourUpdate { learnt, answered })
     }
 
     /// `from` is who sent the frame.
-    fn take_discovery(&mut self, from: MacAddr, packet: &[u8], now: Time, answer: &mut [u8]) -> Option<Told> {
+    fn take_discovery(
+        &mut self,
+        from: MacAddr,
+        packet: &[u8],
+        now: Time,
+        answer: &mut [u8],
+    ) -> Option<NeighbourUpdate> {
         let message = match nd::Message::read(packet) {
             Ok(message) => message,
             Err(NoMessage::Other | NoMessage::Invalid) => return None,
@@ -255,7 +261,7 @@ impl Link {
         let [source, target] = [message.source, message.target].map(Ipv6Addr::from);
         if message.kind != Kind::Solicitation {
             let learnt = message.mac.and_then(|mac| self.learn(target.into(), mac, now));
-            return Some(Told { learnt, answered: None });
+            return Some(NeighbourUpdate { learnt, answered: None });
         }
         let learnt = message.mac.and_then(|mac| self.learn(source.into(), mac, now));
         let is_asked = self.is_own(target.into()) && !source.is_unspecified();
@@ -268,7 +274,7 @@ impl Link {
         };
         let to = message.mac.unwrap_or(from);
         let answered = is_asked.then(|| self.write_discovery(answer, to, &reply).ok()).flatten();
-        Some(Told { learnt, answered })
+        Some(NeighbourUpdate { learnt, answered })
     }
 
     fn write_arp(&self, out: &mut [u8], to: MacAddr, message: &arp::Message) -> Result<usize, TooShort> {
@@ -284,7 +290,7 @@ impl Link {
 
 /// What a frame about neighbours told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Told {
+pub struct NeighbourUpdate {
     /// Whose MAC address is known now.
     pub learnt: Option<IpAddr>,
     /// Length of the answer that was written.

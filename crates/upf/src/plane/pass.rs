@@ -10,14 +10,14 @@ use super::io::{Io, longer};
 use super::layout::{ACCESS, What};
 use super::live::Live;
 use super::path::UserPlane;
+use super::queue_pool::BufferedPacket;
 use super::serve::follows;
-use super::waits::Held;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
 use weir_wire::ip;
 
 /// What a queue says of a packet that need not wait.
-enum Said {
+enum PassVerdict {
     /// It goes.
     Go { marked: bool },
     /// It is discarded.
@@ -34,7 +34,7 @@ impl UserPlane {
         live: &mut Live,
         is_up: bool,
         queue: u8,
-        held: Held,
+        held: BufferedPacket,
         at: Time,
         io: &mut impl Io,
     ) -> bool {
@@ -49,9 +49,9 @@ impl UserPlane {
             return false;
         }
         let marked = match self.ask(live, line, &held, at) {
-            Said::Go { marked } => marked,
-            Said::Enter => return false,
-            Said::Discard => {
+            PassVerdict::Go { marked } => marked,
+            PassVerdict::Enter => return false,
+            PassVerdict::Discard => {
                 *live.usage.dropped.of(is_up) += 1;
                 io.give(held.frame);
                 return true;
@@ -73,14 +73,14 @@ impl UserPlane {
 
     /// Tells a queue of a packet that need not wait, as far as it would notice.
     #[inline]
-    fn ask(&mut self, live: &mut Live, line: usize, held: &Held, at: Time) -> Said {
+    fn ask(&mut self, live: &mut Live, line: usize, held: &BufferedPacket, at: Time) -> PassVerdict {
         let (plan, len) = (&live.program.queues[line], Bytes::new(u64::from(held.frame.len)));
         let line = &mut live.lines[line];
         if !plan.notices() {
             line.note_passed(len);
-            return Said::Go { marked: false };
+            return PassVerdict::Go { marked: false };
         }
-        let Some(number) = line.place else { return Said::Enter };
+        let Some(number) = line.place else { return PassVerdict::Enter };
         let (place, store) = self.waits.with_store(number);
         place.active = at;
         if plan.gbr > Rate::ZERO && is_free(&place.guaranteed, at) {
@@ -88,19 +88,19 @@ impl UserPlane {
         }
         if !plan.is_asked {
             line.note_passed(len);
-            return Said::Go { marked: false };
+            return PassVerdict::Go { marked: false };
         }
         if place.asked > at || len > place.room || store.free() == 0 {
-            return Said::Enter;
+            return PassVerdict::Enter;
         }
         place.asked = at;
         let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn: Ecn::from_bits(held.tos) };
         match place.queue.pass(at, arrival) {
             Ok(marked) => {
                 line.passed += 1;
-                Said::Go { marked }
+                PassVerdict::Go { marked }
             }
-            Err(_) => Said::Discard,
+            Err(_) => PassVerdict::Discard,
         }
     }
 

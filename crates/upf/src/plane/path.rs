@@ -1,7 +1,6 @@
 //! The packet path: from a frame that comes in to a packet that waits.
 
 use super::arrived::Arrived;
-use super::agenda::Agenda;
 use super::faults::{Cause, Faults};
 use super::flows::{Flow, Flows};
 use super::io::{Io, shorter};
@@ -10,9 +9,10 @@ use super::learn::Learners;
 use super::live::Live;
 use super::lookup::Key;
 use super::neighbours::{Link, number};
+use super::queue_pool::QueuePool;
 use super::setup::{PlaneSetup, PortSetup};
-use super::table::{Table, Users};
-use super::waits::Waits;
+use super::table::{Table, UserTable};
+use super::timing_wheel::TimingWheel;
 use crate::rules::RemoteTunnel;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -32,7 +32,7 @@ pub(super) const EVENTS_MAX: usize = 4096;
 
 /// Something that control should hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Happened {
+pub enum PlaneEvent {
     /// The other end does not know a tunnel.
     Unknown {
         /// Its number there.
@@ -76,16 +76,16 @@ pub struct UserPlane {
     pub(super) free: Vec<u32>,
     pub(super) by_seid: Table<u64>,
     pub(super) by_teid: Table<u32>,
-    pub(super) by_user: Users,
+    pub(super) by_user: UserTable,
     /// What was found for packets of late, and the number of the rules that came last.
     pub(super) flows: Flows,
     pub(super) serial: u64,
-    pub(super) agenda: Agenda,
-    pub(super) waits: Waits,
+    pub(super) agenda: TimingWheel,
+    pub(super) waits: QueuePool,
     pub(super) learners: Learners,
     pub(super) ports: Vec<PortState>,
     pub(super) faults: Faults,
-    pub(super) events: VecDeque<Happened>,
+    pub(super) events: VecDeque<PlaneEvent>,
     pub(super) told_until: Time,
     /// Where the search for sessions without packets goes on, and when.
     pub(super) idle_hand: usize,
@@ -94,7 +94,7 @@ pub struct UserPlane {
 
 /// What is known of the interface of a port.
 #[derive(Clone, Copy, Debug)]
-pub struct Card {
+pub struct PortInterface {
     /// Its address on the link.
     pub address: [u8; 6],
     /// Its largest packet.
@@ -103,11 +103,11 @@ pub struct Card {
 
 impl UserPlane {
     /// An empty one for ports in the order access, core, local. Tells what cannot be made.
-    pub fn new(setup: PlaneSetup, cards: &[Card], now: Time) -> Result<UserPlane, String> {
+    pub fn new(setup: PlaneSetup, cards: &[PortInterface], now: Time) -> Result<UserPlane, String> {
         let most = setup.sessions as usize;
         let seed = setup.seed;
         let ports = [Some(&setup.access), Some(&setup.core), setup.local.as_ref()];
-        let port = |(port, card): (&PortSetup, &Card)| PortState {
+        let port = |(port, card): (&PortSetup, &PortInterface)| PortState {
             link: Link::new(card.address, &port.addresses, &port.gateways, &port.neighbours),
             mtu: card.mtu,
             shaper: Shaper::new(port.rate.unwrap_or(Rate::ZERO), setup.catch_up),
@@ -120,11 +120,11 @@ impl UserPlane {
             by_seid: Table::new(most, seed),
             // Some sessions have more than one tunnel or address.
             by_teid: Table::new(2 * most, seed.rotate_left(16)),
-            by_user: Users::new(most + most / 4, seed.rotate_left(32)),
+            by_user: UserTable::new(most + most / 4, seed.rotate_left(32)),
             flows: Flows::new(4 * setup.queues as usize),
             serial: 0,
-            agenda: Agenda::new(2 * most),
-            waits: Waits::new(&setup, now)?,
+            agenda: TimingWheel::new(2 * most),
+            waits: QueuePool::new(&setup, now)?,
             learners: Learners::new(setup.learners),
             ports,
             faults: Faults::default(),
@@ -147,11 +147,11 @@ impl UserPlane {
     }
 
     /// The oldest thing that happened and was not fetched.
-    pub fn happened(&mut self) -> Option<Happened> {
+    pub fn happened(&mut self) -> Option<PlaneEvent> {
         self.events.pop_front()
     }
 
-    pub(super) fn tell(&mut self, event: Happened) {
+    pub(super) fn tell(&mut self, event: PlaneEvent) {
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(event)
         } else {

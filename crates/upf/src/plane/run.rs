@@ -1,9 +1,9 @@
 //! The packet loop on interfaces, and the way to it from control.
 
 use super::control::{Answer, Command};
-use super::desk::{Desk, Reach};
+use super::handle::{PlaneHandle, Reach};
 use super::io::Io;
-use super::path::{Card, Happened, UserPlane};
+use super::path::{PlaneEvent, PortInterface, UserPlane};
 use super::setup::PlaneSetup;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -99,7 +99,7 @@ pub struct PlaneLoop {
     count: usize,
     asked: Consumer<Command>,
     answers: Producer<Answer>,
-    events: Producer<Happened>,
+    events: Producer<PlaneEvent>,
     warnings: Producer<String>,
     bell: Arc<Bell>,
     busy: bool,
@@ -109,7 +109,7 @@ pub struct PlaneLoop {
 pub struct Remote {
     asked: Producer<Command>,
     answers: Consumer<Answer>,
-    events: Consumer<Happened>,
+    events: Consumer<PlaneEvent>,
     warnings: Consumer<String>,
     bell: Arc<Bell>,
 }
@@ -123,7 +123,7 @@ impl Remote {
 
 /// Opens the ports in the network namespace of this thread, and makes a packet loop with the desk before it. Rules can be put
 /// in place as soon as [`PlaneLoop::run`] turns.
-pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, Desk<Remote>), Error> {
+pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Remote>), Error> {
     let named = [Some(&setup.access), Some(&setup.core), setup.local.as_ref()];
     let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
     let count = names.len();
@@ -137,7 +137,7 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, Desk<Remote>), 
         fail_after: FAIL_AFTER,
         journal,
     })?;
-    let card = |port| Ok(Card { address: ports.link_address(port)?, mtu: ports.mtu(port) });
+    let card = |port| Ok(PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
     let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
     let plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
     let (ask, asked) = RingBuffer::new(ASKED);
@@ -148,7 +148,7 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, Desk<Remote>), 
     let looping =
         PlaneLoop { plane, ports, count, asked, answers, events, warnings, bell: bell.clone(), busy };
     let remote = Remote { asked: ask, answers: answered, events: happened, warnings: warned, bell };
-    Ok((looping, Desk::new(setup, remote)))
+    Ok((looping, PlaneHandle::new(setup, remote)))
 }
 
 impl PlaneLoop {
@@ -267,7 +267,7 @@ impl Reach for Remote {
         }
     }
 
-    fn happened(&mut self) -> Option<Happened> {
+    fn happened(&mut self) -> Option<PlaneEvent> {
         self.events.pop().ok()
     }
 }

@@ -4,14 +4,14 @@
 //! allow it, computed from when it and those before it came, however late this is looked at. Where several queues of a
 //! session obey one rate, they take turns by bytes. Rates count IP packets, without tunnel and link.
 
-use super::agenda::Class;
+use super::departing::Departing;
 use super::faults::Cause;
 use super::io::Io;
 use super::layout::{LIMITS_MAX, What};
 use super::live::Live;
-use super::departing::Departing;
-use super::path::{Happened, UserPlane};
-use super::waits::Held;
+use super::path::{PlaneEvent, UserPlane};
+use super::queue_pool::BufferedPacket;
+use super::timing_wheel::Class;
 use weir_aqm::Packet;
 use weir_queue::Shaper;
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -109,7 +109,7 @@ impl UserPlane {
             if is_over && !live.told_inactive {
                 live.told_inactive = true;
                 let seid = live.program.seid;
-                self.tell(Happened::Inactive { seid });
+                self.tell(PlaneEvent::Inactive { seid });
             }
         }
     }
@@ -210,7 +210,7 @@ impl UserPlane {
     fn send_one(&mut self, live: &mut Live, is_up: bool, choice: &Choice, at: Time, io: &mut impl Io) {
         let (place, store) = self.waits.with_store(choice.place);
         let mut dropped = 0;
-        let departure = place.queue.dequeue(store, at, &mut |_: &Packet, held: Held, _| {
+        let departure = place.queue.dequeue(store, at, &mut |_: &Packet, held: BufferedPacket, _| {
             dropped += 1;
             io.give(held.frame);
         });
@@ -273,7 +273,7 @@ impl UserPlane {
             is_due |= count.is_due();
         }
         if is_due {
-            self.tell(Happened::Measured { seid: live.program.seid });
+            self.tell(PlaneEvent::Measured { seid: live.program.seid });
         }
         true
     }

@@ -25,7 +25,7 @@ impl Key for u64 {
 
 /// A place.
 #[derive(Clone, Copy, Default)]
-struct Place<K> {
+struct TableSlot<K> {
     key: K,
     /// The value and one; empty places have none.
     value: Option<NonZeroU32>,
@@ -33,7 +33,7 @@ struct Place<K> {
 
 /// Open addressing with at most half of the places taken, so that a search is short. All memory is there from the start.
 pub struct Table<K> {
-    places: Box<[Place<K>]>,
+    places: Box<[TableSlot<K>]>,
     /// A secret, or senders could choose what collides.
     seed: u64,
     shift: u32,
@@ -46,12 +46,12 @@ impl<K: Key> Table<K> {
     pub fn new(most: usize, seed: u64) -> Table<K> {
         let count = (2 * most.max(1)).next_power_of_two();
         let shift = 64 - count.trailing_zeros();
-        Table { places: vec![Place::default(); count].into(), seed: seed | 1, shift, used: 0, most }
+        Table { places: vec![TableSlot::default(); count].into(), seed: seed | 1, shift, used: 0, most }
     }
 
     /// Memory for a key.
     pub fn bytes_per_key(&self) -> usize {
-        (self.places.len() * size_of::<Place<K>>()).div_ceil(self.most.max(1))
+        (self.places.len() * size_of::<TableSlot<K>>()).div_ceil(self.most.max(1))
     }
 
     #[inline]
@@ -86,7 +86,7 @@ impl<K: Key> Table<K> {
         assert!(self.has_room(1), "whoever inserts has made sure that there is room");
         let at = self.find(key);
         self.used += usize::from(self.places[at].value.is_none());
-        self.places[at] = Place { key, value: NonZeroU32::new(value + 1) };
+        self.places[at] = TableSlot { key, value: NonZeroU32::new(value + 1) };
     }
 
     /// Takes a key out.
@@ -110,22 +110,22 @@ impl<K: Key> Table<K> {
                 hole = at;
             }
         }
-        self.places[hole] = Place::default();
+        self.places[hole] = TableSlot::default();
     }
 }
 
 /// Addresses of user equipment, to their sessions.
-pub struct Users {
+pub struct UserTable {
     /// IPv4.
     pub v4: Table<u32>,
     /// The first 64 bits of IPv6.
     pub v6: Table<u64>,
 }
 
-impl Users {
+impl UserTable {
     /// An empty table for so many of each family.
-    pub fn new(most: usize, seed: u64) -> Users {
-        Users { v4: Table::new(most, seed), v6: Table::new(most, seed.rotate_left(16)) }
+    pub fn new(most: usize, seed: u64) -> UserTable {
+        UserTable { v4: Table::new(most, seed), v6: Table::new(most, seed.rotate_left(16)) }
     }
 
     /// Whose an address is.

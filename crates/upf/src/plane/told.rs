@@ -3,7 +3,7 @@
 use super::faults::Cause;
 use super::io::Io;
 use super::layout::{ACCESS, CORE};
-use super::path::{Happened, UserPlane, address};
+use super::path::{PlaneEvent, UserPlane, address};
 use std::net::{IpAddr, SocketAddr};
 use weir_dataplane::Frame;
 use weir_units::{Duration, Time};
@@ -34,7 +34,7 @@ impl UserPlane {
             }
             Ok(Message::ErrorIndication { teid, peer }) => {
                 self.faults.count(Cause::IndicationReceived);
-                self.tell(Happened::Unknown { teid, peer });
+                self.tell(PlaneEvent::Unknown { teid, peer });
             }
             Ok(Message::EndMarker { .. }) => self.faults.count(Cause::EndMarkerReceived),
             Ok(Message::EchoResponse { .. } | Message::SupportedExtensions | Message::Packet(_)) => {}

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use weir_config::AqmConfig;
 use weir_units::{Duration, Time};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{ACCESS, Card, Cause, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};
+use weir_upf::plane::{
+    ACCESS, Cause, Io, PlaneHandle, PlaneSetup, PortInterface, PortSetup, Profile, UserPlane,
+};
 use weir_upf::rules::*;
 use weir_wire::{gtpu, tunnel};
 
@@ -48,7 +50,7 @@ pub fn setup() -> PlaneSetup {
     setup
 }
 
-pub struct Rig(pub Desk<Here>);
+pub struct Rig(pub PlaneHandle<Here>);
 
 impl Rig {
     pub fn new(setup: PlaneSetup) -> Rig {
@@ -56,10 +58,10 @@ impl Rig {
     }
 
     pub fn with_mtu(setup: PlaneSetup, mtu: u32) -> Rig {
-        let cards = OWN.map(|address| Card { address, mtu });
+        let cards = OWN.map(|address| PortInterface { address, mtu });
         let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).unwrap();
         let memory = Memory::new(setup.packets + 1024).unwrap();
-        Rig(Desk::new(setup, Here { plane, memory, now: Time::from_nanos(1_000_000_000) }))
+        Rig(PlaneHandle::new(setup, Here { plane, memory, now: Time::from_nanos(1_000_000_000) }))
     }
 
     pub fn here(&mut self) -> &mut Here {

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use std::hint::black_box;
-use weir_dataplane::Rehearsal;
 use weir_config::RunConfig;
+use weir_dataplane::Rehearsal;
 use weir_wire::ip::TCP;
 use weir_wire::{ethernet, ipv4};
 

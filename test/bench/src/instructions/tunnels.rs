@@ -8,13 +8,15 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_aqm::algorithms::codel::{CoDel, Params};
 use weir_aqm::{Algorithm, Packet};
+use weir_config::AqmConfig;
 use weir_dataplane::Frame;
 use weir_queue::{Arrival, Hosts, Pooled, Store};
-use weir_config::AqmConfig;
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_upf::filter::{Endpoint, Filter, PortRange};
 use weir_upf::plane::memory::{Here, Memory};
-use weir_upf::plane::{ACCESS, CORE, Card, DELAY_MAX, Desk, Io, PlaneSetup, PortSetup, Profile, UserPlane};
+use weir_upf::plane::{
+    ACCESS, CORE, DELAY_MAX, Io, PlaneHandle, PlaneSetup, PortInterface, PortSetup, Profile, UserPlane,
+};
 use weir_upf::rules::*;
 use weir_wire::{ethernet, gtpu, ipv4, udp};
 
@@ -212,7 +214,7 @@ impl Forwarder {
     }
 }
 
-fn desk(case: Case) -> Result<Desk<Here>> {
+fn desk(case: Case) -> Result<PlaneHandle<Here>> {
     let port = |own: Ipv4Addr, neighbour: Ipv4Addr| PortSetup {
         name: "port".into(),
         addresses: vec![(own.into(), 24)],
@@ -223,10 +225,10 @@ fn desk(case: Case) -> Result<Desk<Here>> {
     let mut setup = PlaneSetup::new(port(N3, STATION), port(Ipv4Addr::new(203, 0, 113, 1), ROUTER), 7);
     setup.profile = case.profile();
     (setup.sessions, setup.queues, setup.learners, setup.packets) = (16, 16, 1, 1024);
-    let cards = [Card { address: [4; 6], mtu: 1500 }; 2];
+    let cards = [PortInterface { address: [4; 6], mtu: 1500 }; 2];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).map_err(Error::new)?;
     let memory = Memory::new(1024).map_err(|error| Error::new(error.to_string()))?;
-    Ok(Desk::new(setup, Here { plane, memory, now: Time::from_nanos(1_000_000_000) }))
+    Ok(PlaneHandle::new(setup, Here { plane, memory, now: Time::from_nanos(1_000_000_000) }))
 }
 
 fn session(case: Case) -> Session {

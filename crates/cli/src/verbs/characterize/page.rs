@@ -7,9 +7,9 @@ use super::plan::Subject;
 use super::rules::{Finding, Judgement, summary};
 use crate::interrupt::titled;
 use std::path::Path;
+use weir_config::{AqmConfig, Scenario};
 use weir_report::html::{Grid, GridCell};
 use weir_report::table;
-use weir_config::{AqmConfig, Scenario};
 
 impl Subject {
     /// The algorithm in a few words.

@@ -279,7 +279,12 @@ fn worst<'a>(cases: impl Iterator<Item = &'a Case>, of: impl Fn(&Case) -> f64) -
     cases.map(|case| (case, known(of(case)))).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn worst_delay(results: &Results, ids: &[&str], of: fn(&Numbers) -> f64, name: &str) -> Option<MeasuredValue> {
+fn worst_delay(
+    results: &Results,
+    ids: &[&str],
+    of: fn(&Numbers) -> f64,
+    name: &str,
+) -> Option<MeasuredValue> {
     let (case, share) = worst(results.all(ids), |case| of(&case.aqm) / of(&case.tail_drop))?;
     let (ours, theirs) = (of(&case.aqm), of(&case.tail_drop));
     found(share, format!("{name} {ours:.1} ms, tail drop {theirs:.1} ms ({})", case.experiment.id))

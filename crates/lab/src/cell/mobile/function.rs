@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_config::UpfConfig;
 use weir_upf::configured::{pace, plane_setup};
-use weir_upf::plane::{Desk, Pace, Remote};
+use weir_upf::plane::{Pace, PlaneHandle, Remote};
 use weir_upf::rules::{FlowUsage, Plane, Seid};
 use weir_upf::server::Server;
 
@@ -97,7 +97,7 @@ fn serve(
 
 fn control(
     config: &UpfConfig,
-    desk: Desk<Remote>,
+    desk: PlaneHandle<Remote>,
     stop: &AtomicBool,
     asked: &mpsc::Receiver<UsageRequest>,
     ready: &mpsc::Sender<()>,

@@ -3,8 +3,8 @@
 use crate::avq::experiments::Experiment;
 use crate::avq::measured::{Measured, PACKETS_PER_S, Row, Run};
 use crate::claim::{claim, percent};
-use weir_report::html::Rows;
 use weir_measure::result::Claim;
+use weir_report::html::Rows;
 
 /// Utilizations that agree are apart by at most this.
 const UTILIZATION: f64 = 0.015;

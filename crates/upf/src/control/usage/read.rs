@@ -1,7 +1,7 @@
 //! Elements of a request to usage reporting rules.
 
-use super::super::bag::{Bag, incorrect};
 use super::super::cause::{Cause, Refused};
+use super::super::ie_reader::{IeReader, incorrect};
 use super::{Limits, Urr, wants};
 use crate::message::{Value, ie};
 use crate::rules::Amounts;
@@ -21,7 +21,7 @@ fn bad(id: u16, why: impl Into<String>) -> Refused {
 }
 
 /// A new usage reporting rule.
-pub fn create_urr(mut bag: Bag) -> Result<Urr, Refused> {
+pub fn create_urr(mut bag: IeReader) -> Result<Urr, Refused> {
     let id = bag.need_number(ie::URR_ID)? as u32;
     let read = move || -> Result<Urr, Refused> {
         let mut urr = Urr { id, ..Urr::default() };
@@ -35,7 +35,7 @@ pub fn create_urr(mut bag: Bag) -> Result<Urr, Refused> {
 }
 
 /// What changes of a usage reporting rule. Gives its number, and the quotas that are new.
-pub fn update_urr(mut bag: Bag, find: impl FnOnce(u32) -> Option<Urr>) -> Result<(Urr, u64), Refused> {
+pub fn update_urr(mut bag: IeReader, find: impl FnOnce(u32) -> Option<Urr>) -> Result<(Urr, u64), Refused> {
     let id = bag.need_number(ie::URR_ID)? as u32;
     let read = move || -> Result<(Urr, u64), Refused> {
         let absent = || Refused::new(Cause::RuleFailure, "there is no such URR");
@@ -54,7 +54,7 @@ pub fn update_urr(mut bag: Bag, find: impl FnOnce(u32) -> Option<Urr>) -> Result
 }
 
 /// The rule that is asked for its usage.
-pub fn query_urr(mut bag: Bag) -> Result<u32, Refused> {
+pub fn query_urr(mut bag: IeReader) -> Result<u32, Refused> {
     let id = bag.need_number(ie::URR_ID)? as u32;
     bag.finish().map_err(|refused| refused.of_rule(URR, id))?;
     Ok(id)
@@ -81,7 +81,7 @@ fn triggers(urr: &mut Urr, flags: u64) -> Result<(), Refused> {
 }
 
 /// What a new rule and a changed one say alike. Gives the quotas that are new.
-fn told(bag: &mut Bag, urr: &mut Urr) -> Result<u64, Refused> {
+fn told(bag: &mut IeReader, urr: &mut Urr) -> Result<u64, Refused> {
     if let Some(flags) = bag.number(ie::MEASUREMENT_INFORMATION)? {
         if flags & !(IMMEDIATE | PACKETS) != 0 {
             let why = "usage before rates, inactive and reduced measurement are not done";
@@ -112,7 +112,7 @@ fn seconds_of(id: u16, seconds: u64) -> Result<Duration, Refused> {
 }
 
 /// Reads limits of volume and time, as far as they are there; whether they were.
-fn limits(bag: &mut Bag, limits: &mut Limits, [volume, time]: [u16; 2]) -> Result<[bool; 2], Refused> {
+fn limits(bag: &mut IeReader, limits: &mut Limits, [volume, time]: [u16; 2]) -> Result<[bool; 2], Refused> {
     let read = bag.take(volume)?.map(|value| amounts(volume, value)).transpose()?;
     let seconds = bag.number(time)?;
     limits.volume = read.unwrap_or(limits.volume);

@@ -3,7 +3,7 @@
 use super::super::nodes::reached_at;
 use super::super::requests::About;
 use super::super::{Control, Outgoing};
-use super::{Book, wants};
+use super::{UsageRecord, wants};
 use crate::codec::Codec;
 use crate::message::{Element, Value, ie, kind};
 use crate::rules::{Measured, Plane, Seid};
@@ -16,19 +16,19 @@ const LOOKED_AT_MAX: usize = 256;
 /// When it is looked again where no report can be sent now.
 const LATER: Duration = Duration::from_millis(100);
 
-fn of(measured: &[Measured], book: &Book) -> Measured {
+fn of(measured: &[Measured], book: &UsageRecord) -> Measured {
     measured.get(usize::from(book.place)).copied().unwrap_or_default()
 }
 
 /// Reports of books with a trigger, as groups of a type of element.
 pub fn reports<'a>(
-    books: impl Iterator<Item = &'a mut Book>,
+    books: impl Iterator<Item = &'a mut UsageRecord>,
     id: u16,
     why: u64,
     (now, start): (Time, u32),
     measured: &[Measured],
 ) -> Vec<Element> {
-    let one = |book: &mut Book| {
+    let one = |book: &mut UsageRecord| {
         let elements = book.report(now, &of(measured, book), why, start);
         Element::new(id, Value::Group(elements))
     };
@@ -95,7 +95,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         for book in entry.books() {
             self.plane.bound(seid, book.place, book.bounds());
         }
-        let due = entry.books().filter_map(Book::due).min();
+        let due = entry.books().filter_map(UsageRecord::due).min();
         self.note_usage(seid, due);
     }
 

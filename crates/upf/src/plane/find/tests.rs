@@ -1,7 +1,7 @@
 use super::*;
 use crate::filter::{Endpoint, Filter, PortRange};
 use crate::plane::memory::{Here, Memory};
-use crate::plane::{Card, Desk, PlaneSetup};
+use crate::plane::{PlaneHandle, PlaneSetup, PortInterface};
 use crate::rules::*;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -31,12 +31,12 @@ fn user(number: u64) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0000 + number as u32)
 }
 
-fn desk() -> Desk<Here> {
+fn desk() -> PlaneHandle<Here> {
     let mut setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
     (setup.sessions, setup.queues, setup.packets) = (8, 8, 64);
-    let cards = [Card { address: [2; 6], mtu: 1500 }; 2];
+    let cards = [PortInterface { address: [2; 6], mtu: 1500 }; 2];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO).unwrap();
-    Desk::new(setup, Here { plane, memory: Memory::new(64).unwrap(), now: Time::ZERO })
+    PlaneHandle::new(setup, Here { plane, memory: Memory::new(64).unwrap(), now: Time::ZERO })
 }
 
 fn filter(dice: &mut Dice) -> Filter {

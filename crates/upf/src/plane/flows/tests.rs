@@ -4,13 +4,13 @@ fn flow(number: u64, hash: u32) -> Flow {
     Flow { words: [number, 1, 2, 3, 4, 5], set: u64::from(hash) }
 }
 
-fn found(serial: u64) -> Found {
-    Found { serial, session: 7, rule: Some(serial as u16) }
+fn found(serial: u64) -> RuleMatch {
+    RuleMatch { serial, session: 7, rule: Some(serial as u16) }
 }
 
 #[test]
 fn a_place_is_a_line_of_the_cache_and_the_table_is_bounded() {
-    assert_eq!(size_of::<Place>(), 64);
+    assert_eq!(size_of::<FlowSlot>(), 64);
     for (count, places) in [(0, 256), (300, 512), (usize::MAX, 32_768)] {
         assert_eq!(Flows::new(count).places.as_flattened().len(), places);
     }

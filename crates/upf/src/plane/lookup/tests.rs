@@ -87,7 +87,7 @@ proptest! {
     fn the_first_that_matches_wins(filters in prop::collection::vec(filter(), 0..40), p in inner(), is_up: bool) {
         let mut builder = Builder::default();
         for (rule, filter) in filters.iter().enumerate() {
-            builder.add(Asked { rule: rule as u16, is_local: None }, filter).unwrap();
+            builder.add(FilterContext { rule: rule as u16, is_local: None }, filter).unwrap();
         }
         let found = builder.build().find(&Key::new(&p, is_up, false), &p, &[], |_| true);
         let expected = filters.iter().position(|filter| says(filter, is_up, &p));
@@ -105,8 +105,8 @@ proptest! {
 #[test]
 fn sides_are_told_apart_and_too_many_are_refused() {
     let mut builder = Builder::default();
-    builder.add_any(Asked { rule: 0, is_local: Some(true) }).unwrap();
-    builder.add_any(Asked { rule: 1, is_local: Some(false) }).unwrap();
+    builder.add_any(FilterContext { rule: 0, is_local: Some(true) }).unwrap();
+    builder.add_any(FilterContext { rule: 1, is_local: Some(false) }).unwrap();
     let filters = builder.build();
     let p = Header {
         is_v6: false,
@@ -128,5 +128,5 @@ fn sides_are_told_apart_and_too_many_are_refused() {
     let ranges: Box<[PortRange]> = (0..40).map(|first| PortRange { first, last: first }).collect();
     let many = Endpoint { prefix: None, ports: ranges };
     let filter = Filter { remote: many.clone(), local: many, ..Filter::default() };
-    assert_eq!(Builder::default().add(Asked { rule: 0, is_local: None }, &filter), None);
+    assert_eq!(Builder::default().add(FilterContext { rule: 0, is_local: None }, &filter), None);
 }

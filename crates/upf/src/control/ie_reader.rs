@@ -5,15 +5,15 @@ use super::cause::{Cause, Refused};
 use crate::message::{Element, Fault, Value, ie};
 
 /// Elements of which some were taken.
-pub struct Bag<'a> {
+pub struct IeReader<'a> {
     elements: &'a [Element],
     taken: Vec<bool>,
 }
 
-impl<'a> Bag<'a> {
+impl<'a> IeReader<'a> {
     /// All of them.
-    pub fn new(elements: &'a [Element]) -> Bag<'a> {
-        Bag { elements, taken: vec![false; elements.len()] }
+    pub fn new(elements: &'a [Element]) -> IeReader<'a> {
+        IeReader { elements, taken: vec![false; elements.len()] }
     }
 
     /// Takes the first of a type.
@@ -62,18 +62,18 @@ impl<'a> Bag<'a> {
     }
 
     /// Takes a group.
-    pub fn group(&mut self, id: u16) -> Result<Option<Bag<'a>>, Refused> {
+    pub fn group(&mut self, id: u16) -> Result<Option<IeReader<'a>>, Refused> {
         self.take(id)?.map(|value| group(id, value)).transpose()
     }
 
     /// Takes a group that must be there.
-    pub fn need_group(&mut self, id: u16) -> Result<Bag<'a>, Refused> {
+    pub fn need_group(&mut self, id: u16) -> Result<IeReader<'a>, Refused> {
         let value = self.need(id)?;
         group(id, value)
     }
 
     /// Takes all groups of a type.
-    pub fn groups(&mut self, id: u16) -> Result<Vec<Bag<'a>>, Refused> {
+    pub fn groups(&mut self, id: u16) -> Result<Vec<IeReader<'a>>, Refused> {
         self.all(id)?.into_iter().map(|value| group(id, value)).collect()
     }
 
@@ -120,9 +120,9 @@ fn number(id: u16, value: &Value) -> Result<u64, Refused> {
     }
 }
 
-fn group<'a>(id: u16, value: &'a Value) -> Result<Bag<'a>, Refused> {
+fn group<'a>(id: u16, value: &'a Value) -> Result<IeReader<'a>, Refused> {
     match value {
-        Value::Group(elements) => Ok(Bag::new(elements)),
+        Value::Group(elements) => Ok(IeReader::new(elements)),
         _ => Err(incorrect(id)),
     }
 }

@@ -54,7 +54,7 @@ struct Ends {
 }
 
 /// The wheel and the lines. Everybody is at one place at most; all memory is there from the start.
-pub struct Agenda {
+pub struct TimingWheel {
     nodes: Box<[Node]>,
     places: Box<[Ends]>,
     /// The slot that is looked at next, counted from the beginning of time.
@@ -69,11 +69,11 @@ fn line(port: usize, class: Class) -> Place {
     (SLOTS + port * 2 + class as usize) as Place
 }
 
-impl Agenda {
+impl TimingWheel {
     /// For so many, numbered from zero.
-    pub fn new(count: usize) -> Agenda {
+    pub fn new(count: usize) -> TimingWheel {
         let places = vec![Ends::default(); SLOTS + 2 * PORTS_MAX].into();
-        Agenda { nodes: vec![Node::default(); count].into(), places, hand: 0, waiting: 0, lined: 0 }
+        TimingWheel { nodes: vec![Node::default(); count].into(), places, hand: 0, waiting: 0, lined: 0 }
     }
 
     /// Memory for one.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn everybody_comes_when_due_and_once() {
-        let mut agenda = Agenda::new(100);
+        let mut agenda = TimingWheel::new(100);
         for who in 0..100u32 {
             agenda.later(who, at(u64::from(who * 37 % 100) * 500));
         }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_stall_loses_nobody() {
-        let mut agenda = Agenda::new(10);
+        let mut agenda = TimingWheel::new(10);
         (0..10).for_each(|who| agenda.later(who, at(u64::from(who) * 6000)));
         let end = Time::from_nanos(3_600_000_000_000);
         assert_eq!(std::iter::from_fn(|| agenda.pop_due(end)).count(), 10);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn guaranteed_packets_go_first_and_others_in_turn() {
-        let mut agenda = Agenda::new(5);
+        let mut agenda = TimingWheel::new(5);
         for (who, class) in [(0, Class::Ordinary), (1, Class::Ordinary), (2, Class::Guaranteed)] {
             agenda.line_up(who, 1, class);
         }

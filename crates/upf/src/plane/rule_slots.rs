@@ -8,11 +8,11 @@ const PLACES_MAX: usize = 200;
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Layout {
     /// FARs, by number.
-    pub acts: Places<u32>,
+    pub acts: RuleSlots<u32>,
     /// Rates: the number of a QER, and whether that from the user equipment.
-    pub limits: Places<(u32, bool)>,
+    pub limits: RuleSlots<(u32, bool)>,
     /// Queues.
-    pub queues: Places<QueueKey>,
+    pub queues: RuleSlots<QueueKey>,
 }
 
 impl Layout {
@@ -42,11 +42,11 @@ pub struct QueueKey {
 
 /// Keys in their places.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Places<K>(Vec<Place<K>>);
+pub struct RuleSlots<K>(Vec<RuleSlot<K>>);
 
 /// A place.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Place<K> {
+pub struct RuleSlot<K> {
     /// Whose it is.
     pub key: Option<K>,
     /// How often it was given to another.
@@ -55,15 +55,15 @@ pub struct Place<K> {
     pub is_kept: bool,
 }
 
-impl<K> Default for Places<K> {
-    fn default() -> Places<K> {
-        Places(Vec::new())
+impl<K> Default for RuleSlots<K> {
+    fn default() -> RuleSlots<K> {
+        RuleSlots(Vec::new())
     }
 }
 
-impl<K: PartialEq + Clone> Places<K> {
+impl<K: PartialEq + Clone> RuleSlots<K> {
     /// All of them.
-    pub fn all(&self) -> &[Place<K>] {
+    pub fn all(&self) -> &[RuleSlot<K>] {
         &self.0
     }
 
@@ -73,12 +73,12 @@ impl<K: PartialEq + Clone> Places<K> {
     }
 
     /// As before, without those that are not wanted any more.
-    pub fn keeping(&self, wanted: impl Fn(&K) -> bool) -> Places<K> {
-        let keep = |place: &Place<K>| {
+    pub fn keeping(&self, wanted: impl Fn(&K) -> bool) -> RuleSlots<K> {
+        let keep = |place: &RuleSlot<K>| {
             let key = place.key.clone().filter(&wanted);
-            Place { is_kept: key.is_some(), key, generation: place.generation }
+            RuleSlot { is_kept: key.is_some(), key, generation: place.generation }
         };
-        Places(self.0.iter().map(keep).collect())
+        RuleSlots(self.0.iter().map(keep).collect())
     }
 
     /// The place of a key, if there is one to be had.
@@ -88,14 +88,14 @@ impl<K: PartialEq + Clone> Places<K> {
             Some(at) => at,
             None if self.0.len() >= PLACES_MAX => return None,
             None => {
-                self.0.push(Place { key: None, generation: 0, is_kept: false });
+                self.0.push(RuleSlot { key: None, generation: 0, is_kept: false });
                 self.0.len() - 1
             }
         };
         let place = &mut self.0[at];
         if place.key.is_none() {
             let generation = place.generation.wrapping_add(1);
-            *place = Place { key: Some(key.clone()), generation, is_kept: false };
+            *place = RuleSlot { key: Some(key.clone()), generation, is_kept: false };
         }
         Some(at as u8)
     }

@@ -5,9 +5,9 @@ use super::layout::QueuePlan;
 use super::setup::{PlaneSetup, Profile};
 use super::sojourns::Sojourns;
 use weir_aqm::{AnyAqm, Parameters, Params};
+use weir_config::AqmConfig;
 use weir_dataplane::Frame;
 use weir_queue::{Counters, Pooled, Shaper, Store};
-use weir_config::AqmConfig;
 use weir_steer::{Helm, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -20,7 +20,7 @@ const UNSHAPED_ROOM: Bytes = Bytes::new(4 << 20);
 
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct BufferedPacket {
     /// The IP packet; what was around it is cut off.
     pub frame: Frame,
     /// Hash of its flow, the same for both directions.
@@ -47,7 +47,7 @@ type Guide = Option<Helm<SteeringLaw>>;
 pub type Former = ((u32, u8), Counters);
 
 /// A queue in use.
-pub struct Place {
+pub struct QueueSlot {
     /// The queue.
     pub queue: Pooled<AnyAqm, Guide>,
     /// Whose it is: number of the session, and of the queue in it.
@@ -70,7 +70,7 @@ pub struct Place {
     fitted: Option<Duration>,
 }
 
-impl Place {
+impl QueueSlot {
     /// So many packets passed since this was said last.
     pub fn note_passed(&mut self, packets: u64) {
         self.sojourns.note_none(packets);
@@ -100,9 +100,9 @@ struct Fresh {
     fits: Option<Duration>,
 }
 
-struct Given<'a>(&'a AqmConfig);
+struct AqmParameters<'a>(&'a AqmConfig);
 
-impl Parameters for Given<'_> {
+impl Parameters for AqmParameters<'_> {
     fn params<P: Params>(&self) -> P {
         self.0.params()
     }
@@ -113,7 +113,7 @@ impl Fresh {
         let name = &profile.aqm.name;
         let known = || weir_aqm::names().join(", ");
         let unknown = || format!("there is no algorithm `{name}`. Remedy: choose one of: {}", known());
-        let mut aqm = AnyAqm::new(name, &Given(&profile.aqm), start).ok_or_else(unknown)?;
+        let mut aqm = AnyAqm::new(name, &AqmParameters(&profile.aqm), start).ok_or_else(unknown)?;
         let steer = |policy: &weir_config::PolicyConfig| {
             policy
                 .helm(&mut aqm, weir_queue::Fifos::One, start, ())
@@ -127,10 +127,10 @@ impl Fresh {
 }
 
 /// All queues, and the memory of their packets.
-pub struct Waits {
+pub struct QueuePool {
     /// Memory for packets.
-    pub store: Store<Held>,
-    places: Vec<Option<Place>>,
+    pub store: Store<BufferedPacket>,
+    places: Vec<Option<QueueSlot>>,
     free: Vec<u32>,
     hand: usize,
     fresh: Vec<Fresh>,
@@ -141,14 +141,14 @@ pub struct Waits {
     pub refused: u64,
 }
 
-impl Waits {
+impl QueuePool {
     /// As a setup says; profiles are numbered: the one of all others, those of QoS flows by rising QFI, that of local
     /// breakout. Tells a profile that cannot be.
-    pub fn new(setup: &PlaneSetup, start: Time) -> Result<Waits, String> {
+    pub fn new(setup: &PlaneSetup, start: Time) -> Result<QueuePool, String> {
         let count = 1 + setup.profiles.len() + usize::from(setup.local_profile.is_some());
         let profiles = (0..count as u16).map(|number| setup.profile_number(number));
         let fresh = profiles.map(|profile| Fresh::of(profile, start)).collect::<Result<_, _>>()?;
-        Ok(Waits {
+        Ok(QueuePool {
             store: Store::new(setup.packets),
             places: (0..setup.queues).map(|_| None).collect(),
             free: (0..setup.queues).rev().collect(),
@@ -163,20 +163,20 @@ impl Waits {
 
     /// A queue in use.
     #[inline]
-    pub fn place(&mut self, at: u32) -> &mut Place {
+    pub fn place(&mut self, at: u32) -> &mut QueueSlot {
         self.places[at as usize].as_mut().expect("whoever names a place owns it")
     }
 
     /// The same with the memory of packets.
     #[inline]
-    pub fn with_store(&mut self, at: u32) -> (&mut Place, &mut Store<Held>) {
+    pub fn with_store(&mut self, at: u32) -> (&mut QueueSlot, &mut Store<BufferedPacket>) {
         let place = self.places[at as usize].as_mut().expect("whoever names a place owns it");
         (place, &mut self.store)
     }
 
     /// A queue in use, and its first packet.
     #[inline]
-    pub fn head(&self, at: u32) -> Option<(&Place, Time, &Held)> {
+    pub fn head(&self, at: u32) -> Option<(&QueueSlot, Time, &BufferedPacket)> {
         let place = self.places[at as usize].as_ref()?;
         place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, held))
     }
@@ -204,7 +204,7 @@ impl Waits {
             }
         };
         let Fresh { aqm, guide, bound, .. } = &self.fresh[usize::from(plan.profile)];
-        self.places[at as usize] = Some(Place {
+        self.places[at as usize] = Some(QueueSlot {
             queue: Pooled::new(aqm.clone(), guide.clone(), plan.rate, self.seed ^ u64::from(at)),
             owner,
             active: now,
@@ -263,7 +263,7 @@ impl Waits {
     }
 
     /// Gives a queue back, whose packets go to `discard`.
-    pub fn give(&mut self, at: u32, mut discard: impl FnMut(Held)) {
+    pub fn give(&mut self, at: u32, mut discard: impl FnMut(BufferedPacket)) {
         if let Some(mut place) = self.places[at as usize].take() {
             place.queue.clear(&mut self.store, &mut |_: &weir_aqm::Packet, held, _| discard(held));
             self.free.push(at);

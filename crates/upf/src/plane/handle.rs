@@ -3,8 +3,8 @@
 use super::compile::compile;
 use super::control::{Answer, Command};
 use super::live::Live;
-use super::path::Happened;
-use super::places::Layout;
+use super::path::PlaneEvent;
+use super::rule_slots::Layout;
 use super::setup::PlaneSetup;
 use crate::rules::{
     Bounds, Capacity, Event, FlowUsage, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel, Seid, Session,
@@ -22,19 +22,19 @@ pub trait Reach {
     /// Has it done, and waits for the answer. `None` when there is no packet path any more.
     fn ask(&mut self, command: Command) -> Option<Answer>;
     /// The oldest thing that happened and was not fetched.
-    fn happened(&mut self) -> Option<Happened>;
+    fn happened(&mut self) -> Option<PlaneEvent>;
 }
 
-struct Known {
+struct SessionCopy {
     /// Shared by all sessions whose rules bear the same numbers, which are most.
     layout: Arc<Layout>,
     session: Arc<Session>,
 }
 
 /// The plane as control sees it: makes rules ready, and has the packet path put them in their place.
-pub struct Desk<R> {
+pub struct PlaneHandle<R> {
     setup: PlaneSetup,
-    sessions: HashMap<Seid, Known>,
+    sessions: HashMap<Seid, SessionCopy>,
     /// Those that sessions have.
     layouts: HashSet<Arc<Layout>>,
     /// Who sends into a tunnel: an error indication names the tunnel alone.
@@ -50,10 +50,16 @@ fn gone() -> Refusal {
     Refusal::NoResources("the packet loop has ended".into())
 }
 
-impl<R: Reach> Desk<R> {
+impl<R: Reach> PlaneHandle<R> {
     /// A desk before a packet path without sessions that was made with the same setup.
-    pub fn new(setup: PlaneSetup, reach: R) -> Desk<R> {
-        Desk { setup, sessions: HashMap::new(), layouts: HashSet::new(), senders: HashMap::new(), reach }
+    pub fn new(setup: PlaneSetup, reach: R) -> PlaneHandle<R> {
+        PlaneHandle {
+            setup,
+            sessions: HashMap::new(),
+            layouts: HashSet::new(),
+            senders: HashMap::new(),
+            reach,
+        }
     }
 
     /// The way to the packet path.
@@ -79,7 +85,7 @@ impl<R: Reach> Desk<R> {
         for tunnel in tunnels(&session) {
             self.senders.insert((tunnel.address, tunnel.teid), session.seid);
         }
-        self.sessions.insert(session.seid, Known { layout, session });
+        self.sessions.insert(session.seid, SessionCopy { layout, session });
     }
 
     fn forget(&mut self, seid: Seid) {
@@ -114,7 +120,7 @@ impl<R: Reach> Desk<R> {
     }
 }
 
-impl<R: Reach> Plane for Desk<R> {
+impl<R: Reach> Plane for PlaneHandle<R> {
     fn establish(&mut self, session: Arc<Session>) -> Result<(), Refusal> {
         let (program, layout) = compile(&session, &self.setup, &Layout::default())?;
         let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
@@ -174,11 +180,11 @@ impl<R: Reach> Plane for Desk<R> {
     fn event(&mut self) -> Option<Event> {
         loop {
             let event = match self.reach.happened()? {
-                Happened::Inactive { seid } => Event::Inactive { seid },
-                Happened::Measured { seid } => Event::Measured { seid },
-                Happened::Waiting { seid, pdr } => Event::DownlinkData { seid, pdr },
+                PlaneEvent::Inactive { seid } => Event::Inactive { seid },
+                PlaneEvent::Measured { seid } => Event::Measured { seid },
+                PlaneEvent::Waiting { seid, pdr } => Event::DownlinkData { seid, pdr },
                 // Nobody sends there any more, or somebody made it up.
-                Happened::Unknown { teid, peer } => match self.sender(peer, teid) {
+                PlaneEvent::Unknown { teid, peer } => match self.sender(peer, teid) {
                     Some((seid, tunnel)) => Event::ErrorIndication { seid, tunnel },
                     None => continue,
                 },
@@ -214,7 +220,7 @@ mod tests {
             }
         }
 
-        fn happened(&mut self) -> Option<Happened> {
+        fn happened(&mut self) -> Option<PlaneEvent> {
             None
         }
     }
@@ -231,7 +237,7 @@ mod tests {
     fn a_bottleneck_is_followed_only_where_packets_come_close_enough_to_tell_of_it() {
         let follows = |kbps: u64| {
             let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
-            let mut desk = Desk::new(setup, Yes::default());
+            let mut desk = PlaneHandle::new(setup, Yes::default());
             let mut session = Session::clone(&session(1));
             session.qers[0].mbr = (kbps > 0).then_some(PerDirection { up: kbps, down: kbps });
             desk.establish(Arc::new(session)).unwrap();
@@ -246,7 +252,7 @@ mod tests {
     #[test]
     fn sessions_with_the_same_numbers_share_a_layout_which_goes_with_the_last() {
         let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
-        let mut desk = Desk::new(setup, Yes::default());
+        let mut desk = PlaneHandle::new(setup, Yes::default());
         (1..=50).for_each(|seid| desk.establish(session(seid)).unwrap());
         assert_eq!((desk.sessions.len(), desk.layouts.len()), (50, 1));
         // Another change does not make it another layout, and other numbers do.
