@@ -1,11 +1,7 @@
 //! What the live tests share: the program under test, raw frames, and what the kernel says of interfaces.
 
-#[path = "../../../lab/tests/skipped/mod.rs"]
-mod skipping;
-
-#[allow(unused_imports, reason = "not every file of tests judges rates")]
-pub use skipping::judged::{Attempt, judged};
-pub use skipping::{say, skipped};
+pub use crate::skipping::judged::{Attempt, judged};
+pub use crate::skipping::{say, skipped};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

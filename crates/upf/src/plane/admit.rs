@@ -10,7 +10,6 @@ use super::path::{PlaneEvent, UserPlane};
 use super::queue_pool::BufferedPacket;
 use super::timing_wheel::Class;
 use weir_aqm::Packet;
-use weir_dataplane::Frame;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
 use weir_wire::{icmp, ip, tunnel};

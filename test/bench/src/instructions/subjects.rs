@@ -98,7 +98,9 @@ pub fn subjects() -> Vec<(Subject, Option<f64>)> {
         for form in FORMS {
             for region in REGIONS {
                 if (Run { form, region, packets: 0 }).with(algorithm).is_some() {
-                    subjects.push((Subject::weir(algorithm, form, region), Some(ceiling(form, algorithm))));
+                    // After an hour every update is due with each packet: the ceiling is that of all others.
+                    let line = if region == Region::Hourly { "" } else { algorithm };
+                    subjects.push((Subject::weir(algorithm, form, region), Some(ceiling(form, line))));
                 }
             }
         }
