@@ -1,29 +1,31 @@
 //! A scenario: link, path, algorithm, policy, traffic and run of one experiment.
 
+mod sweep;
+
+pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
+
 use crate::document::Document;
-use crate::errors::{Errors, Form, Problems, quoted};
+use crate::errors::{Errors, quoted};
 use crate::flows::{Direction, FlowGroup, IpVersion};
+use crate::library::Library;
+use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
 use crate::link::{Bottleneck, Channel};
 use crate::network::BOTTLENECK;
+use crate::problems::{Form, Problems};
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::record::Record;
 use crate::run_config::RunConfig;
 use crate::schema::{
     Arm, Check, Given, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES,
-    TableDoc, absent, or, reference, required, such, tables_of, within,
+    absent, or, reference, required, such, tables_of, within,
 };
 use crate::settings::{AqmConfig, PolicyConfig};
-use crate::sweep::{Point, Sweep, SweepTable, points};
-use crate::topology::{Link, MAX_LINKS};
-use crate::variation::{Library, Variation};
+use crate::table_doc::TableDoc;
+use crate::topology::Link;
+use crate::variation::Variation;
 use std::collections::BTreeMap;
+use sweep::{SweepTable, points};
 use weir_units::{Bytes, Duration, Rate};
-
-/// Most flows of a scenario, over all its `[[flows]]` tables.
-pub const MAX_FLOWS: u32 = 10_000;
-
-/// Longest run.
-pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 /// Most rows of a sample table: duration of the run divided by the sampling period.
 pub const MAX_SAMPLES: u64 = 1_000_000;

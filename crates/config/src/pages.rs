@@ -1,6 +1,6 @@
 //! What pages of the documentation say of algorithms and disciplines, from their declarations.
 
-use crate::schema::{Row, markdown_rows};
+use crate::table_doc::{Row, markdown_rows};
 use crate::{queue_config, settings};
 use weir_aqm::ParamInfo;
 

@@ -1,15 +1,16 @@
 //! A configuration of `weir run`: a link between two real ports.
 
 use crate::document::Document;
-use crate::errors::{Errors, Form, Problems};
-use crate::experiment::{MAX_DURATION, Scenario, check_sample};
-use crate::link::Channel;
+use crate::errors::Errors;
+use crate::experiment::{Scenario, check_sample};
+use crate::limits::MAX_DURATION;
+use crate::link::{Channel, Upstream};
+use crate::problems::{Form, Problems};
 use crate::schema::{
     Check, Here, OneTable, OptionalTable, Printer, Range, Section, absent, or, reference, required, such,
     tables_of, within,
 };
 use crate::sense_config::{PortName, SenseConfig};
-use crate::topology::Upstream;
 use weir_aqm::Needs;
 use weir_units::Duration;
 

@@ -2,13 +2,13 @@
 //!
 //! The declarations are [`ParamInfo`] tables that `params!` makes where the algorithm or the law is written.
 
-use crate::document::{Entry, Node};
-use crate::errors::{Problems, Wrong, quoted};
+use crate::errors::{Wrong, quoted};
 use crate::near::each_flow_of;
+use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
-use crate::schema::{
-    ALL_ARMS, Here, Key, Printer, Row, Rule, Scalar, Section, TableDoc, markdown_rows, required, tidy,
-};
+use crate::schema::{ALL_ARMS, Here, Key, Printer, Rule, Scalar, Section, required, tidy};
+use crate::table_doc::{Row, TableDoc, markdown_rows};
+use crate::tree::{Entry, Node};
 use weir_aqm::{Algorithm, Aqm, Needs, ParamError, ParamInfo, Params, Problem, Share, Value, Visitor};
 use weir_queue::{Fifos, OfItsOwn, OverAny};
 use weir_steer::{Helm, Observer, Policy, SteerError, SteeringLaw};

@@ -62,7 +62,8 @@ mod tests {
     fn a_span_ends_where_flows_start_or_stop() {
         let seconds = Duration::from_secs;
         let spans = [(0, 4, 2), (4, 6, 9), (6, 8, 2)];
-        let expected = spans.map(|(from, until, flows)| Settled::of_span(seconds(from), seconds(until), flows));
+        let expected =
+            spans.map(|(from, until, flows)| Settled::of_span(seconds(from), seconds(until), flows));
         assert_eq!(scenario().settled(0), expected);
     }
 

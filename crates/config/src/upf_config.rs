@@ -6,9 +6,9 @@ mod sides;
 pub use link_address::LinkAddress;
 
 use crate::document::Document;
-use crate::errors::{Errors, Form, Problems};
-use crate::experiment::MAX_DURATION;
-use crate::link::{FASTEST, SLOWEST};
+use crate::errors::Errors;
+use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::problems::{Form, Problems};
 use crate::queue_config::QueueConfig;
 use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
 use crate::schema::{
