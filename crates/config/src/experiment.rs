@@ -4,6 +4,7 @@ mod sweep;
 
 pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
 
+use crate::aqm_config::AqmConfig;
 use crate::document::Document;
 use crate::errors::{Errors, quoted};
 use crate::flows::{Direction, FlowGroup, IpVersion};
@@ -11,6 +12,7 @@ use crate::library::Library;
 use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
 use crate::link::{Bottleneck, Channel};
 use crate::network::BOTTLENECK;
+use crate::policy_config::PolicyConfig;
 use crate::problems::{Form, Problems};
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::record::Record;
@@ -19,7 +21,6 @@ use crate::schema::{
     Arm, Check, Given, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES,
     absent, or, reference, required, such, tables_of, within,
 };
-use crate::settings::{AqmConfig, PolicyConfig};
 use crate::table_doc::TableDoc;
 use crate::topology::Link;
 use crate::variation::Variation;

@@ -19,6 +19,7 @@
 
 #[macro_use]
 mod schema;
+mod aqm_config;
 mod axes;
 mod document;
 mod end_host;
@@ -33,6 +34,7 @@ mod names;
 mod near;
 mod network;
 pub mod pages;
+mod policy_config;
 mod problems;
 mod queue_config;
 mod record;
@@ -49,6 +51,7 @@ mod tree;
 mod upf_config;
 mod variation;
 
+pub use aqm_config::AqmConfig;
 pub use document::{Document, MAX_FILE_BYTES};
 pub use end_host::{EndHost, Pacing, Recovery};
 pub use errors::{Error, Errors, MAX_PROBLEMS};
@@ -59,13 +62,13 @@ pub use limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS, MAX_NESTING};
 pub use link::{Accounting, Bottleneck, Buffer, Channel, LinkConfig, Upstream};
 pub use near::{each_flow_of, nearest};
 pub use network::{BOTTLENECK, ExtraDelay, Network, NetworkLink, Probing, Route};
+pub use policy_config::PolicyConfig;
 pub use queue_config::QueueConfig;
 pub use record::Record;
 pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
 pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};
-pub use settings::{AqmConfig, PolicyConfig};
 pub use topology::Link;
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};

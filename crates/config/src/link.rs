@@ -1,14 +1,15 @@
 //! What a link is: rate, room for waiting packets, byte accounting; and a managed direction of it.
 
+use crate::aqm_config::AqmConfig;
 use crate::errors::{Place, Wrong, quoted};
 use crate::limits::{FASTEST, SLOWEST};
+use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{
     Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, absent,
     or, such, within, wrong_type,
 };
-use crate::settings::{AqmConfig, PolicyConfig};
 use crate::table_doc::TableDoc;
 use crate::trace::Trace;
 use crate::tree::{Node, Table, quote};

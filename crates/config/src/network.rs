@@ -1,14 +1,15 @@
 //! Links and routes of a scenario as the simulator uses them, whichever form the file has.
 
+use crate::aqm_config::AqmConfig;
 use crate::errors::Wrong;
 use crate::experiment::Scenario;
 use crate::flows::{Direction, FlowGroup, Rtt};
 use crate::link::{Accounting, Upstream};
+use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
 use crate::schema::Here;
 use crate::sense::Sense;
-use crate::settings::{AqmConfig, PolicyConfig};
 use crate::topology::{Link, Map};
 use crate::variation::Variation;
 use weir_sense::probe::Settings;

@@ -1,14 +1,15 @@
 //! Several links between named nodes, and the ways that flows take over them.
 
+use crate::aqm_config::AqmConfig;
 use crate::errors::{Wrong, quoted};
 use crate::link::{LinkConfig, Shaped, Upstream};
 use crate::names::{NAME, name_allowed};
 use crate::near::nearest;
+use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, or, required, such, within};
 use crate::sense::Sense;
-use crate::settings::{AqmConfig, PolicyConfig};
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
 use weir_aqm::Needs;

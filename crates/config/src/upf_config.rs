@@ -5,9 +5,11 @@ mod sides;
 
 pub use link_address::LinkAddress;
 
+use crate::aqm_config::AqmConfig;
 use crate::document::Document;
 use crate::errors::Errors;
 use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::policy_config::PolicyConfig;
 use crate::problems::{Form, Problems};
 use crate::queue_config::QueueConfig;
 use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
@@ -16,7 +18,6 @@ use crate::schema::{
     reference, required, such, tables_of, within,
 };
 use crate::sense_config::unicast;
-use crate::settings::{AqmConfig, PolicyConfig};
 use std::net::IpAddr;
 use weir_aqm::Needs;
 use weir_units::{Bytes, Duration, Rate};
