@@ -21,12 +21,14 @@
 mod schema;
 mod aqm_config;
 mod axes;
+mod checks;
 mod document;
 mod end_host;
 mod errors;
 mod experiment;
 mod file;
 mod flows;
+mod forms;
 mod library;
 mod limits;
 mod link;
