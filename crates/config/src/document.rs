@@ -1,223 +1,18 @@
-//! A TOML file as a tree in which every key and value knows its line.
+//! A TOML file that is read into a tree, and the values that are set over it.
 
-use crate::errors::{Errors, Problems, Wrong, quoted};
-use crate::schema::quote;
+use crate::axes::{axis_of, forget_axis};
+use crate::errors::{Errors, Place, Wrong};
+use crate::limits::MAX_NESTING;
+use crate::problems::Problems;
+use crate::tree::{Entry, Item, Node, Table};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 /// Largest file that is read.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Deepest nesting of tables and lists that is read. The TOML parser limits brackets and dots in a key each
-/// for itself; their product would exhaust the stack.
-pub const MAX_NESTING: usize = 32;
-
 /// Places told of a text that is no TOML: what follows the first is mostly a consequence of it.
 const MAX_SYNTAX: usize = 5;
-
-/// Where something was written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// The file as a whole.
-    File,
-    /// A line, from 1.
-    Line(u32),
-    /// A `key=value` given beside the file.
-    Setting(Arc<str>),
-}
-
-/// A value and where it was written.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub node: Node,
-    pub place: Place,
-}
-
-/// A TOML value.
-#[derive(Clone, Debug)]
-pub(crate) enum Node {
-    Text(String),
-    /// Saturated to the range of the type; no key takes a number that large.
-    Int(i128),
-    Float(f64),
-    Flag(bool),
-    Date(String),
-    List(Vec<Item>),
-    Table(Table),
-}
-
-impl Node {
-    /// A single value as it was written, for messages; never longer than a line.
-    pub fn shown(&self) -> String {
-        match self {
-            Node::Text(text) => quoted(text),
-            Node::List(_) => "a list".to_string(),
-            Node::Table(_) => "a table".to_string(),
-            other => other.literal(),
-        }
-    }
-
-    /// What this is, for messages about a wrong type.
-    pub fn what(&self) -> String {
-        match self {
-            Node::Text(text) => format!("the text {}", quoted(text)),
-            Node::Int(n) => format!("the number {n}"),
-            Node::Float(x) => format!("the number {x:?}"),
-            Node::Flag(flag) => format!("{flag}"),
-            Node::Date(date) => format!("the date {date}"),
-            Node::List(_) => "a list".to_string(),
-            Node::Table(_) => "a table".to_string(),
-        }
-    }
-
-    /// The number of values in it.
-    pub fn size(&self) -> usize {
-        match self {
-            Node::List(items) => 1 + items.iter().map(|i| i.node.size()).sum::<usize>(),
-            Node::Table(table) => table.size(),
-            _ => 1,
-        }
-    }
-
-    /// The value as TOML on one line.
-    pub fn literal(&self) -> String {
-        match self {
-            Node::Text(text) => quote(text),
-            Node::Int(n) => n.to_string(),
-            Node::Float(x) => format!("{x:?}").replace("NaN", "nan"),
-            Node::Flag(flag) => flag.to_string(),
-            Node::Date(date) => date.clone(),
-            Node::List(items) => {
-                let items: Vec<String> = items.iter().map(|i| i.node.literal()).collect();
-                format!("[{}]", items.join(", "))
-            }
-            Node::Table(table) => {
-                let entry = |e: &Entry| format!("{} = {}", quote(&e.key), e.item.node.literal());
-                let entries: Vec<String> = table.entries.iter().map(entry).collect();
-                format!("{{ {} }}", entries.join(", "))
-            }
-        }
-    }
-}
-
-/// A key with its value.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub key: String,
-    pub place: Place,
-    pub item: Item,
-}
-
-/// A table, in the order of the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    pub entries: Vec<Entry>,
-    pub place: Place,
-}
-
-impl Table {
-    /// A table that was not written; problems of what is missing in it are told at `place`.
-    pub fn absent(place: Place) -> Table {
-        Table { entries: Vec::new(), place }
-    }
-
-    pub fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.iter().find(|e| e.key == key)
-    }
-
-    /// The number of values in it.
-    pub fn size(&self) -> usize {
-        1 + self.entries.iter().map(|e| e.item.node.size()).sum::<usize>()
-    }
-
-    pub fn has(&self, key: &str) -> bool {
-        self.get(key).is_some()
-    }
-
-    /// Where the deepest part of a dotted path was written that is there at all.
-    pub fn place_of(&self, path: &str) -> Place {
-        let mut place = self.place.clone();
-        let mut node: Option<&Node> = None;
-        for part in path.split('.') {
-            let entry = match node {
-                None => self.get(part).map(|e| (&e.place, &e.item.node)),
-                Some(Node::Table(table)) => table.get(part).map(|e| (&e.place, &e.item.node)),
-                Some(Node::List(items)) => {
-                    part.parse().ok().and_then(|i: usize| items.get(i)).map(|i| (&i.place, &i.node))
-                }
-                Some(_) => None,
-            };
-            let Some((at, next)) = entry else { break };
-            place = at.clone();
-            node = Some(next);
-        }
-        place
-    }
-
-    /// Puts `item` at the path, over what is there.
-    pub fn put(&mut self, path: &[&str], item: Item) -> Result<(), Wrong> {
-        let (first, rest) = path.split_first().ok_or_else(|| Wrong::new("is empty", "name a key"))?;
-        if !self.has(first) {
-            let empty =
-                Item { node: Node::Table(Table::absent(item.place.clone())), place: item.place.clone() };
-            self.entries.push(Entry { key: first.to_string(), place: item.place.clone(), item: empty });
-        }
-        let entry = self.entries.iter_mut().find(|e| e.key == *first).expect("it was just put there");
-        if rest.is_empty() {
-            entry.place = item.place.clone();
-        }
-        put(&mut entry.item, first, rest, item)
-    }
-
-    /// Takes out what has this path, where there is something.
-    pub fn remove(&mut self, path: &[&str]) {
-        match path {
-            [] => {}
-            [key] => self.entries.retain(|entry| entry.key != *key),
-            [first, rest @ ..] => {
-                let entry = self.entries.iter_mut().find(|entry| entry.key == *first);
-                entry.into_iter().for_each(|entry| remove(&mut entry.item.node, rest));
-            }
-        }
-    }
-}
-
-fn remove(slot: &mut Node, path: &[&str]) {
-    match slot {
-        Node::Table(table) => table.remove(path),
-        Node::List(items) => {
-            let Some((first, rest)) = path.split_first() else { return };
-            if let Some(item) = first.parse().ok().and_then(|i: usize| items.get_mut(i)) {
-                remove(&mut item.node, rest);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn put(slot: &mut Item, name: &str, path: &[&str], item: Item) -> Result<(), Wrong> {
-    let Some((first, rest)) = path.split_first() else {
-        *slot = item;
-        return Ok(());
-    };
-    match &mut slot.node {
-        Node::Table(table) => table.put(path, item),
-        Node::List(items) => {
-            let count = items.len();
-            let chosen = first.parse().ok().and_then(|i: usize| items.get_mut(i));
-            let chosen = chosen.ok_or_else(|| {
-                let problem = format!("`{name}` is a list of {count}");
-                Wrong::new(problem, format!("name one of them by its number from 0, such as `{name}.0`"))
-            })?;
-            put(chosen, first, rest, item)
-        }
-        other => {
-            let problem = format!("`{name}` is {}, not a table", other.what());
-            Err(Wrong::new(problem, "name a key that exists"))
-        }
-    }
-}
 
 /// A TOML file that was read but not yet checked, so that values can still be set over it.
 #[derive(Clone, Debug)]
@@ -232,11 +27,8 @@ impl Document {
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Document, Errors> {
         let name = path.as_ref().display().to_string();
-        let bytes = crate::file::read(path.as_ref(), MAX_FILE_BYTES).map_err(|wrong| {
-            let mut problems = Problems::new(&name);
-            problems.add_form(&Place::File, wrong);
-            problems.into_errors()
-        })?;
+        let bytes = crate::file::read(path.as_ref(), MAX_FILE_BYTES)
+            .map_err(|wrong| Errors::of_file(&name, &Place::File, wrong))?;
         // Before it is looked at as text: its end may lie within a character.
         if bytes.len() > MAX_FILE_BYTES {
             return Err(too_large(&name));
@@ -245,7 +37,7 @@ impl Document {
             Ok(text) => Document::parse_in(folder_of(path.as_ref()), &name, &text),
             Err(e) => {
                 let place = Lines::new(e.as_bytes()).place(e.utf8_error().valid_up_to());
-                Err(refused(&name, place, "is not UTF-8 text".into(), "save the file as UTF-8"))
+                Err(Errors::of_file(&name, &place, Wrong::new("is not UTF-8 text", "save the file as UTF-8")))
             }
         }
     }
@@ -296,7 +88,7 @@ impl Document {
             problems.add(&place, key, wrong);
             return Err(problems.into_errors());
         }
-        crate::sweep::forget_axis(&mut self.root, key);
+        forget_axis(&mut self.root, key);
         Ok(())
     }
 
@@ -313,7 +105,7 @@ impl Document {
     /// Why a value that is right in itself cannot be used, with the place where it was written: for what only those
     /// know who use it.
     pub fn refuse(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Errors {
-        let place = crate::sweep::axis_of(&self.root, key).unwrap_or_else(|| self.root.place_of(key));
+        let place = axis_of(&self.root, key).unwrap_or_else(|| self.root.place_of(key));
         let mut problems = Problems::new(&self.file);
         problems.add(&place, key, Wrong::new(problem, remedy));
         problems.into_errors()
@@ -329,10 +121,8 @@ impl Document {
         match assignment.split_once('=') {
             Some((key, value)) => self.set(key.trim(), value.trim()),
             None => {
-                let mut problems = Problems::new(&self.file);
                 let wrong = Wrong::new("has no `=`", "write it like `run.duration=5s`");
-                problems.add_form(&Place::Setting(assignment.into()), wrong);
-                Err(problems.into_errors())
+                Err(Errors::of_file(&self.file, &Place::Setting(assignment.into()), wrong))
             }
         }
     }
@@ -342,19 +132,14 @@ fn folder_of(file: &Path) -> PathBuf {
     file.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
-fn refused(file: &str, place: Place, problem: String, remedy: &str) -> Errors {
-    let mut problems = Problems::new(file);
-    problems.add_form(&place, Wrong::new(problem, remedy));
-    problems.into_errors()
-}
-
 fn too_large(file: &str) -> Errors {
     let problem = format!("has more than {MAX_FILE_BYTES} bytes");
-    refused(file, Place::File, problem, "split it, or repeat flows with `count`")
+    Errors::of_file(file, &Place::File, Wrong::new(problem, "split it, or repeat flows with `count`"))
 }
 
 fn too_deep(file: &str, place: Place) -> Errors {
-    refused(file, place, format!("is nested deeper than {MAX_NESTING}"), "no key lies that deep: flatten it")
+    let problem = format!("is nested deeper than {MAX_NESTING}");
+    Errors::of_file(file, &place, Wrong::new(problem, "no key lies that deep: flatten it"))
 }
 
 /// The value of a setting: TOML where it is, else the text as it stands.

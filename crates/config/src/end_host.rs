@@ -1,9 +1,11 @@
 //! What can be switched in the end hosts of flows.
 
-use crate::document::{Entry, Place, Table};
-use crate::errors::{Problems, Wrong};
-use crate::schema::{Check, Given, Here, Key, Printer, Range, Rule, Section, TableDoc, absent, or, within};
+use crate::errors::{Place, Wrong};
+use crate::problems::Problems;
+use crate::schema::{Check, Given, Here, Key, Printer, Range, Rule, Section, absent, or, within};
 use crate::settings::{print_setting, read_setting, row};
+use crate::table_doc::TableDoc;
+use crate::tree::{Entry, Table};
 use weir_aqm::{ParamError, ParamInfo, Value};
 use weir_tcp::congestion::Parameters;
 use weir_units::Bytes;

@@ -1,14 +1,23 @@
 //! Problems of a file: all of them, each with its place and its remedy.
 
-use crate::document::Place;
 use crate::near::nearest;
-use crate::schema::TableDoc;
-use crate::variation::Library;
 use std::fmt;
+use std::sync::Arc;
 use weir_queue::EACH_FLOW;
 
 /// Problems told of one file; what is beyond is counted only.
 pub const MAX_PROBLEMS: usize = 200;
+
+/// Where something was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// The file as a whole.
+    File,
+    /// A line, from 1.
+    Line(u32),
+    /// A `key=value` given beside the file.
+    Setting(Arc<str>),
+}
 
 /// One problem of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +34,19 @@ pub struct Error {
     pub problem: String,
     /// What to do about it.
     pub remedy: String,
+}
+
+impl Error {
+    /// What is wrong with a key, or with the file's form, where no key is known.
+    pub(crate) fn new(file: &str, place: &Place, key: Option<&str>, wrong: Wrong) -> Error {
+        let (line, setting) = match place {
+            Place::File => (None, None),
+            Place::Line(line) => (Some(*line), None),
+            Place::Setting(text) => (None, Some(text.to_string())),
+        };
+        let Wrong { problem, remedy, .. } = wrong;
+        Error { file: file.to_string(), line, setting, key: key.map(str::to_string), problem, remedy }
+    }
 }
 
 impl fmt::Display for Error {
@@ -52,6 +74,17 @@ pub struct Errors {
 }
 
 impl Errors {
+    /// These, of which there is at least one, and so many more.
+    pub(crate) fn new(mut list: Vec<Error>, untold: usize) -> Errors {
+        list.sort_by_key(|e| e.line);
+        Errors { list, untold }
+    }
+
+    /// A single problem of the file's form, where no key is known.
+    pub(crate) fn of_file(file: &str, place: &Place, wrong: Wrong) -> Errors {
+        Errors::new(vec![Error::new(file, place, None, wrong)], 0)
+    }
+
     /// The problems, in the order of the file's lines.
     pub fn iter(&self) -> impl Iterator<Item = &Error> {
         self.list.iter()
@@ -120,134 +153,6 @@ impl Wrong {
     }
 }
 
-/// Collects problems while a file is read.
-#[derive(Clone, Debug)]
-pub(crate) struct Problems {
-    file: String,
-    list: Vec<Error>,
-    untold: usize,
-    forms: &'static [Form],
-    /// The trace files that are read along with the file.
-    pub library: Library,
-}
-
-/// A form of file that a key could belong to, for hints: its name, and its tables.
-pub(crate) type Form = (&'static str, fn() -> Vec<TableDoc>);
-
-impl Problems {
-    pub fn new(file: &str) -> Problems {
-        Problems::knowing(file, &[])
-    }
-
-    /// With the forms of files to look for keys that stand in the wrong place.
-    pub fn knowing(file: &str, forms: &'static [Form]) -> Problems {
-        let library = Library::default();
-        Problems { file: file.to_string(), list: Vec::new(), untold: 0, forms, library }
-    }
-
-    /// An empty list for a part of the same file.
-    pub fn beside(&self) -> Problems {
-        Problems { library: self.library.clone(), ..Problems::new(&self.file) }
-    }
-
-    /// Whether no more problems will be told.
-    pub fn is_full(&self) -> bool {
-        self.list.len() >= MAX_PROBLEMS
-    }
-
-    /// Where a key belongs that is unknown where it stands.
-    pub fn home_of(&self, key: &str) -> Option<String> {
-        // Nobody reads hints beyond the problems that are told.
-        if self.is_full() {
-            return None;
-        }
-        self.forms
-            .iter()
-            .find_map(|(of, tables)| home_in(&tables(), key).map(|home| format!("{home} of {of}")))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// A problem of one key.
-    pub fn add(&mut self, place: &Place, key: &str, wrong: Wrong) {
-        self.push(place, Some(key.to_string()), wrong);
-    }
-
-    /// A problem of the file's form, where no key is known.
-    pub fn add_form(&mut self, place: &Place, wrong: Wrong) {
-        self.push(place, None, wrong);
-    }
-
-    fn push(&mut self, place: &Place, key: Option<String>, wrong: Wrong) {
-        let (line, setting) = match place {
-            Place::File => (None, None),
-            Place::Line(line) => (Some(*line), None),
-            Place::Setting(text) => (None, Some(text.to_string())),
-        };
-        let Wrong { problem, remedy, .. } = wrong;
-        self.keep(Error { file: self.file.clone(), line, setting, key, problem, remedy });
-    }
-
-    fn keep(&mut self, error: Error) {
-        if !self.is_full() {
-            self.list.push(error);
-        } else {
-            self.untold += 1;
-        }
-    }
-
-    /// So many problems more are not worth telling.
-    pub fn leave_out(&mut self, count: usize) {
-        self.untold += count;
-    }
-
-    /// Takes over the problems of one point of a sweep that no other point had before, saying which point.
-    pub fn adopt(&mut self, point: &str, others: Problems) {
-        self.untold += others.untold;
-        for mut error in others.list {
-            let known = |old: &Error| {
-                let same_place = old.line == error.line && old.setting == error.setting;
-                same_place && old.key == error.key && old.problem.ends_with(&error.problem)
-            };
-            if !self.list.iter().any(known) {
-                error.problem = format!("with {point}: {}", error.problem);
-                self.keep(error);
-            }
-        }
-    }
-
-    pub fn into_errors(mut self) -> Errors {
-        self.list.sort_by_key(|e| e.line);
-        Errors { list: self.list, untold: self.untold }
-    }
-
-    /// The value, if there was no problem.
-    pub fn finish<T>(self, value: Option<T>) -> Result<T, Errors> {
-        match value {
-            Some(value) if self.is_empty() => Ok(value),
-            _ => Err(self.into_errors()),
-        }
-    }
-}
-
-fn home_in(tables: &[TableDoc], key: &str) -> Option<String> {
-    for table in tables {
-        let at = |path: &str| if path.is_empty() { "at the top".into() } else { format!("in `[{path}]`") };
-        if table.rows.iter().any(|row| row.name == key) {
-            return Some(at(&table.path));
-        }
-        let name = table.path.trim_matches(['[', ']']);
-        match name.rsplit_once('.') {
-            Some((outer, inner)) if inner == key => return Some(at(outer)),
-            None if name == key && !key.is_empty() => return Some(at("")),
-            _ => {}
-        }
-    }
-    None
-}
-
 /// Text from a file for a message: quoted, with control characters escaped, and not longer than a line.
 pub(crate) fn quoted(text: &str) -> String {
     const MOST: usize = 60;
@@ -256,4 +161,10 @@ pub(crate) fn quoted(text: &str) -> String {
         shown.push('…');
     }
     format!("{shown:?}")
+}
+
+/// A key for a message: as it is, if it is a plain word of ordinary length.
+pub(crate) fn shown_key(key: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if key.len() <= 60 && !key.is_empty() && key.chars().all(plain) { key.to_string() } else { quoted(key) }
 }

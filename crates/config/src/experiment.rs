@@ -1,29 +1,27 @@
 //! A scenario: link, path, algorithm, policy, traffic and run of one experiment.
 
-use crate::document::Document;
-use crate::errors::{Errors, Form, Problems, quoted};
-use crate::flows::{Direction, FlowGroup, IpVersion};
+mod sweep;
+
+pub(crate) use sweep::points;
+pub use sweep::{Axis, MAX_POINT_VALUES, MAX_POINTS, Point, Sweep};
+
+use crate::aqm_config::AqmConfig;
+use crate::flows::FlowGroup;
+use crate::limits::MAX_DURATION;
 use crate::link::{Bottleneck, Channel};
-use crate::network::BOTTLENECK;
+use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::record::Record;
-use crate::run_config::RunConfig;
 use crate::schema::{
     Arm, Check, Given, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES,
-    TableDoc, absent, or, reference, required, such, tables_of, within,
+    absent, or, reference, required, such, within,
 };
-use crate::settings::{AqmConfig, PolicyConfig};
-use crate::sweep::{Point, Sweep, SweepTable, points};
-use crate::topology::{Link, MAX_LINKS};
-use crate::variation::{Library, Variation};
-use std::collections::BTreeMap;
-use weir_units::{Bytes, Duration, Rate};
-
-/// Most flows of a scenario, over all its `[[flows]]` tables.
-pub const MAX_FLOWS: u32 = 10_000;
-
-/// Longest run.
-pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+use crate::table_doc::TableDoc;
+use crate::topology::Link;
+use crate::variation::Variation;
+use sweep::SweepTable;
+use weir_units::{Duration, Rate};
 
 /// Most rows of a sample table: duration of the run divided by the sampling period.
 pub const MAX_SAMPLES: u64 = 1_000_000;
@@ -191,136 +189,10 @@ pub(crate) fn check_sample(sample: Duration, duration: Duration, here: &Here, p:
     }
 }
 
-impl Check for Scenario {
-    fn check(&mut self, here: &Here, p: &mut Problems) {
-        if self.links.is_empty() {
-            if let Some(own) = self.queue.own_aqm() {
-                self.aqm = own;
-            }
-            self.check_link(here, p);
-        } else {
-            self.check_links(here, p);
-        }
-        self.check_flows(here, p);
-        self.check_record(here, p);
-    }
-}
-
 impl Scenario {
     /// The keys that were given and that this arm does not play.
     pub fn unplayed(&self, arm: Arm) -> Vec<String> {
         Given::of(self, &|key| !key.arms.contains(&arm))
-    }
-
-    fn check_link(&self, here: &Here, p: &mut Problems) {
-        let mtu = self.flows.iter().map(|f| self.mtu(f)).max().unwrap_or(self.path.mtu);
-        self.link.shape.check_room(self.link.shape.rate_with(&self.link.variation), mtu, "link.", here, p);
-        if let Some(policy) = &self.policy {
-            policy.check_with(&self.aqm, &self.queue, here, p);
-        }
-        for (i, flows) in self.flows.iter().enumerate() {
-            let keys =
-                [("from", flows.from.is_some()), ("to", flows.to.is_some()), ("via", !flows.via.is_empty())];
-            for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
-                let remedy = "remove it, or describe the links under `[[links]]`";
-                here.wrong(p, &format!("flows.{i}.{key}"), "does not go with `[link]`", remedy);
-            }
-        }
-    }
-
-    /// Checks several links and takes the first of them for the one that is shown.
-    fn check_links(&mut self, here: &Here, p: &mut Problems) {
-        if self.links.len() > MAX_LINKS {
-            let problem = format!("are {} links", self.links.len());
-            return here.wrong(p, "links", problem, format!("give at most {MAX_LINKS}"));
-        }
-        let mut named = BTreeMap::new();
-        for (i, link) in self.links.iter().enumerate() {
-            let first = *named.entry(link.name.as_str()).or_insert(i);
-            if first != i {
-                let problem = format!("{} is the name of `links.{first}` too", quoted(&link.name));
-                here.wrong(p, &format!("links.{i}.name"), problem, "give each link a name of its own");
-            }
-        }
-        for (i, flows) in self.flows.iter().enumerate() {
-            for (key, _) in
-                [("from", &flows.from), ("to", &flows.to)].into_iter().filter(|(_, n)| n.is_none())
-            {
-                let key = format!("flows.{i}.{key}");
-                here.wrong(
-                    p,
-                    &key,
-                    "is missing",
-                    "with `[[links]]` flows go `from` one node `to` another: add it",
-                );
-            }
-            if flows.direction == Direction::Reverse {
-                let remedy = "exchange `from` and `to`, and remove it";
-                here.wrong(p, &format!("flows.{i}.direction"), "does not go with `[[links]]`", remedy);
-            }
-        }
-        self.check_routes(here, p);
-        self.check_media_and_probes(here, p);
-        let first = &self.links[0];
-        self.link = Bottleneck { shape: first.shape.clone(), variation: first.variation.clone() };
-        self.queue = first.queue.clone();
-        self.aqm = first.aqm.clone().unwrap_or_else(AqmConfig::fifo);
-        self.policy = first.policy.clone();
-    }
-
-    fn check_flows(&self, here: &Here, p: &mut Problems) {
-        if self.flow_count() > u64::from(MAX_FLOWS) {
-            let problem = format!("are {} flows together", self.flow_count());
-            here.wrong(p, "flows", problem, format!("give at most {MAX_FLOWS}"));
-        }
-        if self.flows.iter().all(|f| f.start >= self.run.duration) {
-            let problem = format!("start only after the end of the run, {}", self.run.duration);
-            here.wrong(p, "flows", problem, "run longer, or start earlier");
-        }
-        for (i, flows) in self.flows.iter().enumerate() {
-            let (mtu, key) = (self.mtu(flows), if flows.mtu.is_some() { "mtu" } else { "path.mtu" });
-            if flows.ip == IpVersion::V6 && mtu < 1280 {
-                let problem = format!("needs packets of 1280 bytes for IPv6, and `{key}` is {mtu}");
-                let remedy = format!("raise `{key}`, or use IPv4");
-                here.wrong(p, &format!("flows.{i}.ip"), problem, remedy);
-            }
-            let room = Bytes::new(u64::from(mtu - flows.ip.udp_headers()));
-            if let Some(packet) = flows.packet.filter(|packet| *packet > room) {
-                let problem = format!("{packet} and the headers are more than `{key}`, {mtu}");
-                here.wrong(
-                    p,
-                    &format!("flows.{i}.packet"),
-                    problem,
-                    format!("give at most \"{}B\"", room.get()),
-                );
-            }
-        }
-    }
-
-    fn check_record(&self, here: &Here, p: &mut Problems) {
-        let Some(record) = &self.record else { return };
-        let known = |name: &String| match self.links.is_empty() {
-            true => name == BOTTLENECK,
-            false => self.links.iter().any(|link| link.name == *name),
-        };
-        for (i, name) in record.links.iter().enumerate().filter(|(_, name)| !known(name)) {
-            let remedy = "name a link of `[[links]]`, or \"bottleneck\" for that of `[link]`";
-            here.wrong(p, &format!("record.links.{i}"), format!("there is no link {}", quoted(name)), remedy);
-        }
-        if record.from >= self.run.duration {
-            let problem = format!("{} is after the end of the run, {}", record.from, self.run.duration);
-            here.wrong(p, "record.from", problem, "start earlier, or run longer");
-        }
-    }
-
-    /// Reads a file.
-    pub fn load(path: impl AsRef<std::path::Path>) -> Result<Scenario, Errors> {
-        Document::load(path)?.scenario()
-    }
-
-    /// Reads a text; `file_name` is the name in messages.
-    pub fn parse(file_name: &str, text: &str) -> Result<Scenario, Errors> {
-        Document::parse(file_name, text)?.scenario()
     }
 
     /// The number of flows.
@@ -359,30 +231,6 @@ impl Scenario {
         self.sweep.points.clone()
     }
 
-    /// What is allowed but may not be what was meant.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (i, flows) in self.flows.iter().enumerate() {
-            if flows.start >= self.run.duration {
-                warnings.push(format!("flows.{i} starts only after the end of the run"));
-            } else if flows.stop.is_some_and(|stop| stop > self.run.duration) {
-                warnings.push(format!("flows.{i} would stop only after the end of the run"));
-            }
-        }
-        for link in self.network().links {
-            warnings.extend(link.variation.stuck().map(|told| format!("link {}, steps: {told}", link.name)));
-        }
-        if self.links.is_empty() {
-            warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
-        }
-        for link in &self.links {
-            let pair = link.policy.as_ref().zip(link.aqm.as_ref());
-            let unused = pair.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
-            warnings.extend(unused.map(|warning| format!("link {}: {warning}", link.name)));
-        }
-        warnings
-    }
-
     /// The scenario in canonical form: every key with its value, its meaning and its range. Of tables that are
     /// alike only the first has the meanings. Paths stay as they were written, so that they start at the same
     /// folder.
@@ -404,22 +252,3 @@ keys may\nstand in any order. Quantities are written with their unit: `\"2.5ms\"
 Of `[[links]]` the lab plays those that\nstand in a row (all flows take one way, and come back by one) and access \
  networks with modems (`data/scenarios/asqm_upload.toml`). Some\nkeys only the simulator knows: `[record]`, and what goes \
  beyond bulk flows, transfers and constant datagrams. The lab names all such\nkeys of a file and refuses it.\n\nThis page is generated from the declarations of the keys.";
-
-/// Where keys of scenarios, and keys written into one by mistake, belong.
-const FORMS: &[Form] =
-    &[("the file", tables_of::<Scenario>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
-
-impl Document {
-    /// Checks the document as a scenario.
-    pub fn scenario(&self) -> Result<Scenario, Errors> {
-        let mut p = Problems::knowing(&self.file, FORMS);
-        p.library = Library::of(self.folder.clone());
-        let here = Here { table: &self.root, path: String::new() };
-        let mut scenario = Scenario::read(&here, &mut p);
-        if let Some(scenario) = scenario.as_mut().filter(|_| p.is_empty()) {
-            scenario.sweep.points = points(self, &mut p);
-        }
-
-        p.finish(scenario)
-    }
-}

@@ -1,15 +1,17 @@
 //! Flows that are alike: what they send, when, and from where to where.
 
-use crate::document::Node;
 use crate::end_host::EndHost;
-use crate::errors::{Problems, Wrong};
-use crate::experiment::{MAX_DURATION, MAX_FLOWS};
+use crate::errors::Wrong;
+use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
+use crate::names::{NAME, name_allowed, word};
+use crate::problems::Problems;
 use crate::schema::{
-    Arm, Check, Flat, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent, list,
-    or, such, within, wrong_type,
+    Arm, Check, Flat, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, absent, list, or, such,
+    within, wrong_type,
 };
-use crate::topology::{MAX_LINKS, NAME, name_allowed, word};
+use crate::table_doc::TableDoc;
 use crate::traffic::{Datagrams, Timing, Traffic, UdpPattern, Web};
+use crate::tree::Node;
 use weir_tcp::congestion::USUAL;
 use weir_tcp::{Congestion, EcnMode};
 use weir_units::{Bytes, Duration, Rate};

@@ -1,15 +1,18 @@
 //! What a link is: rate, room for waiting packets, byte accounting; and a managed direction of it.
 
-use crate::document::{Node, Place};
-use crate::errors::{Problems, Wrong};
+use crate::aqm_config::AqmConfig;
+use crate::errors::{Place, Wrong, quoted};
+use crate::limits::{FASTEST, SLOWEST};
+use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{
-    Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, TableDoc, absent,
-    or, quote, such, within,
+    Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, absent,
+    or, such, within, wrong_type,
 };
-use crate::settings::{AqmConfig, PolicyConfig};
-use crate::topology::Upstream;
+use crate::table_doc::TableDoc;
 use crate::trace::Trace;
+use crate::tree::{Node, Table, quote};
 use crate::variation::Variation;
 use weir_queue::{EACH_FLOW, EACH_USER};
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
@@ -35,6 +38,18 @@ impl Accounting {
             Accounting::Frame => 14,
             Accounting::Ip => 0,
         })
+    }
+}
+
+choices! {
+    /// What a link learns of the bottlenecks behind it, from the packets that pass.
+    pub enum Upstream {
+        /// Nothing.
+        Off = "off",
+        /// Round-trip times and bytes in flight behind it; its algorithm is told.
+        Inform = "inform",
+        /// The same, and its rate follows the bottleneck, so that packets wait here and not there.
+        Follow = "follow",
     }
 }
 
@@ -69,17 +84,16 @@ impl Scalar for Buffer {
         "a duration such as \"100ms\" or an amount of data such as \"12.5MB\"".to_string()
     }
     fn read(node: &Node) -> Result<Self, Wrong> {
-        let Node::Text(text) = node else { return Err(crate::schema::wrong_type::<Self>(node)) };
+        let Node::Text(text) = node else { return Err(wrong_type::<Self>(node)) };
         let time = match parse_duration(text) {
             Ok(time) => return Ok(Buffer::Time(time)),
             Err(error) => error,
         };
         parse_bytes(text).map(Buffer::Bytes).map_err(|bytes| {
             if time.is_out_of_range() || bytes.is_out_of_range() {
-                return Wrong::out_of_range(&crate::errors::quoted(text), format!("write {}", Self::kind()));
+                return Wrong::out_of_range(&quoted(text), format!("write {}", Self::kind()));
             }
-            let problem =
-                format!("{} is neither a duration nor an amount of data", crate::errors::quoted(text));
+            let problem = format!("{} is neither a duration nor an amount of data", quoted(text));
             Wrong::new(problem, format!("write {}", Self::kind()))
         })
     }
@@ -93,9 +107,6 @@ impl Scalar for Buffer {
         quote(&self.show())
     }
 }
-
-pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000);
-pub(crate) const FASTEST: Rate = Rate::from_bps(1_000_000_000_000);
 
 section! {
     /// A link: how fast it is, how much can wait for it, which bytes count.
@@ -289,9 +300,9 @@ impl Channel {
 
     /// A direction that is neither shaped nor delayed.
     pub fn unshaped() -> Channel {
-        let table = crate::document::Table::absent(Place::File);
+        let table = Table::absent(Place::File);
         let here = Here { table: &table, path: String::new() };
-        let read = <Channel as crate::schema::Section>::read_fields(&here, &mut Problems::new(""));
+        let read = <Channel as Section>::read_fields(&here, &mut Problems::new(""));
         read.expect("every key of a direction has a default")
     }
 }

@@ -1,14 +1,16 @@
 //! Links and routes of a scenario as the simulator uses them, whichever form the file has.
 
-use crate::errors::{Problems, Wrong};
+use crate::aqm_config::AqmConfig;
+use crate::errors::Wrong;
 use crate::experiment::Scenario;
 use crate::flows::{Direction, FlowGroup, Rtt};
-use crate::link::Accounting;
+use crate::link::{Accounting, Upstream};
+use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
 use crate::schema::Here;
 use crate::sense::Sense;
-use crate::settings::{AqmConfig, PolicyConfig};
-use crate::topology::{Link, Map, Upstream};
+use crate::topology::{Link, Map};
 use crate::variation::Variation;
 use weir_sense::probe::Settings;
 use weir_units::{Bytes, Duration, Rate};

@@ -1,16 +1,17 @@
 //! The table that says how packets wait: the discipline and its parameters.
 
-use crate::document::Node;
-use crate::errors::{Problems, Wrong};
+use crate::aqm_config::AqmConfig;
+use crate::errors::Wrong;
 use crate::near::each_flow_of;
+use crate::problems::Problems;
 use crate::schema::{
-    ALL_ARMS, Here, Key, OneTable, OptionalTable, Printer, Range, Row, Rule, Scalar, Section, TableDoc,
-    markdown_rows, or,
+    ALL_ARMS, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, or,
 };
 use crate::settings::{
-    AqmConfig, Check, Declared, Settings, check_pairs, check_with, params_from, print_settings,
-    read_settings, row, set,
+    Check, Declared, Settings, check_pairs, check_with, params_from, print_settings, read_settings, row, set,
 };
+use crate::table_doc::{Row, TableDoc, markdown_rows};
+use crate::tree::Node;
 use weir_aqm::{ParamError, ParamInfo, Params, Value};
 use weir_queue::{Entry, OfItsOwn, OverAny, USUAL, UserKey, Visitor};
 

@@ -1,9 +1,9 @@
 //! What the simulator writes down beyond summaries and samples.
 
-use crate::errors::Problems;
-use crate::experiment::MAX_DURATION;
+use crate::limits::{MAX_DURATION, MAX_LINKS};
+use crate::names::{NAME, name_allowed};
+use crate::problems::Problems;
 use crate::schema::{Check, Here, Range, absent, list, or, such, within};
-use crate::topology::{MAX_LINKS, NAME, name_allowed};
 use weir_units::{Bytes, Duration};
 
 /// Half a minute of packets at 1 Gbit/s; few disks are filled by it.

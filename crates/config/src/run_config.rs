@@ -1,15 +1,14 @@
 //! A configuration of `weir run`: a link between two real ports.
 
-use crate::document::Document;
-use crate::errors::{Errors, Form, Problems};
-use crate::experiment::{MAX_DURATION, Scenario, check_sample};
-use crate::link::Channel;
+use crate::experiment::check_sample;
+use crate::limits::MAX_DURATION;
+use crate::link::{Channel, Upstream};
+use crate::problems::Problems;
 use crate::schema::{
     Check, Here, OneTable, OptionalTable, Printer, Range, Section, absent, or, reference, required, such,
-    tables_of, within,
+    within,
 };
 use crate::sense_config::{PortName, SenseConfig};
-use crate::topology::Upstream;
 use weir_aqm::Needs;
 use weir_units::Duration;
 
@@ -165,16 +164,6 @@ section! {
 impl Check for FailOpen {}
 
 impl RunConfig {
-    /// Reads a file.
-    pub fn load(path: impl AsRef<std::path::Path>) -> Result<RunConfig, Errors> {
-        Document::load(path)?.run_config()
-    }
-
-    /// Reads a text; `file_name` is the name in messages.
-    pub fn parse(file_name: &str, text: &str) -> Result<RunConfig, Errors> {
-        Document::parse(file_name, text)?.run_config()
-    }
-
     /// The direction whose queue is sensed, by its name: the one that leaves at the port that faces the gateway.
     pub fn sensed(&self) -> Option<(&'static str, &Channel)> {
         Some(match self.sense.as_ref()?.port {
@@ -237,13 +226,3 @@ taken\nfor the same request; one that comes later, because something hangs, ends
 `weir doctor --clean` puts\nthe interfaces back. That is how a run without `duration` ends (exit status 0); one with it \
 was interrupted (exit status 130).\n\nThis page is generated from the \
 declarations of the keys.";
-
-/// Where keys of configurations, and keys written into one by mistake, belong.
-const FORMS: &[Form] = &[("the file", tables_of::<RunConfig>), ("a scenario", tables_of::<Scenario>)];
-
-impl Document {
-    /// Checks the document as a configuration of `weir run`.
-    pub fn run_config(&self) -> Result<RunConfig, Errors> {
-        RunConfig::read_file(self, FORMS)
-    }
-}

@@ -3,9 +3,12 @@
 //! `section!` declares a struct whose fields are keys. From the declaration come reading with checks, hints
 //! for unknown keys, canonical printing and the reference documentation.
 
-use crate::document::{Document, Entry, Item, Node, Place, Table};
-use crate::errors::{Errors, Form, Problems, Wrong, quoted};
+use crate::document::Document;
+use crate::errors::{Errors, Place, Wrong, quoted, shown_key};
 use crate::near::nearest;
+use crate::problems::{Form, Problems};
+use crate::table_doc::{Row, TableDoc, markdown_rows};
+use crate::tree::{Entry, Item, Node, Table, quote};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use weir_aqm::{Share, Value};
@@ -41,27 +44,6 @@ impl Here<'_> {
             p.add(&entry.place, &self.key(&shown_key(&entry.key)), Wrong::new("is unknown", remedy));
         }
     }
-}
-
-/// A key for a message: as it is, if it is a plain word of ordinary length.
-pub(crate) fn shown_key(key: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if key.len() <= 60 && !key.is_empty() && key.chars().all(plain) { key.to_string() } else { quoted(key) }
-}
-
-/// A text as a TOML string.
-pub(crate) fn quote(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// A type that a single value of the file can have.
@@ -241,7 +223,7 @@ macro_rules! choices {
                 let words: &[&str] = &[$($text),*];
                 $crate::schema::one_of(words)
             }
-            fn read(node: &$crate::document::Node) -> Result<Self, $crate::errors::Wrong> {
+            fn read(node: &$crate::tree::Node) -> Result<Self, $crate::errors::Wrong> {
                 let words: &[(&str, $name)] = &[$(($text, $name::$variant)),*];
                 $crate::schema::chosen(node, words)
             }
@@ -802,7 +784,7 @@ macro_rules! section {
 
             fn read_fields(
                 here: &$crate::schema::Here,
-                p: &mut $crate::errors::Problems,
+                p: &mut $crate::problems::Problems,
             ) -> Option<Self> {
                 // All fields are read before the first failure returns, so that all problems are told.
                 $(let $field: Option<$ty> = {
@@ -835,7 +817,7 @@ macro_rules! section {
                 })*
             }
 
-            fn describe(at: usize, tables: &mut Vec<$crate::schema::TableDoc>) {
+            fn describe(at: usize, tables: &mut Vec<$crate::table_doc::TableDoc>) {
                 $({
                     let key = key!($field [$($doc)+]);
                     $crate::schema::Rule::<$ty>::describe(&$rule, &key, at, tables);
@@ -957,24 +939,6 @@ impl Printer {
     }
 }
 
-/// A key in the reference.
-pub(crate) struct Row {
-    pub name: String,
-    pub kind: String,
-    pub default: String,
-    pub range: String,
-    pub doc: String,
-}
-
-/// A table in the reference.
-pub(crate) struct TableDoc {
-    pub path: String,
-    pub note: String,
-    pub rows: Vec<Row>,
-    /// What follows the keys, as Markdown.
-    pub after: String,
-}
-
 fn describe_table<S: Section>(key: &Key, at: usize, mark: &str, tables: &mut Vec<TableDoc>) {
     let outer = &tables[at].path;
     let path = if outer.is_empty() { key.name.to_string() } else { format!("{outer}.{}", key.name) };
@@ -1007,19 +971,6 @@ pub(crate) fn reference<S: Section>(title: &str, intro: &str) -> String {
             Some(same) => text.push_str(&format!("\nAll else as in `[{}]`.\n", same.path)),
             None => text.push_str(&table.after),
         }
-    }
-    text
-}
-
-/// Keys as a Markdown table; nothing if there are none.
-pub(crate) fn markdown_rows(rows: &[Row]) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from("| Key | Value | Default | Range | Meaning |\n|---|---|---|---|---|\n");
-    for row in rows {
-        let cells = [&row.kind, &row.default, &row.range, &row.doc].map(|c| c.replace('|', "\\|"));
-        text.push_str(&format!("| `{}` | {} |\n", row.name, cells.join(" | ")));
     }
     text
 }

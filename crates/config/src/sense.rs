@@ -1,8 +1,8 @@
 //! Probes that are sent with the data of a link, to measure the queues behind it.
 
-use crate::errors::Problems;
+use crate::names::{NAME, name_allowed};
+use crate::problems::Problems;
 use crate::schema::{Check, Here, or, required, such, within};
-use crate::topology::{NAME, name_allowed};
 use weir_aqm::Share;
 use weir_sense::probe::{IPV4_LEN, Settings};
 use weir_units::Duration;

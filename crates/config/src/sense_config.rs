@@ -1,8 +1,9 @@
 //! The table that says how the queue below IP is measured: probes, and where they turn around.
 
-use crate::document::Node;
-use crate::errors::{Problems, Wrong, quoted};
-use crate::schema::{Check, Here, Range, Scalar, absent, or, quote, required, such, within, wrong_type};
+use crate::errors::{Wrong, quoted};
+use crate::problems::Problems;
+use crate::schema::{Check, Here, Range, Scalar, absent, or, required, such, within, wrong_type};
+use crate::tree::{Node, quote};
 use std::net::IpAddr;
 use weir_aqm::Share;
 use weir_units::Duration;

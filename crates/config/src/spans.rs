@@ -1,6 +1,7 @@
 //! The spans of a run in which the number of flows stays.
 
-use crate::{FlowGroup, Scenario};
+use crate::experiment::Scenario;
+use crate::flows::FlowGroup;
 use weir_measure::Settled;
 use weir_measure::result::Summary;
 use weir_units::Duration;

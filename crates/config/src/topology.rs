@@ -1,45 +1,19 @@
 //! Several links between named nodes, and the ways that flows take over them.
 
-use crate::errors::{Problems, Wrong, quoted};
-use crate::link::{LinkConfig, Shaped};
+use crate::aqm_config::AqmConfig;
+use crate::errors::{Wrong, quoted};
+use crate::link::{LinkConfig, Shaped, Upstream};
+use crate::names::{NAME, name_allowed};
 use crate::near::nearest;
+use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, or, required, such, within};
 use crate::sense::Sense;
-use crate::settings::{AqmConfig, PolicyConfig};
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
 use weir_aqm::Needs;
 use weir_units::{Duration, Rate};
-
-/// Most links of a scenario.
-pub const MAX_LINKS: usize = 1000;
-
-/// Longest name of a link or a node.
-const MAX_NAME: usize = 32;
-pub(crate) const NAME: &str = "a word of at most 32 letters, digits, `_` or `-`";
-
-pub(crate) fn name_allowed(name: &str) -> bool {
-    word(name, MAX_NAME)
-}
-
-/// Whether a text is a plain word of at most so many bytes.
-pub(crate) fn word(text: &str, most: usize) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (1..=most).contains(&text.len()) && text.chars().all(plain)
-}
-
-choices! {
-    /// What a link learns of the bottlenecks behind it, from the packets that pass.
-    pub enum Upstream {
-        /// Nothing.
-        Off = "off",
-        /// Round-trip times and bytes in flight behind it; its algorithm is told.
-        Inform = "inform",
-        /// The same, and its rate follows the bottleneck, so that packets wait here and not there.
-        Follow = "follow",
-    }
-}
 
 section! {
     /// A link in one direction between two nodes.

@@ -5,9 +5,8 @@
 //! 2015, section 3.2). A number that stands twice means two opportunities. The trace repeats, and the last number
 //! is its period.
 
-use crate::document::Place;
-use crate::errors::{Errors, Problems, Wrong, quoted};
-use crate::link::{FASTEST, SLOWEST};
+use crate::errors::{Errors, Place, Wrong, quoted};
+use crate::limits::{FASTEST, SLOWEST};
 use std::path::Path;
 use std::sync::Arc;
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -44,8 +43,8 @@ impl Trace {
     pub fn load(path: impl AsRef<Path>) -> Result<Trace, Errors> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let text =
-            crate::file::read(path, MAX_TRACE_BYTES).map_err(|wrong| refusal(&name, Place::File, wrong))?;
+        let text = crate::file::read(path, MAX_TRACE_BYTES)
+            .map_err(|wrong| Errors::of_file(&name, &Place::File, wrong))?;
         Trace::parse(&name, &text)
     }
 
@@ -54,17 +53,18 @@ impl Trace {
         if text.len() > MAX_TRACE_BYTES {
             let problem = format!("has more than {MAX_TRACE_BYTES} bytes");
             let wrong = Wrong::new(problem, "shorten it: a trace repeats by itself");
-            return Err(refusal(file, Place::File, wrong));
+            return Err(Errors::of_file(file, &Place::File, wrong));
         }
         // A line ends with its line feed, so that the last one has nothing behind it.
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         if text.is_empty() {
-            return Err(refusal(file, Place::File, Wrong::new("is empty", REMEDY)));
+            return Err(Errors::of_file(file, &Place::File, Wrong::new("is empty", REMEDY)));
         }
         let mut slots: Vec<Slot> = Vec::new();
         let mut last = 0;
         for (line, number) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-            let millisecond = next(number, last).map_err(|wrong| refusal(file, Place::Line(line), wrong))?;
+            let millisecond =
+                next(number, last).map_err(|wrong| Errors::of_file(file, &Place::Line(line), wrong))?;
             match slots.last_mut().filter(|slot| slot.millisecond == millisecond) {
                 Some(slot) => slot.count += 1,
                 None => slots.push(Slot { millisecond, count: 1 }),
@@ -73,7 +73,7 @@ impl Trace {
         }
         let total = slots.iter().map(|slot| u64::from(slot.count)).sum();
         let trace = Trace { slots: slots.into(), total };
-        trace.check().map_err(|wrong| refusal(file, Place::File, wrong))?;
+        trace.check().map_err(|wrong| Errors::of_file(file, &Place::File, wrong))?;
         Ok(trace)
     }
 
@@ -252,12 +252,6 @@ fn next(line: &[u8], last: u32) -> Result<u32, Wrong> {
         }
         Some(number) => Ok(number),
     }
-}
-
-fn refusal(file: &str, place: Place, wrong: Wrong) -> Errors {
-    let mut problems = Problems::new(file);
-    problems.add_form(&place, wrong);
-    problems.into_errors()
 }
 
 #[cfg(test)]

@@ -5,18 +5,17 @@ mod sides;
 
 pub use link_address::LinkAddress;
 
-use crate::document::Document;
-use crate::errors::{Errors, Form, Problems};
-use crate::experiment::MAX_DURATION;
-use crate::link::{FASTEST, SLOWEST};
+use crate::aqm_config::AqmConfig;
+use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
-use crate::run_config::{INTERFACE, Poll, PortMode, RunConfig, interface};
+use crate::run_config::{INTERFACE, Poll, PortMode, interface};
 use crate::schema::{
     Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent, list, or,
-    reference, required, such, tables_of, within,
+    reference, required, such, within,
 };
 use crate::sense_config::unicast;
-use crate::settings::{AqmConfig, PolicyConfig};
 use std::net::IpAddr;
 use weir_aqm::Needs;
 use weir_units::{Bytes, Duration, Rate};
@@ -285,16 +284,6 @@ section! {
 impl Check for QosFlow {}
 
 impl UpfConfig {
-    /// Reads a file.
-    pub fn load(path: impl AsRef<std::path::Path>) -> Result<UpfConfig, Errors> {
-        Document::load(path)?.upf_config()
-    }
-
-    /// Reads a text; `file_name` is the name in messages.
-    pub fn parse(file_name: &str, text: &str) -> Result<UpfConfig, Errors> {
-        Document::parse(file_name, text)?.upf_config()
-    }
-
     /// What is allowed but may not be what was meant.
     pub fn warnings(&self) -> Vec<String> {
         let named = self.flows.iter().map(|flow| (format!("QoS flow {}", flow.qfi), &flow.waits));
@@ -322,17 +311,6 @@ const INTRO: &str = "A configuration of `weir upf` says which ports a 5G user-pl
 sessions, and how packets\nwait. It is TOML; keys may stand in any order. Quantities are written with their unit: \
 `\"2.5ms\"`, `\"64MB\"`.\n`--set key=value` sets a key over the file.\n\nThis page is generated from the declarations of \
 the keys.";
-
-/// Where keys of configurations, and keys written into one by mistake, belong.
-const FORMS: &[Form] =
-    &[("the file", tables_of::<UpfConfig>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
-
-impl Document {
-    /// Checks the document as a configuration of `weir upf`.
-    pub fn upf_config(&self) -> Result<UpfConfig, Errors> {
-        UpfConfig::read_file(self, FORMS)
-    }
-}
 
 #[cfg(test)]
 mod tests {

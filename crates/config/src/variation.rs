@@ -1,18 +1,14 @@
 //! How a link differs from one of constant rate that loses nothing.
 
-use crate::document::{Node, Table};
-use crate::errors::{Problems, Wrong};
-use crate::experiment::MAX_DURATION;
-use crate::link::{FASTEST, SLOWEST};
+use crate::errors::{Wrong, shown_key};
+use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::problems::Problems;
 use crate::schema::{
-    Check, Given, Here, Key, Printer, Range, Row, Rule, Scalar, TableDoc, list, or, quote, such, tidy,
-    within, wrong_type,
+    Check, Given, Here, Key, Printer, Range, Rule, Scalar, list, or, such, tidy, within, wrong_type,
 };
+use crate::table_doc::{Row, TableDoc};
 use crate::trace::Trace;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::rc::Rc;
+use crate::tree::{Node, Table, quote};
 use weir_aqm::Share;
 use weir_units::{Duration, Rate};
 
@@ -21,9 +17,6 @@ const FULL_PACKET: f64 = 12_000.0;
 
 /// Most changes of a link's rate.
 pub const MAX_STEPS: usize = 10_000;
-
-/// Most different trace files of a scenario.
-pub const MAX_TRACES: usize = 100;
 
 section! {
     /// How a link differs from one of constant rate that loses nothing.
@@ -112,7 +105,7 @@ impl Scalar for Step {
     fn read(node: &Node) -> Result<Self, Wrong> {
         let Node::Table(table) = node else { return Err(wrong_type::<Self>(node)) };
         if let Some(other) = table.entries.iter().find(|e| !["at", "rate"].contains(&e.key.as_str())) {
-            let problem = format!("has the unknown key {}", crate::schema::shown_key(&other.key));
+            let problem = format!("has the unknown key {}", shown_key(&other.key));
             return Err(Wrong::new(problem, format!("write {}", Self::kind())));
         }
         let at = part(table, "at", within(Duration::ZERO, MAX_DURATION))?;
@@ -146,38 +139,6 @@ pub struct TraceFile {
     pub path: String,
     /// Its content.
     pub trace: Trace,
-}
-
-/// Trace files by their paths. Each is read once, however many points of a sweep use it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Library {
-    folder: PathBuf,
-    known: Rc<RefCell<BTreeMap<String, Result<Trace, Wrong>>>>,
-}
-
-impl Library {
-    /// Files whose relative paths start at `folder`.
-    pub fn of(folder: PathBuf) -> Library {
-        Library { folder, known: Rc::default() }
-    }
-
-    fn trace(&self, path: &str) -> Result<Trace, Wrong> {
-        let mut known = self.known.borrow_mut();
-        if let Some(trace) = known.get(path) {
-            return trace.clone();
-        }
-        if known.len() >= MAX_TRACES {
-            let problem = format!("is one more than {MAX_TRACES} different trace files");
-            return Err(Wrong::new(problem, "use fewer, or split the scenario"));
-        }
-        let trace = Trace::load(self.folder.join(path)).map_err(|errors| {
-            let error = errors.iter().next().expect("a refusal has a reason");
-            let line = error.line.map(|line| format!(":{line}")).unwrap_or_default();
-            Wrong::new(format!("{}{line}: {}", error.file, error.problem), error.remedy.clone())
-        });
-        known.insert(path.to_string(), trace.clone());
-        trace
-    }
 }
 
 /// The path of a trace file, whose content is read with it.

@@ -1,9 +1,9 @@
 //! An address with the prefix of its link.
 
-use crate::document::Node;
 use crate::errors::Wrong;
 use crate::schema::Scalar;
 use crate::sense_config::parsed;
+use crate::tree::Node;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// An address of ours with the prefix of the link that it is on.

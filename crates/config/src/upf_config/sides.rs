@@ -1,7 +1,7 @@
 //! Whether the sides of a user-plane function go together, and each with its link.
 
 use super::{LinkAddress, UpfConfig};
-use crate::errors::Problems;
+use crate::problems::Problems;
 use crate::schema::Here;
 use std::net::IpAddr;
 

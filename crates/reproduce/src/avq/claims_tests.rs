@@ -1,7 +1,8 @@
 //! Each claim holds for what the paper shows, and fails for what contradicts it.
 
 use super::*;
-use crate::avq::measured::{Case, Row, Values};
+use crate::avq::experiments::Case;
+use crate::avq::measured::{Row, Values};
 use crate::avq::observer::Sample;
 
 /// Utilization, mean queue, packets lost.

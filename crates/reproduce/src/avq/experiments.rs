@@ -1,7 +1,6 @@
 //! The experiments of the paper as scenario files, and what the short form changes in them.
 
 use super::Arguments;
-use super::measured::Case;
 use crate::host::Error;
 use crate::runs::Planned;
 use serde::Serialize;
@@ -23,6 +22,15 @@ pub enum Experiment {
     Four,
     /// The same with drops.
     Five,
+}
+
+/// A curve of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Case {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Name of the curve.
+    pub series: String,
 }
 
 impl From<Experiment> for u32 {

@@ -1,6 +1,6 @@
 //! What was measured of the experiments, as claims, charts and tables ask for it.
 
-use super::experiments::Experiment;
+use super::experiments::{Case, Experiment};
 use super::observer::{Observation, Observer, Sample};
 use super::spans::{Span, spans};
 use crate::host::Error;
@@ -42,15 +42,6 @@ pub struct Row {
     pub goodput: f64,
     /// Jain's index of what the long flows got.
     pub fairness: f64,
-}
-
-/// A curve of an experiment.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Case {
-    /// The experiment.
-    pub experiment: Experiment,
-    /// Name of the curve.
-    pub series: String,
 }
 
 /// What is measured of a run, in any simulator.

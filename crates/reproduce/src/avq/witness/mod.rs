@@ -5,7 +5,8 @@ mod setup;
 
 pub use compare::{Comparison, compare};
 
-use super::measured::{Case, Run, Values};
+use super::experiments::Case;
+use super::measured::{Run, Values};
 use super::observer::{Deliveries, Observation, Sample};
 use super::spans::spans;
 use crate::host::{Error, Host};

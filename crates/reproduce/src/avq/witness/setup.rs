@@ -1,6 +1,6 @@
 //! A scenario in the words of ns-2.
 
-use crate::avq::measured::Case;
+use crate::avq::experiments::Case;
 use crate::avq::spans::{Span, edges};
 use crate::host::Error;
 use crate::runs::Planned;
