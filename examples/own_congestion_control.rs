@@ -1,5 +1,5 @@
-//! A DCTCP variant of one's own in the simulator, beside DCTCP: it answers marks by a third of their share instead of a
-//! half. `cargo run -p weir-examples --example own_congestion_control`.
+//! A DCTCP variant of one's own in the simulator, beside DCTCP: it answers marks by a third of their share
+//! instead of a half. `cargo run -p weir-examples --example own_congestion_control`.
 
 use std::ops::ControlFlow;
 use weir_config::Scenario;

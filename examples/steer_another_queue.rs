@@ -8,8 +8,8 @@ const RATE: Rate = Rate::from_mbps(100);
 const RTT: f64 = 0.050;
 const STEP: f64 = 0.001;
 
-/// Somebody else's queue with one Reno flow, as a fluid: it halves the sender's window when its delay exceeds a
-/// threshold that can be set from outside, as a kernel's qdisc takes a `target`.
+/// Somebody else's queue with one Reno flow, as a fluid: it halves the sender's window when its delay exceeds
+/// a threshold that can be set from outside, as a kernel's qdisc takes a `target`.
 struct Foreign {
     window: f64,
     backlog: f64,

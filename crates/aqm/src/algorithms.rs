@@ -22,8 +22,8 @@ pub trait Parameters {
     fn params<P: Params>(&self) -> P;
 }
 
-/// From lines `module => Type` this makes the modules, [`names`], [`visit`], [`visit_all`], [`AnyAqm`] and the
-/// macro [`each_algorithm`](crate::each_algorithm). The first token is a dollar sign, for that macro.
+/// From lines `module => Type` this makes the modules, [`names`], [`visit`], [`visit_all`], [`AnyAqm`] and
+/// the macro [`each_algorithm`](crate::each_algorithm). The first token is a dollar sign, for that macro.
 macro_rules! algorithms {
     ($dollar:tt $($(#[$gate:meta])* $module:ident => $ty:ident,)*) => {
         $($(#[$gate])* pub mod $module;)*

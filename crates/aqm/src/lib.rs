@@ -10,8 +10,8 @@
 //!
 //! 1. A packet arrives. No room for it: [`Aqm::on_overflow`], and the packet is discarded. Room:
 //!    [`Aqm::on_enqueue`]; on [`Verdict::Drop`] the packet is discarded, otherwise it is stored.
-//! 2. The link is free. The head leaves the FIFO and [`Aqm::on_dequeue`] is asked; on [`Verdict::Drop`]
-//!    the packet is discarded and the next head is asked at the same time.
+//! 2. The link is free. The head leaves the FIFO and [`Aqm::on_dequeue`] is asked; on [`Verdict::Drop`] the
+//!    packet is discarded and the next head is asked at the same time.
 //! 3. The FIFO ran empty: [`Aqm::on_empty`].
 //! 4. [`Aqm::next_wakeup`] says when [`Aqm::on_wakeup`] is due. The host may be late, never early.
 //!
@@ -159,12 +159,13 @@ pub trait Setpoint {
 
 /// An active queue management algorithm. See the [crate documentation](crate) for who calls what when.
 pub trait Aqm {
-    /// Whether the algorithm reads [`Moment::random_bits`]; hosts do not roll for those that don't, and one that
-    /// reads them without saying so here does not compile.
+    /// Whether the algorithm reads [`Moment::random_bits`]; hosts do not roll for those that don't, and one
+    /// that reads them without saying so here does not compile.
     const USES_RANDOM: bool = false;
 
-    /// Whether a packet that finds the queue empty and leaves at the time at which it came is always forwarded without a mark,
-    /// and leaves the algorithm as it was. Hosts need not ask of such packets, then.
+    /// Whether a packet that finds the queue empty and leaves at the time at which it came is always
+    /// forwarded without a mark, and leaves the algorithm as it was. Hosts need not ask of such packets,
+    /// then.
     const IGNORES_PASSING: bool = false;
 
     /// What hosts must tell it by [`Aqm::on_sample`].

@@ -15,8 +15,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// A moment with uniformly distributed random bits, fresh at each call to an algorithm with [`Aqm::USES_RANDOM`];
-    /// for others any number will do.
+    /// A moment with uniformly distributed random bits, fresh at each call to an algorithm with
+    /// [`Aqm::USES_RANDOM`]; for others any number will do.
     #[inline]
     pub const fn new(now: Time, queue: View, bits: u64) -> Moment {
         Moment { now, queue, bits }
@@ -24,7 +24,8 @@ impl Moment {
 
     /// Uniformly distributed random bits for algorithm `A`, which is `Self` where an algorithm asks.
     ///
-    /// An algorithm without [`Aqm::USES_RANDOM`] that asks for them does not compile, because hosts roll no dice for it:
+    /// An algorithm without [`Aqm::USES_RANDOM`] that asks for them does not compile, because hosts roll no
+    /// dice for it:
     ///
     /// ```compile_fail
     /// use weir_aqm::{Aqm, Cause, Chance, Moment, Packet, Verdict};
@@ -63,8 +64,8 @@ impl Moment {
         self.bits
     }
 
-    /// The same moment with other random bits, made from these: for the second of two questions that a host took
-    /// for one.
+    /// The same moment with other random bits, made from these: for the second of two questions that a host
+    /// took for one.
     #[inline]
     pub fn again(self) -> Moment {
         // The mixing step of SplitMix64.

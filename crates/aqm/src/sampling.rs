@@ -28,8 +28,8 @@ impl Sampling {
         self.0.set_period(period);
     }
 
-    /// Passes the instants up to `now`; how many the law has to take, at least one. An empty queue may have been
-    /// empty for as long as it likes.
+    /// Passes the instants up to `now`; how many the law has to take, at least one. An empty queue may have
+    /// been empty for as long as it likes.
     pub(crate) fn pass(&mut self, now: Time, empty: bool) -> f64 {
         let most = if empty { u64::MAX } else { MADE_UP_MAX.as_nanos() / self.0.period().as_nanos() };
         let missed = self.0.take(now).saturating_sub(1);

@@ -135,8 +135,8 @@ fn cannot_write(files: &FileSet, name: &str, e: &io::Error) -> Failure {
     format!("cannot write {}: {e}", files.folder().join(name).display()).into()
 }
 
-/// Decisions as CSV. Inner variables have columns of their own, in the order in which they first appear; algorithms
-/// differ in them, so that cells may be empty. Nothing in it needs quotes.
+/// Decisions as CSV. Inner variables have columns of their own, in the order in which they first appear;
+/// algorithms differ in them, so that cells may be empty. Nothing in it needs quotes.
 fn decisions_csv(rows: &[DecisionRow], links: &[String]) -> String {
     let mut gauges: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flat_map(|row| &row.gauges) {

@@ -1,4 +1,5 @@
-//! The results of a run that may never end: rows are in their files as soon as they are known, and nowhere else.
+//! The results of a run that may never end: rows are in their files as soon as they are known, and nowhere
+//! else.
 
 use crate::output::Failure;
 use crate::results::{self, mark_incomplete};
@@ -14,8 +15,8 @@ const TABLES: [&str; 3] = ["samples_a_to_b.csv", "samples_b_to_a.csv", "events.c
 /// The other files of such a run.
 const OTHERS: [&str; 2] = ["summary.json", "INCOMPLETE"];
 
-/// Makes the folder and sees that it takes results: that there is room, that nobody else's files would be overwritten, and
-/// that no other run writes there.
+/// Makes the folder and sees that it takes results: that there is room, that nobody else's files would be
+/// overwritten, and that no other run writes there.
 pub fn prepare(folder: &Path) -> Result<(), Failure> {
     results::make_folder(folder)?;
     let shown = folder.display();
@@ -36,7 +37,8 @@ pub fn prepare(folder: &Path) -> Result<(), Failure> {
     results::prepare(folder)
 }
 
-/// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in its place.
+/// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in
+/// its place.
 pub struct Growing {
     folder: PathBuf,
     tables: Vec<Table>,

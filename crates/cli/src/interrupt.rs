@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Time that an end in order is given. Signals meanwhile are taken for the same request: terminals, `timeout` and service
-/// managers send several at once.
+/// Time that an end in order is given. Signals meanwhile are taken for the same request: terminals, `timeout`
+/// and service managers send several at once.
 const ORDERLY: Duration = Duration::from_secs(2);
 
-/// A flag that is set by Ctrl-C and by a request to end (SIGINT, SIGTERM, SIGHUP). One that comes when an end in order has
-/// had its time ends the program at once.
+/// A flag that is set by Ctrl-C and by a request to end (SIGINT, SIGTERM, SIGHUP). One that comes when an end
+/// in order has had its time ends the program at once.
 pub fn interrupted() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {

@@ -146,8 +146,8 @@ fn main() -> ExitCode {
     if output::is_lost() && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }
 }
 
-/// Says what is wrong with the arguments: to people as they are used to, and to programs that asked for it as one
-/// object. A question for help or the version is answered.
+/// Says what is wrong with the arguments: to people as they are used to, and to programs that asked for it as
+/// one object. A question for help or the version is answered.
 fn refuse(e: &clap::Error) -> ExitCode {
     // Whoever reads it may have gone.
     let _ = e.print();

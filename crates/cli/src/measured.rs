@@ -34,8 +34,8 @@ impl Value {
 /// Values with the names of their columns, which carry the unit.
 pub type Measured = Vec<(String, Value)>;
 
-/// The row of a run. With several links each has columns of its own, with its name in front; with several groups
-/// of flows each has columns of its own, too.
+/// The row of a run. With several links each has columns of its own, with its name in front; with several
+/// groups of flows each has columns of its own, too.
 pub fn measured(summary: &Summary) -> Measured {
     let mut row = Vec::new();
     for link in &summary.links {
@@ -84,8 +84,8 @@ fn add_link(row: &mut Measured, prefix: &str, link: &LinkSummary) {
     row.extend(counts.map(|(name, n)| (format!("{prefix}{name}"), Value::Count(n))));
 }
 
-/// The goodput of all is what they got in the measured part over its length. Those of single flows are over the time
-/// in which each was active, and do not add up to it where flows come and go.
+/// The goodput of all is what they got in the measured part over its length. Those of single flows are over
+/// the time in which each was active, and do not add up to it where flows come and go.
 fn add_flows(row: &mut Measured, prefix: &str, flows: &[&FlowSummary], measured_s: f64) {
     let goodput = Goodput::of(flows.iter().map(|f| f.goodput_bps));
     let bytes: u64 = flows.iter().map(|f| f.bytes).sum();

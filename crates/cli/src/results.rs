@@ -143,14 +143,15 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
         .map_err(|e| format!("cannot create {}: {e}; {remedy}", folder.display()))?)
 }
 
-/// Makes a folder for results and sees that it takes them. Nobody wants to hear after a long run that its results
-/// have no place.
+/// Makes a folder for results and sees that it takes them. Nobody wants to hear after a long run that its
+/// results have no place.
 pub fn prepare(folder: &Path) -> Result<(), Failure> {
     make_folder(folder)?;
     probe(folder)
 }
 
-/// The same for a folder in one that was prepared, if it is there from before; else it is made when it is needed.
+/// The same for a folder in one that was prepared, if it is there from before; else it is made when it is
+/// needed.
 pub fn prepare_old(folder: &Path) -> Result<(), Failure> {
     if folder.symlink_metadata().is_ok() { prepare(folder) } else { Ok(()) }
 }
@@ -161,7 +162,8 @@ pub fn prepare_all(out: &Path, plan: &[Planned]) -> Result<(), Failure> {
     plan.iter().map(|p| p.folder.as_path()).filter(|folder| *folder != out).try_for_each(prepare_old)
 }
 
-/// Writes to a folder as results will be written, and takes it away again. What a killed run left goes as well.
+/// Writes to a folder as results will be written, and takes it away again. What a killed run left goes as
+/// well.
 fn probe(folder: &Path) -> Result<(), Failure> {
     let written = FileSet::new(folder).add("probe", PROBE);
     let remedy =
@@ -169,8 +171,8 @@ fn probe(folder: &Path) -> Result<(), Failure> {
     Ok(written.map_err(|e| format!("cannot write to {}: {}; {remedy}", folder.display(), e.source))?)
 }
 
-/// The files of a run for a folder, which is made where there is none. Those of an interrupted run say so, each table
-/// included, by a file beside them.
+/// The files of a run for a folder, which is made where there is none. Those of an interrupted run say so,
+/// each table included, by a file beside them.
 pub fn file_set(folder: &Path) -> Result<FileSet, Failure> {
     make_folder(folder)?;
     let mut files = FileSet::new(folder);
@@ -191,8 +193,8 @@ pub fn write(recording: &Recording, scenario: &Scenario, folder: &Path) -> Resul
     write_as(&recording.summary, recording, scenario, file_set(folder)?)
 }
 
-/// The same with a summary that says more than that of the recording, beside what is in the set already. The summary
-/// comes last: a folder that has one has everything.
+/// The same with a summary that says more than that of the recording, beside what is in the set already. The
+/// summary comes last: a folder that has one has everything.
 pub fn write_as(
     summary: &impl Serialize,
     recording: &Recording,

@@ -1,4 +1,5 @@
-//! Sessions of a user-plane function as rows: drawn in place on a terminal, as lines elsewhere, as JSON at the end.
+//! Sessions of a user-plane function as rows: drawn in place on a terminal, as lines elsewhere, as JSON at
+//! the end.
 
 use crate::output::Output;
 use crate::speaker::Speaker;

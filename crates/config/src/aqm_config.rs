@@ -73,8 +73,8 @@ impl AqmConfig {
         about(&self.name).and_then(|about| about.setpoint).is_some_and(|name| self.given.contains(&name))
     }
 
-    /// The key and the value of a set point that was written and is a delay of the queue that it manages. What
-    /// probes are sent for is the delay of a whole path.
+    /// The key and the value of a set point that was written and is a delay of the queue that it manages.
+    /// What probes are sent for is the delay of a whole path.
     pub(crate) fn own_queue_setpoint(&self) -> Option<(String, Duration)> {
         let table = if weir_aqm::names().contains(&self.name.as_str()) { "aqm" } else { "queue" };
         let is_of_queue = self.needs() != Needs::Probes;

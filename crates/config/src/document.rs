@@ -102,8 +102,8 @@ impl Document {
         &self.file
     }
 
-    /// Why a value that is right in itself cannot be used, with the place where it was written: for what only those
-    /// know who use it.
+    /// Why a value that is right in itself cannot be used, with the place where it was written: for what only
+    /// those know who use it.
     pub fn refuse(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Errors {
         let place = axis_of(&self.root, key).unwrap_or_else(|| self.root.place_of(key));
         let mut problems = Problems::new(&self.file);

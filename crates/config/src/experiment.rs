@@ -231,9 +231,9 @@ impl Scenario {
         self.sweep.points.clone()
     }
 
-    /// The scenario in canonical form: every key with its value, its meaning and its range. Of tables that are
-    /// alike only the first has the meanings. Paths stay as they were written, so that they start at the same
-    /// folder.
+    /// The scenario in canonical form: every key with its value, its meaning and its range. Of tables that
+    /// are alike only the first has the meanings. Paths stay as they were written, so that they start at
+    /// the same folder.
     pub fn to_toml(&self) -> String {
         let omitted = if self.links.is_empty() { &[] } else { ONE_LINK };
         self.print_file(Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect(), omitted))

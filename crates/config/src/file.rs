@@ -5,13 +5,13 @@ use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a regular file, at most `most` bytes and one more, which tells a file that is too large from one that
-/// just fits. Anything else is refused: a pipe or a terminal would wait for somebody to write, and a device may
-/// never end.
+/// Reads a regular file, at most `most` bytes and one more, which tells a file that is too large from one
+/// that just fits. Anything else is refused: a pipe or a terminal would wait for somebody to write, and a
+/// device may never end.
 pub(crate) fn read(path: &Path, most: usize) -> Result<Vec<u8>, Wrong> {
     let unreadable = |e: io::Error| Wrong::new(format!("cannot be read: {e}"), "check the path");
-    // Of what is no regular file the name is known before it is opened; opening can act on a device. A look at
-    // what was opened guards against an exchange in between.
+    // Of what is no regular file the name is known before it is opened; opening can act on a device. A look
+    // at what was opened guards against an exchange in between.
     check(std::fs::metadata(path).map_err(unreadable)?.file_type())?;
     let file = open(path).map_err(unreadable)?;
     check(file.metadata().map_err(unreadable)?.file_type())?;

@@ -1,4 +1,5 @@
-//! Which name was meant: the nearest one by edit distance (insertions, deletions, replacements, swaps of neighbours).
+//! Which name was meant: the nearest one by edit distance (insertions, deletions, replacements, swaps of
+//! neighbours).
 
 /// Longer words are not compared: no key is that long, and the comparison is quadratic.
 const MAX_WORD: usize = 40;

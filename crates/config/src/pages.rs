@@ -4,8 +4,8 @@ use crate::table_doc::{Row, markdown_rows};
 use crate::{aqm_config, queue_config, settings};
 use weir_aqm::ParamInfo;
 
-/// The parameters of an algorithm or a discipline with units, defaults and ranges, as Markdown; `None` if there
-/// is nothing of that name.
+/// The parameters of an algorithm or a discipline with units, defaults and ranges, as Markdown; `None` if
+/// there is nothing of that name.
 pub fn parameters(name: &str) -> Option<String> {
     let discipline = queue_config::declared(name);
     let choice =

@@ -74,7 +74,8 @@ impl QueueConfig {
         weir_queue::visit(&self.discipline, Ask(self)).flatten()
     }
 
-    /// Discipline and algorithm in a few words, such as `flow codel`; the algorithm alone under a plain queue.
+    /// Discipline and algorithm in a few words, such as `flow codel`; the algorithm alone under a plain
+    /// queue.
     pub fn label(&self, algorithm: &str) -> String {
         match self.discipline.as_str() {
             USUAL => algorithm.to_string(),

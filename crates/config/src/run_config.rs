@@ -164,7 +164,8 @@ section! {
 impl Check for FailOpen {}
 
 impl RunConfig {
-    /// The direction whose queue is sensed, by its name: the one that leaves at the port that faces the gateway.
+    /// The direction whose queue is sensed, by its name: the one that leaves at the port that faces the
+    /// gateway.
     pub fn sensed(&self) -> Option<(&'static str, &Channel)> {
         Some(match self.sense.as_ref()?.port {
             PortName::B => ("a_to_b", &self.a_to_b),

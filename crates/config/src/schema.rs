@@ -843,8 +843,8 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// `swept` are the keys that a sweep of the same file sets; `omitted` are tables at the top that do not go
-    /// with others of the file.
+    /// `swept` are the keys that a sweep of the same file sets; `omitted` are tables at the top that do not
+    /// go with others of the file.
     pub fn new(swept: Vec<String>, omitted: &'static [&'static str]) -> Printer {
         Printer { text: String::new(), path: String::new(), swept, omitted, told: BTreeSet::new() }
     }

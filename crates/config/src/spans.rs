@@ -15,8 +15,8 @@ impl Scenario {
         passing.map(|(_, flows)| flows).collect()
     }
 
-    /// The later halves of the spans with flows over a link, in order of time; none where such flows neither start nor stop
-    /// during the run.
+    /// The later halves of the spans with flows over a link, in order of time; none where such flows neither
+    /// start nor stop during the run.
     pub fn settled(&self, link: usize) -> Vec<Settled> {
         let spans = spans(&self.flows_over(link), self.run.duration);
         if spans.len() < 2 { Vec::new() } else { spans }

@@ -78,7 +78,8 @@ impl Check for Link {
 }
 
 impl Link {
-    /// Tells a rate that is to follow two masters, and an algorithm that is to be told two kinds of round trips.
+    /// Tells a rate that is to follow two masters, and an algorithm that is to be told two kinds of round
+    /// trips.
     fn check_upstream(&self, here: &Here, p: &mut Problems) {
         if self.upstream != Upstream::Off && self.sense.is_some() {
             let problem = "tells the algorithm of round trips, and `sense` of others";

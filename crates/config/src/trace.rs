@@ -2,8 +2,8 @@
 //!
 //! A trace is a text of whole numbers, one on a line: the milliseconds after the start at which the link may
 //! send [`OPPORTUNITY`] bytes (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC
-//! 2015, section 3.2). A number that stands twice means two opportunities. The trace repeats, and the last number
-//! is its period.
+//! 2015, section 3.2). A number that stands twice means two opportunities. The trace repeats, and the last
+//! number is its period.
 
 use crate::errors::{Errors, Place, Wrong, quoted};
 use crate::limits::{FASTEST, SLOWEST};

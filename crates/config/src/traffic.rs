@@ -68,8 +68,8 @@ pub enum Timing {
 pub const OBJECT_SHAPE: f64 = 1.2;
 /// The largest of [`Web`]'s objects divided by the smallest.
 pub const OBJECT_SPREAD: f64 = 1000.0;
-/// Mean size of the objects divided by the smallest. With shape a and spread r the mean of the distribution is
-/// `a / (a - 1) * (1 - r^(1 - a)) / (1 - r^-a)` times the smallest.
+/// Mean size of the objects divided by the smallest. With shape a and spread r the mean of the distribution
+/// is `a / (a - 1) * (1 - r^(1 - a)) / (1 - r^-a)` times the smallest.
 pub const OBJECT_MEAN: f64 = 4.493_996_982_098_51;
 
 section! {

@@ -61,8 +61,8 @@ impl Variation {
         self.trace.as_ref().map(|file| &file.trace)
     }
 
-    /// Tells of a step to a rate so low that a packet outlasts it: what is in transmission when the rate changes keeps
-    /// the time that it began with.
+    /// Tells of a step to a rate so low that a packet outlasts it: what is in transmission when the rate
+    /// changes keeps the time that it began with.
     pub(crate) fn stuck(&self) -> Option<String> {
         let pair = self.steps.windows(2).find(|pair| {
             let bits = pair[0].rate.as_bps_f64() * (pair[1].at - pair[0].at).as_secs_f64();

@@ -39,7 +39,8 @@ pub struct DirectionSetup {
     pub name: String,
     /// Link, delay line, algorithm and policy.
     pub channel: Channel,
-    /// Whether packets of the class EF have a queue of their own, which goes first and which no algorithm manages.
+    /// Whether packets of the class EF have a queue of their own, which goes first and which no algorithm
+    /// manages.
     pub expedites: bool,
     /// What the link does to packets beside, in a lab.
     pub impairments: Option<Impairments>,
@@ -162,8 +163,8 @@ impl DirectionSetup {
     }
 }
 
-/// Builds the direction, generic over its discipline and algorithm, so that the packet path has no dynamic calls
-/// in it.
+/// Builds the direction, generic over its discipline and algorithm, so that the packet path has no dynamic
+/// calls in it.
 pub(crate) struct Assemble<'a> {
     pub setup: &'a DirectionSetup,
     pub longest: Longest,

@@ -1,7 +1,8 @@
 //! Whether the other end of a port leaves checksums to hardware that is not there.
 //!
-//! The sender at the other end of a veth pair may leave them open, as no wire follows. A frame that the packet loop
-//! passes on is taken for one from a wire, and its receiver discards it: nothing works, and nobody says why.
+//! The sender at the other end of a veth pair may leave them open, as no wire follows. A frame that the
+//! packet loop passes on is taken for one from a wire, and its receiver discards it: nothing works, and
+//! nobody says why.
 
 use weir_wire::frame::is_unfinished;
 

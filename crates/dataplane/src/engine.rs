@@ -23,8 +23,8 @@ use weir_measure::{Distribution, Window};
 use weir_steer::Move;
 use weir_units::{Duration, Time};
 
-/// Frames taken from a port in one turn. What a frame needs is still in the cache when it is sent; with 256, a tenth fewer small frames
-/// pass.
+/// Frames taken from a port in one turn. What a frame needs is still in the cache when it is sent; with 256,
+/// a tenth fewer small frames pass.
 const BATCH: usize = 64;
 /// Samples kept for a reader that is late.
 const SAMPLES: usize = 4096;
@@ -62,8 +62,8 @@ pub struct Setup {
     pub realtime: bool,
     /// Whether to turn all the time instead of sleeping until something happens.
     pub busy: bool,
-    /// Whether links stand still while the host takes the loop's processor away. Only end hosts on this machine
-    /// stand still with them.
+    /// Whether links stand still while the host takes the loop's processor away. Only end hosts on this
+    /// machine stand still with them.
     pub stands_still: bool,
     /// Whether changes to interfaces are journalled on disk, for a start after a crash.
     pub journal: bool,
@@ -78,8 +78,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A loop between two interfaces of a network namespace that was made for it and goes away with everything in it:
-    /// nothing is journalled. It sleeps, and goes on until it is stopped.
+    /// A loop between two interfaces of a network namespace that was made for it and goes away with
+    /// everything in it: nothing is journalled. It sleeps, and goes on until it is stopped.
     pub fn in_namespace(ports: [&str; 2], directions: [DirectionSetup; 2]) -> Setup {
         Setup {
             ports: ports.map(String::from),
@@ -146,7 +146,8 @@ impl Handle {
         std::iter::from_fn(|| self.sensing.pop().ok()).last()
     }
 
-    /// How directions (0 or 1) that observe stand with the bottlenecks behind them, as told since the last call.
+    /// How directions (0 or 1) that observe stand with the bottlenecks behind them, as told since the last
+    /// call.
     pub fn upstream(&mut self) -> [Option<UpstreamNow>; 2] {
         let mut latest = [None; 2];
         while let Ok((direction, now)) = self.upstream.pop() {
@@ -397,7 +398,8 @@ impl Loop {
         Ok(worked)
     }
 
-    /// Gives the age of probes that are overdue for their round trip, and tells how sensing stands if that changed.
+    /// Gives the age of probes that are overdue for their round trip, and tells how sensing stands if that
+    /// changed.
     fn look_at_probes(&mut self, now: Time) {
         let Some(sensing) = &mut self.sensing else { return };
         let direction = sensing.direction();
@@ -436,8 +438,8 @@ impl Loop {
         }
     }
 
-    /// Ends the run if an interface is gone. Says so if its link or its MTU was changed, if the kernel forwarded, and if
-    /// frames were lost before they came here.
+    /// Ends the run if an interface is gone. Says so if its link or its MTU was changed, if the kernel
+    /// forwarded, and if frames were lost before they came here.
     fn look_at_ports(&mut self, now: Time) -> Result<(), Error> {
         let bypassed = self.ports.bypassed();
         if let Some(warning) = self.bypass.look(bypassed, now, self.origin, false) {
@@ -581,8 +583,8 @@ struct LoopReports {
     links: Links,
 }
 
-/// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an AF_PACKET ring,
-/// and does not tell.
+/// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an
+/// AF_PACKET ring, and does not tell.
 fn longest(mode: Mode, mtu: u32) -> Longest {
     let tags = if mode == Mode::AfPacket { VLAN_TAG } else { 2 * VLAN_TAG };
     Longest { packet: mtu, frame: mtu + ETHERNET + tags }

@@ -15,7 +15,8 @@ pub struct Frame {
     pub len: u32,
 }
 
-/// What is kept of a frame for those who observe flows, from the moment it came in, so that nothing is read twice.
+/// What is kept of a frame for those who observe flows, from the moment it came in, so that nothing is read
+/// twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Note {
     /// What its transport shows; `None` where the frame has none, or where it cannot be read.

@@ -1,9 +1,9 @@
 //! Fail open: the BPF programs on each port, and the heartbeat that decides who forwards.
 //!
-//! The filter is attached over netlink and stays when the process dies: `port_tc` then forwards every frame to the
-//! peer port in the kernel, until the next start takes over or `restore` puts the interface back as it was found.
-//! The XDP program is attached by a link, which the kernel ends with its descriptor: it goes when the process
-//! dies, wherever the interface is then, also in another network namespace.
+//! The filter is attached over netlink and stays when the process dies: `port_tc` then forwards every frame
+//! to the peer port in the kernel, until the next start takes over or `restore` puts the interface back as it
+//! was found. The XDP program is attached by a link, which the kernel ends with its descriptor: it goes when
+//! the process dies, wherever the interface is then, also in another network namespace.
 
 use crate::interface::Interface;
 use crate::{Error, Mode};
@@ -52,8 +52,8 @@ thread_local! {
     static KERNEL_SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the library from printing: its messages say less than its errors, but for those of the kernel, which are
-/// kept for the error.
+/// Keeps the library from printing: its messages say less than its errors, but for those of the kernel, which
+/// are kept for the error.
 fn quiet() {
     static ONCE: Once = Once::new();
     fn keep(_: PrintLevel, message: String) {
@@ -108,8 +108,9 @@ fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
 }
 
 impl Guard {
-    /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on: to the peer, or
-    /// to the host where there is none. Also says whether the port had no `clsact` qdisc before.
+    /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on:
+    /// to the peer, or to the host where there is none. Also says whether the port had no `clsact` qdisc
+    /// before.
     pub fn attach(
         ifindex: u32,
         peer: Option<u32>,
@@ -186,8 +187,8 @@ impl Guard {
     }
 }
 
-/// Attaches an XDP program to an interface, in its driver or behind it. The kernel takes it off when the descriptor is
-/// closed.
+/// Attaches an XDP program to an interface, in its driver or behind it. The kernel takes it off when the
+/// descriptor is closed.
 pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, native: bool) -> Result<OwnedFd, Error> {
     let options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,

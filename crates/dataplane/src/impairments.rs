@@ -155,7 +155,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// The numbers of the frames that come out of a line into which a frame goes each millisecond, and their delays.
+    /// The numbers of the frames that come out of a line into which a frame goes each millisecond, and their
+    /// delays.
     fn through(impairments: Impairments, count: u64) -> Vec<(u64, Duration)> {
         let mut line = Line::new(2 * count as usize, Duration::from_millis(20), Some(&impairments), 7);
         for n in 0..count {

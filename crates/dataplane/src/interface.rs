@@ -171,13 +171,14 @@ impl Interface {
         self.ioctl(libc::SIOCSIFFLAGS, &mut request, "cannot set the interface up")
     }
 
-    /// Number of receive queues in use, as the driver says; from the directory of queues where it does not, and one where
-    /// that cannot be read.
+    /// Number of receive queues in use, as the driver says; from the directory of queues where it does not,
+    /// and one where that cannot be read.
     pub fn receive_queues(&self) -> u32 {
         self.ethtool_channels().or_else(|| self.listed_queues()).unwrap_or(1).max(1)
     }
 
-    /// The mounted directory may be that of another network namespace: it must know the interface by its index.
+    /// The mounted directory may be that of another network namespace: it must know the interface by its
+    /// index.
     fn listed_queues(&self) -> Option<u32> {
         let folder = format!("/sys/class/net/{}", self.name);
         let index = std::fs::read_to_string(format!("{folder}/ifindex")).ok()?;

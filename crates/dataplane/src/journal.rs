@@ -1,8 +1,8 @@
 //! What a run changes of its interfaces, and how it is put back.
 //!
-//! Every change is written to a journal before it is made. A clean exit undoes the changes and removes the journal;
-//! after a crash the next start in the same network namespace, or `weir doctor --clean` wherever it is, finds the
-//! journal of a dead process and undoes them then.
+//! Every change is written to a journal before it is made. A clean exit undoes the changes and removes the
+//! journal; after a crash the next start in the same network namespace, or `weir doctor --clean` wherever it
+//! is, finds the journal of a dead process and undoes them then.
 
 use crate::interface::{Interface, OFFLOADS};
 use crate::{Error, guard, namespace};
@@ -159,8 +159,8 @@ impl Content {
     }
 }
 
-/// Puts one change back. Of an interface that is not here any more only the offloads are worth a word: the rest
-/// went when it was removed or moved.
+/// Puts one change back. Of an interface that is not here any more only the offloads are worth a word: the
+/// rest went when it was removed or moved.
 fn restore_one(record: &Record) -> Option<Result<String, String>> {
     let Record { interface, change } = record;
     let name = &interface.name;
@@ -197,8 +197,8 @@ fn create(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// The right to look at ports and take them: of two runs that start at the same instant, the second sees what the
-/// first attached. Given back when dropped, also by a crash.
+/// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
+/// the first attached. Given back when dropped, also by a crash.
 pub fn starting() -> Result<fs::File, Error> {
     fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
     let path = Path::new(JOURNALS).join("starting.lock");
@@ -273,8 +273,8 @@ pub fn restore_stale() -> Vec<String> {
     said
 }
 
-/// Undoes what runs left that were killed, in every network namespace that can be entered; says in words what it
-/// did.
+/// Undoes what runs left that were killed, in every network namespace that can be entered; says in words what
+/// it did.
 pub fn restore_everywhere() -> Vec<String> {
     let mut said = restore_stale();
     for (path, content) in of_killed_runs().into_iter().filter_map(|(path, found)| Some((path, found.ok()?)))

@@ -1,8 +1,8 @@
 //! The clock of emulated links, which may stand still while the host does.
 //!
-//! A host that is a guest loses its processors for milliseconds at a time. Afterwards all that was on its way is
-//! overdue and leaves at once: a burst that no network made. End hosts on the same machine, which move only when
-//! the loop delivers something to them, lived through no such time. So the loop leaves it out.
+//! A host that is a guest loses its processors for milliseconds at a time. Afterwards all that was on its way
+//! is overdue and leaves at once: a burst that no network made. End hosts on the same machine, which move
+//! only when the loop delivers something to them, lived through no such time. So the loop leaves it out.
 
 use crate::clock::clock;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use weir_units::{Duration, Time};
 
 /// Turns are this far apart only if the host took the loop's processor away.
 const STOPPED: Duration = Duration::from_micros(500);
-/// Stops that are kept for other threads, so that they can convert moments that have passed. A host that takes the
-/// processor away a hundred times a second has so many in eleven minutes; after that, moments are converted as if the
-/// stops that came later had all come before the last one kept.
+/// Stops that are kept for other threads, so that they can convert moments that have passed. A host that
+/// takes the processor away a hundred times a second has so many in eleven minutes; after that, moments are
+/// converted as if the stops that came later had all come before the last one kept.
 const STOPS_MAX: usize = 65_536;
 
 /// A span of host time in which link time stood still.
@@ -37,8 +37,8 @@ struct Shared {
     ended: AtomicBool,
 }
 
-/// Link time as other threads read it, with the zero of a run. Everything of a run that has a time follows this clock:
-/// when flows start and stop, when they are sampled, and when the run ends.
+/// Link time as other threads read it, with the zero of a run. Everything of a run that has a time follows
+/// this clock: when flows start and stop, when they are sampled, and when the run ends.
 #[derive(Clone, Debug)]
 pub struct RunClock {
     zero: Time,
@@ -52,8 +52,8 @@ impl RunClock {
         RunClock { zero, shared: None }
     }
 
-    /// Link time. While the loop is stopped it stands still at the loop's last turn; it never exceeds the link time of the
-    /// loop's next turn by more than the gap that counts as a stop.
+    /// Link time. While the loop is stopped it stands still at the loop's last turn; it never exceeds the
+    /// link time of the loop's next turn by more than the gap that counts as a stop.
     pub fn now(&self) -> Time {
         self.of(clock())
     }

@@ -18,8 +18,8 @@ pub fn file_of(number: u64) -> Option<PathBuf> {
     mounted(&mounts, number).or_else(of_processes)
 }
 
-/// Where a network namespace is mounted, by the text of `/proc/self/mountinfo`: its fourth column is what is mounted,
-/// its fifth where.
+/// Where a network namespace is mounted, by the text of `/proc/self/mountinfo`: its fourth column is what is
+/// mounted, its fifth where.
 fn mounted(mounts: &str, number: u64) -> Option<PathBuf> {
     let wanted = format!("net:[{number}]");
     let mut columns = mounts.lines().map(|line| line.split(' ').skip(3));
@@ -31,7 +31,8 @@ pub fn inside<T: Send>(file: &Path, f: impl FnOnce() -> T + Send) -> io::Result<
     let namespace = fs::File::open(file)?;
     std::thread::scope(|scope| {
         let enter = || {
-            // SAFETY: an open descriptor; the kernel checks that it is a network namespace. Threads have theirs each.
+            // SAFETY: an open descriptor; the kernel checks that it is a network namespace. Threads have
+            // theirs each.
             match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
                 0 => Ok(f()),
                 _ => Err(io::Error::last_os_error()),

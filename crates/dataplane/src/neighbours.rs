@@ -12,8 +12,8 @@ const LINK: usize = 16;
 /// Attribute with the number of the interface above (`if_link.h`).
 const IFLA_MASTER: u16 = 10;
 
-/// Refuses a port that belongs to another interface: that one would not get its frames any more, and would send
-/// among those that are forwarded.
+/// Refuses a port that belongs to another interface: that one would not get its frames any more, and would
+/// send among those that are forwarded.
 pub fn refuse_member(port: &Interface) -> Result<(), Error> {
     let Some(master) = master(port.index)? else { return Ok(()) };
     let master = Interface { name: format!("interface {master}"), index: master };
@@ -74,7 +74,8 @@ fn question(index: u32) -> [u8; HEADER + LINK] {
     message
 }
 
-/// A number among the attributes of an answer: each has its length, its kind and its value, filled up to four bytes.
+/// A number among the attributes of an answer: each has its length, its kind and its value, filled up to four
+/// bytes.
 fn attribute(answer: &[u8], wanted: u16) -> Option<u32> {
     let half = |at: &[u8]| Some(u16::from_ne_bytes(at.get(..2)?.try_into().ok()?));
     if half(answer.get(4..)?)? != libc::RTM_NEWLINK {

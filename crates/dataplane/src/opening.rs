@@ -15,7 +15,8 @@ use weir_units::Duration;
 const LENT_MAX: u32 = 4 * RING;
 /// Chunks that a receive queue may borrow, however many there are.
 const SHARE_MIN: u32 = 512;
-/// Most chunks of an arena: the kernel numbers them in one allocation for each queue, which cannot exceed 2 GiB.
+/// Most chunks of an arena: the kernel numbers them in one allocation for each queue, which cannot exceed 2
+/// GiB.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// What the kernel keeps of each chunk for each socket (`struct xdp_buff_xsk`), about.
 const CHUNK_OF_SOCKET: u64 = 120;
@@ -162,7 +163,8 @@ struct Needs<'a> {
     frames: u64,
 }
 
-/// Memory that is enough: what is lent to one queue is no other's, and what waits in queues takes nothing from the rings.
+/// Memory that is enough: what is lent to one queue is no other's, and what waits in queues takes nothing
+/// from the rings.
 #[derive(Debug)]
 struct Plan {
     chunk: u32,
@@ -205,7 +207,8 @@ impl Needs<'_> {
         Ok(Plan { chunk, chunks: chunks as u32 })
     }
 
-    /// Size of a chunk. AF_XDP leaves room in front of each frame; with AF_PACKET there is as much as is asked for.
+    /// Size of a chunk. AF_XDP leaves room in front of each frame; with AF_PACKET there is as much as is
+    /// asked for.
     fn chunk(&self) -> Result<u32, Error> {
         let longest = self.longest;
         match self.mode {
@@ -241,7 +244,8 @@ impl Needs<'_> {
     }
 }
 
-/// Memory that programs can take without others being swapped out or killed, in bytes; no limit where that is not told.
+/// Memory that programs can take without others being swapped out or killed, in bytes; no limit where that is
+/// not told.
 fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -234,7 +234,8 @@ impl<D: Managed<PacedFrame>> Direction<D> {
                 return;
             }
             let Some(departure) = self.next(at, arena) else {
-                // Those who were looked at may have to wait for their time, which can be before the end of this look.
+                // Those who were looked at may have to wait for their time, which can be before the end of
+                // this look.
                 if self.head_arrived().is_some_and(|next| next > at) {
                     continue;
                 }

@@ -24,8 +24,8 @@ struct Queues {
 }
 
 impl Queues {
-    /// Takes received frames, at most as many as `out` has room for: from each queue its share, then what is left of the room
-    /// from those that have more. The queue that goes first changes with each turn.
+    /// Takes received frames, at most as many as `out` has room for: from each queue its share, then what is
+    /// left of the room from those that have more. The queue that goes first changes with each turn.
     fn receive(&mut self, arena: &mut Arena, now: Time, out: &mut Vec<Received>) {
         let count = self.sockets.len();
         self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
@@ -43,7 +43,8 @@ impl Queues {
         }
     }
 
-    /// Sends what waits, takes back the memory of what was sent, and lends to each queue, first to the one whose turn it is.
+    /// Sends what waits, takes back the memory of what was sent, and lends to each queue, first to the one
+    /// whose turn it is.
     fn flush(&mut self, waiting: &mut VecDeque<Frame>, arena: &mut Arena) -> Result<(), std::io::Error> {
         let sender = self.sockets.first_mut().expect("a port has a queue at least");
         sender.send(waiting);
@@ -83,7 +84,8 @@ impl Port {
         Port::new(interface, Rings::Xdp(Queues { sockets, turn: 0 }))
     }
 
-    /// Opens AF_PACKET rings; `filter` says which frames are copied to them, with so much room in front of each.
+    /// Opens AF_PACKET rings; `filter` says which frames are copied to them, with so much room in front of
+    /// each.
     pub fn packet(
         interface: Interface,
         frame_max: usize,
@@ -144,7 +146,8 @@ impl Port {
         }
     }
 
-    /// Counts the frames that were lost before the loop saw them; a warning if some found no buffer and it is time for one.
+    /// Counts the frames that were lost before the loop saw them; a warning if some found no buffer and it is
+    /// time for one.
     pub fn look_for_losses(&mut self, now: Time) -> Option<String> {
         match &mut self.rings {
             Rings::Xdp(queues) => {
@@ -185,7 +188,8 @@ impl Sleeper {
     /// For these ports.
     pub fn new(ports: &[Port]) -> Sleeper {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // The first place is for a descriptor that is named when it sleeps; the kernel passes over negative ones.
+        // The first place is for a descriptor that is named when it sleeps; the kernel passes over negative
+        // ones.
         Sleeper(std::iter::once(-1).chain(ports.iter().flat_map(Port::fds)).map(poll).collect())
     }
 

@@ -93,7 +93,8 @@ impl MtuChange {
 }
 
 impl Ports {
-    /// Opens the ports in the network namespace of this thread. Their frames come here as soon as the heart beats.
+    /// Opens the ports in the network namespace of this thread. Their frames come here as soon as the heart
+    /// beats.
     pub fn open(setup: &PortsSetup) -> Result<Ports, Error> {
         let interfaces: Vec<Interface> =
             setup.names.iter().map(|name| Interface::find(name)).collect::<Result<_, _>>()?;

@@ -1,7 +1,8 @@
 //! Turns the probes of others around: the far end of sensing where no gateway bounces them.
 //!
-//! What was sent to one of our addresses by a peer goes back to it; everything else is left alone. In the driver by an
-//! XDP program, or by this process from a packet socket. Either ends with the process, and the interface is as before.
+//! What was sent to one of our addresses by a peer goes back to it; everything else is left alone. In the
+//! driver by an XDP program, or by this process from a packet socket. Either ends with the process, and the
+//! interface is as before.
 
 mod socket;
 mod turn;

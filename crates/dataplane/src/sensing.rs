@@ -1,8 +1,8 @@
 //! Sensing on the packet path: probes follow the data out, and are taken out of what comes back.
 //!
-//! A probe is put into the batch behind the frame that it follows, and from there on goes where data goes: through
-//! the same queue and shaper, and through whatever lies below. What returns ends here; its round trip is a sample
-//! for the algorithm of the queue that it went through.
+//! A probe is put into the batch behind the frame that it follows, and from there on goes where data goes:
+//! through the same queue and shaper, and through whatever lies below. What returns ends here; its round trip
+//! is a sample for the algorithm of the queue that it went through.
 
 mod echo;
 mod frame;
@@ -175,8 +175,8 @@ impl Sensing {
         if self.sensor.next_timer().is_none_or(|due| due > now) { None } else { self.sensor.on_timer(now) }
     }
 
-    /// How it stands, if what samples are worth is not what was said last. That they are worth something at the
-    /// beginning is no news.
+    /// How it stands, if what samples are worth is not what was said last. That they are worth something at
+    /// the beginning is no news.
     pub fn news(&mut self) -> Option<SensingNow> {
         let state = self.sensor.state();
         let before = std::mem::replace(&mut self.said, state);

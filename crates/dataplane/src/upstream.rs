@@ -1,8 +1,8 @@
-//! What a direction learns of the bottlenecks behind it from the packets that pass: those that leave it towards users,
-//! and the acknowledgements that come back at the port where they left.
+//! What a direction learns of the bottlenecks behind it from the packets that pass: those that leave it
+//! towards users, and the acknowledgements that come back at the port where they left.
 //!
-//! The arithmetic is that of `weir-sense`; here is who is measured, and what is told to whom. All memory is taken when
-//! it is made.
+//! The arithmetic is that of `weir-sense`; here is who is measured, and what is told to whom. All memory is
+//! taken when it is made.
 
 mod told;
 mod users;
@@ -231,8 +231,8 @@ impl Observer {
         }
     }
 
-    /// Takes a decision about the rate of the direction, where that follows; to be called from time to time. Users who have
-    /// packets are looked at with each of them.
+    /// Takes a decision about the rate of the direction, where that follows; to be called from time to time.
+    /// Users who have packets are looked at with each of them.
     pub fn look(&mut self, now: Time, waiting: bool) -> Option<Rate> {
         let own = self.setup.own;
         let bottleneck = self.bottleneck.as_mut()?;

@@ -1,13 +1,13 @@
-//! What the packet loop looks at beside packets: whether its ports have a link, and whether the kernel forwarded in its
-//! place.
+//! What the packet loop looks at beside packets: whether its ports have a link, and whether the kernel
+//! forwarded in its place.
 
 use crate::interface::{Interface, LinkState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use weir_units::{Duration, Time};
 
-/// Least time between two messages about frames that the kernel forwarded, so that a host that is too slow all the time does
-/// not fill a log.
+/// Least time between two messages about frames that the kernel forwarded, so that a host that is too slow
+/// all the time does not fill a log.
 const BYPASS_PERIOD: Duration = Duration::from_secs(10);
 
 /// A time of the run's clock in words.
@@ -100,7 +100,8 @@ impl BypassWatch {
         }
     }
 
-    /// Looks at the number of frames that the kernel forwarded; what to say of new ones. At the end nothing is put off.
+    /// Looks at the number of frames that the kernel forwarded; what to say of new ones. At the end nothing
+    /// is put off.
     pub fn look(&mut self, bypassed: u64, now: Time, origin: Time, is_end: bool) -> Option<String> {
         self.untold += bypassed - self.known;
         self.known = bypassed;

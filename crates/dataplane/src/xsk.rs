@@ -14,8 +14,8 @@ use weir_units::{Duration, Time};
 pub const RING: u32 = 4096;
 /// Room the kernel keeps free in front of each frame it receives.
 const XDP_PACKET_HEADROOM: u32 = 256;
-/// Room in front of each frame in its chunk. A stamp more than the kernel's: the stamp, which lies right before the frame, and
-/// the headers that are read are then in one cache line.
+/// Room in front of each frame in its chunk. A stamp more than the kernel's: the stamp, which lies right
+/// before the frame, and the headers that are read are then in one cache line.
 pub const HEADROOM: u32 = XDP_PACKET_HEADROOM + STAMP_LEN as u32;
 const STAMP_MAGIC: u64 = 0x5765_6972_5374_6d70;
 const STAMP_LEN: u64 = 16;
@@ -129,8 +129,8 @@ pub struct Xsk {
     fill: Ring<u64>,
     completion: Ring<u64>,
     fd: OwnedFd,
-    /// Most chunks that the kernel has at once for receiving, and those it has: in the fill ring, in the driver, or as frames
-    /// that were not taken yet.
+    /// Most chunks that the kernel has at once for receiving, and those it has: in the fill ring, in the
+    /// driver, or as frames that were not taken yet.
     share: u32,
     lent: u32,
     /// Whether calls of the kernel poll the driver.
@@ -161,8 +161,8 @@ fn set_option_of<T>(
 }
 
 impl Xsk {
-    /// Binds a socket to a queue, and lends it at most `share` chunks. The first socket of an arena registers it; the others
-    /// name the first.
+    /// Binds a socket to a queue, and lends it at most `share` chunks. The first socket of an arena registers
+    /// it; the others name the first.
     pub fn bind(
         arena: &mut Arena,
         ifindex: u32,
@@ -297,7 +297,8 @@ impl Xsk {
         available > n
     }
 
-    /// Lends free chunks to the kernel for receiving; wakes the driver where it asks for it, also where nothing is lent.
+    /// Lends free chunks to the kernel for receiving; wakes the driver where it asks for it, also where
+    /// nothing is lent.
     pub fn refill(&mut self, arena: &mut Arena) {
         let room = self.share - self.lent;
         if room >= self.share / 4 {
@@ -373,7 +374,8 @@ impl Xsk {
         }
     }
 
-    /// Frames the kernel could not deliver to this socket: no chunk to put them in, no room in the ring, or too long.
+    /// Frames the kernel could not deliver to this socket: no chunk to put them in, no room in the ring, or
+    /// too long.
     pub fn lost(&self) -> LostFrames {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
@@ -386,8 +388,8 @@ impl Xsk {
         if code != 0 {
             return LostFrames::default();
         }
-        // A frame that found the fill ring empty is in `rx_dropped`, too. A driver without copies counts its vain looks into
-        // the ring alone: what it dropped is in its own counters.
+        // A frame that found the fill ring empty is in `rx_dropped`, too. A driver without copies counts its
+        // vain looks into the ring alone: what it dropped is in its own counters.
         LostFrames {
             frames: s.rx_dropped + s.rx_ring_full,
             starved: s.rx_fill_ring_empty_descs + s.rx_ring_full,

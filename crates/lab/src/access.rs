@@ -1,9 +1,9 @@
 //! An access network with modems: the queue that fills is not the one that is managed.
 //!
-//! The testbed of the paper on Active Sense Queue Management. The data of each home passes a limiter of its own, where the
-//! algorithm is, and a FIFO that nobody manages, in the modem for uploads and in the head end for downloads; the modems
-//! share a link. While the shared link is fast enough the limiter is the bottleneck. When it is not, packets wait in the
-//! FIFO.
+//! The testbed of the paper on Active Sense Queue Management. The data of each home passes a limiter of its
+//! own, where the algorithm is, and a FIFO that nobody manages, in the modem for uploads and in the head end
+//! for downloads; the modems share a link. While the shared link is fast enough the limiter is the
+//! bottleneck. When it is not, packets wait in the FIFO.
 
 mod scenario;
 mod traffic;
@@ -51,7 +51,8 @@ pub struct Connection {
 /// A home behind its modem.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// Configuration of its limiter, as for `weir run`; the link is `a_to_b`, and modem and head end are at port `b`.
+    /// Configuration of its limiter, as for `weir run`; the link is `a_to_b`, and modem and head end are at
+    /// port `b`.
     pub limiter: RunConfig,
     /// Its connections.
     pub connections: Vec<Connection>,

@@ -1,9 +1,9 @@
 //! Keeping the end hosts' processors from halting while a run measures.
 //!
-//! A virtual processor that has nothing to do halts, and its host gives its time to others. When a packet arrives
-//! for it, the host has to find time for it again, which on a busy one takes milliseconds: then acknowledgements
-//! come in gaps and bursts that no real network has. A thread that runs only when nothing else wants to
-//! (`SCHED_IDLE`) keeps the processor; whatever else becomes ready takes it at once.
+//! A virtual processor that has nothing to do halts, and its host gives its time to others. When a packet
+//! arrives for it, the host has to find time for it again, which on a busy one takes milliseconds: then
+//! acknowledgements come in gaps and bursts that no real network has. A thread that runs only when nothing
+//! else wants to (`SCHED_IDLE`) keeps the processor; whatever else becomes ready takes it at once.
 
 use crate::error::{Error, Result};
 use crate::process::set_affinity;

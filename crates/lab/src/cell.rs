@@ -4,9 +4,10 @@
 //!   server ---- [a] core [b] ---- [a] cell [b] ---- phones
 //! ```
 //!
-//! The testbed of the article on virtual AQM. In the cell each phone has a FIFO of its own that nobody manages, and they
-//! take turns on a radio link that follows a trace. Phones are addresses of one end host. All but the first download
-//! without end; the first loads a page and an image again and again, by TCP or by QUIC.
+//! The testbed of the article on virtual AQM. In the cell each phone has a FIFO of its own that nobody
+//! manages, and they take turns on a radio link that follows a trace. Phones are addresses of one end host.
+//! All but the first download without end; the first loads a page and an image again and again, by TCP or by
+//! QUIC.
 
 mod load;
 pub mod mobile;
@@ -98,7 +99,8 @@ pub fn allowed() -> Result<()> {
     if host::is_root() { Ok(()) } else { Err(refused) }
 }
 
-/// Phones and boxes in a row before them, on a machine where nothing else measures while the first value lives.
+/// Phones and boxes in a row before them, on a machine where nothing else measures while the first value
+/// lives.
 fn testbed(phones: u32, boxes: u32, waiting: impl FnOnce()) -> Result<(Exclusive, Testbed)> {
     if !(1..=PHONES_MAX).contains(&phones) {
         let remedy = format!("choose 1 to {PHONES_MAX}");

@@ -1,8 +1,8 @@
 //! A scenario with several links as boxes in a row, each of them a link there and a link back.
 //!
-//! All flows must take the same way, and come back by one. Where the two ways meet a node, they meet in the row: what
-//! lies between two such nodes stands side by side, so that a link which observes sees the acknowledgements when they
-//! have passed everything behind it.
+//! All flows must take the same way, and come back by one. Where the two ways meet a node, they meet in the
+//! row: what lies between two such nodes stands side by side, so that a link which observes sees the
+//! acknowledgements when they have passed everything behind it.
 
 use crate::error::{Error, Result};
 use crate::netns::BOXES_MAX;
@@ -142,7 +142,8 @@ fn places(network: &Network, forward: &[usize], back: &[usize]) -> Vec<BoxLinks>
         }
         let [ways, returns] = segment;
         let length = ways.len().max(returns.len());
-        // Whoever observes stands at the near end: all links of the way back lie behind it, where there are fewer.
+        // Whoever observes stands at the near end: all links of the way back lie behind it, where there are
+        // fewer.
         let near = length - returns.len();
         let back = |i: usize| i.checked_sub(near).and_then(|i| returns.get(i)).copied();
         places.extend((0..length).map(|i| BoxLinks { there: ways.get(i).copied(), back: back(i) }));

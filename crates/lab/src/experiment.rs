@@ -26,8 +26,8 @@ const SETTLE: Duration = Duration::from_millis(200);
 const CATCH_UP: weir_units::Duration = weir_units::Duration::from_millis(50);
 /// The same where several links stand in a row: their loops sleep, and a late one makes a burst for the next.
 const CATCH_UP_IN_ROW: weir_units::Duration = weir_units::Duration::from_millis(10);
-/// A stopped loop is a stopped link: frames wait in the port's ring and never pass the queue in the kernel. The namespaces
-/// end with the run, so that nobody is cut off.
+/// A stopped loop is a stopped link: frames wait in the port's ring and never pass the queue in the kernel.
+/// The namespaces end with the run, so that nobody is cut off.
 const FAIL_OPEN_AFTER: weir_units::Duration = weir_units::Duration::from_secs(3600);
 /// The end hosts stand for machines of their own: they come before whatever else runs here.
 const END_HOST_NICE: i32 = -15;
@@ -191,8 +191,8 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     }
 }
 
-/// What the loops of a row have in common, beside their directions: they sleep, as there are more of them than
-/// processors, and time goes on for all of them.
+/// What the loops of a row have in common, beside their directions: they sleep, as there are more of them
+/// than processors, and time goes on for all of them.
 fn row_setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, lead: Duration) -> Setup {
     let none = Cores { all: Vec::new(), own: None, others: Vec::new(), lent: false };
     let way = || DirectionSetup::new("way", Channel::unshaped());

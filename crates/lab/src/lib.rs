@@ -1,9 +1,9 @@
 //! Network namespaces and real kernel TCP on this machine.
 //!
-//! A [`Testbed`] is three network namespaces in a row, or more: a sender, a bottleneck or several, and a receiver. Whoever
-//! forwards packets between the two ports of a bottleneck decides what the end hosts' TCP experiences.
-//! [`TrafficRun`] lets flows run through it, [`Sampler`] watches them in the sender's kernel, and
-//! [`host`] tells how far this machine can be trusted with such measurements.
+//! A [`Testbed`] is three network namespaces in a row, or more: a sender, a bottleneck or several, and a
+//! receiver. Whoever forwards packets between the two ports of a bottleneck decides what the end hosts' TCP
+//! experiences. [`TrafficRun`] lets flows run through it, [`Sampler`] watches them in the sender's kernel,
+//! and [`host`] tells how far this machine can be trusted with such measurements.
 //!
 //! Namespaces carry the process id and the start time of their owner in their names, so that
 //! [`clean_stale`] can tell what a killed program left behind; processes started in them die with the

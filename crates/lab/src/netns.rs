@@ -39,8 +39,8 @@ pub struct TestbedConfig {
     pub boxes: u32,
     /// IPv4 addresses of the receiver beside its own, such as those of other users.
     pub more_receivers: Vec<String>,
-    /// Receive and transmit queues at both ends of the link between the sender and port `a`, and of the link between
-    /// port `b` and the receiver. With one, a reader of a port sees all packets of it.
+    /// Receive and transmit queues at both ends of the link between the sender and port `a`, and of the link
+    /// between port `b` and the receiver. With one, a reader of a port sees all packets of it.
     pub queues: [u32; 2],
     /// MTU of all four interfaces.
     pub mtu: u32,
@@ -51,8 +51,9 @@ pub struct TestbedConfig {
     pub static_neighbours: bool,
     /// Largest send buffer of a connection in bytes (`tcp_wmem`). A receive buffer is twice as large.
     pub max_buffer: u64,
-    /// Most segments that an end host hands to its interface as one (`gso_max_segs`). Without offloads in the
-    /// interface, too, the kernel gathers what its pacing rate would send in a millisecond, and cuts it up last.
+    /// Most segments that an end host hands to its interface as one (`gso_max_segs`). Without offloads in
+    /// the interface, too, the kernel gathers what its pacing rate would send in a millisecond, and cuts
+    /// it up last.
     pub burst_segments: u32,
     /// Packets the end hosts' interfaces hold while the bottleneck's port is busy taking packets. Without
     /// room there, a veth drops what its peer cannot take at once, and TCP sees losses that no AQM made.
@@ -88,8 +89,8 @@ impl Default for TestbedConfig {
 }
 
 impl TestbedConfig {
-    /// The window that receivers offer: a quarter of their buffers, so that it stays the same while data waits for a
-    /// program, and that the kernel acknowledges when data arrives and not when it is read.
+    /// The window that receivers offer: a quarter of their buffers, so that it stays the same while data
+    /// waits for a program, and that the kernel acknowledges when data arrives and not when it is read.
     pub fn receive_window(&self) -> u32 {
         (self.max_buffer / 2) as u32
     }
@@ -101,8 +102,9 @@ impl TestbedConfig {
 ///   sender [snd0] ---- [a] bottleneck [b] ---- [rcv0] receiver
 /// ```
 ///
-/// There may be several bottlenecks, each port `b` wired to port `a` of the next. Their ports have no addresses and send nothing by themselves. Everything is removed when
-/// the testbed is dropped; [`Testbed::close`] does the same and tells what went wrong.
+/// There may be several bottlenecks, each port `b` wired to port `a` of the next. Their ports have no
+/// addresses and send nothing by themselves. Everything is removed when the testbed is dropped;
+/// [`Testbed::close`] does the same and tells what went wrong.
 #[derive(Debug)]
 pub struct Testbed {
     sender: String,
@@ -374,7 +376,8 @@ fn transmit_drops(namespace: &str, interface: &str) -> Result<u64> {
         .ok_or_else(|| Error::invalid(format!("`{interface}` has no counters"), "keep it in the testbed"))
 }
 
-/// Finds the counter in the text of `/proc/net/dev`: eight receive columns, then bytes, packets, errors, drops.
+/// Finds the counter in the text of `/proc/net/dev`: eight receive columns, then bytes, packets, errors,
+/// drops.
 fn transmit_drops_in(text: &str, interface: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
     line.split_ascii_whitespace().nth(11)?.parse().ok()
@@ -472,8 +475,8 @@ fn prepare_bottleneck() -> Result<()> {
 /// Runs inside an end host.
 fn set_end_host_sysctls(interface: &str, config: &TestbedConfig) -> Result<()> {
     let max = config.max_buffer;
-    // Windows start at their full size, which the routes say: while a window grows, Linux acknowledges every segment and not every
-    // second one.
+    // Windows start at their full size, which the routes say: while a window grows, Linux acknowledges every
+    // segment and not every second one.
     let receive = 2 * max;
     set_sysctl("ipv4/tcp_rmem", &format!("4096 {receive} {receive}"))?;
     // The default lets a connection start with room for 4 MiB; autotuning follows the window from there.

@@ -160,8 +160,9 @@ fn prepare_child(
     Ok(())
 }
 
-/// Niceness compares processes of one session only where the kernel groups them by session (sched(7), "The autogroup
-/// feature"); this is the session's own. Kernels without that feature have no such file, and need none.
+/// Niceness compares processes of one session only where the kernel groups them by session (sched(7), "The
+/// autogroup feature"); this is the session's own. Kernels without that feature have no such file, and need
+/// none.
 fn weigh_session(weight: &str) {
     // SAFETY: a path that ends with zero; then a descriptor that is open, and a buffer of the length given.
     unsafe {

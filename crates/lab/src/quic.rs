@@ -1,7 +1,7 @@
 //! QUIC between end hosts of a lab, by the library quinn, which sets the spin bit.
 //!
-//! A server sends as many bytes as it is asked for and notes its own round-trip times; clients ask. Each runs on a thread
-//! of its own, in the namespace that it is made in.
+//! A server sends as many bytes as it is asked for and notes its own round-trip times; clients ask. Each runs
+//! on a thread of its own, in the namespace that it is made in.
 
 use crate::error::{Error, Result};
 use crate::netns::in_netns;
@@ -213,8 +213,8 @@ impl QuicClient {
         self.endpoint.local_addr().map_or(0, |address| address.port())
     }
 
-    /// Fetches so many bytes, which are added to `received` as they come; how long it took, and `None` if it was
-    /// stopped before the end.
+    /// Fetches so many bytes, which are added to `received` as they come; how long it took, and `None` if it
+    /// was stopped before the end.
     pub fn fetch(&self, bytes: u64, received: &AtomicU64, stop: &AtomicBool) -> Result<Option<Duration>> {
         let start = Instant::now();
         let fetched = self.runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! What a scenario may ask of a live lab: a link or a row of links, or an access network with modems, and what iperf3
-//! and the kernel do.
+//! What a scenario may ask of a live lab: a link or a row of links, or an access network with modems, and
+//! what iperf3 and the kernel do.
 
 use crate::access::Access;
 use crate::chain::Chain;

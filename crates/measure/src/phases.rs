@@ -7,7 +7,8 @@ use crate::distribution::Distribution;
 use crate::result::Phase;
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// The later half of a span in which no group of flows starts or stops. Times count from the start of the run.
+/// The later half of a span in which no group of flows starts or stops. Times count from the start of the
+/// run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settled {
     from: Duration,
@@ -16,7 +17,8 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// The later half of the span from `from` to `until`, in which so many flows send. Times count from the start of the run.
+    /// The later half of the span from `from` to `until`, in which so many flows send. Times count from the
+    /// start of the run.
     pub fn of_span(from: Duration, until: Duration, flows: u32) -> Settled {
         let half = Duration::from_nanos((until - from).as_nanos() / 2);
         Settled { from: until - half, until, flows }

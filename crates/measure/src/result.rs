@@ -50,8 +50,8 @@ pub struct LinkSummary {
     pub utilization: f64,
     /// Queueing delay (sojourn time) of the delivered packets.
     pub delay_ms: Spread,
-    /// The same of low-latency and of classic traffic apart, where packets came with ECT(1). Under DualPI2 these are its
-    /// two queues.
+    /// The same of low-latency and of classic traffic apart, where packets came with ECT(1). Under DualPI2
+    /// these are its two queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_by_class_ms: Option<ByClass>,
     /// Packets discarded by the algorithm.
@@ -92,13 +92,14 @@ impl Summary {
 pub struct Observed {
     /// What was done with it: `inform` or `follow`.
     pub mode: String,
-    /// Round-trip times between the link and users in the measured part, at most four of a flow in the smallest of them;
-    /// of live links.
+    /// Round-trip times between the link and users in the measured part, at most four of a flow in the
+    /// smallest of them; of live links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<Spread>,
     /// How many those were.
     pub samples: u64,
-    /// Path RTT, Average RTT and Target RTT at the end, where the link has one model and not one for each user.
+    /// Path RTT, Average RTT and Target RTT at the end, where the link has one model and not one for each
+    /// user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_rtt_ms: Option<f64>,
     /// See `path_rtt_ms`.
@@ -316,7 +317,8 @@ pub struct LinkSample {
     pub overflows: u64,
     /// Packets marked in the period.
     pub marks: u64,
-    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point); 0 without steering.
+    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point); 0 without
+    /// steering.
     pub table_state: u8,
     /// Virtual backlog in bytes; 0 while the virtual queue is not in charge.
     pub virtual_backlog_bytes: u64,

@@ -25,8 +25,8 @@ pub struct Setup {
     pub rate: Rate,
     /// For the algorithms' dice and for hashes.
     pub seed: u64,
-    /// Whether memory for packets is allocated when they come, so that a short queue with large limits stays in
-    /// the cache; for hosts that may allocate while packets pass.
+    /// Whether memory for packets is allocated when they come, so that a short queue with large limits stays
+    /// in the cache; for hosts that may allocate while packets pass.
     pub grows: bool,
 }
 
@@ -61,8 +61,8 @@ pub trait Managed<T>: Discipline<T> {
     fn bytes_of_users(&self) -> usize {
         0
     }
-    /// Makes room for a rate of each user; a discipline without users has none to hold. What a user could not send because
-    /// of others is made up for at most `catch_up`. To be called before the first packet.
+    /// Makes room for a rate of each user; a discipline without users has none to hold. What a user could not
+    /// send because of others is made up for at most `catch_up`. To be called before the first packet.
     fn make_paces(&mut self, _catch_up: Duration) {}
     /// Inner variables by name.
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64));

@@ -1,8 +1,8 @@
 //! Who holds packets: queue disciplines, their counters, and the shaper's arithmetic.
 //!
 //! This crate alone stores, frees, reorders and counts packets. Storage is allocated when a queue is made
-//! and never again, unless it is made to grow. Packets are conserved ([`Counters::is_conserved`]), which is asserted in debug builds
-//! after every step:
+//! and never again, unless it is made to grow. Packets are conserved ([`Counters::is_conserved`]), which is
+//! asserted in debug builds after every step:
 //!
 //! ```text
 //! arrived  = enqueued + dropped_in + overflowed
@@ -53,7 +53,8 @@ use weir_units::{Bytes, Duration, Rate, Time};
 /// call when a law wants thousands of drops at once, as CoDel does after a time jump.
 pub const DROPS_PER_DEQUEUE_MAX: u32 = 256;
 
-/// Most packets that [`Discipline::expect`] is told of at once: what they need must stay in the cache until it is their turn.
+/// Most packets that [`Discipline::expect`] is told of at once: what they need must stay in the cache until
+/// it is their turn.
 pub const AHEAD_MAX: usize = 32;
 
 /// What a packet is when it arrives, before the queue numbers it.
@@ -115,17 +116,19 @@ impl<T, F: FnMut(&Packet, T, Cause)> Outbox<T> for F {
 
 /// A queue with its management: what a link holds.
 pub trait Discipline<T> {
-    /// Whether [`Discipline::expect`] does anything: hosts that would have to find out more for it need not, then.
+    /// Whether [`Discipline::expect`] does anything: hosts that would have to find out more for it need not,
+    /// then.
     const EXPECTS: bool = false;
-    /// Packets of these hosts come next, at most [`AHEAD_MAX`], and about as many leave: asks for the memory that they
-    /// need. What the queue does is the same without.
+    /// Packets of these hosts come next, at most [`AHEAD_MAX`], and about as many leave: asks for the memory
+    /// that they need. What the queue does is the same without.
     fn expect(&self, _hosts: &[Hosts]) {}
     /// Takes a packet, or hands it to the outbox.
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>);
     /// The next packet to send, if any; discarded heads go to the outbox.
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>>;
-    /// The time before which no packet could have left: that at which the one arrived that leaves next, or one
-    /// after it, or that at which the first user who is held to a rate may send. `None` while the queue is empty.
+    /// The time before which no packet could have left: that at which the one arrived that leaves next, or
+    /// one after it, or that at which the first user who is held to a rate may send. `None` while the
+    /// queue is empty.
     fn head_arrived(&self) -> Option<Time>;
     /// Bytes stored.
     fn backlog(&self) -> Bytes;
@@ -135,14 +138,16 @@ pub trait Discipline<T> {
     fn counters(&self) -> &Counters;
     /// The link's rate changed.
     fn set_rate(&mut self, rate: Rate);
-    /// Something was measured outside, such as a round trip below this queue. Every algorithm of the queue is told.
+    /// Something was measured outside, such as a round trip below this queue. Every algorithm of the queue is
+    /// told.
     fn sample(&mut self, now: Time, sample: Sample);
-    /// The same, measured for the user among these hosts: a queue with an algorithm for each user tells that one alone.
+    /// The same, measured for the user among these hosts: a queue with an algorithm for each user tells that
+    /// one alone.
     fn sample_for(&mut self, now: Time, _hosts: Hosts, sample: Sample) {
         self.sample(now, sample);
     }
-    /// The rate that the user among these hosts is held to from its next packet on, `None` for no limit; where rates of users
-    /// were asked for ([`Managed::make_paces`]), else nothing happens.
+    /// The rate that the user among these hosts is held to from its next packet on, `None` for no limit;
+    /// where rates of users were asked for ([`Managed::make_paces`]), else nothing happens.
     fn set_rate_of(&mut self, _hosts: Hosts, _rate: Option<Rate>) {}
     /// Packets stored for the user among these hosts; all of them where users are not told apart.
     fn packets_of(&self, _hosts: Hosts) -> u32 {

@@ -7,8 +7,8 @@ use rand_xoshiro::rand_core::SeedableRng;
 use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// An algorithm `A` under the guide `G`, with what it is told of its FIFO. Whoever holds the packets says with each call
-/// how many there are, stores what is admitted, and takes out what is released.
+/// An algorithm `A` under the guide `G`, with what it is told of its FIFO. Whoever holds the packets says
+/// with each call how many there are, stores what is admitted, and takes out what is released.
 pub(crate) struct Management<A, G> {
     pub aqm: A,
     pub guide: G,
@@ -56,7 +56,8 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
         self.counters.arrive(now, arrival)
     }
 
-    /// Decides about an arrival that finds so many packets: it is to be stored, with a mark or without, or discarded.
+    /// Decides about an arrival that finds so many packets: it is to be stored, with a mark or without, or
+    /// discarded.
     #[inline]
     pub fn admit(&mut self, now: Time, packet: &Packet, packets: u32, fits: bool) -> Result<bool, Cause> {
         let m = self.moment(now, packets);
@@ -67,8 +68,9 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
         outcome
     }
 
-    /// Decides about the head, which counts as taken out already: it leaves, with a mark or without, or is discarded. So
-    /// many packets stay behind it. `drops` counts the heads that were discarded in the same dequeue.
+    /// Decides about the head, which counts as taken out already: it leaves, with a mark or without, or is
+    /// discarded. So many packets stay behind it. `drops` counts the heads that were discarded in the
+    /// same dequeue.
     #[inline]
     pub fn release(
         &mut self,

@@ -1,7 +1,7 @@
 //! Memory as the processor sees it: lines that are asked for before they are needed, and large pages.
 //!
-//! With thousands of flows or users most of their state is in no cache. Neither changes anything but the time that it
-//! takes to reach it. All `unsafe` code of this crate is here.
+//! With thousands of flows or users most of their state is in no cache. Neither changes anything but the time
+//! that it takes to reach it. All `unsafe` code of this crate is here.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -34,8 +34,8 @@ pub fn lines_soon<T>(value: &T, most: usize) {
     let _ = (value, most);
 }
 
-/// An array in large pages, as far as it fills any and the system has them: of small ones, a large array needs more than
-/// the processor can remember the places of.
+/// An array in large pages, as far as it fills any and the system has them: of small ones, a large array
+/// needs more than the processor can remember the places of.
 pub fn array<T>(items: impl ExactSizeIterator<Item = T>) -> Box<[T]> {
     let mut array = Vec::with_capacity(items.len());
     prefer_large_pages(array.spare_capacity_mut());
@@ -49,8 +49,8 @@ fn prefer_large_pages<T>(room: &mut [MaybeUninit<T>]) {
     let skipped = start.align_offset(LARGE_PAGE_BYTES);
     let whole = bytes.saturating_sub(skipped) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
     if whole > 0 {
-        // SAFETY: whole pages of memory that the caller alone has, and an advice that leaves its contents as they are.
-        // Where the system refuses, pages stay small.
+        // SAFETY: whole pages of memory that the caller alone has, and an advice that leaves its contents as
+        // they are. Where the system refuses, pages stay small.
         unsafe { libc::madvise(start.wrapping_add(skipped).cast(), whole, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,7 +1,8 @@
 //! One FIFO under one algorithm, whose packets lie in memory that many FIFOs share.
 //!
-//! For hosts with more queues than could each have room of their own, most of them empty: a network function with a
-//! queue for each user. The host chooses which queue is served; [`Store`] is the memory, allocated once.
+//! For hosts with more queues than could each have room of their own, most of them empty: a network function
+//! with a queue for each user. The host chooses which queue is served; [`Store`] is the memory, allocated
+//! once.
 
 use crate::management::Management;
 use crate::pool::{Chain, Pool};
@@ -95,8 +96,9 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         departure
     }
 
-    /// What [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) at the same time do with a packet that finds the queue
-    /// empty and has room, without the memory between them. Whether it goes on marked, or why it was discarded.
+    /// What [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) at the same time do with a packet that
+    /// finds the queue empty and has room, without the memory between them. Whether it goes on marked, or
+    /// why it was discarded.
     #[inline]
     pub fn pass(&mut self, now: Time, arrival: Arrival) -> Result<bool, Cause> {
         debug_assert!(self.packets == 0);

@@ -99,9 +99,9 @@ impl Rounds {
         self.new.push(turns, Number::of(index));
     }
 
-    /// Whose turn it is: the first with something left of its quantum and something to send. Those before it go to
-    /// the end of the old ones with a fresh quantum, so that the search ends, or leave. `left` counts those that
-    /// are idle now.
+    /// Whose turn it is: the first with something left of its quantum and something to send. Those before it
+    /// go to the end of the old ones with a fresh quantum, so that the search ends, or leave. `left`
+    /// counts those that are idle now.
     #[inline]
     pub fn choose(&mut self, turns: &mut [Turn], quantum: i64, left: &mut u32) -> Option<usize> {
         loop {
@@ -118,8 +118,8 @@ impl Rounds {
                 self.drop_first(from_new, turn.next);
                 continue;
             }
-            // A new one that ran empty passes through the old ones, too, or it could starve them by coming again
-            // and again (RFC 8290 section 4.2).
+            // A new one that ran empty passes through the old ones, too, or it could starve them by coming
+            // again and again (RFC 8290 section 4.2).
             turn.place = RoundList::Old;
             self.drop_first(from_new, turn.next);
             self.old.push(turns, number);
@@ -134,7 +134,8 @@ impl Rounds {
         self.drop_first(self.new.head.is_some(), turn.next);
     }
 
-    /// One that was suspended goes to the end of the old ones, or it could starve them by coming again and again.
+    /// One that was suspended goes to the end of the old ones, or it could starve them by coming again and
+    /// again.
     #[inline]
     pub fn resume(&mut self, turns: &mut [Turn], index: usize) {
         turns[index].place = RoundList::Old;

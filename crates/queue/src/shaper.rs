@@ -11,8 +11,8 @@ const FRACTION_BITS: u32 = 24;
 /// enters neither the rate nor the sojourn times: `max(free at, arrived)`. Lost time is made up for at most
 /// `catch_up`; beyond that the link counts as having been down.
 ///
-/// Serialisation times are kept in fractions of 2⁻²⁴ ns, so the long-term rate is exact to 10⁻⁶ up to 100 Gbit/s and no
-/// packet costs a division.
+/// Serialisation times are kept in fractions of 2⁻²⁴ ns, so the long-term rate is exact to 10⁻⁶ up to 100
+/// Gbit/s and no packet costs a division.
 #[derive(Clone, Copy, Debug)]
 pub struct Shaper {
     rate: Rate,

@@ -6,16 +6,16 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Component, Path, PathBuf};
 
-/// Lists what Weir wrote to a folder: nothing else is ever removed from it. The last line names the file that is the
-/// sign of completeness; folders end with a slash.
+/// Lists what Weir wrote to a folder: nothing else is ever removed from it. The last line names the file that
+/// is the sign of completeness; folders end with a slash.
 const LIST: &str = ".weir-files";
 
 /// The files of one run on their way into a folder.
 ///
-/// They are written under other names first, so that an old set stays whole until the new one is. Then they take
-/// their places, what an older run left is removed, and the file that was added last comes last: it is the sign that
-/// the set is complete. Whatever ends the program between, a folder with that file has all files of one run and no
-/// others. A set that is not published leaves nothing.
+/// They are written under other names first, so that an old set stays whole until the new one is. Then they
+/// take their places, what an older run left is removed, and the file that was added last comes last: it is
+/// the sign that the set is complete. Whatever ends the program between, a folder with that file has all
+/// files of one run and no others. A set that is not published leaves nothing.
 #[derive(Debug)]
 pub struct FileSet {
     folder: PathBuf,
@@ -102,8 +102,8 @@ impl FileSet {
         self.folders.insert(name);
     }
 
-    /// Takes away the files of an older set, but for its folders: for a set whose folders are written one by one, so
-    /// that old and new do not stand side by side under the sign of the old.
+    /// Takes away the files of an older set, but for its folders: for a set whose folders are written one by
+    /// one, so that old and new do not stand side by side under the sign of the old.
     pub fn withdraw(folder: &Path) -> Result<(), WriteError> {
         let list = List::read(folder);
         let old: Vec<&String> = list.sign.iter().chain(&list.files).collect();

@@ -54,8 +54,8 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
     Ok(())
 }
 
-/// A rename is durable only once its folder is. Some file systems refuse to sync folders, and files are whole either
-/// way, so that a refusal is no error.
+/// A rename is durable only once its folder is. Some file systems refuse to sync folders, and files are whole
+/// either way, so that a refusal is no error.
 pub(crate) fn sync_folder(folder: &Path) {
     let _ = File::open(folder).and_then(|f| f.sync_all());
 }

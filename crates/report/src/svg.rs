@@ -100,8 +100,8 @@ impl Svg {
     }
 }
 
-/// A picture as a part of a page that has [`STYLE`] itself: without style sheet, namespace and comments, which
-/// HTML does not need.
+/// A picture as a part of a page that has [`STYLE`] itself: without style sheet, namespace and comments,
+/// which HTML does not need.
 pub(crate) fn inline(svg: &str) -> String {
     let mut out = String::with_capacity(svg.len());
     let mut in_style = false;

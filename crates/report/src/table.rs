@@ -46,8 +46,8 @@ impl Cell {
 }
 
 /// One row for each managed link of each run: algorithm, number of flows, utilization, delay, signals and
-/// the set point at the end. Where flows come and go, a second table tells how the link settled each time, and
-/// where links probe, another what came of it.
+/// the set point at the end. Where flows come and go, a second table tells how the link settled each time,
+/// and where links probe, another what came of it.
 /// Warnings follow below.
 pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) -> String {
     const COLUMNS: [(&str, Align); 13] = [

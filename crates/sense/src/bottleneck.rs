@@ -1,16 +1,16 @@
 //! A bottleneck that somebody else owns, as round-trip times between an observer and the user show it.
 //!
 //! Four variables (M. Ihlar, A. Nazari, R. Skog, "Low latency, high flexibility: virtual AQM", Ericsson
-//! Technology Review, 2018): *Path RTT*, the smallest round-trip time of a window, is the path without queues;
-//! *Average RTT* follows the samples; *Target Queue Delay* is a fraction of Path RTT that is tolerated; their sum
-//! is *Target RTT*.
+//! Technology Review, 2018): *Path RTT*, the smallest round-trip time of a window, is the path without
+//! queues; *Average RTT* follows the samples; *Target Queue Delay* is a fraction of Path RTT that is
+//! tolerated; their sum is *Target RTT*.
 //!
-//! A minimum goes stale: a standing queue hides a path that became longer, and the other way round a queue that never
-//! empties must not become the path. So Path RTT falls at once and rises only when the minimum is older than the
-//! window. Is there no queue then, the smallest of the window takes its place. Is there one, whoever manages the
-//! bottleneck should drain it for a moment and look ([`PathModel::wants_drain`]); who cannot lets it age.
-//! A step of the round-trip time is not taken for a handover, because a queue that a sender fills at once looks the
-//! same; who is told of a handover calls [`PathModel::restart`].
+//! A minimum goes stale: a standing queue hides a path that became longer, and the other way round a queue
+//! that never empties must not become the path. So Path RTT falls at once and rises only when the minimum is
+//! older than the window. Is there no queue then, the smallest of the window takes its place. Is there one,
+//! whoever manages the bottleneck should drain it for a moment and look ([`PathModel::wants_drain`]); who
+//! cannot lets it age. A step of the round-trip time is not taken for a handover, because a queue that a
+//! sender fills at once looks the same; who is told of a handover calls [`PathModel::restart`].
 
 mod follow;
 

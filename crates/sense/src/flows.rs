@@ -9,8 +9,8 @@ use weir_wire::transport::Transport;
 
 /// A flow whose last round-trip time is older has none.
 pub const LIVE: Duration = Duration::from_secs(2);
-/// A flow that is not measured keeps its place for so long after its last packet: otherwise newcomers would push each other
-/// out before any round trip is over.
+/// A flow that is not measured keeps its place for so long after its last packet: otherwise newcomers would
+/// push each other out before any round trip is over.
 pub const SILENT: Duration = Duration::from_millis(250);
 /// How long the smallest round-trip time counts by which samples are thinned.
 const SMALLEST: Duration = Duration::from_secs(10);
@@ -22,15 +22,15 @@ const RATE_BIN: Duration = Duration::from_millis(50);
 pub struct Seen {
     /// A round-trip time between observer and user.
     pub rtt: Option<Rtt>,
-    /// Whether it may enter a mean: it is not doubtful, and the first of its flow for a quarter of the smallest
-    /// round-trip time. Otherwise a flow with many packets would speak for all.
+    /// Whether it may enter a mean: it is not doubtful, and the first of its flow for a quarter of the
+    /// smallest round-trip time. Otherwise a flow with many packets would speak for all.
     pub enters_mean: bool,
     /// Whether the flow's round-trip time is known and at most [`LIVE`] old.
     pub live: bool,
     /// Bytes of the flow between observer and user; `None` where nothing tells.
     pub in_flight: Option<Bytes>,
-    /// Bytes that are now known to have arrived: acknowledged, or passed before an edge of the spin bit that came
-    /// back. TCP counts payload.
+    /// Bytes that are now known to have arrived: acknowledged, or passed before an edge of the spin bit that
+    /// came back. TCP counts payload.
     pub delivered: Bytes,
     /// The same with headers, as the lengths of packets count; `None` where neither acknowledgements nor a
     /// spin bit that is believed tell what arrives: such a flow is not measured.
@@ -114,8 +114,8 @@ struct UserRtts {
     smallest: Option<Duration>,
 }
 
-/// Who came lately and found no place. A flow enters a full table with its second packet only, so that flows of a single
-/// packet, however many, do not take the places that become free.
+/// Who came lately and found no place. A flow enters a full table with its second packet only, so that flows
+/// of a single packet, however many, do not take the places that become free.
 #[derive(Clone, Copy, Debug, Default)]
 struct Door {
     /// A bit for each of 1024 hashes.
@@ -142,9 +142,9 @@ impl Door {
     }
 }
 
-/// The flows of a user, at most `N`. A flow that is measured keeps its place for as long as it is, and one that sends; a
-/// newcomer takes that of the one which has been silent the longest, or is not tracked. So a million flows cost the
-/// memory of `N`.
+/// The flows of a user, at most `N`. A flow that is measured keeps its place for as long as it is, and one
+/// that sends; a newcomer takes that of the one which has been silent the longest, or is not tracked. So a
+/// million flows cost the memory of `N`.
 #[derive(Clone, Debug)]
 pub struct Flows<const N: usize> {
     keys: [Option<u32>; N],
@@ -171,8 +171,8 @@ impl<const N: usize> Default for Flows<N> {
 }
 
 impl<const N: usize> Flows<N> {
-    /// A packet of `len` bytes passes at `now`. `key` is a hash of its flow that is the same in both directions.
-    /// What shows nothing takes no place.
+    /// A packet of `len` bytes passes at `now`. `key` is a hash of its flow that is the same in both
+    /// directions. What shows nothing takes no place.
     pub fn observe(&mut self, now: Time, way: Way, key: u32, len: u32, transport: &Transport) -> Seen {
         let shows = *transport != Transport::Other;
         let place = if shows { self.place(now, key) } else { None };
@@ -310,8 +310,8 @@ impl Slot {
         }
     }
 
-    /// Of QUIC what passed between an edge of the spin bit and its answer; before there is one, by Little's law, what is
-    /// forwarded in a round-trip time is under way.
+    /// Of QUIC what passed between an edge of the spin bit and its answer; before there is one, by Little's
+    /// law, what is forwarded in a round-trip time is under way.
     fn in_flight(&self, latest: Option<Duration>) -> Option<Bytes> {
         match &self.kind {
             Kind::Tcp(flow) => Some(flow.in_flight()),

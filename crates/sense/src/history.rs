@@ -52,9 +52,10 @@ impl History {
     }
 }
 
-/// The rate of what a link that is elsewhere delivers, from what was sent to it and from round-trip times alone: what had been
-/// sent before a packet had arrived before it, so from one round trip to the next the link delivered what lies between
-/// their packets. Whether the packets show acknowledgements does not matter, as long as they keep their order.
+/// The rate of what a link that is elsewhere delivers, from what was sent to it and from round-trip times
+/// alone: what had been sent before a packet had arrived before it, so from one round trip to the next the
+/// link delivered what lies between their packets. Whether the packets show acknowledgements does not matter,
+/// as long as they keep their order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     sent: History,
@@ -80,7 +81,8 @@ impl Delivery {
         self.sent.at(now - rtt).is_some()
     }
 
-    /// A round trip ends at `now`. Returns a rate over at least `width`; after more than `stale` it begins anew.
+    /// A round trip ends at `now`. Returns a rate over at least `width`; after more than `stale` it begins
+    /// anew.
     pub fn round_trip(&mut self, now: Time, rtt: Duration, width: Duration, stale: Duration) -> Option<Rate> {
         let Some(arrived) = self.sent.at(now - rtt) else {
             self.mark = None;

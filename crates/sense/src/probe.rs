@@ -1,8 +1,8 @@
 //! Probes: small packets that travel with the data, come back, and so measure a queue below IP.
 //!
-//! A probe is an IP header and eight bytes ([`Probe`]). It goes into the same queue as the data, through whatever
-//! lies below, to a gateway or reflector, and back. A [`Sensor`] decides when a probe is due, recognizes its own
-//! when they return, and says what to believe when none do.
+//! A probe is an IP header and eight bytes ([`Probe`]). It goes into the same queue as the data, through
+//! whatever lies below, to a gateway or reflector, and back. A [`Sensor`] decides when a probe is due,
+//! recognizes its own when they return, and says what to believe when none do.
 
 mod budget;
 mod counters;

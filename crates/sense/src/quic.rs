@@ -1,16 +1,18 @@
-//! The round-trip time between an observer and one end of a QUIC connection, from what is visible without keys.
+//! The round-trip time between an observer and one end of a QUIC connection, from what is visible without
+//! keys.
 //!
-//! One side inverts the spin bit and the other reflects it (RFC 9000 section 17.4), so its edges travel round and
-//! round: an edge passes towards the user and after some time one comes back from there. That time is the half
-//! of the round trip on the user's side, whichever side inverts. Before the first edge the handshake gives one
-//! sample: the user's first Handshake packet answers the first one that it gets.
+//! One side inverts the spin bit and the other reflects it (RFC 9000 section 17.4), so its edges travel round
+//! and round: an edge passes towards the user and after some time one comes back from there. That time is the
+//! half of the round trip on the user's side, whichever side inverts. Before the first edge the handshake
+//! gives one sample: the user's first Handshake packet answers the first one that it gets.
 //!
 //! The bit may be off, random or a lie. After RFC 9312 section 4.2, an edge is believed when a second packet
 //! of the new value follows (one that was overtaken flips the bit for a single packet) and when it is not
-//! closer to the one before it than half of the last period. Samples are believed after two windows of [`WINDOW`]
-//! edges that took turns between the directions, and left out when they are far from those before. Where a round-trip
-//! time to the same user is known, by the handshake to begin with, two in a row that may be one are enough: a random
-//! bit turns within a few packets, and slow start fills a deep buffer before sixteen edges have passed.
+//! closer to the one before it than half of the last period. Samples are believed after two windows of
+//! [`WINDOW`] edges that took turns between the directions, and left out when they are far from those before.
+//! Where a round-trip time to the same user is known, by the handshake to begin with, two in a row that may
+//! be one are enough: a random bit turns within a few packets, and slow start fills a deep buffer before
+//! sixteen edges have passed.
 
 use crate::{Rtt, Srtt, Suspicions, Way};
 use weir_units::{Bytes, Duration, Time};
@@ -31,8 +33,8 @@ const OUTLIERS_MAX: u8 = 3;
 pub struct QuicFlow {
     to_user: Edges,
     from_user: Edges,
-    /// Edges that the user has not answered yet, the newest first. Where the server is near it reflects an edge before the
-    /// packet has passed that confirms it here, so that two may be under way.
+    /// Edges that the user has not answered yet, the newest first. Where the server is near it reflects an
+    /// edge before the packet has passed that confirms it here, so that two may be under way.
     pending: [Option<Edge>; 2],
     /// Bytes that passed towards the user, and those before the last edge that was answered.
     forwarded: u64,
@@ -113,7 +115,8 @@ impl Edges {
 struct Judge {
     edges: u8,
     faults: u8,
-    /// Windows without too many faults, one after the other. A random bit passes one now and then, but hardly two.
+    /// Windows without too many faults, one after the other. A random bit passes one now and then, but
+    /// hardly two.
     clean: u8,
     /// Samples in a row that may be round-trip times of this user.
     possible: u8,
@@ -147,8 +150,8 @@ impl Judge {
 }
 
 impl QuicFlow {
-    /// A packet of `len` bytes with a short header and this spin bit passes. `smallest` is the smallest round-trip time
-    /// that is known of the user, by any of its flows.
+    /// A packet of `len` bytes with a short header and this spin bit passes. `smallest` is the smallest
+    /// round-trip time that is known of the user, by any of its flows.
     pub fn spin(
         &mut self,
         now: Time,
@@ -201,7 +204,8 @@ impl QuicFlow {
         older.is_none()
     }
 
-    /// The edge that one from the user answers, the newest that passed before it, and whether none was passed over.
+    /// The edge that one from the user answers, the newest that passed before it, and whether none was passed
+    /// over.
     fn answer(&mut self, edge: Edge) -> (Option<Edge>, bool) {
         let passed_before = |asked: &Edge| asked.at <= edge.at;
         let [newest, older] = self.pending;
@@ -219,7 +223,8 @@ impl QuicFlow {
         Bytes::new(self.delivered)
     }
 
-    /// Bytes that passed between the last edge that was timed and its answer: what was under way then. `None` before.
+    /// Bytes that passed between the last edge that was timed and its answer: what was under way then. `None`
+    /// before.
     pub fn in_flight(&self) -> Option<Bytes> {
         self.in_flight.map(Bytes::new)
     }

@@ -3,19 +3,19 @@
 //! Data passes the observer towards its receiver ("forward"), acknowledgements come back. What the observer
 //! sees is the half of the path on the receiver's side, with its queues.
 //!
-//! An acknowledgement times the first segment that it covers, as senders do: with delayed ACKs (RFC 5681 section 4.2) that
-//! is how long a window takes to be acknowledged. What stands behind a hole is timed by the SACK block that names it first
-//! (RFC 2018 section 4), so that a queue is seen while senders recover from it, which is when it is longest. What must
-//! not be timed is left out:
+//! An acknowledgement times the first segment that it covers, as senders do: with delayed ACKs (RFC 5681
+//! section 4.2) that is how long a window takes to be acknowledged. What stands behind a hole is timed by the
+//! SACK block that names it first (RFC 2018 section 4), so that a queue is seen while senders recover from
+//! it, which is when it is longest. What must not be timed is left out:
 //!
-//! * Segments that were sent again (Karn's algorithm, RFC 6298 section 3), and with them what an acknowledgement covers
-//!   beside them: it was held behind the hole.
+//! * Segments that were sent again (Karn's algorithm, RFC 6298 section 3), and with them what an
+//!   acknowledgement covers beside them: it was held behind the hole.
 //! * Acknowledgements that tell nothing new.
 //! * A segment that was alone under way may have waited for the delayed-ACK timer, up to half a second. It is
 //!   [`Rtt::doubtful`]: good for a minimum, bad for a mean.
 //!
-//! Where sequence numbers say nothing, timestamps may (RFC 7323 section 4): the echo of a TSval names one transmission even
-//! if the data was sent twice.
+//! Where sequence numbers say nothing, timestamps may (RFC 7323 section 4): the echo of a TSval names one
+//! transmission even if the data was sent twice.
 
 use crate::timed::{Flying, Timed, ahead};
 use crate::{Rtt, Suspicions};
@@ -26,7 +26,8 @@ use weir_wire::tcp::Segment;
 const TIMED: usize = 16;
 /// Timestamps that are timed at once.
 const STAMPED: usize = 8;
-/// Pairs of segments that are timed in a round trip: a receiver acknowledges every other segment, and both may be its first.
+/// Pairs of segments that are timed in a round trip: a receiver acknowledges every other segment, and both
+/// may be its first.
 const PAIRS_PER_RTT: u64 = 8;
 /// No window is larger (RFC 7323 section 2.3), so what jumps further is another connection, or a lie.
 const WINDOW_MAX: u32 = 1 << 30;
@@ -217,7 +218,8 @@ impl TcpFlow {
         Some(Rtt { rtt, doubtful: alone && acknowledged.is_some() })
     }
 
-    /// Everything before `ack` arrived, `news` bytes of it since the last time: when the first of these passed.
+    /// Everything before `ack` arrived, `news` bytes of it since the last time: when the first of these
+    /// passed.
     fn acknowledge(&mut self, ack: u32, news: u32, s: &Segment) -> Option<Time> {
         self.delivered += u64::from(news);
         let sent_again = self.stream.as_mut().is_some_and(|stream| stream.acknowledge(ack));
@@ -227,8 +229,8 @@ impl TcpFlow {
         timed.or(stamped.filter(|at| sent_again || unanswered(at)))
     }
 
-    /// Bytes forwarded and not acknowledged; what SACK blocks name counts as in flight until the hole before it
-    /// is filled.
+    /// Bytes forwarded and not acknowledged; what SACK blocks name counts as in flight until the hole before
+    /// it is filled.
     pub fn in_flight(&self) -> Bytes {
         self.stream.map_or(Bytes::ZERO, |s| {
             let span = s.forwarded.wrapping_sub(s.acknowledged);

@@ -53,7 +53,8 @@ impl<const N: usize> Timed<N> {
     }
 }
 
-/// Segments that are under way, each with the moment at which it passed, in the order of a counter that wraps.
+/// Segments that are under way, each with the moment at which it passed, in the order of a counter that
+/// wraps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flying<const N: usize> {
     segments: [Flight; N],

@@ -1,7 +1,7 @@
 //! The queue of a link, built for the discipline and the algorithm that the scenario names.
 //!
-//! The packet path inside is compiled for each pair of the two lists; the link makes one indirect call for each
-//! arrival and one for each departure.
+//! The packet path inside is compiled for each pair of the two lists; the link makes one indirect call for
+//! each arrival and one for each departure.
 
 use crate::error::Error;
 use crate::packet::Item;

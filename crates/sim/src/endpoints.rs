@@ -54,8 +54,8 @@ impl<T: Tap> Simulation<T> {
         self.arm_receiver(item.connection);
     }
 
-    /// The last byte of what was asked for is there. A reader of pages asks for the next object, or says that it got the
-    /// last one, and does not leave that to a delayed acknowledgement.
+    /// The last byte of what was asked for is there. A reader of pages asks for the next object, or says that
+    /// it got the last one, and does not leave that to a delayed acknowledgement.
     #[cold]
     fn ends_object(&mut self, id: ConnectionId) -> Option<Ack> {
         let Some(Application::Web(_)) = self.hosts.outbound[id as usize].application.as_deref() else {

@@ -23,8 +23,8 @@ pub struct FlowKind {
     pub congestion: Option<Congestion>,
     /// The sending hosts.
     pub sender: SenderConfig,
-    /// Number of the first kind between the same two hosts that remembers its connections, if this one does: they
-    /// share what is remembered.
+    /// Number of the first kind between the same two hosts that remembers its connections, if this one does:
+    /// they share what is remembered.
     pub memory: Option<u32>,
     /// The receiving hosts.
     pub receiver: ReceiverConfig,
@@ -38,8 +38,8 @@ pub struct FlowKind {
     pub expedited: bool,
     /// What an observer can read of their packets.
     pub shows: Shows,
-    /// Links on the way back, each with a link on the way there that begins at the same node and observes: it sees
-    /// the acknowledgements that enter the other one.
+    /// Links on the way back, each with a link on the way there that begins at the same node and observes:
+    /// it sees the acknowledgements that enter the other one.
     pub sights: Vec<(u32, u32)>,
 }
 
@@ -77,7 +77,8 @@ impl Headers {
     }
 
     /// QUIC with a connection identifier of 8 bytes, packet numbers of 2 and an authentication tag of 16
-    /// (RFC 9000 section 17.3.1, RFC 9001 section 5.3) and a frame header; acknowledgements with an ACK frame.
+    /// (RFC 9000 section 17.3.1, RFC 9001 section 5.3) and a frame header; acknowledgements with an ACK
+    /// frame.
     pub const fn quic(ip: u32) -> Headers {
         Headers { data: ip + 8 + 27 + 8, ack: ip + 8 + 27 + 10, sacks: false }
     }

@@ -265,8 +265,8 @@ impl<T: Tap> Simulation<T> {
     }
 }
 
-/// Whether a packet is of a class that links may expedite. Flows of one table are those of one host; probes, which
-/// are no flow's, go with the data that they measure.
+/// Whether a packet is of a class that links may expedite. Flows of one table are those of one host; probes,
+/// which are no flow's, go with the data that they measure.
 fn is_expedited(kinds: &[FlowKind], from: Identity) -> bool {
     kinds.get(from.host as usize).is_some_and(|kind| kind.expedited)
 }

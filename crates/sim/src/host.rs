@@ -40,7 +40,8 @@ pub struct Identity {
     pub host: u32,
 }
 
-/// What sends on a connection. It lies in the array of sending sides, as nearly all connections are transports.
+/// What sends on a connection. It lies in the array of sending sides, as nearly all connections are
+/// transports.
 #[allow(clippy::large_enum_variant, reason = "a closed connection is reused soon")]
 pub enum Transmitter {
     /// Nothing: the connection is closed.
@@ -146,8 +147,8 @@ impl Progress {
         self.wanted = wanted;
     }
 
-    /// A packet arrived at `at`; `before` and `after` it, so many bytes had been received. Returns whether what was
-    /// wanted is complete with it.
+    /// A packet arrived at `at`; `before` and `after` it, so many bytes had been received. Returns whether
+    /// what was wanted is complete with it.
     #[inline]
     pub fn note(&mut self, window: &Window, at: Time, before: u64, after: u64) -> bool {
         if at >= self.edge {

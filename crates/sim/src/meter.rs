@@ -1,7 +1,8 @@
 //! What is measured of a link: totals, distributions, and a row of samples each period.
 //!
-//! Definitions are those of the live links: the measured part is from the end of the warm-up to the end of the
-//! run, a packet belongs to the moment at which its transmission begins, and delays have the same resolution.
+//! Definitions are those of the live links: the measured part is from the end of the warm-up to the end of
+//! the run, a packet belongs to the moment at which its transmission begins, and delays have the same
+//! resolution.
 
 use crate::discipline::LinkQueue;
 use weir_measure::Settled;

@@ -1,7 +1,7 @@
 //! The simulation: links, flows and the order in which things happen.
 //!
-//! A link has one pending event, the moment at which it may send again. Receivers act at the moment at which a
-//! packet leaves the last link, with its time of arrival: their state depends on nothing but their own
+//! A link has one pending event, the moment at which it may send again. Receivers act at the moment at which
+//! a packet leaves the last link, with its time of arrival: their state depends on nothing but their own
 //! arrivals, which come in order. So a delivered packet costs the event of the link and that of its
 //! acknowledgement. Between links, packets and acknowledgements travel as events.
 

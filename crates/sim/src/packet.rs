@@ -28,8 +28,8 @@ pub enum Body {
     Data(Segment),
     /// An acknowledgement on its way back, kept in the [`AckStore`]: queues mostly hold data.
     Ack(StoreIndex),
-    /// A probe of a link. Its `connection` is the number of that link, and its `links_left` counts the way out of the
-    /// last one as well.
+    /// A probe of a link. Its `connection` is the number of that link, and its `links_left` counts the way
+    /// out of the last one as well.
     Probe(Stamp),
 }
 

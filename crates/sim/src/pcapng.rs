@@ -1,9 +1,9 @@
 //! Writing packets as a capture (pcapng) that Wireshark and tcpdump read.
 //!
 //! The simulator carries no bytes, so headers are made up here: valid, with correct checksums, and with the
-//! numbers of the simulation in them. Addresses and ports name the flow; sequence numbers count bytes. Payload
-//! is cut off, as captures with a snapshot length do; lengths say what would be there. Each packet has a
-//! comment with the decision and the inner variables of the algorithm.
+//! numbers of the simulation in them. Addresses and ports name the flow; sequence numbers count bytes.
+//! Payload is cut off, as captures with a snapshot length do; lengths say what would be there. Each packet
+//! has a comment with the decision and the inner variables of the algorithm.
 //!
 //! Format: draft-ietf-opsawg-pcapng (section header, interface description, enhanced packet blocks).
 
@@ -175,7 +175,8 @@ impl FlowHeaders {
         let flags = ACK | if ack.ece { ECE } else { 0 };
         let used = ack.sacks.iter().filter(|(first, end)| first != end);
         let blocks: Vec<(u32, u32)> = used.map(|(first, end)| (number(*first), number(*end))).collect();
-        // No handshake is recorded that would say how windows are scaled: more than the field holds is its largest value.
+        // No handshake is recorded that would say how windows are scaled: more than the field holds is its
+        // largest value.
         let window = u16::try_from(ack.window.saturating_mul(self.payload)).unwrap_or(u16::MAX);
         let header = tcp::Header {
             seq: 1,

@@ -71,7 +71,8 @@ impl<T: Tap> Simulation<T> {
         self.links[number].queue.sample(self.now, Sample::Rtt(rtt));
     }
 
-    /// Sees to it that an event comes in time for the sensor's timer. One that comes too early is put off then.
+    /// Sees to it that an event comes in time for the sensor's timer. One that comes too early is put off
+    /// then.
     fn arm_prober(&mut self, number: usize) {
         let Some(prober) = &mut self.links[number].prober else { return };
         let Some(due) = prober.sensor.next_timer().map(|due| due.max(self.now)) else { return };

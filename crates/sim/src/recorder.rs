@@ -206,8 +206,9 @@ impl<W: Write> Tap for Recorder<W> {
 /// Probes go to the address that they come from, so that a gateway returns them.
 const PROBE_ADDRESSES: Addresses = Addresses::V4 { source: [10, 253, 0, 2], destination: [10, 253, 0, 2] };
 
-/// Tells the connections of a flow apart. Numbers are given again once a connection is closed, and its sequence numbers
-/// under the same port would look like retransmissions; the prime spreads what comes after each other over the ports.
+/// Tells the connections of a flow apart. Numbers are given again once a connection is closed, and its
+/// sequence numbers under the same port would look like retransmissions; the prime spreads what comes after
+/// each other over the ports.
 fn connection(item: &Item) -> u32 {
     item.connection.wrapping_add(u32::from(item.generation) * 7919)
 }

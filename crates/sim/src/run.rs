@@ -29,8 +29,8 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-/// Runs a scenario once. `watch` is called from time to time and can end the run early; what was measured until
-/// then is returned with a warning.
+/// Runs a scenario once. `watch` is called from time to time and can end the run early; what was measured
+/// until then is returned with a warning.
 pub fn run(
     scenario: &Scenario,
     seed: u64,
@@ -50,7 +50,8 @@ pub fn run_with<T: Tap>(
 }
 
 /// The same, after `prepare` has put parts of the caller's own in place: a queue on a link
-/// ([`Simulation::links_mut`], [`queue_of`](crate::queue_of)), a congestion control ([`Simulation::kinds_mut`]).
+/// ([`Simulation::links_mut`], [`queue_of`](crate::queue_of)), a congestion control
+/// ([`Simulation::kinds_mut`]).
 pub fn run_prepared(
     scenario: &Scenario,
     seed: u64,

@@ -3,8 +3,8 @@
 use crate::service::NEVER;
 use weir_units::Time;
 
-/// A tournament of times: the first of them at once, a change in the logarithm of their number. Among equal times the
-/// smallest number is first.
+/// A tournament of times: the first of them at once, a change in the logarithm of their number. Among equal
+/// times the smallest number is first.
 pub struct TimeTree {
     /// Node `i` has the earlier of `2i` and `2i + 1`; the leaves begin in the middle.
     tree: Vec<Time>,

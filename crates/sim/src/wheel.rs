@@ -1,9 +1,10 @@
 //! The event queue: a timing wheel for what comes soon, a heap for what comes late.
 //!
 //! Events come out in order of time, and those of equal time in order of insertion. An event that is due
-//! within the horizon goes to the list of its tick, in constant time. When a tick comes up, its list is sorted
-//! into the *batch*, from which events are taken; a bitmap finds the next tick that has any. Events beyond
-//! the horizon (retransmission timers, starts of flows) wait in a heap and join the batch of their tick.
+//! within the horizon goes to the list of its tick, in constant time. When a tick comes up, its list is
+//! sorted into the *batch*, from which events are taken; a bitmap finds the next tick that has any. Events
+//! beyond the horizon (retransmission timers, starts of flows) wait in a heap and join the batch of their
+//! tick.
 //!
 //! Nodes live in one array with a free list: after warm-up nothing is allocated, and a network with few
 //! events in flight touches little memory, however long the wheel is.
@@ -196,7 +197,8 @@ impl<E: Compact> Wheel<E> {
     }
 
     /// Asks for the memory of one more event of the tick to come. Its list is a chain of places all over the
-    /// array, each known only from the one before: followed at once it would cost a cache miss for each event.
+    /// array, each known only from the one before: followed at once it would cost a cache miss for each
+    /// event.
     #[inline]
     fn walk(&mut self) {
         let Some(node) = self.walker else { return };

@@ -1,5 +1,5 @@
-//! Users who lie to what measures them, or flood it: it takes no memory beyond what it has from the start, says what
-//! happened, and others do not feel it.
+//! Users who lie to what measures them, or flood it: it takes no memory beyond what it has from the start,
+//! says what happened, and others do not feel it.
 
 #[path = "../../queue/tests/counting/mod.rs"]
 mod counting;
@@ -83,7 +83,8 @@ fn endless_flows(flows: &mut Flows<16>, ms: u64, _: &mut Dice) {
     }
 }
 
-/// Twenty seconds of it. Returns what was suspected, round-trip times of the honest flow, and calls of the allocator.
+/// Twenty seconds of it. Returns what was suspected, round-trip times of the honest flow, and calls of the
+/// allocator.
 fn lied(lie: Lie) -> (Suspicions, Vec<Duration>, u64) {
     let (mut flows, mut dice) = (Flows::<16>::default(), Dice(7));
     let mut rtts = Vec::with_capacity(100_000);
@@ -118,7 +119,8 @@ fn lies_are_counted_cost_no_memory_and_do_not_hide_who_is_honest() {
         let (suspicions, rtts, calls) = lied(lie);
         assert!(counter(&suspicions) >= 1000, "{what}: {suspicions:?}");
         assert_eq!(calls, 0, "{what} made it ask for memory");
-        // Where all places are those of flows that are measured, a further one has none, and the others serve.
+        // Where all places are those of flows that are measured, a further one has none, and the others
+        // serve.
         if what != "flows that never end" {
             assert!(rtts.len() > 1000, "{what}: {} round-trip times", rtts.len());
             assert!(rtts.iter().all(|rtt| *rtt == Duration::from_millis(40)), "{what}");

@@ -39,8 +39,8 @@ impl EpochCounters {
 /// What the law is told is measured at the queue as a whole: its bytes, its delay, whether it ran empty. The
 /// set point that it finds is for all algorithms of the queue; each gets it before it is asked next.
 ///
-/// See [`Steered`](crate::Steered) for how a signal becomes a raise, and for the virtual queue, which takes the
-/// place of the queue as a whole and is therefore for one FIFO only.
+/// See [`Steered`](crate::Steered) for how a signal becomes a raise, and for the virtual queue, which takes
+/// the place of the queue as a whole and is therefore for one FIFO only.
 #[derive(Clone, Debug)]
 pub struct Helm<L = SteeringLaw, O = ()> {
     seen: EpochCounters,

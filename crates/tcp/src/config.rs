@@ -58,8 +58,8 @@ pub struct SenderConfig {
     pub burst: u32,
     /// How losses are found and repaired.
     pub recovery: Recovery,
-    /// Segments of the smallest window after a mark: 2 as in Linux, or 1 as in RFC 3168, whose sender then answers
-    /// further marks by waiting for its retransmission timer. 1 or 2. BBR has its own.
+    /// Segments of the smallest window after a mark: 2 as in Linux, or 1 as in RFC 3168, whose sender then
+    /// answers further marks by waiting for its retransmission timer. 1 or 2. BBR has its own.
     pub window_min: u32,
     /// Smallest retransmission timeout above the smoothed RTT.
     pub rto_min: Duration,

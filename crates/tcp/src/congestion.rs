@@ -133,8 +133,8 @@ pub trait CongestionControl {
     /// The slow-start threshold after a reduction that starts now.
     fn ssthresh(&mut self, window: &Window, cause: ReductionCause) -> u32;
 
-    /// The retransmission timer expired, whether or not [`CongestionControl::ssthresh`] was asked before: within one
-    /// window it is asked once.
+    /// The retransmission timer expired, whether or not [`CongestionControl::ssthresh`] was asked before:
+    /// within one window it is asked once.
     fn on_timeout(&mut self) {}
 
     /// The flow sends again after nothing was in flight for `idle`.
@@ -145,8 +145,8 @@ pub trait CongestionControl {
 
     /// Segments per second at which a paced flow may send, of which `out` are not acknowledged.
     ///
-    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after. What is out counts where it
-    /// is more than the window, so that a reduction does not slow the repair down.
+    /// The default is Linux's: twice the window per RTT in slow start, 1.2 times after. What is out counts
+    /// where it is more than the window, so that a reduction does not slow the repair down.
     fn pacing_rate(&self, window: &Window, srtt: Option<Duration>, out: u32) -> Option<f64> {
         let srtt = srtt?.as_secs_f64();
         let early = window.ssthresh.is_none_or(|s| window.cwnd < s / 2);
@@ -357,8 +357,8 @@ congestion_controls! {
 }
 
 impl Congestion {
-    /// What it is on a connection without ECN: one that is made for marks falls back to Reno, as DCTCP and Prague do in
-    /// Linux.
+    /// What it is on a connection without ECN: one that is made for marks falls back to Reno, as DCTCP and
+    /// Prague do in Linux.
     pub fn without_ecn(self) -> Congestion {
         if self.ecn() == EcnMode::Off { self } else { Congestion::Reno }
     }

@@ -1,7 +1,8 @@
-//! What a host remembers of its connections to another one after they have ended (RFC 9040 section 4, temporal sharing).
+//! What a host remembers of its connections to another one after they have ended (RFC 9040 section 4,
+//! temporal sharing).
 //!
-//! Without it every transfer begins with a slow start that ends where it overruns the path. Linux keeps the threshold of
-//! slow start for each destination unless told otherwise (`tcp_no_metrics_save`, and since 5.6
+//! Without it every transfer begins with a slow start that ends where it overruns the path. Linux keeps the
+//! threshold of slow start for each destination unless told otherwise (`tcp_no_metrics_save`, and since 5.6
 //! `tcp_no_ssthresh_metrics_save`, which is on).
 
 use crate::{SenderInfo, State};
@@ -18,8 +19,9 @@ impl PathMemory {
         self.ssthresh
     }
 
-    /// A connection ended. What it says is worth most in congestion avoidance: the path carried its window. One that
-    /// ended in slow start or while it repaired losses found no new limit, and can only raise the one that is known.
+    /// A connection ended. What it says is worth most in congestion avoidance: the path carried its window.
+    /// One that ended in slow start or while it repaired losses found no new limit, and can only raise
+    /// the one that is known.
     pub fn learn(&mut self, ended: &SenderInfo) {
         let half = ended.cwnd / 2;
         match ended.ssthresh {

@@ -19,7 +19,8 @@ impl Prr {
         Prr { start: start.max(1), ssthresh, delivered: 0, out: 0 }
     }
 
-    /// The window after an ACK that delivered `delivered` segments (at least one) and left `in_flight` of them.
+    /// The window after an ACK that delivered `delivered` segments (at least one) and left `in_flight` of
+    /// them.
     ///
     /// `safe` means that the ACK moved the left edge and showed no new loss: then the flight may grow by one
     /// more, as in slow start.

@@ -23,8 +23,8 @@ pub struct Receiver {
     /// First segment that has not arrived.
     next: u64,
     bytes: u64,
-    /// What arrived out of order; kept apart so that a flow in order is small, and kept when all holes are filled
-    /// until a pause, so that the next loss allocates nothing.
+    /// What arrived out of order; kept apart so that a flow in order is small, and kept when all holes are
+    /// filled until a pause, so that the next loss allocates nothing.
     beyond: Option<Box<OutOfOrder>>,
     window: u32,
     ack_every: u32,

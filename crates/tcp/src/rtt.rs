@@ -46,7 +46,8 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample. `una` and `nxt` are the first unacknowledged and the next segment: they delimit rounds.
+    /// Takes a sample. `una` and `nxt` are the first unacknowledged and the next segment: they delimit
+    /// rounds.
     #[inline]
     pub fn sample(&mut self, rtt: Duration, una: u64, nxt: u64) {
         let rtt = rtt.as_nanos();

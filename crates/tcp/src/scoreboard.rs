@@ -45,8 +45,8 @@ pub(crate) struct Scoreboard {
     pub pending: u32,
     /// Segments taken for lost since the start.
     pub lost_total: u64,
-    /// What only repairs need; kept apart so that a flow without losses is small, and kept until everything is
-    /// acknowledged, so that the next loss allocates nothing.
+    /// What only repairs need; kept apart so that a flow without losses is small, and kept until everything
+    /// is acknowledged, so that the next loss allocates nothing.
     repair: Option<Box<Repair>>,
 }
 

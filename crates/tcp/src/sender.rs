@@ -212,8 +212,8 @@ impl Sender {
         !self.has_data() && self.board.una == self.board.nxt
     }
 
-    /// Bytes of application data that have not left and that two windows do not take: as long as there are some, more
-    /// data makes no difference.
+    /// Bytes of application data that have not left and that two windows do not take: as long as there are
+    /// some, more data makes no difference.
     pub fn surplus(&self) -> u64 {
         self.unsent.saturating_sub(2 * u64::from(self.window.cwnd) * u64::from(self.mss))
     }

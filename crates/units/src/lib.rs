@@ -296,8 +296,8 @@ impl Ecn {
         }
     }
 
-    /// Whether a packet belongs to low-latency traffic (L4S): the classification of RFC 9331 section 5.1, which
-    /// counts CE as L4S because it does not tell what the packet was before it was marked.
+    /// Whether a packet belongs to low-latency traffic (L4S): the classification of RFC 9331 section 5.1,
+    /// which counts CE as L4S because it does not tell what the packet was before it was marked.
     pub const fn is_low_latency(self) -> bool {
         matches!(self, Ecn::Ect1 | Ecn::Ce)
     }

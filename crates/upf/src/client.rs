@@ -1,4 +1,5 @@
-//! Session management, as far as tests, benchmarks and labs need it: rules to requests, and a socket that asks.
+//! Session management, as far as tests, benchmarks and labs need it: rules to requests, and a socket that
+//! asks.
 
 use crate::codec::{Codec, Pfcp};
 use crate::control::PFCP_PORT;
@@ -239,8 +240,8 @@ fn created(answer: &Message) -> Vec<(u16, LocalTunnel)> {
     groups.filter_map(one).collect()
 }
 
-/// The usual rules of a session with one address and one tunnel: all packets of both directions under one aggregate (AMBR, in
-/// kbit/s) and in one QoS flow.
+/// The usual rules of a session with one address and one tunnel: all packets of both directions under one
+/// aggregate (AMBR, in kbit/s) and in one QoS flow.
 pub fn usual(
     seid: Seid,
     user: Ipv4Addr,
@@ -292,8 +293,9 @@ fn group(id: u16, elements: Vec<Element>) -> Element {
     Element::new(id, Value::Group(elements))
 }
 
-/// Elements that make the rules of a session. `chooses` lets the other side choose the tunnels; rules with the same number
-/// then share one. A meter becomes a URR that measures bytes and time and reports when it is asked and when it ends.
+/// Elements that make the rules of a session. `chooses` lets the other side choose the tunnels; rules with
+/// the same number then share one. A meter becomes a URR that measures bytes and time and reports when it is
+/// asked and when it ends.
 pub fn creates(session: &Session, chooses: bool) -> Vec<Element> {
     let urrs_of = |pdr: u16| session.meters.iter().filter(move |meter| meter.pdrs.contains(&pdr));
     let pdrs = session.pdrs.iter().map(|rule| {

@@ -1,7 +1,7 @@
 //! What a session management function asks for, over PFCP (TS 29.244), and what it is told.
 //!
-//! A step machine: datagrams go in with their time, datagrams come out; sockets are `server`'s. Each request is done as a
-//! whole or refused with its cause, and nothing of it is accepted in silence.
+//! A step machine: datagrams go in with their time, datagrams come out; sockets are `server`'s. Each request
+//! is done as a whole or refused with its cause, and nothing of it is accepted in silence.
 
 mod answers;
 mod cause;

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 
 /// An SDF filter: all that is named must match.
 ///
-/// It is written from the network's point of view and holds for both directions: a packet to the user equipment comes from
-/// the remote end and goes to the local one, a packet from the user equipment the other way round.
+/// It is written from the network's point of view and holds for both directions: a packet to the user
+/// equipment comes from the remote end and goes to the local one, a packet from the user equipment the other
+/// way round.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
     /// IP protocol number; any without it.
@@ -24,8 +25,8 @@ pub struct Filter {
     pub spi: Option<u32>,
     /// Flow label of IPv6.
     pub flow_label: Option<u32>,
-    /// It was written for packets from the user equipment alone ("permit in"); such a filter stands in rules for those
-    /// only.
+    /// It was written for packets from the user equipment alone ("permit in"); such a filter stands in rules
+    /// for those only.
     pub is_in: bool,
     /// Its number, by which others of the session refer to it (SDF Filter ID).
     pub id: Option<u32>,
@@ -48,8 +49,8 @@ impl Filter {
 pub struct Endpoint {
     /// Its addresses; any without it.
     pub prefix: Option<Prefix>,
-    /// Its ports, one of which must match; any if there are none. Packets without ports (fragments but the first, other
-    /// protocols) match no port.
+    /// Its ports, one of which must match; any if there are none. Packets without ports (fragments but the
+    /// first, other protocols) match no port.
     pub ports: Box<[PortRange]>,
 }
 

@@ -1,7 +1,7 @@
 //! Messages of PFCP as a tree of elements, free of their encoding.
 //!
-//! A [`Codec`](crate::codec::Codec) turns datagrams into these and back. Every element of a message is in the tree, known
-//! or not, so that whoever acts on a message can tell what was not understood.
+//! A [`Codec`](crate::codec::Codec) turns datagrams into these and back. Every element of a message is in the
+//! tree, known or not, so that whoever acts on a message can tell what was not understood.
 
 mod numbers;
 

@@ -1,8 +1,8 @@
 //! What a session management function wants for one PDU session, and who keeps it.
 //!
-//! Plain data in the terms of 3GPP TS 29.244, free of its encoding. Control checks what can be checked of a session by
-//! itself (every rule that is named exists, identifiers occur once, filters fit the IP version) before a [`Plane`] is
-//! told, so that a plane may rely on it; see [`Session::problem`].
+//! Plain data in the terms of 3GPP TS 29.244, free of its encoding. Control checks what can be checked of a
+//! session by itself (every rule that is named exists, identifiers occur once, filters fit the IP version)
+//! before a [`Plane`] is told, so that a plane may rely on it; see [`Session::problem`].
 
 use crate::filter::Filter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -30,13 +30,15 @@ pub enum Side {
 pub struct Session {
     /// Our number of it, never zero.
     pub seid: Seid,
-    /// Packet detection rules, in the order in which they are asked: falling precedence (rising value), then rising number.
+    /// Packet detection rules, in the order in which they are asked: falling precedence (rising value), then
+    /// rising number.
     pub pdrs: Vec<Pdr>,
     /// Forwarding action rules, by rising number.
     pub fars: Vec<Far>,
     /// QoS enforcement rules, by rising number.
     pub qers: Vec<Qer>,
-    /// After this long without a packet the plane reports [`Event::Inactive`], once until packets come again.
+    /// After this long without a packet the plane reports [`Event::Inactive`], once until packets come
+    /// again.
     pub inactivity: Option<Duration>,
     /// What is measured, by place: a usage reporting rule keeps its place as long as it is there.
     pub meters: Box<[Meter]>,
@@ -45,7 +47,8 @@ pub struct Session {
 /// Most places for meters in a session.
 pub const METERS_MAX: usize = 16;
 
-/// Packets that are counted together for a usage reporting rule (URR). What is done with the counts is control's.
+/// Packets that are counted together for a usage reporting rule (URR). What is done with the counts is
+/// control's.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Meter {
     /// The rule; `None` for a place that nobody has now.
@@ -143,7 +146,8 @@ impl Session {
         self.qers.sort_by_key(|rule| rule.id);
     }
 
-    /// What is wrong with the rules as they stand: a number that occurs twice, a rule that names one that is not there.
+    /// What is wrong with the rules as they stand: a number that occurs twice, a rule that names one that is
+    /// not there.
     pub fn problem(&self) -> Result<(), Refusal> {
         let twice = |kind, id| Err(Refusal::rule(kind, id, "its number is there already"));
         for (at, rule) in self.pdrs.iter().enumerate() {
@@ -181,9 +185,11 @@ pub struct Pdr {
     pub precedence: u32,
     /// Where the packets come from.
     pub from: Side,
-    /// Our end of the tunnel that they come in; always there for packets that come from the access side by GTP-U.
+    /// Our end of the tunnel that they come in; always there for packets that come from the access side by
+    /// GTP-U.
     pub tunnel: Option<LocalTunnel>,
-    /// Address of the user equipment that they bear. Packets to it from [`Side::Core`] and [`Side::Local`] are found by it.
+    /// Address of the user equipment that they bear. Packets to it from [`Side::Core`] and [`Side::Local`]
+    /// are found by it.
     pub ue: Option<UeAddress>,
     /// A packet must match one of these; all match if there are none.
     pub filters: Box<[Filter]>,
@@ -262,7 +268,8 @@ pub struct Far {
     pub id: u32,
     /// What it does.
     pub action: Action,
-    /// Where packets go: always there with [`Action::Forward`], and kept with the others for when it forwards again.
+    /// Where packets go: always there with [`Action::Forward`], and kept with the others for when it
+    /// forwards again.
     pub forward: Option<Forward>,
 }
 
@@ -298,10 +305,11 @@ pub enum Action {
 pub struct Forward {
     /// The side.
     pub to: Side,
-    /// The tunnel that it enters (Outer Header Creation), with a PDU session container where a QER names a QFI.
+    /// The tunnel that it enters (Outer Header Creation), with a PDU session container where a QER names a
+    /// QFI.
     pub tunnel: Option<RemoteTunnel>,
-    /// The traffic class octet of the outer header (Transport Level Marking): DSCP in the upper six bits. Without it that of
-    /// the packet is copied. ECN is the plane's own.
+    /// The traffic class octet of the outer header (Transport Level Marking): DSCP in the upper six bits.
+    /// Without it that of the packet is copied. ECN is the plane's own.
     pub dscp: Option<u8>,
 }
 
@@ -316,7 +324,8 @@ pub struct RemoteTunnel {
     pub port: u16,
 }
 
-/// QoS enforcement rule. A QER without a QFI that all PDRs of non-GBR flows name is the session's aggregate (AMBR).
+/// QoS enforcement rule. A QER without a QFI that all PDRs of non-GBR flows name is the session's aggregate
+/// (AMBR).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Qer {
     /// Its number in the session.
@@ -482,15 +491,15 @@ pub struct Capacity {
 
 /// Who keeps the rules: the user plane as control sees it.
 ///
-/// Each verb is done as a whole or refused without a trace. Rules hold from the return of a verb on, for every packet that
-/// comes in afterwards; packets of other sessions are not touched.
+/// Each verb is done as a whole or refused without a trace. Rules hold from the return of a verb on, for
+/// every packet that comes in afterwards; packets of other sessions are not touched.
 pub trait Plane {
     /// Begins a session.
     fn establish(&mut self, session: Arc<Session>) -> Result<(), Refusal>;
 
-    /// Puts `session` in the place of the session with its number. Queues of QoS flows that go on keep their packets and
-    /// what their algorithms learnt. The tunnels of `ended` are told their end (End Marker, TS 29.281 7.3.2), behind what
-    /// was sent into them before.
+    /// Puts `session` in the place of the session with its number. Queues of QoS flows that go on keep their
+    /// packets and what their algorithms learnt. The tunnels of `ended` are told their end (End Marker,
+    /// TS 29.281 7.3.2), behind what was sent into them before.
     /// Says what all meters of before had counted at that moment.
     fn modify(&mut self, session: Arc<Session>, ended: &[RemoteTunnel]) -> Result<Vec<Measured>, Refusal>;
 

@@ -145,8 +145,8 @@ fn would_wait(error: &std::io::Error) -> bool {
 }
 
 /// Seconds since 1900, as PFCP writes times (RFC 5905 section 6); it wraps in 2036.
-/// Waits until a second begins. A start after that of another run in the same second would bear the same time stamp, so that
-/// peers would not see that sessions are lost.
+/// Waits until a second begins. A start after that of another run in the same second would bear the same time
+/// stamp, so that peers would not see that sessions are lost.
 fn next_second() -> SystemTime {
     let now = SystemTime::now();
     let over = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().subsec_nanos();

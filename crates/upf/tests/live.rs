@@ -1,8 +1,8 @@
 //! The user plane on interfaces, with real TCP through tunnels.
 //!
-//! Three network namespaces that the test makes: a base station, which takes packets out of tunnels and puts them in; the
-//! user-plane function; the data network. The user equipment is a TUN device in the namespace of the base station. Without root
-//! these tests say so and pass.
+//! Three network namespaces that the test makes: a base station, which takes packets out of tunnels and puts
+//! them in; the user-plane function; the data network. The user equipment is a TUN device in the namespace of
+//! the base station. Without root these tests say so and pass.
 
 #[path = "../../lab/tests/skipped/mod.rs"]
 mod skipped;
@@ -226,7 +226,8 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// Measures TCP, then datagrams, under an aggregate; where it is `policed`, without a queue, and the rate is the policer's.
+/// Measures TCP, then datagrams, under an aggregate; where it is `policed`, without a queue, and the rate is
+/// the policer's.
 fn measure(
     world: &World,
     station: &Station,
@@ -309,7 +310,8 @@ fn tcp_and_udp_get_their_aggregate_through_af_packet() {
     rates_hold(Mode::AfPacket, &[100_000], false);
 }
 
-/// The same session with tunnels over IPv6, in which packets to and from the edge use the port for local breakout.
+/// The same session with tunnels over IPv6, in which packets to and from the edge use the port for local
+/// breakout.
 fn session_with_edge(ambr_kbps: u64) -> Session {
     let mut session = session(ambr_kbps);
     let forward = |id, to, tunnel| Far::forwarding(id, Forward { to, tunnel, dscp: None });
@@ -375,7 +377,8 @@ fn tcp_and_udp_get_their_aggregate_at_all_rates() {
     rates_hold(Mode::XdpNative, &[10_000, 100_000, 300_000, 1_000_000, 1_000, 64], true);
 }
 
-/// What TCP lacks at a slow rate is room for packets, not rate: without the bound beside CoDel it has all of it, and waits.
+/// What TCP lacks at a slow rate is room for packets, not rate: without the bound beside CoDel it has all of
+/// it, and waits.
 #[test]
 #[ignore = "takes a machine of its own"]
 fn slow_tcp_gets_its_rate_where_its_packets_may_wait() {

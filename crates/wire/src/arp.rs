@@ -29,8 +29,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads a message from behind the header of its frame on; bytes behind it are padding. `None` if it is cut or about
-    /// other kinds of addresses.
+    /// Reads a message from behind the header of its frame on; bytes behind it are padding. `None` if it is
+    /// cut or about other kinds of addresses.
     pub fn read(bytes: &[u8]) -> Option<Message> {
         let arp: &[u8; LEN] = bytes.first_chunk()?;
         (arp[..6] == ETHERNET_IPV4).then(|| Message {

@@ -1,4 +1,5 @@
-//! The Internet checksum (RFC 1071), its incremental update (RFC 1624), and the pseudo-headers of TCP, UDP and ICMPv6.
+//! The Internet checksum (RFC 1071), its incremental update (RFC 1624), and the pseudo-headers of TCP, UDP
+//! and ICMPv6.
 
 /// Sum of big-endian 16-bit words; an odd last byte is the high one.
 #[inline]
@@ -17,8 +18,8 @@ pub fn finish(mut sum: u64) -> u16 {
     !(sum as u16)
 }
 
-/// The checksum of a sum as UDP sends it: zero would say that there is none (RFC 768, RFC 8200 section 8.1), so that
-/// its complement is sent, which TCP may send as well.
+/// The checksum of a sum as UDP sends it: zero would say that there is none (RFC 768, RFC 8200 section 8.1),
+/// so that its complement is sent, which TCP may send as well.
 #[inline]
 pub fn finish_nonzero(sum: u64) -> u16 {
     match finish(sum) {
@@ -27,11 +28,12 @@ pub fn finish_nonzero(sum: u64) -> u16 {
     }
 }
 
-/// Sum of a pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1). `addresses` are source and destination, one
-/// behind the other; `len` is the length of the transport's header and payload in bytes.
+/// Sum of a pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1). `addresses` are source and
+/// destination, one behind the other; `len` is the length of the transport's header and payload in bytes.
 #[inline]
 pub fn pseudo(addresses: &[u8], protocol: u8, len: usize) -> u64 {
-    // The length of IPv6 has 32 bits, but no packet here is longer than 65575 bytes: its carry folds in all the same.
+    // The length of IPv6 has 32 bits, but no packet here is longer than 65575 bytes: its carry folds in all
+    // the same.
     sum(addresses) + u64::from(protocol) + len as u64
 }
 

@@ -1,10 +1,10 @@
 //! The hash of a flow, and those of the hosts at its ends.
 //!
-//! A flow is what has the same addresses, protocol and ports. **All fragments of a packet are of one flow**, the first
-//! included, though it alone has ports: IPv4 fragments of one protocol between two addresses are of one flow, and so are
-//! IPv6 fragments of any protocol, because the protocol that later ones name need not be the packet's (RFC 8200 section
-//! 4.5). The identification of the packet is left out, so that packets that are fragmented keep their order, too.
-//! Linux's flow dissector does the same.
+//! A flow is what has the same addresses, protocol and ports. **All fragments of a packet are of one flow**,
+//! the first included, though it alone has ports: IPv4 fragments of one protocol between two addresses are of
+//! one flow, and so are IPv6 fragments of any protocol, because the protocol that later ones name need not be
+//! the packet's (RFC 8200 section 4.5). The identification of the packet is left out, so that packets that
+//! are fragmented keep their order, too. Linux's flow dissector does the same.
 //!
 //! Hashes are the same on every machine for the same seed.
 
@@ -51,8 +51,8 @@ pub struct Hashing {
     pub seed: u64,
     /// Whose hashes those of hosts are.
     pub users: Users,
-    /// Whether addresses and ports are taken in exchange: the hashes are then those of the packets that a packet
-    /// answers.
+    /// Whether addresses and ports are taken in exchange: the hashes are then those of the packets that a
+    /// packet answers.
     pub turned: bool,
 }
 
@@ -90,8 +90,8 @@ impl Hashing {
         self.hashes(flow, users)
     }
 
-    /// Hashes of an IPv6 packet. One that ends within its extension headers has neither protocol nor ports but the
-    /// number of the first of them.
+    /// Hashes of an IPv6 packet. One that ends within its extension headers has neither protocol nor ports
+    /// but the number of the first of them.
     #[inline(always)]
     pub fn of_v6(&self, packet: &ipv6::Packet<'_>) -> Hashes {
         let (protocol, ports) = match packet.upper() {
@@ -128,8 +128,8 @@ impl Hashing {
         Hashes { flow, sender, receiver }
     }
 
-    /// The hash of the VLAN tags of a frame, where they are users. Priorities do not count: they may differ between the
-    /// directions.
+    /// The hash of the VLAN tags of a frame, where they are users. Priorities do not count: they may differ
+    /// between the directions.
     pub fn of_tags(&self, frame: &[u8]) -> u32 {
         fold(vlan::tags(frame).fold(self.seed, |hash, tag| mix(hash, u64::from(tag.id))))
     }

@@ -108,8 +108,8 @@ pub fn transport(frame: &[u8]) -> Option<transport::Datagram> {
     transport::read(packet(frame)?)
 }
 
-/// The packet behind Ethernet header and VLAN tags, if the type field says that it is IP. The packet may contradict
-/// itself.
+/// The packet behind Ethernet header and VLAN tags, if the type field says that it is IP. The packet may
+/// contradict itself.
 #[inline]
 pub fn packet(frame: &[u8]) -> Option<&[u8]> {
     let Network { offset, ethertype } = ethernet::network(frame).ok()?;
@@ -129,8 +129,8 @@ pub struct Peek<'a> {
     pub len: usize,
 }
 
-/// Peeks into a frame with an IP header, behind up to two VLAN tags. `None` of other frames, of headers that are cut, and of a
-/// version that is not that of the type field.
+/// Peeks into a frame with an IP header, behind up to two VLAN tags. `None` of other frames, of headers that
+/// are cut, and of a version that is not that of the type field.
 #[inline(always)]
 pub fn peek(frame: &[u8]) -> Option<Peek<'_>> {
     const NETWORK: usize = ethernet::HEADER_LEN;
@@ -164,8 +164,8 @@ fn peek_any(frame: &[u8]) -> Option<(usize, u8, usize)> {
     is_whole.then_some((network, traffic_class, said.min(packet.len())))
 }
 
-/// Whether a frame without VLAN tags holds IPv6, and the first protocol number in its IP header, unchecked. `None` of all other
-/// frames, also of IP behind tags.
+/// Whether a frame without VLAN tags holds IPv6, and the first protocol number in its IP header, unchecked.
+/// `None` of all other frames, also of IP behind tags.
 #[inline(always)]
 pub fn untagged_protocol(frame: &[u8]) -> Option<(bool, u8)> {
     let head: &[u8; ethernet::HEADER_LEN + ipv4::HEADER_MIN] = frame.first_chunk()?;
@@ -209,8 +209,9 @@ struct Checksum {
     pseudo: u64,
 }
 
-/// Finds the checksum. There is none in other packets, and in those that are cut off; that of a fragment is of the whole
-/// packet; and that of a packet whose routing header leads elsewhere first is of another destination.
+/// Finds the checksum. There is none in other packets, and in those that are cut off; that of a fragment is
+/// of the whole packet; and that of a packet whose routing header leads elsewhere first is of another
+/// destination.
 fn checksum_of(frame: &[u8]) -> Option<Checksum> {
     let bytes = self::packet(frame)?;
     let network = frame.len() - bytes.len();
@@ -245,8 +246,8 @@ pub fn complete_checksum(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Whether a TCP or UDP packet has a checksum that its sender left to hardware: the sum of the pseudo-header alone.
-/// One right checksum in 65536 looks like that. `None` of other packets.
+/// Whether a TCP or UDP packet has a checksum that its sender left to hardware: the sum of the pseudo-header
+/// alone. One right checksum in 65536 looks like that. `None` of other packets.
 pub fn is_unfinished(frame: &[u8]) -> Option<bool> {
     let Checksum { at, pseudo, .. } = checksum_of(frame)?;
     Some(crate::bytes::be16(frame, at)? == !finish(pseudo))

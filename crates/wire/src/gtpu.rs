@@ -1,7 +1,7 @@
 //! GTP-U, the tunnels of the user plane (3GPP TS 29.281), with the PDU session container of 5G (TS 38.415).
 //!
-//! Messages are read from and written to byte slices: the payload of a UDP datagram. Reading never panics and takes
-//! bounded time; what does not add up is told by its cause ([`Fault`]).
+//! Messages are read from and written to byte slices: the payload of a UDP datagram. Reading never panics and
+//! takes bounded time; what does not add up is told by its cause ([`Fault`]).
 
 mod read;
 mod write;

@@ -35,7 +35,8 @@ impl Echo {
         Some(Echo { is_reply, identifier: be16(header, 4)?, sequence: be16(header, 6)? })
     }
 
-    /// Writes the header of an ICMP message in front of the data that stand behind it in `message`; its length.
+    /// Writes the header of an ICMP message in front of the data that stand behind it in `message`; its
+    /// length.
     ///
     /// # Errors
     ///
@@ -77,8 +78,8 @@ pub enum Error {
     Expired,
 }
 
-/// Whether errors may be told of a packet (RFC 1122 section 3.2.2, RFC 4443 section 2.4 (e)): not of one that is an error
-/// itself, and over IPv4 not of a fragment but the first. `header` was read of the packet.
+/// Whether errors may be told of a packet (RFC 1122 section 3.2.2, RFC 4443 section 2.4 (e)): not of one that
+/// is an error itself, and over IPv4 not of a fragment but the first. `header` was read of the packet.
 pub fn may_tell_errors(header: &Header, packet: &[u8]) -> bool {
     let kind = packet.get(header.transport as usize).copied();
     match (header.is_v6, header.protocol) {
@@ -90,8 +91,8 @@ pub fn may_tell_errors(header: &Header, packet: &[u8]) -> bool {
     }
 }
 
-/// Writes an error about a packet from `own`, an address of the packet's family (IPv4 in the lowest 32 bits), to its
-/// sender; its length with its IP header. As much of the packet is quoted as an error may have.
+/// Writes an error about a packet from `own`, an address of the packet's family (IPv4 in the lowest 32 bits),
+/// to its sender; its length with its IP header. As much of the packet is quoted as an error may have.
 ///
 /// # Errors
 ///

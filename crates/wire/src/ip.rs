@@ -35,8 +35,8 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet from its first byte on, by its version; bytes behind its length are padding. `None` of what is
-    /// neither, and of what contradicts itself or the length of the slice.
+    /// Reads a packet from its first byte on, by its version; bytes behind its length are padding. `None` of
+    /// what is neither, and of what contradicts itself or the length of the slice.
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Packet<'a>> {
         match bytes.first()? >> 4 {
@@ -115,7 +115,8 @@ pub struct Upper<'a> {
 }
 
 impl Upper<'_> {
-    /// Source and destination port, where there are any: in whole packets and first fragments of TCP, UDP and SCTP.
+    /// Source and destination port, where there are any: in whole packets and first fragments of TCP, UDP and
+    /// SCTP.
     #[inline(always)]
     pub fn ports(&self) -> Option<(u16, u16)> {
         if self.fragment == Fragment::Later { None } else { ports(self.protocol, self.payload) }
@@ -148,7 +149,8 @@ pub struct Header {
     pub destination: u128,
     /// What it carries (see [`ipv6::Upper::protocol`] for fragments of IPv6).
     pub protocol: u8,
-    /// Source and destination port, where there are any: in whole packets and first fragments of TCP, UDP and SCTP.
+    /// Source and destination port, where there are any: in whole packets and first fragments of TCP, UDP
+    /// and SCTP.
     pub ports: Option<(u16, u16)>,
     /// Which part of a packet it is.
     pub fragment: Fragment,
@@ -165,8 +167,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a packet from its first byte on; bytes behind its length are padding. `None` of what contradicts itself
-    /// or the length of the slice.
+    /// Reads a packet from its first byte on; bytes behind its length are padding. `None` of what contradicts
+    /// itself or the length of the slice.
     pub fn read(packet: &[u8]) -> Option<Header> {
         let packet = Packet::read(packet)?;
         let upper = packet.upper()?;
@@ -195,8 +197,8 @@ impl Header {
         })
     }
 
-    /// Reads a packet of the form that nearly all have: TCP or UDP over IPv4, without options and no fragment. `None`
-    /// of all others. What is read is what [`Header::read`] reads.
+    /// Reads a packet of the form that nearly all have: TCP or UDP over IPv4, without options and no
+    /// fragment. `None` of all others. What is read is what [`Header::read`] reads.
     #[inline(always)]
     pub fn read_usual(packet: &[u8]) -> Option<Header> {
         const TRANSPORT: usize = ipv4::HEADER_MIN;

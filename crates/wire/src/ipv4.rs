@@ -28,9 +28,9 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet from its first byte on; bytes behind its length are padding. `None` if the version is not 4, if
-    /// the header is shorter than 20 bytes or longer than the packet, or the packet longer than the slice. The
-    /// checksum is not looked at ([`Packet::has_right_checksum`]).
+    /// Reads a packet from its first byte on; bytes behind its length are padding. `None` if the version is
+    /// not 4, if the header is shorter than 20 bytes or longer than the packet, or the packet longer than
+    /// the slice. The checksum is not looked at ([`Packet::has_right_checksum`]).
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Packet<'a>> {
         let header: &[u8; HEADER_MIN] = bytes.first_chunk()?;
@@ -170,7 +170,8 @@ pub struct Header {
     pub traffic_class: u8,
     /// Bytes behind the header, at most 65515.
     pub payload_len: u16,
-    /// What tells the fragments of one packet from those of others; without meaning in whole packets (RFC 6864).
+    /// What tells the fragments of one packet from those of others; without meaning in whole packets (RFC
+    /// 6864).
     pub identification: u16,
     /// It must not be fragmented.
     pub dont_fragment: bool,
@@ -205,8 +206,8 @@ impl Header {
         }
     }
 
-    /// Writes the header with its checksum; its length. A payload that is too long for a packet is written as the
-    /// longest that fits.
+    /// Writes the header with its checksum; its length. A payload that is too long for a packet is written as
+    /// the longest that fits.
     ///
     /// # Errors
     ///
@@ -229,8 +230,8 @@ impl Header {
     }
 }
 
-/// Sets "congestion experienced" in a packet that was read before, and updates the checksum of its header, which stays
-/// right or wrong as it was (RFC 1624). Neither TCP's nor UDP's pseudo-header covers the field.
+/// Sets "congestion experienced" in a packet that was read before, and updates the checksum of its header,
+/// which stays right or wrong as it was (RFC 1624). Neither TCP's nor UDP's pseudo-header covers the field.
 #[inline(always)]
 pub fn mark(packet: &mut [u8]) {
     let Some(head) = packet.first_chunk_mut::<HEADER_MIN>() else { return };
@@ -240,8 +241,8 @@ pub fn mark(packet: &mut [u8]) {
     head[10..12].copy_from_slice(&updated.to_be_bytes());
 }
 
-/// Takes one hop away from a packet that was read before and updates the checksum of its header (RFC 1624). One
-/// without hops left stays as it is.
+/// Takes one hop away from a packet that was read before and updates the checksum of its header (RFC 1624).
+/// One without hops left stays as it is.
 #[inline(always)]
 pub fn take_hop(packet: &mut [u8]) {
     let Some(head) = packet.first_chunk_mut::<HEADER_MIN>().filter(|head| head[8] > 0) else { return };

@@ -34,23 +34,24 @@ pub struct Packet<'a> {
 /// What a packet carries behind its extension headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Upper {
-    /// The protocol. Of a fragment but the first it is what the fragment header says, which need not be the protocol of
-    /// the packet (RFC 8200 section 4.5); an extension header where the chain is longer than [`EXTENSIONS_MAX`].
-    /// Authentication headers (RFC 4302) and the like count as protocols.
+    /// The protocol. Of a fragment but the first it is what the fragment header says, which need not be the
+    /// protocol of the packet (RFC 8200 section 4.5); an extension header where the chain is longer than
+    /// [`EXTENSIONS_MAX`]. Authentication headers (RFC 4302) and the like count as protocols.
     pub protocol: u8,
-    /// Where its header begins, in bytes from the beginning of the packet; of a fragment but the first, where its data
-    /// begin.
+    /// Where its header begins, in bytes from the beginning of the packet; of a fragment but the first,
+    /// where its data begin.
     pub offset: usize,
     /// Which part of a packet it is. A fragment header in front of a whole packet (RFC 6946) is no fragment.
     pub fragment: Fragment,
-    /// Whether a routing header leads to somebody else than the destination first: pseudo-headers have the last
-    /// address of the routing header then (section 8.1).
+    /// Whether a routing header leads to somebody else than the destination first: pseudo-headers have the
+    /// last address of the routing header then (section 8.1).
     pub is_routed: bool,
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet from its first byte on; bytes behind its length are padding. `None` if the version is not 6 or
-    /// the packet longer than the slice. Extension headers are not looked at ([`Packet::upper`]).
+    /// Reads a packet from its first byte on; bytes behind its length are padding. `None` if the version is
+    /// not 6 or the packet longer than the slice. Extension headers are not looked at
+    /// ([`Packet::upper`]).
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Packet<'a>> {
         let header: &[u8; HEADER_LEN] = bytes.first_chunk()?;

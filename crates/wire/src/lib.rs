@@ -11,15 +11,16 @@
 //! | [`checksum`] | the Internet checksum | RFC 1071, RFC 1624 |
 //! | [`flow_hash`], [`frame`] | the hash of a flow; a frame as the packet path needs it | |
 //!
-//! **Reading** never panics and takes bounded time, whatever the bytes are: chains of headers are followed up to a
-//! limit with a name ([`vlan::TAGS_MAX`], [`ipv6::EXTENSIONS_MAX`], [`gtpu::EXTENSIONS_MAX`], [`quic::COALESCED_MAX`]).
-//! Readers take a slice that may be longer than the packet, because Ethernet pads short frames, and refuse one that is
-//! shorter than the packet says.
+//! **Reading** never panics and takes bounded time, whatever the bytes are: chains of headers are followed up
+//! to a limit with a name ([`vlan::TAGS_MAX`], [`ipv6::EXTENSIONS_MAX`], [`gtpu::EXTENSIONS_MAX`],
+//! [`quic::COALESCED_MAX`]). Readers take a slice that may be longer than the packet, because Ethernet pads
+//! short frames, and refuse one that is shorter than the packet says.
 //!
-//! **Writing** goes into a slice of the caller and fails with [`TooShort`] if it has no room. What was written reads
-//! as the same.
+//! **Writing** goes into a slice of the caller and fails with [`TooShort`] if it has no room. What was
+//! written reads as the same.
 //!
-//! Lengths are in bytes, ports and other numbers in host order, addresses in the order in which they are sent.
+//! Lengths are in bytes, ports and other numbers in host order, addresses in the order in which they are
+//! sent.
 //!
 //! ```
 //! use weir_wire::{ethernet, frame, ipv4, udp};

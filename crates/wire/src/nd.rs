@@ -47,7 +47,8 @@ pub struct Message {
     pub kind: Kind,
     /// The address in question.
     pub target: [u8; 16],
-    /// In a solicitation the interface of its source, in an advertisement that of the target; may be left out.
+    /// In a solicitation the interface of its source, in an advertisement that of the target; may be left
+    /// out.
     pub mac: Option<MacAddr>,
 }
 
@@ -56,8 +57,8 @@ pub struct Message {
 pub enum NoMessage {
     /// It is something else.
     Other,
-    /// It breaks a rule of RFC 4861 section 7.1 and is to be discarded without a word: it comes from another link, has a
-    /// wrong checksum, or contradicts itself.
+    /// It breaks a rule of RFC 4861 section 7.1 and is to be discarded without a word: it comes from another
+    /// link, has a wrong checksum, or contradicts itself.
     Invalid,
 }
 

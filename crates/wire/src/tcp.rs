@@ -48,8 +48,8 @@ pub struct Segment {
     pub fin: bool,
     /// It ends the connection at once.
     pub rst: bool,
-    /// From where to where the first SACK block goes: it holds what made the receiver send this (RFC 2018 section 4),
-    /// which arrived before something else, or twice.
+    /// From where to where the first SACK block goes: it holds what made the receiver send this (RFC 2018
+    /// section 4), which arrived before something else, or twice.
     pub sacked: Option<(u32, u32)>,
     /// The timestamps option (RFC 7323 section 3).
     pub stamps: Option<Stamps>,
@@ -70,8 +70,8 @@ impl Segment {
         self.len + u32::from(self.syn) + u32::from(self.fin)
     }
 
-    /// Reads a whole segment from its header on. `None` if its header is shorter than 20 bytes or longer than the
-    /// slice. Options are read up to the first that is malformed: what follows it cannot be found.
+    /// Reads a whole segment from its header on. `None` if its header is shorter than 20 bytes or longer than
+    /// the slice. Options are read up to the first that is malformed: what follows it cannot be found.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Segment> {
         let head: &[u8; HEADER_MIN] = bytes.first_chunk()?;

@@ -1,7 +1,7 @@
 //! What an observer without keys can read of a packet: ports, TCP's numbers, QUIC's visible bits.
 //!
-//! A packet whose headers contradict themselves or its length shows nothing: it is `None`, and it is forwarded all
-//! the same.
+//! A packet whose headers contradict themselves or its length shows nothing: it is `None`, and it is
+//! forwarded all the same.
 
 use crate::ip::{Fragment, Packet, TCP, UDP, Upper};
 use crate::quic::{self, QuicPackets};
@@ -30,8 +30,8 @@ pub enum Transport {
     Other,
 }
 
-/// Reads an IP packet from its first byte on; bytes behind its length are padding. `None` if a header contradicts
-/// itself or the length of the slice.
+/// Reads an IP packet from its first byte on; bytes behind its length are padding. `None` if a header
+/// contradicts itself or the length of the slice.
 #[inline]
 pub fn read(packet: &[u8]) -> Option<Datagram> {
     let packet = Packet::read(packet)?;

@@ -18,19 +18,22 @@ const GTPU_V6: usize = ipv6::HEADER_LEN + udp::HEADER_LEN;
 /// The way into a tunnel, with as much of the headers as is the same for all packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Encapsulation {
-    /// Sum of what the checksum is of and is the same for all: the IPv4 header, or the pseudo-header of UDP over IPv6.
+    /// Sum of what the checksum is of and is the same for all: the IPv4 header, or the pseudo-header of UDP
+    /// over IPv6.
     partial: u32,
     /// Bits of the packet's traffic class octet that are copied, and those that are set.
     tos: (u8, u8),
     is_v6: bool,
     teid: u32,
-    /// All headers, with a PDU session container; lengths, traffic class, QoS flow and checksums are filled in.
+    /// All headers, with a PDU session container; lengths, traffic class, QoS flow and checksums are filled
+    /// in.
     head: [u8; OVERHEAD_MAX],
 }
 
 impl Encapsulation {
-    /// From an address of ours to tunnel `teid` of the other end; `None` if they are of different families. `dscp` is the
-    /// traffic class octet; without it that of the packet is copied. ECN always is (RFC 6040, normal mode).
+    /// From an address of ours to tunnel `teid` of the other end; `None` if they are of different families.
+    /// `dscp` is the traffic class octet; without it that of the packet is copied. ECN always is (RFC
+    /// 6040, normal mode).
     pub fn new(local: IpAddr, remote: SocketAddr, teid: u32, dscp: Option<u8>) -> Option<Encapsulation> {
         let mut head = [0; OVERHEAD_MAX];
         let (is_v6, partial) = match (local, remote.ip()) {
@@ -131,7 +134,8 @@ impl Encapsulation {
         self.write_head(out, inner_tos)
     }
 
-    /// Writes IP and UDP header in front of a payload of UDP that stands behind [`Encapsulation::head_len`] bytes.
+    /// Writes IP and UDP header in front of a payload of UDP that stands behind [`Encapsulation::head_len`]
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -237,7 +241,8 @@ pub fn read(packet: &[u8]) -> Result<Datagram, NoDatagram> {
             (true, from, to)
         }
     };
-    // Over IPv4 there may be no checksum; over IPv6 there must be one, because nothing else covers the addresses.
+    // Over IPv4 there may be no checksum; over IPv6 there must be one, because nothing else covers the
+    // addresses.
     let is_right = match udp.is_without_checksum() {
         true => !is_v6,
         false => udp.has_right_checksum(packet.addresses()),
@@ -276,9 +281,9 @@ impl Tunnelled {
     }
 }
 
-/// Reads a frame that has the usual form: IPv4 without options, no fragment, UDP without checksum, a PDU session container
-/// from the access side, a packet with ports, and lengths that leave no padding between. `None` of all others, which
-/// are read step by step ([`read`], [`gtpu::read`]); what is read is the same.
+/// Reads a frame that has the usual form: IPv4 without options, no fragment, UDP without checksum, a PDU
+/// session container from the access side, a packet with ports, and lengths that leave no padding between.
+/// `None` of all others, which are read step by step ([`read`], [`gtpu::read`]); what is read is the same.
 #[inline(always)]
 pub fn read_usual(frame: &[u8]) -> Option<Tunnelled> {
     /// Where the message begins behind Ethernet, IPv4 without options, and UDP.
@@ -296,8 +301,8 @@ pub fn read_usual(frame: &[u8]) -> Option<Tunnelled> {
     if word(36) != gtpu::PORT || word(40) != 0 {
         return None;
     }
-    // Version 1, an extension header; G-PDU. Its type, its length in units of four, that it comes from there, the QoS
-    // flow; that it is the last.
+    // Version 1, an extension header; G-PDU. Its type, its length in units of four, that it comes from there,
+    // the QoS flow; that it is the last.
     let extension = number(53);
     if word(42) != 0x34ff || extension & 0xffff_f000 != 0x8501_1000 || head[57] != 0 {
         return None;

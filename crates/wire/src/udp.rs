@@ -19,8 +19,8 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram from its header on; bytes behind its length belong to nobody. `None` if its length is less
-    /// than that of the header or more than that of the slice.
+    /// Reads a datagram from its header on; bytes behind its length belong to nobody. `None` if its length is
+    /// less than that of the header or more than that of the slice.
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Datagram<'a>> {
         let header: &[u8; HEADER_LEN] = bytes.first_chunk()?;
@@ -75,8 +75,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes the header in front of the payload that stands behind it in `out`, without a checksum, as it is allowed
-    /// over IPv4.
+    /// Writes the header in front of the payload that stands behind it in `out`, without a checksum, as it is
+    /// allowed over IPv4.
     ///
     /// # Errors
     ///

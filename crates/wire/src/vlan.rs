@@ -42,7 +42,8 @@ impl Tag {
         Some(Tag { priority: (control >> 13) as u8, drop_eligible, id: control & 0xfff, ethertype })
     }
 
-    /// Writes a tag from the byte behind its type field on; its length. Of priority and number the bits that fit.
+    /// Writes a tag from the byte behind its type field on; its length. Of priority and number the bits that
+    /// fit.
     ///
     /// # Errors
     ///

@@ -108,7 +108,8 @@ pub fn run(options: Options) -> Vec<Row> {
         .collect()
 }
 
-/// Measures everybody in turns, so that what else the machine does hits all alike. Whoever is first takes turns as well.
+/// Measures everybody in turns, so that what else the machine does hits all alike. Whoever is first takes
+/// turns as well.
 fn turns(load: Load, blast: &Path, peer: bool, options: Options) -> Values {
     let mut values = Values::default();
     let forwarders = if peer { &[Forwarder::Weir, Forwarder::Testpmd][..] } else { &[Forwarder::Weir] };

@@ -11,8 +11,8 @@ use weir_lab::{Testbed, TestbedConfig, in_netns};
 use weir_measure::result::Sensing;
 
 const PART: &str = "sensing";
-/// Connections, whose data probes follow and come back beside; and frames, each of which has to be looked at. Probes
-/// behind the latter do not come back: nobody has the address that those frames go to.
+/// Connections, whose data probes follow and come back beside; and frames, each of which has to be looked at.
+/// Probes behind the latter do not come back: nobody has the address that those frames go to.
 const LOADS: [Load; 2] = [Load::Tcp(1), Load::Small];
 /// Share of the rate that must be left.
 const LEAST: f64 = 0.98;

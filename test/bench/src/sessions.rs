@@ -1,4 +1,5 @@
-//! A user-plane function's control path: how fast sessions are established over PFCP, and what an idle one holds.
+//! A user-plane function's control path: how fast sessions are established over PFCP, and what an idle one
+//! holds.
 
 use crate::rows::Row;
 use crate::sim::memory::allocated_by;
@@ -34,7 +35,8 @@ pub fn run(sessions: u32) -> Vec<Row> {
     let (few, many) = (tables(1), tables(SESSIONS));
     match whole(SESSIONS) {
         Ok(plane) => {
-            // Tables of the packet path have their size from the start; what they hold for each session counts with it.
+            // Tables of the packet path have their size from the start; what they hold for each session
+            // counts with it.
             let tables = u64::from(sessions) * many.saturating_sub(few) / u64::from(SESSIONS);
             rows.extend(of("control and packet path", sessions, plane, tables));
         }

@@ -17,8 +17,8 @@ pub fn program(name: &str) -> Result<PathBuf> {
     weir_lab::host::binary(name).ok_or_else(missing)
 }
 
-/// A Python that has what the peers' scripts need: the first one on the PATH may be of any version, and one that was built
-/// where a library was missing lacks the module for it.
+/// A Python that has what the peers' scripts need: the first one on the PATH may be of any version, and one
+/// that was built where a library was missing lacks the module for it.
 pub fn python() -> Result<PathBuf> {
     let finder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/python");
     let (path, _) = output(Command::new(finder).arg("ctypes,tomllib"))?;

@@ -1,5 +1,5 @@
-//! Many users behind one queue: time of a packet at a random one, beside DPDK's scheduler, and memory of an idle
-//! one.
+//! Many users behind one queue: time of a packet at a random one, beside DPDK's scheduler, and memory of an
+//! idle one.
 
 use crate::error::{Error, Result};
 use crate::rows::Row;
@@ -126,8 +126,8 @@ impl Traffic {
     }
 }
 
-/// One packet in and one out, again and again, for the first `users`. They come in batches of which the queue is told
-/// before, as the dataplane does with the frames that it receives.
+/// One packet in and one out, again and again, for the first `users`. They come in batches of which the queue
+/// is told before, as the dataplane does with the frames that it receives.
 fn nanos<A: Algorithm>(queue: &mut Queue<A>, traffic: &mut Traffic, packets: u32, users: u32) -> f64 {
     let start = Instant::now();
     let batches = packets.div_ceil(AHEAD_MAX as u32);

@@ -1,5 +1,5 @@
-//! Scripts for what is wrong on purpose: octets of good requests changed where it hurts, sequence numbers that come again,
-//! filters that overlap.
+//! Scripts for what is wrong on purpose: octets of good requests changed where it hurts, sequence numbers
+//! that come again, filters that overlap.
 
 use crate::bytes::Script;
 use crate::sessions::{Bench, reads_back, request};
@@ -15,8 +15,8 @@ const HEADER: usize = 16;
 /// Longest datagram.
 const LONGEST: usize = 4000;
 
-/// Good requests whose octets were changed: elements cut, doubled, put into each other, with lengths that are wrong; and
-/// requests that come again, or others under their sequence number.
+/// Good requests whose octets were changed: elements cut, doubled, put into each other, with lengths that are
+/// wrong; and requests that come again, or others under their sequence number.
 pub fn pfcp_octets(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let mut bench = Bench::associated();
@@ -95,7 +95,8 @@ fn damage(octets: &mut Vec<u8>, script: &mut Script) {
     }
 }
 
-/// Filters that overlap: the first that a packet matches word for word is the one that is found, whatever stands before it.
+/// Filters that overlap: the first that a packet matches word for word is the one that is found, whatever
+/// stands before it.
 pub fn filters(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let mut builder = Builder::default();

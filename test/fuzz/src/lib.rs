@@ -1,8 +1,8 @@
 //! Fuzz targets: what to do with any sequence of bytes, so that wrong code panics.
 //!
-//! A target is a function of bytes. `cargo test` calls it with some hundred random sequences; `make fuzz` lets a
-//! fuzzer that sees which code was reached choose them, for longer. Algorithms and disciplines have targets made
-//! from their lists.
+//! A target is a function of bytes. `cargo test` calls it with some hundred random sequences; `make fuzz`
+//! lets a fuzzer that sees which code was reached choose them, for longer. Algorithms and disciplines have
+//! targets made from their lists.
 #![forbid(unsafe_code)]
 
 mod bytes;

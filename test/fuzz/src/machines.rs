@@ -100,8 +100,8 @@ struct Run<Q> {
     out: Vec<u32>,
 }
 
-/// Runs a script on a queue. What is wrong with the queue is found here, what is wrong with its algorithm by the
-/// overseer.
+/// Runs a script on a queue. What is wrong with the queue is found here, what is wrong with its algorithm by
+/// the overseer.
 fn run<G>(queue: impl Managed<u32, Guide = Overseer<G>>, setup: &Setup, script: &mut Script) {
     let mut run = Run { queue, now: Time::ZERO, sent: 0, out: Vec::new() };
     while let Some(step) = script.byte() {

@@ -3,8 +3,8 @@
 use weir_aqm::{Aqm, Guide, Moment, Packet, Sample, Verdict, View};
 use weir_units::{Duration, Time};
 
-/// Stands above the algorithms of a queue and, where there is one, above their guide `G`. Panics if one breaks the
-/// contract of [`Aqm`].
+/// Stands above the algorithms of a queue and, where there is one, above their guide `G`. Panics if one
+/// breaks the contract of [`Aqm`].
 #[derive(Clone)]
 pub struct Overseer<G> {
     inner: G,

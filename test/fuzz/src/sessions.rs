@@ -121,8 +121,8 @@ impl Bench {
     }
 }
 
-/// Session management says anything: good requests with parts taken out, doubled and replaced, whole messages of octets,
-/// the passing of time, reports.
+/// Session management says anything: good requests with parts taken out, doubled and replaced, whole messages
+/// of octets, the passing of time, reports.
 pub fn pfcp(bytes: &[u8]) {
     reads_back(bytes);
     let mut bench = Bench::associated();

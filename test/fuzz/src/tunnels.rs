@@ -15,8 +15,8 @@ use weir_wire::{ethernet, gtpu, ipv4, tunnel, udp};
 const FRAMES: u32 = 256;
 const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
-/// A message whose parts are what a script says: flags, type, a chain of extension headers, elements; then some octets are
-/// others.
+/// A message whose parts are what a script says: flags, type, a chain of extension headers, elements; then
+/// some octets are others.
 fn message(script: &mut Script) -> Vec<u8> {
     let flags = 0x30 | script.byte_or_zero() & 7;
     let kind = [255, 1, 2, 26, 31, 254, 99][usize::from(script.byte_or_zero() % 7)];
@@ -203,8 +203,8 @@ fn session(script: &mut Script) -> Session {
     session
 }
 
-/// Whatever comes, no frame is lost or made up: when all sessions are over, all memory is free. What is refused leaves
-/// no trace, and packets in tunnels go out with right headers.
+/// Whatever comes, no frame is lost or made up: when all sessions are over, all memory is free. What is
+/// refused leaves no trace, and packets in tunnels go out with right headers.
 pub fn user_plane(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let setup = setup();

@@ -45,7 +45,8 @@ pub struct View {
     last_line_s: Option<f64>,
     /// What happened in each direction since the last lines.
     lines: Vec<Sum>,
-    /// The latest warnings, which could not be said while the screen was shown, and how many came before them.
+    /// The latest warnings, which could not be said while the screen was shown, and how many came before
+    /// them.
     unsaid: VecDeque<String>,
     unsaid_left_out: u64,
 }
@@ -72,8 +73,8 @@ impl View {
         }
     }
 
-    /// Shows what is new: the samples of each direction, and the moves of all. `length_s` is `None` for a run without end. Never waits for the terminal while it
-    /// shows a live view.
+    /// Shows what is new: the samples of each direction, and the moves of all. `length_s` is `None` for a run
+    /// without end. Never waits for the terminal while it shows a live view.
     pub fn update(
         &mut self,
         t_s: f64,

@@ -1,5 +1,5 @@
-//! The points of a sweep as a figure: utilization and delay over one axis, a series for each combination of the
-//! others.
+//! The points of a sweep as a figure: utilization and delay over one axis, a series for each combination of
+//! the others.
 
 use super::rows::{Labels, PointStatistics};
 use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};

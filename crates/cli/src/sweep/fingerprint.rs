@@ -10,7 +10,8 @@ use weir_config::Scenario;
 /// What is read of the program at a time.
 const CHUNK: usize = 1 << 16;
 
-/// A hash of 128 bits (FNV-1a of Fowler, Noll and Vo; draft-eastlake-fnv). It guards against accidents, not against forgers.
+/// A hash of 128 bits (FNV-1a of Fowler, Noll and Vo; draft-eastlake-fnv). It guards against accidents, not
+/// against forgers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fingerprint(u128);
 
@@ -33,10 +34,11 @@ impl Fingerprint {
         Fingerprint(fnv(fnv(self.0, text.as_bytes()), &(text.len() as u64).to_le_bytes()))
     }
 
-    /// Of the program that runs: of every byte of its file, so that no result of another build, with other algorithms or
-    /// models, is taken for one of this build.
+    /// Of the program that runs: of every byte of its file, so that no result of another build, with other
+    /// algorithms or models, is taken for one of this build.
     pub fn of_program() -> Result<Fingerprint, Failure> {
-        // On Linux this is the file that runs, also where it has been replaced or removed since it was started.
+        // On Linux this is the file that runs, also where it has been replaced or removed since it was
+        // started.
         let running = File::open("/proc/self/exe").or_else(|_| File::open(std::env::current_exe()?));
         running.and_then(Fingerprint::of_bytes).map_err(|e| {
             format!("cannot read the program itself, which tells its results from those of other builds: {e}")
@@ -56,8 +58,8 @@ impl Fingerprint {
         }
     }
 
-    /// Of a point of a sweep: its scenario in canonical form with its traces. Not of the number of seeds, so that a sweep
-    /// can get more of them.
+    /// Of a point of a sweep: its scenario in canonical form with its traces. Not of the number of seeds, so
+    /// that a sweep can get more of them.
     pub fn of_point(scenario: &Scenario) -> Fingerprint {
         let mut one = scenario.clone();
         one.run.seeds = 1;

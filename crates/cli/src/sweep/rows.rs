@@ -166,8 +166,8 @@ const SHOWN: [Shown; 6] = [
     ("marks", "marks", 1.0, 0),
 ];
 
-/// The points for people, of the first link: what tells them apart, mean and half the confidence interval. At most
-/// `most` points.
+/// The points for people, of the first link: what tells them apart, mean and half the confidence interval. At
+/// most `most` points.
 pub fn show(labels: &Labels, points: &[PointStatistics], most: usize) -> String {
     let cell = |point: &PointStatistics, (_, name, factor, decimals): Shown| {
         let mine = |q: &&Quantity| q.name == name || q.name.split_once('.').is_some_and(|(_, n)| n == name);

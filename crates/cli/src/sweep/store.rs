@@ -47,13 +47,14 @@ pub enum StoredRun {
     Absent,
     /// It is not what was written; the run has to be made again.
     Damaged(PathBuf),
-    /// Another build of the program made it, whose algorithms and models may be others; the run has to be made again.
+    /// Another build of the program made it, whose algorithms and models may be others; the run has to be
+    /// made again.
     OfAnotherBuild,
 }
 
 impl Store {
-    /// Opens the folder for a sweep with these points, and makes it where there is none. `scenario` is the sweep in
-    /// canonical form.
+    /// Opens the folder for a sweep with these points, and makes it where there is none. `scenario` is the
+    /// sweep in canonical form.
     pub fn open(out: &Path, points: &[Fingerprint], scenario: &str) -> Result<Store, Failure> {
         let all = points.iter().fold(Fingerprint::of("sweep"), |hash, point| hash.and(&point.to_string()));
         let program = Fingerprint::of_program()?.to_string();
@@ -126,7 +127,8 @@ fn checksum(row: &RunRow) -> String {
     Fingerprint::of(&serde_json::to_string(row).expect("plain data")).to_string()
 }
 
-/// Refuses a folder that belongs to another sweep. A damaged note of it is written again: every run is checked.
+/// Refuses a folder that belongs to another sweep. A damaged note of it is written again: every run is
+/// checked.
 fn check_owner(bytes: &[u8], owner: &Owner, out: &Path, scenario: &str) -> Result<(), Failure> {
     let Ok(was) = serde_json::from_slice::<Owner>(bytes) else { return Ok(()) };
     if was.fingerprint == owner.fingerprint {
@@ -145,8 +147,9 @@ fn check_owner(bytes: &[u8], owner: &Owner, out: &Path, scenario: &str) -> Resul
     )))
 }
 
-/// The first key in which two scenarios in canonical form differ, with those of the sweep before all others, which are
-/// printed in another way where a sweep sets some of a table. The number of seeds is none of a point.
+/// The first key in which two scenarios in canonical form differ, with those of the sweep before all others,
+/// which are printed in another way where a sweep sets some of a table. The number of seeds is none of a
+/// point.
 fn difference(before: &str, now: &str) -> Option<String> {
     let (before, now) = (settings(before), settings(now));
     let value =
@@ -168,9 +171,9 @@ fn is_swept(key: &str) -> bool {
     key.starts_with("sweep.")
 }
 
-/// The keys of a scenario in canonical form, with their tables, and their values. A default that is printed as a comment,
-/// because a sweep could make it contradict another key, counts; what has no value is followed by what holds instead,
-/// in brackets, and does not.
+/// The keys of a scenario in canonical form, with their tables, and their values. A default that is printed
+/// as a comment, because a sweep could make it contradict another key, counts; what has no value is followed
+/// by what holds instead, in brackets, and does not.
 fn settings(text: &str) -> Vec<(String, String)> {
     let (mut table, mut headers, mut settings) = (String::new(), Vec::new(), Vec::new());
     for line in text.lines() {

@@ -1,4 +1,5 @@
-//! `weir characterize`: the experiments of RFC 7928 with one algorithm, beside tail drop, and what follows from them.
+//! `weir characterize`: the experiments of RFC 7928 with one algorithm, beside tail drop, and what follows
+//! from them.
 
 mod chart;
 mod experiments;
@@ -21,23 +22,25 @@ use std::process::ExitCode;
 use weir_config::Scenario;
 use weir_report::html;
 
-/// Run the experiments of RFC 7928 (Characterization Guidelines for Active Queue Management) with an algorithm in the
-/// simulator, each beside tail drop, and write one page: what it is good at, and where it breaks.
+/// Run the experiments of RFC 7928 (Characterization Guidelines for Active Queue Management) with an
+/// algorithm in the simulator, each beside tail drop, and write one page: what it is good at, and where it
+/// breaks.
 ///
 /// Every verdict follows from numbers by a rule that stands beside it. The experiments are
-/// data/scenarios/rfc7928_*.toml: 10 Mbit/s and 100 ms unless `--rate` says otherwise. The same command yields the same
-/// bytes everywhere.
+/// data/scenarios/rfc7928_*.toml: 10 Mbit/s and 100 ms unless `--rate` says otherwise. The same command
+/// yields the same bytes everywhere.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The algorithm, by its name in `weir list`; with `fq_` before it in each FIFO of a FlowQueue; or `dualpi2`.
+    /// The algorithm, by its name in `weir list`; with `fq_` before it in each FIFO of a FlowQueue; or
+    /// `dualpi2`.
     name: String,
-    /// Set a parameter of the algorithm, of a policy that steers it or of the discipline it works in, such as
-    /// `aqm.target=2.5ms`, `policy.target_max=30ms` or `queue.discipline=flow`. Can be repeated.
+    /// Set a parameter of the algorithm, of a policy that steers it or of the discipline it works in, such
+    /// as `aqm.target=2.5ms`, `policy.target_max=30ms` or `queue.discipline=flow`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Rate of the link, from 1Mbit/s to 1Gbit/s. On faster links there are more flows, as the levels of congestion
-    /// demand it.
+    /// Rate of the link, from 1Mbit/s to 1Gbit/s. On faster links there are more flows, as the levels of
+    /// congestion demand it.
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// Runs of a quarter of the length: to try something, not to choose by.

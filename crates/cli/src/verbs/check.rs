@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_config::{RunConfig, Scenario, UpfConfig};
 
-/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All problems
-/// are told at once, each with its line and remedy. Ports and cores that a configuration names and this machine lacks are
-/// warnings.
+/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All
+/// problems are told at once, each with its line and remedy. Ports and cores that a configuration names and
+/// this machine lacks are warnings.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -37,7 +37,8 @@ enum Checked {
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let document = results::document(&arguments.file, &arguments.set)?;
-    // What no scenario has tells a configuration, also where the rest is missing; only a user-plane function is told of sessions.
+    // What no scenario has tells a configuration, also where the rest is missing; only a user-plane function
+    // is told of sessions.
     let has_any = |names: &[&str]| names.iter().any(|name| document.has_table(name));
     let checked = if has_any(&["n3", "n4", "n6"]) {
         Checked::Upf(Box::new(document.upf_config().map_err(Failure::input)?))

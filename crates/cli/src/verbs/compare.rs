@@ -20,9 +20,9 @@ use weir_sim::batch::cost;
 
 /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
 ///
-/// Both results stand beside each other: utilization, delay, signals, goodput and fairness (Jain's index). Exit
-/// status 1 if throughput differs by more than 3 %, or the 95 % delay by more than 25 % and 0.5 ms. The lab
-/// needs root; the simulator uses seed 1. Every point of a sweep is compared.
+/// Both results stand beside each other: utilization, delay, signals, goodput and fairness (Jain's index).
+/// Exit status 1 if throughput differs by more than 3 %, or the 95 % delay by more than 25 % and 0.5 ms. The
+/// lab needs root; the simulator uses seed 1. Every point of a sweep is compared.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -124,8 +124,8 @@ fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
     Ok(compared)
 }
 
-/// Gives the managed direction of the lab the name that the simulator has for it, so that files, pictures and results
-/// of both arms call one thing by one name.
+/// Gives the managed direction of the lab the name that the simulator has for it, so that files, pictures and
+/// results of both arms call one thing by one name.
 fn name_alike(lab: &mut Recording) {
     let Some(managed) = lab.summary.links.first_mut() else { return };
     let name = std::mem::replace(&mut managed.name, BOTTLENECK.to_string());

@@ -12,10 +12,10 @@ use weir_config::{each_flow_of, nearest};
 use weir_queue::EACH_FLOW;
 
 /// Explain an algorithm: what it does, its parameters with units and ranges, its source, whether it can be
-/// steered. It also takes the queue disciplines and the congestion controls of the simulator. `weir explain policy`
-/// explains the policy of steering, and `weir explain steering` how the set point moves and what each rule in a
-/// trace means. With `--rate` it says what an algorithm makes of a link, such as the gains and the sampling frequency of
-/// PI for a number of flows, a round-trip time and a rate.
+/// steered. It also takes the queue disciplines and the congestion controls of the simulator. `weir explain
+/// policy` explains the policy of steering, and `weir explain steering` how the set point moves and what each
+/// rule in a trace means. With `--rate` it says what an algorithm makes of a link, such as the gains and the
+/// sampling frequency of PI for a number of flows, a round-trip time and a rate.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

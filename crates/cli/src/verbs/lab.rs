@@ -110,7 +110,8 @@ pub fn run(planned: &Planned, mode: Option<Mode>, output: &Output) -> Result<Rec
     })
 }
 
-/// A congestion control that this kernel does not have, with the line that asks for it and the one that may be meant.
+/// A congestion control that this kernel does not have, with the line that asks for it and the one that may
+/// be meant.
 fn unknown(planned: &Planned, name: &str, available: &str) -> Failure {
     let flows = &planned.scenario.flows;
     let group = flows.iter().position(|group| group.congestion == name).unwrap_or(0);

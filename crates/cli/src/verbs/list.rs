@@ -5,8 +5,8 @@ use serde::Serialize;
 use std::process::ExitCode;
 use weir_aqm::{Algorithm, Visitor};
 
-/// List the algorithms, the queue disciplines and the congestion controls of the simulator, one line each. `weir explain NAME` tells
-/// more of one.
+/// List the algorithms, the queue disciplines and the congestion controls of the simulator, one line each.
+/// `weir explain NAME` tells more of one.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {}

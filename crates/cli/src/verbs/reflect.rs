@@ -11,9 +11,9 @@ use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 
 /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
 ///
-/// For the far end of a link whose gateway does not bounce probes. What a peer sends to an address of the interface
-/// goes back to it; probes of others are discarded, everything else is left alone. It is done by an XDP program in the
-/// driver where that is to be had, which ends with this process. Needs root.
+/// For the far end of a link whose gateway does not bounce probes. What a peer sends to an address of the
+/// interface goes back to it; probes of others are discarded, everything else is left alone. It is done by an
+/// XDP program in the driver where that is to be had, which ends with this process. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -23,8 +23,8 @@ pub struct Arguments {
     /// Who may send probes: the `sense.address` of a `weir run`. Can be repeated.
     #[arg(long, value_name = "ADDRESS", required = true, value_parser = host)]
     peer: Vec<IpAddr>,
-    /// What probes are sent to, the `sense.target` of a `weir run`, instead of the addresses of the interface. Can be
-    /// repeated.
+    /// What probes are sent to, the `sense.target` of a `weir run`, instead of the addresses of the
+    /// interface. Can be repeated.
     #[arg(long, value_name = "ADDRESS", value_parser = host)]
     address: Vec<IpAddr>,
     /// How probes are turned around.

@@ -168,8 +168,8 @@ struct Vaqm {
     /// A short form: one run of 30 s each, in network namespaces of 24 s.
     #[arg(long)]
     quick: bool,
-    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short form
-    /// and in network namespaces.
+    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short
+    /// form and in network namespaces.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// Directory for the results.

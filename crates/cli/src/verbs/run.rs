@@ -112,7 +112,8 @@ pub fn check_core(config: &RunConfig, allowed: &[usize]) -> Result<(), Failure> 
     }
 }
 
-/// Whether the packet loop asks for a real-time class: one that has no core of its own would keep others from theirs.
+/// Whether the packet loop asks for a real-time class: one that has no core of its own would keep others from
+/// theirs.
 fn is_realtime(config: &RunConfig) -> bool {
     config.host.realtime && config.host.core.is_some()
 }

@@ -15,11 +15,12 @@ use weir_measure::result::Recording;
 use weir_report::{FileSet, table};
 use weir_units::Duration;
 
-/// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or waiting.
+/// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or
+/// waiting.
 ///
-/// The same scenario and seed give the same bytes on every machine; the trace hash proves it. Several scenarios,
-/// the points of a sweep and the seeds of a scenario run side by side on all cores. `weir sweep` is for
-/// many points: it can be resumed, and makes tables.
+/// The same scenario and seed give the same bytes on every machine; the trace hash proves it. Several
+/// scenarios, the points of a sweep and the seeds of a scenario run side by side on all cores. `weir sweep`
+/// is for many points: it can be resumed, and makes tables.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -38,9 +39,9 @@ pub struct Arguments {
     /// Directory for the results: summary.json, samples, events and flows as CSV, SVG and an HTML page.
     #[arg(long, value_name = "DIR", default_value = "out/sim")]
     out: PathBuf,
-    /// Write every drop and mark with its reason to decisions.csv, and the packets of each link as a capture for
-    /// Wireshark, between these times. The table [record] of the scenario does the same; its key `size_max` says how
-    /// large a file may become.
+    /// Write every drop and mark with its reason to decisions.csv, and the packets of each link as a capture
+    /// for Wireshark, between these times. The table [record] of the scenario does the same; its key
+    /// `size_max` says how large a file may become.
     #[arg(long, value_name = "FROM..TO", value_parser = capture::period)]
     record: Option<(Duration, Option<Duration>)>,
 }

@@ -19,8 +19,8 @@ use weir_sim::batch::{cost, lock, processors, work_through};
 
 /// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.
 ///
-/// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it; results of another
-/// build of this program are computed anew. Tables hold
+/// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it;
+/// results of another build of this program are computed anew. Tables hold
 /// the runs that are there, in the order of points and seeds: table.csv and table.parquet a row for each run,
 /// summary.csv mean, 95 % confidence interval, smallest and largest value of each point.
 #[derive(clap::Args)]
@@ -38,8 +38,9 @@ pub struct Arguments {
     /// Runs at a time; as many as there are processors if not given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
-    /// Make only every n-th run, beginning with the i-th, to share the work between machines. Afterwards copy the
-    /// folders `points` together and run the sweep once more without it: that makes the whole table.
+    /// Make only every n-th run, beginning with the i-th, to share the work between machines. Afterwards
+    /// copy the folders `points` together and run the sweep once more without it: that makes the whole
+    /// table.
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<Shard>,
     /// Change a key of the file, such as `run.duration=5s`. Can be repeated.

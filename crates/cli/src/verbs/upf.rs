@@ -20,9 +20,9 @@ use weir_upf::server::Server;
 
 /// Be a 5G user-plane function under a configuration, until stopped.
 ///
-/// A session management function of `n4.peers` says over PFCP (3GPP TS 29.244) which sessions there are; their packets pass
-/// between tunnels of GTP-U and the data network, and each QoS flow waits in a queue with an AQM of its own. The ports belong
-/// to the program while it runs. Needs root.
+/// A session management function of `n4.peers` says over PFCP (3GPP TS 29.244) which sessions there are;
+/// their packets pass between tunnels of GTP-U and the data network, and each QoS flow waits in a queue with
+/// an AQM of its own. The ports belong to the program while it runs. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -31,8 +31,8 @@ pub struct Arguments {
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Keep what session management says and forward nothing: PFCP alone, without ports and without root. What is refused
-    /// with ports is refused.
+    /// Keep what session management says and forward nothing: PFCP alone, without ports and without root.
+    /// What is refused with ports is refused.
     #[arg(long)]
     control_only: bool,
 }

@@ -1,5 +1,5 @@
-//! A disk that is full: what is told, what is left, and how it goes on. On a file system of its own that nobody else
-//! sees, which takes root.
+//! A disk that is full: what is told, what is left, and how it goes on. On a file system of its own that
+//! nobody else sees, which takes root.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
@@ -11,8 +11,8 @@ use skipping::skipped;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a script in a mount namespace of its own, with a file system of `size` at `small` in the folder and the
-/// program as `$weir`. What is at `small` afterwards is copied to `kept`. None without root.
+/// Runs a script in a mount namespace of its own, with a file system of `size` at `small` in the folder and
+/// the program as `$weir`. What is at `small` afterwards is copied to `kept`. None without root.
 fn on_a_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
     // SAFETY: it only asks for a number.
     if unsafe { libc::geteuid() } != 0 {

@@ -1,5 +1,6 @@
-//! `weir run` with `upstream` beside a user who lies to what measures it and floods it: the other user's delay stays, memory
-//! stays within what was told at the start, counters say what happened, and a killed run leaves the link open.
+//! `weir run` with `upstream` beside a user who lies to what measures it and floods it: the other user's
+//! delay stays, memory stays within what was told at the start, counters say what happened, and a killed run
+//! leaves the link open.
 //!
 //! This test needs root; without it it says so and passes.
 
@@ -63,8 +64,8 @@ impl Dice {
     }
 }
 
-/// A frame between server and hostile user, towards the user or `back`. Its header has no checksum, so that no kernel
-/// answers it.
+/// A frame between server and hostile user, towards the user or `back`. Its header has no checksum, so that
+/// no kernel answers it.
 fn frame(back: bool, protocol: u8, transport: &[u8], payload: usize) -> Vec<u8> {
     let (server, user) = ([10, 77, 0, 1], [10, 77, 0, 21]);
     let (from, to) = if back { (user, server) } else { (server, user) };
@@ -96,8 +97,8 @@ fn quic(ports: (u16, u16), spin: bool, payload: usize) -> Vec<u8> {
     [words, vec![first]].concat()
 }
 
-/// What the hostile user is sent: in turns a flow that has endless data, flows of a packet each, and QUIC, at more than
-/// twice the rate of the link.
+/// What the hostile user is sent: in turns a flow that has endless data, flows of a packet each, and QUIC, at
+/// more than twice the rate of the link.
 fn towards(number: u32, dice: &mut Dice) -> Vec<u8> {
     const LEN: usize = 1200;
     let seq = number.wrapping_mul(LEN as u32);

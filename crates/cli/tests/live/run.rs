@@ -137,10 +137,12 @@ fn goodput(received: &AtomicU64, span: Duration) -> f64 {
     (received.load(Ordering::Relaxed) - before) as f64 * 8.0 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// Most seconds without an arrival when the program is gone: after as long as a heartbeat is fresh (`fail_open.after`), frames
-/// pass through the kernel; probes are sent every 5 ms, and TCP's packets are before them.
+/// Most seconds without an arrival when the program is gone: after as long as a heartbeat is fresh
+/// (`fail_open.after`), frames pass through the kernel; probes are sent every 5 ms, and TCP's packets are
+/// before them.
 const GAP_MAX_S: f64 = 0.2 + 0.05;
-/// What TCP gets of 20 Mbit/s, which are 18.8 Mbit/s of payload, and of an open link for which it paces itself at 50.
+/// What TCP gets of 20 Mbit/s, which are 18.8 Mbit/s of payload, and of an open link for which it paces
+/// itself at 50.
 const SHAPED_MBPS: std::ops::Range<f64> = 16.0..19.0;
 const OPEN_MBPS: std::ops::Range<f64> = 40.0..51.0;
 
@@ -495,8 +497,8 @@ fn only_capable_packets_are_marked_and_nothing_else_changes() {
     }
 }
 
-/// Of the datagrams below: version 6 of IP or not, and ECN field. Three of ten are ECT(1), two ECT(0). The kind must not
-/// follow the rhythm of signals.
+/// Of the datagrams below: version 6 of IP or not, and ECN field. Three of ten are ECT(1), two ECT(0). The
+/// kind must not follow the rhythm of signals.
 fn l4s_or_classic(number: u32) -> (bool, u8) {
     let mixed = number.wrapping_mul(0x9e37_79b9) >> 16;
     let ecn = match mixed % 10 {

@@ -189,8 +189,8 @@ fn a_reflector_turns_probes_of_its_peers_around_and_leaves_nothing_behind() {
     }
 }
 
-/// What a gateway made by hand sends back for a probe: cards exchanged, a hop less, with anything changed that `change`
-/// changes of the packet before its checksum is set right.
+/// What a gateway made by hand sends back for a probe: cards exchanged, a hop less, with anything changed
+/// that `change` changes of the packet before its checksum is set right.
 fn returned(probe: &[u8], change: impl Fn(&mut Probe)) -> Vec<u8> {
     let mut frame = probe.to_vec();
     let (to, from) = frame[..12].split_at_mut(6);

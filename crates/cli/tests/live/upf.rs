@@ -141,7 +141,8 @@ fn uplink(teid: u32, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A base station with 192.0.2.9 and a data network with 198.51.100.9, the program between them, and a session.
+/// A base station with 192.0.2.9 and a data network with 198.51.100.9, the program between them, and a
+/// session.
 fn forward(testbed: &Testbed, server: &str, file: PathBuf, peer: &str) -> (Upf, Client, Established) {
     exec(testbed.sender(), "ip", &["addr", "replace", "192.0.2.9/24", "dev", "snd0"]);
     exec(testbed.receiver(), "ip", &["addr", "replace", "198.51.100.9/24", "dev", "rcv0"]);

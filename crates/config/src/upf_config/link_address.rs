@@ -29,8 +29,8 @@ impl LinkAddress {
         }
     }
 
-    /// Whose an address of the link is, if it cannot be one host's. Links of two addresses have none of these (RFC 3021,
-    /// RFC 6164).
+    /// Whose an address of the link is, if it cannot be one host's. Links of two addresses have none of these
+    /// (RFC 3021, RFC 6164).
     pub fn whose(&self, address: IpAddr) -> Option<&'static str> {
         match address {
             IpAddr::V4(address) if self.length < 31 => match u32::from(address) & self.hosts_v4() {

@@ -20,7 +20,8 @@ const PROTOCOL_AT: [(libc::c_int, usize); 2] = [
 /// Sockets that see probes, and sockets that keep the kernel from answering them itself.
 pub struct Sockets {
     packet: [OwnedFd; 2],
-    /// A protocol that nobody listens to is answered with an ICMP message. Never read: what does not fit is dropped.
+    /// A protocol that nobody listens to is answered with an ICMP message. Never read: what does not fit is
+    /// dropped.
     _listeners: Vec<OwnedFd>,
     known: KnownHost,
     /// What became of probes.

@@ -16,7 +16,8 @@ pub enum ReflectedFrame {
     NotOurs,
 }
 
-/// Turns a frame around if it is a probe of a peer to one of our addresses: cards and addresses exchanged, a hop less.
+/// Turns a frame around if it is a probe of a peer to one of our addresses: cards and addresses exchanged, a
+/// hop less.
 pub fn turn(frame: &mut [u8], known: &KnownHost) -> ReflectedFrame {
     let Ok(ethernet::Network { offset: network, .. }) = ethernet::network(frame) else {
         return ReflectedFrame::NotOurs;

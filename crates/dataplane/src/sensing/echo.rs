@@ -1,6 +1,8 @@
-//! Probes as ICMP echo requests (RFC 792, RFC 4443), for gateways that neither route packets back nor run a reflector.
+//! Probes as ICMP echo requests (RFC 792, RFC 4443), for gateways that neither route packets back nor run a
+//! reflector.
 //!
-//! The identifier is the nonce, the sequence number that of the probe, and eight bytes of data hold the timestamp.
+//! The identifier is the nonce, the sequence number that of the probe, and eight bytes of data hold the
+//! timestamp.
 
 use weir_sense::probe::{Addresses, HOPS, Stamp, TIMESTAMP_BITS};
 use weir_wire::icmp::{Echo, HEADER_LEN};

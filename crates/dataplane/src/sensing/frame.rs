@@ -115,7 +115,8 @@ impl Form {
         self.last.filter(keeps).or(seen).or(self.last)
     }
 
-    /// Writes the probe that follows `data` behind the Ethernet header of its frame; returns the frame's length.
+    /// Writes the probe that follows `data` behind the Ethernet header of its frame; returns the frame's
+    /// length.
     ///
     /// # Errors
     ///

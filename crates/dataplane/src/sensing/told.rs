@@ -23,8 +23,8 @@ pub struct SensingNow {
 }
 
 impl SensingNow {
-    /// What only a live link sees, for results; `every` is the number of packets of data to a probe, `rtt` has the round
-    /// trips of the measured part.
+    /// What only a live link sees, for results; `every` is the number of packets of data to a probe, `rtt`
+    /// has the round trips of the measured part.
     pub fn wire(&self, every: u32, rtt: &Distribution) -> SensedWire {
         let c = &self.counters;
         SensedWire {

@@ -43,7 +43,8 @@ fn direction(learned: Learned, before: Rate) -> Rate {
     rate.min(Rate::from_mbps(25))
 }
 
-/// A link of 20 Mbit/s behind, with a FIFO and 40 ms of path: when a packet that leaves at `now` is acknowledged.
+/// A link of 20 Mbit/s behind, with a FIFO and 40 ms of path: when a packet that leaves at `now` is
+/// acknowledged.
 struct Bottleneck {
     free: u64,
 }
@@ -122,8 +123,8 @@ fn a_connection_whose_spin_bit_stands_still_counts_as_delivered_when_it_is_sent(
     assert!(told.line().starts_with("no RTT yet, rate not held"), "{}", told.line());
 }
 
-/// Two users behind links of 20 Mbit/s and of a slower one, each served at the rate that it is told; what each sent in the
-/// second half, in Mbit/s.
+/// Two users behind links of 20 Mbit/s and of a slower one, each served at the rate that it is told; what
+/// each sent in the second half, in Mbit/s.
 #[test]
 fn each_user_follows_a_bottleneck_of_its_own() {
     let mut o = observer(Upstream::Follow, Some(16));

@@ -1,5 +1,5 @@
-//! The flows of many users, and their bottlenecks where rates follow these: tables of fixed size that are lent to those who
-//! are active.
+//! The flows of many users, and their bottlenecks where rates follow these: tables of fixed size that are
+//! lent to those who are active.
 
 use std::ops::Range;
 use weir_sense::{Bottleneck, Flows, LIVE, Observer, Suspicions};
@@ -31,7 +31,8 @@ pub struct Users {
 }
 
 impl Users {
-    /// Room for `users`, and at most [`USERS_MAX`]; with bottlenecks where rates follow them, from that time on.
+    /// Room for `users`, and at most [`USERS_MAX`]; with bottlenecks where rates follow them, from that time
+    /// on.
     pub fn new(users: usize, follows: Option<Time>) -> Users {
         let count = users.clamp(1, USERS_MAX).next_multiple_of(WAYS);
         let place = |_| UserSlot { user: None, flows: Flows::default() };

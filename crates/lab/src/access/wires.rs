@@ -11,9 +11,9 @@
 //!   home 2 --'                                 '-- [b] limiter 2 [a] --'
 //! ```
 //!
-//! A bridge stands for the modems and the head end: each modem has a FIFO there that nobody manages, and they take
-//! turns on the shared link. What probes turn around at, the gateway for uploads and the home for downloads, is Linux as
-//! it comes, with routing and a strict reverse path filter on.
+//! A bridge stands for the modems and the head end: each modem has a FIFO there that nobody manages, and they
+//! take turns on the shared link. What probes turn around at, the gateway for uploads and the home for
+//! downloads, is Linux as it comes, with routing and a strict reverse path filter on.
 
 use super::Way;
 use crate::command::{ip_batch, run};
@@ -239,8 +239,8 @@ fn router_settings() -> Result<()> {
 
 /// Runs inside an end host.
 fn end_host_settings() -> Result<()> {
-    // As hosts of the paper's time did, connections begin with the slow-start threshold of earlier ones. What is learned
-    // goes with the namespace.
+    // As hosts of the paper's time did, connections begin with the slow-start threshold of earlier ones. What
+    // is learned goes with the namespace.
     set_sysctl("ipv4/tcp_no_metrics_save", "0")?;
     set_sysctl_if_present("ipv4/tcp_no_ssthresh_metrics_save", "0")?;
     set_sysctl("ipv4/tcp_tw_reuse", "1")?;

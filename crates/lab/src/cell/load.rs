@@ -132,7 +132,8 @@ impl Load {
         self.shared.received.load(Ordering::Relaxed)
     }
 
-    /// Looks at the round-trip times of the first phone's connections by TCP, and keeps them if they are `wanted`.
+    /// Looks at the round-trip times of the first phone's connections by TCP, and keeps them if they are
+    /// `wanted`.
     pub fn look(&self, wanted: bool) -> Result<()> {
         if self.server.is_some() {
             return Ok(());

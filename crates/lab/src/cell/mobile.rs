@@ -1,5 +1,5 @@
-//! The same cell behind a 5G core: packets reach the base station in tunnels, and a user-plane function manages what waits
-//! there.
+//! The same cell behind a 5G core: packets reach the base station in tunnels, and a user-plane function
+//! manages what waits there.
 //!
 //! ```text
 //!                              session management
@@ -8,9 +8,10 @@
 //!                                                           `------ base station ------'
 //! ```
 //!
-//! The picture of the article on virtual AQM with the user-plane function of the 5G core: each phone has a session, which
-//! session management establishes over PFCP, and reports of usage come back over it at the end. The base station takes packets
-//! out of tunnels and lets them wait in a deep FIFO before the radio link.
+//! The picture of the article on virtual AQM with the user-plane function of the 5G core: each phone has a
+//! session, which session management establishes over PFCP, and reports of usage come back over it at the
+//! end. The base station takes packets out of tunnels and lets them wait in a deep FIFO before the radio
+//! link.
 
 mod function;
 mod management;
@@ -42,8 +43,8 @@ const N4: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0,
 pub struct MobileConfig {
     /// Phones, load and radio. Its `core` is the way between the server and the user-plane function.
     pub cell: CellConfig,
-    /// How packets wait in the user-plane function, as tables and keys of `weir upf`'s configuration other than its ports and
-    /// peers, such as `flow = { aqm = { name = "vaqm" } }`.
+    /// How packets wait in the user-plane function, as tables and keys of `weir upf`'s configuration other
+    /// than its ports and peers, such as `flow = { aqm = { name = "vaqm" } }`.
     pub waits: String,
     /// The aggregate of each session (AMBR), in kbit/s.
     pub ambr: PerDirection<u64>,

@@ -32,8 +32,8 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes read from a process; the rest is thrown away.
 const MAX_OUTPUT: u64 = 256 << 20;
-/// The time that iperf3 is given to end by itself, in seconds; the longest that it takes. It counts host time, while this
-/// program ends it at a link time.
+/// The time that iperf3 is given to end by itself, in seconds; the longest that it takes. It counts host
+/// time, while this program ends it at a link time.
 const MAX_SECONDS: u64 = 86_400;
 /// How long after a round-trip time receivers have data for sure.
 const SETTLE: weir_units::Duration = weir_units::Duration::from_millis(50);
@@ -279,8 +279,8 @@ impl Batch {
         first..first + self.count as u16
     }
 
-    /// When the first data was sent, on the host's clock. Without an answer from the kernel (datagrams, or a client that
-    /// fails) the planned time.
+    /// When the first data was sent, on the host's clock. Without an answer from the kernel (datagrams, or a
+    /// client that fails) the planned time.
     fn await_data(&self, mut diag: SockDiag, client: &mut Process, abort: &AtomicBool) -> Result<Time> {
         let run_clock = &self.options.clock;
         let (start, stop) = self.options.life(&self.group.flows);

@@ -41,8 +41,8 @@ const FIRST_CLIENT_PORT: u16 = 10_000;
 /// How traffic is run.
 #[derive(Clone, Debug)]
 pub struct TrafficOptions {
-    /// The clock that flows start and stop by, and that their reports are on. For flows that start at 0 to be in time,
-    /// its zero must be [`lead_time`] away.
+    /// The clock that flows start and stop by, and that their reports are on. For flows that start at 0 to
+    /// be in time, its zero must be [`lead_time`] away.
     pub clock: RunClock,
     /// Length of the run.
     pub duration: Duration,

@@ -1,11 +1,11 @@
 //! Receivers that acknowledge when data arrives, whether or not their programs have read what came before.
 //!
 //! Linux acknowledges every second segment at once only if less data waits than the program wants to be woken
-//! for (`SO_RCVLOWAT`, one byte by default), or if the window it would offer is as large as the last one. With a
-//! program that waits for its turn on a busy processor neither holds, and acknowledgements wait for the program
-//! too: one then answers hundreds of segments, and the sender's answer is a burst that the queue under test has to
-//! take. So the window of these receivers is a part of what their buffers could hold, and stays the same while data
-//! waits; the low-water mark only wakes their programs less often.
+//! for (`SO_RCVLOWAT`, one byte by default), or if the window it would offer is as large as the last one.
+//! With a program that waits for its turn on a busy processor neither holds, and acknowledgements wait for
+//! the program too: one then answers hundreds of segments, and the sender's answer is a burst that the queue
+//! under test has to take. So the window of these receivers is a part of what their buffers could hold, and
+//! stays the same while data waits; the low-water mark only wakes their programs less often.
 
 use crate::error::{Error, Result};
 use socket2::{SockAddr, Socket, Type};
@@ -35,8 +35,8 @@ pub struct Receiving {
     pub window: u32,
 }
 
-/// Makes those TCP connections of a process receive so that have one of `ports` at either end; returns how many
-/// they are. Others may carry messages that must not wait, as the control connections of iperf3 do.
+/// Makes those TCP connections of a process receive so that have one of `ports` at either end; returns how
+/// many they are. Others may carry messages that must not wait, as the control connections of iperf3 do.
 pub(super) fn set_in_process(pid: u32, ports: Range<u16>, receiving: Receiving) -> Result<usize> {
     let what = || format!("look at the sockets of process {pid}");
     let files = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|e| Error::system(what(), e))?;
@@ -62,8 +62,8 @@ pub(super) fn set_in_process(pid: u32, ports: Range<u16>, receiving: Receiving) 
 }
 
 impl Receiving {
-    /// Makes a connection receive so. The kernel forgets the window when the sizes of packets begin to tell it how
-    /// much memory they take, so that it is to be set once data has come.
+    /// Makes a connection receive so. The kernel forgets the window when the sizes of packets begin to tell
+    /// it how much memory they take, so that it is to be set once data has come.
     pub(super) fn set(self, socket: &impl AsRawFd) -> Result<()> {
         let options = [
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT, self.low_water),
@@ -119,7 +119,8 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The listening socket, too, has this port; marks of listening sockets are inherited, which is harmless.
+        // The listening socket, too, has this port; marks of listening sockets are inherited, which is
+        // harmless.
         let receiving = Receiving { low_water: 1000, window: 1 << 20 };
         assert_eq!(set_in_process(std::process::id(), port..port + 1, receiving).unwrap(), 3);
         // A blocking read waits for the mark.

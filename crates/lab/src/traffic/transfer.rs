@@ -319,7 +319,8 @@ fn transfer(context: &Context, flow: u32) -> (Transfer, Vec<Interval>, u64) {
     let mut progress = locked(&shared.progress);
     progress.ended = true;
     result.bytes = progress.received;
-    // The receiving side adds an interval from time to time; what came since is in none if this side ended first.
+    // The receiving side adds an interval from time to time; what came since is in none if this side ended
+    // first.
     let rest = progress.received - progress.intervals.iter().map(|interval| interval.bytes).sum::<u64>();
     if rest > 0 {
         let from_s = progress.intervals.last().map_or(result.start_s, |interval| interval.to_s);

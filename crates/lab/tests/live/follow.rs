@@ -22,7 +22,8 @@ fn run(upstream: Upstream) -> Recording {
     weir_lab::run(&scenario, None, || (), &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// Median of the senders' round-trip times in milliseconds, of fifty at least, and what the receivers got, in Mbit/s.
+/// Median of the senders' round-trip times in milliseconds, of fifty at least, and what the receivers got, in
+/// Mbit/s.
 fn measured(recording: &Recording) -> Option<(f64, f64)> {
     let summary = &recording.summary;
     let within = recording.flow_samples.iter().filter(|s| s.t_s > summary.warmup_s && s.rtt_us > 0);

@@ -1,7 +1,8 @@
-//! Two users whose bottlenecks differ, behind one direction that holds each to the rate of its own, with real TCP.
+//! Two users whose bottlenecks differ, behind one direction that holds each to the rate of its own, with real
+//! TCP.
 //!
-//! The second box is the kernel's bridge with a FIFO for each user (HTB), of which nothing here knows. Needs root, iproute2
-//! and the kernel's bridge and HTB; skipped without.
+//! The second box is the kernel's bridge with a FIFO for each user (HTB), of which nothing here knows. Needs
+//! root, iproute2 and the kernel's bridge and HTB; skipped without.
 
 use crate::skipped;
 

@@ -1,7 +1,9 @@
-//! Round-trip times that a live link reads from what passes, beside those of the end hosts: the kernel's TCP and quinn.
+//! Round-trip times that a live link reads from what passes, beside those of the end hosts: the kernel's TCP
+//! and quinn.
 //!
-//! Two boxes: the first observes and does nothing else; the second delays, loses and reorders. The sender stands right
-//! before the first, so that its round-trip times are those behind the observer. Needs root; skipped without.
+//! Two boxes: the first observes and does nothing else; the second delays, loses and reorders. The sender
+//! stands right before the first, so that its round-trip times are those behind the observer. Needs root;
+//! skipped without.
 
 use crate::skipped;
 
@@ -72,7 +74,8 @@ fn way(name: &str, delay_ms: u64, rate: Option<Rate>, variation: Variation, reor
     DirectionSetup { impairments, ..DirectionSetup::new(name, channel) }
 }
 
-/// Both boxes: one that observes, right behind the sender, and one of that rate which delays, loses and reorders.
+/// Both boxes: one that observes, right behind the sender, and one of that rate which delays, loses and
+/// reorders.
 fn boxes(testbed: &Testbed, rate: Rate, loss: f64, reorder: f64) -> [Running; 2] {
     let [observer, disturber] = testbed.boxes() else { panic!("two boxes") };
     let watched = Channel { upstream: Upstream::Inform, ..Channel::unshaped() };
@@ -163,8 +166,8 @@ fn tcp_beside_the_kernel(attempt: &mut Attempt) {
     assert!(kernel.last.values().map(|info| info.retransmits).sum::<u32>() > 20);
 }
 
-/// Smoothed round-trip times of the kernel in ms, while data of the flow is acknowledged, and the last one that was measured
-/// on the way at each of these times; without the first second, in which windows open.
+/// Smoothed round-trip times of the kernel in ms, while data of the flow is acknowledged, and the last one
+/// that was measured on the way at each of these times; without the first second, in which windows open.
 fn side_by_side(samples: &[FlowSample], flow: u32, passive: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
     let mine: Vec<&FlowSample> =
         samples.iter().filter(|s| s.flow == flow && s.t_s > 1.0 && s.rtt_us > 0).collect();
@@ -172,8 +175,8 @@ fn side_by_side(samples: &[FlowSample], flow: u32, passive: &[(f64, f64)]) -> (V
     moved.filter_map(|s| Some((f64::from(s.rtt_us) / 1e3, last(passive, s.t_s)?))).unzip()
 }
 
-/// The last one that was measured by then. Of every moment, and not of every sample: a short round trip is followed by
-/// another one sooner than a long one.
+/// The last one that was measured by then. Of every moment, and not of every sample: a short round trip is
+/// followed by another one sooner than a long one.
 fn last(passive: &[(f64, f64)], t_s: f64) -> Option<f64> {
     passive[..passive.partition_point(|(at, _)| *at <= t_s)].last().map(|(_, rtt_ms)| *rtt_ms)
 }
@@ -227,7 +230,8 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
     eprintln!("{observed:?}");
     let (mut spinning, mut disagreeing) = (0, 0);
     for port in ports {
-        // The first samples are those of the handshake and of slow start, which the spin bit is not yet trusted with.
+        // The first samples are those of the handshake and of slow start, which the spin bit is not yet
+        // trusted with.
         let ours: Vec<_> = passive.iter().filter(|s| s.ports == (4433, port)).skip(2).collect();
         let samples = ours.len();
         if samples < 20 {

@@ -1,5 +1,5 @@
-//! Users who are held to rates: each gets the smaller of its rate and its share, and nothing of the link is left unused that
-//! somebody may use.
+//! Users who are held to rates: each gets the smaller of its rate and its share, and nothing of the link is
+//! left unused that somebody may use.
 
 use crate::common;
 

@@ -106,7 +106,8 @@ impl Plot {
         Scales { x, left: rounded(left), right: rounded(right) }
     }
 
-    /// How far a point of series `index` stands aside of its category, so that whiskers do not cover each other.
+    /// How far a point of series `index` stands aside of its category, so that whiskers do not cover each
+    /// other.
     pub(crate) fn aside(&self, index: usize) -> f64 {
         if self.categories.is_empty() {
             return 0.0;
@@ -150,8 +151,8 @@ fn reach(given: Option<(f64, f64)>, values: impl Iterator<Item = f64>) -> (f64, 
     }
 }
 
-/// The range with its ends moved outwards to round numbers. What lies just beyond one, such as a rate of which a
-/// packet more was counted, needs no other.
+/// The range with its ends moved outwards to round numbers. What lies just beyond one, such as a rate of
+/// which a packet more was counted, needs no other.
 fn rounded((lo, hi): (f64, f64)) -> (f64, f64) {
     const JUST: f64 = 0.02;
     let step = Axis::step(hi - lo, 8);

@@ -1,12 +1,13 @@
 //! A shaping rate that follows a bottleneck somebody else owns, so that its queue forms here.
 //!
-//! What the bottleneck delivers is known from round-trip times and what was sent (`crate::history`). The rate is that, times
-//! Target RTT over what the round trip is now: above the target the queue there shrinks to what is tolerated, as the
-//! article has it; below it the rate is more than what is delivered, the more the further, so that a bottleneck that became
-//! faster is found within a few round trips. In between a short queue stands there, which keeps it busy and tells what it
-//! delivers. From one round trip to the next, the one to come is predicted from what is sent: the bottleneck goes on to
-//! deliver what it did, and what is sent beyond that waits there. Where senders do not fill what they may, nothing is
-//! delivered that would say what could be, and the rate only rises. With nothing waiting it is not needed and lets go.
+//! What the bottleneck delivers is known from round-trip times and what was sent (`crate::history`). The rate
+//! is that, times Target RTT over what the round trip is now: above the target the queue there shrinks to
+//! what is tolerated, as the article has it; below it the rate is more than what is delivered, the more the
+//! further, so that a bottleneck that became faster is found within a few round trips. In between a short
+//! queue stands there, which keeps it busy and tells what it delivers. From one round trip to the next, the
+//! one to come is predicted from what is sent: the bottleneck goes on to deliver what it did, and what is
+//! sent beyond that waits there. Where senders do not fill what they may, nothing is delivered that would say
+//! what could be, and the rate only rises. With nothing waiting it is not needed and lets go.
 
 use super::{PathConfig, PathModel};
 use crate::history::Delivery;
@@ -20,7 +21,8 @@ const BIN_MAX: Duration = Duration::from_millis(100);
 /// How long a rate that did not fill the bottleneck's queue counts, in Path RTTs and at most in time.
 const RATE_WINDOW_PATHS: u64 = 10;
 const RATE_WINDOW_MAX: Duration = Duration::from_secs(10);
-/// The rate never falls below so many bytes in a Path RTT: two segments, or no acknowledgement would ever come.
+/// The rate never falls below so many bytes in a Path RTT: two segments, or no acknowledgement would ever
+/// come.
 const FLOOR: Bytes = Bytes::new(2 * 1500);
 /// A shorter path does not raise that: who is right behind may still have a slow line.
 const FLOOR_TIME_MIN: Duration = Duration::from_millis(40);
@@ -177,8 +179,8 @@ impl Follower {
         }
     }
 
-    /// These bytes of flows that show nothing were forwarded. They count as delivered; that this is not so when the
-    /// bottleneck becomes slower shows in the round-trip time of others.
+    /// These bytes of flows that show nothing were forwarded. They count as delivered; that this is not so
+    /// when the bottleneck becomes slower shows in the round-trip time of others.
     pub fn unseen(&mut self, now: Time, bytes: Bytes) {
         if let Some(rate) = self.unseen.add(now, bytes.get()) {
             self.delivered.look(now);
@@ -216,8 +218,9 @@ impl Follower {
         }
     }
 
-    /// What is acknowledged, and what shows nothing. The latter counts when it is sent: where it is most of it, only what
-    /// once did not fill the bottleneck is a base, or each reduction would be that of the next.
+    /// What is acknowledged, and what shows nothing. The latter counts when it is sent: where it is most of
+    /// it, only what once did not fill the bottleneck is a base, or each reduction would be that of the
+    /// next.
     fn acknowledged(&mut self, now: Time) -> Option<Rate> {
         let (shown, hidden) = (self.delivered.rate(), self.unseen.rate());
         if hidden > shown {
@@ -239,8 +242,8 @@ impl Follower {
         self.delivery.set_spacing(Duration::from_nanos(path.as_nanos() / MOMENTS_PER_PATH));
     }
 
-    /// Takes a decision; to be called with each sample and from time to time. `waiting` says whether packets wait for the
-    /// shaper.
+    /// Takes a decision; to be called with each sample and from time to time. `waiting` says whether packets
+    /// wait for the shaper.
     #[inline(always)]
     pub fn look(&mut self, now: Time, waiting: bool) {
         self.empty_since = if waiting { None } else { self.empty_since.or(Some(now)) };
@@ -277,8 +280,9 @@ impl Follower {
         Phase::Draining { rate, began: now, until: now + round, before: self.rtt }
     }
 
-    /// A round is over. At half the bottleneck's rate the round-trip times that come back fall by about a second in a
-    /// second, for as long as a queue drains. When they do not, there is none, and the smallest is the path.
+    /// A round is over. At half the bottleneck's rate the round-trip times that come back fall by about a
+    /// second in a second, for as long as a queue drains. When they do not, there is none, and the
+    /// smallest is the path.
     fn drained(&mut self, now: Time, rate: Rate, round: Duration, before: Duration) -> Phase {
         let fell = before.saturating_sub(self.rtt).saturating_mul(4) >= round;
         if fell {
@@ -320,7 +324,8 @@ impl Follower {
         core::mem::take(&mut self.fresh).then_some(())
     }
 
-    /// What the round trip is now: it falls at once, and rises when it does so for half of a Path RTT and on average.
+    /// What the round trip is now: it falls at once, and rises when it does so for half of a Path RTT and on
+    /// average.
     fn current(&mut self, now: Time) -> Option<Duration> {
         let smallest = self.now.get(now).unwrap_or(self.rtt);
         self.path.average().map(|average| average.min(smallest))
@@ -363,7 +368,8 @@ impl Follower {
         Phase::Following { rate: Rate::from_bps(rate.as_bps() + rate.as_bps() / 16), tried: now }
     }
 
-    /// Whether the mean is so old that it says nothing about now: flows that were measured stopped, or were starved.
+    /// Whether the mean is so old that it says nothing about now: flows that were measured stopped, or were
+    /// starved.
     fn is_blind(&self, now: Time) -> bool {
         let memory = self.path.average().unwrap_or(self.rtt).saturating_mul(4).max(BLIND_AFTER);
         self.averaged.is_none_or(|at| now.since(at) > memory)

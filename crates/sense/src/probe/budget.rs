@@ -11,7 +11,8 @@ const SAVED_MAX: i64 = 4;
 /// Probes that may follow each other closely before the rate is enforced.
 const BURST: u64 = 16;
 
-/// Three limits at once: one probe for so many packets, so many bytes of probes for bytes of data, and a rate.
+/// Three limits at once: one probe for so many packets, so many bytes of probes for bytes of data, and a
+/// rate.
 ///
 /// Each is kept as what must be reached, so that a packet costs three comparisons and no arithmetic.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,8 @@ pub(super) struct Budget {
     parts_per_byte: i64,
     price: i64,
     spacing: Duration,
-    /// What the data before `settled` has paid for, in parts of a byte; less than nothing after a probe that was
-    /// dearer than the one before.
+    /// What the data before `settled` has paid for, in parts of a byte; less than nothing after a probe that
+    /// was dearer than the one before.
     credit: i64,
     /// Data up to which credit is settled.
     settled: Bytes,

@@ -44,8 +44,8 @@ struct Entry {
     dscp: u8,
 }
 
-/// The last [`WINDOW`] probes. Numbers count up from zero; sixteen bits of them travel, and the window divides
-/// 65536, so that a number that travelled finds its entry.
+/// The last [`WINDOW`] probes. Numbers count up from zero; sixteen bits of them travel, and the window
+/// divides 65536, so that a number that travelled finds its entry.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
     entries: [Entry; WINDOW],

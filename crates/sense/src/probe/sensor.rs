@@ -65,8 +65,8 @@ pub enum Rejected {
     Duplicate,
 }
 
-/// The sender's state of one class in one direction. Holds what it needs by value, about 64 KB, and never more,
-/// whatever comes in.
+/// The sender's state of one class in one direction. Holds what it needs by value, about 64 KB, and never
+/// more, whatever comes in.
 #[derive(Clone, Debug)]
 pub struct Sensor {
     settings: Settings,
@@ -105,8 +105,8 @@ impl Sensor {
         }
     }
 
-    /// A data packet of `len` bytes passed at `now`. Whether a probe is to follow it, which [`Sensor::send`] sends; one
-    /// that cannot be sent stays due.
+    /// A data packet of `len` bytes passed at `now`. Whether a probe is to follow it, which [`Sensor::send`]
+    /// sends; one that cannot be sent stays due.
     #[inline]
     pub fn is_due(&mut self, now: Time, len: Bytes) -> bool {
         self.counters.data_packets += 1;
@@ -114,8 +114,8 @@ impl Sensor {
         self.budget.is_due(now, self.counters.data_packets, self.counters.data_bytes)
     }
 
-    /// A data packet of `len` bytes was queued at `now`, in class `dscp`. If a probe is to follow it, returns what
-    /// the probe shall carry; it counts as sent.
+    /// A data packet of `len` bytes was queued at `now`, in class `dscp`. If a probe is to follow it, returns
+    /// what the probe shall carry; it counts as sent.
     pub fn on_data(&mut self, now: Time, len: Bytes, dscp: u8) -> Option<Stamp> {
         self.is_due(now, len).then(|| self.send(now, dscp))
     }
@@ -144,8 +144,8 @@ impl Sensor {
     ///
     /// # Errors
     ///
-    /// If it is not the first reply to a recent probe of this sensor, unaltered. Costs the same few steps whatever
-    /// it is.
+    /// If it is not the first reply to a recent probe of this sensor, unaltered. Costs the same few steps
+    /// whatever it is.
     pub fn on_return(&mut self, now: Time, reply: &Stamp) -> Result<Duration, Rejected> {
         let measured = self.examine(now, reply);
         match measured {
@@ -181,7 +181,8 @@ impl Sensor {
     }
 
     fn believe(&mut self, now: Time, rtt: Duration) {
-        // Losses are counted before the return that shows them, so that both stay in the order in which they happened.
+        // Losses are counted before the return that shows them, so that both stay in the order in which they
+        // happened.
         let _ = self.oldest_not_overtaken(now);
         self.counters.returned += 1;
         self.rtt.sample(rtt);
@@ -205,8 +206,8 @@ impl Sensor {
         Some(self.last_age.map_or(due, |last| due.max(last + AGE_EVERY)))
     }
 
-    /// Looks at the probes underway. Returns what to take as a sample in place of a reply: the age of the oldest
-    /// one while that says more than the last reply, once the last good value, otherwise nothing.
+    /// Looks at the probes underway. Returns what to take as a sample in place of a reply: the age of the
+    /// oldest one while that says more than the last reply, once the last good value, otherwise nothing.
     pub fn on_timer(&mut self, now: Time) -> Option<Duration> {
         let oldest = self.oldest_not_overtaken(now);
         if !self.trust.holds() {
@@ -232,8 +233,8 @@ impl Sensor {
         Some(age)
     }
 
-    /// The oldest probe underway, after those were given up that are overdue and were overtaken: they are lost and
-    /// not held up, and the ones behind them say how long the path is.
+    /// The oldest probe underway, after those were given up that are overdue and were overtaken: they are
+    /// lost and not held up, and the ones behind them say how long the path is.
     fn oldest_not_overtaken(&mut self, now: Time) -> Option<Time> {
         loop {
             let (sent, overtaken) = self.outstanding.oldest()?;
@@ -254,8 +255,8 @@ impl Sensor {
         self.trust.note(false);
     }
 
-    /// Gives up all that is as old as that. The last good value is what remains, until there is enough silence to
-    /// call it silence.
+    /// Gives up all that is as old as that. The last good value is what remains, until there is enough
+    /// silence to call it silence.
     fn fall_back(&mut self, now: Time) -> Option<Duration> {
         let limit = self.given_up();
         while self.outstanding.oldest().is_some_and(|(sent, _)| now.since(sent) >= limit) {

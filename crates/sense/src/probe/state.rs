@@ -10,7 +10,8 @@ pub enum State {
     Sensing,
     /// None has come back for a while; the last good value is held.
     Holding,
-    /// None comes back, or too few do: the link is controlled by what its own queue shows, at the configured set point.
+    /// None comes back, or too few do: the link is controlled by what its own queue shows, at the configured
+    /// set point.
     FallenBack,
 }
 

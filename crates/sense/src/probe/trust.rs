@@ -8,9 +8,9 @@ const REGAINED_FROM: u32 = 64;
 
 /// A judgement with hysteresis on the last 128 probes whose fate is known.
 ///
-/// Few returns mean that samples are rare and old. The two limits lie so far apart that chance does not carry a path of
-/// constant loss from one to the other: whatever the share of losses, more than four standard deviations lie between the
-/// expected count and one of the limits.
+/// Few returns mean that samples are rare and old. The two limits lie so far apart that chance does not carry
+/// a path of constant loss from one to the other: whatever the share of losses, more than four standard
+/// deviations lie between the expected count and one of the limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trust {
     /// A bit for each probe, set if it came back; the latest is the lowest.

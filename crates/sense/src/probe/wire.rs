@@ -164,7 +164,8 @@ impl Probe {
         Ok(len)
     }
 
-    /// Reads a packet from its network header on. Bytes behind it, as Ethernet pads short frames, are ignored.
+    /// Reads a packet from its network header on. Bytes behind it, as Ethernet pads short frames, are
+    /// ignored.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::num::NonZeroU32;
 use weir_units::Time;
 
-/// An event beyond the horizon. A small one gets a node when its tick comes, so that flows that do nothing but wait
-/// take no more room than they must.
+/// An event beyond the horizon. A small one gets a node when its tick comes, so that flows that do nothing
+/// but wait take no more room than they must.
 #[derive(Clone, Copy)]
 pub(super) struct FarEntry<S> {
     pub time: Time,

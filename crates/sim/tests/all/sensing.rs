@@ -36,8 +36,8 @@ fn an_idle_path_is_measured_to_the_nanosecond() {
     assert_eq!(sensing.state, "sensing");
     assert!((38..=40).contains(&sensing.sent), "{sensing:?}");
     assert!(sensing.sent - sensing.returned <= 1 && sensing.lost == 0, "{sensing:?}");
-    // 1500 bytes at the limiter in front of it, its own 28 there; then 1500 - 28 bytes of waiting and 28 of its own at
-    // half the rate, less what passed in the meantime; the way back; 3 + 4 ms.
+    // 1500 bytes at the limiter in front of it, its own 28 there; then 1500 - 28 bytes of waiting and 28 of
+    // its own at half the rate, less what passed in the meantime; the way back; 3 + 4 ms.
     let (ns, limit, modem) = (1e9, 16e6, 8e6);
     let arrives = (1500.0 + 28.0) * 8.0 / limit;
     let datagram_leaves = 1500.0 * 8.0 / limit + 1500.0 * 8.0 / modem;

@@ -1,5 +1,5 @@
-//! How flows of different kinds and lengths share a link, against what follows from their laws; and that no node
-//! makes packets or loses them.
+//! How flows of different kinds and lengths share a link, against what follows from their laws; and that no
+//! node makes packets or loses them.
 
 use crate::common;
 
@@ -27,8 +27,8 @@ fn reno_shares_in_inverse_proportion_to_the_round_trip_time() {
     assert!((3.5..4.5).contains(&ratio), "{ratio}");
 }
 
-/// CUBIC's window grows with RTT^0.75 where it is on its cubic, so that little of the advantage is left: 4^0.25 is
-/// 1.41, and somewhat more as the short flows are near Reno's window.
+/// CUBIC's window grows with RTT^0.75 where it is on its cubic, so that little of the advantage is left:
+/// 4^0.25 is 1.41, and somewhat more as the short flows are near Reno's window.
 #[test]
 fn cubic_shares_almost_without_regard_to_the_round_trip_time() {
     let ratio = under_random_loss("cubic", "0.003%");
@@ -64,7 +64,8 @@ impl Tap for Spin {
     }
 }
 
-/// What an observer of the link reads off the spin bit is the round trip, queue included (RFC 9000 section 17.4).
+/// What an observer of the link reads off the spin bit is the round trip, queue included (RFC 9000 section
+/// 17.4).
 #[test]
 fn the_spin_bit_of_quic_flows_tells_the_round_trip_time() {
     let text = quiet(

@@ -143,8 +143,8 @@ fn many_flows_share_a_bottleneck_that_is_followed() {
     assert!(follow.goodput_mbps > 0.95 * off.goodput_mbps, "{off:?} {follow:?}");
 }
 
-/// As many signals as CoDel would give in a fade reach the one sender before the first of them shows, and its window is a
-/// quarter of what the next cell takes.
+/// As many signals as CoDel would give in a fade reach the one sender before the first of them shows, and its
+/// window is a quarter of what the next cell takes.
 #[test]
 fn a_handover_costs_little_throughput() {
     let on = file("vaqm_handover");
@@ -161,8 +161,8 @@ fn downloads_that_begin_together_are_told_apart_also_more_than_are_remembered() 
     }
 }
 
-/// What a TCP flow gets in Mbit/s, and its mean round-trip time in ms, beside datagrams of twice the rate of a radio link: in the
-/// half minute from their first one on.
+/// What a TCP flow gets in Mbit/s, and its mean round-trip time in ms, beside datagrams of twice the rate of
+/// a radio link: in the half minute from their first one on.
 fn beside_a_flood(upstream: &str, mbps: u64, seed: u64) -> (f64, f64) {
     let flows = format!("[[flows]]\n[[flows]]\nudp_rate = \"{}Mbit/s\"\nstart = \"3s\"\n", 2 * mbps);
     let text = phone(upstream, &flows).replace("rate = \"20Mbit/s\"", &format!("rate = \"{mbps}Mbit/s\""));

@@ -129,8 +129,8 @@ impl Bounds {
         // Nothing answers to the drops of datagrams, so that less is left to chance.
         let datagrams = Bounds { utilization: 0.003, signals: (1.02, 0.0), probability: (1.05, 0.0), ..tcp };
         match (row.gap_ns, row.queue.as_str()) {
-            // By design: half of the packets must go, which takes a probability where a step of it matters most, and the
-            // decay below half of the target takes it back too far each time.
+            // By design: half of the packets must go, which takes a probability where a step of it matters
+            // most, and the decay below half of the target takes it back too far each time.
             (Some(gap), "pie") if gap < TWICE_THE_RATE_NS => {
                 return Bounds { delay: (1.7, 0.0), ramp: (1.15, 25.0), ..datagrams };
             }
@@ -140,8 +140,8 @@ impl Bounds {
             _ => {}
         }
         if row.queue == "fq_codel" && row.flows > 1 {
-            // By design: here one packet of each flow may wait without a signal, in Linux one of all. Each that
-            // waits delays the others by a transmission.
+            // By design: here one packet of each flow may wait without a signal, in Linux one of all. Each
+            // that waits delays the others by a transmission.
             let round_ms = f64::from(row.flows) * FRAME as f64 * 8e3 / table.rate_bps as f64;
             return Bounds { utilization: 0.07, delay: (1.25, 1.6 * round_ms), signals: (2.0, 0.25), ..tcp };
         }

@@ -57,8 +57,8 @@ impl Table {
 
     /// The same queue under the same load.
     ///
-    /// In the guest a packet is at the receiver when its transmission begins; here it is there when that ends, so
-    /// the path is shorter by one transmission.
+    /// In the guest a packet is at the receiver when its transmission begins; here it is there when that
+    /// ends, so the path is shorter by one transmission.
     pub fn scenario(&self, row: &Row) -> String {
         let rtt_us = 1000 * self.rtt_ms - FRAME * 8 * 1_000_000 / self.rate_bps;
         let load = match row.gap_ns {

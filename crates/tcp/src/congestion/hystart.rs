@@ -1,7 +1,8 @@
 //! HyStart (Ha and Rhee, 2008) as Linux's CUBIC has it: slow start ends when the queue begins to grow.
 //!
 //! Two signs are looked for in each round trip. An unbroken train of ACKs that lasts longer than half the
-//! smallest RTT means that the window fills that much of the path. A rise of the RTT means that a queue stands.
+//! smallest RTT means that the window fills that much of the path. A rise of the RTT means that a queue
+//! stands.
 
 use super::{AckSample, Window};
 use weir_units::{Duration, Time};

@@ -5,7 +5,8 @@ use crate::EcnMode;
 use std::fmt::{self, Debug};
 use weir_units::{Duration, Time};
 
-/// A congestion control outside the list, with its parameters at their defaults. Two are equal if their names are.
+/// A congestion control outside the list, with its parameters at their defaults. Two are equal if their names
+/// are.
 #[derive(Clone, Copy)]
 pub struct Own {
     pub(super) name: &'static str,

@@ -21,8 +21,8 @@ impl Window {
         Window { cwnd: cwnd.max(1), ssthresh: None, least: CWND_MIN, count: 0 }
     }
 
-    /// The smallest window after a reduction. What was lost is retransmitted, which a mark does not ask for: so only
-    /// after a mark one segment may be enough.
+    /// The smallest window after a reduction. What was lost is retransmitted, which a mark does not ask for:
+    /// so only after a mark one segment may be enough.
     #[inline]
     pub fn floor(&self, cause: ReductionCause) -> u32 {
         if cause == ReductionCause::Mark { self.least } else { CWND_MIN }

@@ -6,9 +6,11 @@ use crate::nanos::OptionNanos;
 use weir_units::Time;
 
 impl Sender {
-    /// The only segment of the window was marked: the next new one leaves when the retransmission timer expires.
+    /// The only segment of the window was marked: the next new one leaves when the retransmission timer
+    /// expires.
     ///
-    /// With each mark in a row that timer has expired once more, and so is twice as long (RFC 6298 section 5).
+    /// With each mark in a row that timer has expired once more, and so is twice as long (RFC 6298 section
+    /// 5).
     pub(super) fn hold(&mut self, now: Time) {
         let end = now + self.backed_off_rto();
         self.episode.get_or_insert_default().hold = OptionNanos::at(end);

@@ -101,7 +101,8 @@ impl Sender {
         if seq == self.board.una {
             self.arm_rto(now);
         }
-        // Classic ECN must not be lost with a retransmission (RFC 3168 section 6.1.5); DCTCP and L4S do not care.
+        // Classic ECN must not be lost with a retransmission (RFC 3168 section 6.1.5); DCTCP and L4S do not
+        // care.
         let ecn = match self.ecn {
             EcnMode::Off | EcnMode::Classic => Ecn::NotEct,
             EcnMode::Dctcp => Ecn::Ect0,

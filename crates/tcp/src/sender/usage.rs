@@ -1,5 +1,5 @@
-//! Whether the window is used: what waits for a larger burst, whether the window may grow, and what an idle time
-//! leaves of it.
+//! Whether the window is used: what waits for a larger burst, whether the window may grow, and what an idle
+//! time leaves of it.
 
 use super::{Sender, State};
 use weir_units::{Duration, Time};
@@ -17,8 +17,8 @@ pub(super) fn millis(now: Time) -> u32 {
 impl Sender {
     /// Whether to wait until a larger burst can be cut: a full one, or a third of the window.
     ///
-    /// Nothing waits while losses are repaired, after a pause, or when the next ACK is far away: the burst would
-    /// be no larger and only later.
+    /// Nothing waits while losses are repaired, after a pause, or when the next ACK is far away: the burst
+    /// would be no larger and only later.
     pub(super) fn defers(&mut self, now: Time, room: u32, peer: u64) -> bool {
         if self.burst_left > 0 {
             return false;
@@ -41,8 +41,8 @@ impl Sender {
         self.rtt.srtt().is_none_or(|srtt| age.as_nanos() >= srtt.as_nanos() / 2)
     }
 
-    /// Segments of a burst: what the pacing rate sends in 1/1024 s, and on short paths a share of the largest,
-    /// which halves with every 512 us of the smallest RTT.
+    /// Segments of a burst: what the pacing rate sends in 1/1024 s, and on short paths a share of the
+    /// largest, which halves with every 512 us of the smallest RTT.
     fn burst_now(&self) -> u32 {
         let out = self.board.out();
         let Some(rate) = self.control.pacing_rate(&self.window, self.rtt.srtt(), out) else {
@@ -95,8 +95,8 @@ impl Sender {
         }
     }
 
-    /// A window that the application did not use up for a timeout says nothing about the path any more: it goes
-    /// half of the way to what was used (RFC 2861 section 3.2).
+    /// A window that the application did not use up for a timeout says nothing about the path any more: it
+    /// goes half of the way to what was used (RFC 2861 section 3.2).
     fn shrink_to_use(&mut self, now: Time) {
         let used = core::mem::take(&mut self.used).max(self.initial_window);
         self.used_since = millis(now);

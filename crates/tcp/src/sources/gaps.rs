@@ -2,8 +2,8 @@
 
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate};
 
-/// Equal distances, rounded to nanoseconds so that over any number of them nothing is lost: the remainder of each
-/// goes into the next.
+/// Equal distances, rounded to nanoseconds so that over any number of them nothing is lost: the remainder of
+/// each goes into the next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gaps {
     /// Of one distance: whole nanoseconds, and what is left in units of 1/`rate` nanoseconds.

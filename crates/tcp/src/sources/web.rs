@@ -55,8 +55,8 @@ impl Web {
         }
     }
 
-    /// To be called when the time has come and when the sender is done: the acknowledgement of the last byte stands for
-    /// the request of the next object. Returns the bytes to write now.
+    /// To be called when the time has come and when the sender is done: the acknowledgement of the last byte
+    /// stands for the request of the next object. Returns the bytes to write now.
     pub fn poll(&mut self, now: Time, sender_is_done: bool, mut dice: impl FnMut() -> u64) -> Option<u64> {
         match self.stage {
             Stage::Thinking(until) if now < until => None,
@@ -106,7 +106,8 @@ pub struct Periodic {
 const WRITE_MAX: Duration = Duration::from_millis(100);
 
 impl Periodic {
-    /// Data at a rate above zero from `start` on, written in pieces of `piece` bytes as long as they come often enough.
+    /// Data at a rate above zero from `start` on, written in pieces of `piece` bytes as long as they come
+    /// often enough.
     pub fn new(rate: Rate, piece: u32, start: Time) -> Periodic {
         let bytes = u64::from(piece).min(rate.bytes_in(WRITE_MAX).get()).max(1);
         Periodic { bytes, gaps: Gaps::new(rate, Bytes::new(bytes)), next: start }
@@ -117,8 +118,9 @@ impl Periodic {
         self.next
     }
 
-    /// The bytes to write now; `None` if it is too early. With a `surplus` of so many bytes that the connection cannot
-    /// take soon, the next piece comes later and is the larger for it: what is made in any time stays the same.
+    /// The bytes to write now; `None` if it is too early. With a `surplus` of so many bytes that the
+    /// connection cannot take soon, the next piece comes later and is the larger for it: what is made in
+    /// any time stays the same.
     pub fn poll(&mut self, now: Time, surplus: u64) -> Option<u64> {
         if now < self.next {
             return None;

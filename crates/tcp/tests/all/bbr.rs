@@ -1,4 +1,5 @@
-//! BBR's model of the path where it is hard to keep: without data, at short round trips, behind a small receiver.
+//! BBR's model of the path where it is hard to keep: without data, at short round trips, behind a small
+//! receiver.
 
 use crate::link;
 

@@ -94,8 +94,8 @@ fn cubic_forgets_its_maximum_at_a_timeout_within_a_repair() {
     assert!((1.4..2.0).contains(&factor), "{factor}");
 }
 
-/// Its acknowledgement may be a delayed one, so it waits as long as the timeout; but it is a probe, which costs no
-/// window.
+/// Its acknowledgement may be a delayed one, so it waits as long as the timeout; but it is a probe, which
+/// costs no window.
 #[test]
 fn a_lone_segment_is_probed_when_the_timeout_would_come() {
     for floor in [50u64, 200] {

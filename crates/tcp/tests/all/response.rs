@@ -1,7 +1,7 @@
 //! Response functions: the mean window at a given loss rate, against the laws of the literature.
 //!
-//! The laws are derived for a loss after every 1/p segments. Under such losses the models must meet them closely;
-//! under independent ones, which come in clusters and gaps, Reno has a constant of its own.
+//! The laws are derived for a loss after every 1/p segments. Under such losses the models must meet them
+//! closely; under independent ones, which come in clusters and gaps, Reno has a constant of its own.
 
 use crate::link;
 
@@ -84,8 +84,8 @@ fn reno_has_its_constant_under_independent_losses() {
     });
 }
 
-/// Two segments per ACK and growth by the segments that an ACK covers (RFC 3465): the law is that of one ACK for
-/// each, where growth by ACKs would lose a factor of the square root of two.
+/// Two segments per ACK and growth by the segments that an ACK covers (RFC 3465): the law is that of one ACK
+/// for each, where growth by ACKs would lose a factor of the square root of two.
 #[test]
 fn delayed_acks_do_not_change_the_square_root_law() {
     let each = mean_window("reno", 1000, ms(50), &ack_each());
@@ -93,12 +93,14 @@ fn delayed_acks_do_not_change_the_square_root_law() {
     assert!((0.95..1.03).contains(&(delayed / each)), "{delayed} against {each}");
 }
 
-/// RFC 9438 section 5.1: (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT/p)^(3/4) segments, where that is far above Reno.
+/// RFC 9438 section 5.1: (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT/p)^(3/4) segments, where that is far
+/// above Reno.
 fn cubic_law(every: u64, rtt: u64) -> f64 {
     (0.4f64 * 3.7 / 1.2).powf(0.25) * (every as f64 * rtt as f64 / 1000.0).powf(0.75)
 }
 
-/// Whole segments hold a plateau that the law has sinking by fractions, so that the mean is somewhat above it.
+/// Whole segments hold a plateau that the law has sinking by fractions, so that the mean is somewhat above
+/// it.
 #[test]
 fn cubic_follows_its_response_function() {
     let cases = [(10_000u64, 100u64), (30_000, 100), (100_000, 100), (10_000, 300)];
@@ -110,8 +112,8 @@ fn cubic_follows_its_response_function() {
     assert!((0.65..0.80).contains(&slope), "{slope}");
 }
 
-/// Where the cubic would be slower than Reno, CUBIC has Reno's mean window: its growth of 8/15 per round trip makes up
-/// for falling by less (RFC 9438 section 4.3).
+/// Where the cubic would be slower than Reno, CUBIC has Reno's mean window: its growth of 8/15 per round trip
+/// makes up for falling by less (RFC 9438 section 4.3).
 #[test]
 fn cubic_is_no_slower_than_reno() {
     let cases = [(300u64, 10u64), (1000, 10), (3000, 20)];

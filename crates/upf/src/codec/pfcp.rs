@@ -1,8 +1,9 @@
 //! PFCP (TS 29.244) through the crate `rs-pfcp`.
 //!
-//! The header and the elements with a structure are its work. Messages are not: its readers of whole messages pass over
-//! what they do not know, and here nothing is passed over. Gate status and SDF filter are read here too: it takes the uplink
-//! gate from another bit than section 8.2.7 says, and of a filter the description alone.
+//! The header and the elements with a structure are its work. Messages are not: its readers of whole messages
+//! pass over what they do not know, and here nothing is passed over. Gate status and SDF filter are read here
+//! too: it takes the uplink gate from another bit than section 8.2.7 says, and of a filter the description
+//! alone.
 
 use super::{Codec, DEPTH_MAX, ELEMENTS_MAX, Flaw, Malformed};
 use crate::message::{Element, Fault, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, Volume, ie};
@@ -313,7 +314,8 @@ fn flow(octets: &[u8]) -> Option<Value> {
     Some(Value::Flow(FlowFilter { description, tos, spi, flow_label, id }))
 }
 
-/// The amounts of a volume in the order of their flags, which is that on the wire (TS 29.244 sections 8.2.13 and 8.2.44).
+/// The amounts of a volume in the order of their flags, which is that on the wire (TS 29.244 sections 8.2.13
+/// and 8.2.44).
 fn amounts(volume: &mut Volume) -> [&mut Option<u64>; 6] {
     let Volume { bytes, packets } = volume;
     [&mut bytes.total, &mut bytes.up, &mut bytes.down, &mut packets.total, &mut packets.up, &mut packets.down]

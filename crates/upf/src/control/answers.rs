@@ -1,5 +1,5 @@
-//! Answers that were given, for requests that come again (TS 29.244 section 6.4): the same octets go out, and nothing is
-//! done twice.
+//! Answers that were given, for requests that come again (TS 29.244 section 6.4): the same octets go out, and
+//! nothing is done twice.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
@@ -7,13 +7,14 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use weir_units::{Duration, Time};
 
-/// How long an answer is kept: as long as a peer sends a request again with what is usual, three times within some seconds.
+/// How long an answer is kept: as long as a peer sends a request again with what is usual, three times within
+/// some seconds.
 const KEPT: Duration = Duration::from_secs(20);
 /// Most octets kept.
 const BYTES_MAX: usize = 64 << 20;
 
-/// A request: who sent it, its number, and a digest of what it says. A peer that starts again counts from the beginning;
-/// what it says then differs.
+/// A request: who sent it, its number, and a digest of what it says. A peer that starts again counts from the
+/// beginning; what it says then differs.
 type Key = (SocketAddr, u32, u64);
 
 /// Answers by their requests, the oldest first to go.

@@ -12,8 +12,8 @@ pub struct Counts {
     pub strangers: u64,
     /// Above the rate that a peer may ask at.
     pub over_rate: u64,
-    /// Messages whose octets do not fit: cut off, of lengths that do not agree, of another version. Requests among them are
-    /// refused where they can be.
+    /// Messages whose octets do not fit: cut off, of lengths that do not agree, of another version. Requests
+    /// among them are refused where they can be.
     pub malformed: u64,
     /// Messages of a kind that is not known, or answers to nothing; they get no answer.
     pub unexpected: u64,

@@ -1,4 +1,5 @@
-//! A session as it is to be: rules, and what is measured of them. Nothing is taken over until the request is done.
+//! A session as it is to be: rules, and what is measured of them. Nothing is taken over until the request is
+//! done.
 
 use super::cause::{Cause, Refused, rule_number};
 use super::ie_reader::IeReader;
@@ -272,8 +273,8 @@ impl Draft {
     }
 }
 
-/// Refuses filters for packets of a version of IP that the user equipment has no address of. `otherwise` are the versions
-/// where no rule names an address.
+/// Refuses filters for packets of a version of IP that the user equipment has no address of. `otherwise` are
+/// the versions where no rule names an address.
 fn check_versions(session: &Session, otherwise: Versions) -> Result<(), Refused> {
     let named = session.pdrs.iter().filter_map(|pdr| pdr.ue.as_ref()).map(Versions::of);
     let all = named.reduce(|a, b| Versions { v4: a.v4 || b.v4, v6: a.v6 || b.v6 }).unwrap_or(otherwise);

@@ -1,5 +1,5 @@
-//! The elements of a message or a group, taken out one by one. What nobody took is refused at the end, so that nothing is
-//! accepted in silence.
+//! The elements of a message or a group, taken out one by one. What nobody took is refused at the end, so
+//! that nothing is accepted in silence.
 
 use super::cause::{Cause, Refused};
 use crate::message::{Element, Fault, Value, ie};

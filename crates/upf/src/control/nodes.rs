@@ -12,8 +12,8 @@ use weir_units::Time;
 
 use super::peers::Association;
 
-/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP), end markers (EMPU), packets measured with
-/// bytes (MNOP), and messages in bundles (BUNDL).
+/// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP), end markers (EMPU), packets
+/// measured with bytes (MNOP), and messages in bundles (BUNDL).
 const FEATURES: u64 = 0x50_0110;
 /// PFCPASRsp-Flags: the sessions of the time before are kept (PSREI).
 const SESSIONS_KEPT: u64 = 1;

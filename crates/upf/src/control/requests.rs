@@ -1,4 +1,5 @@
-//! Requests of ours that wait for their answers: heartbeats and reports, sent again until they are answered or given up.
+//! Requests of ours that wait for their answers: heartbeats and reports, sent again until they are answered
+//! or given up.
 
 use crate::rules::Seid;
 use std::collections::BTreeMap;

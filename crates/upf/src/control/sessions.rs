@@ -58,7 +58,8 @@ const INDEX_BITS: u32 = 20;
 const GENERATION_MASK: u16 = 0xfff;
 
 impl Sessions {
-    /// An empty table of at most `most`. Numbers bear the time of the start, so that those of the time before are not found.
+    /// An empty table of at most `most`. Numbers bear the time of the start, so that those of the time before
+    /// are not found.
     pub fn new(most: usize, start: u32) -> Sessions {
         assert!(most < 1 << INDEX_BITS, "a number of a session has {INDEX_BITS} bits for its place");
         Sessions { places: Vec::new(), free: Vec::new(), most, used: 0, start: start.max(1) }

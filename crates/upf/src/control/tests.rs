@@ -295,7 +295,8 @@ fn a_request_that_comes_again_gets_the_same_octets_and_does_nothing() {
     assert_eq!((bench.control.counts().repeated, bench.control.counts().reused), (2, 1));
 }
 
-/// Elements in the place of those of a usual session, and the cause, the offending element and the rule that are named.
+/// Elements in the place of those of a usual session, and the cause, the offending element and the rule that
+/// are named.
 type Case = (Vec<Element>, u64, Option<u64>, Option<(u8, u32)>);
 
 fn without(mut elements: Vec<Element>, id: u16) -> Vec<Element> {
@@ -580,7 +581,8 @@ fn a_modification_is_done_as_a_whole() {
     assert_eq!(bench.control.tunnels(), 1, "the tunnel of the rule that went is free");
 }
 
-/// A handover of user equipment whose packets are buffered meanwhile: they were sent into the old tunnel last.
+/// A handover of user equipment whose packets are buffered meanwhile: they were sent into the old tunnel
+/// last.
 #[test]
 fn a_tunnel_that_was_left_to_buffer_is_told_its_end_all_the_same() {
     let mut bench = Bench::associated();

@@ -280,8 +280,8 @@ pub fn create_far(mut bag: IeReader, sides: &Sides) -> Result<Far, Refused> {
     read().map_err(|refused| refused.of_rule(FAR, id))
 }
 
-/// What changes of a forwarding action rule. Gives the tunnel that is to be told its end: the one that packets went into
-/// last, also if they have been buffered since (TS 29.244 section 5.2.3).
+/// What changes of a forwarding action rule. Gives the tunnel that is to be told its end: the one that
+/// packets went into last, also if they have been buffered since (TS 29.244 section 5.2.3).
 pub fn update_far(
     mut bag: IeReader,
     fars: &mut [Far],
@@ -393,7 +393,8 @@ fn remote(value: &Value, sides: &Sides) -> Result<RemoteTunnel, Refused> {
     Ok(RemoteTunnel { teid, address, port: GTPU_PORT })
 }
 
-/// Whether an address can be that of one host elsewhere; those of 0.0.0.0/8 are of hosts that do not know theirs.
+/// Whether an address can be that of one host elsewhere; those of 0.0.0.0/8 are of hosts that do not know
+/// theirs.
 fn is_host(address: IpAddr) -> bool {
     unicast(&address) && !matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0)
 }

@@ -13,8 +13,8 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// None are taken. Numbers begin elsewhere with each start, so that a base station that still sends into a tunnel of
-    /// the time before does not hit a new one.
+    /// None are taken. Numbers begin elsewhere with each start, so that a base station that still sends into
+    /// a tunnel of the time before does not hit a new one.
     pub fn new(start: u32) -> Tunnels {
         Tunnels { owners: HashMap::new(), next: start.wrapping_mul(0x9e37_79b1) | 1 }
     }

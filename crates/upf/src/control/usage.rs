@@ -1,7 +1,7 @@
 //! What is measured of sessions and when it is reported (URR, TS 29.244 section 5.2.2): a book for each rule.
 //!
-//! The plane counts packets and bytes by meter and says when bounds are reached; what that means is decided here. Times are
-//! this function's, in whole seconds where they are reported.
+//! The plane counts packets and bytes by meter and says when bounds are reached; what that means is decided
+//! here. Times are this function's, in whole seconds where they are reported.
 
 mod read;
 mod turn;

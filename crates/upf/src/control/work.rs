@@ -235,8 +235,8 @@ fn usage_of(books: Vec<UsageRecord>) -> Option<Box<Usage>> {
     (!books.is_empty()).then(|| Box::new(Usage { books, due: None }))
 }
 
-/// Usage that the answer to a modification tells: of rules that end, of those that no PDR names any more, and of those that
-/// were asked.
+/// Usage that the answer to a modification tells: of rules that end, of those that no PDR names any more, and
+/// of those that were asked.
 fn usage_told(
     draft: &mut Draft,
     former: &Session,

@@ -1,5 +1,5 @@
-//! Flow descriptions: the part of IPFilterRule (RFC 6733 section 4.3.1) that session management may write (TS 29.212
-//! section 5.4.2): `permit out PROTOCOL from REMOTE [PORTS] to LOCAL [PORTS]`.
+//! Flow descriptions: the part of IPFilterRule (RFC 6733 section 4.3.1) that session management may write (TS
+//! 29.212 section 5.4.2): `permit out PROTOCOL from REMOTE [PORTS] to LOCAL [PORTS]`.
 
 use super::{Endpoint, Filter, PortRange, Prefix};
 use std::fmt;

@@ -153,7 +153,8 @@ impl UserPlane {
         place.served = least.map_or(place.served, |least| place.served.clamp(least, least + AHEAD_MAX));
         let len = Bytes::new(u64::from(held.frame.len));
         let backlog = place.queue.backlog();
-        // Nobody takes more than what is left for others, so that there is always room for a flow with a guarantee.
+        // Nobody takes more than what is left for others, so that there is always room for a flow with a
+        // guarantee.
         let is_greedy = !is_guaranteed && place.queue.packets() >= store.free();
         let bound = place.bound.as_mut().filter(|_| held.is_timed);
         let entry = bound.map_or(Admission::InTime, |bound| bound.enter(backlog, len));

@@ -1,5 +1,5 @@
-//! The packet path without ports: what is refused of rules with ports is refused here, in the same words, and no packet ever
-//! comes.
+//! The packet path without ports: what is refused of rules with ports is refused here, in the same words, and
+//! no packet ever comes.
 
 use super::control::{Answer, Command};
 use super::handle::{PlaneHandle, Reach};
@@ -43,7 +43,8 @@ impl Reach for Alone {
     }
 }
 
-/// A plane that keeps the rules that one with ports would, and forwards nothing. Memory for packets is not taken.
+/// A plane that keeps the rules that one with ports would, and forwards nothing. Memory for packets is not
+/// taken.
 pub fn alone(mut setup: PlaneSetup) -> Result<PlaneHandle<Alone>, String> {
     (setup.queues, setup.learners, setup.packets) = (1, 1, 1);
     let cards = [PortInterface { address: [0; 6], mtu: 1500 }; super::timing_wheel::PORTS_MAX];

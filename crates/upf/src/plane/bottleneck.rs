@@ -1,4 +1,5 @@
-//! What the packets of a session tell of the bottleneck behind the base station, passed on to those that use it.
+//! What the packets of a session tell of the bottleneck behind the base station, passed on to those that use
+//! it.
 
 use super::io::Io;
 use super::layout::QueuePlan;

@@ -1,14 +1,15 @@
 //! That nearly all packets leave a queue soon, whatever their senders do.
 //!
-//! An algorithm such as CoDel lets a queue stand for a round trip before it tells anybody, and senders take more of them to
-//! slow down. What a slow start brings meanwhile waits for longer than the bound, and so does a flood of datagrams, for which
-//! there is no algorithm but the end of the room. So a packet that would wait longer is admitted only while few did: each
-//! packet that leaves in time earns a twenty-fourth of the right of another to be late. A burst passes as before; where late
-//! packets are the rule, at most one in twenty-five is, and the queue ends at the bound.
+//! An algorithm such as CoDel lets a queue stand for a round trip before it tells anybody, and senders take
+//! more of them to slow down. What a slow start brings meanwhile waits for longer than the bound, and so does
+//! a flood of datagrams, for which there is no algorithm but the end of the room. So a packet that would wait
+//! longer is admitted only while few did: each packet that leaves in time earns a twenty-fourth of the right
+//! of another to be late. A burst passes as before; where late packets are the rule, at most one in
+//! twenty-five is, and the queue ends at the bound.
 //!
-//! How long a packet would wait follows from the bytes before it: by the rate of the rules, and by how long those that left
-//! waited for each byte before them. The latter knows what no rule says: others under the same rate, a port that is behind,
-//! a bottleneck that is followed.
+//! How long a packet would wait follows from the bytes before it: by the rate of the rules, and by how long
+//! those that left waited for each byte before them. The latter knows what no rule says: others under the
+//! same rate, a port that is behind, a bottleneck that is followed.
 
 use weir_units::{Bytes, Duration, Rate};
 
@@ -129,8 +130,8 @@ mod tests {
     const LEN: Bytes = Bytes::new(1500);
     const MOST: Duration = Duration::from_millis(12);
 
-    /// A queue that is served at `served` while `load` packets come for each that leaves: the share of late packets of those
-    /// that could leave.
+    /// A queue that is served at `served` while `load` packets come for each that leaves: the share of late
+    /// packets of those that could leave.
     fn late(bound: &mut Bound, served: Rate, load: u64, packets: u64) -> f64 {
         let each = served.time_for(LEN);
         let (mut queue, mut late, mut left) = (std::collections::VecDeque::new(), 0u32, 0u64);

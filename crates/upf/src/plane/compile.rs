@@ -93,8 +93,9 @@ fn kbps(rate: u64) -> Rate {
     Rate::from_bps(rate.saturating_mul(1000))
 }
 
-/// Whether round trips tell of queues behind a rate of the rules. Receivers acknowledge each second segment: where that
-/// takes about as long to come as a queue is tolerated for, each wait for it would be taken for one.
+/// Whether round trips tell of queues behind a rate of the rules. Receivers acknowledge each second segment:
+/// where that takes about as long to come as a queue is tolerated for, each wait for it would be taken for
+/// one.
 fn tells_queues(rate: Rate) -> bool {
     const PACKET: Bytes = Bytes::new(1538);
     const SPACING_MAX: Duration = Duration::from_millis(2);

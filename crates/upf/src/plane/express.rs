@@ -1,8 +1,8 @@
 //! The packet path: a packet that nothing keeps, in one go.
 //!
-//! Nearly all packets are of a flow that was met before, find nobody before them and need not wait for any rate. All that could
-//! keep such a packet is looked at first. Where nothing does it is gone; else nothing was changed, and it takes the longer way
-//! (`admit`), on which the same would have become of it.
+//! Nearly all packets are of a flow that was met before, find nobody before them and need not wait for any
+//! rate. All that could keep such a packet is looked at first. Where nothing does it is gone; else nothing
+//! was changed, and it takes the longer way (`admit`), on which the same would have become of it.
 
 use super::arrived::Arrived;
 use super::io::{Io, longer};

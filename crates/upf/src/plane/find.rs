@@ -21,7 +21,8 @@ impl UserPlane {
         (live.serial == serial).then_some((session, rule))
     }
 
-    /// Looks up the first packet of a flow; `gpdu` is the tunnel that it came in, else it came in at a port. `None` if it is of no session.
+    /// Looks up the first packet of a flow; `gpdu` is the tunnel that it came in, else it came in at a port.
+    /// `None` if it is of no session.
     #[cold]
     #[inline(never)]
     pub(super) fn look_up(
@@ -50,7 +51,8 @@ impl UserPlane {
 }
 
 impl Live {
-    /// The first rule that a packet matches, and whether the next packet of its flow is sure to match the same.
+    /// The first rule that a packet matches, and whether the next packet of its flow is sure to match the
+    /// same.
     fn first_match(
         &self,
         key: &Key,

@@ -1,9 +1,10 @@
 //! What was found for a packet, so that only the first of a flow is looked up.
 //!
-//! A table of fixed size that all sessions share. What stands in it names the rules of a session as they were then, by a number
-//! that no other rules ever bear: after a change, or after another session took the place of the former, none of it is found. A
-//! flow whose place was taken is looked up again, and that is all that a sender gains who fills the table; the hash is a secret
-//! one, so that nobody can aim at the flow of another.
+//! A table of fixed size that all sessions share. What stands in it names the rules of a session as they were
+//! then, by a number that no other rules ever bear: after a change, or after another session took the place
+//! of the former, none of it is found. A flow whose place was taken is looked up again, and that is all that
+//! a sender gains who fills the table; the hash is a secret one, so that nobody can aim at the flow of
+//! another.
 
 use super::lookup::Key;
 
@@ -22,9 +23,9 @@ pub struct Flow {
 type Words = [u64; 6];
 
 impl Flow {
-    /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, and the QoS flow where a
-    /// container names one), or without from the data network. Flow labels and security parameter indices are not in it: where filters ask for
-    /// them, every packet is looked up.
+    /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, and
+    /// the QoS flow where a container names one), or without from the data network. Flow labels and
+    /// security parameter indices are not in it: where filters ask for them, every packet is looked up.
     #[inline(always)]
     pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>)>) -> Flow {
         let [a, b, c, d] = key.addresses();

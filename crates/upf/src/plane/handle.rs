@@ -1,4 +1,5 @@
-//! The plane as control sees it: rules are made ready here, and the packet path only puts them in their place.
+//! The plane as control sees it: rules are made ready here, and the packet path only puts them in their
+//! place.
 
 use super::compile::compile;
 use super::control::{Answer, Command};

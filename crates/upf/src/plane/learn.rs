@@ -1,4 +1,5 @@
-//! What a session's packets tell of the bottleneck behind the base station, for as many sessions at once as there is room.
+//! What a session's packets tell of the bottleneck behind the base station, for as many sessions at once as
+//! there is room.
 
 use weir_aqm::Sample;
 use weir_queue::Shaper;
@@ -102,7 +103,8 @@ impl Learners {
         learner.observe(now, Way::ToUser, flow, packet, waiting)
     }
 
-    /// A packet passes here without waiting, from the user equipment or to it; `waiting` if others wait that are to it.
+    /// A packet passes here without waiting, from the user equipment or to it; `waiting` if others wait that
+    /// are to it.
     #[inline(never)]
     pub fn passed(
         &mut self,
@@ -155,9 +157,10 @@ impl Learner {
         Learnt { samples, rate: is_news.then_some(rate), tolerated }
     }
 
-    /// A queue that is too short for what senders fall to leaves the bottleneck idle, by the length of their whole path. The other
-    /// half of it is not seen: twice what is tolerated before the bottleneck stands for both. Of a short path that is more
-    /// than the path, because radio links deliver in bursts; there are none here.
+    /// A queue that is too short for what senders fall to leaves the bottleneck idle, by the length of their
+    /// whole path. The other half of it is not seen: twice what is tolerated before the bottleneck stands
+    /// for both. Of a short path that is more than the path, because radio links deliver in bursts; there
+    /// are none here.
     fn tolerated(&self) -> Option<Duration> {
         let path = self.bottleneck.follower().path();
         path.target_queue_delay().zip(path.path_rtt()).map(|(delay, path)| delay.saturating_mul(2).min(path))

@@ -5,7 +5,8 @@ use crate::rules::{Bounds, Measured, Meter, PerDirection, Usage};
 use weir_queue::{Counters, Shaper};
 use weir_units::{Bytes, Duration, Time};
 
-/// A queue of a session. All that it needs for packets is in its place among those in use, which it has only while there are some.
+/// A queue of a session. All that it needs for packets is in its place among those in use, which it has only
+/// while there are some.
 #[derive(Clone, Copy, Default)]
 pub struct Line {
     /// Its place among those in use.

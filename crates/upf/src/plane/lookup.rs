@@ -1,7 +1,7 @@
 //! Which rule a packet matches.
 //!
-//! Rules are asked in the order of their precedence. What most of them differ in (protocol, ports, family, side) is compared
-//! for eight of them at once; the rest is looked at only where that fits.
+//! Rules are asked in the order of their precedence. What most of them differ in (protocol, ports, family,
+//! side) is compared for eight of them at once; the rest is looked at only where that fits.
 
 use crate::filter::{Filter, PortRange, Prefix};
 use std::net::IpAddr;
@@ -28,7 +28,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of a packet from the user equipment, or to it; `is_local` if it came in at the port for local breakout.
+    /// Of a packet from the user equipment, or to it; `is_local` if it came in at the port for local
+    /// breakout.
     #[inline(always)]
     pub fn new(packet: &Header, is_up: bool, is_local: bool) -> Key {
         let (source, destination) = packet.ports.unwrap_or((0, 0));

@@ -1,4 +1,5 @@
-//! Who is on the links of the ports: ARP (RFC 826) and neighbour discovery (RFC 4861), as far as a router needs them.
+//! Who is on the links of the ports: ARP (RFC 826) and neighbour discovery (RFC 4861), as far as a router
+//! needs them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -91,8 +92,8 @@ fn contains(own: IpAddr, length: u8, other: IpAddr) -> bool {
 }
 
 impl Link {
-    /// A link with nobody known but those that are given. Addresses are ours, with the length of the prefix on the link;
-    /// all others go by a gateway of their family.
+    /// A link with nobody known but those that are given. Addresses are ours, with the length of the prefix
+    /// on the link; all others go by a gateway of their family.
     pub fn new(mac: MacAddr, own: &[(IpAddr, u8)], gateways: &[IpAddr], fixed: &[(IpAddr, MacAddr)]) -> Link {
         let mut known = HashMap::with_capacity(NEIGHBOURS_MAX);
         for (address, mac) in fixed {

@@ -1,7 +1,8 @@
 //! The packet path: a packet that nothing keeps goes out at once.
 //!
-//! It is done to it what would be if it went into its queue and out of it, at the same time and with the same outcome; only
-//! the memory between and the search for whose turn it is are left out, and the algorithm, where it would not notice.
+//! It is done to it what would be if it went into its queue and out of it, at the same time and with the same
+//! outcome; only the memory between and the search for whose turn it is are left out, and the algorithm,
+//! where it would not notice.
 
 use super::departing::Departing;
 use super::express::{are_free, charge, is_free};
@@ -27,7 +28,8 @@ enum PassVerdict {
 }
 
 impl UserPlane {
-    /// Lets a packet pass that finds nobody before it, if it need not wait for a rate or for the port. Whether it is gone.
+    /// Lets a packet pass that finds nobody before it, if it need not wait for a rate or for the port.
+    /// Whether it is gone.
     #[inline]
     pub(super) fn pass(
         &mut self,

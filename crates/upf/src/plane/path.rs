@@ -261,7 +261,8 @@ impl UserPlane {
         }
     }
 
-    /// A packet that contradicts itself, or that came through congestion and does not say so (RFC 6040 section 4.2).
+    /// A packet that contradicts itself, or that came through congestion and does not say so (RFC 6040
+    /// section 4.2).
     #[cold]
     #[inline(never)]
     fn uplink_odd(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {

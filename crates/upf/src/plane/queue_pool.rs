@@ -1,4 +1,5 @@
-//! Where packets wait: a bounded number of queues, each with an algorithm, for those of many sessions that have packets.
+//! Where packets wait: a bounded number of queues, each with an algorithm, for those of many sessions that
+//! have packets.
 
 use super::bound::Bound;
 use super::layout::QueuePlan;
@@ -142,8 +143,8 @@ pub struct QueuePool {
 }
 
 impl QueuePool {
-    /// As a setup says; profiles are numbered: the one of all others, those of QoS flows by rising QFI, that of local
-    /// breakout. Tells a profile that cannot be.
+    /// As a setup says; profiles are numbered: the one of all others, those of QoS flows by rising QFI, that
+    /// of local breakout. Tells a profile that cannot be.
     pub fn new(setup: &PlaneSetup, start: Time) -> Result<QueuePool, String> {
         let count = 1 + setup.profiles.len() + usize::from(setup.local_profile.is_some());
         let profiles = (0..count as u16).map(|number| setup.profile_number(number));
@@ -220,9 +221,9 @@ impl QueuePool {
         Some((at, former))
     }
 
-    /// While a bottleneck is followed, the queue before it may stand as long as its path bears (`tolerated`), unless the set
-    /// point was configured or is steered; the bound beside the algorithm grows with it. With `None` it is as it was made.
-    /// Changes by less than an eighth are passed over.
+    /// While a bottleneck is followed, the queue before it may stand as long as its path bears (`tolerated`),
+    /// unless the set point was configured or is steered; the bound beside the algorithm grows with it.
+    /// With `None` it is as it was made. Changes by less than an eighth are passed over.
     pub fn fit(&mut self, at: u32, plan: &QueuePlan, tolerated: Option<Duration>) {
         let Fresh { fits: Some(usual), bound: most, .. } = self.fresh[usize::from(plan.profile)] else {
             return;

@@ -1,5 +1,5 @@
-//! Where each rule of a session stands: one that goes on keeps its place, so that queues keep their packets and packets
-//! their way.
+//! Where each rule of a session stands: one that goes on keeps its place, so that queues keep their packets
+//! and packets their way.
 
 /// Most places of one kind in a session.
 const PLACES_MAX: usize = 200;
@@ -16,7 +16,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As the next change will find it. Sessions with the same numbers have the same then, whatever they were before.
+    /// As the next change will find it. Sessions with the same numbers have the same then, whatever they were
+    /// before.
     pub fn settled(mut self) -> Layout {
         self.acts.settle();
         self.limits.settle();

@@ -121,8 +121,8 @@ impl Remote {
     }
 }
 
-/// Opens the ports in the network namespace of this thread, and makes a packet loop with the desk before it. Rules can be put
-/// in place as soon as [`PlaneLoop::run`] turns.
+/// Opens the ports in the network namespace of this thread, and makes a packet loop with the desk before it.
+/// Rules can be put in place as soon as [`PlaneLoop::run`] turns.
 pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Remote>), Error> {
     let named = [Some(&setup.access), Some(&setup.core), setup.local.as_ref()];
     let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
@@ -162,7 +162,8 @@ impl PlaneLoop {
         self.ports.mode()
     }
 
-    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back; says in words what it could not.
+    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back; says in words
+    /// what it could not.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<String>, Error> {
         let result = self.turns(stop);
         let left = self.ports.close();

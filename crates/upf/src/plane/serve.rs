@@ -1,8 +1,9 @@
 //! The packet path: from a packet that waits to a frame that goes out.
 //!
-//! All packets of a session that go one way are served together, in link time: each leaves at the time at which its rates
-//! allow it, computed from when it and those before it came, however late this is looked at. Where several queues of a
-//! session obey one rate, they take turns by bytes. Rates count IP packets, without tunnel and link.
+//! All packets of a session that go one way are served together, in link time: each leaves at the time at
+//! which its rates allow it, computed from when it and those before it came, however late this is looked at.
+//! Where several queues of a session obey one rate, they take turns by bytes. Rates count IP packets, without
+//! tunnel and link.
 
 use super::departing::Departing;
 use super::faults::Cause;
@@ -81,8 +82,8 @@ impl UserPlane {
         }
     }
 
-    /// Before a packet that came at `now` may go at once: what waited for a link behind a port left that link while it was
-    /// free. Else the link would have been idle until now, with packets before it.
+    /// Before a packet that came at `now` may go at once: what waited for a link behind a port left that link
+    /// while it was free. Else the link would have been idle until now, with packets before it.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Time, io: &mut impl Io) {
         for port in 0..self.ports.len() {
@@ -279,8 +280,8 @@ impl UserPlane {
     }
 }
 
-/// A rate is charged at the time at which it alone would have let the packet go: what another rate or the port cost it is not
-/// lost, as far as it is made up for at all.
+/// A rate is charged at the time at which it alone would have let the packet go: what another rate or the
+/// port cost it is not lost, as far as it is made up for at all.
 #[inline]
 fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
     limit.sent(limit.departure(arrived), len);

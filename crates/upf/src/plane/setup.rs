@@ -35,23 +35,26 @@ pub struct Profile {
     pub bound: Option<Duration>,
 }
 
-/// How long nearly all packets wait at most where nothing is said of how they wait; at rates at which a packet takes longer
-/// than that, so long. Three milliseconds are left of fifteen for what cannot be foreseen.
+/// How long nearly all packets wait at most where nothing is said of how they wait; at rates at which a
+/// packet takes longer than that, so long. Three milliseconds are left of fifteen for what cannot be
+/// foreseen.
 pub const DELAY_MAX: Duration = Duration::from_millis(12);
 
 impl Profile {
-    /// An algorithm of the list with its defaults, alone: it learns nothing from elsewhere, and what it lets wait waits.
+    /// An algorithm of the list with its defaults, alone: it learns nothing from elsewhere, and what it lets
+    /// wait waits.
     pub fn of(aqm: AqmConfig) -> Profile {
         Profile { aqm, policy: None, follow: false, bound: None }
     }
 
-    /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate does not follow.
+    /// Whether its algorithm is made of what round-trip times tell, so that it is told also where the rate
+    /// does not follow.
     pub fn is_told(&self) -> bool {
         self.aqm.needs() == Needs::PassingPackets
     }
 
-    /// The set point that gives way to that of the path where a bottleneck is followed: one that nobody chose, and that
-    /// nothing moves.
+    /// The set point that gives way to that of the path where a bottleneck is followed: one that nobody
+    /// chose, and that nothing moves.
     pub fn fits(&self) -> Option<Duration> {
         let is_chosen = self.policy.is_some() || self.is_told() || self.aqm.has_own_setpoint();
         if self.follow && !is_chosen { self.aqm.setpoint() } else { None }
@@ -62,9 +65,9 @@ impl Profile {
         self.policy.is_some() || !weir_aqm::ignores_passing(&self.aqm.name)
     }
 
-    /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that of the rules, or
-    /// what the bottleneck to the user delivers if that is less, so that the queue stands here, under CoDel. It learns all
-    /// it needs.
+    /// What a QoS flow gets that nothing is said of. vAQM with dynamic bitrate adjustment: the rate is that
+    /// of the rules, or what the bottleneck to the user delivers if that is less, so that the queue
+    /// stands here, under CoDel. It learns all it needs.
     pub fn self_learning() -> Profile {
         let aqm = AqmConfig::new(weir_aqm::USUAL).expect("it is in the list");
         Profile { aqm, policy: None, follow: true, bound: Some(DELAY_MAX) }
@@ -82,7 +85,8 @@ pub struct PlaneSetup {
     pub local: Option<PortSetup>,
     /// Most sessions.
     pub sessions: u32,
-    /// Most queues that are in use at once. One that was empty for [`PlaneSetup::idle`] may be given to another session.
+    /// Most queues that are in use at once. One that was empty for [`PlaneSetup::idle`] may be given to
+    /// another session.
     pub queues: u32,
     /// See [`PlaneSetup::queues`].
     pub idle: Duration,

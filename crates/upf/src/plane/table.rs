@@ -31,7 +31,8 @@ struct TableSlot<K> {
     value: Option<NonZeroU32>,
 }
 
-/// Open addressing with at most half of the places taken, so that a search is short. All memory is there from the start.
+/// Open addressing with at most half of the places taken, so that a search is short. All memory is there from
+/// the start.
 pub struct Table<K> {
     places: Box<[TableSlot<K>]>,
     /// A secret, or senders could choose what collides.

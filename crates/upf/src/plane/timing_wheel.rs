@@ -1,10 +1,11 @@
-//! Whose turn it is: a timing wheel of those that may send later, and a line at each port of those that may send now.
+//! Whose turn it is: a timing wheel of those that may send later, and a line at each port of those that may
+//! send now.
 
 use std::num::NonZeroU32;
 use weir_units::{Duration, Time};
 
-/// Nanoseconds of a slot of the wheel are two to this: 16 us. Departures are computed in link time, so that it changes no
-/// rate; a packet is late by this at most.
+/// Nanoseconds of a slot of the wheel are two to this: 16 us. Departures are computed in link time, so that
+/// it changes no rate; a packet is late by this at most.
 const SLOT_BITS: u32 = 14;
 /// Slots of the wheel, 67 ms; whoever may send later than that is looked at again then.
 const SLOTS: usize = 4096;

@@ -1,4 +1,5 @@
-//! Everything but packets of users: messages about tunnels, and what senders are told of packets that do not go on.
+//! Everything but packets of users: messages about tunnels, and what senders are told of packets that do not
+//! go on.
 
 use super::faults::Cause;
 use super::io::Io;

@@ -113,7 +113,8 @@ impl Station {
         *self.policer.lock().unwrap() = bps.map(Policer::new);
     }
 
-    /// How many bits of IP packets came out of tunnels in a second, over a time, as far as the policer let them.
+    /// How many bits of IP packets came out of tunnels in a second, over a time, as far as the policer let
+    /// them.
     pub fn rate_over(&self, time: Duration) -> f64 {
         let (begin, before) = (Instant::now(), self.bytes.load(Ordering::Relaxed));
         std::thread::sleep(time);

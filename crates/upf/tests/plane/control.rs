@@ -116,8 +116,8 @@ fn a_change_keeps_what_waits_and_moves_it_to_the_new_tunnel_behind_an_end_marker
     assert_eq!(rig.0.usage(5).unwrap().packets.down, 10);
 }
 
-/// A handover while packets are buffered: what waited goes into the new tunnel, and the old one, into which packets went
-/// before, gets its end marker first of all.
+/// A handover while packets are buffered: what waited goes into the new tunnel, and the old one, into which
+/// packets went before, gets its end marker first of all.
 #[test]
 fn a_handover_out_of_buffering_ends_the_old_tunnel() {
     let mut rig = Rig::new(setup());

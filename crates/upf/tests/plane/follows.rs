@@ -118,7 +118,8 @@ fn acknowledgement(whole: u32) -> Vec<u8> {
     tunnelled(0x1001, Some(9), &packet)
 }
 
-/// The share of the radio's rate that a download gets, and the delay that 95 % of its packets stay below in its queue.
+/// The share of the radio's rate that a download gets, and the delay that 95 % of its packets stay below in
+/// its queue.
 fn download(profile: Profile) -> (f64, Duration) {
     let mut rig = Rig::new(weir_upf::plane::PlaneSetup { profile, ..setup() });
     rig.establish(session(1, Some(1_000_000)));

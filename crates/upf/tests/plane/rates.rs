@@ -25,7 +25,8 @@ fn ours() -> PlaneSetup {
     PlaneSetup { profile: Profile::self_learning(), packets: 32_768, ..setup() }
 }
 
-/// Times of sojourn are told at most a quarter too long, which the bound has room for and a packet's time has not.
+/// Times of sojourn are told at most a quarter too long, which the bound has room for and a packet's time has
+/// not.
 fn delay_max(kbps: u64) -> Duration {
     DELAY.max(time_for(kbps, LONGEST).mul_f64(1.25))
 }
@@ -160,7 +161,8 @@ fn a_guaranteed_rate_holds_while_others_flood_the_port() {
     }
 }
 
-/// A sender that behaves about like TCP: it grows while packets arrive, and falls to 70 % in a round trip with losses.
+/// A sender that behaves about like TCP: it grows while packets arrive, and falls to 70 % in a round trip
+/// with losses.
 struct Sender {
     window: f64,
     threshold: f64,
@@ -296,7 +298,8 @@ impl Middle for Policed {
     }
 }
 
-/// TCP-like load: the queue stays short and the rate is used. A policer of the same rate, with a burst of 10 ms, is beside it.
+/// TCP-like load: the queue stays short and the rate is used. A policer of the same rate, with a burst of 10
+/// ms, is beside it.
 #[test]
 fn delay_stays_below_15_ms_and_a_policer_is_beside_it() {
     println!("    kbit/s  queue used  95 % wait  policer used");

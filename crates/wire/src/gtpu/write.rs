@@ -11,7 +11,8 @@ const WITH_CONTAINER: usize = HEADER + 8;
 pub const END_MARKER_LEN: usize = HEADER;
 /// Header with a sequence number, of a message that belongs to no tunnel.
 const OF_PATH: usize = HEADER + 4;
-/// The longest message that is written and is no packet in a tunnel, in bytes: an error indication about an IPv6 address.
+/// The longest message that is written and is no packet in a tunnel, in bytes: an error indication about an
+/// IPv6 address.
 pub const SIGNALLING_MAX: usize = OF_PATH + 5 + 3 + 16;
 
 /// Length of what stands before a packet in a tunnel, in bytes.
@@ -20,8 +21,8 @@ pub const fn header_len(container: bool) -> usize {
     if container { WITH_CONTAINER } else { HEADER }
 }
 
-/// Writes what stands before a packet of `len` bytes; its length. Of the QoS flow the six bits that fit. With a container
-/// packets have at most 65527 bytes; a longer one is written as that.
+/// Writes what stands before a packet of `len` bytes; its length. Of the QoS flow the six bits that fit. With
+/// a container packets have at most 65527 bytes; a longer one is written as that.
 ///
 /// # Errors
 ///
@@ -82,7 +83,8 @@ pub fn write_echo_request(out: &mut [u8], sequence: u16) -> Result<usize, TooSho
     of_path(out, kind::ECHO_REQUEST, sequence, &[])
 }
 
-/// Writes an echo response; its length. Its recovery element says nothing and must be there (TS 29.281 section 7.2.2).
+/// Writes an echo response; its length. Its recovery element says nothing and must be there (TS 29.281
+/// section 7.2.2).
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The readers beside etherparse, an independent reader and writer of packets: on frames that etherparse writes, on the
-//! corpus of damaged frames, and on both with some bytes changed.
+//! The readers beside etherparse, an independent reader and writer of packets: on frames that etherparse
+//! writes, on the corpus of damaged frames, and on both with some bytes changed.
 
 use etherparse::{IpNumber, LaxSlicedPacket, LinkExtSlice, NetSlice, PacketBuilder, SlicedPacket};
 use etherparse::{Ipv6RawExtHeader, TcpOptionElement, TransportSlice, VlanId};
@@ -105,8 +105,8 @@ fn write(recipe: &Recipe) -> Vec<u8> {
     frame
 }
 
-/// All that both readers know is compared. Frames that etherparse refuses must not be read as whole by us, where the reason
-/// is one that we look at.
+/// All that both readers know is compared. Frames that etherparse refuses must not be read as whole by us,
+/// where the reason is one that we look at.
 fn compare(frame: &[u8]) -> Result<(), TestCaseError> {
     let ours = frame::read(frame);
     let theirs = SlicedPacket::from_ethernet(frame);
@@ -227,7 +227,8 @@ fn compare_options(segment: &[u8], theirs: &etherparse::TcpSlice<'_>) -> Result<
     Ok(())
 }
 
-/// A frame that etherparse does not take whole. What of it is readable, they read leniently; of that the addresses agree.
+/// A frame that etherparse does not take whole. What of it is readable, they read leniently; of that the
+/// addresses agree.
 fn compare_refused(frame: &[u8], kind: Kind) -> Result<(), TestCaseError> {
     let Ok(lax) = LaxSlicedPacket::from_ethernet(frame) else {
         prop_assert!(matches!(kind, Kind::Runt), "{kind:?} of a frame without a header");

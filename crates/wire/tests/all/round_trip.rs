@@ -1,5 +1,5 @@
-//! What is written reads as the same, nothing is written beyond it, and a buffer that is a byte too short is refused
-//! and left alone.
+//! What is written reads as the same, nothing is written beyond it, and a buffer that is a byte too short is
+//! refused and left alone.
 
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! Instructions and nanoseconds of one packet, for every algorithm of the list, for RED and PIE of DPDK and for its
-//! scheduler.
+//! Instructions and nanoseconds of one packet, for every algorithm of the list, for RED and PIE of DPDK and
+//! for its scheduler.
 //!
 //! Instructions are counted by valgrind in two runs of different length; what both have in common, from
 //! start-up to the end, cancels in the difference. The loop without an algorithm is measured in the same way
@@ -61,7 +61,8 @@ const CEILINGS: [Ceiling; 20] = [
     Ceiling { form: Form::Flow, algorithm: "", release: 700.0, dev: 3500.0 },
 ];
 
-/// Most nanoseconds of one packet that a FlowQueue stores and takes, with the algorithms that have a line of their own.
+/// Most nanoseconds of one packet that a FlowQueue stores and takes, with the algorithms that have a line of
+/// their own.
 const FLOW_NS_MAX: f64 = 120.0;
 
 /// The ceiling of an algorithm in a form, for builds such as this one.
@@ -265,7 +266,8 @@ fn count(programs: &Programs, subject: &Subject, most: Option<f64>, packets: u64
     }
 }
 
-/// The best of interleaved rounds, without the loop, beside rte_pie while it signals, or rte_sched with as many flows.
+/// The best of interleaved rounds, without the loop, beside rte_pie while it signals, or rte_sched with as
+/// many flows.
 fn time(programs: &Programs, all: &[(Subject, Option<f64>)]) -> Vec<Row> {
     let mut subjects: Vec<Subject> = all.iter().flat_map(|(s, _)| [s.clone(), s.empty()]).collect();
     subjects.sort();

@@ -1,4 +1,5 @@
-//! Frames of data beside the probe path while no probe is due and none comes back: what sensing costs every packet.
+//! Frames of data beside the probe path while no probe is due and none comes back: what sensing costs every
+//! packet.
 
 use crate::error::{Error, Result};
 use std::hint::black_box;

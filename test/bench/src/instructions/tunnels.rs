@@ -1,7 +1,9 @@
-//! Packets of users through the user plane: out of tunnels and into them, where the last of 16 rules matches. Beside them the
-//! same packets are forwarded plainly: their headers are read, and they wait under the same algorithm.
+//! Packets of users through the user plane: out of tunnels and into them, where the last of 16 rules matches.
+//! Beside them the same packets are forwarded plainly: their headers are read, and they wait under the same
+//! algorithm.
 //!
-//! What a packet takes depends on what its session asks for, so that several readings stand beside each other ([`Case`]).
+//! What a packet takes depends on what its session asks for, so that several readings stand beside each other
+//! ([`Case`]).
 
 use crate::error::{Error, Result};
 use std::net::Ipv4Addr;
@@ -23,7 +25,8 @@ use weir_wire::{ethernet, gtpu, ipv4, udp};
 /// Most instructions of one packet that are demanded; plain forwarding takes about as many.
 pub const DEMANDED: f64 = 400.0;
 
-/// Most instructions of one packet that a build such as this one takes, also where that is more than what is demanded.
+/// Most instructions of one packet that a build such as this one takes, also where that is more than what is
+/// demanded.
 pub fn ceiling(way: Way) -> f64 {
     let (release, dev) = match way {
         Way::Up(Case::Free) => (DEMANDED, 1050.0),
@@ -63,7 +66,8 @@ pub enum Case {
     Free,
     /// An aggregate rate that is not used up, CoDel and the bound of its delay.
     Rate,
-    /// The same with the queue of which nothing is said: vAQM that looks for a bottleneck behind the base station.
+    /// The same with the queue of which nothing is said: vAQM that looks for a bottleneck behind the base
+    /// station.
     Learning,
     /// An aggregate rate that is used up: every packet is stored, behind others, and leaves when it may.
     Waiting,
@@ -177,8 +181,9 @@ pub fn run(name_of_way: &str, packets: u64) -> Result<()> {
         }
         through += u64::from(memory.sent.pop().is_some());
     }
-    // Not one by one: rates are exact to a millionth, so that sooner or later one that is due when the next comes is due a
-    // nanosecond after that, and leaves with the one behind it. The first of those ahead left at once.
+    // Not one by one: rates are exact to a millionth, so that sooner or later one that is due when the next
+    // comes is due a nanosecond after that, and leaves with the one behind it. The first of those ahead
+    // left at once.
     if through < packets {
         return Err(Error::new(format!("of {packets} packets {through} came through")));
     }
@@ -304,7 +309,8 @@ fn frame(packet: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// For a quarter of a second of their time: in the seconds that are timed, too, rates are as exact as they are.
+    /// For a quarter of a second of their time: in the seconds that are timed, too, rates are as exact as
+    /// they are.
     #[test]
     fn packets_come_through_for_long() {
         for way in ways() {

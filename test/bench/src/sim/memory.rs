@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use weir_config::Scenario;
 use weir_units::{Duration, Time};
 
-/// The allocator of this program. Nothing that is measured allocates per packet, so counting costs nothing there.
+/// The allocator of this program. Nothing that is measured allocates per packet, so counting costs nothing
+/// there.
 pub struct Counting;
 
 static HELD: AtomicU64 = AtomicU64::new(0);

@@ -73,9 +73,9 @@ pub const SENSED: Plan = Plan { sensed: true, ..SHORT };
 
 const MIXED: Phase = Phase { ecn_every: 2, ..PHASE };
 
-/// What a queue meets: a burst into an empty one, overload, trains between which it becomes short, about as much as
-/// leaves, a short buffer, dice that hardly ever hit, trains that overflow and then leave, a burst after a long pause, a
-/// link that is four times as fast and then slow again.
+/// What a queue meets: a burst into an empty one, overload, trains between which it becomes short, about as
+/// much as leaves, a short buffer, dice that hardly ever hit, trains that overflow and then leave, a burst
+/// after a long pause, a link that is four times as fast and then slow again.
 pub const LOADED: Plan = Plan {
     sensed: false,
     short_from: usize::MAX,
@@ -131,9 +131,9 @@ pub const LOADED: Plan = Plan {
 
 const SLOW_RATE: Phase = Phase { rate: Rate::from_bps(100_000), gap: Duration::from_millis(40), ..MIXED };
 
-/// For laws that move once in half a second: a link on which that is the time of four packets. Overload for long, trains
-/// that empty the queue between, one packet at a time, overload again, about as much as leaves, a short buffer, a link that
-/// is twice as fast.
+/// For laws that move once in half a second: a link on which that is the time of four packets. Overload for
+/// long, trains that empty the queue between, one packet at a time, overload again, about as much as leaves,
+/// a short buffer, a link that is twice as fast.
 pub const SLOW: Plan = Plan {
     sensed: false,
     short_from: usize::MAX,

@@ -31,8 +31,8 @@ const fn share(v: f64) -> Value {
     Value::Share(Share(v))
 }
 
-/// More recordings of algorithms that do not show all they can in so short a time with their defaults. Gains are larger
-/// and times shorter, so that a few hundred packets reach every state.
+/// More recordings of algorithms that do not show all they can in so short a time with their defaults. Gains
+/// are larger and times shorter, so that a few hundred packets reach every state.
 const VARIANTS: [(&str, Variant); 15] = [
     ("asqm", variant("asqm_sensed", &[], &SENSED)),
     ("vaqm", variant("vaqm_sensed", &[], &SENSED)),

@@ -1,4 +1,5 @@
-//! Every run that is needed, checked before the first one starts: the algorithm, and tail drop in the same place.
+//! Every run that is needed, checked before the first one starts: the algorithm, and tail drop in the same
+//! place.
 
 use super::experiments::{EXPERIMENTS, Experiment};
 use crate::output::Failure;
@@ -147,7 +148,8 @@ fn changes(scenario: &Scenario, period: Duration) -> Vec<Step> {
     (1..count).map(step).collect()
 }
 
-/// Makes links faster. Then there are more flows, or datagrams come faster where their rate is that of the link.
+/// Makes links faster. Then there are more flows, or datagrams come faster where their rate is that of the
+/// link.
 fn scale(scenario: &mut Scenario, experiment: &Experiment, factor: f64) {
     let faster = |rate: Rate| Rate::from_bps_f64(rate.as_bps_f64() * factor);
     let shapes = scenario.links.iter_mut().map(|link| &mut link.shape);

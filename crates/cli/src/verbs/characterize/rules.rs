@@ -120,7 +120,8 @@ const RULES: [Rule; 20] = [
         good: SHORT_DELAY.0,
         breaks: SHORT_DELAY.1,
     },
-    // Where the rate falls for a tenth of a second only, most of what waits then has come before: no algorithm helps.
+    // Where the rate falls for a tenth of a second only, most of what waits then has come before: no
+    // algorithm helps.
     Rule {
         aspect: "delay when the rate falls to a tenth",
         section: "8.2.6",
@@ -346,8 +347,8 @@ pub fn share_of_second(numbers: &Numbers) -> Option<f64> {
     Some(ratio / (1.0 + ratio))
 }
 
-/// The least-squares slope through the origin of the logarithm of the goodput's ratio over that of the round-trip
-/// times.
+/// The least-squares slope through the origin of the logarithm of the goodput's ratio over that of the
+/// round-trip times.
 fn rtt_exponent(results: &Results) -> Option<MeasuredValue> {
     let slope = |of: fn(&Case) -> &Numbers| {
         let (mut xy, mut xx) = (0.0, 0.0);

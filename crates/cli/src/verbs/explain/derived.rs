@@ -98,7 +98,8 @@ mod tests {
             .map(|name| derived.variables.iter().find(|v| v.name == name).unwrap().value)
     }
 
-    /// N = 20, R = 170 ms, C = 1250 packets of 1000 bytes per second; worked by hand from section IV of the paper.
+    /// N = 20, R = 170 ms, C = 1250 packets of 1000 bytes per second; worked by hand from section IV of the
+    /// paper.
     #[test]
     fn the_rule_of_the_paper_is_followed() {
         let [a, b, frequency] = gains("10Mbit/s", &["mean_packet=1000B", "aqm.flows=20", "rtt=170ms"]);

@@ -27,8 +27,8 @@ fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 impl Management {
-    /// Associates from the namespace of the user-plane function and establishes all sessions; the base station learns their
-    /// tunnels.
+    /// Associates from the namespace of the user-plane function and establishes all sessions; the base
+    /// station learns their tunnels.
     pub fn start(
         namespace: &str,
         phones: &[Ipv4Addr],

@@ -1,5 +1,5 @@
-//! The base station's end of tunnels: GTP-U on a UDP socket at one side, a TUN device at the other. The kernel of its
-//! namespace forwards between that and the radio.
+//! The base station's end of tunnels: GTP-U on a UDP socket at one side, a TUN device at the other. The
+//! kernel of its namespace forwards between that and the radio.
 
 use super::N3;
 use crate::command::{ip_batch, run};
@@ -99,7 +99,8 @@ impl Drop for Station {
     }
 }
 
-/// Its link to the user plane; the way to the phones, which know the server by its address on the link; the way to the server.
+/// Its link to the user plane; the way to the phones, which know the server by its address on the link; the
+/// way to the server.
 fn lines(phones: &[Ipv4Addr]) -> Vec<String> {
     let (a, b) = (netns::PORT_A, netns::PORT_B);
     let server = address(Side::Sender, false, false);

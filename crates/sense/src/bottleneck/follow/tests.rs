@@ -215,8 +215,9 @@ fn limits_that_were_agreed_hold() {
     }
 }
 
-/// What a step of the bottleneck's rate does: what is sent from ten to fifteen Path RTTs after a step to a quarter, as a share
-/// of that, and what is used before it, after it, and from forty Path RTTs after a step back.
+/// What a step of the bottleneck's rate does: what is sent from ten to fifteen Path RTTs after a step to a
+/// quarter, as a share of that, and what is used before it, after it, and from forty Path RTTs after a step
+/// back.
 fn steps(mbps: u64, path: Duration, jitter: Duration) -> (f64, [f64; 3]) {
     let round = path.as_nanos() / 1_000_000;
     let (down, up) = (400 * round.max(20), 800 * round.max(20));

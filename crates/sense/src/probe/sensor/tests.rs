@@ -187,8 +187,8 @@ fn a_path_that_returns_one_probe_in_a_hundred_is_not_relied_on() {
     assert!(samples <= 4, "{samples} samples before it was known");
 }
 
-/// What a sensor says of a path of 20 ms that loses so many of a hundred probes: the moments in ms at which its state
-/// changed, and how many samples it gave in 20 s.
+/// What a sensor says of a path of 20 ms that loses so many of a hundred probes: the moments in ms at which
+/// its state changed, and how many samples it gave in 20 s.
 fn lossy(percent: u64) -> (Vec<(u64, State)>, usize) {
     let mut s = sensor();
     let (mut underway, mut states, mut samples) = (VecDeque::new(), vec![], 0);
