@@ -116,11 +116,46 @@ pub fn packet(frame: &[u8]) -> Option<&[u8]> {
     matches!(ethertype, ethernet::IPV4 | ethernet::IPV6).then(|| frame.get(offset..))?
 }
 
+/// The first bytes of a frame, as many as Ethernet and IPv4 without tags and options have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head<'a>(&'a [u8; ethernet::HEADER_LEN + ipv4::HEADER_MIN]);
+
+impl<'a> Head<'a> {
+    /// Those of a frame; `None` of a shorter one.
+    #[inline(always)]
+    pub fn read(frame: &'a [u8]) -> Option<Head<'a>> {
+        frame.first_chunk().map(Head)
+    }
+
+    /// Which interface the frame is for.
+    #[inline(always)]
+    pub fn destination(self) -> &'a MacAddr {
+        self.0.first_chunk().unwrap_or(&ethernet::BROADCAST)
+    }
+
+    /// Whether it holds IPv4 without tags, as almost all frames do. What follows has a meaning only if it does.
+    #[inline(always)]
+    pub fn is_untagged_ipv4(self) -> bool {
+        let ethertype = u16::from_be_bytes([self.0[12], self.0[13]]);
+        ethertype == ethernet::IPV4 && self.0[ethernet::HEADER_LEN] >> 4 == 4
+    }
+
+    /// The octet with DSCP and ECN of IPv4 without tags.
+    #[inline(always)]
+    pub fn ipv4_traffic_class(self) -> u8 {
+        self.0[ethernet::HEADER_LEN + 1]
+    }
+
+    /// Length in bytes that IPv4 without tags says of itself.
+    #[inline(always)]
+    pub fn ipv4_len(self) -> usize {
+        usize::from(u16::from_be_bytes([self.0[ethernet::HEADER_LEN + 2], self.0[ethernet::HEADER_LEN + 3]]))
+    }
+}
+
 /// What an IP header says, whether or not it agrees with itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peek<'a> {
-    /// Which interface the frame is for.
-    pub destination: &'a MacAddr,
+pub struct Peek {
     /// Offset of the network header in bytes.
     pub network: usize,
     /// DSCP and ECN.
@@ -131,25 +166,8 @@ pub struct Peek<'a> {
 
 /// Peeks into a frame with an IP header, behind up to two VLAN tags. `None` of other frames, of headers that
 /// are cut, and of a version that is not that of the type field.
-#[inline(always)]
-pub fn peek(frame: &[u8]) -> Option<Peek<'_>> {
-    const NETWORK: usize = ethernet::HEADER_LEN;
-    let head: &[u8; NETWORK + ipv4::HEADER_MIN] = frame.first_chunk()?;
-    let destination = head.first_chunk()?;
-    // Almost all frames are IPv4 without tags: they are read without a search for the header.
-    let (network, traffic_class, len) = match u16::from_be_bytes([head[12], head[13]]) {
-        ethernet::IPV4 if head[NETWORK] >> 4 == 4 => {
-            let len = usize::from(u16::from_be_bytes([head[NETWORK + 2], head[NETWORK + 3]]));
-            (NETWORK, head[NETWORK + 1], len.min(frame.len() - NETWORK))
-        }
-        _ => peek_any(frame)?,
-    };
-    Some(Peek { destination, network, traffic_class, len })
-}
-
-/// Offset of the network header, the octet with DSCP and ECN, and the length of the packet.
 #[inline(never)]
-fn peek_any(frame: &[u8]) -> Option<(usize, u8, usize)> {
+pub fn peek(frame: &[u8]) -> Option<Peek> {
     let Network { offset: network, ethertype } = ethernet::network(frame).ok()?;
     let packet = frame.get(network..)?;
     let word = |at: usize| crate::bytes::be16(packet, at);
@@ -161,7 +179,7 @@ fn peek_any(frame: &[u8]) -> Option<(usize, u8, usize)> {
         }
         _ => return None,
     };
-    is_whole.then_some((network, traffic_class, said.min(packet.len())))
+    is_whole.then_some(Peek { network, traffic_class, len: said.min(packet.len()) })
 }
 
 /// Whether a frame without VLAN tags holds IPv6, and the first protocol number in its IP header, unchecked.

@@ -77,13 +77,23 @@ impl Form {
     /// Reads a frame that a probe may follow: IP of a class that is managed, for one card.
     #[inline]
     pub fn follows(&self, frame: &[u8]) -> Option<Data> {
-        // The length is at most that of the frame: a header that says more than there is must not pay for
-        // probes.
-        let frame::Peek { destination, network, traffic_class, len } = frame::peek(frame)?;
-        if ethernet::is_group(destination) || self.gateway_mac.is_some_and(|mac| mac.0 != *destination) {
+        let head = frame::Head::read(frame)?;
+        let to = head.destination();
+        if ethernet::is_group(to) || self.gateway_mac.is_some_and(|mac| mac.0 != *to) {
             return None;
         }
-        let data = Data { network, len: Bytes::new(len as u64), dscp: traffic_class >> 2 };
+        let data = match head.is_untagged_ipv4() {
+            true => {
+                let network = ethernet::HEADER_LEN;
+                // A header that says more than there is must not pay for probes.
+                let len = Bytes::new(head.ipv4_len().min(frame.len() - network) as u64);
+                Data { network, len, dscp: head.ipv4_traffic_class() >> 2 }
+            }
+            false => {
+                let frame::Peek { network, traffic_class, len } = frame::peek(frame)?;
+                Data { network, len: Bytes::new(len as u64), dscp: traffic_class >> 2 }
+            }
+        };
         (data.dscp != EXPEDITED).then_some(data)
     }
 

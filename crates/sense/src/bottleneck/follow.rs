@@ -34,6 +34,8 @@ const STALE_ROUNDS: u64 = 4;
 const DRAIN_MIN: Duration = Duration::from_millis(200);
 /// A mean that is older than this, and than four round-trip times, says nothing.
 const BLIND_AFTER: Duration = Duration::from_secs(1);
+/// No more is tried than the fastest link has: others may hold packets back, so that trying would never end.
+const FASTEST: Rate = Rate::from_mbps(1_000_000);
 /// The share of the bottleneck's rate that is sent while it is drained.
 const DRAIN_SHARE: f64 = 0.5;
 
@@ -365,7 +367,8 @@ impl Follower {
         if now.since(tried) < path || self.empty_since.is_some() {
             return phase;
         }
-        Phase::Following { rate: Rate::from_bps(rate.as_bps() + rate.as_bps() / 16), tried: now }
+        let more = Rate::from_bps(rate.as_bps().saturating_add(rate.as_bps() / 16));
+        Phase::Following { rate: more.min(FASTEST), tried: now }
     }
 
     /// Whether the mean is so old that it says nothing about now: flows that were measured stopped, or were

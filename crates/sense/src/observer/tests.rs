@@ -21,11 +21,12 @@ fn ack(ack: u32) -> Transport {
 struct Link {
     flows: Flows<16>,
     bottleneck: Bottleneck,
+    waiting: bool,
 }
 
 impl Link {
     fn new() -> Link {
-        Link { flows: Flows::default(), bottleneck: Bottleneck::new(Time::ZERO) }
+        Link { flows: Flows::default(), bottleneck: Bottleneck::new(Time::ZERO), waiting: false }
     }
 
     fn observer(&mut self) -> Observer<'_, 16> {
@@ -34,12 +35,14 @@ impl Link {
 
     fn forwarded(&mut self, at: u64, flow: u32, len: u32, transport: &Transport) -> Learned {
         let packet = PacketInfo { flow, len: Bytes::new(u64::from(len)), transport };
-        self.observer().forwarded(ms(at), &packet, false)
+        let waiting = self.waiting;
+        self.observer().forwarded(ms(at), &packet, waiting)
     }
 
     fn answered(&mut self, at: u64, flow: u32, transport: &Transport) -> Learned {
         let packet = PacketInfo { flow, len: Bytes::new(40), transport };
-        self.observer().answered(ms(at), &packet, false)
+        let waiting = self.waiting;
+        self.observer().answered(ms(at), &packet, waiting)
     }
 }
 
@@ -80,15 +83,38 @@ fn a_reaction_is_told_again_after_a_second() {
     let mut link = Link::new();
     let mut told = Vec::new();
     for n in 0..3000u64 {
-        link.forwarded(n, 1, PAYLOAD + 40, &data(n as u32 * PAYLOAD, PAYLOAD));
+        let mut learned = std::vec![link.forwarded(n, 1, PAYLOAD + 40, &data(n as u32 * PAYLOAD, PAYLOAD))];
         if let Some(sent) = n.checked_sub(40) {
-            let learned = link.answered(n, 1, &ack((sent as u32 + 1) * PAYLOAD));
-            told.extend(learned.reaction.map(|reaction| (n, reaction)));
+            learned.push(link.answered(n, 1, &ack((sent as u32 + 1) * PAYLOAD)));
         }
+        told.extend(learned.iter().filter_map(|learned| learned.reaction).map(|reaction| (n, reaction)));
     }
     let times: Vec<u64> = told.iter().map(|(at, _)| *at).collect();
     assert!(times.len() == 3 && times.windows(2).all(|pair| pair[1] - pair[0] == 1000), "{told:?}");
     assert!(told.iter().all(|(_, reaction)| *reaction == Duration::from_millis(120)), "{told:?}");
+}
+
+#[test]
+fn a_rate_that_is_tried_without_end_is_bounded() {
+    let mut link = Link { waiting: true, ..Link::new() };
+    let mut acks = Vec::new();
+    // A round trip of 1 ms that grows with a queue to 61 ms.
+    for n in 0..2000u64 {
+        link.forwarded(n, 1, PAYLOAD + 40, &data(n as u32 * PAYLOAD, PAYLOAD));
+        acks.push((n + 1 + (n / 10).min(60), n as u32 + 1));
+        while let Some((due, number)) = acks.first().copied().filter(|(due, _)| *due <= n) {
+            link.answered(due, 1, &ack(number * PAYLOAD));
+            acks.remove(0);
+        }
+    }
+    let followed = link.bottleneck.rate(Rate::ZERO).unwrap();
+    assert!(followed < Rate::from_mbps(100), "{followed:?}");
+    // Packets wait for something else, and nothing that comes back tells what they meet.
+    for n in 2000..20_000 {
+        link.forwarded(n, 9, 1500, &Transport::Other);
+    }
+    let tried = link.bottleneck.rate(Rate::ZERO).unwrap();
+    assert!(tried > followed && tried <= Rate::from_mbps(1_000_000), "{tried:?}");
 }
 
 #[test]

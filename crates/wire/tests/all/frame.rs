@@ -4,7 +4,9 @@ use etherparse::PacketBuilder;
 use weir_units::Ecn;
 use weir_wire::checksum::{self, finish, sum};
 use weir_wire::flow_hash::{Hashing, Users, of_header};
-use weir_wire::frame::{Kind, complete_checksum, is_unfinished, mark, read, read_hashed, read_seeded};
+use weir_wire::frame::{
+    Head, Kind, complete_checksum, is_unfinished, mark, peek, read, read_hashed, read_seeded,
+};
 use weir_wire::{TooShort, ip, vlan};
 
 fn tcp4(payload: &[u8], tos: u8) -> Vec<u8> {
@@ -276,4 +278,27 @@ fn a_tag_goes_in_behind_the_addresses() {
     assert_eq!(out[..12], frame[..12]);
     assert_eq!(vlan::insert(&mut out[1..], &frame, 0x88a8, 5), Err(TooShort));
     assert_eq!(vlan::insert(&mut out[..15], &frame[..11], 0x88a8, 5), Err(TooShort));
+}
+
+#[test]
+fn the_head_of_a_frame_says_what_a_peek_finds() {
+    let mut frame = tcp4(b"payload", 0xb8);
+    let head = Head::read(&frame).unwrap();
+    let found = peek(&frame).unwrap();
+    assert!(head.is_untagged_ipv4() && *head.destination() == [2; 6]);
+    assert_eq!(
+        (14, head.ipv4_traffic_class(), head.ipv4_len()),
+        (found.network, found.traffic_class, found.len)
+    );
+    assert_eq!(found.len, frame.len() - 14);
+    // A header that says more than there is.
+    frame[16] = 0xff;
+    assert_eq!(peek(&frame).map(|found| found.len), Some(frame.len() - 14));
+    let mut tagged = vec![0; frame.len() + 4];
+    vlan::insert(&mut tagged, &frame, 0x8100, 5).unwrap();
+    assert!(!Head::read(&tagged).unwrap().is_untagged_ipv4());
+    assert_eq!(peek(&tagged).map(|found| (found.network, found.traffic_class)), Some((18, 0xb8)));
+    assert_eq!((Head::read(&frame[..33]), peek(&frame[..33])), (None, None));
+    frame[14] = 0x65;
+    assert_eq!(peek(&frame), None, "another version than the type field says");
 }
