@@ -169,6 +169,21 @@ impl Weir {
         self.child.signal(signal).unwrap();
     }
 
+    /// Stops it, and waits until none of its threads runs any more: one on another processor runs on for some time.
+    pub fn stop(&mut self) {
+        self.signal(libc::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.child.pid());
+        let is_stopped = |task: fs::DirEntry| {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !fs::read_dir(&tasks).unwrap().flatten().all(is_stopped) {
+            assert!(Instant::now() < deadline, "it does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> Ended {
         let status = self.child.wait_until(Instant::now() + PATIENCE).unwrap();

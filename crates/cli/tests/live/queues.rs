@@ -152,8 +152,8 @@ fn a_flood_on_one_queue_neither_delays_nor_costs_the_others_a_frame() {
     let mut weir = Weir::start(testbed.bottleneck(), &config);
     let flows = flow_of_each_queue(&testbed, &sender, queues);
     receiver.drain(ms(50));
-    weir.signal(libc::SIGSTOP);
     let stopped = Instant::now();
+    weir.stop();
     // More than the kernel has buffers for at one queue; few at the others, behind them.
     let (flood, few) = (6000, 50);
     for number in 0..flood {

@@ -133,7 +133,10 @@ fn bulk_flows(attempt: &mut Attempt) {
     attempt.begin();
     let r = run(&testbed, &groups, 3.0);
     attempt.end();
-    // Such as of flows that started late.
+    // A program that starts late was kept from its processor, by whomever.
+    if r.report.warnings.iter().any(|warning| warning.ends_with("s late")) {
+        attempt.stalled(1.0);
+    }
     attempt.holds(format_args!("warnings {:?}", r.report.warnings), "none", r.report.warnings.is_empty());
     let summaries = r.report.summaries(1.0, r.seconds, &r.samples.samples);
     let goodput: Vec<f64> = summaries.iter().map(|s| s.goodput_bps / 1e6).collect();
@@ -366,7 +369,7 @@ fn what_a_killed_program_left_behind_is_removed() {
     use std::io::{BufRead, BufReader};
     let mine = Testbed::new(TestbedConfig::default()).unwrap();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "what_a_killed_program_left_behind_is_removed", "--nocapture"])
+        .args(["--exact", "testbed::what_a_killed_program_left_behind_is_removed", "--nocapture"])
         .env(HOLD, "1")
         .stdout(Stdio::piped())
         .spawn()
