@@ -149,7 +149,7 @@ fn main() -> ExitCode {
 /// Says what is wrong with the arguments: to people as they are used to, and to programs that asked for it as
 /// one object. A question for help or the version is answered.
 fn refuse(e: &clap::Error) -> ExitCode {
-    // Whoever reads it may have gone.
+    // Standard error may be closed.
     let _ = e.print();
     let is_json = std::env::args_os().take_while(|a| a != "--").any(|a| a == "--json");
     if e.use_stderr() && is_json {

@@ -117,7 +117,7 @@ impl Output {
     }
 }
 
-/// Says something on standard error. Whoever reads it may have gone.
+/// Prints a line to standard error, which may be closed.
 pub fn warn(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

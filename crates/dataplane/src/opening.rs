@@ -64,7 +64,7 @@ impl Opening<'_> {
             match self.in_mode(*mode) {
                 Ok(opened) => return Ok((*mode, opened)),
                 Err(error) => {
-                    said.push(format!("{mode} is not to be had: {error}"));
+                    said.push(format!("{mode} is unavailable: {error}"));
                     self.interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
                     refusal = Some(error);
                 }

@@ -1,4 +1,4 @@
-//! AF_PACKET rings (`TPACKET_V2`): the way in and out where AF_XDP is not to be had, and for frames too
+//! AF_PACKET rings (`TPACKET_V2`): the way in and out where AF_XDP is unavailable, and for frames too
 //! long for it. Each frame is copied between the kernel's ring and the arena.
 
 use crate::frames::{Arena, Frame};

@@ -100,7 +100,7 @@ impl Reflector {
             match how {
                 Ok(how) => return Ok(Reflector { how, mode: *mode, said }),
                 Err(error) => {
-                    said.push(format!("{mode} is not to be had: {error}"));
+                    said.push(format!("{mode} is unavailable: {error}"));
                     refusal = Some(error);
                 }
             }

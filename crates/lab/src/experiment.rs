@@ -322,7 +322,7 @@ impl Run<'_> {
         recording.events.retain(|e| e.t_s <= end_s);
         let mut warnings = outcome.warnings;
         // What was switched off dies with the namespace; what was refused explains the numbers.
-        warnings.extend(self.loops.said().filter(|line| line.contains("not to be had")).cloned());
+        warnings.extend(self.loops.said().filter(|line| line.contains("is unavailable")).cloned());
         warnings.extend(flows.warnings.iter().cloned());
         if let Some(t_s) = interrupted {
             warnings.push(format!("interrupted at {t_s:.1} s of {length_s:.1} s"));

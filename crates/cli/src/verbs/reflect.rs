@@ -13,7 +13,7 @@ use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 ///
 /// For the far end of a link whose gateway does not bounce probes. What a peer sends to an address of the
 /// interface goes back to it; probes of others are discarded, everything else is left alone. It is done by an
-/// XDP program in the driver where that is to be had, which ends with this process. Needs root.
+/// XDP program in the driver where that is available, which ends with this process. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -68,7 +68,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     if let Some(why) = not_realtime(&config) {
         output.say(why);
     }
-    // What an earlier run left there stays where the ports are not to be had.
+    // What an earlier run left there stays where the ports are unavailable.
     let mut growing = out.map(Growing::begin).transpose()?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;

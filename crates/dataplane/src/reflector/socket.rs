@@ -1,4 +1,4 @@
-//! Reflecting from packet sockets, where XDP is not to be had.
+//! Reflecting from packet sockets, where XDP is unavailable.
 
 use super::turn::{ReflectedFrame, turn};
 use super::{KnownHost, Reflected};

@@ -297,7 +297,7 @@ impl Follower {
 
     fn follow(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Some(current) = self.current(now).filter(|_| !self.is_blind(now)) else {
-            return self.grope(now, path, phase);
+            return self.probe_without_samples(now, path, phase);
         };
         let target = self.path.target_rtt().unwrap_or(current);
         match phase {
@@ -358,7 +358,7 @@ impl Follower {
     }
 
     /// Nothing is measured: while packets wait, a little more is tried from time to time.
-    fn grope(&self, now: Time, path: Duration, phase: Phase) -> Phase {
+    fn probe_without_samples(&self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Phase::Following { rate, tried } = phase else { return phase };
         let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));
         if idle {

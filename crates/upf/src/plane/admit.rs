@@ -125,7 +125,7 @@ impl UserPlane {
         self.enqueue(live, session, queue, held, at, io).ok_or((Cause::NoQueue, None))
     }
 
-    /// Stores a packet, or lets the queue discard it; `None` if there is no queue to be had.
+    /// Stores a packet, or lets the queue discard it; `None` if no queue is free.
     #[inline(always)]
     fn enqueue(
         &mut self,

@@ -9,7 +9,7 @@ use super::setup::PlaneSetup;
 use weir_dataplane::Frame;
 use weir_units::Time;
 
-/// Frames are neither here nor to be had.
+/// There are no frames here.
 struct Nowhere;
 
 impl Io for Nowhere {

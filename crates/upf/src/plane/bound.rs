@@ -1,4 +1,4 @@
-//! That nearly all packets leave a queue soon, whatever their senders do.
+//! Delay bound: limits late packets to 1 in 25, whatever their senders do.
 //!
 //! An algorithm such as CoDel lets a queue stand for a round trip before it tells anybody, and senders take
 //! more of them to slow down. What a slow start brings meanwhile waits for longer than the bound, and so does

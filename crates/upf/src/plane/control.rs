@@ -97,7 +97,7 @@ impl UserPlane {
         self.number(seid).and_then(|number| self.sessions[number as usize].as_deref())
     }
 
-    /// Whether the keys of a session are to be had: nobody else has one, and there is room. `own` is the
+    /// Whether the keys of a session are free: no other session has one, and there is room. `own` is the
     /// session as it was, with its number, whose former keys become free.
     fn check_keys(&self, program: &Program, own: Option<(u32, &Program)>) -> Result<(), Refusal> {
         let taken = |found: Option<u32>| found.is_some() && found != own.map(|(number, _)| number);

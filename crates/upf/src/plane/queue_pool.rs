@@ -138,7 +138,7 @@ pub struct QueuePool {
     idle: Duration,
     buffer: (Duration, Bytes),
     seed: u64,
-    /// Queues that were wanted and not to be had.
+    /// Queues that were needed while none was free.
     pub refused: u64,
 }
 

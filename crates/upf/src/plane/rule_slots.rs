@@ -82,7 +82,7 @@ impl<K: PartialEq + Clone> RuleSlots<K> {
         RuleSlots(self.0.iter().map(keep).collect())
     }
 
-    /// The place of a key, if there is one to be had.
+    /// The place of a key, if one is free.
     pub fn of(&mut self, key: &K) -> Option<u8> {
         let found = self.0.iter().position(|place| place.key.as_ref() == Some(key));
         let at = match found.or_else(|| self.0.iter().position(|place| place.key.is_none())) {

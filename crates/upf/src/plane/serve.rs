@@ -58,7 +58,7 @@ impl Choice {
 }
 
 impl UserPlane {
-    /// Lets go what may go by now.
+    /// Sends all packets due at `now`.
     pub fn turn(&mut self, now: Time, io: &mut impl Io) {
         while let Some(who) = self.agenda.pop_due(now) {
             self.serve(who, now, None, io);

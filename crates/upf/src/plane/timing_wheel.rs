@@ -1,5 +1,4 @@
-//! Whose turn it is: a timing wheel of those that may send later, and a line at each port of those that may
-//! send now.
+//! Timing wheel of queues that may send later, and a ready list at each port of queues that may send now.
 
 use std::num::NonZeroU32;
 use weir_units::{Duration, Time};

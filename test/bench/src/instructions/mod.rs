@@ -72,7 +72,7 @@ fn ceiling(form: Form, algorithm: &str) -> f64 {
     if cfg!(debug_assertions) { found.dev } else { found.release }
 }
 
-/// Programs to run: this one, and the peers where they are to be had.
+/// Programs to run: this one, and the peers where they are installed.
 struct Programs {
     this: PathBuf,
     valgrind: Option<PathBuf>,
