@@ -7,7 +7,7 @@
 //! ```
 //! use weir_upf::filter::Filter;
 //!
-//! let filter: Result<Filter, _> = "permit out udp from 198.51.100.0/24 53 to assigned".parse();
+//! let filter: Result<Filter, _> = "permit out 17 from 198.51.100.0/24 53 to assigned".parse();
 //! assert!(filter.is_ok());
 //! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
