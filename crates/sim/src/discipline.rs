@@ -70,6 +70,11 @@ pub struct QueueSetup<'a> {
 /// Smallest packet with everything around it: a limit in bytes holds at most this many times as many packets.
 const PACKET_MIN: u64 = 20;
 
+/// The limits of a queue with room for so many bytes.
+fn limits(room: Bytes) -> Limits {
+    Limits { bytes: room, packets: u32::try_from(room.get() / PACKET_MIN + 1).unwrap_or(u32::MAX) }
+}
+
 type Built = Result<Box<dyn LinkQueue>, Error>;
 type Steering = Helm<SteeringLaw, Moves>;
 
@@ -84,9 +89,7 @@ impl QueueSetup<'_> {
     }
 
     fn setup(&self) -> Setup {
-        let packets = u32::try_from(self.room.get() / PACKET_MIN + 1).unwrap_or(u32::MAX);
-        let limits = Limits { bytes: self.room, packets };
-        Setup { limits, rate: self.rate, seed: self.seed, grows: true }
+        Setup { limits: limits(self.room), rate: self.rate, seed: self.seed, grows: true }
     }
 
     /// What steers the algorithm of that name, if anything does.
@@ -136,8 +139,7 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
 
 /// A FIFO of at most `room` bytes under an algorithm of the caller's own, on a link of this rate.
 pub fn queue_of<A: Aqm + 'static>(aqm: A, room: Bytes, rate: Rate, seed: u64) -> Box<dyn LinkQueue> {
-    let packets = u32::try_from(room.get() / PACKET_MIN + 1).unwrap_or(u32::MAX);
-    Box::new(Plain(Single::growing(aqm, Limits { bytes: room, packets }, rate, seed)))
+    Box::new(Plain(Single::growing(aqm, limits(room), rate, seed)))
 }
 
 /// Collects the moves of the set point.
