@@ -1,6 +1,7 @@
 //! What a run measured, as one row of a table.
 
 use serde::{Deserialize, Serialize};
+use weir_measure::jain;
 use weir_measure::result::{FlowSummary, LinkSummary, Summary};
 
 /// A value of a row. Whole numbers and others stay apart, so that columns have types.
@@ -131,13 +132,6 @@ impl Goodput {
         let max = flows.iter().copied().fold(0.0, f64::max);
         Some(Goodput { min, mean: sum / n, max, fairness: jain(&flows) })
     }
-}
-
-/// Jain's index: 1 where all get the same, 1/n where one gets everything; none where nobody gets anything.
-pub fn jain(shares: &[f64]) -> Option<f64> {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|x| x * x).sum();
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 #[cfg(test)]

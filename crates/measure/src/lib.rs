@@ -14,11 +14,13 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod distribution;
+mod fairness;
 mod moves;
 mod phases;
 pub mod result;
 mod sampler;
 
 pub use distribution::{Distribution, Sojourns, Window};
+pub use fairness::jain;
 pub use phases::{Phases, Settled};
 pub use sampler::{Sampler, Status};

@@ -41,11 +41,9 @@ pub fn extremes(values: &[f64]) -> (f64, f64) {
     (least(values.iter().copied()), most(values.iter().copied()))
 }
 
-/// Jain's index: 1 where all get the same, 1/n where one gets everything.
+/// Jain's index of shares.
 pub fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|x| x * x).sum();
-    if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { f64::NAN }
+    weir_measure::jain(shares).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
