@@ -48,6 +48,22 @@ fn the_first_attempt_that_is_not_disturbed_decides() {
 }
 
 #[test]
+fn wide_bounds_are_judged_in_spite_of_more() {
+    let tolerant = |taken: f64| {
+        decide(|| {
+            let mut attempt = Attempt::default();
+            attempt.tolerates(0.1);
+            attempt.stalled(taken);
+            attempt.within("delay", 90.0, ..300.0);
+            attempt
+        })
+    };
+    assert_eq!(tolerant(0.1), Outcome::Held);
+    let Outcome::Undecided(text) = tolerant(0.11) else { panic!("it was disturbed") };
+    assert!(text.contains("more than 10 %"), "{text}");
+}
+
+#[test]
 fn time_of_others_is_told_from_our_own() {
     let of = |processes: &[(u32, u32, u64, u64, u64)]| -> HashMap<u32, Process> {
         let entry = |&(pid, parent, started, used, reaped)| (pid, Process { parent, started, used, reaped });

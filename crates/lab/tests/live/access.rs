@@ -53,6 +53,8 @@ fn a_ping_beside_uploads_is_held_by_asqm_where_codel_lets_it_wait() {
 }
 
 fn both(attempt: &mut Attempt) {
+    // The pings differ by a factor of 17, and the bounds by less than a third of what is measured.
+    attempt.tolerates(0.1);
     let [codel, asqm] = [("codel", ""), ("asqm", "[sense]\nport = \"b\"\n")].map(|(aqm, sense)| {
         let modem = upload(aqm, sense);
         let (pings, bins) = (median(modem.pings_ms.clone()), modem.bins_bps.clone());
@@ -67,8 +69,9 @@ fn both(attempt: &mut Attempt) {
     );
     attempt.within("and with ASQM, which does", asqm.0, ..300.0);
     let mean = asqm.1.bins_bps.iter().sum::<f64>() / asqm.1.bins_bps.len() as f64;
-    attempt.within("of 7 Mbit/s of the modem's link used", mean / 1e6, 4.0..=7.0);
+    // TCP delivers in order: in the second in which a gap is filled it delivers more than the link carries.
+    attempt.within("Mbit/s delivered over the modem's link of 7", mean / 1e6, 4.0..);
     let sensing = asqm.1.link.sensing.expect("it senses");
-    assert_eq!(sensing.state, "sensing", "{sensing:?}");
-    assert!(sensing.share <= 0.005, "{sensing:?}");
+    attempt.holds(format_args!("state {}", sensing.state), "sensing", sensing.state == "sensing");
+    attempt.within("share of the probes", sensing.share, ..=0.005);
 }

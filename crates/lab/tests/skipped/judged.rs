@@ -52,18 +52,18 @@ pub fn judge(mut attempt: impl FnMut(&mut Attempt)) -> Outcome {
 
 /// The rule: the first attempt in which the machine was there decides.
 pub fn decide(mut attempt: impl FnMut() -> Attempt) -> Outcome {
-    let mut disturbed = Vec::new();
+    let (mut disturbed, mut most) = (Vec::new(), 0.0);
     for _ in 0..ATTEMPTS {
-        let Attempt { taken, text, missed, .. } = attempt();
+        let Attempt { taken, tolerated, text, missed, .. } = attempt();
         let text = format!("{:.1} % of the time taken away:{text}", 100.0 * taken);
-        if taken <= MOST_TAKEN {
+        if taken <= tolerated {
             super::say(format!("judged, {text}"));
             return if missed { Outcome::Missed(text) } else { Outcome::Held };
         }
         super::say(format!("undecided, {text}"));
         disturbed.push(text);
+        most = 100.0 * tolerated;
     }
-    let most = 100.0 * MOST_TAKEN;
     let why = format!(
         "undecided, as more than {most:.0} % of the time was taken away in each of {ATTEMPTS} attempts"
     );
@@ -71,15 +71,27 @@ pub fn decide(mut attempt: impl FnMut() -> Attempt) -> Outcome {
 }
 
 /// One attempt: what was measured in it, and what was taken away meanwhile.
-#[derive(Default)]
 pub struct Attempt {
     watch: Option<Watch>,
     taken: f64,
+    tolerated: f64,
     text: String,
     missed: bool,
 }
 
+impl Default for Attempt {
+    fn default() -> Attempt {
+        Attempt { watch: None, taken: 0.0, tolerated: MOST_TAKEN, text: String::new(), missed: false }
+    }
+}
+
 impl Attempt {
+    /// It is judged also when up to this share of the time was taken away: for bounds that are wider than
+    /// what this can change.
+    pub fn tolerates(&mut self, share: f64) {
+        self.tolerated = share;
+    }
+
     /// From here on it is measured; otherwise from the start of the attempt on.
     pub fn begin(&mut self) {
         self.watch = Some(Watch::start());
