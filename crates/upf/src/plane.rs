@@ -32,45 +32,28 @@
 //! its sender told (fragmentation needed, packet too big), whether or not it may be fragmented. No N9:
 //! tunnels lead to base stations only.
 
-mod admit;
 mod alone;
-mod arrived;
-mod bottleneck;
-mod bound;
-mod compile;
+pub mod classify;
 mod control;
-mod departing;
-mod express;
-mod faults;
-mod find;
-mod flows;
+mod egress;
 mod handle;
-mod hops;
+mod ingress;
 mod io;
-mod layout;
-mod learn;
 mod live;
-pub mod lookup;
 pub mod memory;
-pub mod neighbours;
-mod pass;
+mod neighbour;
 mod path;
-mod queue_pool;
-mod rule_slots;
+pub mod queueing;
 mod run;
-mod serve;
 mod setup;
-mod sojourns;
-mod table;
-pub mod timing_wheel;
-mod told;
+mod status;
 
 pub use alone::{Alone, alone};
+pub use classify::layout::{ACCESS, CORE, LOCAL};
 pub use control::{Answer, Command};
-pub use faults::{Cause, Faults};
 pub use handle::{ENDED_MAX, PlaneHandle, Reach};
 pub use io::Io;
-pub use layout::{ACCESS, CORE, LOCAL};
 pub use path::{PlaneEvent, PortInterface, UserPlane};
 pub use run::{Pace, PlaneLoop, Remote, open};
 pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile};
+pub use status::faults::{Cause, Faults};

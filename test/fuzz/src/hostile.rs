@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use weir_units::Duration;
 use weir_upf::filter::{Endpoint, Filter, PortRange, Prefix};
-use weir_upf::plane::lookup::{Builder, FilterContext, Key};
+use weir_upf::plane::classify::lookup::{Builder, FilterContext, Key};
 use weir_wire::ip::{Fragment, Header};
 
 /// Octets before the elements of a message about a session.

@@ -47,7 +47,7 @@ impl Reach for Alone {
 /// taken.
 pub fn alone(mut setup: PlaneSetup) -> Result<PlaneHandle<Alone>, String> {
     (setup.queues, setup.learners, setup.packets) = (1, 1, 1);
-    let cards = [PortInterface { address: [0; 6], mtu: 1500 }; super::timing_wheel::PORTS_MAX];
+    let cards = [PortInterface { address: [0; 6], mtu: 1500 }; super::queueing::timing_wheel::PORTS_MAX];
     let plane = UserPlane::new(setup.clone(), &cards, Time::ZERO)?;
     Ok(PlaneHandle::new(setup, Alone(plane)))
 }

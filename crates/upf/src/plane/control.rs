@@ -1,11 +1,11 @@
 //! What control asks of the packet path, and how it is done as a whole or not at all.
 
-use super::faults::Cause;
+use super::classify::layout::{ACCESS, Program, User, What};
 use super::io::Io;
-use super::layout::{ACCESS, Program, User, What};
 use super::live::Live;
 use super::path::{PlaneEvent, UserPlane, host_of};
-use super::sojourns::Sojourns;
+use super::queueing::sojourns::Sojourns;
+use super::status::faults::Cause;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use std::net::SocketAddr;
 use weir_units::Time;
@@ -293,7 +293,8 @@ impl UserPlane {
         let users = live.program.users.len() * self.by_user.bytes_per_key();
         let keys =
             self.by_seid.bytes_per_key() + live.program.teids.len() * self.by_teid.bytes_per_key() + users;
-        let tables = keys + 2 * super::timing_wheel::TimingWheel::BYTES + size_of::<Option<Box<Live>>>();
+        let tables =
+            keys + 2 * super::queueing::timing_wheel::TimingWheel::BYTES + size_of::<Option<Box<Live>>>();
         Some(live.bytes() + tables + size_of::<u32>())
     }
 

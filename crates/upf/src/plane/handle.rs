@@ -1,11 +1,11 @@
 //! The plane as control sees it: rules are made ready here, and the packet path only puts them in their
 //! place.
 
-use super::compile::compile;
+use super::classify::compile::compile;
+use super::classify::rule_slots::Layout;
 use super::control::{Answer, Command};
 use super::live::Live;
 use super::path::PlaneEvent;
-use super::rule_slots::Layout;
 use super::setup::PlaneSetup;
 use crate::rules::{
     Bounds, Capacity, Event, FlowUsage, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel, Seid, Session,

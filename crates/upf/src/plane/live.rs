@@ -1,6 +1,6 @@
 //! A session in the packet path.
 
-use super::layout::Program;
+use super::classify::layout::Program;
 use crate::rules::{Bounds, Measured, Meter, PerDirection, Usage};
 use weir_queue::{Counters, Shaper};
 use weir_units::{Bytes, Duration, Time};

@@ -16,13 +16,13 @@ pub struct Memory {
     /// What was sent, and at which port.
     pub sent: Vec<(usize, Frame)>,
     /// How many more frames each port takes.
-    pub room: [usize; super::timing_wheel::PORTS_MAX],
+    pub room: [usize; super::queueing::timing_wheel::PORTS_MAX],
 }
 
 impl Memory {
     /// Memory for so many frames, and ports that take everything.
     pub fn new(frames: u32) -> Result<Memory, Error> {
-        let room = [usize::MAX; super::timing_wheel::PORTS_MAX];
+        let room = [usize::MAX; super::queueing::timing_wheel::PORTS_MAX];
         Ok(Memory { arena: Arena::new(CHUNK, frames)?, sent: Vec::with_capacity(frames as usize), room })
     }
 

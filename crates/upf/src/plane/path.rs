@@ -1,18 +1,18 @@
 //! The packet path: from a frame that comes in to a packet that waits.
 
-use super::arrived::Arrived;
-use super::faults::{Cause, Faults};
-use super::flows::{Flow, Flows};
+use super::classify::flows::{Flow, Flows};
+use super::classify::layout::{ACCESS, CORE, LOCAL};
+use super::classify::lookup::Key;
+use super::classify::table::{Table, UserTable};
+use super::ingress::arrived::Arrived;
 use super::io::{Io, shorter};
-use super::layout::{ACCESS, CORE, LOCAL};
-use super::learn::Learners;
 use super::live::Live;
-use super::lookup::Key;
-use super::neighbours::{Link, number};
-use super::queue_pool::QueuePool;
+use super::neighbour::table::{Link, number};
+use super::queueing::learn::Learners;
+use super::queueing::queue_pool::QueuePool;
+use super::queueing::timing_wheel::TimingWheel;
 use super::setup::{PlaneSetup, PortSetup};
-use super::table::{Table, UserTable};
-use super::timing_wheel::TimingWheel;
+use super::status::faults::{Cause, Faults};
 use crate::rules::RemoteTunnel;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,10 +1,10 @@
 //! Where packets wait: a bounded number of queues, each with an algorithm, for those of many sessions that
 //! have packets.
 
-use super::bound::Bound;
-use super::layout::QueuePlan;
-use super::setup::{PlaneSetup, Profile};
-use super::sojourns::Sojourns;
+use crate::plane::classify::layout::QueuePlan;
+use crate::plane::queueing::bound::Bound;
+use crate::plane::queueing::sojourns::Sojourns;
+use crate::plane::setup::{PlaneSetup, Profile};
 use weir_aqm::{AnyAqm, Parameters, Params};
 use weir_config::AqmConfig;
 use weir_dataplane::Frame;

@@ -1,6 +1,6 @@
 //! The rules of a session as the packet path takes them.
 
-use super::lookup::Filters;
+use crate::plane::classify::lookup::Filters;
 use crate::rules::{End, UeAddress};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_units::{Duration, Rate};

@@ -5,7 +5,7 @@ use weir_units::Time;
 
 /// A packet whose session is known.
 #[derive(Clone, Copy)]
-pub(super) struct Arrived {
+pub(in crate::plane) struct Arrived {
     pub frame: Frame,
     /// Of its flow, the same for both directions.
     pub hash: u32,

@@ -1,10 +1,10 @@
 //! Everything but packets of users: messages about tunnels, and what senders are told of packets that do not
 //! go on.
 
-use super::faults::Cause;
-use super::io::Io;
-use super::layout::{ACCESS, CORE};
-use super::path::{PlaneEvent, UserPlane, address};
+use crate::plane::classify::layout::{ACCESS, CORE};
+use crate::plane::io::Io;
+use crate::plane::path::{PlaneEvent, UserPlane, address};
+use crate::plane::status::faults::Cause;
 use std::net::{IpAddr, SocketAddr};
 use weir_dataplane::Frame;
 use weir_units::{Duration, Time};
@@ -22,7 +22,13 @@ impl UserPlane {
     /// Everything but packets of users.
     #[cold]
     #[inline(never)]
-    pub(super) fn path_message(&mut self, frame: Frame, datagram: Datagram, at: Time, io: &mut impl Io) {
+    pub(in crate::plane) fn path_message(
+        &mut self,
+        frame: Frame,
+        datagram: Datagram,
+        at: Time,
+        io: &mut impl Io,
+    ) {
         let message = gtpu::read(&io.bytes(frame)[ETHERNET..][datagram.start..datagram.end]);
         io.give(frame);
         let (mut answer, mut written) = ([0; gtpu::SIGNALLING_MAX], Ok(0));
@@ -87,7 +93,7 @@ impl UserPlane {
     /// A packet in a tunnel that nobody has.
     #[cold]
     #[inline(never)]
-    pub(super) fn unknown_tunnel(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
+    pub(in crate::plane) fn unknown_tunnel(&mut self, frame: Frame, at: Time, io: &mut impl Io) {
         let packet = &io.bytes(frame)[ETHERNET..];
         let datagram = tunnel::read(packet);
         let message = datagram.map(|datagram| gtpu::read(&packet[datagram.start..datagram.end]));
@@ -102,7 +108,7 @@ impl UserPlane {
     /// Tells the sender of a packet why it does not go on; the packet ends here.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_sender(
+    pub(in crate::plane) fn tell_sender(
         &mut self,
         frame: Frame,
         error: icmp::Error,

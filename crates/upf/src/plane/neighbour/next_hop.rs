@@ -1,10 +1,10 @@
 //! The way to the next hop, and whom to ask for it.
 
-use super::express::charge_port;
-use super::faults::Cause;
-use super::io::{Io, longer};
-use super::neighbours::{MESSAGE_MAX, Reach};
-use super::path::{PENDING_MAX, UserPlane};
+use crate::plane::egress::express::charge_port;
+use crate::plane::io::{Io, longer};
+use crate::plane::neighbour::table::{MESSAGE_MAX, Reach};
+use crate::plane::path::{PENDING_MAX, UserPlane};
+use crate::plane::status::faults::Cause;
 use std::net::IpAddr;
 use weir_dataplane::Frame;
 use weir_units::{Rate, Time};
@@ -13,7 +13,7 @@ use weir_wire::{ethernet, ip};
 impl UserPlane {
     /// A frame that may be about neighbours, else it is nothing for us.
     #[cold]
-    pub(super) fn about_neighbours(
+    pub(in crate::plane) fn about_neighbours(
         &mut self,
         port: usize,
         frame: Frame,
@@ -49,7 +49,7 @@ impl UserPlane {
 
     /// Sends an IP packet to a host, or to the gateway to it.
     #[inline(always)]
-    pub(super) fn send(
+    pub(in crate::plane) fn send(
         &mut self,
         port: usize,
         frame: Frame,
@@ -99,7 +99,7 @@ impl UserPlane {
     }
 
     /// Asks for the neighbours that packets of a session will go to, before there are any.
-    pub(super) fn look_for(&mut self, host: u128, port: usize, at: Time, io: &mut impl Io) {
+    pub(in crate::plane) fn look_for(&mut self, host: u128, port: usize, at: Time, io: &mut impl Io) {
         if let Reach::Ask(wanted) = self.ports[port].link.search(host, at) {
             self.ask_for(port, wanted, io);
         }

@@ -5,14 +5,14 @@
 //! Where several queues of a session obey one rate, they take turns by bytes. Rates count IP packets, without
 //! tunnel and link.
 
-use super::departing::Departing;
-use super::faults::Cause;
-use super::io::Io;
-use super::layout::{LIMITS_MAX, What};
-use super::live::Live;
-use super::path::{PlaneEvent, UserPlane};
-use super::queue_pool::BufferedPacket;
-use super::timing_wheel::Class;
+use crate::plane::classify::layout::{LIMITS_MAX, What};
+use crate::plane::egress::departing::Departing;
+use crate::plane::io::Io;
+use crate::plane::live::Live;
+use crate::plane::path::{PlaneEvent, UserPlane};
+use crate::plane::queueing::queue_pool::BufferedPacket;
+use crate::plane::queueing::timing_wheel::Class;
+use crate::plane::status::faults::Cause;
 use weir_aqm::Packet;
 use weir_queue::Shaper;
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -85,7 +85,7 @@ impl UserPlane {
     /// Before a packet that came at `now` may go at once: what waited for a link behind a port left that link
     /// while it was free. Else the link would have been idle until now, with packets before it.
     #[inline]
-    pub(super) fn catch_up(&mut self, now: Time, io: &mut impl Io) {
+    pub(in crate::plane) fn catch_up(&mut self, now: Time, io: &mut impl Io) {
         for port in 0..self.ports.len() {
             if self.ports[port].shaper.rate() != Rate::ZERO {
                 self.serve_port(port, now, io);
@@ -117,7 +117,7 @@ impl UserPlane {
 
     /// Sends what a session may send one way until then, with a budget at most about so many bytes.
     #[inline(never)]
-    pub(super) fn serve(&mut self, who: u32, until: Time, budget: Option<u32>, io: &mut impl Io) {
+    pub(in crate::plane) fn serve(&mut self, who: u32, until: Time, budget: Option<u32>, io: &mut impl Io) {
         let (session, is_up) = ((who / 2) as usize, who % 2 == 1);
         // A session may be gone since it was noted.
         let Some(mut live) = self.sessions[session].take() else { return self.agenda.remove(who) };
@@ -133,7 +133,7 @@ impl UserPlane {
     }
 
     /// A session in a line has a packet within its guarantee now: it goes before the others.
-    pub(super) fn move_up(&mut self, who: u32, now: Time) {
+    pub(in crate::plane) fn move_up(&mut self, who: u32, now: Time) {
         let Some(live) = self.sessions[(who / 2) as usize].take() else { return };
         if let Ok(choice) = self.choose(&live, who % 2 == 1, now)
             && choice.class == Class::Guaranteed
@@ -262,7 +262,13 @@ impl UserPlane {
 impl UserPlane {
     /// Counts a packet that is forwarded; `false` if a quota does not let it.
     #[inline(never)]
-    pub(super) fn measure(&mut self, live: &mut Live, is_up: bool, meters: u16, len: Bytes) -> bool {
+    pub(in crate::plane) fn measure(
+        &mut self,
+        live: &mut Live,
+        is_up: bool,
+        meters: u16,
+        len: Bytes,
+    ) -> bool {
         let is_of = |place: usize| meters >> place & 1 == 1;
         let counts = || live.counts.iter().enumerate().filter(|(place, _)| is_of(*place));
         if counts().any(|(_, count)| count.bounds.stop.are_reached(count.bytes)) {
@@ -289,6 +295,6 @@ fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
 
 /// The bottleneck that a queue follows.
 #[inline]
-pub(super) fn follows(live: &Live, line: usize) -> Option<&Shaper> {
+pub(in crate::plane) fn follows(live: &Live, line: usize) -> Option<&Shaper> {
     live.bottleneck.as_ref().filter(|_| live.program.queues[line].follows)
 }

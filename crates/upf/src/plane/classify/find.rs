@@ -1,21 +1,21 @@
 //! Whose a packet is, and which rule it meets.
 
-use super::flows::{Flow, RuleMatch};
-use super::io::Io;
-use super::live::Live;
-use super::lookup::Key;
-use super::path::UserPlane;
+use crate::plane::classify::flows::{Flow, RuleMatch};
+use crate::plane::classify::lookup::Key;
+use crate::plane::io::Io;
+use crate::plane::live::Live;
+use crate::plane::path::UserPlane;
 use weir_dataplane::Frame;
 use weir_wire::gtpu::GPdu;
 use weir_wire::ip::Header;
 
 /// Number of a session, and that of the rule that a packet meets, if it meets one.
-pub(super) type Met = (u32, Option<u16>);
+pub(in crate::plane) type Met = (u32, Option<u16>);
 
 impl UserPlane {
     /// What was found for a packet like this before, if the rules are the same still.
     #[inline(always)]
-    pub(super) fn recall(&self, flow: &Flow) -> Option<Met> {
+    pub(in crate::plane) fn recall(&self, flow: &Flow) -> Option<Met> {
         let RuleMatch { serial, session, rule } = *self.flows.get(flow)?;
         let live = self.sessions[session as usize].as_ref()?;
         (live.serial == serial).then_some((session, rule))
@@ -25,7 +25,7 @@ impl UserPlane {
     /// `None` if it is of no session.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_up(
+    pub(in crate::plane) fn look_up(
         &mut self,
         flow: Flow,
         frame: Frame,

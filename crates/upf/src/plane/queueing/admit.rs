@@ -1,14 +1,14 @@
 //! From a packet that met a rule to a packet that waits.
 
-use super::arrived::Arrived;
-use super::bound::Admission;
-use super::faults::Cause;
-use super::io::Io;
-use super::layout::{ACCESS, Rule, What};
-use super::live::Live;
-use super::path::{PlaneEvent, UserPlane};
-use super::queue_pool::BufferedPacket;
-use super::timing_wheel::Class;
+use crate::plane::classify::layout::{ACCESS, Rule, What};
+use crate::plane::ingress::arrived::Arrived;
+use crate::plane::io::Io;
+use crate::plane::live::Live;
+use crate::plane::path::{PlaneEvent, UserPlane};
+use crate::plane::queueing::bound::Admission;
+use crate::plane::queueing::queue_pool::BufferedPacket;
+use crate::plane::queueing::timing_wheel::Class;
+use crate::plane::status::faults::Cause;
 use weir_aqm::Packet;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
@@ -30,7 +30,7 @@ enum Admitted {
 impl UserPlane {
     /// A packet met a rule, or none.
     #[inline(never)]
-    pub(super) fn matched(
+    pub(in crate::plane) fn matched(
         &mut self,
         session: u32,
         rule: Option<u16>,

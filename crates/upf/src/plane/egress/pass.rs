@@ -4,15 +4,15 @@
 //! outcome; only the memory between and the search for whose turn it is are left out, and the algorithm,
 //! where it would not notice.
 
-use super::departing::Departing;
-use super::express::{are_free, charge, is_free};
-use super::faults::Cause;
-use super::io::{Io, longer};
-use super::layout::{ACCESS, What};
-use super::live::Live;
-use super::path::UserPlane;
-use super::queue_pool::BufferedPacket;
-use super::serve::follows;
+use crate::plane::classify::layout::{ACCESS, What};
+use crate::plane::egress::departing::Departing;
+use crate::plane::egress::express::{are_free, charge, is_free};
+use crate::plane::io::{Io, longer};
+use crate::plane::live::Live;
+use crate::plane::path::UserPlane;
+use crate::plane::queueing::queue_pool::BufferedPacket;
+use crate::plane::queueing::serve::follows;
+use crate::plane::status::faults::Cause;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
 use weir_wire::ip;
@@ -31,7 +31,7 @@ impl UserPlane {
     /// Lets a packet pass that finds nobody before it, if it need not wait for a rate or for the port.
     /// Whether it is gone.
     #[inline]
-    pub(super) fn pass(
+    pub(in crate::plane) fn pass(
         &mut self,
         live: &mut Live,
         is_up: bool,
@@ -108,7 +108,13 @@ impl UserPlane {
 
     /// A packet goes out of a port or into a tunnel.
     #[inline]
-    pub(super) fn forward(&mut self, live: &mut Live, is_up: bool, departing: Departing, io: &mut impl Io) {
+    pub(in crate::plane) fn forward(
+        &mut self,
+        live: &mut Live,
+        is_up: bool,
+        departing: Departing,
+        io: &mut impl Io,
+    ) {
         let Departing { held, line, at, len, marked } = departing;
         if held.meters != 0 && !self.measure(live, is_up, held.meters, len) {
             self.faults.count(Cause::Quota);

@@ -6,7 +6,7 @@
 //! a sender gains who fills the table; the hash is a secret one, so that nobody can aim at the flow of
 //! another.
 
-use super::lookup::Key;
+use crate::plane::classify::lookup::Key;
 
 /// Flows that have the same hash and are kept.
 const WAYS: usize = 4;

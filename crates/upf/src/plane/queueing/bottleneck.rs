@@ -1,19 +1,19 @@
 //! What the packets of a session tell of the bottleneck behind the base station, passed on to those that use
 //! it.
 
-use super::io::Io;
-use super::layout::QueuePlan;
-use super::learn::{Learnt, follow};
-use super::live::{Line, Live};
-use super::path::UserPlane;
-use super::queue_pool::{BufferedPacket, QueuePool};
+use crate::plane::classify::layout::QueuePlan;
+use crate::plane::io::Io;
+use crate::plane::live::{Line, Live};
+use crate::plane::path::UserPlane;
+use crate::plane::queueing::learn::{Learnt, follow};
+use crate::plane::queueing::queue_pool::{BufferedPacket, QueuePool};
 use weir_queue::Shaper;
 use weir_units::{Rate, Time};
 
 impl UserPlane {
     /// What is learnt before the queue: from the user equipment all, to it that something came.
     #[inline(never)]
-    pub(super) fn learn_of_arrival(
+    pub(in crate::plane) fn learn_of_arrival(
         &mut self,
         live: &mut Live,
         session: u32,
@@ -52,7 +52,7 @@ impl UserPlane {
 
     /// Passes on what was learnt to the session of that number.
     #[inline(never)]
-    pub(super) fn apply_learnt_of(&mut self, session: u32, learnt: &Learnt, at: Time) {
+    pub(in crate::plane) fn apply_learnt_of(&mut self, session: u32, learnt: &Learnt, at: Time) {
         let Some(mut live) = self.sessions[session as usize].take() else { return };
         self.apply_learnt(&mut live, learnt, at);
         self.sessions[session as usize] = Some(live);
@@ -60,7 +60,7 @@ impl UserPlane {
 
     /// Passes on what was learnt: to the algorithms of the queues to the user equipment, and to their rate.
     #[inline(never)]
-    pub(super) fn apply_learnt(&mut self, live: &mut Live, learnt: &Learnt, at: Time) {
+    pub(in crate::plane) fn apply_learnt(&mut self, live: &mut Live, learnt: &Learnt, at: Time) {
         if let Some(rate) = learnt.rate
             && live.program.queues.iter().any(|plan| plan.follows)
         {

@@ -1,6 +1,6 @@
 //! A hash table of fixed size: from the number of a tunnel or an address to a session.
 
-use super::layout::User;
+use crate::plane::classify::layout::User;
 use std::num::NonZeroU32;
 
 /// What a table is of: numbers that take no more memory than they need.

@@ -4,10 +4,10 @@
 //! rate. All that could keep such a packet is looked at first. Where nothing does it is gone; else nothing
 //! was changed, and it takes the longer way (`admit`), on which the same would have become of it.
 
-use super::arrived::Arrived;
-use super::io::{Io, longer};
-use super::layout::{ACCESS, FastPath, QueuePlan, Rule, What};
-use super::path::UserPlane;
+use crate::plane::classify::layout::{ACCESS, FastPath, QueuePlan, Rule, What};
+use crate::plane::ingress::arrived::Arrived;
+use crate::plane::io::{Io, longer};
+use crate::plane::path::UserPlane;
 use weir_queue::Shaper;
 use weir_units::{Bytes, Rate, Time};
 use weir_wire::ethernet::{self, HEADER_LEN as ETHERNET};
@@ -17,7 +17,7 @@ use weir_wire::tunnel::Encapsulation;
 impl UserPlane {
     /// Whether a packet that met a rule is gone; `to` is whom it is for, and whether that is IPv6.
     #[inline(always)]
-    pub(super) fn express(
+    pub(in crate::plane) fn express(
         &mut self,
         session: u32,
         rule: Option<u16>,
@@ -146,7 +146,7 @@ impl Next<'_> {
 
 /// Whether a rate lets a packet go now.
 #[inline(always)]
-pub(super) fn is_free(shaper: &Shaper, at: Time) -> bool {
+pub(in crate::plane) fn is_free(shaper: &Shaper, at: Time) -> bool {
     shaper.departure(at) <= at
 }
 
@@ -163,7 +163,7 @@ fn go_by_bottleneck(bottleneck: &mut Option<Shaper>, at: Time, len: Bytes) -> bo
 
 /// Whether all rates of a queue do.
 #[inline(always)]
-pub(super) fn are_free(plan: &QueuePlan, limits: &[Shaper], at: Time) -> bool {
+pub(in crate::plane) fn are_free(plan: &QueuePlan, limits: &[Shaper], at: Time) -> bool {
     for limit in &plan.limits {
         let Some(limit) = limit else { break };
         if !is_free(&limits[usize::from(*limit)], at) {
@@ -175,7 +175,7 @@ pub(super) fn are_free(plan: &QueuePlan, limits: &[Shaper], at: Time) -> bool {
 
 /// Charges all rates of a queue with a packet that goes now.
 #[inline(always)]
-pub(super) fn charge(plan: &QueuePlan, limits: &mut [Shaper], at: Time, len: Bytes) {
+pub(in crate::plane) fn charge(plan: &QueuePlan, limits: &mut [Shaper], at: Time, len: Bytes) {
     for limit in &plan.limits {
         let Some(limit) = limit else { break };
         limits[usize::from(*limit)].sent(at, len);
@@ -184,7 +184,7 @@ pub(super) fn charge(plan: &QueuePlan, limits: &mut [Shaper], at: Time, len: Byt
 
 /// Charges the link behind a port with a packet, tunnel included.
 #[inline(always)]
-pub(super) fn charge_port(shaper: &mut Shaper, at: Time, len: u32) {
+pub(in crate::plane) fn charge_port(shaper: &mut Shaper, at: Time, len: u32) {
     if shaper.rate() != Rate::ZERO {
         shaper.sent(at, Bytes::new(u64::from(len)));
     }

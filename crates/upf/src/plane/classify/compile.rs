@@ -2,12 +2,12 @@
 //!
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
-use super::layout::{
+use crate::plane::classify::layout::{
     Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
 };
-use super::lookup::{Builder, FilterContext};
-use super::rule_slots::{Layout, QueueKey};
-use super::setup::PlaneSetup;
+use crate::plane::classify::lookup::{Builder, FilterContext};
+use crate::plane::classify::rule_slots::{Layout, QueueKey};
+use crate::plane::setup::PlaneSetup;
 use crate::rules::{
     Action, End, Far, Forward, METERS_MAX, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side,
     UeAddress,
