@@ -7,22 +7,23 @@
 //!
 //! Format: draft-ietf-opsawg-pcapng (section header, interface description, enhanced packet blocks).
 
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+use pcap_file::{DataLink, Endianness, PcapError};
 use std::io::{self, Write};
+use std::time::Duration;
 use weir_tcp::{Ack, Segment};
 use weir_units::{Ecn, Time};
 use weir_wire::tcp::{ACK, CWR, ECE, PSH, Stamps};
 use weir_wire::{TooShort, ip, ipv4, ipv6, tcp, udp};
 
-/// Link type of frames that begin with the IP header.
-const LINKTYPE_RAW: u16 = 101;
-const SECTION_HEADER: u32 = 0x0A0D_0D0A;
-const INTERFACE: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-const OPTION_COMMENT: u16 = 1;
-const OPTION_NAME: u16 = 2;
-const OPTION_RESOLUTION: u16 = 9;
 /// Longest comment that an option can hold.
 const COMMENT_MAX: usize = 60_000;
+/// Times are in units of 10^-9 s.
+const RESOLUTION: u8 = 9;
 
 /// A packet as it stands in a capture.
 pub struct Packet<'a> {
@@ -41,55 +42,50 @@ pub struct Packet<'a> {
 /// Writes blocks of a capture.
 pub struct Capture<W> {
     out: W,
-    block: Vec<u8>,
+    /// Encodes a block into memory, so that its length is known before it is written.
+    encoder: PcapNgWriter<Vec<u8>>,
     written: u64,
 }
 
 impl<W: Write> Capture<W> {
     /// Begins a capture with an interface for each link.
     pub fn new(out: W, links: &[&str]) -> io::Result<Capture<W>> {
-        let mut capture = Capture { out, block: Vec::with_capacity(512), written: 0 };
-        capture.begin();
-        capture.u32(0x1A2B_3C4D);
-        capture.u16(1);
-        capture.u16(0);
-        // The length of the section is not known.
-        capture.block.extend_from_slice(&u64::MAX.to_le_bytes());
-        capture.end(SECTION_HEADER)?;
+        // The same bytes on every machine.
+        let encoder =
+            PcapNgWriter::with_endianness(Vec::with_capacity(512), Endianness::Little).map_err(failure)?;
+        let mut capture = Capture { out, encoder, written: 0 };
         for link in links {
-            capture.begin();
-            capture.u16(LINKTYPE_RAW);
-            capture.u16(0);
-            capture.u32(0);
-            capture.option(OPTION_NAME, link.as_bytes());
-            // Times are in units of 10^-9 s.
-            capture.option(OPTION_RESOLUTION, &[9]);
-            capture.option(0, &[]);
-            capture.end(INTERFACE)?;
+            capture.encode(InterfaceDescriptionBlock {
+                linktype: DataLink::RAW,
+                snaplen: 0,
+                options: vec![
+                    InterfaceDescriptionOption::IfName((*link).into()),
+                    InterfaceDescriptionOption::IfTsResol(RESOLUTION),
+                ],
+            })?;
         }
+        capture.flush()?;
         Ok(capture)
     }
 
     /// Writes a packet, unless the capture became larger than `most` bytes. Returns whether it did.
     pub fn packet(&mut self, packet: &Packet<'_>, most: u64) -> io::Result<bool> {
         let Packet { link, at, bytes, length, comment } = *packet;
-        self.begin();
-        self.u32(link);
-        self.u32((at.as_nanos() >> 32) as u32);
-        self.u32(at.as_nanos() as u32);
-        self.u32(bytes.len() as u32);
-        self.u32(length);
-        self.block.extend_from_slice(bytes);
-        self.pad();
-        if !comment.is_empty() {
-            let end = (0..=comment.len().min(COMMENT_MAX)).rev().find(|i| comment.is_char_boundary(*i));
-            self.option(OPTION_COMMENT, &comment.as_bytes()[..end.unwrap_or(0)]);
-            self.option(0, &[]);
-        }
-        if self.written + self.length() > most {
+        let end = (0..=comment.len().min(COMMENT_MAX)).rev().find(|i| comment.is_char_boundary(*i));
+        let comment = &comment[..end.unwrap_or(0)];
+        let comment = (!comment.is_empty()).then(|| EnhancedPacketOption::Comment(comment.into()));
+        self.encode(EnhancedPacketBlock {
+            interface_id: link,
+            timestamp: Duration::from_nanos(at.as_nanos()),
+            original_len: length,
+            data: bytes.into(),
+            options: comment.into_iter().collect(),
+        })?;
+        if self.written + self.encoder.get_ref().len() as u64 > most {
+            self.encoder.get_mut().clear();
             return Ok(false);
         }
-        self.end(ENHANCED_PACKET)?;
+        self.flush()?;
         Ok(true)
     }
 
@@ -99,42 +95,22 @@ impl<W: Write> Capture<W> {
         Ok(self.out)
     }
 
-    fn begin(&mut self) {
-        self.block.clear();
+    fn encode<'a>(&mut self, block: impl PcapNgBlock<'a>) -> io::Result<()> {
+        self.encoder.write_pcapng_block(block).map(drop).map_err(failure)
     }
 
-    fn end(&mut self, kind: u32) -> io::Result<()> {
-        self.written += self.length();
-        let length = (self.length() as u32).to_le_bytes();
-        self.out.write_all(&kind.to_le_bytes())?;
-        self.out.write_all(&length)?;
-        self.out.write_all(&self.block)?;
-        self.out.write_all(&length)
+    fn flush(&mut self) -> io::Result<()> {
+        self.written += self.encoder.get_ref().len() as u64;
+        self.out.write_all(self.encoder.get_ref())?;
+        self.encoder.get_mut().clear();
+        Ok(())
     }
+}
 
-    /// Bytes of the block with what stands around it.
-    fn length(&self) -> u64 {
-        self.block.len() as u64 + 12
-    }
-
-    fn u16(&mut self, value: u16) {
-        self.block.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.block.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn option(&mut self, code: u16, value: &[u8]) {
-        self.u16(code);
-        self.u16(value.len() as u16);
-        self.block.extend_from_slice(value);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        let padded = self.block.len().next_multiple_of(4);
-        self.block.resize(padded, 0);
+fn failure(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        error => io::Error::new(io::ErrorKind::InvalidInput, error),
     }
 }
 
