@@ -13,10 +13,12 @@ pub mod workload;
 use crate::error::{Error, Result};
 use crate::rows::{Row, short};
 use crate::tools;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use subjects::{FLOWS_MODE, SCHEDULER, Subject, peers, probe_paths, subjects, user_plane};
 use workload::{FORMS, Form, PERIOD, REGIONS, Region, Run};
 
@@ -78,8 +80,28 @@ struct Programs {
     valgrind: Option<PathBuf>,
     rte_aqm: Option<PathBuf>,
     rte_flows: Option<PathBuf>,
-    /// Instructions of loops without an algorithm that were counted already.
-    empty: RefCell<BTreeMap<Subject, f64>>,
+}
+
+/// What each call gives, in the order of the items. As many run side by side as there are processors: of
+/// counted instructions none depends on time.
+fn side_by_side<T: Sync, R: Send>(items: &[T], call: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { break };
+            let result = call(item);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 impl Programs {
@@ -111,16 +133,18 @@ impl Programs {
         }
     }
 
-    /// Instructions of one packet, without those of the loop.
-    fn instructions(&self, subject: &Subject, packets: u64) -> Result<f64> {
-        let empty = subject.empty();
-        let known = self.empty.borrow().get(&empty).copied();
-        let loop_alone = match known {
-            Some(known) => known,
-            None => self.with_loop(&empty, packets)?,
-        };
-        self.empty.borrow_mut().insert(empty, loop_alone);
-        Ok(self.with_loop(subject, packets)? - loop_alone)
+    /// Instructions of one packet of each subject, without those of the loop.
+    fn instructions(&self, subjects: &[Subject], packets: u64) -> Vec<Result<f64>> {
+        let mut all: Vec<Subject> = subjects.iter().flat_map(|s| [s.clone(), s.empty()]).collect();
+        all.sort();
+        all.dedup();
+        let counted = side_by_side(&all, |subject| {
+            eprintln!("{}: instructions", subject.name());
+            self.with_loop(subject, packets).map_err(|error| error.to_string())
+        });
+        let counted: BTreeMap<&Subject, _> = all.iter().zip(counted).collect();
+        let of = |subject: &Subject| counted[subject].clone().map_err(Error::new);
+        subjects.iter().map(|subject| Ok(of(subject)? - of(&subject.empty())?)).collect()
     }
 
     fn with_loop(&self, subject: &Subject, packets: u64) -> Result<f64> {
@@ -193,20 +217,16 @@ pub fn packets(arguments: &[String]) -> Result<String> {
 /// without times.
 pub fn ceilings() -> Vec<Row> {
     let programs = match (std::env::current_exe(), tools::program("valgrind")) {
-        (Ok(this), Ok(valgrind)) => Programs {
-            this,
-            valgrind: Some(valgrind),
-            rte_aqm: None,
-            rte_flows: None,
-            empty: RefCell::default(),
-        },
+        (Ok(this), Ok(valgrind)) => {
+            Programs { this, valgrind: Some(valgrind), rte_aqm: None, rte_flows: None }
+        }
         (Err(error), _) => return vec![Row::skipped(PART, "everything", error.to_string())],
         (_, Err(error)) => return vec![Row::skipped(PART, "everything", error.to_string())],
     };
     let idle = Region::Below.name();
     let asks = |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region != idle);
     let subjects = subjects().into_iter().filter(|(s, _)| asks(s)).chain(probe_paths()).chain(user_plane());
-    subjects.map(|(subject, most)| count(&programs, &subject, most, PERIOD)).collect()
+    count(&programs, &subjects.collect::<Vec<_>>(), PERIOD)
 }
 
 /// Measures everything. `packets` is the length of the shorter of two counted runs.
@@ -227,7 +247,7 @@ pub fn run(packets: u64) -> Vec<Row> {
     let valgrind = found("valgrind", tools::program("valgrind"));
     let rte_aqm = found("DPDK's RED and PIE", tools::peer("rte_aqm"));
     let rte_flows = found("DPDK's scheduler", tools::peer("rte_flows"));
-    let programs = Programs { this, valgrind, rte_aqm, rte_flows, empty: RefCell::default() };
+    let programs = Programs { this, valgrind, rte_aqm, rte_flows };
     let mut all = subjects();
     all.extend(probe_paths());
     all.extend(user_plane());
@@ -238,22 +258,27 @@ pub fn run(packets: u64) -> Vec<Row> {
         all.push((SCHEDULER, None));
     }
     if programs.valgrind.is_some() {
-        rows.extend(all.iter().map(|(subject, most)| count(&programs, subject, *most, packets)));
+        rows.extend(count(&programs, &all, packets));
     }
     rows.extend(time(&programs, &all));
     rows
 }
 
-fn count(programs: &Programs, subject: &Subject, most: Option<f64>, packets: u64) -> Row {
+fn count(programs: &Programs, all: &[(Subject, Option<f64>)], packets: u64) -> Vec<Row> {
+    let subjects: Vec<Subject> = all.iter().map(|(subject, _)| subject.clone()).collect();
+    let counted = programs.instructions(&subjects, packets);
+    all.iter().zip(counted).map(|((subject, most), counted)| row(programs, subject, *most, counted)).collect()
+}
+
+fn row(programs: &Programs, subject: &Subject, most: Option<f64>, counted: Result<f64>) -> Row {
     let what = format!("{}: instructions", subject.name());
-    eprintln!("{what}");
     let peer = match (subject.rival() == SCHEDULER, programs.rte_aqm.is_some(), programs.rte_flows.is_some())
     {
         (true, _, true) => "rte_sched",
         (false, true, _) => "rte_red, rte_pie",
         _ => "",
     };
-    match programs.instructions(subject, packets) {
+    match counted {
         Ok(value) => {
             let row = Row::told(PART, what, value, "per packet").times(2).beside(peer);
             let row = match subject.demanded() {
@@ -336,8 +361,7 @@ mod tests {
     #[test]
     fn a_subject_that_does_not_run_says_why() {
         let this = PathBuf::from("/nowhere/weir-bench");
-        let programs =
-            Programs { this, valgrind: None, rte_aqm: None, rte_flows: None, empty: RefCell::default() };
+        let programs = Programs { this, valgrind: None, rte_aqm: None, rte_flows: None };
         let rows = time(&programs, &[(Subject::weir("codel", Form::Plain, Region::Below), None)]);
         let [row] = &rows[..] else { panic!("one row for one subject") };
         assert_eq!(row.verdict, crate::rows::Verdict::Failed);
