@@ -209,6 +209,7 @@ fn a_gateway_that_floods_forges_reorders_and_remaps_moves_nothing_but_the_counte
 }
 
 fn hostile_gateway(attempt: &mut Attempt) {
+    attempt.tolerates(0.1);
     let testbed = with_gateway();
     exec(testbed.receiver(), "sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
     let (gateway, host) = (Raw::open(testbed.receiver(), "rcv0"), Raw::open(testbed.sender(), "snd0"));

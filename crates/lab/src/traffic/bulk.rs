@@ -15,6 +15,7 @@ use crate::sock_diag::{CONNECTED, LISTENING, SockDiag};
 use crate::tcpinfo::{FlowTable, PortEnd, sleep_until};
 use std::collections::HashSet;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -372,6 +373,9 @@ fn await_end(client: &mut Process, run_clock: &RunClock, stop: Time, abort: &Ato
 }
 
 /// A process of iperf3 whose output is read while it runs.
+/// Files in memory (shm_open(3)).
+const MEMORY: &str = "/dev/shm";
+
 struct Process {
     child: NsChild,
     stdout: Option<JoinHandle<Vec<u8>>>,
@@ -382,6 +386,10 @@ impl Process {
     fn start(namespace: &str, args: &[String], options: &TrafficOptions, side: Side) -> Result<Process> {
         let mut command = Command::new(command::find("iperf3")?);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Each stream has a file for its buffer, and a disk that is busy can hold up its start for seconds.
+        if Path::new(MEMORY).is_dir() {
+            command.env("TMPDIR", MEMORY);
+        }
         let mut child = spawn_in(namespace, command, options.spawn_options(side))?;
         let stdout = child.child_mut().stdout.take().map(read_all).transpose()?;
         let stderr = child.child_mut().stderr.take().map(read_all).transpose()?;

@@ -233,7 +233,6 @@ fn an_abort_ends_all_flows_at_once() {
     bridge(&testbed);
     let groups =
         groups("[[flows]]\n[[flows]]\ntransfer = \"1MB\"\nevery = \"50ms\"\n[[flows]]\nstart = \"60s\"\n");
-    let begin = Instant::now();
     let options = TrafficOptions {
         clock: RunClock::of_host(weir_dataplane::clock()),
         duration: Duration::from_secs(90),
@@ -245,10 +244,12 @@ fn an_abort_ends_all_flows_at_once() {
     };
     let run = TrafficRun::start(&testbed, &groups, options).unwrap();
     std::thread::sleep(Duration::from_millis(600));
+    let begin = Instant::now();
     run.abort();
     let report = run.finish();
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    assert!(report.flows[0].bytes_within(0.0, 1.0) > 1e5, "{report:?}");
+    // However late it was started.
+    assert!(report.flows[0].bytes_within(0.0, 90.0) > 1e5, "{report:?}");
     assert!(report.flows[1].transfers.len() > 3 && report.flows[2].intervals.is_empty(), "{report:?}");
     for name in names_of(&testbed) {
         assert!(processes_in(&name).is_empty());
