@@ -407,6 +407,16 @@ pub struct Claim {
     pub measured: String,
     /// Whether it held.
     pub held: bool,
+    /// Whether it was missed by a run that is too short to decide it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undecided: bool,
+}
+
+impl Claim {
+    /// Whether it was judged and did not hold.
+    pub fn is_missed(&self) -> bool {
+        !self.held && !self.undecided
+    }
 }
 
 /// JSON has no NaN: a missing number is null there.

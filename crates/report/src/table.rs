@@ -236,16 +236,28 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
         ("what it says", Align::Left),
     ];
     let row = |c: &Claim| {
-        let (word, hue) = if c.held { ("HELD", Hue::Good) } else { ("MISSED", Hue::Bad) };
+        let (word, hue) = match c {
+            c if c.held => ("HELD", Hue::Good),
+            c if c.undecided => ("NOT JUDGED", Hue::None),
+            _ => ("MISSED", Hue::Bad),
+        };
         let outcome = Cell { text: word.to_string(), hue };
         vec![Cell::new(&c.id), outcome, Cell::new(&c.expected), Cell::new(&c.measured), Cell::new(&c.text)]
     };
     let rows: Vec<Vec<Cell>> = claims.iter().map(row).collect();
-    let held = claims.iter().filter(|c| c.held).count();
     if claims.is_empty() {
         return "no claim could be judged: runs that they compare were not made\n".to_string();
     }
-    render(&COLUMNS, &rows, paint) + &format!("{held} of {} claims held\n", claims.len())
+    render(&COLUMNS, &rows, paint) + &tally(claims, "claims ") + "\n"
+}
+
+/// How many of how many claims held, and how many were not judged.
+pub(crate) fn tally(claims: &[Claim], what: &str) -> String {
+    let held = claims.iter().filter(|c| c.held).count();
+    match claims.iter().filter(|c| c.undecided).count() {
+        0 => format!("{held} of {} {what}held", claims.len()),
+        undecided => format!("{held} of {} {what}held, {undecided} not judged", claims.len()),
+    }
 }
 
 /// Rows of text under a header: the first column to the left, the others to the right.

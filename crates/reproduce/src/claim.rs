@@ -11,7 +11,15 @@ pub fn claim(
     measured: impl Into<String>,
     held: bool,
 ) -> Claim {
-    Claim { id: id.into(), text: text.into(), expected: expected.into(), measured: measured.into(), held }
+    let (id, text, expected, measured) = (id.into(), text.into(), expected.into(), measured.into());
+    Claim { id, text, expected, measured, held, undecided: false }
+}
+
+/// Claims of a short form, with the bounds of the long one. What is missed there, and held with bounds that
+/// allow for the shortness of the runs, is not judged. Both are of the same claims in the same order.
+pub fn of_short_form(claims: Vec<Claim>, loose: &[Claim]) -> Vec<Claim> {
+    let judged = |(claim, loose): (Claim, &Claim)| Claim { undecided: !claim.held && loose.held, ..claim };
+    claims.into_iter().zip(loose).map(judged).collect()
 }
 
 /// How a quantity is written.
@@ -52,4 +60,19 @@ pub fn within(
 ) -> Claim {
     let expected = format!("{} to {}", unit(*range.start()), unit(*range.end()));
     claim(id, text, expected, unit(value), range.contains(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_form_is_judged_by_the_bounds_of_the_long_one_or_not_at_all() {
+        let of =
+            |most| [0.9, 1.2, 2.0].map(|value| at_most("A1", "it is low", most, value, percent)).to_vec();
+        let claims = of_short_form(of(1.0), &of(1.5));
+        let outcomes: Vec<_> = claims.iter().map(|c| (c.held, c.undecided, c.is_missed())).collect();
+        assert_eq!(outcomes, [(true, false, false), (false, true, false), (false, false, true)]);
+        assert!(claims.iter().all(|c| c.expected == "at most 100.00 %"), "{claims:?}");
+    }
 }

@@ -10,6 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weir_measure::result::Claim;
 use weir_report::FileSet;
 use weir_report::table::Paint;
 use weir_reproduce::{Arm, Choice, Error, Host, Report, asqm, avq, by_name, steering, vaqm};
@@ -205,11 +206,11 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     };
     let Report { json, text, claims } = report.map_err(failure)?;
     output.result(&json, || text);
-    Ok(match claims.iter().all(|claim| claim.held) {
+    Ok(match claims.iter().any(Claim::is_missed) {
         _ if is_interrupted() => ExitCode::from(INTERRUPTED),
-        true => ExitCode::SUCCESS,
+        false => ExitCode::SUCCESS,
         // A missed claim is no success.
-        false => ExitCode::FAILURE,
+        true => ExitCode::FAILURE,
     })
 }
 

@@ -57,6 +57,14 @@ fn a_run_gives_the_same_bytes_again_and_all_files_of_the_lab() {
 }
 
 #[test]
+fn one_more_algorithm_is_explained_and_simulated_without_a_change() {
+    assert!(done("explain every_nth").contains("every_nth"));
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "nth.toml", &SMALL.replace("codel", "every_nth"));
+    assert!(json(&format!("sim {}", scenario.display()))["trace_hash"].is_string());
+}
+
+#[test]
 fn decisions_and_packets_are_those_of_the_period() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = file(folder.path(), "small.toml", SMALL);

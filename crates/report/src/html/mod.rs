@@ -16,6 +16,7 @@ use crate::escape::{json_in_script, xml};
 use crate::number::{fixed, significant};
 use crate::panels::{LinkView, Policy, rate_text};
 use crate::svg::inline;
+use crate::table::tally;
 
 pub use figures::{Beside, Rows};
 pub use grids::{Grid, GridCell};
@@ -246,11 +247,14 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
     if claims.is_empty() {
         return;
     }
-    let held = claims.iter().filter(|c| c.held).count();
-    push(out, format_args!("<h2>Claims <small>{held} of {} held</small></h2>", claims.len()));
+    push(out, format_args!("<h2>Claims <small>{}</small></h2>", tally(claims, "")));
     open_table(out, &COLUMNS);
     for claim in claims {
-        let (class, word) = if claim.held { ("held", "✓ held") } else { ("missed", "✗ missed") };
+        let (class, word) = match claim {
+            claim if claim.held => ("held", "✓ held"),
+            claim if claim.undecided => ("sub", "not judged"),
+            _ => ("missed", "✗ missed"),
+        };
         let cells = [
             format!("<b>{}</b>", xml(&claim.id)),
             format!("<span class=\"{class}\">{word}</span>"),

@@ -108,7 +108,7 @@ pub fn nasty() -> Recording {
 /// A claim in which every text is `text`.
 pub fn claim(text: &str, held: bool) -> Claim {
     let text = || text.to_string();
-    Claim { id: text(), text: text(), expected: text(), measured: text(), held }
+    Claim { id: text(), text: text(), expected: text(), measured: text(), held, undecided: false }
 }
 
 /// Recordings in which something is missing.

@@ -2,6 +2,7 @@
 
 use super::cases::{Case, Measured, Run, Values, plan};
 use super::{Arguments, claims, draw, folder, paper};
+use crate::claim::of_short_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::{Planned, run_all, simulate};
@@ -43,7 +44,9 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
     let (mut claims, mut beside, mut figures, mut summaries) = (vec![], vec![], vec![], vec![]);
     for ((part, _), measured) in measured.by(|case| (case.figure, case.rate_bps)) {
         let (name, rate) = (part.name(), measured.rate());
-        let found = claims::of(part, &measured, claims::Margins::of(quick));
+        let within = |margins| claims::of(part, &measured, margins);
+        let full = within(claims::Margins::FULL);
+        let found = if quick { of_short_form(full, &within(claims::Margins::SHORT)) } else { full };
         claims.extend(found.into_iter().map(|c| Claim { text: format!("{name}: {} ({rate})", c.text), ..c }));
         beside.extend(paper::beside(part, &measured));
         figures.extend(draw::figures(part, &measured));
@@ -71,7 +74,8 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
 }
 
 fn note(runs: u64, quick: bool) -> String {
-    let short = if quick { " This is the short form, with wider margins." } else { "" };
+    let short =
+        if quick { " This is the short form; what its runs are too short for is not judged." } else { "" };
     format!(
         "Policy-oriented AQM Steering (Bless et al., 2018), section V, repeated in a simulator: CUBIC, round-trip \
          time 50 ms, packets of 1500 bytes, byte accounting of Ethernet lines. Runs per point: {runs} (the paper: \

@@ -2,4 +2,5 @@
 
 mod canaries;
 mod list;
+mod test_algorithm;
 mod vectors;
