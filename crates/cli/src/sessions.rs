@@ -114,6 +114,8 @@ pub fn counts_json(counts: &Counts, unsent: u64) -> Value {
         "removed": counts.removed,
         "reports": counts.reports,
         "reports_lost": counts.reports_lost,
+        "reports_hushed": counts.reports_hushed,
+        "stale": counts.stale,
         "unsent": unsent,
     })
 }

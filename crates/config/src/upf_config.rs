@@ -167,9 +167,9 @@ section! {
         tries: u32 = or(4, within(1, 20));
         /// Time without an answer to any heartbeat after which an association ends, with its sessions.
         hold: Duration = or(Duration::from_secs(60), within(Duration::from_secs(2), Duration::from_secs(86_400)));
-        /// Most requests of a peer in a second, of which a tenth, or ten, may come at once; what is above is discarded and counted, and the peer sends it again.
+        /// Most requests of a peer in a second, of which a tenth, or 64, may come at once, each counting once for every kilobyte that it begins; what is above is discarded and counted, and the peer sends it again.
         rate_max: u32 = or(50_000, within(10, 1_000_000));
-        /// Answers kept for requests that come again.
+        /// Answers kept for requests that come again, an equal part for each peer.
         answers: u32 = or(65_536, within(16, 4_000_000));
     }
 }

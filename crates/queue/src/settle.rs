@@ -9,7 +9,7 @@ use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Verdict, View};
 
 /// Whether a packet goes on with a new mark, or why it is discarded. Only packets that can carry a mark may
 /// get one.
-#[inline]
+#[inline(always)]
 pub(crate) fn settle(verdict: Verdict, packet: &Packet) -> Result<bool, Cause> {
     match verdict {
         Verdict::Forward => Ok(false),
@@ -22,7 +22,7 @@ pub(crate) fn settle(verdict: Verdict, packet: &Packet) -> Result<bool, Cause> {
 }
 
 /// Random bits for an algorithm that reads them.
-#[inline]
+#[inline(always)]
 pub(crate) fn random_bits<A: Aqm>(dice: &mut SplitMix64) -> u64 {
     if A::USES_RANDOM { dice.next_u64() } else { 0 }
 }
@@ -37,7 +37,7 @@ pub(crate) struct Decision<'q, A, G> {
 
 impl<A: Aqm, G: Guide<A>> Decision<'_, A, G> {
     /// Decides about an arrival: it is to be stored, with a mark or without, or discarded.
-    #[inline]
+    #[inline(always)]
     pub fn admit(self, fits: bool, whole: &View, m: &Moment, packet: &Packet) -> Result<bool, Cause> {
         let outcome = if fits {
             settle(self.guide.on_enqueue(self.aqm, whole, m, packet), packet)
@@ -51,7 +51,7 @@ impl<A: Aqm, G: Guide<A>> Decision<'_, A, G> {
 
     /// Decides about a head that was taken out of its FIFO: it is to be sent, with a mark or without, or
     /// discarded. `drops` counts the heads that were discarded in the same dequeue.
-    #[inline]
+    #[inline(always)]
     pub fn release(
         self,
         drops: &mut u32,

@@ -27,11 +27,13 @@ pub use translate::GTPU_PORT;
 
 use crate::codec::{Codec, Flaw, Malformed};
 use crate::message::{Element, Message, NodeId, kind};
-use crate::rules::{Plane, Seid};
+use crate::rules::{Plane, RemoteTunnel, Seid};
 use answers::Answers;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use requests::Requests;
 use sides::Sides;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use tunnels::Tunnels;
 use weir_config::{N4, UpfConfig};
@@ -59,7 +61,8 @@ pub struct Control<P, C> {
     sessions: Sessions,
     tunnels: Tunnels,
     peers: Vec<Peer>,
-    answers: Answers,
+    /// Of each peer, so that one that asks much evicts nothing of others.
+    answers: Vec<Answers>,
     requests: Requests,
     settings: N4,
     /// When this function started, in seconds of NTP.
@@ -68,7 +71,17 @@ pub struct Control<P, C> {
     told: VecDeque<String>,
     /// When usage of which session is looked at.
     usage_due: BTreeSet<(Time, Seid)>,
+    /// When an error indication of which tunnel was last reported.
+    indicated: HashMap<(Seid, RemoteTunnel), Time>,
 }
+
+/// Numbers of a seed, for tests and measurements: they can be guessed.
+pub fn numbers_of_seed(seed: u64) -> StdRng {
+    StdRng::seed_from_u64(seed)
+}
+
+/// Most octets of answers that are kept, of all peers together.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Octets that came from a peer, which may be a message.
 struct Came<'a> {
@@ -87,24 +100,31 @@ struct Answer {
 }
 
 impl<P: Plane, C: Codec> Control<P, C> {
-    /// A function that started at `recovery`, in seconds of NTP (TS 29.244 section 8.2.65).
-    pub fn new(config: &UpfConfig, recovery: u32, plane: P, codec: C) -> Control<P, C> {
+    /// A function that started at `recovery`, in seconds of NTP (TS 29.244 section 8.2.65). Of `numbers` are
+    /// those of sessions, tunnels and requests: whoever guesses one could end a session or send in its name.
+    pub fn new(config: &UpfConfig, recovery: u32, plane: P, codec: C, mut numbers: StdRng) -> Control<P, C> {
         let settings = config.n4.clone();
         let most = (config.limits.sessions as usize).min(plane.capacity().most);
+        let share = |all: usize| (all / settings.peers.len().max(1)).max(1);
         Control {
             plane,
             codec,
             sides: Sides::new(config),
-            sessions: Sessions::new(most, recovery),
-            tunnels: Tunnels::new(recovery),
+            sessions: Sessions::new(most, StdRng::from_rng(&mut numbers)),
+            tunnels: Tunnels::new(StdRng::from_rng(&mut numbers)),
             peers: settings.peers.iter().map(|address| Peer::new(*address)).collect(),
-            answers: Answers::new(settings.answers as usize),
-            requests: Requests::new(settings.again, settings.tries),
+            answers: settings
+                .peers
+                .iter()
+                .map(|_| Answers::new(share(settings.answers as usize), share(ANSWER_BYTES_MAX)))
+                .collect(),
+            requests: Requests::new(settings.again, settings.tries, numbers.next_u32()),
             settings,
             recovery,
             counts: Counts::default(),
             told: VecDeque::new(),
             usage_due: BTreeSet::new(),
+            indicated: HashMap::new(),
         }
     }
 
@@ -118,11 +138,11 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let mut rest = datagram;
         // Each message of a bundle counts, so that there is an end to what is done for a datagram.
         loop {
-            if !self.peers[at].may_ask(now, u64::from(self.settings.rate_max)) {
+            let (octets, behind) = self.codec.split(rest);
+            if !self.peers[at].may_ask(now, u64::from(self.settings.rate_max), octets.len()) {
                 self.counts.over_rate += 1;
                 return;
             }
-            let (octets, behind) = self.codec.split(rest);
             self.receive_one(Came { now, at, from, octets }, out);
             if behind.is_empty() {
                 return;
@@ -163,17 +183,17 @@ impl<P: Plane, C: Codec> Control<P, C> {
             return self.answered(from, message);
         }
         let key = Answers::key(from, message.sequence, octets);
-        if let Some(answer) = self.answers.find(&key) {
+        if let Some(answer) = self.answers[at].find(&key) {
             self.counts.repeated += 1;
             out.push(Outgoing { to: from, datagram: answer.to_vec() });
             return;
         }
-        self.counts.reused += u64::from(self.answers.is_reused(&key));
+        self.counts.reused += u64::from(self.answers[at].is_reused(&key));
         let Some(answer) = self.work(now, at, message, flaw) else { return };
         let Answer { kind, seid, elements } = answer;
         self.send(from, &Message { kind, seid, sequence: message.sequence, elements }, out);
         if let Some(sent) = out.last() {
-            self.answers.keep(now, key, &sent.datagram);
+            self.answers[at].keep(now, key, &sent.datagram);
         }
     }
 
@@ -222,7 +242,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
 
     /// Answers that are kept for requests that come again.
     pub fn answers(&self) -> usize {
-        self.answers.len()
+        self.answers.iter().map(Answers::len).sum()
     }
 
     /// Requests of ours without an answer.

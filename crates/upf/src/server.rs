@@ -3,6 +3,8 @@
 use crate::codec::Pfcp;
 use crate::control::{Control, Outgoing};
 use crate::rules::Plane;
+use rand::SeedableRng;
+use rand::rngs::{StdRng, SysRng};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -31,6 +33,9 @@ pub enum Error {
         /// What the system said.
         error: std::io::Error,
     },
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers, of which those of sessions and tunnels are: {0}")]
+    Random(rand::rngs::SysError),
     /// Receiving fails.
     #[error("cannot receive PFCP: {0}. Remedy: look whether the interface of `n4.address` is still there")]
     Receive(std::io::Error),
@@ -53,8 +58,9 @@ impl<P: Plane> Server<P> {
     pub fn open(config: &UpfConfig, plane: P) -> Result<Server<P>, Error> {
         let address = SocketAddr::new(config.n4.address, config.n4.udp_port as u16);
         let socket = listen(address).map_err(|error| Error::Listen { address, error })?;
+        let numbers = StdRng::try_from_rng(&mut SysRng).map_err(Error::Random)?;
         Ok(Server {
-            control: Control::new(config, ntp_seconds(next_second()), plane, Pfcp),
+            control: Control::new(config, ntp_seconds(next_second()), plane, Pfcp, numbers),
             socket,
             start: Instant::now(),
             ticked: Time::ZERO,

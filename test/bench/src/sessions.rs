@@ -10,7 +10,7 @@ use weir_units::{Duration, Time};
 use weir_upf::client::{creates, usual};
 use weir_upf::codec::{Codec, Pfcp};
 use weir_upf::configured::plane_setup;
-use weir_upf::control::{Control, Outgoing};
+use weir_upf::control::{Control, Outgoing, numbers_of_seed};
 use weir_upf::ledger::Ledger;
 use weir_upf::message::{Element, Message, NodeId, Value, ie, kind};
 use weir_upf::plane::memory::{Here, Memory};
@@ -62,7 +62,7 @@ fn whole(sessions: u32) -> Result<PlaneHandle<Here>, String> {
 
 fn of(what: &str, sessions: u32, plane: impl Plane, tables: u64) -> Vec<Row> {
     let config = UpfConfig::parse("bench", CONFIG).expect("a good configuration");
-    let mut control = Control::new(&config, 1, plane, Pfcp);
+    let mut control = Control::new(&config, 1, plane, Pfcp, numbers_of_seed(1));
     let peer: SocketAddr = "127.0.0.2:8805".parse().expect("an address");
     let setup = Element::number(ie::RECOVERY_TIME_STAMP, 1u32);
     exchange(&mut control, peer, &request(0, kind::ASSOCIATION_SETUP_REQUEST, None, vec![node(), setup]), 0);

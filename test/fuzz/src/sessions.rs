@@ -6,7 +6,7 @@ use weir_config::UpfConfig;
 use weir_units::{Duration, Time};
 use weir_upf::client::{creates, usual};
 use weir_upf::codec::{Codec, Pfcp};
-use weir_upf::control::{Control, Outgoing};
+use weir_upf::control::{Control, Outgoing, numbers_of_seed};
 use weir_upf::filter::Filter;
 use weir_upf::ledger::Ledger;
 use weir_upf::message::{Element, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, ie, kind};
@@ -67,7 +67,7 @@ impl Bench {
     /// A peer that is associated.
     pub(crate) fn associated() -> Bench {
         let config = UpfConfig::parse("fuzz", CONFIG).expect("a good configuration");
-        let control = Control::new(&config, 77, Ledger::new(SESSIONS_MAX), Pfcp);
+        let control = Control::new(&config, 77, Ledger::new(SESSIONS_MAX), Pfcp, numbers_of_seed(1));
         let peer = "127.0.0.2:8805".parse().expect("an address");
         let mut bench = Bench { control, now: Time::ZERO, peer, sequence: 0 };
         let setup = bench.message(kind::ASSOCIATION_SETUP_REQUEST, None, vec![node(), started(1)]);

@@ -178,13 +178,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
 
     /// What each flow that is not idle gets of the rate. It is not kept, because flows come and go with every packet,
     /// and few algorithms ask.
-    #[inline]
+    #[inline(always)]
     fn share(&self) -> Rate {
         self.sum.share(self.active)
     }
 
     /// The moment as the algorithm of a flow sees it.
-    #[inline]
+    #[inline(always)]
     fn moment(&mut self, now: Time, flow: usize) -> Moment {
         let queue = View {
             backlog: Bytes::new(self.backlogs[flow]),
@@ -196,7 +196,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     }
 
     /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one comes.
-    #[inline]
+    #[inline(always)]
     fn wake(&mut self, now: Time, flow: usize) {
         if self.flows[flow].aqm.next_wakeup().is_some_and(|due| due <= now) {
             let m = self.moment(now, flow);
@@ -204,7 +204,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn flow_of(&mut self, hash: u32) -> usize {
         let turns = &self.turns;
         self.buckets.place(hash, |i| turns[i].is_idle())
@@ -227,7 +227,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.active += 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&mut self, flow: usize, hosts: &Hosts, packet: Packet, marked: bool, item: T) {
         self.pool.push(&mut self.flows[flow].fifo, packet, marked, item);
         self.sum.add(packet.len);
@@ -272,7 +272,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     }
 
     /// The flow whose turn it is; it has a packet.
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self) -> Option<usize> {
         let hosts = &mut self.hosts;
         loop {
@@ -298,7 +298,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     /// The next packet of a flow; `None` when its algorithm lets none go.
     ///
     /// Everything of the flow is looked up once: this is where most of the time of a packet goes.
-    #[inline]
+    #[inline(always)]
     fn take(
         &mut self,
         now: Time,

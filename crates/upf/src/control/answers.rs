@@ -10,8 +10,6 @@ use weir_units::{Duration, Time};
 /// How long an answer is kept: as long as a peer sends a request again with what is usual, three times within
 /// some seconds.
 const KEPT: Duration = Duration::from_secs(20);
-/// Most octets kept.
-const BYTES_MAX: usize = 64 << 20;
 
 /// A request: who sent it, its number, and a digest of what it says. A peer that starts again counts from the
 /// beginning; what it says then differs.
@@ -26,13 +24,14 @@ pub struct Answers {
     order: VecDeque<(Time, Key)>,
     most: usize,
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl Answers {
-    /// Keeps at most `most`.
-    pub fn new(most: usize) -> Answers {
+    /// Keeps at most `most` with `bytes_max` octets, but for the last.
+    pub fn new(most: usize, bytes_max: usize) -> Answers {
         let (by_request, by_number) = (HashMap::new(), HashMap::new());
-        Answers { by_request, by_number, order: VecDeque::new(), most, bytes: 0 }
+        Answers { by_request, by_number, order: VecDeque::new(), most, bytes: 0, bytes_max }
     }
 
     /// What identifies a request.
@@ -65,7 +64,7 @@ impl Answers {
     }
 
     fn is_over(&self, now: Time, since: Time) -> bool {
-        now.since(since) > KEPT || self.order.len() >= self.most || self.bytes > BYTES_MAX
+        now.since(since) > KEPT || self.order.len() >= self.most || self.bytes > self.bytes_max
     }
 
     fn forget(&mut self) {
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn answers_are_kept_for_a_while_and_not_more_than_there_is_room_for() {
-        let mut answers = Answers::new(3);
+        let mut answers = Answers::new(3, 1 << 20);
         let from = "192.0.2.1:8805".parse().unwrap();
         let key = |n: u32| Answers::key(from, n, &n.to_be_bytes());
         for n in 0..5 {

@@ -33,6 +33,10 @@ pub struct Counts {
     pub removed: u64,
     /// Reports that were sent.
     pub reports: u64,
+    /// Error indications that were not reported, as their tunnel was reported just before.
+    pub reports_hushed: u64,
+    /// Times of start that are older than one that was heard, as of messages that come late or are forged.
+    pub stale: u64,
     /// Reports that were not sent, because too many wait for an answer, or never answered.
     pub reports_lost: u64,
 }

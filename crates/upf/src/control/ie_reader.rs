@@ -18,14 +18,19 @@ impl<'a> IeReader<'a> {
 
     /// Takes the first of a type.
     pub fn take(&mut self, id: u16) -> Result<Option<&'a Value>, Refused> {
-        let at = (0..self.elements.len()).find(|at| !self.taken[*at] && self.elements[*at].id == id);
+        Ok(self.take_from(0, id)?.map(|(_, value)| value))
+    }
+
+    /// Takes the first of a type from a place on; its place with it.
+    fn take_from(&mut self, from: usize, id: u16) -> Result<Option<(usize, &'a Value)>, Refused> {
+        let at = (from..self.elements.len()).find(|at| !self.taken[*at] && self.elements[*at].id == id);
         let Some(at) = at else { return Ok(None) };
         self.taken[at] = true;
         match &self.elements[at].value {
             Value::Incorrect(fault) => {
                 Err(Refused::element(cause_of(*fault), id, format!("{} {}", ie::shown(id), what_of(*fault))))
             }
-            value => Ok(Some(value)),
+            value => Ok(Some((at, value))),
         }
     }
 
@@ -36,11 +41,12 @@ impl<'a> IeReader<'a> {
         self.take(id)?.ok_or_else(missing)
     }
 
-    /// Takes all of a type.
+    /// Takes all of a type, in one pass: a message may hold thousands of empty elements.
     pub fn all(&mut self, id: u16) -> Result<Vec<&'a Value>, Refused> {
-        let mut values = Vec::new();
-        while let Some(value) = self.take(id)? {
+        let (mut values, mut from) = (Vec::new(), 0);
+        while let Some((at, value)) = self.take_from(from, id)? {
             values.push(value);
+            from = at + 1;
         }
         Ok(values)
     }

@@ -8,7 +8,7 @@ use crate::codec::Codec;
 use crate::message::{Element, Message, NodeId, Value, ie, kind};
 use crate::rules::Plane;
 use std::net::{IpAddr, SocketAddr};
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 use super::peers::Association;
 
@@ -18,24 +18,61 @@ const FEATURES: u64 = 0x50_0110;
 /// PFCPASRsp-Flags: the sessions of the time before are kept (PSREI).
 const SESSIONS_KEPT: u64 = 1;
 
+/// A peer is asked at most so often whether it has started again.
+const DOUBT_EVERY: Duration = Duration::from_secs(1);
+
+/// Whether a time of start is before another. Seconds of NTP wrap in 2036.
+fn is_earlier(time: u32, other: u32) -> bool {
+    (time.wrapping_sub(other) as i32) < 0
+}
+
 impl<P: Plane, C: Codec> Control<P, C> {
     /// A heartbeat. One without a time of start means nothing and has no cause to be refused with.
-    pub(super) fn heartbeat(&mut self, at: usize, message: &Message) -> Option<Answer> {
+    pub(super) fn heartbeat(&mut self, now: Time, at: usize, message: &Message) -> Option<Answer> {
         let Ok(recovery) = IeReader::new(&message.elements).need_number(ie::RECOVERY_TIME_STAMP) else {
             self.counts.malformed += 1;
             return None;
         };
-        self.started_at(at, recovery as u32);
+        self.said_start(now, at, recovery as u32);
         let elements = vec![Element::number(ie::RECOVERY_TIME_STAMP, self.recovery)];
         Some(Answer { kind: kind::HEARTBEAT_RESPONSE, seid: None, elements })
     }
 
-    /// Notes when a peer says that it started: one that has started again knows nothing of its sessions.
-    pub(super) fn started_at(&mut self, at: usize, recovery: u32) {
+    /// Notes when a peer says that it started. A request may be old, repeated or forged: before sessions end
+    /// for it the peer is asked, and what it answers counts. An earlier start than the known one is not
+    /// believed (TS 23.007 section 19A), but asked for as well: the peer may have no clock that goes on.
+    fn said_start(&mut self, now: Time, at: usize, recovery: u32) {
+        let Some(association) = &mut self.peers[at].association else { return };
+        if association.recovery == recovery {
+            return;
+        }
+        self.counts.stale += u64::from(is_earlier(recovery, association.recovery));
+        if association.doubted.is_none_or(|last| now.since(last) >= DOUBT_EVERY) {
+            association.doubted = Some(now);
+            association.beat_due = now;
+        }
+    }
+
+    /// Takes what a peer answers to a heartbeat of ours: one that has started again knows nothing of its
+    /// sessions.
+    pub(super) fn confirmed_start(&mut self, at: usize, recovery: u32) {
         let known = self.peers[at].association.as_ref().map(|association| association.recovery);
         if known.is_some_and(|known| known != recovery) {
             self.drop_association(at, "has started again");
         }
+    }
+
+    /// Whether a request for an association is older than the association that there is: it gets no answer.
+    pub(super) fn is_stale(&mut self, now: Time, at: usize, message: &Message) -> bool {
+        let Ok(recovery) = IeReader::new(&message.elements).need_number(ie::RECOVERY_TIME_STAMP) else {
+            return false;
+        };
+        let known = self.peers[at].association.as_ref();
+        let is_stale = known.is_some_and(|known| is_earlier(recovery as u32, known.recovery));
+        if is_stale {
+            self.said_start(now, at, recovery as u32);
+        }
+        is_stale
     }
 
     /// Ends an association with its sessions.
@@ -75,7 +112,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
             }
         }
         let beat_due = now + self.settings.heartbeat;
-        self.peers[at].association = Some(Association { node, recovery, heard: now, beat_due });
+        self.peers[at].association =
+            Some(Association { node, recovery, heard: now, beat_due, doubted: None });
         let (address, kept) = (self.peers[at].address, self.sessions.of_peer(at as u16).len());
         self.tell(format!("{address} is associated, with {kept} sessions of before"));
         let mut elements = self.says_who(Cause::Accepted);

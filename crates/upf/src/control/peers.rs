@@ -4,6 +4,11 @@ use crate::message::NodeId;
 use std::net::IpAddr;
 use weir_units::{NANOS_PER_SEC, Time};
 
+/// Octets of a usual request: an establishment with two rules each way has less.
+const OCTETS_PER_REQUEST: usize = 1024;
+/// Requests that may come at once however low the rate is: the longest datagram is within them.
+const BURST_MIN: u64 = 64;
+
 /// A peer of the configuration.
 #[derive(Debug)]
 pub struct Peer {
@@ -27,6 +32,8 @@ pub struct Association {
     pub heard: Time,
     /// When it is next asked whether it is there.
     pub beat_due: Time,
+    /// When it was last asked that before its time, as it said that it had started again.
+    pub doubted: Option<Time>,
 }
 
 impl Peer {
@@ -35,15 +42,17 @@ impl Peer {
         Peer { address, association: None, allowance: u64::MAX, since: Time::ZERO }
     }
 
-    /// Whether a request is within `rate_max` in a second; a tenth of a second's may come at once.
-    pub fn may_ask(&mut self, now: Time, rate_max: u64) -> bool {
+    /// Whether a request of so many octets is within `rate_max` in a second; a tenth of a second's may come at
+    /// once. A long one counts as one for each kilobyte that it begins, as it is as much work.
+    pub fn may_ask(&mut self, now: Time, rate_max: u64, octets: usize) -> bool {
+        let cost = (octets.div_ceil(OCTETS_PER_REQUEST).max(1) as u64) * NANOS_PER_SEC;
         let passed = now.since(self.since).as_nanos().min(NANOS_PER_SEC);
         self.since = now;
-        let most = (rate_max / 10).max(10) * NANOS_PER_SEC;
+        let most = (rate_max / 10).max(BURST_MIN) * NANOS_PER_SEC;
         self.allowance = self.allowance.saturating_add(passed * rate_max).min(most);
-        let has = self.allowance >= NANOS_PER_SEC;
+        let has = self.allowance >= cost;
         if has {
-            self.allowance -= NANOS_PER_SEC;
+            self.allowance -= cost;
         }
         has
     }
@@ -60,8 +69,17 @@ mod tests {
         let mut passed = 0;
         for ms in 0..2000 {
             let now = Time::ZERO + Duration::from_millis(ms);
-            passed += (0..3).filter(|_| peer.may_ask(now, 1000)).count();
+            passed += (0..3).filter(|_| peer.may_ask(now, 1000, 500)).count();
         }
         assert!((2000..=2101).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn long_requests_count_for_several_and_the_longest_gets_through() {
+        let mut peer = Peer::new("192.0.2.1".parse().unwrap());
+        let now = |ms| Time::ZERO + Duration::from_millis(ms);
+        assert!(peer.may_ask(now(0), 1, 65_507) && !peer.may_ask(now(0), 1, 1));
+        assert!(peer.may_ask(now(10_000), 1000, 64 << 10) && peer.may_ask(now(10_000), 1000, 36 << 10));
+        assert!(!peer.may_ask(now(10_000), 1000, 1));
     }
 }

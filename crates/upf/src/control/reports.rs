@@ -5,14 +5,18 @@ use super::requests::{About, Due};
 use super::{Control, Outgoing};
 use crate::codec::Codec;
 use crate::message::{Element, Message, Tunnel, Value, ie, kind};
-use crate::rules::{Event, Plane, RemoteTunnel};
+use crate::rules::{Event, Plane, RemoteTunnel, Seid};
 use std::net::{IpAddr, SocketAddr};
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 /// Report Type (TS 29.244 section 8.2.21).
 const DOWNLINK_DATA: u64 = 1;
 const ERROR_INDICATION: u64 = 4;
 const INACTIVITY: u64 = 8;
+/// A tunnel that its base station does not know is reported at most so often.
+const INDICATE_EVERY: Duration = Duration::from_secs(1);
+/// Most tunnels of which that is remembered.
+const INDICATED_MAX: usize = 4096;
 /// Most events of a turn.
 const EVENTS_MAX: usize = 256;
 
@@ -31,7 +35,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         for due in self.requests.due(now) {
             match due {
                 Due::Again(to, datagram) => out.push(Outgoing { to, datagram: datagram.into() }),
-                Due::GivenUp(_, About::Report(_)) => self.counts.reports_lost += 1,
+                Due::GivenUp(_, About::Report(_) | About::Usage(_)) => self.counts.reports_lost += 1,
                 Due::GivenUp(to, About::Heartbeat) => {
                     self.tell(format!("{} does not answer heartbeats", to.ip()));
                 }
@@ -40,7 +44,30 @@ impl<P: Plane, C: Codec> Control<P, C> {
         }
     }
 
+    /// Whether a tunnel may be reported again: a base station answers every packet into one that it does not
+    /// know.
+    fn may_indicate(&mut self, now: Time, seid: Seid, tunnel: RemoteTunnel) -> bool {
+        if self.indicated.get(&(seid, tunnel)).is_some_and(|last| now.since(*last) < INDICATE_EVERY) {
+            self.counts.reports_hushed += 1;
+            return false;
+        }
+        if self.indicated.len() >= INDICATED_MAX {
+            self.indicated.retain(|_, last| now.since(*last) < INDICATE_EVERY);
+        }
+        if self.indicated.len() >= INDICATED_MAX {
+            self.counts.reports_hushed += 1;
+            return false;
+        }
+        self.indicated.insert((seid, tunnel), now);
+        true
+    }
+
     fn report(&mut self, now: Time, event: Event, out: &mut Vec<Outgoing>) {
+        if let Event::ErrorIndication { seid, tunnel } = event
+            && !self.may_indicate(now, seid, tunnel)
+        {
+            return;
+        }
         let (seid, elements) = match event {
             Event::ErrorIndication { seid, tunnel } => (seid, error_indication(tunnel)),
             Event::Inactive { seid } => (seid, vec![Element::number(ie::REPORT_TYPE, INACTIVITY)]),
@@ -70,7 +97,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         about: About,
         out: &mut Vec<Outgoing>,
     ) -> bool {
-        let Some(sequence) = self.requests.number() else { return false };
+        let Some(sequence) = self.requests.number(about) else { return false };
         self.send(to, &Message { kind, seid, sequence, elements }, out);
         if let Some(sent) = out.last() {
             self.requests.note(now, sequence, to, about, &sent.datagram);
@@ -93,17 +120,17 @@ impl<P: Plane, C: Codec> Control<P, C> {
         /// Session context not found.
         const UNKNOWN: u64 = 65;
         match about {
-            About::Report(seid) if number(ie::CAUSE) == Some(UNKNOWN) => {
+            About::Report(seid) | About::Usage(seid) if number(ie::CAUSE) == Some(UNKNOWN) => {
                 self.tell(format!("{} does not know session {seid:#x}: it ends", from.ip()));
                 self.end_session(seid);
             }
             About::Heartbeat => {
                 let at = self.peers.iter().position(|peer| peer.address == from.ip());
                 if let (Some(at), Some(recovery)) = (at, number(ie::RECOVERY_TIME_STAMP)) {
-                    self.started_at(at, recovery as u32);
+                    self.confirmed_start(at, recovery as u32);
                 }
             }
-            About::Report(_) | About::Goodbye => {}
+            About::Report(_) | About::Usage(_) | About::Goodbye => {}
         }
     }
 }

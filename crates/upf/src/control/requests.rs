@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use weir_units::{Duration, Time};
 
-/// Most requests without an answer; reports beyond that are counted and not sent.
+/// Most requests without an answer; what is beyond that is counted and not sent.
 pub const OPEN_MAX: usize = 4096;
+/// Of them kept for usage reports and heartbeats: error indications and packets without end from base
+/// stations and the data network keep no charging from being told.
+pub const RESERVED: usize = 1024;
 
 /// What a request is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +19,8 @@ pub enum About {
     Heartbeat,
     /// A session.
     Report(Seid),
+    /// What a session used.
+    Usage(Seid),
     /// Our end.
     Goodbye,
 }
@@ -47,19 +52,20 @@ pub enum Due {
 }
 
 impl Requests {
-    /// Sends each `tries` times, `again` apart.
-    pub fn new(again: Duration, tries: u32) -> Requests {
-        Requests { open: BTreeMap::new(), next: 1, again, tries }
+    /// Sends each `tries` times, `again` apart. Numbers begin at `first`.
+    pub fn new(again: Duration, tries: u32, first: u32) -> Requests {
+        Requests { open: BTreeMap::new(), next: first & 0xff_ffff, again, tries }
     }
 
     /// Whether one more may be sent.
-    pub fn has_room(&self) -> bool {
-        self.open.len() < OPEN_MAX
+    pub fn has_room(&self, about: About) -> bool {
+        let reserved = if matches!(about, About::Report(_)) { RESERVED } else { 0 };
+        self.open.len() < OPEN_MAX - reserved
     }
 
     /// The number of the next request; `None` if too many wait.
-    pub fn number(&mut self) -> Option<u32> {
-        if !self.has_room() {
+    pub fn number(&mut self, about: About) -> Option<u32> {
+        if !self.has_room(about) {
             return None;
         }
         loop {

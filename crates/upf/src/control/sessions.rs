@@ -2,6 +2,8 @@
 
 use super::usage::UsageRecord;
 use crate::rules::{Seid, Session};
+use rand::Rng;
+use rand::rngs::StdRng;
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_units::Time;
@@ -37,10 +39,11 @@ impl SessionEntry {
     }
 }
 
-/// A place in the table; the generation tells sessions apart that have had it one after the other.
-#[derive(Debug, Default)]
+/// A place in the table; the tag tells sessions apart that have had it one after the other, and cannot be
+/// guessed.
+#[derive(Debug)]
 struct SessionSlot {
-    generation: u16,
+    tag: u64,
     entry: Option<Box<SessionEntry>>,
 }
 
@@ -51,18 +54,22 @@ pub struct Sessions {
     free: Vec<u32>,
     most: usize,
     used: usize,
-    start: u32,
+    numbers: StdRng,
 }
 
 const INDEX_BITS: u32 = 20;
-const GENERATION_MASK: u16 = 0xfff;
+
+/// The part of a number that cannot be guessed; with it, no number is 0.
+fn tag(numbers: &mut StdRng) -> u64 {
+    (numbers.next_u64() >> INDEX_BITS).max(1)
+}
 
 impl Sessions {
-    /// An empty table of at most `most`. Numbers bear the time of the start, so that those of the time before
-    /// are not found.
-    pub fn new(most: usize, start: u32) -> Sessions {
+    /// An empty table of at most `most`. Numbers are of `numbers`: nobody guesses one, and those of the time
+    /// before are not found.
+    pub fn new(most: usize, numbers: StdRng) -> Sessions {
         assert!(most < 1 << INDEX_BITS, "a number of a session has {INDEX_BITS} bits for its place");
-        Sessions { places: Vec::new(), free: Vec::new(), most, used: 0, start: start.max(1) }
+        Sessions { places: Vec::new(), free: Vec::new(), most, used: 0, numbers }
     }
 
     /// How many there are.
@@ -80,31 +87,35 @@ impl Sessions {
         self.most
     }
 
-    fn number(&self, index: u32) -> Seid {
-        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
-        u64::from(self.start) << 32 | u64::from(generation & GENERATION_MASK) << INDEX_BITS | u64::from(index)
+    /// The number of a place; `None` if there is no such place.
+    fn number(&self, index: u32) -> Option<Seid> {
+        let place = self.places.get(index as usize)?;
+        Some(place.tag << INDEX_BITS | u64::from(index))
     }
 
     /// The number that the next session gets; `None` if the table is full.
-    pub fn vacant(&self) -> Option<Seid> {
-        let index = self.free.last().copied().unwrap_or(self.places.len() as u32);
-        (self.used < self.most).then(|| self.number(index))
+    pub fn vacant(&mut self) -> Option<Seid> {
+        if self.used >= self.most {
+            return None;
+        }
+        if self.free.is_empty() {
+            self.free.push(self.places.len() as u32);
+            self.places.push(SessionSlot { tag: tag(&mut self.numbers), entry: None });
+        }
+        self.number(*self.free.last()?)
     }
 
     /// Begins the session whose number [`Sessions::vacant`] gave.
     pub fn insert(&mut self, entry: SessionEntry) {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(SessionSlot::default());
-            (self.places.len() - 1) as u32
-        });
-        debug_assert_eq!(entry.rules.seid, self.number(index));
+        let Some(index) = self.free.pop() else { return debug_assert!(false, "no number was given") };
+        debug_assert_eq!(Some(entry.rules.seid), self.number(index));
         self.places[index as usize].entry = Some(Box::new(entry));
         self.used += 1;
     }
 
     fn index(&self, seid: Seid) -> Option<usize> {
         let index = (seid & ((1 << INDEX_BITS) - 1)) as u32;
-        (self.number(index) == seid).then_some(index as usize)
+        (self.number(index) == Some(seid)).then_some(index as usize)
     }
 
     /// A session by its number.
@@ -123,7 +134,7 @@ impl Sessions {
         let index = self.index(seid)?;
         let place = self.places.get_mut(index)?;
         let entry = place.entry.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        place.tag = tag(&mut self.numbers);
         self.free.push(index as u32);
         self.used -= 1;
         Some(entry)
@@ -143,6 +154,11 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::SeedableRng;
+
+    fn table(seed: u64) -> Sessions {
+        Sessions::new(2, StdRng::seed_from_u64(seed))
+    }
 
     fn begin(sessions: &mut Sessions) -> Option<Seid> {
         let seid = sessions.vacant()?;
@@ -159,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_number_is_not_used_again_at_once() {
-        let mut sessions = Sessions::new(2, 7);
+        let mut sessions = table(7);
         let first = begin(&mut sessions).unwrap();
         let second = begin(&mut sessions).unwrap();
         assert_eq!(begin(&mut sessions), None);
@@ -169,6 +185,6 @@ mod tests {
         assert_eq!(sessions.get(third).map(|e| e.rules.seid), Some(third));
         assert_eq!((sessions.len(), sessions.get(second).is_some()), (2, true));
         assert!(sessions.get(0).is_none() && sessions.get(u64::MAX).is_none());
-        assert_ne!(Sessions::new(2, 8).vacant(), Sessions::new(2, 7).vacant());
+        assert_ne!(table(8).vacant(), table(7).vacant());
     }
 }

@@ -28,7 +28,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let config = UpfConfig::parse("x", CONFIG).unwrap();
-        let control = Control::new(&config, OUR_START, Ledger::new(100), Pfcp);
+        let control = Control::new(&config, OUR_START, Ledger::new(100), Pfcp, StdRng::seed_from_u64(1));
         Bench { control, now: Time::ZERO, sequence: 0, peer: "127.0.0.2:9000".parse().unwrap() }
     }
 
@@ -81,6 +81,15 @@ impl Bench {
 
     fn modify(&mut self, seid: Seid, elements: Vec<Element>) -> Message {
         self.ask(kind::SESSION_MODIFICATION_REQUEST, Some(seid), elements)
+    }
+
+    /// What a peer answers that started then.
+    fn answer_heartbeat(&mut self, request: &Message, recovery: u64) {
+        let elements = vec![n(ie::RECOVERY_TIME_STAMP, recovery)];
+        let answer = Message { kind: 2, seid: None, sequence: request.sequence, elements };
+        let mut octets = Vec::new();
+        Pfcp.encode(&answer, &mut octets);
+        assert!(self.raw(&octets).is_empty());
     }
 
     fn tick(&mut self, later: Duration) -> Vec<Message> {
@@ -532,7 +541,8 @@ fn tables_are_bounded() {
         let heartbeat = bench.octets(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
         bench.raw(&heartbeat);
     }
-    assert_eq!(bench.control.answers(), 65_536);
+    // The room of one of two peers.
+    assert_eq!(bench.control.answers(), 65_536 / 2);
     assert_eq!(bench.control.counts().over_rate, 0);
     for _ in 0..20_000 {
         let heartbeat = bench.octets(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
@@ -699,12 +709,122 @@ fn sessions_live_as_the_recovery_time_stamp_says() {
     assert_eq!(bench.control.sessions().len(), 0, "another start: they are gone");
     bench.session();
     bench.ask(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 8)]);
+    assert_eq!(bench.control.sessions().len(), 1, "anybody may have said so");
+    let asked = bench.tick(Duration::from_millis(10));
+    bench.answer_heartbeat(&asked[0], 8);
     assert_eq!((bench.control.sessions().len(), bench.control.peers()[0].association.is_none()), (0, true));
     assert_eq!(bench.setup(8), Some(1));
     bench.session();
     let released = bench.ask(kind::ASSOCIATION_RELEASE_REQUEST, None, vec![node()]);
     assert_eq!((number(&released, ie::CAUSE), bench.control.sessions().len()), (Some(1), 0));
     assert_eq!(number(&bench.ask(9, None, vec![node()]), ie::CAUSE), Some(72));
+}
+
+#[test]
+fn one_datagram_does_not_end_the_sessions_of_a_peer() {
+    let mut bench = Bench::associated();
+    bench.session();
+    // Old, repeated or forged: an earlier start, and a later one.
+    for stamp in [4, 6, 1_000_000, 0x8000_0006] {
+        bench.ask(1, None, vec![n(ie::RECOVERY_TIME_STAMP, stamp)]);
+        let asked = bench.tick(Duration::from_secs(2));
+        assert_eq!(asked.iter().map(|m| m.kind).collect::<Vec<_>>(), [1], "the peer is asked");
+        bench.answer_heartbeat(&asked[0], 5);
+        assert_eq!(bench.control.sessions().len(), 1, "{stamp}");
+    }
+    let setup = bench.octets(5, None, vec![node(), n(ie::RECOVERY_TIME_STAMP, 4)]);
+    assert!(bench.raw(&setup).is_empty(), "an association of before");
+    assert_eq!((bench.control.sessions().len(), bench.control.counts().stale), (1, 3));
+    // However often it comes, the peer is asked once in a second.
+    let mut asked = 0;
+    for _ in 0..500 {
+        bench.ask(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 6)]);
+        asked += bench.tick(Duration::from_millis(10)).iter().filter(|m| m.kind == 1).count();
+    }
+    // Each of them is sent again until it is answered.
+    assert!(asked <= 5 * 4, "{asked}");
+    // A peer without a clock that goes on says so itself.
+    let mut bench = Bench::associated();
+    bench.session();
+    let setup = bench.octets(5, None, vec![node(), n(ie::RECOVERY_TIME_STAMP, 1)]);
+    assert!(bench.raw(&setup).is_empty());
+    let asked = bench.tick(Duration::from_millis(10));
+    bench.answer_heartbeat(&asked[0], 1);
+    assert_eq!((bench.control.sessions().len(), bench.setup(1)), (0, Some(1)));
+}
+
+#[test]
+fn a_peer_that_asks_much_evicts_no_answer_of_another() {
+    let mut bench = Bench::associated();
+    let establish = bench.octets(
+        kind::SESSION_ESTABLISHMENT_REQUEST,
+        Some(0),
+        [vec![node(), f_seid(CP_SEID)], usual()].concat(),
+    );
+    let first = bench.raw(&establish);
+    let own = std::mem::replace(&mut bench.peer, "127.0.0.3:9000".parse().unwrap());
+    for _ in 0..40_000 {
+        bench.now += Duration::from_micros(100);
+        let heartbeat = bench.octets(1, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
+        bench.raw(&heartbeat);
+    }
+    bench.peer = own;
+    let again = bench.raw(&establish);
+    assert_eq!(again[0].datagram, first[0].datagram, "{:?}", bench.control.counts());
+}
+
+#[test]
+fn thousands_of_empty_elements_cost_a_pass_each() {
+    let mut bench = Bench::associated();
+    let empty = (0..4096).map(|_| group(ie::CREATE_FAR, Vec::new()));
+    let elements = [node(), f_seid(CP_SEID)].into_iter().chain(empty).collect();
+    let octets = bench.octets(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements);
+    assert!(octets.len() > 16_000);
+    let out = bench.raw(&octets);
+    let answer = Pfcp.decode(&out[0].datagram).unwrap();
+    assert_ne!(number(&answer, ie::CAUSE), Some(1));
+    // It counts for as many requests as it has kilobytes.
+    let left = (0..1000).filter(|_| !bench.raw(&octets).is_empty()).count();
+    assert!(left < 1000 / 16 + 8, "{left}");
+}
+
+#[test]
+fn a_tunnel_is_reported_once_in_a_second_and_charging_keeps_its_room() {
+    let mut bench = Bench::associated();
+    let seid = bench.session();
+    let tunnel = |teid| RemoteTunnel { teid, address: "192.0.2.9".parse().unwrap(), port: 2152 };
+    let flood = |bench: &mut Bench, teids: std::ops::Range<u32>| {
+        let events = teids.map(|teid| Event::ErrorIndication { seid, tunnel: tunnel(teid) });
+        bench.control.plane().events.extend(events);
+    };
+    for _ in 0..50 {
+        flood(&mut bench, 7..8);
+    }
+    let reports = |bench: &mut Bench, later| {
+        let sent = bench.tick(later);
+        sent.iter().filter(|m| m.kind == kind::SESSION_REPORT_REQUEST).count()
+    };
+    assert_eq!(reports(&mut bench, Duration::from_millis(10)), 1);
+    assert_eq!(bench.control.counts().reports_hushed, 49);
+    // As many tunnels as there are, each once: the requests that wait leave room for others.
+    for at in 0..40 {
+        flood(&mut bench, 1000 + at * 200..1200 + at * 200);
+        bench.tick(Duration::from_millis(1));
+    }
+    assert_eq!(bench.control.unanswered(), requests::OPEN_MAX - requests::RESERVED);
+    assert!(bench.control.requests.has_room(requests::About::Usage(seid)));
+    assert!(!bench.control.requests.has_room(requests::About::Report(seid)));
+}
+
+#[test]
+fn numbers_of_sessions_and_tunnels_are_not_guessed_from_others() {
+    let mut bench = Bench::associated();
+    let seids = [bench.session(), bench.session()];
+    let high = seids.map(|seid| seid >> 20);
+    assert!(high[0].abs_diff(high[1]) > 1 << 20 && high[0] >> 32 != u64::from(OUR_START) << 12, "{seids:x?}");
+    let teids =
+        seids.map(|seid| bench.control.sessions().get(seid).unwrap().rules.pdrs[0].tunnel.unwrap().teid);
+    assert!(teids[0].abs_diff(teids[1]) > 1 << 10, "{teids:x?}");
 }
 
 #[test]

@@ -3,20 +3,22 @@
 use super::cause::{Cause, Refused};
 use crate::message::ie;
 use crate::rules::{Seid, Teid};
+use rand::Rng;
+use rand::rngs::StdRng;
 use std::collections::HashMap;
 
 /// Numbers of tunnels that are taken, with their sessions.
 #[derive(Debug)]
 pub struct Tunnels {
     owners: HashMap<Teid, Seid>,
-    next: Teid,
+    numbers: StdRng,
 }
 
 impl Tunnels {
-    /// None are taken. Numbers begin elsewhere with each start, so that a base station that still sends into
-    /// a tunnel of the time before does not hit a new one.
-    pub fn new(start: u32) -> Tunnels {
-        Tunnels { owners: HashMap::new(), next: start.wrapping_mul(0x9e37_79b1) | 1 }
+    /// None are taken. Numbers are of `numbers`, so that nobody guesses one, and a base station that still
+    /// sends into a tunnel of the time before hardly hits a new one.
+    pub fn new(numbers: StdRng) -> Tunnels {
+        Tunnels { owners: HashMap::new(), numbers }
     }
 
     /// How many are taken.
@@ -42,9 +44,8 @@ impl Tunnels {
 
 /// Tunnels that one request names or lets us choose. Nothing is taken until the request is done.
 pub struct ReservedTunnels<'a> {
-    tunnels: &'a Tunnels,
+    tunnels: &'a mut Tunnels,
     seid: Seid,
-    next: Teid,
     by_id: Vec<(u8, Teid)>,
     /// The rules whose tunnels were chosen, with those.
     pub told: Vec<(u16, Teid)>,
@@ -52,8 +53,8 @@ pub struct ReservedTunnels<'a> {
 
 impl<'a> ReservedTunnels<'a> {
     /// For a request about a session.
-    pub fn new(tunnels: &'a Tunnels, seid: Seid) -> ReservedTunnels<'a> {
-        ReservedTunnels { tunnels, seid, next: tunnels.next, by_id: Vec::new(), told: Vec::new() }
+    pub fn new(tunnels: &'a mut Tunnels, seid: Seid) -> ReservedTunnels<'a> {
+        ReservedTunnels { tunnels, seid, by_id: Vec::new(), told: Vec::new() }
     }
 
     /// A number that session management chose.
@@ -78,26 +79,14 @@ impl<'a> ReservedTunnels<'a> {
         Ok(teid)
     }
 
-    /// The table of sessions is far smaller than the numbers there are, so that one is always free nearby.
+    /// The table of sessions is far smaller than the numbers there are, so that one is soon found.
     fn free(&mut self) -> Teid {
         loop {
-            let teid = self.next;
-            self.next = self.next.wrapping_add(1);
-            if teid != 0 && !self.tunnels.owners.contains_key(&teid) {
+            let teid = self.tunnels.numbers.next_u32();
+            let is_chosen = self.told.iter().any(|(_, chosen)| *chosen == teid);
+            if teid != 0 && !is_chosen && !self.tunnels.owners.contains_key(&teid) {
                 return teid;
             }
         }
-    }
-
-    /// From where the next request chooses.
-    pub fn end(self) -> (Vec<(u16, Teid)>, Teid) {
-        (self.told, self.next)
-    }
-}
-
-impl Tunnels {
-    /// Goes on behind what a request chose.
-    pub fn advance(&mut self, next: Teid) {
-        self.next = next;
     }
 }

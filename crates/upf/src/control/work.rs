@@ -31,7 +31,10 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let done = match message.kind {
             // Its answer has no cause.
             kind::HEARTBEAT_REQUEST if sound.is_err() => return None,
-            kind::HEARTBEAT_REQUEST => return self.heartbeat(at, message),
+            kind::HEARTBEAT_REQUEST => return self.heartbeat(now, at, message),
+            kind::ASSOCIATION_SETUP_REQUEST if sound.is_ok() && self.is_stale(now, at, message) => {
+                return None;
+            }
             kind::ASSOCIATION_SETUP_REQUEST => sound.and_then(|()| self.associate(now, at, message)),
             kind::ASSOCIATION_UPDATE_REQUEST => sound.and_then(|()| self.update(at, message)),
             kind::ASSOCIATION_RELEASE_REQUEST => sound.and_then(|()| self.release(at, message)),
@@ -101,12 +104,11 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let (cp_seid, cp_address) = self.cp_seid(bag.need(ie::F_SEID)?)?;
         let full = || Refused::new(Cause::NoResources, "the table of sessions is full");
         let seid = self.sessions.vacant().ok_or_else(full)?;
-        let mut chosen = ReservedTunnels::new(&self.tunnels, seid);
+        let mut chosen = ReservedTunnels::new(&mut self.tunnels, seid);
         let Draft { session, books, .. } = read_new(bag, seid, now, &self.sides, &mut chosen)?;
-        let (told, next) = chosen.end();
+        let told = chosen.told;
         let rules = Arc::new(session);
         self.plane.establish(rules.clone()).map_err(|refusal| Refused::by_plane(refusal, &rules))?;
-        self.tunnels.advance(next);
         self.tunnels.settle(seid, &[], &teids(&rules));
         let mut elements = self.says_who(Cause::Accepted);
         elements.push(self.own_seid(seid));
@@ -123,13 +125,12 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let entry = self.sessions.get(seid).expect("the caller found it");
         let mut bag = IeReader::new(&message.elements);
         let moved = bag.take(ie::F_SEID)?.map(|value| self.cp_seid(value)).transpose()?;
-        let mut chosen = ReservedTunnels::new(&self.tunnels, seid);
+        let mut chosen = ReservedTunnels::new(&mut self.tunnels, seid);
         let mut draft = change(bag, entry, now, &self.sides, &mut chosen)?;
-        let (told, next) = chosen.end();
+        let told = chosen.told;
         let (had, rules) = (teids(&entry.rules), Arc::new(std::mem::take(&mut draft.session)));
         let measured = self.plane.modify(rules.clone(), &draft.closed);
         let measured = measured.map_err(|refusal| Refused::by_plane(refusal, &rules))?;
-        self.tunnels.advance(next);
         self.tunnels.settle(seid, &had, &teids(&rules));
         let mut elements = vec![Element::number(ie::CAUSE, Cause::Accepted as u8)];
         elements.extend(created(&told, &rules));

@@ -112,6 +112,9 @@ fn paths_are_answered_and_told_of() {
     let len = gtpu::write_error_indication(&mut message, 0x2006, "192.0.2.2".parse().unwrap()).unwrap();
     rig.comes(ACCESS, &datagram(&message[..len]));
     assert_eq!(rig.0.event(), None, "nobody sends there");
+    let len = gtpu::write_error_indication(&mut message, 0x2005, "192.0.2.3".parse().unwrap()).unwrap();
+    rig.comes(ACCESS, &datagram(&message[..len]));
+    assert_eq!((rig.0.event(), rig.count(Cause::IndicationForeign)), (None, 1), "it speaks for another");
     // An extension header that must be understood.
     rig.comes(ACCESS, &datagram(&[0x34, 255, 0, 8, 0, 0, 0x10, 5, 0, 0, 0, 0xc0, 1, 0, 0, 0]));
     let sent = rig.sent();
@@ -229,4 +232,32 @@ fn local_breakout_has_a_port_and_a_queue_of_its_own() {
     let flows = rig.0.flows(5);
     assert_eq!(flows.iter().filter(|flow| flow.is_local && flow.packets == 1).count(), 2);
     assert_eq!(flows.iter().filter(|flow| !flow.is_local && flow.packets == 1).count(), 2);
+}
+
+#[test]
+fn users_send_from_their_own_addresses_also_where_the_rule_names_none() {
+    let mut rig = Rig::new(setup());
+    let mut session = session(5, None);
+    session.pdrs[0].ue = None;
+    rig.establish(session);
+    rig.comes(ACCESS, &tunnelled(0x1005, Some(9), &udp(ue(5), SERVER, (1, 2), 60)));
+    assert_eq!(rig.packets().len(), 1);
+    rig.comes(ACCESS, &tunnelled(0x1005, Some(9), &udp(ue(6), SERVER, (1, 2), 60)));
+    assert_eq!((rig.packets().len(), rig.count(Cause::NoRule)), (0, 1), "that is somebody else's address");
+}
+
+#[test]
+fn a_scan_of_the_link_takes_no_place_from_packets_that_wait_for_a_neighbour() {
+    let mut rig = Rig::new(setup());
+    rig.establish(session(5, None));
+    let to = |last: u8| udp(ue(5), std::net::Ipv4Addr::new(203, 0, 113, last), (1, 2), 60);
+    for _ in 0..20 {
+        rig.comes(ACCESS, &tunnelled(0x1005, Some(9), &to(9)));
+    }
+    assert_eq!(rig.count(Cause::NoNeighbour), 12, "eight wait");
+    for last in 10..250 {
+        rig.comes(ACCESS, &tunnelled(0x1005, Some(9), &to(last)));
+    }
+    // One question for each of the first 31, whose packets wait as well; the others are discarded at once.
+    assert_eq!((rig.sent().len(), rig.count(Cause::NoNeighbour)), (32, 12 + 240 - 31));
 }

@@ -53,7 +53,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         if self.sessions.get(seid).is_none() {
             return;
         }
-        if !self.requests.has_room() {
+        if !self.requests.has_room(About::Usage(seid)) {
             // What is measured goes on, so that nothing is lost.
             return self.note_usage(seid, Some(now + LATER));
         }
@@ -80,7 +80,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
                 kind::SESSION_REPORT_REQUEST,
                 Some(cp_seid),
                 elements,
-                About::Report(seid),
+                About::Usage(seid),
                 out,
             )
         {

@@ -276,6 +276,17 @@ impl Making<'_> {
         u8::try_from(at).ok()
     }
 
+    /// Where packets of a rule that names no user equipment come from: what leaves the session bears the
+    /// addresses that lead into it, where there is one of a family.
+    fn source(&self, is_up: bool) -> Option<UeAddress> {
+        let down =
+            || self.session.pdrs.iter().filter(|pdr| pdr.from != Side::Access).filter_map(|pdr| pdr.ue);
+        let (v4, v6) = (down().find_map(|ue| ue.v4), down().find_map(|ue| ue.v6));
+        let is_one = |ue: UeAddress| (ue.v4.is_none() || ue.v4 == v4) && (ue.v6.is_none() || ue.v6 == v6);
+        let is_known = is_up && (v4.is_some() || v6.is_some()) && down().all(is_one);
+        is_known.then_some(UeAddress { v4, v6, end: End::Source })
+    }
+
     fn rule(&mut self, pdr: &Pdr, key: &QueueKey) -> Result<Rule, Refusal> {
         let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many addresses in one session");
         let queue = self.queue(pdr, key)?;
@@ -290,7 +301,7 @@ impl Making<'_> {
             id: pdr.id,
             teid: self.tunnel(pdr)?,
             qfis: if pdr.qfis.is_empty() { u64::MAX } else { bits },
-            ue: pdr.ue.map(|ue| self.ue(ue).ok_or_else(full)).transpose()?,
+            ue: pdr.ue.or(self.source(key.is_up)).map(|ue| self.ue(ue).ok_or_else(full)).transpose()?,
             act: pdr.far.and_then(|far| self.layout.acts.of(&far)),
             queue,
             is_open,

@@ -41,7 +41,12 @@ impl UserPlane {
             }
             Ok(Message::ErrorIndication { teid, peer }) => {
                 self.faults.count(Cause::IndicationReceived);
-                self.tell(PlaneEvent::Unknown { teid, peer });
+                // A base station speaks for its own tunnels (TS 29.281 section 7.3.1).
+                if peer == address(datagram.is_v6, datagram.from) {
+                    self.tell(PlaneEvent::Unknown { teid, peer });
+                } else {
+                    self.faults.count(Cause::IndicationForeign);
+                }
             }
             Ok(Message::EndMarker { .. }) => self.faults.count(Cause::EndMarkerReceived),
             Ok(Message::EchoResponse { .. } | Message::SupportedExtensions | Message::Packet(_)) => {}

@@ -10,6 +10,9 @@ use weir_dataplane::Frame;
 use weir_units::{Rate, Time};
 use weir_wire::{ethernet, ip};
 
+/// Most packets that wait for one neighbour, so that there is room for those of others.
+const PENDING_PER_HOST: usize = 8;
+
 impl UserPlane {
     /// A frame that may be about neighbours, else it is nothing for us.
     #[cold]
@@ -90,6 +93,9 @@ impl UserPlane {
             Reach::Known(_) | Reach::Confirm(..) => self.send(port, frame, host, is_v6, at, io),
             Reach::Ask(_) | Reach::Wait => {
                 let pending = &mut self.ports[port].pending;
+                if pending.iter().filter(|(other, _)| *other == host).count() >= PENDING_PER_HOST {
+                    return self.refuse(frame, Cause::NoNeighbour, io);
+                }
                 let former = if pending.len() >= PENDING_MAX { pending.pop_front() } else { None };
                 pending.push_back((host, frame));
                 former.into_iter().for_each(|(_, frame)| self.refuse(frame, Cause::NoNeighbour, io));

@@ -12,6 +12,10 @@ use weir_wire::{TooShort, arp, ip, nd};
 pub const NEIGHBOURS_MAX: usize = 4096;
 /// One is asked again after this, known or not.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Neighbours that are not known are asked for at most so often, and so many at once. A scan of a prefix on
+/// the link so neither floods it nor takes the places of packets that wait for others.
+const ASK_EVERY: Duration = Duration::from_millis(10);
+const ASK_BURST: Duration = Duration::from_millis(320);
 /// What is known is confirmed after this.
 const CONFIRM: Duration = Duration::from_secs(30);
 /// What was not confirmed for this long is not known any more.
@@ -36,6 +40,8 @@ pub struct Link {
     first: Option<u128>,
     gateways: Vec<IpAddr>,
     known: HashMap<IpAddr, Neighbour>,
+    /// Until when questions are spent, at one in [`ASK_EVERY`].
+    asked_until: Time,
     /// What was found lately, so that most packets need no search.
     recent: Box<[Option<Recent>; RECENT]>,
 }
@@ -91,6 +97,16 @@ fn contains(own: IpAddr, length: u8, other: IpAddr) -> bool {
     }
 }
 
+/// Whether one more question may be asked, and counts it.
+fn may_spend(until: &mut Time, now: Time) -> bool {
+    *until = (*until).max(now);
+    let may = *until < now + ASK_BURST;
+    if may {
+        *until += ASK_EVERY;
+    }
+    may
+}
+
 impl Link {
     /// A link with nobody known but those that are given. Addresses are ours, with the length of the prefix
     /// on the link; all others go by a gateway of their family.
@@ -107,6 +123,7 @@ impl Link {
             first,
             gateways: gateways.to_vec(),
             known,
+            asked_until: Time::ZERO,
             recent: Box::new([None; RECENT]),
         }
     }
@@ -174,9 +191,17 @@ impl Link {
         match neighbour.mac {
             Some(mac) if neighbour.is_fixed || age < CONFIRM || !may_ask => Reach::Known(mac),
             _ if !may_ask => Reach::Wait,
-            mac => {
+            Some(mac) => {
                 neighbour.asked = Some(now);
-                mac.map_or(Reach::Ask(next), |mac| Reach::Confirm(mac, next))
+                Reach::Confirm(mac, next)
+            }
+            None if may_spend(&mut self.asked_until, now) => {
+                neighbour.asked = Some(now);
+                Reach::Ask(next)
+            }
+            None => {
+                self.known.remove(&next);
+                Reach::Nowhere
             }
         }
     }
@@ -351,5 +376,20 @@ mod tests {
         let told = link.take(&question[..len], Time::ZERO, &mut [0; MESSAGE_MAX]).unwrap();
         assert!(told.learnt.is_none() && told.answered.is_some());
         assert_eq!(link.known.len(), 1);
+    }
+
+    #[test]
+    fn a_scan_is_not_asked_for_without_end() {
+        let mut link = Link::new(ONE, &[("10.0.0.1".parse().unwrap(), 16)], &[], &[]);
+        let host = |n: u32| IpAddr::from(Ipv4Addr::from(0x0a00_0000 + n));
+        // A thousand strangers in each of ten seconds.
+        let scanned =
+            (0..10_000).map(|n| link.reach(host(n + 2), Time::from_nanos(u64::from(n) * 1_000_000)));
+        let asked = scanned.filter(|reach| matches!(reach, Reach::Ask(_))).count();
+        assert!((1000..=1032).contains(&asked), "{asked}");
+        assert!(link.known.len() <= 1032, "{}", link.known.len());
+        // Somebody else is asked for a little later.
+        let later = Time::from_nanos(10_010_000_000);
+        assert_eq!(link.reach(host(60_000), later), Reach::Ask(host(60_000)));
     }
 }

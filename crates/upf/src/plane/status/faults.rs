@@ -69,6 +69,8 @@ causes! {
     IndicationSent => "error_indication_sent",
     /// Error indications that came.
     IndicationReceived => "error_indication_received",
+    /// Error indications that came from another address than that of the tunnel that they name.
+    IndicationForeign => "error_indication_foreign",
     /// End markers that came.
     EndMarkerReceived => "end_marker_received",
     /// End markers that were sent.
