@@ -18,7 +18,7 @@ use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
 use buckets::Buckets;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, View};
+use weir_aqm::{Aqm, Cause, Guide, Moment, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
@@ -199,9 +199,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     #[inline(always)]
     fn wake(&mut self, now: Time, flow: usize) {
         if self.flows[flow].aqm.next_wakeup().is_some_and(|due| due <= now) {
-            let m = self.moment(now, flow);
-            self.guide.on_wakeup(&mut self.flows[flow].aqm, &m);
+            self.wake_now(now, flow);
         }
+    }
+
+    /// Kept out of line: few algorithms have wakeups, and those that have do much in one.
+    #[inline(never)]
+    fn wake_now(&mut self, now: Time, flow: usize) {
+        let m = self.moment(now, flow);
+        self.guide.on_wakeup(&mut self.flows[flow].aqm, &m);
     }
 
     #[inline(always)]
@@ -225,19 +231,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
         hosts.flows[host].join(&mut self.turns, flow, self.quantum);
         self.active += 1;
-    }
-
-    #[inline(always)]
-    fn store(&mut self, flow: usize, hosts: &Hosts, packet: Packet, marked: bool, item: T) {
-        self.pool.push(&mut self.flows[flow].fifo, packet, marked, item);
-        self.sum.add(packet.len);
-        self.latest = packet.arrived;
-        self.backlogs[flow] += packet.len.get();
-        let turn = &mut self.turns[flow];
-        turn.waiting += 1;
-        if turn.is_idle() {
-            self.join(flow, hosts);
-        }
     }
 
     /// Makes room: takes half of the longest backlog from its head, where drops are noticed first.
@@ -348,13 +341,24 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         let flow = self.flow_of(arrival.flow);
         self.wake(now, flow);
         let packet = self.counters.arrive(now, &arrival);
-        let m = self.moment(now, flow);
         let fits = packet.len <= self.limits.bytes && self.limits.packets > 0;
+        let rate = self.share();
+        let (state, turn, bytes) = (&mut self.flows[flow], &mut self.turns[flow], &mut self.backlogs[flow]);
+        let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
+        let queue = View { backlog, packets, delay, rate };
+        let m = Moment::new(now, queue, random_bits::<A>(&mut self.dice));
         let (guide, counters) = (&mut self.guide, &mut self.counters);
-        let decision = Decision { aqm: &mut self.flows[flow].aqm, guide, counters };
+        let decision = Decision { aqm: &mut state.aqm, guide, counters };
         match decision.admit(fits, &self.sum.view(), &m, &packet) {
             Ok(marked) => {
-                self.store(flow, &arrival.hosts, packet, marked, item);
+                self.pool.push(&mut state.fifo, packet, marked, item);
+                self.sum.add(packet.len);
+                self.latest = now;
+                *bytes += packet.len.get();
+                turn.waiting += 1;
+                if turn.is_idle() {
+                    self.join(flow, &arrival.hosts);
+                }
                 while self.is_over() {
                     self.shed(now, out);
                 }
