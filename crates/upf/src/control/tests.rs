@@ -783,9 +783,9 @@ fn thousands_of_empty_elements_cost_a_pass_each() {
     let out = bench.raw(&octets);
     let answer = Pfcp.decode(&out[0].datagram).unwrap();
     assert_ne!(number(&answer, ie::CAUSE), Some(1));
-    // It counts for as many requests as it has kilobytes.
+    // It counts for as many requests as it has kilobytes: of 5000 that may come at once.
     let left = (0..1000).filter(|_| !bench.raw(&octets).is_empty()).count();
-    assert!(left < 1000 / 16 + 8, "{left}");
+    assert!(left <= 5000 / 16, "{left}");
 }
 
 #[test]

@@ -73,7 +73,8 @@ fn a_request_that_is_cut_off_is_refused_for_its_length_and_does_nothing() {
     assert!(bench.control.peers()[0].association.is_some());
     // An answer that is cut off is none, and what it answers is not sent again.
     let beats = bench.tick(Duration::from_secs(11));
-    assert_eq!(bench.raw(&[0x20, 2, 0, 9, 0, 0, beats[0].sequence as u8, 0]), []);
+    let [_, a, b, c] = beats[0].sequence.to_be_bytes();
+    assert_eq!(bench.raw(&[0x20, 2, 0, 9, a, b, c, 0]), []);
     assert_eq!((bench.control.unanswered(), bench.control.counts().malformed), (0, 9));
 }
 
