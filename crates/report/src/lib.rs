@@ -25,6 +25,7 @@ mod number;
 mod panels;
 mod svg;
 pub mod table;
+mod tally;
 
 pub use downsample::keep_extremes;
 pub use file_set::{FileSet, SetFile, remove_leftovers};

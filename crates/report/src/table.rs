@@ -1,6 +1,7 @@
 //! Plain-text tables for the terminal.
 
 use crate::html::Rows;
+use crate::tally::tally;
 use std::fmt::Write;
 
 use weir_measure::result::{Claim, LinkSummary, Spread, Summary};
@@ -249,15 +250,6 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
         return "no claim could be judged: runs that they compare were not made\n".to_string();
     }
     render(&COLUMNS, &rows, paint) + &tally(claims, "claims ") + "\n"
-}
-
-/// How many of how many claims held, and how many were not judged.
-pub(crate) fn tally(claims: &[Claim], what: &str) -> String {
-    let held = claims.iter().filter(|c| c.held).count();
-    match claims.iter().filter(|c| c.undecided).count() {
-        0 => format!("{held} of {} {what}held", claims.len()),
-        undecided => format!("{held} of {} {what}held, {undecided} not judged", claims.len()),
-    }
 }
 
 /// Rows of text under a header: the first column to the left, the others to the right.

@@ -16,7 +16,7 @@ use crate::escape::{json_in_script, xml};
 use crate::number::{fixed, significant};
 use crate::panels::{LinkView, Policy, rate_text};
 use crate::svg::inline;
-use crate::table::tally;
+use crate::tally::tally;
 
 pub use figures::{Beside, Rows};
 pub use grids::{Grid, GridCell};

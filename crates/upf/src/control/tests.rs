@@ -822,8 +822,10 @@ fn numbers_of_sessions_and_tunnels_are_not_guessed_from_others() {
     let seids = [bench.session(), bench.session()];
     let high = seids.map(|seid| seid >> 20);
     assert!(high[0].abs_diff(high[1]) > 1 << 20 && high[0] >> 32 != u64::from(OUR_START) << 12, "{seids:x?}");
-    let teids =
-        seids.map(|seid| bench.control.sessions().get(seid).unwrap().rules.pdrs[0].tunnel.unwrap().teid);
+    let teids = seids.map(|seid| {
+        let rules = &bench.control.sessions().get(seid).unwrap().rules;
+        rules.pdrs.iter().find_map(|pdr| pdr.tunnel).unwrap().teid
+    });
     assert!(teids[0].abs_diff(teids[1]) > 1 << 10, "{teids:x?}");
 }
 
