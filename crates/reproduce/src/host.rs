@@ -6,6 +6,7 @@ use std::path::Path;
 #[cfg(feature = "live")]
 use weir_config::Scenario;
 use weir_measure::result::Claim;
+#[cfg(feature = "live")]
 use weir_measure::result::Recording;
 use weir_report::FileSet;
 #[cfg(feature = "live")]
