@@ -120,7 +120,9 @@ fn expedited_traffic_gets_no_probes_and_a_gateway_that_drops_them_is_told() {
     let ended = weir.interrupt();
     let json = ended.json();
     let s = &json["links"][0]["sensing"];
-    assert_eq!((s["wire"]["data_packets"].as_u64(), s["sent"].as_u64()), (Some(2000), Some(500)), "{s}");
+    // Packets that wait for a busy processor come at once, and then some probes are over the budget.
+    let due = s["sent"].as_u64().unwrap() + s["wire"]["budget_skipped"].as_u64().unwrap();
+    assert_eq!((s["wire"]["data_packets"].as_u64(), due), (Some(2000), 500), "{s}");
     assert_eq!((s["state"].as_str(), s["returned"].as_u64()), (Some("fallen back"), Some(0)), "{s}");
     assert!(ended.stderr.contains("configured set point"), "{}", ended.stderr);
     let warnings = json["warnings"].to_string();

@@ -155,7 +155,9 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
         "a: the link is back, ",
     ];
     assert_eq!(counts.map(told), [2, 2, 1, 1], "{warnings:?}");
-    assert!(warnings.iter().all(|w| w.as_str().unwrap().contains(" s after the start")), "{warnings:?}");
+    // A loop that other work keeps from its processor says so beside them.
+    let timed = warnings.iter().filter(|w| w.as_str().unwrap().contains(" s after the start")).count();
+    assert_eq!(timed, 6, "{warnings:?}");
 }
 
 #[test]
