@@ -61,7 +61,9 @@ fn one_more_algorithm_is_explained_and_simulated_without_a_change() {
     assert!(done("explain every_nth").contains("every_nth"));
     let folder = tempfile::tempdir().unwrap();
     let scenario = file(folder.path(), "nth.toml", &SMALL.replace("codel", "every_nth"));
-    assert!(json(&format!("sim {}", scenario.display()))["trace_hash"].is_string());
+    let out = folder.path().join("out");
+    let arguments = format!("sim {} --out {}", scenario.display(), out.display());
+    assert!(json(&arguments)["trace_hash"].is_string());
 }
 
 #[test]
