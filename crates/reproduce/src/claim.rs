@@ -15,11 +15,17 @@ pub fn claim(
     Claim { id, text, expected, measured, held, undecided: false }
 }
 
-/// Claims of a short form, with the bounds of the long one. What is missed there, and held with bounds that
-/// allow for the shortness of the runs, is not judged. Both are of the same claims in the same order.
-pub fn of_short_form(claims: Vec<Claim>, loose: &[Claim]) -> Vec<Claim> {
-    let judged = |(claim, loose): (Claim, &Claim)| Claim { undecided: !claim.held && loose.held, ..claim };
-    claims.into_iter().zip(loose).map(judged).collect()
+/// Claims with the bounds of the long form. What the short one misses there, and holds with the bounds `short`
+/// that allow for the shortness of its runs, is not judged. Both bounds are of the same claims in the same
+/// order.
+pub fn of_form<M>(quick: bool, [full, short]: [&M; 2], claims: impl Fn(&M) -> Vec<Claim>) -> Vec<Claim> {
+    let mut judged = claims(full);
+    if quick {
+        for (claim, loose) in judged.iter_mut().zip(claims(short)) {
+            claim.undecided = !claim.held && loose.held;
+        }
+    }
+    judged
 }
 
 /// How a quantity is written.
@@ -70,7 +76,7 @@ mod tests {
     fn a_short_form_is_judged_by_the_bounds_of_the_long_one_or_not_at_all() {
         let of =
             |most| [0.9, 1.2, 2.0].map(|value| at_most("A1", "it is low", most, value, percent)).to_vec();
-        let claims = of_short_form(of(1.0), &of(1.5));
+        let claims = of_form(true, [&1.0, &1.5], |most| of(*most));
         let outcomes: Vec<_> = claims.iter().map(|c| (c.held, c.undecided, c.is_missed())).collect();
         assert_eq!(outcomes, [(true, false, false), (false, true, false), (false, false, true)]);
         assert!(claims.iter().all(|c| c.expected == "at most 100.00 %"), "{claims:?}");

@@ -3,7 +3,7 @@
 use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document};
 use super::claims::{STATIC, STEERED, TAIL_DROP_LARGE, falling};
 use super::{Arguments, folder};
-use crate::claim::{claim, of_short_form, percent};
+use crate::claim::{claim, of_form, percent};
 use crate::host::{Error, Host, Report};
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
@@ -200,9 +200,7 @@ fn claims_of_figure_8(m: &Measured, margins: &Margins) -> Vec<Claim> {
 }
 
 fn judge(m: &Measured, experiment: &Experiment, arguments: &Arguments, host: &dyn Host) -> Outcome {
-    let within = |margins| (experiment.claims)(m, margins);
-    let full = within(&FULL);
-    let claims = if arguments.quick { of_short_form(full, &within(&SHORT)) } else { full };
+    let claims = of_form(arguments.quick, [&FULL, &SHORT], |margins| (experiment.claims)(m, margins));
     let short = if arguments.quick { " (short form)" } else { "" };
     let line = host_line(m);
     let summaries = m.runs.iter().filter_map(|run| run.values.recording.as_ref()).map(|recording| {

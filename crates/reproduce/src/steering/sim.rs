@@ -1,8 +1,9 @@
 //! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
 
 use super::cases::{Case, Measured, Run, Values, plan};
+use super::claims::Margins;
 use super::{Arguments, claims, draw, folder, paper};
-use crate::claim::of_short_form;
+use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::{Planned, run_all, simulate};
@@ -44,9 +45,8 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
     let (mut claims, mut beside, mut figures, mut summaries) = (vec![], vec![], vec![], vec![]);
     for ((part, _), measured) in measured.by(|case| (case.figure, case.rate_bps)) {
         let (name, rate) = (part.name(), measured.rate());
-        let within = |margins| claims::of(part, &measured, margins);
-        let full = within(claims::Margins::FULL);
-        let found = if quick { of_short_form(full, &within(claims::Margins::SHORT)) } else { full };
+        let margins = [&Margins::FULL, &Margins::SHORT];
+        let found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
         claims.extend(found.into_iter().map(|c| Claim { text: format!("{name}: {} ({rate})", c.text), ..c }));
         beside.extend(paper::beside(part, &measured));
         figures.extend(draw::figures(part, &measured));
