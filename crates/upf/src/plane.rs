@@ -44,6 +44,7 @@ pub mod memory;
 mod neighbour;
 mod path;
 pub mod queueing;
+mod rate_limit;
 mod run;
 mod setup;
 mod status;

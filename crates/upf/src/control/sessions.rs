@@ -107,7 +107,7 @@ impl Sessions {
 
     /// Begins the session whose number [`Sessions::vacant`] gave.
     pub fn insert(&mut self, entry: SessionEntry) {
-        let Some(index) = self.free.pop() else { return debug_assert!(false, "no number was given") };
+        let index = self.free.pop().expect("the number that was given has a place");
         debug_assert_eq!(Some(entry.rules.seid), self.number(index));
         self.places[index as usize].entry = Some(Box::new(entry));
         self.used += 1;

@@ -28,7 +28,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let config = UpfConfig::parse("x", CONFIG).unwrap();
-        let control = Control::new(&config, OUR_START, Ledger::new(100), Pfcp, StdRng::seed_from_u64(1));
+        let control = Control::new(&config, OUR_START, Ledger::new(100), Pfcp, numbers_of_seed(1));
         Bench { control, now: Time::ZERO, sequence: 0, peer: "127.0.0.2:9000".parse().unwrap() }
     }
 
@@ -835,15 +835,7 @@ fn a_peer_that_is_silent_loses_its_sessions() {
     bench.session();
     let beats = bench.tick(Duration::from_secs(11));
     assert_eq!(beats.iter().map(|m| m.kind).collect::<Vec<_>>(), [1]);
-    let answer = Message {
-        kind: 2,
-        seid: None,
-        sequence: beats[0].sequence,
-        elements: vec![n(ie::RECOVERY_TIME_STAMP, 5)],
-    };
-    let mut octets = Vec::new();
-    Pfcp.encode(&answer, &mut octets);
-    assert!(bench.raw(&octets).is_empty());
+    bench.answer_heartbeat(&beats[0], 5);
     assert_eq!((bench.control.unanswered(), bench.control.counts().unexpected), (0, 0));
     for _ in 0..61 {
         bench.tick(Duration::from_secs(1));

@@ -11,6 +11,7 @@ use super::neighbour::table::{Link, number};
 use super::queueing::learn::Learners;
 use super::queueing::queue_pool::QueuePool;
 use super::queueing::timing_wheel::TimingWheel;
+use super::rate_limit::RateLimit;
 use super::setup::{PlaneSetup, PortSetup};
 use super::status::faults::{Cause, Faults};
 use crate::rules::RemoteTunnel;
@@ -18,7 +19,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_dataplane::Frame;
 use weir_queue::Shaper;
-use weir_units::{Rate, Time};
+use weir_units::{Duration, Rate, Time};
 use weir_wire::ethernet::{self, HEADER_LEN as ETHERNET};
 use weir_wire::flow_hash;
 use weir_wire::gtpu::{self, Message};
@@ -27,6 +28,9 @@ use weir_wire::tunnel::{self, NoDatagram, Tunnelled};
 
 /// Packets that may wait for a neighbour's answer at each port.
 pub(super) const PENDING_MAX: usize = 64;
+/// Answers and errors are told at most so often, and so many at once.
+const ANSWER_EVERY: Duration = Duration::from_millis(1);
+const ANSWER_BURST: Duration = Duration::from_millis(20);
 /// Things to be told that nobody fetched.
 pub(super) const EVENTS_MAX: usize = 4096;
 
@@ -86,7 +90,7 @@ pub struct UserPlane {
     pub(super) ports: Vec<PortState>,
     pub(super) faults: Faults,
     pub(super) events: VecDeque<PlaneEvent>,
-    pub(super) told_until: Time,
+    pub(super) answers: RateLimit,
     /// Where the search for sessions without packets goes on, and when.
     pub(super) idle_hand: usize,
     pub(super) idle_due: Time,
@@ -129,7 +133,7 @@ impl UserPlane {
             ports,
             faults: Faults::default(),
             events: VecDeque::with_capacity(EVENTS_MAX),
-            told_until: now,
+            answers: RateLimit::new(ANSWER_EVERY, ANSWER_BURST, now + ANSWER_BURST),
             idle_hand: 0,
             idle_due: now,
             setup,

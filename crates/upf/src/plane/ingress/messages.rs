@@ -7,16 +7,12 @@ use crate::plane::path::{PlaneEvent, UserPlane, address};
 use crate::plane::status::faults::Cause;
 use std::net::{IpAddr, SocketAddr};
 use weir_dataplane::Frame;
-use weir_units::{Duration, Time};
+use weir_units::Time;
 use weir_wire::ethernet::HEADER_LEN as ETHERNET;
 use weir_wire::gtpu::{self, Fault, Message};
 use weir_wire::icmp;
 use weir_wire::ip::{self, Header};
 use weir_wire::tunnel::{self, Datagram, Encapsulation};
-
-/// Answers and errors are told at most so often, and so many at once.
-const TOLD_EVERY: Duration = Duration::from_millis(1);
-const TOLD_BURST: Duration = Duration::from_millis(20);
 
 impl UserPlane {
     /// Everything but packets of users.
@@ -68,13 +64,11 @@ impl UserPlane {
 
     /// Whether one more answer may be told.
     fn may_tell(&mut self, at: Time) -> bool {
-        self.told_until = self.told_until.max(at - TOLD_BURST);
-        if self.told_until > at {
+        let may = self.answers.allows(at);
+        if !may {
             self.faults.count(Cause::Hushed);
-            return false;
         }
-        self.told_until += TOLD_EVERY;
-        true
+        may
     }
 
     /// Sends a message back to where a datagram came from.

@@ -1,6 +1,7 @@
 //! Who is on the links of the ports: ARP (RFC 826) and neighbour discovery (RFC 4861), as far as a router
 //! needs them.
 
+use crate::plane::rate_limit::RateLimit;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_units::{Duration, Time};
@@ -15,7 +16,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Neighbours that are not known are asked for at most so often, and so many at once. A scan of a prefix on
 /// the link so neither floods it nor takes the places of packets that wait for others.
 const ASK_EVERY: Duration = Duration::from_millis(10);
-const ASK_BURST: Duration = Duration::from_millis(320);
+const ASK_BURST: Duration = Duration::from_millis(310);
 /// What is known is confirmed after this.
 const CONFIRM: Duration = Duration::from_secs(30);
 /// What was not confirmed for this long is not known any more.
@@ -40,8 +41,8 @@ pub struct Link {
     first: Option<u128>,
     gateways: Vec<IpAddr>,
     known: HashMap<IpAddr, Neighbour>,
-    /// Until when questions are spent, at one in [`ASK_EVERY`].
-    asked_until: Time,
+    /// Of questions for those that are not known.
+    questions: RateLimit,
     /// What was found lately, so that most packets need no search.
     recent: Box<[Option<Recent>; RECENT]>,
 }
@@ -97,16 +98,6 @@ fn contains(own: IpAddr, length: u8, other: IpAddr) -> bool {
     }
 }
 
-/// Whether one more question may be asked, and counts it.
-fn may_spend(until: &mut Time, now: Time) -> bool {
-    *until = (*until).max(now);
-    let may = *until < now + ASK_BURST;
-    if may {
-        *until += ASK_EVERY;
-    }
-    may
-}
-
 impl Link {
     /// A link with nobody known but those that are given. Addresses are ours, with the length of the prefix
     /// on the link; all others go by a gateway of their family.
@@ -123,7 +114,7 @@ impl Link {
             first,
             gateways: gateways.to_vec(),
             known,
-            asked_until: Time::ZERO,
+            questions: RateLimit::new(ASK_EVERY, ASK_BURST, Time::ZERO),
             recent: Box::new([None; RECENT]),
         }
     }
@@ -195,7 +186,7 @@ impl Link {
                 neighbour.asked = Some(now);
                 Reach::Confirm(mac, next)
             }
-            None if may_spend(&mut self.asked_until, now) => {
+            None if self.questions.allows(now) => {
                 neighbour.asked = Some(now);
                 Reach::Ask(next)
             }
