@@ -37,12 +37,14 @@ pub(super) struct Turn {
     deficit: i64,
     /// What it has to send: packets of a flow, flows of a host.
     pub waiting: u32,
+    /// Bytes of these packets, where they are kept here. Queues hold less than 2^32 bytes.
+    pub bytes: u32,
     next: Option<Number>,
     place: RoundList,
 }
 
 impl Turn {
-    pub const IDLE: Turn = Turn { deficit: 0, waiting: 0, next: None, place: RoundList::Idle };
+    pub const IDLE: Turn = Turn { deficit: 0, waiting: 0, bytes: 0, next: None, place: RoundList::Idle };
 
     /// Whether it is on neither list, and waits for nothing.
     #[inline]
@@ -54,6 +56,20 @@ impl Turn {
     #[inline]
     pub fn is_suspended(&self) -> bool {
         self.place == RoundList::Suspended
+    }
+
+    /// A packet of so many bytes came.
+    #[inline]
+    pub fn stored(&mut self, len: Bytes) {
+        self.waiting += 1;
+        self.bytes += len.get() as u32;
+    }
+
+    /// A packet of so many bytes was taken out.
+    #[inline]
+    pub fn taken(&mut self, len: Bytes) {
+        self.waiting -= 1;
+        self.bytes -= len.get() as u32;
     }
 
     /// It sent a packet.

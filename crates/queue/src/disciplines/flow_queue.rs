@@ -55,9 +55,9 @@ struct Flow<A> {
     last_delay: Duration,
 }
 
-/// The hosts in turn; without host fairness all flows are those of host 0.
+/// The hosts in turn.
 struct HostRounds {
-    fair: Option<HostKey>,
+    key: HostKey,
     buckets: Buckets,
     /// What waits of a host are its flows that are not idle.
     turns: Box<[Turn]>,
@@ -97,10 +97,10 @@ impl HostKey {
 pub struct FlowQueue<A, T, G = ()> {
     flows: Box<[Flow<A>]>,
     turns: Box<[Turn]>,
-    /// Bytes of each flow, close together for the search of the longest.
-    backlogs: Box<[u64]>,
     buckets: Buckets,
-    hosts: HostRounds,
+    /// All flows in turn, unless hosts are.
+    rounds: Rounds,
+    hosts: Option<HostRounds>,
     pool: Pool<T>,
     guide: G,
     limits: Limits,
@@ -128,11 +128,17 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
         let buckets = Buckets::new(params.flows, params.ways, setup.seed);
         let count = buckets.len();
-        let fair = HostKey::of(params);
-        let host_places = if fair.is_some() { params.flows } else { 1 };
-        let host_ways = if fair.is_some() { params.ways } else { 1 };
-        let host_buckets = Buckets::new(host_places, host_ways, setup.seed ^ 1);
-        let host_count = host_buckets.len();
+        let hosts = HostKey::of(params).map(|key| {
+            let buckets = Buckets::new(params.flows, params.ways, setup.seed ^ 1);
+            let count = buckets.len();
+            HostRounds {
+                key,
+                buckets,
+                turns: vec![Turn::IDLE; count].into(),
+                rounds: Rounds::default(),
+                flows: vec![Rounds::default(); count].into(),
+            }
+        });
         let flow = Flow { aqm, fifo: Chain::default(), host: 0, last_delay: Duration::ZERO };
         let flow = |_| Flow { aqm: flow.aqm.clone(), ..flow };
         let limits = Limits {
@@ -144,15 +150,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         FlowQueue {
             flows: (0..count).map(flow).collect(),
             turns: vec![Turn::IDLE; count].into(),
-            backlogs: vec![0; count].into(),
             buckets,
-            hosts: HostRounds {
-                fair,
-                buckets: host_buckets,
-                turns: vec![Turn::IDLE; host_count].into(),
-                rounds: Rounds::default(),
-                flows: vec![Rounds::default(); host_count].into(),
-            },
+            rounds: Rounds::default(),
+            hosts,
             pool: Pool::with_capacity(room),
             guide,
             limits,
@@ -186,12 +186,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     /// The moment as the algorithm of a flow sees it.
     #[inline(always)]
     fn moment(&mut self, now: Time, flow: usize) -> Moment {
-        let queue = View {
-            backlog: Bytes::new(self.backlogs[flow]),
-            packets: self.turns[flow].waiting,
-            delay: self.flows[flow].last_delay,
-            rate: self.share(),
-        };
+        let queue = view(&self.turns[flow], self.flows[flow].last_delay, self.share());
         Moment::new(now, queue, random_bits::<A>(&mut self.dice))
     }
 
@@ -218,32 +213,31 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
 
     /// Gives a flow that was idle its place among the flows of its host.
     fn join(&mut self, flow: usize, who: &Hosts) {
-        let hosts = &mut self.hosts;
-        let mut host = 0;
-        if let Some(key) = hosts.fair {
-            let turns = &hosts.turns;
-            host = hosts.buckets.place(key.hash(who), |i| turns[i].is_idle());
-            if hosts.turns[host].is_idle() {
-                hosts.rounds.join(&mut hosts.turns, host, self.quantum);
-            }
-            hosts.turns[host].waiting += 1;
-            self.flows[flow].host = host as u32;
-        }
-        hosts.flows[host].join(&mut self.turns, flow, self.quantum);
         self.active += 1;
+        let Some(hosts) = &mut self.hosts else {
+            self.rounds.join(&mut self.turns, flow, self.quantum);
+            return;
+        };
+        let turns = &hosts.turns;
+        let host = hosts.buckets.place(hosts.key.hash(who), |i| turns[i].is_idle());
+        if hosts.turns[host].is_idle() {
+            hosts.rounds.join(&mut hosts.turns, host, self.quantum);
+        }
+        hosts.turns[host].waiting += 1;
+        self.flows[flow].host = host as u32;
+        hosts.flows[host].join(&mut self.turns, flow, self.quantum);
     }
 
     /// Makes room: takes half of the longest backlog from its head, where drops are noticed first.
     #[cold]
     fn shed(&mut self, now: Time, out: &mut impl Outbox<T>) {
-        let flow = longest(&self.backlogs);
-        let enough = self.backlogs[flow] / 2;
+        let flow = longest(&self.turns);
+        let enough = u64::from(self.turns[flow].bytes / 2);
         let mut gone = 0;
         for _ in 0..SHED_BATCH_MAX {
             let Some(&Slot { packet, item, .. }) = self.pool.pop(&mut self.flows[flow].fifo) else { break };
             self.sum.remove(packet.len);
-            self.turns[flow].waiting -= 1;
-            self.backlogs[flow] -= packet.len.get();
+            self.turns[flow].taken(packet.len);
             self.counters.shed += 1;
             let m = self.moment(now, flow);
             self.guide.on_shed(&mut self.flows[flow].aqm, &m, &packet);
@@ -267,22 +261,26 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     /// The flow whose turn it is; it has a packet.
     #[inline(always)]
     fn choose(&mut self) -> Option<usize> {
-        let hosts = &mut self.hosts;
+        if self.hosts.is_some() {
+            return self.choose_by_host();
+        }
+        let mut left = 0;
+        let flow = self.rounds.choose(&mut self.turns, self.quantum, &mut left);
+        self.active -= left;
+        flow
+    }
+
+    #[inline(never)]
+    fn choose_by_host(&mut self) -> Option<usize> {
+        let hosts = self.hosts.as_mut()?;
         loop {
-            let host = match hosts.fair {
-                Some(_) => hosts.rounds.choose(&mut hosts.turns, self.quantum, &mut 0)?,
-                None => 0,
-            };
+            let host = hosts.rounds.choose(&mut hosts.turns, self.quantum, &mut 0)?;
             let mut left = 0;
             let flow = hosts.flows[host].choose(&mut self.turns, self.quantum, &mut left);
-            if left > 0 {
-                if hosts.fair.is_some() {
-                    hosts.turns[host].waiting -= left;
-                }
-                self.active -= left;
-            }
-            // The flows of a fair host may all have left it; then it leaves as well.
-            if flow.is_some() || hosts.fair.is_none() {
+            hosts.turns[host].waiting -= left;
+            self.active -= left;
+            // The flows of a host may all have left it; then it leaves as well.
+            if flow.is_some() {
                 return flow;
             }
         }
@@ -301,15 +299,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     ) -> Option<Departure<T>> {
         self.wake(now, flow);
         let share = self.share();
-        let (state, turn, bytes) = (&mut self.flows[flow], &mut self.turns[flow], &mut self.backlogs[flow]);
+        let (state, turn) = (&mut self.flows[flow], &mut self.turns[flow]);
         let departure = loop {
             let Some(slot) = self.pool.pop(&mut state.fifo) else { break None };
             let (packet, sojourn) = (&slot.packet, now.since(slot.packet.arrived));
             self.sum.remove(packet.len);
-            turn.waiting -= 1;
-            *bytes -= packet.len.get();
-            let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
-            let queue = View { backlog, packets, delay, rate: share };
+            turn.taken(packet.len);
+            let queue = view(turn, state.last_delay, share);
             let m = Moment::new(now, queue, random_bits::<A>(&mut self.dice));
             state.last_delay = sojourn;
             let decision =
@@ -330,10 +326,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     }
 }
 
-/// The first of the largest.
-fn longest(backlogs: &[u64]) -> usize {
-    let most = backlogs.iter().copied().max().unwrap_or(0);
-    backlogs.iter().position(|b| *b == most).unwrap_or(0)
+/// A flow as its algorithm sees it.
+#[inline(always)]
+fn view(turn: &Turn, delay: Duration, rate: Rate) -> View {
+    View { backlog: Bytes::new(turn.bytes.into()), packets: turn.waiting, delay, rate }
+}
+
+/// The first of those with most bytes.
+fn longest(turns: &[Turn]) -> usize {
+    let most = turns.iter().map(|turn| turn.bytes).max().unwrap_or(0);
+    turns.iter().position(|turn| turn.bytes == most).unwrap_or(0)
 }
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> {
@@ -343,10 +345,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         let packet = self.counters.arrive(now, &arrival);
         let fits = packet.len <= self.limits.bytes && self.limits.packets > 0;
         let rate = self.share();
-        let (state, turn, bytes) = (&mut self.flows[flow], &mut self.turns[flow], &mut self.backlogs[flow]);
-        let (backlog, packets, delay) = (Bytes::new(*bytes), turn.waiting, state.last_delay);
-        let queue = View { backlog, packets, delay, rate };
-        let m = Moment::new(now, queue, random_bits::<A>(&mut self.dice));
+        let (state, turn) = (&mut self.flows[flow], &mut self.turns[flow]);
+        let m = Moment::new(now, view(turn, state.last_delay, rate), random_bits::<A>(&mut self.dice));
         let (guide, counters) = (&mut self.guide, &mut self.counters);
         let decision = Decision { aqm: &mut state.aqm, guide, counters };
         match decision.admit(fits, &self.sum.view(), &m, &packet) {
@@ -354,8 +354,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
                 self.pool.push(&mut state.fifo, packet, marked, item);
                 self.sum.add(packet.len);
                 self.latest = now;
-                *bytes += packet.len.get();
-                turn.waiting += 1;
+                turn.stored(packet.len);
                 if turn.is_idle() {
                     self.join(flow, &arrival.hosts);
                 }
@@ -374,9 +373,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
             let Some(flow) = self.choose() else { break None };
             if let Some(departure) = self.take(now, flow, &mut drops, out) {
                 self.served = flow;
-                if self.hosts.fair.is_some() {
-                    let host = self.flows[flow].host as usize;
-                    self.hosts.turns[host].charge(departure.packet.len);
+                if let Some(hosts) = &mut self.hosts {
+                    hosts.turns[self.flows[flow].host as usize].charge(departure.packet.len);
                 }
                 break Some(departure);
             }
@@ -429,8 +427,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for FlowQueue<A, T, G> {
     }
 
     fn head(&self) -> Option<&T> {
-        let host = if self.hosts.fair.is_some() { self.hosts.rounds.first()? } else { 0 };
-        let flow = self.hosts.flows[host].first()?;
+        let flow = match &self.hosts {
+            Some(hosts) => hosts.flows[hosts.rounds.first()?].first()?,
+            None => self.rounds.first()?,
+        };
         self.pool.head(&self.flows[flow].fifo).map(|slot| &slot.item)
     }
 
