@@ -63,9 +63,10 @@ impl Shaper {
     /// A packet of `len` left at `at`; the link is busy with it.
     #[inline]
     pub fn sent(&mut self, at: Time, len: Bytes) {
-        let cost = len.get().saturating_mul(self.cost).saturating_add(self.fraction);
-        self.free_at = at + Duration::from_nanos(cost >> FRACTION_BITS);
-        self.fraction = cost & ((1 << FRACTION_BITS) - 1);
+        // Of 57 bits a byte at 1 bit/s: packets of less than 2^31 bytes take less than 2^64 ns.
+        let cost = u128::from(len.get()) * u128::from(self.cost) + u128::from(self.fraction);
+        self.free_at = at + Duration::from_nanos((cost >> FRACTION_BITS) as u64);
+        self.fraction = cost as u64 & ((1 << FRACTION_BITS) - 1);
     }
 }
 
@@ -85,6 +86,13 @@ mod tests {
             }
         }
         bytes
+    }
+
+    #[test]
+    fn the_slowest_link_sends_for_as_long_as_its_rate_says() {
+        let mut shaper = Shaper::new(Rate::from_bps(1), Duration::ZERO);
+        shaper.sent(Time::ZERO, Bytes::new(9000));
+        assert_eq!(shaper.departure(Time::ZERO), Time::ZERO + Duration::from_secs(72_000));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
 use crate::plane::classify::layout::{
-    Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, Program, QueuePlan, Rule, Rules, User, What,
+    Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, NO_LIMIT, Program, QueuePlan, Rule, Rules, User, What,
 };
 use crate::plane::classify::lookup::{Builder, FilterContext};
 use crate::plane::classify::rule_slots::{Layout, QueueKey};
@@ -61,7 +61,7 @@ const UNUSED: QueuePlan = QueuePlan {
     is_local: false,
     qfi: None,
     profile: 0,
-    limits: [None; LIMITS_MAX],
+    limits: [NO_LIMIT; LIMITS_MAX],
     rate: Rate::ZERO,
     gbr: Rate::ZERO,
     learns: false,
@@ -209,9 +209,9 @@ impl Making<'_> {
         let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many queues in one session");
         let at = self.layout.queues.of(key).ok_or_else(full)?;
         let gbr = self.gbr(pdr, key.is_up);
-        let mut limits = [None; LIMITS_MAX];
+        let mut limits = [NO_LIMIT; LIMITS_MAX];
         for (limit, id) in limits.iter_mut().zip(&key.limits) {
-            *limit = Some(self.layout.limits.of(&(*id, key.is_up)).ok_or_else(full)?);
+            *limit = self.layout.limits.of(&(*id, key.is_up)).ok_or_else(full)?;
         }
         let rates = key.limits.iter().filter_map(|id| self.mbr(*id, key.is_up));
         let rate = rates.min().unwrap_or(Rate::ZERO);

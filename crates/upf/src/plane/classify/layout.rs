@@ -8,6 +8,8 @@ use weir_wire::tunnel::Encapsulation;
 
 /// Most rates that one queue obeys.
 pub const LIMITS_MAX: usize = 4;
+/// A place that no rate has, whatever their number: who looks there finds that there are no more.
+pub const NO_LIMIT: u8 = u8::MAX;
 
 /// Numbers of the ports.
 pub const ACCESS: usize = 0;
@@ -110,8 +112,8 @@ pub struct QueuePlan {
     pub qfi: Option<u8>,
     /// Number of the profile.
     pub profile: u16,
-    /// The rates that it obeys.
-    pub limits: [Option<u8>; LIMITS_MAX],
+    /// Places of the rates that it obeys, up to the first [`NO_LIMIT`].
+    pub limits: [u8; LIMITS_MAX],
     /// The least of them; zero for none.
     pub rate: Rate,
     /// Its guaranteed rate; zero for none.

@@ -164,9 +164,9 @@ fn go_by_bottleneck(bottleneck: &mut Option<Shaper>, at: Time, len: Bytes) -> bo
 /// Whether all rates of a queue do.
 #[inline(always)]
 pub(in crate::plane) fn are_free(plan: &QueuePlan, limits: &[Shaper], at: Time) -> bool {
-    for limit in &plan.limits {
-        let Some(limit) = limit else { break };
-        if !is_free(&limits[usize::from(*limit)], at) {
+    for place in plan.limits {
+        let Some(limit) = limits.get(usize::from(place)) else { break };
+        if !is_free(limit, at) {
             return false;
         }
     }
@@ -176,9 +176,9 @@ pub(in crate::plane) fn are_free(plan: &QueuePlan, limits: &[Shaper], at: Time) 
 /// Charges all rates of a queue with a packet that goes now.
 #[inline(always)]
 pub(in crate::plane) fn charge(plan: &QueuePlan, limits: &mut [Shaper], at: Time, len: Bytes) {
-    for limit in &plan.limits {
-        let Some(limit) = limit else { break };
-        limits[usize::from(*limit)].sent(at, len);
+    for place in plan.limits {
+        let Some(limit) = limits.get_mut(usize::from(place)) else { break };
+        limit.sent(at, len);
     }
 }
 

@@ -5,7 +5,7 @@
 //! Where several queues of a session obey one rate, they take turns by bytes. Rates count IP packets, without
 //! tunnel and link.
 
-use crate::plane::classify::layout::{LIMITS_MAX, What};
+use crate::plane::classify::layout::What;
 use crate::plane::egress::departing::Departing;
 use crate::plane::io::Io;
 use crate::plane::live::Live;
@@ -186,8 +186,8 @@ impl UserPlane {
                 continue;
             }
             let mut at = arrived.max(waiting.asked);
-            for limit in plan.limits.iter().map_while(|limit| *limit) {
-                at = live.limits[usize::from(limit)].departure(at);
+            for limit in plan.limits.iter().map_while(|place| live.limits.get(usize::from(*place))) {
+                at = limit.departure(at);
             }
             if let Some(bottleneck) = follows(live, line) {
                 at = bottleneck.departure(at);
@@ -230,9 +230,9 @@ impl UserPlane {
             place.guaranteed.sent(earned, len);
         }
         let plan = &live.program.queues[choice.line];
-        let limits: [Option<u8>; LIMITS_MAX] = plan.limits;
-        for limit in limits.into_iter().map_while(|limit| limit) {
-            charge(&mut live.limits[usize::from(limit)], departure.packet.arrived, len);
+        for place in plan.limits {
+            let Some(limit) = live.limits.get_mut(usize::from(place)) else { break };
+            charge(limit, departure.packet.arrived, len);
         }
         if follows(live, choice.line).is_some() {
             let bottleneck = live.bottleneck.as_mut().expect("it was just looked at");
