@@ -3,7 +3,7 @@
 //! Everything that can be refused is refused here, before the packet path hears of it.
 
 use crate::plane::classify::layout::{
-    Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, NO_LIMIT, Program, QueuePlan, Rule, Rules, User, What,
+    Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, NO_PLACE, Program, QueuePlan, Rule, Rules, User, What,
 };
 use crate::plane::classify::lookup::{Builder, FilterContext};
 use crate::plane::classify::rule_slots::{Layout, QueueKey};
@@ -61,7 +61,7 @@ const UNUSED: QueuePlan = QueuePlan {
     is_local: false,
     qfi: None,
     profile: 0,
-    limits: [NO_LIMIT; LIMITS_MAX],
+    limits: [NO_PLACE; LIMITS_MAX],
     rate: Rate::ZERO,
     gbr: Rate::ZERO,
     learns: false,
@@ -71,7 +71,8 @@ const UNUSED: QueuePlan = QueuePlan {
 };
 
 fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> FastPath {
-    let is_forwarded = rule.is_open && rule.act.is_some_and(|act| acts[usize::from(act)].port().is_some());
+    let is_forwarded =
+        rule.is_open && acts.get(usize::from(rule.act)).is_some_and(|act| act.port().is_some());
     let queue = &queues[usize::from(rule.queue)];
     match queue.learns {
         _ if !is_forwarded || rule.meters != 0 || queue.is_asked || queue.gbr > Rate::ZERO => FastPath::Never,
@@ -209,7 +210,7 @@ impl Making<'_> {
         let full = || Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "too many queues in one session");
         let at = self.layout.queues.of(key).ok_or_else(full)?;
         let gbr = self.gbr(pdr, key.is_up);
-        let mut limits = [NO_LIMIT; LIMITS_MAX];
+        let mut limits = [NO_PLACE; LIMITS_MAX];
         for (limit, id) in limits.iter_mut().zip(&key.limits) {
             *limit = self.layout.limits.of(&(*id, key.is_up)).ok_or_else(full)?;
         }
@@ -302,7 +303,7 @@ impl Making<'_> {
             teid: self.tunnel(pdr)?,
             qfis: if pdr.qfis.is_empty() { u64::MAX } else { bits },
             ue: pdr.ue.or(self.source(key.is_up)).map(|ue| self.ue(ue).ok_or_else(full)).transpose()?,
-            act: pdr.far.and_then(|far| self.layout.acts.of(&far)),
+            act: pdr.far.and_then(|far| self.layout.acts.of(&far)).unwrap_or(NO_PLACE),
             queue,
             is_open,
             qfi,

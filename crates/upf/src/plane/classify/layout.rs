@@ -8,8 +8,8 @@ use weir_wire::tunnel::Encapsulation;
 
 /// Most rates that one queue obeys.
 pub const LIMITS_MAX: usize = 4;
-/// A place that no rate has, whatever their number: who looks there finds that there are no more.
-pub const NO_LIMIT: u8 = u8::MAX;
+/// A place that nobody has, as sessions have fewer: who looks there finds nothing.
+pub const NO_PLACE: u8 = u8::MAX;
 
 /// Numbers of the ports.
 pub const ACCESS: usize = 0;
@@ -29,8 +29,8 @@ pub struct Rule {
     pub qfis: u64,
     /// The address that it must bear, among those of the session.
     pub ue: Option<u8>,
-    /// Where it goes.
-    pub act: Option<u8>,
+    /// Place of what is done; that of nobody where no rule says.
+    pub act: u8,
     /// Where it waits.
     pub queue: u8,
     /// Whether all gates are open.
@@ -112,7 +112,7 @@ pub struct QueuePlan {
     pub qfi: Option<u8>,
     /// Number of the profile.
     pub profile: u16,
-    /// Places of the rates that it obeys, up to the first [`NO_LIMIT`].
+    /// Places of the rates that it obeys, up to the first [`NO_PLACE`].
     pub limits: [u8; LIMITS_MAX],
     /// The least of them; zero for none.
     pub rate: Rate,

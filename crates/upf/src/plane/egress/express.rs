@@ -71,7 +71,7 @@ impl UserPlane {
             }
             FastPath::Never => return None,
         }
-        let what = &live.program.acts.get(usize::from(rule.act?))?.what;
+        let what = &live.program.acts.get(usize::from(rule.act))?.what;
         let Next { port, outer, overhead, is_v6: is_next_v6, host } = Next::of(what, rule, (is_v6, host))?;
         let (plan, state) = (live.program.queues.get(usize::from(rule.queue))?, self.ports.get_mut(port)?);
         let addresses = state.link.recent(host, at)?;

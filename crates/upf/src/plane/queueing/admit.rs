@@ -81,8 +81,7 @@ impl UserPlane {
         if !is_open {
             return Err((Cause::Gate, None));
         }
-        let act = act.ok_or((Cause::Rule, None))?;
-        let way = &live.program.acts[usize::from(act)];
+        let way = live.program.acts.get(usize::from(act)).ok_or((Cause::Rule, None))?;
         // What is kept waiting is not late.
         let is_timed = !matches!(way.what, What::Buffer { .. });
         let (port, overhead) = match &way.what {
