@@ -109,7 +109,7 @@ impl Output {
     /// Says why it failed and gives the exit status.
     pub fn failed(&self, failure: &Failure) -> ExitCode {
         let (text, status) = (failure.text(), if matches!(failure, Failure::Input(_)) { 2 } else { 1 });
-        warn(format_args!("weir: {}", text.trim_end()));
+        warn_for_a_while(format!("weir: {}", text.trim_end()));
         if self.json {
             self.print(serde_json::json!({ "error": text.trim_end() }));
         }
@@ -120,4 +120,14 @@ impl Output {
 /// Prints a line to standard error, which may be closed.
 pub fn warn(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The same, but goes on if nobody reads it for some time.
+fn warn_for_a_while(text: String) {
+    let (said, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        warn(text);
+        let _ = said.send(());
+    });
+    let _ = end.recv_timeout(std::time::Duration::from_millis(500));
 }

@@ -158,6 +158,9 @@ section! {
         /// Time after which packets pass unmanaged.
         after: Duration =
             or(Duration::from_millis(200), within(Duration::from_millis(20), Duration::from_millis(900)));
+        /// Whether the kernel goes on forwarding, past the queues, after an end in order, too, as after a crash. The
+        /// next run on the ports takes over; `weir doctor --clean` puts them back.
+        keep_forwarding: bool = or(false, Range::Any);
     }
 }
 

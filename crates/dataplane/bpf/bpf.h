@@ -14,7 +14,7 @@ typedef unsigned long long u64;
 #define __uint(name, val) int (*name)[val]
 #define __type(name, val) typeof(val) *name
 
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_XSKMAP = 17 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_XSKMAP = 17 };
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;

@@ -43,6 +43,20 @@ const SLEEP_MAX: Duration = Duration::from_millis(10);
 /// A gap between turns above this counts as a stall of the host.
 const STALL: Duration = Duration::from_millis(1);
 
+/// How long what waits is sent before the kernel forwards, and again as long after that.
+const HAND_OVER: Duration = Duration::from_millis(10);
+/// What is said at an end after which the kernel forwards.
+const LEFT: &str = "the kernel goes on forwarding between the ports, past the queues. The next `weir run` on them takes over; \
+                    `weir doctor --clean` ends it and puts the ports back";
+
+/// Why the loop ended.
+enum End {
+    /// It was told to.
+    Told,
+    /// Another run, of this process, takes over.
+    TakenOver(u32),
+}
+
 /// What the loop is to be.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -67,6 +81,10 @@ pub struct Setup {
     pub stands_still: bool,
     /// Whether changes to interfaces are journalled on disk, for a start after a crash.
     pub journal: bool,
+    /// Whether the ports of a living run are taken over.
+    pub takeover: bool,
+    /// Whether the kernel goes on forwarding after an end in order.
+    pub keep_forwarding: bool,
     /// Length of a sampling period.
     pub sample: Duration,
     /// Time from opening the ports to zero of the run's clock.
@@ -92,6 +110,8 @@ impl Setup {
             busy: false,
             stands_still: false,
             journal: false,
+            takeover: false,
+            keep_forwarding: false,
             sample: Duration::from_millis(100),
             lead: Duration::ZERO,
             warmup: Duration::ZERO,
@@ -232,6 +252,7 @@ impl Loop {
             fails_open: true,
             fail_after: setup.fail_open_after,
             journal: setup.journal,
+            takeover: setup.takeover,
         })?;
         let mtus = [0, 1].map(|port| ports.mtu(port));
         let mut said = Vec::new();
@@ -242,6 +263,7 @@ impl Loop {
             ));
         }
         said.extend_from_slice(ports.said());
+        said.extend([0, 1].map(|port| ports.describe(port)));
         let (mode, warnings) = (ports.mode(), ports.warnings().to_vec());
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
@@ -300,7 +322,8 @@ impl Loop {
         self.ports.mode()
     }
 
-    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
+    /// Turns until `stop` is set, another run takes over, or an interface vanishes. Puts the interfaces back, unless
+    /// the kernel is to go on forwarding: if the setup or another run says so, and after every unexpected error.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
         self.clock.begin(clock());
@@ -310,17 +333,57 @@ impl Loop {
         let bypassed_before = self.ports.bypassed();
         self.bypass = BypassWatch::new(bypassed_before);
         let result = self.turns(stop);
-        let outcome = self.outcome(bypassed_before);
+        let is_left = match &result {
+            Ok(End::Told) => self.setup.keep_forwarding,
+            Ok(End::TakenOver(_)) => true,
+            Err(Error::PortGone(..)) => false,
+            Err(_) => true,
+        };
+        if is_left && result.is_ok() {
+            self.hand_over();
+        }
+        let mut outcome = self.outcome(bypassed_before);
+        if is_left {
+            self.ports.leave(result.is_ok());
+            let words = match result {
+                Ok(End::Told) => LEFT.to_string(),
+                Ok(End::TakenOver(by)) => format!("process {by} took over the ports"),
+                Err(error) => return Err(Error::LeftToKernel(error.to_string())),
+            };
+            outcome.warnings.push(words);
+            return Ok(outcome);
+        }
         // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two ways.
         let left = self.ports.close();
         match result {
-            Ok(()) => Ok(Outcome { warnings: [outcome.warnings, left].concat(), ..outcome }),
+            Ok(_) => Ok(Outcome { warnings: [outcome.warnings, left].concat(), ..outcome }),
             Err(Error::PortGone(name, _)) => Err(Error::PortGone(name, left)),
             Err(error) => Err(error),
         }
     }
 
-    fn turns(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+    /// Sends what waits, without keeping rates, and lets the kernel forward what comes after it.
+    fn hand_over(&mut self) {
+        let (begun, mut batch) = (clock(), Vec::with_capacity(BATCH));
+        // First as much as possible while nothing passes it by.
+        while self.drain(&mut batch) && clock().since(begun) < HAND_OVER {}
+        self.ports.retire();
+        // Then what came meanwhile. Errors end it: nobody is left to tell.
+        while (self.drain(&mut batch) || !self.ports.is_idle()) && clock().since(begun) < HAND_OVER + HAND_OVER {}
+    }
+
+    /// Takes in what arrived and sends all that waits; whether there was any.
+    fn drain(&mut self, batch: &mut Vec<Received>) -> bool {
+        let now = self.clock.turn(clock());
+        let Ok(mut any) = self.turn(now, batch) else { return false };
+        for from in 0..2 {
+            let Ports { arena, ports, .. } = &mut self.ports;
+            any |= self.pipes[from].drain(now, arena, &mut ports[1 - from]);
+        }
+        self.ports.flush().is_ok() && any
+    }
+
+    fn turns(&mut self, stop: &AtomicBool) -> Result<End, Error> {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut last = clock();
         let mut sample_due = self.origin + self.setup.sample;
@@ -354,6 +417,9 @@ impl Loop {
             if now >= presence_due {
                 presence_due = now + PRESENCE;
                 self.look_at_ports(now)?;
+                if let Some(by) = self.ports.is_asked_for() {
+                    return Ok(End::TakenOver(by));
+                }
             }
             if !worked {
                 // Time slept on purpose is no lateness.
@@ -362,7 +428,7 @@ impl Loop {
                 last = now + slept;
             }
         }
-        Ok(())
+        Ok(End::Told)
     }
 
     fn turn(&mut self, now: Time, batch: &mut Vec<Received>) -> Result<bool, Error> {
@@ -461,6 +527,10 @@ impl Loop {
         match news {
             // The end tells the sum.
             PortNews::Lost(warning) => drop(self.warn.push(warning)),
+            PortNews::Told(text) => {
+                let when = watch::at(now, self.origin);
+                self.warn(format!("{text} ({when})"));
+            }
             PortNews::Mtu(change) => {
                 self.pipes[1 - change.port].set_longest(longest(self.ports.mode(), change.most));
                 let when = format!(", {}", watch::at(now, self.origin));

@@ -105,6 +105,11 @@ impl Arena {
         self.borrowers += 1;
     }
 
+    /// One less does.
+    pub(crate) fn remove_borrower(&mut self) {
+        self.borrowers = self.borrowers.saturating_sub(1);
+    }
+
     /// How many chunks one receive queue may borrow now, so that the others find some, too.
     pub(crate) fn share(&self) -> u32 {
         self.free.len() as u32 / self.borrowers.max(1)

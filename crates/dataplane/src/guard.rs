@@ -23,6 +23,8 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 const FILTER: u32 = 0x5765;
 /// Size of the mapping that holds one `Control`.
 const PAGE: usize = 4096;
+/// The program may use what the driver of its interface tells of frames (`bpf.h`).
+const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 
 /// What the loop and the BPF programs share; `struct control` in `port.bpf.c`.
 #[repr(C)]
@@ -38,6 +40,8 @@ struct Control {
 pub struct Guard {
     /// Keeps the XDP program on the port. Closed before the program goes.
     link: Option<OwnedFd>,
+    /// Whether frames are the kernel's, whatever the loop does.
+    is_left: bool,
     object: Object,
     control: NonNull<Control>,
     ifindex: u32,
@@ -118,11 +122,10 @@ impl Guard {
         after: Duration,
     ) -> Result<(Guard, bool), Error> {
         let mut builder = ObjectBuilder::default();
-        let open = request("cannot read the BPF object", || builder.open_memory(OBJECT))?;
-        let object = request("cannot load the BPF programs", || open.load())?;
+        let object = load(&mut builder, ifindex, mode)?;
         let map = object.maps().find(|m| m.name() == "control").expect("the object has this map");
         let control = map_control(map.as_fd().as_raw_fd())?;
-        let guard = Guard { link: None, object, control, ifindex, mode };
+        let guard = Guard { link: None, is_left: false, object, control, ifindex, mode };
         let shared = guard.control();
         shared.after_ns.store(after.as_nanos(), Ordering::Relaxed);
         // SAFETY: nothing reads these fields before the programs are attached below.
@@ -152,10 +155,50 @@ impl Guard {
         Ok(created)
     }
 
-    /// Attaches the XDP program. Frames go to the sockets as soon as the heart beats.
-    pub fn attach_xdp(&mut self) -> Result<(), Error> {
-        self.link = Some(attach_xdp(self.program("port_xdp"), self.ifindex, self.mode == Mode::XdpNative)?);
+    /// Attaches the XDP program. Frames go to the sockets as soon as the heart beats. Where an earlier run's
+    /// link is still open, its program is exchanged for this one: some drivers take the link down for a new
+    /// one.
+    pub fn attach_xdp(&mut self, earlier: Option<OwnedFd>) -> Result<(), Error> {
+        let program = self.xdp();
+        let exchanged = earlier.filter(|link| exchange(link, program));
+        self.link = Some(match exchanged {
+            Some(link) => link,
+            None => attach_xdp(program, self.ifindex, self.mode == Mode::XdpNative)?,
+        });
         Ok(())
+    }
+
+    /// The XDP program that was loaded.
+    fn xdp(&self) -> BorrowedFd<'_> {
+        let is_loaded = |name: &&str| {
+            self.object.progs().any(|p| p.name() == *name && p.as_fd().as_raw_fd() >= 0)
+        };
+        self.program(["port_xdp_tags", "port_xdp"].into_iter().find(is_loaded).unwrap_or("port_xdp"))
+    }
+
+    /// What is needed to see that the programs are still there, and to put them back.
+    pub fn programs(&self) -> Result<Programs, Error> {
+        let own = |fd: BorrowedFd<'_>| {
+            fd.try_clone_to_owned().map_err(|e| Error::io("cannot duplicate a descriptor", e))
+        };
+        Ok(Programs {
+            ifindex: self.ifindex,
+            is_native: self.mode == Mode::XdpNative,
+            filter: own(self.program("port_tc"))?,
+            xdp: own(self.xdp())?,
+            link: self.link.as_ref().map(|link| own(link.as_fd())).transpose()?,
+        })
+    }
+
+    /// The XDP program hangs on a new link.
+    pub fn relink(&mut self, link: OwnedFd) {
+        self.link = Some(link);
+    }
+
+    /// From now on frames are the kernel's, whatever the loop does.
+    pub fn leave(&mut self) {
+        self.is_left = true;
+        self.retire();
     }
 
     /// Enters a socket for a receive queue.
@@ -178,7 +221,9 @@ impl Guard {
 
     /// The loop lives.
     pub fn beat(&self, now: Time) {
-        self.control().beat_ns.store(now.as_nanos(), Ordering::Relaxed);
+        if !self.is_left {
+            self.control().beat_ns.store(now.as_nanos(), Ordering::Relaxed);
+        }
     }
 
     /// Frames the kernel forwarded past the loop.
@@ -207,8 +252,131 @@ pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, native: bool) -> Result
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Descriptors of the programs of a port, for whoever looks after them.
+pub struct Programs {
+    ifindex: u32,
+    is_native: bool,
+    filter: OwnedFd,
+    xdp: OwnedFd,
+    link: Option<OwnedFd>,
+}
+
+impl Programs {
+    /// Whether the filter that fails open is there, and is ours.
+    pub fn has_filter(&self) -> bool {
+        let ours = program_id(self.filter.as_fd());
+        hook(self.filter.as_fd(), self.ifindex).query().ok() == ours && ours.is_some()
+    }
+
+    /// Whether the port has a place for the filter.
+    pub fn has_clsact(&self) -> bool {
+        let mut hook = hook(self.filter.as_fd(), self.ifindex);
+        // Another error than that there is no such filter says that there is no qdisc.
+        match hook.query() {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
+    }
+
+    /// Puts the filter back.
+    pub fn attach_filter(&self) -> Result<(), Error> {
+        create_clsact(self.ifindex)?;
+        let mut hook = hook(self.filter.as_fd(), self.ifindex);
+        request("cannot attach the filter that fails open", || hook.attach()).map(drop)
+    }
+
+    /// Whether the XDP program, if there is to be one, is on the port.
+    pub fn has_xdp(&self) -> bool {
+        self.link.as_ref().is_none_or(|link| link_info(link.as_fd()).is_some_and(|info| info.0 == self.ifindex))
+    }
+
+    /// Puts the XDP program back; its link.
+    pub fn attach_xdp(&mut self) -> Result<OwnedFd, Error> {
+        // The link of before holds nothing any more.
+        let link = attach_xdp(self.xdp.as_fd(), self.ifindex, self.is_native)?;
+        let copy = link.try_clone().map_err(|e| Error::io("cannot duplicate a descriptor", e))?;
+        self.link = Some(link);
+        Ok(copy)
+    }
+}
+
+/// Loads the programs for a port. Where the kernel tells native programs the tag that a driver took off, the
+/// program that puts it back is used; it is bound to the interface.
+fn load(builder: &mut ObjectBuilder, ifindex: u32, mode: Mode) -> Result<Object, Error> {
+    let mut attempt = |with_tags: bool| {
+        let mut open = request("cannot read the BPF object", || builder.open_memory(OBJECT))?;
+        for mut program in open.progs_mut() {
+            match program.name().to_str() {
+                Some("port_xdp_tags") if with_tags => {
+                    program.set_ifindex(ifindex);
+                    program.set_flags(BPF_F_XDP_DEV_BOUND_ONLY);
+                }
+                Some("port_xdp_tags") => program.set_autoload(false),
+                Some("port_xdp") => program.set_autoload(!with_tags),
+                _ => {}
+            }
+        }
+        request("cannot load the BPF programs", || open.load())
+    };
+    match attempt(mode == Mode::XdpNative) {
+        Err(_) if mode == Mode::XdpNative => attempt(false),
+        loaded => loaded,
+    }
+}
+
+/// Exchanges the program of a link; whether that could be done.
+fn exchange(link: &OwnedFd, program: BorrowedFd<'_>) -> bool {
+    // SAFETY: plain descriptors, and no options.
+    unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null()) == 0 }
+}
+
+/// Id of a program.
+fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the pointers describe `info`, which the call fills up to `len`.
+    let code = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut len) };
+    (code == 0).then_some(info.id)
+}
+
+/// Index of the interface that the XDP program of a link is on, zero for none any more, and id of the program.
+fn link_info(link: BorrowedFd<'_>) -> Option<(u32, u32)> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the pointers describe `info`, which the call fills up to `len`; of the union this member is read
+    // only where the type says so.
+    unsafe {
+        let code = libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len);
+        let is_xdp = code == 0 && info.type_ == libbpf_sys::BPF_LINK_TYPE_XDP;
+        is_xdp.then(|| (info.__bindgen_anon_1.xdp.ifindex, info.prog_id))
+    }
+}
+
+/// The link that holds the XDP program of an interface, if there is one and this process may open it.
+pub fn xdp_link(ifindex: u32) -> Option<OwnedFd> {
+    let wanted = (ifindex, xdp_program(ifindex)?);
+    let mut id = 0;
+    // SAFETY: the pointer is to `id`.
+    while unsafe { libbpf_sys::bpf_link_get_next_id(id, &mut id) } == 0 {
+        // SAFETY: a plain number; the descriptor is owned by nobody else.
+        let link = unsafe {
+            let raw = libbpf_sys::bpf_link_get_fd_by_id(id);
+            if raw < 0 {
+                continue;
+            }
+            OwnedFd::from_raw_fd(raw)
+        };
+        if link_info(link.as_fd()) == Some(wanted) {
+            return Some(link);
+        }
+    }
+    None
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
+        // Also where the loop panicked: nobody takes frames any more.
+        self.retire();
         // SAFETY: mapped in `map_control`; the object keeps the map itself alive until after this.
         unsafe { libc::munmap(self.control.as_ptr().cast(), PAGE) };
     }
@@ -247,11 +415,16 @@ pub fn is_guarded(ifindex: u32) -> bool {
 pub fn refuse_taken(port: &Interface) -> Result<(), Error> {
     if is_guarded(port.index) {
         return Err(Error::Refused(format!(
-            "{}: the filter of another run is attached already. Remedy: end that run; if it was \
-             killed, `weir doctor --clean`",
+            "{}: the filter of another run is attached already. Remedy: end that run, or take over from it with \
+             `weir run --takeover`; if it was killed, `weir doctor --clean`",
             port.name
         )));
     }
+    refuse_other_xdp(port)
+}
+
+/// Refuses a port that has an XDP program.
+pub fn refuse_other_xdp(port: &Interface) -> Result<(), Error> {
     if let Some(id) = xdp_program(port.index) {
         return Err(Error::Refused(format!(
             "{}: XDP program {id} is attached already. Remedy: end the program that owns it, or \

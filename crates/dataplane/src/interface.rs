@@ -9,10 +9,19 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 pub struct Offload {
     /// Name, as `ethtool -K` takes it.
     pub name: &'static str,
-    get: u32,
-    set: u32,
-    /// Bit in the flags word, for those that share one; 0 for those with a command of their own.
-    flag: u32,
+    /// Whether it takes VLAN tags off frames.
+    pub strips_tags: bool,
+    switch: Switch,
+}
+
+/// How an offload is asked for and switched.
+enum Switch {
+    /// By two commands of its own.
+    Commands(u32, u32),
+    /// By its bit in the word of flags.
+    Flag(u32),
+    /// By its name among the features, which the kernel numbers anew with each release.
+    Feature(&'static str),
 }
 
 /// Of `if_arp.h`; the library lacks them.
@@ -20,13 +29,29 @@ const ARPHRD_RAWIP: u16 = 519;
 const ARPHRD_IP6GRE: u16 = 823;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+const ETH_GSTRING_LEN: usize = 32;
+/// Most features and receive queues that are asked for.
+const FEATURES_MAX: usize = 256;
 /// The offloads that must be off.
-pub const OFFLOADS: [Offload; 3] = [
+pub const OFFLOADS: [Offload; 4] = [
     // Merged frames are longer than the MTU of the other side.
-    Offload { name: "generic-receive-offload", get: 0x2b, set: 0x2c, flag: 0 },
-    Offload { name: "large-receive-offload", get: ETHTOOL_GFLAGS, set: ETHTOOL_SFLAGS, flag: 1 << 15 },
+    Offload {
+        name: "generic-receive-offload",
+        strips_tags: false,
+        switch: Switch::Commands(0x2b, 0x2c),
+    },
+    Offload { name: "large-receive-offload", strips_tags: false, switch: Switch::Flag(1 << 15) },
     // XDP does not see a tag that the hardware took off.
-    Offload { name: "rx-vlan-offload", get: ETHTOOL_GFLAGS, set: ETHTOOL_SFLAGS, flag: 1 << 8 },
+    Offload { name: "rx-vlan-offload", strips_tags: true, switch: Switch::Flag(1 << 8) },
+    Offload {
+        name: "rx-vlan-stag-hw-parse",
+        strips_tags: true,
+        switch: Switch::Feature("rx-vlan-stag-hw-parse"),
+    },
 ];
 
 /// Whether an interface has a link.
@@ -70,9 +95,11 @@ impl Interface {
         }
     }
 
-    /// Whether the interface is still in this namespace, under whatever name.
+    /// Whether the interface is still in this namespace, under whatever name. One that cannot be asked about,
+    /// as for want of memory or descriptors, is there.
     pub fn exists(&self) -> bool {
         self.name_now().is_some()
+            || !matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENXIO | libc::ENODEV))
     }
 
     /// What the interface is called now: somebody may have renamed it, and its number stays.
@@ -190,33 +217,111 @@ impl Interface {
     }
 
     fn ethtool_channels(&self) -> Option<u32> {
+        self.channels().map(|channels| channels[5] + channels[8])
+    }
+
+    fn channels(&self) -> Option<[u32; 9]> {
         const ETHTOOL_GCHANNELS: u32 = 0x3c;
         // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count
         let mut channels = [0u32; 9];
         channels[0] = ETHTOOL_GCHANNELS;
         self.ethtool(&mut channels).ok()?;
-        Some(channels[5] + channels[8])
+        Some(channels)
     }
 
     /// Whether an offload is on.
     pub fn feature(&self, offload: &Offload) -> Result<bool, Error> {
-        let mut value = [offload.get, 0];
-        self.ethtool(&mut value)?;
-        Ok(if offload.flag == 0 { value[1] != 0 } else { value[1] & offload.flag != 0 })
-    }
-
-    /// Switches an offload.
-    pub fn set_feature(&self, offload: &Offload, on: bool) -> Result<(), Error> {
-        let mut value = [offload.set, u32::from(on)];
-        if offload.flag != 0 {
-            let mut now = [offload.get, 0];
-            self.ethtool(&mut now)?;
-            value[1] = if on { now[1] | offload.flag } else { now[1] & !offload.flag };
+        match offload.switch {
+            Switch::Commands(get, _) => {
+                let mut value = [get, 0];
+                self.ethtool(&mut value)?;
+                Ok(value[1] != 0)
+            }
+            Switch::Flag(flag) => {
+                let mut value = [ETHTOOL_GFLAGS, 0];
+                self.ethtool(&mut value)?;
+                Ok(value[1] & flag != 0)
+            }
+            Switch::Feature(name) => {
+                let (place, words) = self.place_of_feature(name)?;
+                // struct ethtool_gfeatures: cmd, size, {available, requested, active, never_changed}
+                let mut value = [0u32; 2 + 4 * FEATURES_MAX / 32];
+                value[..2].copy_from_slice(&[ETHTOOL_GFEATURES, words]);
+                self.ethtool(&mut value)?;
+                Ok(value[2 + 4 * (place / 32) + 2] & (1 << (place % 32)) != 0)
+            }
         }
-        self.ethtool(&mut value)
     }
 
-    fn ethtool<const N: usize>(&self, value: &mut [u32; N]) -> Result<(), Error> {
+    /// Switches an offload. A driver may refuse without saying so: look at it afterwards.
+    pub fn set_feature(&self, offload: &Offload, on: bool) -> Result<(), Error> {
+        match offload.switch {
+            Switch::Commands(_, set) => self.ethtool(&mut [set, u32::from(on)]),
+            Switch::Flag(flag) => {
+                let mut value = [ETHTOOL_GFLAGS, 0];
+                self.ethtool(&mut value)?;
+                let flags = if on { value[1] | flag } else { value[1] & !flag };
+                self.ethtool(&mut [ETHTOOL_SFLAGS, flags])
+            }
+            Switch::Feature(name) => {
+                let (place, words) = self.place_of_feature(name)?;
+                // struct ethtool_sfeatures: cmd, size, {valid, requested}
+                let mut value = [0u32; 2 + 2 * FEATURES_MAX / 32];
+                value[..2].copy_from_slice(&[ETHTOOL_SFEATURES, words]);
+                let bit = 1 << (place % 32);
+                value[2 + 2 * (place / 32)] = bit;
+                value[2 + 2 * (place / 32) + 1] = if on { bit } else { 0 };
+                self.ethtool(&mut value)
+            }
+        }
+    }
+
+    /// The number of a feature, and how many words of 32 features there are.
+    fn place_of_feature(&self, name: &str) -> Result<(usize, u32), Error> {
+        const HEAD: usize = 3;
+        // struct ethtool_sset_info: cmd, reserved, mask (64 bits), length of each set asked for
+        let mut count = [0x37u32, 0, 1 << ETH_SS_FEATURES, 0, 0];
+        self.ethtool(&mut count)?;
+        let unknown = || Error::Refused(format!("{}: the kernel does not know `{name}`", self.name));
+        let known = count[4] as usize;
+        if known > FEATURES_MAX {
+            return Err(unknown());
+        }
+        // struct ethtool_gstrings: cmd, set, number, names
+        let mut names = vec![0u32; HEAD + FEATURES_MAX * ETH_GSTRING_LEN / 4];
+        names[..HEAD].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, known as u32]);
+        self.ethtool(&mut names[..])?;
+        let bytes: Vec<u8> = names[HEAD..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let is_it = |text: &[u8]| text.split(|byte| *byte == 0).next() == Some(name.as_bytes());
+        let place = bytes.chunks(ETH_GSTRING_LEN).take(known).position(is_it).ok_or_else(unknown)?;
+        Ok((place, known.div_ceil(32) as u32))
+    }
+
+    /// Offloads that take VLAN tags off frames and are on.
+    pub fn strips_tags(&self) -> Vec<&'static str> {
+        let stripping = OFFLOADS.iter().filter(|offload| offload.strips_tags);
+        stripping.filter(|o| self.feature(o).unwrap_or(false)).map(|o| o.name).collect()
+    }
+
+    /// The driver, as ethtool tells it.
+    pub fn driver(&self) -> Option<String> {
+        const ETHTOOL_GDRVINFO: u32 = 3;
+        // struct ethtool_drvinfo: cmd, driver (32 bytes), and more, 196 bytes in all
+        let mut info = [0u32; 49];
+        info[0] = ETHTOOL_GDRVINFO;
+        self.ethtool(&mut info).ok()?;
+        let bytes: Vec<u8> = info[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let name = bytes.split(|byte| *byte == 0).next()?;
+        (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Most receive queues that the driver can have; as many as there are where it does not say.
+    pub fn most_receive_queues(&self) -> u32 {
+        let most = self.channels().map_or(0, |channels| channels[1] + channels[4]);
+        most.max(self.receive_queues())
+    }
+
+    fn ethtool(&self, value: &mut [u32]) -> Result<(), Error> {
         let mut request = self.request()?;
         request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
         self.ioctl(libc::SIOCETHTOOL as _, &mut request, "ethtool request refused")

@@ -1,22 +1,30 @@
 //! What a run changes of its interfaces, and how it is put back.
 //!
 //! Every change is written to a journal before it is made. A clean exit undoes the changes and removes the
-//! journal; after a crash the next start in the same network namespace, or `weir doctor --clean` wherever it
-//! is, finds the journal of a dead process and undoes them then.
+//! journal. After a crash, and where a run leaves its ports to the kernel, the journal stays: the next start on
+//! the same ports takes over what it says, without taking anything off, and `weir doctor --clean` undoes it
+//! wherever it is. A living run holds a lock on its journal, which tells it from a dead one also across PID
+//! namespaces.
 
-use crate::interface::{Interface, OFFLOADS};
+use crate::interface::{Interface, OFFLOADS, Offload};
 use crate::{Error, guard, namespace};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are
 /// the interfaces' settings.
 pub const JOURNALS: &str = "/run/weir";
 /// A journal is a few lines; whatever is larger is none.
 const SIZE_MAX: u64 = 1 << 20;
+/// How long a start waits for another start, and for a run that it takes over.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it looks meanwhile.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A change made to an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,17 +37,21 @@ enum Change {
     Programs { created_clsact: bool },
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     interface: Interface,
     change: Change,
 }
 
-/// The changes of one run, undone on drop unless the run panicked.
+/// The changes of one run, undone on drop unless the run panicked or the changes are to stay.
 #[derive(Debug)]
 pub struct Journal {
     path: Option<PathBuf>,
     content: Content,
+    /// Locked while this process lives.
+    lock: Option<fs::File>,
+    /// Whether the changes stay when this is dropped.
+    stays: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,41 +63,144 @@ struct Content {
     /// be changed by the journal of an earlier one.
     #[serde(default)]
     netns_cookie: Option<u64>,
+    /// Whether the kernel forwards between the ports when the run is gone.
+    #[serde(default)]
+    fails_open: bool,
+    /// Whether the run ended in order and left its ports to the kernel.
+    #[serde(default)]
+    kept: bool,
     records: Vec<Record>,
+}
+
+/// Makes the folder of the journals, which is closed to others.
+fn make_folder() -> Result<(), Error> {
+    let failed = |e| Error::io(format!("cannot create {JOURNALS}"), e);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(JOURNALS).map_err(failed)?;
+    // One that an earlier version made, or `systemd`, which may be somebody else's to change.
+    let _ = fs::set_permissions(JOURNALS, fs::Permissions::from_mode(0o700));
+    Ok(())
 }
 
 impl Journal {
     /// An empty journal. Kept in memory only if `persistent` is false, as in namespaces that die anyway.
-    pub fn open(persistent: bool) -> Result<Journal, Error> {
+    pub fn open(persistent: bool, fails_open: bool) -> Result<Journal, Error> {
         let pid = std::process::id();
         let content = Content {
             pid,
             started: start_time(pid).unwrap_or(0),
             netns: namespace::number(),
             netns_cookie: namespace::cookie(),
+            fails_open,
+            kept: false,
             records: Vec::new(),
         };
         let path = if persistent {
-            fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
+            make_folder()?;
             Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
         } else {
             None
         };
-        Ok(Journal { path, content })
+        Ok(Journal { path, content, lock: None, stays: false })
     }
 
     fn note(&mut self, interface: &Interface, change: Change) -> Result<(), Error> {
-        self.content.records.push(Record { interface: interface.clone(), change });
+        let record = Record { interface: interface.clone(), change };
+        if self.content.records.contains(&record) {
+            return Ok(());
+        }
+        self.content.records.push(record);
+        let written = self.write();
+        if written.is_err() {
+            // What is not noted is not changed.
+            self.content.records.pop();
+        }
+        written
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
         let Some(path) = &self.path else { return Ok(()) };
         let text = serde_json::to_vec(&self.content).expect("plain data is always JSON");
         let temporary = path.with_extension("new");
         let written = create(&temporary).and_then(|mut file| {
+            // Before it has its name: nobody sees a journal of a living run without a lock. Where files
+            // cannot be locked, the process tells whether the run lives.
+            let _ = file.try_lock();
             file.write_all(&text)?;
-            file.sync_all()
+            file.sync_all()?;
+            fs::rename(&temporary, path)?;
+            Ok(file)
         });
-        written
-            .and_then(|()| fs::rename(&temporary, path))
-            .map_err(|e| Error::io(format!("cannot write the journal {}", path.display()), e))
+        let written = written.map_err(|e| {
+            let _ = fs::remove_file(&temporary);
+            Error::io(format!("cannot write the journal {}", path.display()), e)
+        });
+        self.lock = Some(written?);
+        Ok(())
+    }
+
+    /// Takes over what earlier runs changed of these ports, and what living ones did if `takes_over` says so;
+    /// undoes what such runs changed whose ports are not the same. What others keep forwarding is left alone.
+    /// Whoever calls holds [`starting`].
+    pub fn take_over(&mut self, ports: &[Interface], takes_over: bool) -> Result<TakenOver, Error> {
+        let mut taken = TakenOver::default();
+        for (path, found) in journals() {
+            let content = match found {
+                Ok(content) => content,
+                Err(odd) => {
+                    taken.said.push(odd);
+                    continue;
+                }
+            };
+            if !content.is_here() || !content.is_about(ports) {
+                continue;
+            }
+            let is_same = content.is_wire_between(ports);
+            if is_alive(&path, &content) {
+                // What else attached its programs there is found by looking at the port.
+                if !(takes_over && is_same) {
+                    continue;
+                }
+                taken.links = ports.iter().map(|port| guard::xdp_link(port.index)).collect();
+                ask_to_leave(&path, &content)?;
+                let pid = content.pid;
+                taken.said.push(format!("took over from process {pid}; the kernel forwards meanwhile"));
+            } else if is_same {
+                let why = if content.kept { "after a run that kept forwarding" } else { "after a killed run" };
+                taken.said.push(format!("{why}: took over its ports, between which the kernel forwards meanwhile"));
+            } else {
+                let lines = undo(&path, &content).into_iter();
+                taken.said.extend(lines.map(|line| format!("after a killed run: {line}")));
+                continue;
+            }
+            taken.is_any = true;
+            self.stays = true;
+            for record in content.records {
+                if !self.content.records.contains(&record) {
+                    self.content.records.push(record);
+                }
+            }
+            // Both say the same until the earlier one is removed; to undo it twice does no harm.
+            self.write()?;
+            if Some(&path) != self.path.as_ref() {
+                let _ = fs::remove_file(&path);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The process that wants to take over, if one does.
+    pub fn is_asked_for(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.path.as_ref()?.with_extension("takeover")).ok()?;
+        Some(text.trim().parse().unwrap_or(0))
+    }
+
+    /// What was changed stays, for the next run or for `weir doctor --clean`; `kept` says that the run ended in
+    /// order.
+    pub fn leave(mut self, kept: bool) {
+        self.stays = true;
+        self.content.kept = kept;
+        // The journal is there already; it only says less if this fails.
+        let _ = self.write();
     }
 
     /// Switches off what would break forwarding and brings the port up; says in words what it did.
@@ -94,8 +209,7 @@ impl Journal {
         for offload in &OFFLOADS {
             // An interface without the feature has nothing to switch off.
             if interface.feature(offload).unwrap_or(false) {
-                self.note(interface, Change::Offload(offload.name.into()))?;
-                match interface.set_feature(offload, false) {
+                match self.switch_off(interface, offload) {
                     Ok(()) => said.push(format!("{}: switched {} off", interface.name, offload.name)),
                     Err(e) => said.push(format!("{}: {} stays on ({e})", interface.name, offload.name)),
                 }
@@ -107,6 +221,16 @@ impl Journal {
             said.push(format!("{}: brought up", interface.name));
         }
         Ok(said)
+    }
+
+    /// Switches an offload off, and looks whether it is.
+    pub fn switch_off(&mut self, interface: &Interface, offload: &Offload) -> Result<(), Error> {
+        self.note(interface, Change::Offload(offload.name.into()))?;
+        interface.set_feature(offload, false)?;
+        match interface.feature(offload)? {
+            true => Err(Error::Refused("the driver leaves it on".into())),
+            false => Ok(()),
+        }
     }
 
     /// Notes that programs are about to be attached.
@@ -126,6 +250,7 @@ impl Journal {
         if let Some(path) = self.path.take() {
             let _ = fs::remove_file(path);
         }
+        self.lock = None;
         said
     }
 }
@@ -134,16 +259,80 @@ impl Drop for Journal {
     fn drop(&mut self) {
         // After a panic of the loop the kernel goes on forwarding, as after a kill; the next start or
         // `weir doctor --clean` puts everything back then.
-        if !std::thread::panicking() {
+        if !self.stays && !std::thread::panicking() {
             self.restore();
         }
     }
 }
 
+/// What was taken over from earlier runs.
+#[derive(Debug, Default)]
+pub struct TakenOver {
+    /// Whether the kernel forwards between the ports now.
+    pub is_any: bool,
+    /// The links of XDP programs that a living run had on the ports, which stay as long as these are open.
+    pub links: Vec<Option<OwnedFd>>,
+    /// In words.
+    pub said: Vec<String>,
+}
+
+/// Asks a run to leave its ports to the kernel, and waits until it is gone.
+fn ask_to_leave(path: &Path, content: &Content) -> Result<(), Error> {
+    let request = path.with_extension("takeover");
+    let asked = create(&request).and_then(|mut file| write!(file, "{}", std::process::id()));
+    asked.map_err(|e| Error::io(format!("cannot write {}", request.display()), e))?;
+    let deadline = Instant::now() + PATIENCE;
+    let mut is_gone = false;
+    while !is_gone && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+        is_gone = !is_alive(path, content);
+    }
+    let _ = fs::remove_file(&request);
+    if !is_gone {
+        return Err(Error::Refused(format!(
+            "the run that has these ports (process {}) does not leave them within {} s. Remedy: kill it, and start              again; the kernel forwards meanwhile",
+            content.pid,
+            PATIENCE.as_secs()
+        )));
+    }
+    if !path.exists() {
+        return Err(Error::Refused(format!(
+            "the run that has these ports (process {}) ended by itself and put them back. Remedy: start again",
+            content.pid
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the run of a journal lives: it holds the lock, also in another PID namespace, or its process is
+/// there.
+fn is_alive(path: &Path, content: &Content) -> bool {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    let is_locked = |file: fs::File| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+    options.open(path).is_ok_and(is_locked) || start_time(content.pid) == Some(content.started)
+}
+
 impl Content {
-    /// Whether its run was killed.
-    fn is_dead(&self) -> bool {
-        start_time(self.pid) != Some(self.started)
+    /// Interfaces that have programs of the run.
+    fn guarded(&self) -> Vec<u32> {
+        let guarded = self.records.iter().filter(|r| matches!(r.change, Change::Programs { .. }));
+        let mut guarded: Vec<u32> = guarded.map(|r| r.interface.index).collect();
+        guarded.sort_unstable();
+        guarded.dedup();
+        guarded
+    }
+
+    /// Whether it changed any of these ports.
+    fn is_about(&self, ports: &[Interface]) -> bool {
+        self.records.iter().any(|record| ports.iter().any(|port| port.index == record.interface.index))
+    }
+
+    /// Whether the kernel forwards between exactly these ports when the run is gone.
+    fn is_wire_between(&self, ports: &[Interface]) -> bool {
+        let mut wanted: Vec<u32> = ports.iter().map(|port| port.index).collect();
+        wanted.sort_unstable();
+        self.fails_open && ports.len() == 2 && self.guarded() == wanted
     }
 
     /// Whether its interfaces are in this network namespace.
@@ -193,28 +382,48 @@ fn restore_one(record: &Record) -> Option<Result<String, String>> {
 fn create(path: &Path) -> io::Result<fs::File> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => fs::OpenOptions::new().write(true).create_new(true).open(path),
+        _ => fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path),
     }
 }
 
 /// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
 /// the first attached. Given back when dropped, also by a crash.
 pub fn starting() -> Result<fs::File, Error> {
-    fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
-    let path = Path::new(JOURNALS).join("starting.lock");
+    make_folder()?;
+    lock_of_starts(&Path::new(JOURNALS).join("starting.lock"), PATIENCE)
+}
+
+/// Others may not open the file: who can has it locked for as long as he likes.
+fn lock_of_starts(path: &Path, patience: Duration) -> Result<fs::File, Error> {
     let refused = |error: io::Error| match error.kind() {
         io::ErrorKind::PermissionDenied => Error::io(format!("cannot lock {}", path.display()), error),
         _ => Error::Refused(format!("cannot lock {}: {error}. Remedy: remove it", path.display())),
     };
     let mut options = fs::OpenOptions::new();
     // Of a pipe or a device nobody waits for the other end.
-    options.write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    let file = options.open(&path).map_err(refused)?;
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    let file = options.open(path).map_err(refused)?;
     if !file.metadata().map_err(refused)?.is_file() {
         return Err(refused(io::Error::other("it is not a regular file")));
     }
-    file.lock().map_err(refused)?;
-    Ok(file)
+    // One that an earlier version made was open to others.
+    let _ = file.set_permissions(fs::Permissions::from_mode(0o600));
+    let deadline = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::Error(error)) => return Err(refused(error)),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => break,
+            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+        }
+    }
+    Err(Error::Refused(format!(
+        "{} is locked by another program for more than {} s. Remedy: `fuser -v {}` names it; end it, and start again",
+        path.display(),
+        patience.as_secs_f64(),
+        path.display()
+    )))
 }
 
 /// Reads a journal. Whatever else has the name of one must neither block nor fill the memory.
@@ -242,15 +451,20 @@ pub fn rewritten(text: &[u8]) -> Result<Vec<u8>, String> {
     parse(text).map(|content| serde_json::to_vec(&content).expect("plain data is always JSON"))
 }
 
-/// The journals of killed runs in any network namespace; an error for what is no journal.
-fn of_killed_runs() -> Vec<(PathBuf, Result<Content, String>)> {
+/// The journals of runs in any network namespace; an error for what is no journal.
+fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
     let Ok(entries) = fs::read_dir(JOURNALS) else { return Vec::new() };
     let is_journal = |path: &PathBuf| path.extension().is_some_and(|x| x == "json");
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(is_journal).collect();
     paths.sort();
-    let found = paths.into_iter().map(|path| (read(&path), path));
-    let left = found.filter(|(content, _)| content.as_ref().map_or(true, Content::is_dead));
-    left.map(|(content, path)| (path, content)).collect()
+    paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
+}
+
+/// Those of runs that are gone.
+fn of_killed_runs() -> Vec<(PathBuf, Result<Content, String>)> {
+    let is_gone =
+        |path: &Path, found: &Result<Content, String>| found.as_ref().map_or(true, |content| !is_alive(path, content));
+    journals().into_iter().filter(|(path, found)| is_gone(path, found)).collect()
 }
 
 /// Undoes what the run did, removes its journal and says both in words.
@@ -261,7 +475,7 @@ fn undo(path: &Path, content: &Content) -> Vec<String> {
 }
 
 /// Undoes what runs left that were killed, in this network namespace; says in words what it did.
-pub fn restore_stale() -> Vec<String> {
+fn restore_stale() -> Vec<String> {
     let mut said = Vec::new();
     for (path, found) in of_killed_runs() {
         match found {

@@ -38,6 +38,8 @@ mod processor;
 mod reflector;
 mod sensing;
 mod service;
+mod survey;
+mod upkeep;
 mod upstream;
 mod watch;
 mod xsk;
@@ -50,13 +52,14 @@ pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
-pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
+pub use journal::{JOURNALS, restore_everywhere, stale_journals};
 pub use link_clock::RunClock;
 pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};
+pub use survey::{DriverXdp, PortSurvey, survey};
 
 use serde::{Deserialize, Serialize};
 use weir_config::Accounting;
@@ -87,6 +90,12 @@ pub enum Error {
     /// Something stands against it.
     #[error("{0}")]
     Refused(String),
+    /// Something unexpected ended the loop; the kernel forwards.
+    #[error(
+        "{0}. The kernel forwards between the ports from now on, past the queues. Remedy: start again, which takes over; \
+         `weir doctor --clean` ends it and puts the ports back"
+    )]
+    LeftToKernel(String),
     /// An interface vanished while the loop was running.
     #[error(
         "interface `{0}` vanished while running: it was removed, or moved to another network namespace. Everything \

@@ -32,6 +32,12 @@ impl Losses {
         Losses { queues: vec![LostFrames::default(); queues], told: vec![0; queues], warn_from: Time::ZERO }
     }
 
+    /// One queue more.
+    pub fn add_queue(&mut self) {
+        self.queues.push(LostFrames::default());
+        self.told.push(0);
+    }
+
     /// Takes what a queue lost in all.
     pub fn note(&mut self, queue: usize, lost: LostFrames) {
         self.queues[queue] = lost;

@@ -15,14 +15,19 @@ const IFLA_MASTER: u16 = 10;
 /// Refuses a port that belongs to another interface: that one would not get its frames any more, and would
 /// send among those that are forwarded.
 pub fn refuse_member(port: &Interface) -> Result<(), Error> {
-    let Some(master) = master(port.index)? else { return Ok(()) };
-    let master = Interface { name: format!("interface {master}"), index: master };
-    let name = master.name_now().map_or(master.name, |name| name.to_string_lossy().into_owned());
+    let (Some(_), Some(name)) = (master(port.index)?, master_of(port)) else { return Ok(()) };
     Err(Error::Refused(format!(
         "{}: it belongs to `{name}` (a bridge, a bond or the like), which would not get its frames any more. Remedy: \
          `ip link set dev {} nomaster`, or another port",
         port.name, port.name
     )))
+}
+
+/// The interface that this one is a part of, by its name, if it is one's and the kernel tells.
+pub fn master_of(port: &Interface) -> Option<String> {
+    let index = master(port.index).ok()??;
+    let master = Interface { name: format!("interface {index}"), index };
+    Some(master.name_now().map_or(master.name.clone(), |name| name.to_string_lossy().into_owned()))
 }
 
 /// What to say of a port that carries addresses.

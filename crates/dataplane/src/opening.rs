@@ -9,6 +9,7 @@ use crate::packet_ring;
 use crate::port::{Port, WAITING_MAX};
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, QUEUES_MAX};
+use std::os::fd::{OwnedFd, RawFd};
 use weir_units::Duration;
 
 /// Chunks that all receive queues of a port may borrow together, while there are few.
@@ -39,6 +40,10 @@ pub(crate) struct Opening<'a> {
     /// Frames that may wait in queues and delay lines, beside those in rings.
     pub frames: u64,
     pub journal: &'a mut Journal,
+    /// Whether the kernel forwards between the ports already, which is not to end.
+    pub is_taken_over: bool,
+    /// The links of an earlier run's XDP programs, for each port.
+    pub links: Vec<Option<OwnedFd>>,
 }
 
 /// Open ports and the memory that their frames live in.
@@ -65,7 +70,9 @@ impl Opening<'_> {
                 Ok(opened) => return Ok((*mode, opened)),
                 Err(error) => {
                     said.push(format!("{mode} is unavailable: {error}"));
-                    self.interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
+                    if !self.is_taken_over {
+                        self.interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
+                    }
                     refusal = Some(error);
                 }
             }
@@ -74,8 +81,14 @@ impl Opening<'_> {
     }
 
     fn in_mode(&mut self, mode: Mode) -> Result<Opened, Error> {
-        let ports: Vec<(&str, u32)> =
-            self.interfaces.iter().map(|port| (port.name.as_str(), port.receive_queues())).collect();
+        if mode != Mode::AfPacket {
+            self.interfaces.iter().try_for_each(|port| refuse_stripping(&port.name, &port.strips_tags()))?;
+        }
+        let ports: Vec<(&str, u32, u32)> = self
+            .interfaces
+            .iter()
+            .map(|port| (port.name.as_str(), port.receive_queues(), port.most_receive_queues()))
+            .collect();
         let (longest, headroom) = (self.longest, self.headroom);
         let needs = Needs { mode, ports, longest, headroom, frames: self.frames };
         let plan = needs.plan(available_memory())?;
@@ -86,18 +99,19 @@ impl Opening<'_> {
             guards.push(open_guard(interface, peer, mode, self.after, self.journal)?);
         }
         let mut ports = Vec::new();
-        let mut first = None;
-        for ((interface, guard), (_, queues)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
+        for ((interface, guard), (_, queues, most)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
             ports.push(if mode == Mode::AfPacket {
                 let headroom = u64::from(headroom);
                 Port::packet(interface.clone(), longest as usize, headroom, guard.copy_filter())?
             } else {
-                let sockets = sockets(&mut arena, interface, guard, *queues, &mut first)?;
-                Port::xdp(interface.clone(), sockets)?
+                let sockets = sockets(&mut arena, interface, guard, *queues)?;
+                Port::xdp(interface.clone(), sockets, lent_to_port(*queues, *most))?
             });
         }
         if mode != Mode::AfPacket {
-            guards.iter_mut().try_for_each(Guard::attach_xdp)?;
+            for (at, guard) in guards.iter_mut().enumerate() {
+                guard.attach_xdp(self.links.get_mut(at).and_then(Option::take))?;
+            }
         }
         Ok(Opened { arena, guards, ports })
     }
@@ -118,34 +132,88 @@ fn open_guard(
     Ok(guard)
 }
 
-/// A socket for each receive queue of a port; `first` is the one that has the arena.
+/// Refuses a port for AF_XDP whose frames would lose their VLAN tags.
+fn refuse_stripping(name: &str, stripping: &[&str]) -> Result<(), Error> {
+    if stripping.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "{name}: it takes VLAN tags off what it receives ({}) and does not let that be switched off; AF_XDP does not see \
+         these tags. Remedy: mode = \"af_packet\"",
+        stripping.join(", ")
+    )))
+}
+
+/// A socket for each receive queue of a port. A driver that cannot do without copies, as it seemed to, is asked to
+/// copy; the other port is not concerned.
 fn sockets(
     arena: &mut Arena,
     interface: &Interface,
     guard: &Guard,
     queues: u32,
-    first: &mut Option<i32>,
 ) -> Result<Vec<Xsk>, Error> {
-    let mut sockets = Vec::new();
+    match bind_all(arena, interface, guard, queues, false) {
+        Err(Error::Os { error, .. }) if is_for_copies(&error) => {
+            bind_all(arena, interface, guard, queues, true)
+        }
+        result => result,
+    }
+}
+
+/// Whether copies may help where this error is met.
+fn is_for_copies(error: &std::io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOMEM | libc::EIO | libc::ENOSYS)
+    )
+}
+
+fn bind_all(
+    arena: &mut Arena,
+    interface: &Interface,
+    guard: &Guard,
+    queues: u32,
+    copies: bool,
+) -> Result<Vec<Xsk>, Error> {
+    let mut sockets: Vec<Xsk> = Vec::new();
     for queue in 0..queues {
-        let socket = Xsk::bind(arena, interface.index, queue, lent(queues), *first).map_err(|error| {
-            let what = format!("AF_XDP refused on `{}` queue {queue}", interface.name);
-            match error.raw_os_error() {
-                // The arena is registered with the first socket.
-                Some(libc::ENOBUFS) if first.is_none() => Error::Refused(format!(
-                    "{what}: {} MiB for frames are to be locked in memory, and {} KiB may be. Remedy: `ulimit -l \
-                     unlimited`, the capability IPC_LOCK, or mode = \"af_packet\"",
-                    arena.size() >> 20,
-                    lockable_memory() >> 10
-                )),
-                _ => Error::io(what, error),
+        let first = sockets.first().map(Xsk::fd);
+        match socket(arena, interface, guard, queue, lent(queues), first, copies) {
+            Ok(socket) => sockets.push(socket),
+            Err(error) => {
+                sockets.iter_mut().for_each(|socket| socket.take_back(arena));
+                return Err(error);
             }
-        })?;
-        guard.add_socket(queue, socket.fd())?;
-        first.get_or_insert(socket.fd());
-        sockets.push(socket);
+        }
     }
     Ok(sockets)
+}
+
+/// The socket of a receive queue, entered for its frames. The first of a port registers the arena.
+pub(crate) fn socket(
+    arena: &mut Arena,
+    interface: &Interface,
+    guard: &Guard,
+    queue: u32,
+    share: u32,
+    first: Option<RawFd>,
+    copies: bool,
+) -> Result<Xsk, Error> {
+    let socket = Xsk::bind(arena, interface.index, queue, share, first, copies).map_err(|error| {
+        let what = format!("AF_XDP refused on `{}` queue {queue}", interface.name);
+        match error.raw_os_error() {
+            // The arena is registered with the first socket.
+            Some(libc::ENOBUFS) if first.is_none() => Error::Refused(format!(
+                "{what}: {} MiB for frames are to be locked in memory, and {} KiB may be. Remedy: `ulimit -l \
+                 unlimited`, the capability IPC_LOCK, or mode = \"af_packet\"",
+                arena.size() >> 20,
+                lockable_memory() >> 10
+            )),
+            _ => Error::io(what, error),
+        }
+    })?;
+    guard.add_socket(queue, socket.fd())?;
+    Ok(socket)
 }
 
 /// Chunks that each receive queue of a port with so many may borrow.
@@ -153,11 +221,17 @@ fn lent(queues: u32) -> u32 {
     (LENT_MAX / queues).clamp(SHARE_MIN, RING)
 }
 
+/// Chunks that all receive queues of a port may borrow, of which there may be more later, up to `most`.
+fn lent_to_port(queues: u32, most: u32) -> u32 {
+    let later = most.min(QUEUES_MAX) * SHARE_MIN;
+    (queues * lent(queues)).max(later.min(LENT_MAX))
+}
+
 /// What ports need memory for.
 struct Needs<'a> {
     mode: Mode,
-    /// Their names, and how many receive queues they have.
-    ports: Vec<(&'a str, u32)>,
+    /// Their names, and how many receive queues they have and can have.
+    ports: Vec<(&'a str, u32, u32)>,
     longest: u32,
     headroom: u32,
     frames: u64,
@@ -175,7 +249,7 @@ impl Needs<'_> {
     /// Refuses what cannot work, or takes more than its part of the available memory, in bytes.
     fn plan(&self, available: u64) -> Result<Plan, Error> {
         let is_xdp = self.mode != Mode::AfPacket;
-        if let Some((name, queues)) = self.ports.iter().find(|port| is_xdp && port.1 > QUEUES_MAX) {
+        if let Some((name, queues, _)) = self.ports.iter().find(|port| is_xdp && port.1 > QUEUES_MAX) {
             return Err(Error::Refused(format!(
                 "{name}: it has {queues} receive queues, and AF_XDP serves at most {QUEUES_MAX}. Remedy: `ethtool -L \
                  {name} combined {QUEUES_MAX}` (`rx` in place of `combined` where the driver counts them apart), or mode = \
@@ -184,10 +258,10 @@ impl Needs<'_> {
         }
         let chunk = self.chunk()?;
         let (mut in_rings, mut sockets) = (0, 0);
-        for (_, queues) in &self.ports {
+        for (_, queues, most) in &self.ports {
             in_rings += u64::from(match is_xdp {
                 // What is lent, what waits for the port, what is in its ring, and what comes back from there.
-                true => queues * lent(*queues) + WAITING_MAX as u32 + 2 * RING,
+                true => lent_to_port(*queues, *most) + WAITING_MAX as u32 + 2 * RING,
                 // Frames in rings are not in the arena: what waits for the port, twice for rounding.
                 false => 2 * WAITING_MAX as u32,
             });
@@ -225,7 +299,7 @@ impl Needs<'_> {
 
     fn too_much(&self, chunks: u64, chunk: u32, bytes: u64, available: u64) -> String {
         let queues: Vec<String> =
-            self.ports.iter().map(|(name, queues)| format!("{queues} of {name}")).collect();
+            self.ports.iter().map(|(name, queues, _)| format!("{queues} of {name}")).collect();
         let (of_queues, remedy) = match self.mode {
             Mode::AfPacket => (String::new(), "more memory"),
             _ => (
@@ -268,7 +342,7 @@ mod tests {
     const PLENTY: u64 = 64 << 30;
 
     fn needs(mode: Mode, queues: [u32; 2], frames: u64) -> Needs<'static> {
-        let ports = vec![("left", queues[0]), ("right", queues[1])];
+        let ports = vec![("left", queues[0], queues[0]), ("right", queues[1], queues[1])];
         Needs { mode, ports, longest: 1522, headroom: 0, frames }
     }
 

@@ -271,9 +271,14 @@ impl PacketRing {
         }
         let error = std::io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR | libc::EINVAL) => Ok(()),
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(()),
             _ => Err(error),
         }
+    }
+
+    /// Whether the kernel may not have sent all that was queued.
+    pub fn has_unsent(&self) -> bool {
+        self.unsent
     }
 
     /// Frames that were lost before they were copied to the arena.

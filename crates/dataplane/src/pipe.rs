@@ -36,6 +36,9 @@ pub trait Pipe: Send {
     /// Takes received frames, lets packets depart, and hands those whose time has come to the port.
     /// Returns whether there was anything to do.
     fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool;
+    /// The loop ends, and others forward from now on: hands what waits to the port at once, as far as it has room.
+    /// Returns whether there was any.
+    fn drain(&mut self, now: Time, arena: &mut Arena, out: &mut Port) -> bool;
     /// When the next packet departs or leaves the delay line.
     fn next_event(&mut self) -> Option<Time>;
     /// The counts and distributions of this direction.
@@ -333,6 +336,31 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         let released = self.release(now, arena, out);
         self.last = self.last.max(now);
         departed || released || !received.is_empty()
+    }
+
+    fn drain(&mut self, now: Time, arena: &mut Arena, out: &mut Port) -> bool {
+        let at = now.max(self.last);
+        let before = out.room();
+        // What is in the line went in before what is in the queue.
+        while out.room() > 0
+            && let Some((_, frame)) = self.shape.line.arrived(Time::from_nanos(u64::MAX))
+        {
+            self.leave(now, frame, arena, out);
+        }
+        while out.room() > 0
+            && let Some(departure) = self.next(at, arena)
+        {
+            let PacedFrame { frame, kind, network } = departure.item;
+            let (queue, expedited) = (&self.queue, &self.expedited);
+            let counters = || all_counters(queue, expedited.as_ref());
+            self.meter.departed(at, &departure.packet, departure.sojourn, counters);
+            if departure.marked {
+                frame::mark(arena.bytes(frame), kind, network);
+            }
+            self.leave(now, frame, arena, out);
+        }
+        self.last = at;
+        out.room() != before
     }
 
     fn next_event(&mut self) -> Option<Time> {

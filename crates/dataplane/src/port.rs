@@ -2,7 +2,9 @@
 
 use crate::frames::{Arena, Frame};
 use crate::interface::Interface;
+use crate::guard::Guard;
 use crate::losses::Losses;
+use crate::opening;
 use crate::packet_ring::{self, PacketRing};
 use crate::xsk::{RING, Xsk};
 use crate::{Error, Received};
@@ -21,7 +23,12 @@ struct Queues {
     sockets: Vec<Xsk>,
     /// The one that is served first in this turn.
     turn: usize,
+    /// Chunks that all of them may borrow.
+    lent: u32,
 }
+
+/// Chunks that a queue may borrow at least, however many were added.
+const SHARE_LEAST: u32 = 16;
 
 impl Queues {
     /// Takes received frames, at most as many as `out` has room for: from each queue its share, then what is
@@ -48,11 +55,14 @@ impl Queues {
     fn flush(&mut self, waiting: &mut VecDeque<Frame>, arena: &mut Arena) -> Result<(), std::io::Error> {
         let sender = self.sockets.first_mut().expect("a port has a queue at least");
         sender.send(waiting);
-        sender.kick()?;
+        let mut result = sender.kick();
         sender.reclaim(arena);
         let (behind, first) = self.sockets.split_at_mut(self.turn);
-        first.iter_mut().chain(behind).for_each(|socket| socket.refill(arena));
-        Ok(())
+        // What fails at one queue is no reason to leave the others without buffers.
+        for socket in first.iter_mut().chain(behind) {
+            result = result.and(socket.refill(arena));
+        }
+        result
     }
 }
 
@@ -80,8 +90,46 @@ fn defers_interrupts(name: &str) -> bool {
 
 impl Port {
     /// Opens AF_XDP sockets on all queues.
-    pub fn xdp(interface: Interface, sockets: Vec<Xsk>) -> Result<Port, Error> {
-        Port::new(interface, Rings::Xdp(Queues { sockets, turn: 0 }))
+    pub fn xdp(interface: Interface, sockets: Vec<Xsk>, lent: u32) -> Result<Port, Error> {
+        Port::new(interface, Rings::Xdp(Queues { sockets, turn: 0, lent }))
+    }
+
+    /// Receive queues that are served one by one; none with one ring for all.
+    pub fn queues(&self) -> Option<u32> {
+        match &self.rings {
+            Rings::Xdp(queues) => Some(queues.sockets.len() as u32),
+            Rings::Packet(_) => None,
+        }
+    }
+
+    /// Whether the driver hands frames over without copying them; `None` for AF_PACKET.
+    pub fn is_zero_copy(&self) -> Option<bool> {
+        match &self.rings {
+            Rings::Xdp(queues) => queues.sockets.first().map(Xsk::is_zero_copy),
+            Rings::Packet(_) => None,
+        }
+    }
+
+    /// Serves one more receive queue, of which the driver has more now. All get smaller shares of the memory
+    /// that is lent to the port.
+    pub fn add_queue(&mut self, arena: &mut Arena, guard: &Guard) -> Result<(), Error> {
+        let Rings::Xdp(queues) = &mut self.rings else { return Ok(()) };
+        let queue = queues.sockets.len() as u32;
+        let share = (queues.lent / (queue + 1)).clamp(SHARE_LEAST, RING);
+        let (first, copies) = (queues.sockets.first().map(Xsk::fd), false);
+        queues.sockets.push(opening::socket(arena, &self.interface, guard, queue, share, first, copies)?);
+        queues.sockets.iter_mut().for_each(|socket| socket.set_share(share));
+        self.losses.add_queue();
+        Ok(())
+    }
+
+    /// Whether all that was to be sent is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+            && match &self.rings {
+                Rings::Xdp(queues) => queues.sockets.iter().all(|socket| socket.unsent() == 0),
+                Rings::Packet(ring) => !ring.has_unsent(),
+            }
     }
 
     /// Opens AF_PACKET rings; `filter` says which frames are copied to them, with so much room in front of

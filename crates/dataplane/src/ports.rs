@@ -8,12 +8,14 @@
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
-use crate::journal::{Journal, starting};
+use crate::journal::{Journal, TakenOver, starting};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::opening::{Opened, Opening};
 use crate::port::{Port, Sleeper};
-use crate::{Error, Mode, Received, neighbours};
+use crate::upkeep::{Found, Upkeep, locked};
+use crate::{Error, Mode, QUEUES_MAX, Received, clock, neighbours};
 use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
 use weir_units::{Duration, Time};
 
 /// Room that there is at least in front of each frame, for the headers of a tunnel.
@@ -36,8 +38,11 @@ pub struct PortsSetup {
     pub fails_open: bool,
     /// Age of the heartbeat at which frames are the kernel's.
     pub fail_after: Duration,
-    /// Whether changes to interfaces are journalled on disk, for a start after a crash.
+    /// Whether changes to interfaces are journalled on disk, for a start after a crash. Then the ports are looked
+    /// after, too: what others take off or switch on is put back and told.
     pub journal: bool,
+    /// Whether the ports of a living run are taken over.
+    pub takeover: bool,
 }
 
 /// Open ports with the memory that frames live in. They are put back when they are closed.
@@ -46,7 +51,14 @@ pub struct Ports {
     guards: Vec<Guard>,
     sleeper: Sleeper,
     pub(crate) arena: Arena,
-    journal: Journal,
+    journal: Arc<Mutex<Journal>>,
+    /// Looks after what the kernel keeps; `None` in namespaces that were made for this.
+    upkeep: Option<Upkeep>,
+    /// Receive queues that each port is to have.
+    queues: Vec<Option<u32>>,
+    /// Since when each port can neither send nor be refilled, and why; whether that was told.
+    failing: Vec<Option<Failing>>,
+    fail_after: Duration,
     mode: Mode,
     /// MTUs that the rings were made for, and those of now.
     mtus: Vec<u32>,
@@ -56,11 +68,20 @@ pub struct Ports {
     warnings: Vec<String>,
 }
 
+/// A port on which the system refuses what it should not refuse.
+struct Failing {
+    since: Time,
+    error: String,
+    is_told: bool,
+}
+
 /// What happened to ports since the last look.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PortNews {
     /// Frames were lost before they came here.
     Lost(String),
+    /// Something else that is to be known.
+    Told(String),
     /// The MTU of a port was changed.
     Mtu(MtuChange),
 }
@@ -108,10 +129,19 @@ impl Ports {
         let mtus: Vec<u32> = interfaces.iter().map(Interface::mtu).collect::<Result<_, _>>()?;
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
-        let mut journal = Journal::open(setup.journal)?;
+        let mut journal = Journal::open(setup.journal, setup.fails_open)?;
         let (mut said, mut warnings) = (Vec::new(), Vec::new());
-        for port in &interfaces {
-            guard::refuse_taken(port)?;
+        let taken = match setup.journal {
+            true => journal.take_over(&interfaces, setup.takeover)?,
+            false => TakenOver::default(),
+        };
+        said.extend(taken.said.iter().cloned());
+        for (at, port) in interfaces.iter().enumerate() {
+            match (taken.is_any, taken.links.get(at)) {
+                (false, _) => guard::refuse_taken(port)?,
+                (true, Some(Some(_))) => {}
+                (true, _) => guard::refuse_other_xdp(port)?,
+            }
             neighbours::refuse_member(port)?;
             warnings.extend(neighbours::warn_of_addresses(port));
         }
@@ -127,11 +157,40 @@ impl Ports {
             headroom: setup.headroom,
             frames: setup.frames,
             journal: &mut journal,
+            is_taken_over: taken.is_any,
+            links: taken.links,
         };
         let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
         let sleeper = Sleeper::new(&ports);
         let mtus_now = mtus.clone();
-        Ok(Ports { ports, guards, sleeper, arena, journal, mode, mtus, mtus_now, said, warnings })
+        let journal = Arc::new(Mutex::new(journal));
+        let kept = |(interface, guard): (&Interface, &Guard)| Ok((interface.clone(), guard.programs()?));
+        let upkeep = match setup.journal {
+            true => {
+                let kept = interfaces.iter().zip(&guards).map(kept).collect::<Result<_, Error>>()?;
+                Some(Upkeep::begin(kept, mode != Mode::AfPacket, journal.clone())?)
+            }
+            false => None,
+        };
+        let queues = ports.iter().map(Port::queues).collect();
+        let failing = ports.iter().map(|_| None).collect();
+        let fail_after = setup.fail_after;
+        Ok(Ports {
+            ports,
+            guards,
+            sleeper,
+            arena,
+            journal,
+            upkeep,
+            queues,
+            failing,
+            fail_after,
+            mode,
+            mtus,
+            mtus_now,
+            said,
+            warnings,
+        })
     }
 
     /// What was changed and chosen, in words.
@@ -194,17 +253,37 @@ impl Ports {
         self.ports[port].push(frame);
     }
 
-    /// Sends what waits and takes back the memory of what was sent.
+    /// Sends what waits and takes back the memory of what was sent. What the system refuses is tried again; a port
+    /// on which it does so for as long as a heartbeat is fresh has failed.
     pub fn flush(&mut self) -> Result<(), Error> {
-        for port in &mut self.ports {
-            let Err(error) = port.flush(&mut self.arena) else { continue };
-            return Err(match error.raw_os_error() {
-                Some(libc::ENETDOWN) => continue,
-                Some(libc::ENXIO | libc::ENODEV) => Error::PortGone(port.interface.name.clone(), Vec::new()),
-                _ => Error::io(format!("cannot send on `{}`", port.interface.name), error),
-            });
+        for number in 0..self.ports.len() {
+            match self.ports[number].flush(&mut self.arena) {
+                Ok(()) => self.failing[number] = None,
+                Err(error) => self.failed(number, error)?,
+            }
         }
         Ok(())
+    }
+
+    #[cold]
+    fn failed(&mut self, number: usize, error: std::io::Error) -> Result<(), Error> {
+        let interface = &self.ports[number].interface;
+        match error.raw_os_error() {
+            // Told as a link that is down.
+            Some(libc::ENETDOWN) => return Ok(()),
+            _ if interface.is_up().is_ok_and(|is_up| !is_up) => return Ok(()),
+            Some(libc::ENXIO | libc::ENODEV) if !interface.exists() => {
+                return Err(Error::PortGone(interface.name.clone(), Vec::new()));
+            }
+            _ => {}
+        }
+        let now = clock();
+        let begun = || Failing { since: now, error: error.to_string(), is_told: false };
+        let failing = self.failing[number].get_or_insert_with(begun);
+        if now.since(failing.since) < self.fail_after {
+            return Ok(());
+        }
+        Err(Error::io(format!("`{}` neither sends nor takes buffers", interface.name), error))
     }
 
     /// Frames of all ports that were lost before they came here, up to the last look.
@@ -212,8 +291,18 @@ impl Ports {
         self.ports.iter().map(Port::lost).sum()
     }
 
-    /// Whether all interfaces are still there. Tells what was lost before it came here, and changes of MTUs.
+    /// Whether all interfaces are still there. Tells what was lost before it came here, changes of MTUs, and what
+    /// others changed underfoot; serves queues that were added.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
+        self.take_found(tell);
+        self.add_queues(now, tell);
+        for (failing, port) in self.failing.iter_mut().zip(&self.ports) {
+            if let Some(failing) = failing.as_mut().filter(|failing| !failing.is_told) {
+                failing.is_told = true;
+                let name = &port.interface.name;
+                tell(PortNews::Told(format!("{name}: the system refuses to send or receive: {}", failing.error)));
+            }
+        }
         for (number, port) in self.ports.iter_mut().enumerate() {
             port.look_for_losses(now).into_iter().for_each(|lost| tell(PortNews::Lost(lost)));
             let interface = &port.interface;
@@ -236,11 +325,107 @@ impl Ports {
         self.sleeper.sleep(also, span);
     }
 
-    /// Puts the interfaces back; says in words what it could not put back.
-    pub fn close(mut self) -> Vec<String> {
-        self.guards.iter().for_each(Guard::retire);
+    /// Takes what was found by whoever looks after the ports.
+    fn take_found(&mut self, tell: &mut dyn FnMut(PortNews)) {
+        let Some(upkeep) = &self.upkeep else { return };
+        for found in upkeep.found() {
+            match found {
+                Found::Told(text) => tell(PortNews::Told(text)),
+                Found::Relinked(port, link) => self.guards[port].relink(link),
+                Found::Left(port) => {
+                    self.guards[port].leave();
+                    let name = &self.ports[port].interface.name;
+                    tell(PortNews::Told(format!(
+                        "{name}: what arrives there passes in the kernel from now on, past the queues, so that VLAN tags \
+                         are kept. Remedy: start the run again with mode = \"af_packet\""
+                    )));
+                }
+                Found::Queues(port, count) => {
+                    let (name, before) = (&self.ports[port].interface.name, &mut self.queues[port]);
+                    let Some(before) = before else { continue };
+                    let more = match count > QUEUES_MAX {
+                        true => format!("; {QUEUES_MAX} are served, and the kernel forwards what arrives at others"),
+                        false => String::new(),
+                    };
+                    tell(PortNews::Told(format!(
+                        "{name}: it has {count} receive queues now, and had {before}{more}"
+                    )));
+                    *before = count.min(QUEUES_MAX);
+                }
+            }
+        }
+    }
+
+    /// Serves queues that were added, as many as can be opened while a heartbeat is fresh: until then the kernel
+    /// forwards what arrives there.
+    fn add_queues(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) {
+        for number in 0..self.ports.len() {
+            let (port, guard) = (&mut self.ports[number], &self.guards[number]);
+            let mut is_new = false;
+            while let (Some(wanted), Some(served)) = (self.queues[number], port.queues())
+                && served < wanted
+                && clock().since(now) < Duration::from_nanos(self.fail_after.as_nanos() / 4)
+            {
+                if let Err(error) = port.add_queue(&mut self.arena, guard) {
+                    tell(PortNews::Told(format!(
+                        "{}: what arrives at its receive queues from number {served} on passes in the kernel, past the \
+                         queues: {error}",
+                        port.interface.name
+                    )));
+                    self.queues[number] = Some(served);
+                }
+                is_new = true;
+            }
+            if is_new {
+                self.sleeper = Sleeper::new(&self.ports);
+            }
+        }
+    }
+
+    /// How frames of a port come in and go out, with the number of its queues, in words.
+    pub fn describe(&self, port: usize) -> String {
+        let Port { interface, .. } = &self.ports[port];
+        let queues = interface.receive_queues();
+        let copies = match self.ports[port].is_zero_copy() {
+            Some(true) => ", zero-copy",
+            Some(false) => ", with copies",
+            None => "",
+        };
+        format!("{}: {}{copies}, {queues} receive queue{}", interface.name, self.mode, if queues == 1 { "" } else { "s" })
+    }
+
+    /// The process that wants to take the ports over, if one does.
+    pub(crate) fn is_asked_for(&self) -> Option<u32> {
+        locked(&self.journal).is_asked_for()
+    }
+
+    /// From now on the kernel forwards what arrives; what arrived before can still be taken and sent.
+    pub(crate) fn retire(&mut self) {
+        self.guards.iter_mut().for_each(Guard::leave);
+    }
+
+    /// Whether all that was to be sent is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ports.iter().all(Port::is_idle)
+    }
+
+    /// Leaves the ports to the kernel, which goes on forwarding; `kept` says that all is in order.
+    pub(crate) fn leave(mut self, kept: bool) {
+        self.retire();
+        self.upkeep = None;
         drop(self.ports);
         drop(self.guards);
-        self.journal.restore()
+        if let Some(journal) = Arc::into_inner(self.journal) {
+            journal.into_inner().unwrap_or_else(PoisonError::into_inner).leave(kept);
+        }
+    }
+
+    /// Puts the interfaces back; says in words what it could not put back.
+    pub fn close(mut self) -> Vec<String> {
+        self.retire();
+        self.upkeep = None;
+        drop(self.ports);
+        drop(self.guards);
+        locked(&self.journal).restore()
     }
 }

@@ -1,7 +1,9 @@
 //! AF_XDP sockets: four rings shared with the kernel for each receive queue of a port.
 //!
-//! Both ports use one arena (`XDP_SHARED_UMEM`), so a forwarded frame is a descriptor that moves from a
-//! receive ring to a transmit ring; the kernel copies only where the driver has no zero-copy mode.
+//! Both ports use one arena, so a forwarded frame is a descriptor that moves from a receive ring to a transmit
+//! ring; the kernel copies only where the driver has no zero-copy mode. Each port registers the arena for
+//! itself, and its sockets share that (`XDP_SHARED_UMEM`): all that share it have to work without copies if the
+//! first does, and ports may differ in that.
 
 use crate::frames::{Arena, Frame};
 use crate::losses::LostFrames;
@@ -30,6 +32,8 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 const POLL_BUDGET: libc::c_int = 64;
 /// A driver that had nothing is left alone for so long: a call costs as much as several frames.
 const POLL_PAUSE: Duration = Duration::from_micros(10);
+/// The flag that `XDP_OPTIONS` tells (`if_xdp.h`).
+const XDP_OPTIONS_ZEROCOPY: libc::c_int = 1;
 /// Any value but zero: calls never wait, so the time is not used.
 const POLL_US: libc::c_int = 20;
 
@@ -161,14 +165,15 @@ fn set_option_of<T>(
 }
 
 impl Xsk {
-    /// Binds a socket to a queue, and lends it at most `share` chunks. The first socket of an arena registers
-    /// it; the others name the first.
+    /// Binds a socket to a queue, and lends it at most `share` chunks. The first socket of a port registers
+    /// the arena; the others name the first. `copies` says that the driver is not to work without copies.
     pub fn bind(
         arena: &mut Arena,
         ifindex: u32,
         queue: u32,
         share: u32,
         first: Option<RawFd>,
+        copies: bool,
     ) -> Result<Xsk, std::io::Error> {
         assert!(share <= RING, "what is lent has room in the fill ring");
         // SAFETY: no pointers are involved.
@@ -198,7 +203,10 @@ impl Xsk {
         // A driver without copies takes its first buffers when the socket is bound.
         arena.add_borrower();
         xsk.lend(arena, share);
-        xsk.bind_to(ifindex, queue, first)?;
+        if let Err(error) = xsk.bind_to(ifindex, queue, first, copies) {
+            xsk.take_back(arena);
+            return Err(error);
+        }
         Ok(xsk)
     }
 
@@ -229,12 +237,52 @@ impl Xsk {
         })
     }
 
-    fn bind_to(&self, ifindex: u32, queue: u32, first: Option<RawFd>) -> Result<(), std::io::Error> {
+    /// Takes back what was lent to a socket that got no frame and is closed next.
+    pub fn take_back(&mut self, arena: &mut Arena) {
+        for n in 1..=self.lent {
+            // SAFETY: the index is masked to the ring's size; this entry was written by `lend`.
+            let addr = unsafe { self.fill.entries.add((self.fill.at.wrapping_sub(n) & (RING - 1)) as usize).read() };
+            arena.give(addr);
+        }
+        self.lent = 0;
+        arena.remove_borrower();
+    }
+
+    /// Whether frames come and go without being copied.
+    pub fn is_zero_copy(&self) -> bool {
+        let mut options: libc::c_int = 0;
+        let mut len = size_of_val(&options) as libc::socklen_t;
+        // SAFETY: the pointers describe `options`, which the kernel fills.
+        let code = unsafe {
+            let pointer: *mut libc::c_int = &mut options;
+            libc::getsockopt(self.fd(), libc::SOL_XDP, libc::XDP_OPTIONS, pointer.cast(), &mut len)
+        };
+        code == 0 && options & XDP_OPTIONS_ZEROCOPY != 0
+    }
+
+    /// From now on this queue is lent at most so many chunks; what it has beyond comes back with frames.
+    pub fn set_share(&mut self, share: u32) {
+        self.share = share.min(RING);
+    }
+
+    /// Frames that were given to the kernel to be sent and were not taken yet.
+    pub fn unsent(&self) -> u32 {
+        self.tx.pending()
+    }
+
+    fn bind_to(
+        &self,
+        ifindex: u32,
+        queue: u32,
+        first: Option<RawFd>,
+        copies: bool,
+    ) -> Result<(), std::io::Error> {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
             // A shared arena brings the flags of its first socket with it.
             sxdp_flags: match first {
                 Some(_) => libc::XDP_SHARED_UMEM,
+                None if copies => libc::XDP_USE_NEED_WAKEUP | libc::XDP_COPY,
                 None => libc::XDP_USE_NEED_WAKEUP,
             },
             sxdp_ifindex: ifindex,
@@ -267,7 +315,7 @@ impl Xsk {
     /// Polls the driver where this thread does that and no frame waits.
     pub fn poll(&mut self, now: Time) {
         if self.polls && now >= self.poll_due && self.rx.available() == 0 {
-            self.enter_kernel();
+            let _ = self.enter_kernel();
             if self.rx.available() == 0 {
                 self.poll_due = now + POLL_PAUSE;
             }
@@ -299,14 +347,12 @@ impl Xsk {
 
     /// Lends free chunks to the kernel for receiving; wakes the driver where it asks for it, also where
     /// nothing is lent.
-    pub fn refill(&mut self, arena: &mut Arena) {
-        let room = self.share - self.lent;
-        if room >= self.share / 4 {
+    pub fn refill(&mut self, arena: &mut Arena) -> Result<(), std::io::Error> {
+        let room = self.share.saturating_sub(self.lent);
+        if room > 0 && room >= self.share / 4 {
             self.lend(arena, room.min(arena.share()));
         }
-        if self.fill.needs_wakeup() {
-            self.enter_kernel();
-        }
+        if self.fill.needs_wakeup() { self.enter_kernel() } else { Ok(()) }
     }
 
     fn lend(&mut self, arena: &mut Arena, count: u32) {
@@ -319,11 +365,19 @@ impl Xsk {
     }
 
     /// Wakes the driver, or polls it.
-    fn enter_kernel(&self) {
+    fn enter_kernel(&self) -> Result<(), std::io::Error> {
         // SAFETY: no buffers are passed.
-        unsafe {
+        let code = unsafe {
             let null = std::ptr::null_mut();
-            libc::recvfrom(self.fd(), null, 0, libc::MSG_DONTWAIT, null.cast(), null.cast());
+            libc::recvfrom(self.fd(), null, 0, libc::MSG_DONTWAIT, null.cast(), null.cast())
+        };
+        if code >= 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => Ok(()),
+            _ => Err(error),
         }
     }
 

@@ -7,6 +7,7 @@ mod screen;
 mod words;
 
 use crate::output::Output;
+use crate::speaker::Speaker;
 use board::{Boards, Sum};
 use screen::Screen;
 pub use screen::restore;
@@ -40,6 +41,8 @@ pub struct About {
 /// Shows a run as it goes.
 pub struct View {
     output: Output,
+    /// Says lines, also where nobody reads them; made with the first.
+    speaker: Option<Speaker>,
     boards: Arc<Mutex<Boards>>,
     shown: Shown,
     last_line_s: Option<f64>,
@@ -64,6 +67,7 @@ impl View {
     pub fn new(sides: Vec<About>, shown: usize, output: &Output) -> View {
         View {
             output: *output,
+            speaker: None,
             lines: vec![Sum::default(); sides.len()],
             boards: Arc::new(Mutex::new(Boards::new(sides, shown))),
             shown: Shown::Undecided,
@@ -101,8 +105,13 @@ impl View {
                 self.unsaid_left_out += 1;
             }
         } else {
-            self.output.say(text);
+            self.say(text);
         }
+    }
+
+    /// Says a line soon, without waiting for whoever reads it.
+    fn say(&mut self, text: String) {
+        self.speaker.get_or_insert_with(|| Speaker::new(self.output)).say(text);
     }
 
     /// Shows how sensing stands.
@@ -129,7 +138,7 @@ impl View {
     }
 
     fn say_lines(&mut self, t_s: f64, samples: &[&[LinkSample]], events: &[SteeringEvent]) {
-        events.iter().for_each(|event| self.output.say(words::event_line(event)));
+        events.iter().for_each(|event| self.say(words::event_line(event)));
         for (sum, samples) in self.lines.iter_mut().zip(samples) {
             samples.iter().for_each(|row| sum.add(row));
         }
@@ -146,7 +155,7 @@ impl View {
         }
         lines.extend(boards.board().sensing.as_ref().map(|line| format!("        sensing: {line}")));
         drop(boards);
-        lines.iter().for_each(|line| self.output.say(line));
+        lines.into_iter().for_each(|line| self.say(line));
     }
 }
 
@@ -155,11 +164,11 @@ impl Drop for View {
         if let Shown::Screen(screen) = std::mem::replace(&mut self.shown, Shown::Lines) {
             drop(screen);
             if self.unsaid_left_out > 0 {
-                self.output.say(format!("{} earlier warnings are left out here", self.unsaid_left_out));
+                self.say(format!("{} earlier warnings are left out here", self.unsaid_left_out));
             }
-            self.unsaid.iter().for_each(|text| self.output.say(text));
+            std::mem::take(&mut self.unsaid).into_iter().for_each(|text| self.say(text));
             let boards = lock(&self.boards).clone();
-            boards.sides.iter().filter_map(words::last_line).for_each(|line| self.output.say(line));
+            boards.sides.iter().filter_map(words::last_line).for_each(|line| self.say(line));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_config::{Buffer, Channel, LinkConfig};
-use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, Setup};
+use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, PortSurvey, Setup};
 use weir_lab::host::{self, Check};
 use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
 use weir_report::table::Paint;
@@ -116,6 +116,8 @@ struct Can {
 #[derive(Debug, Serialize)]
 struct Diagnosis {
     checks: Vec<Finding>,
+    /// The interfaces of this network namespace, and what `weir run` would do with each.
+    ports: Vec<PortSurvey>,
     can: Can,
     cleaned: Vec<String>,
 }
@@ -126,7 +128,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let checks = examine();
     let can = |verb| !checks.iter().any(|finding| finding.forbids(verb));
     let can = Can { lab: can(Need::Lab), run: can(Need::Run) };
-    let diagnosis = Diagnosis { checks, can, cleaned };
+    let ports = weir_dataplane::survey();
+    let diagnosis = Diagnosis { checks, ports, can, cleaned };
     output.result(&diagnosis, || show(&diagnosis, arguments.clean, output.paint()));
     Ok(if can.lab && can.run { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -359,7 +362,20 @@ fn show(diagnosis: &Diagnosis, cleaned: bool, paint: Paint) -> String {
     }
     let width = diagnosis.checks.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
     diagnosis.checks.iter().for_each(|finding| text.push_str(&line(finding, width, paint)));
+    diagnosis.ports.iter().for_each(|one| text.push_str(&port(one)));
     text + "\n" + &verdict(diagnosis)
+}
+
+/// What there is to know of an interface as a port, in two lines.
+fn port(port: &PortSurvey) -> String {
+    let PortSurvey { name, driver, mtu, link, queues, queues_most, plan, .. } = port;
+    let driver = driver.as_deref().unwrap_or("unknown");
+    let link = if *link { "" } else { ", no link" };
+    let most = if queues_most > queues { format!(" of {queues_most}") } else { String::new() };
+    let plural = if *queues == 1 && most.is_empty() { "" } else { "s" };
+    format!(
+        "\nport {name}: driver {driver}, MTU {mtu}, {queues}{most} receive queue{plural}{link}\n    `weir run` would {plan}\n"
+    )
 }
 
 fn line(finding: &Finding, width: usize, paint: Paint) -> String {
@@ -458,7 +474,8 @@ mod tests {
             Finding::new(Need::Lab, "iperf3", false, "not installed", "install it"),
             Finding::new(Need::Optional, "valgrind", false, "not installed", "none needed"),
         ];
-        let diagnosis = Diagnosis { checks, can: Can { lab: false, run: true }, cleaned: Vec::new() };
+        let can = Can { lab: false, run: true };
+        let diagnosis = Diagnosis { checks, ports: Vec::new(), can, cleaned: Vec::new() };
         let text = show(&diagnosis, false, Paint::Plain);
         assert_eq!(
             text,

@@ -5,6 +5,7 @@ use crate::interrupt::interrupted;
 use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
+use crate::speaker::Speaker;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +30,13 @@ pub struct Arguments {
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Take over the ports of a run that lives: it ends, and the kernel forwards until this one does. Those of a
+    /// run that was killed, or that kept forwarding, are taken over without it.
+    #[arg(long)]
+    takeover: bool,
+    /// Let the kernel go on forwarding after the end; the same as `--set fail_open.keep_forwarding=true`.
+    #[arg(long)]
+    keep_forwarding: bool,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -50,33 +58,38 @@ const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let document = results::document(&arguments.config, &arguments.set)?;
+    let kept = arguments.keep_forwarding.then(|| "fail_open.keep_forwarding=true".to_string());
+    let set: Vec<String> = arguments.set.into_iter().chain(kept).collect();
+    let document = results::document(&arguments.config, &set)?;
     let config = document.run_config().map_err(Failure::input)?;
     check_core(&config, &host::cpus().allowed)?;
-    config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
+    // Nobody who does not read holds up what follows.
+    let mut speaker = Speaker::new(*output);
+    config.warnings().iter().for_each(|warning| speaker.say(format!("warning: {warning}")));
     let out = config.run.out.as_deref().map(Path::new);
     out.map_or(Ok(()), growing::prepare)?;
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
-    for line in weir_dataplane::restore_stale() {
-        output.say(format!("after a killed run: {line}"));
-    }
     let stop = Arc::new(AtomicBool::new(false));
-    let (looping, handle) = Loop::open(setup(&config))?;
-    looping.said().iter().for_each(|line| output.say(line));
-    output.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
+    let (looping, handle) = Loop::open(setup(&config, arguments.takeover))?;
+    looping.said().iter().for_each(|line| speaker.say(line.clone()));
+    speaker.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
     if let Some(why) = not_realtime(&config) {
-        output.say(why);
+        speaker.say(why.into());
     }
     // What an earlier run left there stays where the ports are unavailable.
     let mut growing = out.map(Growing::begin).transpose()?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
+    drop(speaker);
     let has_ended = || thread.is_finished();
     let duration_s = watch(&config, handle, &has_ended, &stop, &mut growing, output);
     let outcome = match thread.join() {
         Ok(outcome) => outcome.map_err(Failure::from),
-        Err(_) => Err(Failure::from("the packet loop panicked; the kernel forwards")),
+        Err(_) => Err(Failure::from(
+            "the packet loop panicked; the kernel forwards between the ports, past the queues. Remedy: start again, which \
+             takes over; `weir doctor --clean` ends it and puts the ports back",
+        )),
     };
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -140,7 +153,7 @@ fn cores(numbers: &[usize]) -> String {
     format!("cores {}", runs.map(run).collect::<Vec<_>>().join(", "))
 }
 
-fn setup(config: &RunConfig) -> Setup {
+fn setup(config: &RunConfig, takeover: bool) -> Setup {
     let mode = match config.ports.mode {
         PortMode::Auto => None,
         PortMode::XdpNative => Some(Mode::XdpNative),
@@ -163,6 +176,8 @@ fn setup(config: &RunConfig) -> Setup {
         busy: config.host.poll == Poll::Busy,
         stands_still: false,
         journal: true,
+        takeover,
+        keep_forwarding: config.fail_open.keep_forwarding,
         sample: config.run.sample,
         lead: weir_units::Duration::ZERO,
         warmup: weir_units::Duration::ZERO,

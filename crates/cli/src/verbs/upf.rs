@@ -71,9 +71,6 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 
 /// With the packet loop in a thread of its own.
 fn forward(config: &UpfConfig, stop: &AtomicBool, output: &Output) -> Done {
-    for line in weir_dataplane::restore_stale() {
-        output.say(format!("after a killed run: {line}"));
-    }
     let seed = RandomState::new().build_hasher().finish();
     let (looping, desk) = weir_upf::plane::open(plane_setup(config, seed), pace(config))?;
     looping.said().iter().for_each(|line| output.say(line));

@@ -135,6 +135,11 @@ pub fn ports(mode: &str) -> String {
 impl Weir {
     /// Starts the program without waiting for anything.
     pub fn spawn(namespace: &str, config: &str, before: &[&str]) -> Weir {
+        Weir::spawn_with(namespace, config, before, &[])
+    }
+
+    /// The same with more arguments behind the file.
+    pub fn spawn_with(namespace: &str, config: &str, before: &[&str], more: &[&str]) -> Weir {
         let folder = Folder::new();
         let file = folder.path().join("config.toml");
         fs::write(&file, config).unwrap();
@@ -142,14 +147,19 @@ impl Weir {
         let all: Vec<&str> = before.iter().copied().chain([weir, "--json", "run"]).collect();
         let mut command = Command::new(all[0]);
         let create = |name: &str| fs::File::create(folder.path().join(name)).unwrap();
-        command.args(&all[1..]).arg(&file).stdin(Stdio::null()).stdout(create("out")).stderr(create("err"));
+        command.args(&all[1..]).arg(&file).args(more).stdin(Stdio::null()).stdout(create("out")).stderr(create("err"));
         let child = spawn_in(namespace, command, &SpawnOptions::default()).unwrap();
         Weir { child, folder }
     }
 
     /// Starts the program and waits until frames go through its loop.
     pub fn start(namespace: &str, config: &str) -> Weir {
-        let mut weir = Weir::spawn(namespace, config, &[]);
+        Weir::start_with(namespace, config, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(namespace: &str, config: &str, more: &[&str]) -> Weir {
+        let mut weir = Weir::spawn_with(namespace, config, &[], more);
         let deadline = Instant::now() + PATIENCE;
         while !weir.text("err").contains("a <-> b: AF_") {
             let ended = weir.child.try_wait().unwrap();

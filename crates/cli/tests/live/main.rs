@@ -13,3 +13,4 @@ mod skipping;
 mod told;
 mod upf;
 mod upstream;
+mod wire;

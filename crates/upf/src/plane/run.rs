@@ -136,6 +136,7 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Rem
         fails_open: false,
         fail_after: FAIL_AFTER,
         journal,
+        takeover: false,
     })?;
     let card = |port| Ok(PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
     let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
@@ -206,7 +207,7 @@ impl PlaneLoop {
                 let (plane, warnings) = (&mut self.plane, &mut self.warnings);
                 self.ports.look(now, &mut |news| {
                     let warning = match news {
-                        PortNews::Lost(warning) => warning,
+                        PortNews::Lost(warning) | PortNews::Told(warning) => warning,
                         PortNews::Mtu(change) => {
                             plane.set_mtu(change.port, change.most);
                             change.warning("", "told to their senders and counted (`too_big`)")

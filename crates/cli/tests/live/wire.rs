@@ -1,0 +1,557 @@
+//! The wire stays open: errors of the system, programs and offloads that others remove or switch, a stop that
+//! keeps forwarding, and a run that takes over from another one. Nothing is doubled, and VLAN tags survive.
+//!
+//! These tests need root; without it they say so and pass. Each builds its own network namespaces.
+
+#[allow(dead_code, reason = "each file of tests uses a part of it")]
+use crate::common;
+
+use common::*;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+use weir_lab::{Testbed, TestbedConfig, host, in_netns};
+
+const MODES: [&str; 3] = ["xdp-native", "xdp-generic", "af_packet"];
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn states(testbed: &Testbed) -> [String; 2] {
+    ["a", "b"].map(|port| state(testbed.bottleneck(), port))
+}
+
+/// Waits until a run has said a text; how long that took.
+fn until(weir: &Weir, text: &str) -> Duration {
+    let start = Instant::now();
+    while !weir.text("err").contains(text) {
+        assert!(start.elapsed() < ms(5000), "never said `{text}`:\n{}", weir.text("err"));
+        sleep(ms(5));
+    }
+    start.elapsed()
+}
+
+/// A frame with a number.
+fn frame(number: u32) -> Vec<u8> {
+    [&DESTINATION[..], &SOURCE, &[0x88, 0xb5], &number.to_be_bytes(), &[0; 46]].concat()
+}
+
+fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+/// How many of some frames pass, at a pace that nothing on the way minds.
+fn passes(from: &Raw, to: &Raw) -> usize {
+    to.drain(ms(20));
+    (0..20).for_each(|n| {
+        from.send(&frame(n));
+        sleep(ms(2));
+    });
+    to.drain(ms(100)).len()
+}
+
+/// Makes system calls of a running process fail; ended when dropped.
+struct Faults(Child);
+
+impl Faults {
+    fn inject(pid: u32, what: &str) -> Faults {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-q", "-o", "/dev/null", "-e", what, "-p", &pid.to_string()]);
+        Faults(strace.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Faults {
+    fn drop(&mut self) {
+        // It lets the process go when it is ended in order.
+        // SAFETY: a process that this one started and has not waited for.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        let _ = self.0.wait();
+    }
+}
+
+fn has_strace() -> bool {
+    let has = host::has_binary("strace");
+    if !has {
+        skipped("`strace` is not installed".to_string());
+    }
+    has
+}
+
+#[test]
+fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
+    let Some(_turn) = turn() else { return };
+    if !has_strace() {
+        return;
+    }
+    for mode in ["xdp-native", "af_packet"] {
+        let testbed = testbed();
+        let found = states(&testbed);
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        for errno in ["ENOMEM", "EINVAL", "ENXIO"] {
+            let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+            let faults = Faults::inject(weir.child.pid(), &format!("inject=sendto:error={errno}"));
+            let deadline = Instant::now() + ms(5000);
+            while !weir.text("err").contains("The kernel forwards") {
+                assert!(Instant::now() < deadline, "{mode}, {errno}: {}", weir.text("err"));
+                sender.send(&frame(0));
+                sleep(ms(10));
+            }
+            let ended = weir.wait();
+            drop(faults);
+            assert_eq!(ended.code, Some(1), "{mode}, {errno}: {}", ended.stderr);
+            assert!(ended.json()["error"].as_str().unwrap().contains("The kernel forwards"), "{}", ended.stdout);
+            assert_eq!(passes(&sender, &receiver), 20, "{mode}, {errno}");
+            assert_eq!(journals(testbed.bottleneck()).len(), 1);
+        }
+        // Calls that fail at times are made again, and whatever else fails is no reason to end.
+        let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        for fault in
+            ["sendto:error=ENOMEM:when=1+3", "recvfrom:error=ENOMEM", "ppoll:error=EINVAL", "getsockopt:error=EINVAL"]
+        {
+            let faults = Faults::inject(weir.child.pid(), &format!("inject={fault}"));
+            sleep(ms(300));
+            assert_eq!(passes(&sender, &receiver), 20, "{mode}, {fault}: {}", weir.text("err"));
+            drop(faults);
+        }
+        let ended = weir.interrupt();
+        assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
+        assert_eq!(found, states(&testbed), "{mode}");
+        assert!(journals(testbed.bottleneck()).is_empty());
+    }
+}
+
+#[test]
+fn a_run_that_is_to_keep_forwarding_does_so_after_its_end_and_the_next_one_takes_over() {
+    let Some(_turn) = turn() else { return };
+    for mode in MODES {
+        let testbed = testbed();
+        let bot = testbed.bottleneck();
+        exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+        let found = states(&testbed);
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        for n in 0..2 {
+            // By the option, and by the configuration.
+            let config = ports(mode) + if n == 0 { "" } else { "[fail_open]\nkeep_forwarding = true\n" };
+            let mut weir = Weir::start_with(bot, &config, if n == 0 { &["--keep-forwarding"] } else { &[] });
+            assert_eq!(weir.text("err").contains("after a run that kept forwarding: took over"), n > 0);
+            weir.signal(libc::SIGTERM);
+            let ended = weir.wait();
+            assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
+            assert!(ended.json()["warnings"].to_string().contains("goes on forwarding"), "{}", ended.stdout);
+            assert_eq!(passes(&sender, &receiver), 20, "{mode}: after the end");
+            assert_eq!(journals(bot).len(), 1);
+            assert!(states(&testbed).iter().all(|s| s.contains("port_tc") && !s.contains("prog/xdp")));
+        }
+        let ended = Weir::start(bot, &ports(mode)).interrupt();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(found, states(&testbed), "{mode}");
+        assert!(journals(bot).is_empty());
+        // What keeps forwarding elsewhere is none of another run's business.
+        for (name, peer) in [("c", "c0"), ("d", "d0")] {
+            exec(bot, "ip", &["link", "add", "name", name, "type", "veth", "peer", "name", peer]);
+        }
+        let mut weir = Weir::start_with(bot, &ports(mode), &["--keep-forwarding"]);
+        weir.signal(libc::SIGTERM);
+        weir.wait();
+        let other = "[ports]\na = \"c\"\nb = \"d\"\n[run]\nduration = \"100ms\"\n";
+        assert_eq!(Weir::spawn(bot, other, &[]).wait().code, Some(0));
+        assert_eq!(passes(&sender, &receiver), 20, "{mode}: beside another run");
+        exec(bot, env!("CARGO_BIN_EXE_weir"), &["doctor", "--clean"]);
+        assert_eq!(found, states(&testbed), "{mode}, after doctor --clean");
+    }
+}
+
+/// TCP and numbered frames in both directions until it is dropped.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn begin(testbed: &Testbed) -> Load {
+        let (stop, mut threads) = (Arc::<AtomicBool>::default(), Vec::new());
+        let listener = in_netns(testbed.receiver(), || TcpListener::bind("10.77.0.2:9000")).unwrap().unwrap();
+        let mut stream = in_netns(testbed.sender(), || TcpStream::connect("10.77.0.2:9000")).unwrap().unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        stream.set_write_timeout(Some(ms(100))).unwrap();
+        accepted.set_read_timeout(Some(ms(100))).unwrap();
+        let mut run = |mut step: Box<dyn FnMut() + Send>| {
+            let stop = stop.clone();
+            threads.push(std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    step();
+                }
+            }));
+        };
+        let data = vec![0; 16 << 10];
+        run(Box::new(move || drop(stream.write(&data))));
+        let mut buffer = vec![0; 256 << 10];
+        run(Box::new(move || drop(accepted.read(&mut buffer))));
+        for (namespace, device) in [(testbed.sender(), "snd0"), (testbed.receiver(), "rcv0")] {
+            let (raw, mut next) = (Raw::open(namespace, device), 0);
+            run(Box::new(move || {
+                raw.send(&frame(next));
+                next += 1;
+                sleep(ms(1));
+            }));
+        }
+        Load { stop, threads }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Takes numbered frames at one end: when each came.
+fn watch(namespace: &str, device: &str, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(Instant, u32)>> {
+    let (raw, stop) = (Raw::open(namespace, device), stop.clone());
+    std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let Some(frame) = raw.receive(ms(20)) else { continue };
+            if frame.get(6..14) == Some(&[&SOURCE[..], &[0x88, 0xb5]].concat()) {
+                seen.push((Instant::now(), number(&frame)));
+            }
+        }
+        seen
+    })
+}
+
+#[test]
+fn a_run_takes_over_from_another_without_a_gap_and_without_doubling_a_packet() {
+    let Some(_turn) = turn() else { return };
+    for mode in MODES {
+        judged(|attempt| taken_over(mode, attempt));
+    }
+}
+
+fn taken_over(mode: &str, attempt: &mut Attempt) {
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+    let found = states(&testbed);
+    let config = ports(mode) + "[a_to_b]\nrate = \"50Mbit/s\"\naqm = { name = \"codel\" }\n";
+    let first = Weir::start(bot, &config);
+    // Without the word of the user it is as ever.
+    let refused = Weir::spawn(bot, &config, &[]).wait();
+    assert!(refused.code == Some(1) && refused.stderr.contains("--takeover"), "{}", refused.stderr);
+    let load = Load::begin(&testbed);
+    let stop = Arc::<AtomicBool>::default();
+    let watches = [(testbed.receiver(), "rcv0"), (testbed.sender(), "snd0")].map(|(n, d)| watch(n, d, &stop));
+    sleep(ms(1000));
+    attempt.begin();
+    let before = Instant::now();
+    let second = Weir::start_with(bot, &config, &["--takeover"]);
+    let ended = first.wait();
+    sleep(ms(300));
+    let third = Weir::start_with(bot, &config, &["--takeover"]);
+    let ended_second = second.wait();
+    sleep(ms(300));
+    let after = Instant::now();
+    attempt.end();
+    stop.store(true, Ordering::Relaxed);
+    let seen = watches.map(|watch| watch.join().unwrap());
+    drop(load);
+    for ended in [&ended, &ended_second] {
+        assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
+        assert!(ended.json()["warnings"].to_string().contains("took over the ports"), "{}", ended.stdout);
+    }
+    assert!(third.text("err").contains("took over from process "), "{}", third.text("err"));
+    assert_eq!(journals(bot).len(), 1);
+    for (way, seen) in ["a to b", "b to a"].into_iter().zip(&seen) {
+        let mut times: HashMap<u32, u32> = HashMap::new();
+        seen.iter().for_each(|(_, number)| *times.entry(*number).or_default() += 1);
+        let doubled = times.values().filter(|n| **n > 1).count();
+        assert_eq!(doubled, 0, "{mode}, {way}: doubled frames, of {}", seen.len());
+        let lost = seen.iter().map(|s| s.1).max().unwrap() as usize + 1 - seen.iter().map(|s| s.1).min().unwrap() as usize - times.len();
+        let while_taken = seen.iter().map(|s| s.0).filter(|at| (before..after).contains(at));
+        let edges: Vec<Instant> = std::iter::once(before).chain(while_taken).chain([after]).collect();
+        let gap = edges.windows(2).map(|w| w[1] - w[0]).max().unwrap();
+        say(format!("{mode}, {way}: {gap:?} without a frame at the longest, {lost} of {} lost", seen.len()));
+        attempt.within(format!("{mode}, {way}: longest gap in s"), gap.as_secs_f64(), ..0.050);
+    }
+    let ended = third.interrupt();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(found, states(&testbed), "{mode}");
+    assert!(journals(bot).is_empty());
+}
+
+/// Takes the XDP programs off all links whose program is on this interface, as `bpftool link detach` does.
+fn detach_xdp(namespace: &str, device: &str) {
+    let detach = || {
+        let name = std::ffi::CString::new(device).unwrap();
+        // SAFETY: a terminated string.
+        let wanted = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        let [get_info, get_fd, next_id, detach_link] = [15i64, 30, 31, 34];
+        let bpf = |command: i64, attributes: &mut [u32; 16]| {
+            // SAFETY: the pointer and length describe the attributes, which outlive the call.
+            unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 64) }
+        };
+        let (mut id, mut count) = (0, 0);
+        loop {
+            let mut next = [0; 16];
+            next[0] = id;
+            if bpf(next_id, &mut next) != 0 {
+                return count;
+            }
+            id = next[1];
+            let mut open = [0; 16];
+            open[0] = id;
+            let fd = bpf(get_fd, &mut open);
+            let mut info = [0u32; 32];
+            let mut ask = [0; 16];
+            let pointer = info.as_mut_ptr() as u64;
+            (ask[0], ask[1], ask[2], ask[3]) = (fd as u32, 128, pointer as u32, (pointer >> 32) as u32);
+            // Of `struct bpf_link_info`: type 6 is XDP, the interface follows id and program.
+            if bpf(get_info, &mut ask) == 0 && info[0] == 6 && info[4] == wanted {
+                let mut link = [0; 16];
+                link[0] = fd as u32;
+                assert_eq!(bpf(detach_link, &mut link), 0, "{}", std::io::Error::last_os_error());
+                count += 1;
+            }
+            // SAFETY: opened above and used no more.
+            unsafe { libc::close(fd as i32) };
+        }
+    };
+    assert_eq!(in_netns(namespace, detach).unwrap(), 1, "one link of {device}");
+}
+
+#[test]
+fn what_is_removed_underfoot_is_told_and_put_back_within_a_second() {
+    let Some(_turn) = turn() else { return };
+    for mode in MODES {
+        let testbed = testbed();
+        let bot = testbed.bottleneck();
+        let found = states(&testbed);
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        let mut weir = Weir::start(bot, &ports(mode));
+        let running = states(&testbed);
+        let tc = |arguments: &str| drop(exec(bot, "tc", &arguments.split(' ').collect::<Vec<_>>()));
+        let back = |weir: &Weir, what: &str, remove: &dyn Fn()| {
+            remove();
+            assert_ne!(running, states(&testbed), "{mode}: {what}");
+            let after = until(weir, what);
+            say(format!("{mode}: `{what}` after {after:?}"));
+            assert!(after < ms(1000), "{mode}, {what}: {after:?}");
+            assert_eq!(running, states(&testbed), "{mode}: {what}");
+            assert_eq!(passes(&sender, &receiver), 20, "{mode}: {what}");
+        };
+        back(&weir, "a: the filter that fails open was removed", &|| tc("filter del dev a ingress"));
+        back(&weir, "b: the filter that fails open was removed", &|| tc("qdisc del dev b clsact"));
+        let gro = || drop(exec(bot, "ethtool", &["-K", "b", "gro", "on"]));
+        back(&weir, "b: generic-receive-offload was switched on", &gro);
+        let tags = || drop(exec(bot, "ethtool", &["-K", "a", "rx-vlan-stag-hw-parse", "on"]));
+        back(&weir, "a: rx-vlan-stag-hw-parse was switched on", &tags);
+        if mode != "af_packet" {
+            back(&weir, "a: the XDP program was taken off", &|| detach_xdp(bot, "a"));
+        }
+        exec(bot, "ip", &["link", "add", "name", "br0", "type", "bridge"]);
+        exec(bot, "ip", &["link", "set", "dev", "a", "master", "br0"]);
+        assert!(until(&weir, "a: it was made a part of `br0` while running") < ms(1000));
+        exec(bot, "ip", &["link", "del", "dev", "br0"]);
+        assert!(until(&weir, "a: it is no part of `br0` any more") < ms(1000));
+        // It still fails open.
+        weir.stop();
+        sleep(ms(400));
+        assert_eq!(passes(&sender, &receiver), 20, "{mode}: stopped");
+        weir.signal(libc::SIGCONT);
+        let ended = weir.interrupt();
+        assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
+        assert!(ended.json()["warnings"].to_string().contains("clsact") || ended.json()["warnings"].to_string().contains("put back"));
+        let after = states(&testbed);
+        // What somebody switched on is on again.
+        assert!(after[1].contains("generic-receive-offload: on"), "{mode}: {}", after[1]);
+        exec(bot, "ethtool", &["-K", "b", "gro", if found[1].contains("generic-receive-offload: on") { "on" } else { "off" }]);
+        assert_eq!(found, states(&testbed), "{mode}");
+    }
+}
+
+/// Lets an end host leave the tag of what it sends beside the frame, as VLAN devices do.
+fn push_tags(namespace: &str, device: &str, folder: &std::path::Path, kind: &str, id: u16) {
+    let source = format!(
+        "static long (*const push)(void *, unsigned short, unsigned short) = (void *)18;\n\
+         __attribute__((section(\"tc\"), used)) int tag(void *skb) {{ push(skb, __builtin_bswap16({kind}), {id}); return 0; }}\n\
+         char license[] __attribute__((section(\"license\"), used)) = \"GPL\";\n"
+    );
+    let (file, object) = (folder.join("tag.c"), folder.join("tag.o"));
+    std::fs::write(&file, source).unwrap();
+    let mut clang = Command::new("clang");
+    clang.args(["-O2", "-g", "-target", "bpf", "-c"]).arg(&file).arg("-o").arg(&object);
+    assert!(clang.status().unwrap().success());
+    try_exec(namespace, "tc", &["qdisc", "add", "dev", device, "clsact"]);
+    try_exec(namespace, "tc", &["filter", "del", "dev", device, "egress"]);
+    let add = ["filter", "add", "dev", device, "egress", "bpf", "da", "obj", object.to_str().unwrap(), "sec", "tc"];
+    exec(namespace, "tc", &add);
+}
+
+#[test]
+fn vlan_tags_survive_in_each_mode_and_in_bypass_wherever_they_are_kept() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    // Generic XDP does not see a tag beside the frame, and a veth has them there if its peer leaves them.
+    for mode in ["xdp-native", "af_packet"] {
+        let testbed = testbed();
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        let mut weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        for (kind, id) in [("0x8100", 5), ("0x88a8", 7)] {
+            push_tags(testbed.sender(), "snd0", folder.path(), kind, id);
+            let type_ = u16::from_str_radix(&kind[2..], 16).unwrap();
+            let tagged = |n| {
+                let plain = frame(n);
+                [&plain[..12], &type_.to_be_bytes(), &id.to_be_bytes(), &plain[12..]].concat()
+            };
+            let want: Vec<Vec<u8>> = (0..20).map(tagged).collect();
+            let send = || {
+                receiver.drain(ms(20));
+                (0..20).for_each(|n| sender.send(&frame(n)));
+                receiver.drain(ms(100))
+            };
+            assert_eq!(send(), want, "{mode}, {kind}");
+            weir.stop();
+            sleep(ms(400));
+            assert_eq!(send(), want, "{mode}, {kind}: in bypass");
+            weir.signal(libc::SIGCONT);
+            sleep(ms(300));
+        }
+        exec(testbed.sender(), "tc", &["qdisc", "del", "dev", "snd0", "clsact"]);
+        assert_eq!(weir.interrupt().code, Some(0));
+    }
+}
+
+#[test]
+fn queues_that_are_added_under_load_are_served() {
+    let Some(_turn) = turn() else { return };
+    let config = TestbedConfig { queues: [128, 1], ..TestbedConfig::default() };
+    let testbed = Testbed::new(config).unwrap();
+    let bot = testbed.bottleneck();
+    let set = |namespace: &str, device: &str, count: &str| {
+        drop(try_exec(namespace, "ethtool", &["-L", device, "rx", count, "tx", count]));
+    };
+    set(testbed.sender(), "snd0", "1");
+    set(bot, "a", "1");
+    let sender = Raw::open(testbed.sender(), "snd0");
+    let receiver = Raw::open(testbed.receiver(), "rcv0");
+    let weir = Weir::start(bot, &ports("xdp-native"));
+    let stop = Arc::<AtomicBool>::default();
+    let seen = watch(testbed.receiver(), "rcv0", &stop);
+    let mut sent = 0;
+    for count in ["4", "128"] {
+        set(bot, "a", count);
+        set(testbed.sender(), "snd0", count);
+        let start = Instant::now();
+        until(&weir, &format!("a: it has {count} receive queues now"));
+        while start.elapsed() < ms(2500) {
+            sender.send(&frame(sent));
+            sent += 1;
+            sleep(ms(1));
+        }
+    }
+    sleep(ms(100));
+    stop.store(true, Ordering::Relaxed);
+    let seen = seen.join().unwrap();
+    let mut numbers: Vec<u32> = seen.iter().map(|s| s.1).collect();
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(0..sent), "{} of {sent} frames", numbers.len());
+    // All of them are served now: nothing passes by.
+    let told = |weir: &Weir| weir.text("err").matches("past the queues").count();
+    let before = told(&weir);
+    (0..512u32).for_each(|flow| {
+        let builder = etherparse::PacketBuilder::ethernet2(SOURCE, DESTINATION)
+            .ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
+            .udp(20_000 + flow as u16, 7000);
+        let mut bytes = Vec::new();
+        builder.write(&mut bytes, &[0; 60]).unwrap();
+        sender.send(&bytes);
+        sleep(Duration::from_micros(200));
+    });
+    assert_eq!(receiver.drain(ms(200)).iter().filter(|f| f[12..14] == [8, 0]).count(), 512);
+    let ended = weir.interrupt();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.json()["links"][0]["packets"].as_u64().unwrap() >= 512, "{before}: {}", ended.stdout);
+}
+
+/// The system calls that change interfaces, programs or the journal.
+const CHANGES: &str = "rename,renameat,renameat2,unlink,unlinkat,ioctl,bpf,sendto,sendmsg,bind,openat";
+
+/// Kills a run at its n-th call of those that change anything; whether it came that far.
+fn killed_at(bot: &str, config: &str, n: u32, more: &[&str]) -> bool {
+    let inject = format!("inject={CHANGES}:signal=SIGKILL:when={n}");
+    let trace = format!("trace={CHANGES}");
+    let before = ["strace", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &inject];
+    let ended = Weir::spawn_with(bot, config, &before, more).wait();
+    ended.code != Some(0)
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_step_leaves_interfaces_as_they_were_for_the_next() {
+    let Some(_turn) = turn() else { return };
+    if !has_strace() {
+        return;
+    }
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+    exec(bot, "ip", &["link", "set", "dev", "b", "down"]);
+    let found = states(&testbed);
+    let config = ports("af_packet") + "[run]\nduration = \"1ms\"\n";
+    let mut steps = 0;
+    while killed_at(bot, &config, steps + 1, &[]) {
+        steps += 1;
+        assert!(steps < 2000, "it never comes to its end");
+        exec(bot, env!("CARGO_BIN_EXE_weir"), &["doctor", "--clean"]);
+        assert_eq!(found, states(&testbed), "killed at step {steps}");
+        assert!(journals(bot).is_empty(), "killed at step {steps}");
+    }
+    say(format!("killed at each of {steps} steps"));
+    assert!(steps > 20, "{steps} steps");
+}
+
+#[test]
+fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let prepare = "mkdir -p /run/weir && mount -t tmpfs none /run/weir && umask 0 && : > /run/weir/starting.lock && \
+                   chmod 666 /run/weir/starting.lock && (flock 9; sleep 30) 9</run/weir/starting.lock & sleep 0.3; exec \"$@\"";
+    let before = ["unshare", "-m", "sh", "-c", prepare, "sh"];
+    let start = Instant::now();
+    let mut weir = Weir::spawn(testbed.bottleneck(), &ports("auto"), &before);
+    while weir.child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < ms(20_000), "it waits without end");
+        sleep(ms(20));
+    }
+    let ended = weir.wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is locked by another program") && ended.stderr.contains("Remedy"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_run_goes_on_where_nobody_reads_what_it_says() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let folder = Folder::new();
+    let out = folder.path().join("out");
+    // A pipe that is full and that nobody reads.
+    let prepare = "mkfifo \"$1\" && exec 8<>\"$1\" && (head -c 65536 /dev/zero >&8) && shift && exec \"$@\" 2>&8";
+    let pipe = folder.path().join("pipe");
+    let before = ["sh", "-c", prepare, "sh", pipe.to_str().unwrap()];
+    let config = format!("{}[run]\nduration = \"2s\"\nsample = \"10ms\"\nout = {out:?}\n", ports("auto"));
+    let weir = Weir::spawn(testbed.bottleneck(), &config, &before);
+    let ended = weir.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    assert!(out.join("summary.json").exists());
+}

@@ -1,0 +1,198 @@
+//! Looks after what the kernel keeps of ports while they are open: programs, offloads, queues, and who else has
+//! the interface. What was changed underfoot is put back and told.
+//!
+//! A thread of its own does that: most of these questions wait for a lock that the kernel holds for all changes
+//! of interfaces (RTNL), at times for longer than a heartbeat is fresh.
+
+use crate::guard::Programs;
+use crate::interface::{Interface, OFFLOADS};
+use crate::journal::Journal;
+use crate::{Error, neighbours};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often it looks. What is found is told by the packet loop, which looks for it every 200 ms.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// What was found.
+pub enum Found {
+    /// Something to be known.
+    Told(String),
+    /// The XDP program of a port hangs on a new link.
+    Relinked(usize, OwnedFd),
+    /// A port has so many receive queues now.
+    Queues(usize, u32),
+    /// Frames of a port must pass in the kernel from now on.
+    Left(usize),
+}
+
+/// The thread, which ends when this is dropped.
+pub struct Upkeep {
+    found: Receiver<Found>,
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upkeep {
+    /// Looks after ports. `has_tags` says that frames are lost their VLAN tags where these are taken off.
+    pub fn begin(
+        ports: Vec<(Interface, Programs)>,
+        has_tags: bool,
+        journal: Arc<Mutex<Journal>>,
+    ) -> Result<Upkeep, Error> {
+        let (tell, found) = channel();
+        let (end, ended) = channel();
+        let keep = |(number, (interface, programs)): (usize, (Interface, Programs))| Kept {
+            number,
+            queues: interface.receive_queues(),
+            master: neighbours::master_of(&interface),
+            interface,
+            programs,
+            troubles: Vec::new(),
+            has_tags,
+        };
+        let mut kept: Vec<Kept> = ports.into_iter().enumerate().map(keep).collect();
+        let body = move || {
+            while matches!(ended.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
+                for port in &mut kept {
+                    port.look(&journal, &mut |one| drop(tell.send(one)));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("weir-upkeep".into()).spawn(body);
+        let thread = thread.map_err(|e| Error::io("cannot start a thread", e))?;
+        Ok(Upkeep { found, end: Some(end), thread: Some(thread) })
+    }
+
+    /// What was found since the last call.
+    pub fn found(&self) -> impl Iterator<Item = Found> + '_ {
+        self.found.try_iter()
+    }
+}
+
+impl Drop for Upkeep {
+    /// Nothing is put back any more when this returns.
+    fn drop(&mut self) {
+        self.end = None;
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// A port that is looked after.
+struct Kept {
+    number: usize,
+    interface: Interface,
+    programs: Programs,
+    queues: u32,
+    /// The interface that this one belongs to.
+    master: Option<String>,
+    /// What was tried in vain and told: it is tried again, and not told again.
+    troubles: Vec<String>,
+    has_tags: bool,
+}
+
+impl Kept {
+    fn look(&mut self, journal: &Mutex<Journal>, tell: &mut dyn FnMut(Found)) {
+        if !self.interface.exists() {
+            return;
+        }
+        self.look_at_filter(journal, tell);
+        self.look_at_xdp(tell);
+        self.look_at_offloads(journal, tell);
+        self.look_at_queues(tell);
+        self.look_at_master(tell);
+    }
+
+    /// Tells what came of putting something back.
+    fn tell(&mut self, what: &str, back: &str, result: Result<(), Error>, tell: &mut dyn FnMut(Found)) {
+        let name = &self.interface.name;
+        match result {
+            Ok(()) => {
+                self.troubles.retain(|trouble| trouble != what);
+                tell(Found::Told(format!("{name}: {what} by another program while running; {back}")));
+            }
+            Err(error) if !self.troubles.iter().any(|trouble| trouble == what) => {
+                self.troubles.push(what.into());
+                tell(Found::Told(format!(
+                    "{name}: {what} by another program while running, and that cannot be put back, which is tried \
+                     again and again: {error}"
+                )));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn look_at_filter(&mut self, journal: &Mutex<Journal>, tell: &mut dyn FnMut(Found)) {
+        if self.programs.has_filter() {
+            return;
+        }
+        let had_clsact = self.programs.has_clsact();
+        let note = || match had_clsact {
+            true => Ok(()),
+            // The one that we bring goes with us.
+            false => locked(journal).created_clsact(&self.interface),
+        };
+        let result = note().and_then(|()| self.programs.attach_filter());
+        let back = "it was put back: without it the link does not fail open";
+        self.tell("the filter that fails open was removed", back, result, tell);
+    }
+
+    fn look_at_xdp(&mut self, tell: &mut dyn FnMut(Found)) {
+        if self.programs.has_xdp() {
+            return;
+        }
+        let result = self.programs.attach_xdp();
+        let result = result.map(|link| tell(Found::Relinked(self.number, link)));
+        let back = "it was put back; meanwhile the kernel forwarded past the queues";
+        self.tell("the XDP program was taken off", back, result, tell);
+    }
+
+    fn look_at_offloads(&mut self, journal: &Mutex<Journal>, tell: &mut dyn FnMut(Found)) {
+        for offload in &OFFLOADS {
+            if !self.interface.feature(offload).unwrap_or(false) {
+                continue;
+            }
+            let what = format!("{} was switched on", offload.name);
+            let result = locked(journal).switch_off(&self.interface, offload);
+            let is_refused = result.is_err();
+            let is_new = is_refused && !self.troubles.contains(&what);
+            self.tell(&what, "it was switched off again", result, tell);
+            if is_new && offload.strips_tags && self.has_tags {
+                tell(Found::Left(self.number));
+            }
+        }
+    }
+
+    fn look_at_queues(&mut self, tell: &mut dyn FnMut(Found)) {
+        let now = self.interface.receive_queues();
+        if now != self.queues {
+            self.queues = now;
+            tell(Found::Queues(self.number, now));
+        }
+    }
+
+    fn look_at_master(&mut self, tell: &mut dyn FnMut(Found)) {
+        let now = neighbours::master_of(&self.interface);
+        if now == self.master {
+            return;
+        }
+        let name = &self.interface.name;
+        tell(Found::Told(match (&now, &self.master) {
+            (Some(master), _) => format!(
+                "{name}: it was made a part of `{master}` while running, which does not get the frames that are forwarded, \
+                 and sends its own among them. Remedy: `ip link set dev {name} nomaster`"
+            ),
+            (None, Some(master)) => format!("{name}: it is no part of `{master}` any more"),
+            (None, None) => return,
+        }));
+        self.master = now;
+    }
+}
+
+/// The journal, also after a panic of another thread.
+pub fn locked(journal: &Mutex<Journal>) -> std::sync::MutexGuard<'_, Journal> {
+    journal.lock().unwrap_or_else(PoisonError::into_inner)
+}
