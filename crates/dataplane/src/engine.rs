@@ -13,7 +13,7 @@ use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
 use crate::watch::{self, BypassWatch, LinkWatch, Links};
-use crate::{Error, Mode, Received};
+use crate::{Error, Mode, Received, privileges};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
@@ -300,11 +300,13 @@ impl Loop {
         self.ports.mode()
     }
 
-    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back.
+    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back. To be called on a
+    /// thread of its own, which from then on has no more rights than the loop needs ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
         self.clock.begin(clock());
         self.tell_claim();
+        privileges::keep(&privileges::LOOP).unwrap_or_else(|error| self.warn(error.to_string()));
         // Until now frames were meant to pass in the kernel.
         self.ports.beat(clock());
         let bypassed_before = self.ports.bypassed();

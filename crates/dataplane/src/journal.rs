@@ -9,7 +9,7 @@ use crate::{Error, guard, namespace};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are
@@ -66,7 +66,7 @@ impl Journal {
             records: Vec::new(),
         };
         let path = if persistent {
-            fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
+            make_folder().map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
             Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
         } else {
             None
@@ -193,14 +193,32 @@ fn restore_one(record: &Record) -> Option<Result<String, String>> {
 fn create(path: &Path) -> io::Result<fs::File> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => fs::OpenOptions::new().write(true).create_new(true).open(path),
+        _ => fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path),
     }
+}
+
+/// Makes the folder of journals and locks, and closes it to others: who could lock what lies there would keep
+/// every run from starting, and a journal says what is to be done as root.
+pub fn make_folder() -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(JOURNALS)?;
+    let found = fs::symlink_metadata(JOURNALS)?;
+    if !found.is_dir() {
+        return Err(io::Error::other("it is not a folder"));
+    }
+    // SAFETY: no pointers are involved.
+    if found.uid() != unsafe { libc::geteuid() } {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is the folder of another user"));
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(JOURNALS, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
 /// the first attached. Given back when dropped, also by a crash.
 pub fn starting() -> Result<fs::File, Error> {
-    fs::create_dir_all(JOURNALS).map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
+    make_folder().map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))?;
     let path = Path::new(JOURNALS).join("starting.lock");
     let refused = |error: io::Error| match error.kind() {
         io::ErrorKind::PermissionDenied => Error::io(format!("cannot lock {}", path.display()), error),
@@ -208,11 +226,14 @@ pub fn starting() -> Result<fs::File, Error> {
     };
     let mut options = fs::OpenOptions::new();
     // Of a pipe or a device nobody waits for the other end.
-    options.write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     let file = options.open(&path).map_err(refused)?;
     if !file.metadata().map_err(refused)?.is_file() {
         return Err(refused(io::Error::other("it is not a regular file")));
     }
+    // One that an earlier version made was open to others.
+    file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(refused)?;
     file.lock().map_err(refused)?;
     Ok(file)
 }

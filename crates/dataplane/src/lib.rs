@@ -34,6 +34,7 @@ mod packet_ring;
 mod pipe;
 mod port;
 mod ports;
+pub mod privileges;
 mod processor;
 mod reflector;
 mod sensing;
@@ -50,7 +51,9 @@ pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
-pub use journal::{JOURNALS, restore_everywhere, restore_stale, stale_journals};
+pub use journal::{
+    JOURNALS, make_folder as make_journals, restore_everywhere, restore_stale, stale_journals,
+};
 pub use link_clock::RunClock;
 pub use upstream::{RttSample, UpstreamNow};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Poll, PortMode, RunConfig};
-use weir_dataplane::{DirectionSetup, Handle, LinkState, Loop, Mode, Outcome, Setup};
+use weir_dataplane::{DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Setup, privileges};
 use weir_lab::host;
 use weir_measure::result::{HostJitter, LinkSample, Summary};
 use weir_report::table;
@@ -70,8 +70,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     // What an earlier run left there stays where the ports are unavailable.
     let mut growing = out.map(Growing::begin).transpose()?;
+    for line in confine(out) {
+        output.say(line);
+    }
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
+    privileges::keep(out.map_or(&[], privileges::for_results))?;
     let has_ended = || thread.is_finished();
     let duration_s = watch(&config, handle, &has_ended, &stop, &mut growing, output);
     let outcome = match thread.join() {
@@ -98,6 +102,14 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     });
     written?;
     Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Gives up what opening the ports took; the threads to come have no more. Says what stays.
+fn confine(out: Option<&Path>) -> Vec<String> {
+    let kept = [&privileges::LOOP[..], &[privileges::REALTIME], out.map_or(&[], privileges::for_results)];
+    let capabilities = privileges::keep(&kept.concat()).err().map(|error| error.to_string());
+    let writable: Vec<PathBuf> = out.into_iter().chain([Path::new(JOURNALS)]).map(PathBuf::from).collect();
+    capabilities.into_iter().chain(privileges::confine(&writable)).collect()
 }
 
 /// Refuses a core that this program may not use.

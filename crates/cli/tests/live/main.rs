@@ -5,6 +5,7 @@ mod common;
 mod doctor;
 mod hostile;
 mod live;
+mod privileges;
 mod queues;
 mod run;
 mod sense;
