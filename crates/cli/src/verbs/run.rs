@@ -1,6 +1,6 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
-use crate::growing::{self, Growing};
+use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::interrupted;
 use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
@@ -55,7 +55,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     check_core(&config, &host::cpus().allowed)?;
     config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let out = config.run.out.as_deref().map(Path::new);
-    out.map_or(Ok(()), growing::prepare)?;
+    let rotation = Rotation::of(&config.run);
+    out.map_or(Ok(()), |out| growing::prepare(out, rotation))?;
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
     for line in weir_dataplane::restore_stale() {
@@ -69,7 +70,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         output.say(why);
     }
     // What an earlier run left there stays where the ports are unavailable.
-    let mut growing = out.map(Growing::begin).transpose()?;
+    let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
     for line in confine(out) {
         output.say(line);
     }
