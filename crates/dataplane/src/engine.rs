@@ -242,6 +242,9 @@ impl Loop {
             ));
         }
         said.extend_from_slice(ports.said());
+        if ports.is_bare() {
+            said.extend(setup.directions.iter().filter_map(unknown_overhead));
+        }
         let (mode, warnings) = (ports.mode(), ports.warnings().to_vec());
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
@@ -463,6 +466,9 @@ impl Loop {
         match news {
             // The end tells the sum.
             PortNews::Lost(warning) => drop(self.warn.push(warning)),
+            PortNews::Address(warning) => {
+                self.warn(format!("{warning} (told {})", watch::at(now, self.origin)));
+            }
             PortNews::Mtu(change) => {
                 self.pipes[1 - change.port].set_longest(longest(self.ports.mode(), change.most));
                 let when = format!(", {}", watch::at(now, self.origin));
@@ -555,7 +561,7 @@ impl Loop {
             name: setup.name.clone(),
             aqm: setup.channel.queue.label(&setup.aqm().name),
             rate_bps,
-            accounting: setup.channel.link.accounting.to_string(),
+            accounting: setup.channel.link.counting().to_string(),
             packets,
             bytes,
             utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
@@ -583,6 +589,18 @@ struct LoopReports {
     upstream: Consumer<(usize, UpstreamNow)>,
     clock: RunClock,
     links: Links,
+}
+
+/// What to say of a rate for packets without Ethernet headers whose link nobody described.
+fn unknown_overhead(direction: &DirectionSetup) -> Option<String> {
+    let link = &direction.channel.link;
+    (direction.rate().is_some() && link.overhead.is_none()).then(|| {
+        format!(
+            "{}: its packets have no Ethernet headers, and are counted with `accounting = \"{}\"` as if they had. Remedy: \
+             say with `overhead` what the link below adds to each, such as \"pppoe-ptm\" or \"overhead 60\"",
+            direction.name, link.accounting
+        )
+    })
 }
 
 /// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an

@@ -28,6 +28,10 @@ const MEMORY_SHARE_MAX: u64 = 75;
 /// What is to be opened.
 pub(crate) struct Opening<'a> {
     pub interfaces: &'a [Interface],
+    /// Whether their frames are bare IP packets.
+    pub is_bare: bool,
+    /// Modes that cannot work with them, and why.
+    pub without: Vec<(Mode, String)>,
     /// Whether frames of a port leave at the other one, of two, when the loop fails.
     pub fails_open: bool,
     /// Age of the heartbeat at which it has failed.
@@ -61,7 +65,12 @@ impl Opening<'_> {
         };
         let mut refusal = None;
         for mode in modes {
-            match self.in_mode(*mode) {
+            let against = self.without.iter().find(|(without, _)| without == mode);
+            let tried = match against.map(|(_, why)| why.clone()) {
+                Some(why) => Err(Error::Refused(why)),
+                None => self.in_mode(*mode),
+            };
+            match tried {
                 Ok(opened) => return Ok((*mode, opened)),
                 Err(error) => {
                     said.push(format!("{mode} is unavailable: {error}"));
@@ -90,7 +99,13 @@ impl Opening<'_> {
         for ((interface, guard), (_, queues)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
             ports.push(if mode == Mode::AfPacket {
                 let headroom = u64::from(headroom);
-                Port::packet(interface.clone(), longest as usize, headroom, guard.copy_filter())?
+                Port::packet(
+                    interface.clone(),
+                    longest as usize,
+                    headroom,
+                    guard.copy_filter(),
+                    self.is_bare,
+                )?
             } else {
                 let sockets = sockets(&mut arena, interface, guard, *queues, &mut first)?;
                 Port::xdp(interface.clone(), sockets)?

@@ -10,8 +10,10 @@ use crate::guard::{self, Guard};
 use crate::interface::Interface;
 use crate::journal::{Journal, starting};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
+use crate::neighbours::AddressWatch;
 use crate::opening::{Opened, Opening};
 use crate::port::{Port, Sleeper};
+use crate::together::{self, Together};
 use crate::{Error, Mode, Received, neighbours};
 use std::os::fd::RawFd;
 use weir_units::{Duration, Time};
@@ -51,6 +53,8 @@ pub struct Ports {
     /// MTUs that the rings were made for, and those of now.
     mtus: Vec<u32>,
     mtus_now: Vec<u32>,
+    addresses: AddressWatch,
+    is_bare: bool,
     said: Vec<String>,
     /// What of that is to be known when all is over, too.
     warnings: Vec<String>,
@@ -63,6 +67,8 @@ pub enum PortNews {
     Lost(String),
     /// The MTU of a port was changed.
     Mtu(MtuChange),
+    /// A port was given an address; what to say of it.
+    Address(String),
 }
 
 /// The MTU of a port was changed while it was open.
@@ -98,18 +104,14 @@ impl Ports {
     pub fn open(setup: &PortsSetup) -> Result<Ports, Error> {
         let interfaces: Vec<Interface> =
             setup.names.iter().map(|name| Interface::find(name)).collect::<Result<_, _>>()?;
-        for (at, port) in interfaces.iter().enumerate() {
-            if interfaces[..at].contains(port) {
-                let name = &port.name;
-                return Err(Error::Refused(format!("`{name}` is two ports at once. Remedy: name another")));
-            }
-        }
-        interfaces.iter().try_for_each(Interface::refuse_without_ethernet)?;
+        let Together { is_bare, without } = together::look(&interfaces, setup.fails_open)?;
         let mtus: Vec<u32> = interfaces.iter().map(Interface::mtu).collect::<Result<_, _>>()?;
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
         let mut journal = Journal::open(setup.journal)?;
         let (mut said, mut warnings) = (Vec::new(), Vec::new());
+        // From here on, so that none is given between the look and the watch.
+        let addresses = AddressWatch::new();
         for port in &interfaces {
             guard::refuse_taken(port)?;
             neighbours::refuse_member(port)?;
@@ -121,6 +123,8 @@ impl Ports {
         }
         let opening = Opening {
             interfaces: &interfaces,
+            is_bare,
+            without,
             fails_open: setup.fails_open,
             after: setup.fail_after,
             longest: mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD),
@@ -131,7 +135,25 @@ impl Ports {
         let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
         let sleeper = Sleeper::new(&ports);
         let mtus_now = mtus.clone();
-        Ok(Ports { ports, guards, sleeper, arena, journal, mode, mtus, mtus_now, said, warnings })
+        Ok(Ports {
+            ports,
+            guards,
+            sleeper,
+            arena,
+            journal,
+            mode,
+            mtus,
+            mtus_now,
+            addresses,
+            is_bare,
+            said,
+            warnings,
+        })
+    }
+
+    /// Whether frames come and go without an Ethernet header. Here they have one.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.is_bare
     }
 
     /// What was changed and chosen, in words.
@@ -212,7 +234,8 @@ impl Ports {
         self.ports.iter().map(Port::lost).sum()
     }
 
-    /// Whether all interfaces are still there. Tells what was lost before it came here, and changes of MTUs.
+    /// Whether all interfaces are still there. Tells what was lost before it came here, changes of MTUs and new
+    /// addresses.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
         for (number, port) in self.ports.iter_mut().enumerate() {
             port.look_for_losses(now).into_iter().for_each(|lost| tell(PortNews::Lost(lost)));
@@ -228,6 +251,8 @@ impl Ports {
                 tell(PortNews::Mtu(MtuChange { port: number, name, before, now: mtu, most }));
             }
         }
+        let given = self.addresses.look(self.ports.iter().map(|port| &port.interface));
+        given.into_iter().for_each(|warning| tell(PortNews::Address(warning)));
         Ok(())
     }
 

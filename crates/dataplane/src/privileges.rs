@@ -38,8 +38,9 @@ const USER: &str = "weir";
 const NOBODY: u32 = 65_534;
 /// The newest form of Landlock that is asked for; older kernels do what they know of it.
 const LANDLOCK: ABI = ABI::V5;
-/// What may be read: settings of the kernel, and the program with its libraries for a backtrace.
-const READABLE: [&str; 6] = ["/proc", "/sys", "/usr", "/lib", "/lib64", "/etc/ld.so.cache"];
+/// What may be read: settings of the kernel, the program with its libraries for a backtrace, and who is whom.
+const READABLE: [&str; 8] =
+    ["/proc", "/sys", "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/nsswitch.conf"];
 /// Devices that are opened while a program runs, such as the terminal for the live view.
 const DEVICES: [&str; 3] = ["/dev/tty", "/dev/null", "/dev/urandom"];
 
@@ -303,7 +304,7 @@ mod tests {
             };
             fs::read_to_string("/proc/self/status").unwrap();
             refused(fs::write(foreign.join("new"), "x"))
-                && refused(fs::read_to_string("/etc/passwd").map(drop))
+                && refused(fs::read_to_string("/etc/shadow").map(drop))
                 && refused(fs::remove_dir(&foreign))
         }));
         [&own, &foreign].iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());

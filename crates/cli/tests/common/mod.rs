@@ -151,7 +151,8 @@ impl Weir {
     pub fn start(namespace: &str, config: &str) -> Weir {
         let mut weir = Weir::spawn(namespace, config, &[]);
         let deadline = Instant::now() + PATIENCE;
-        while !weir.text("err").contains("a <-> b: AF_") {
+        let is_open = |line: &str| line.contains(" <-> ") && line.contains(": AF_");
+        while !weir.text("err").lines().any(is_open) {
             let ended = weir.child.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < deadline, "no start: {}", weir.text("err"));
             std::thread::sleep(Duration::from_millis(5));

@@ -210,7 +210,7 @@ impl PlaneLoop {
                 let (plane, warnings) = (&mut self.plane, &mut self.warnings);
                 self.ports.look(now, &mut |news| {
                     let warning = match news {
-                        PortNews::Lost(warning) => warning,
+                        PortNews::Lost(warning) | PortNews::Address(warning) => warning,
                         PortNews::Mtu(change) => {
                             plane.set_mtu(change.port, change.most);
                             change.warning("", "told to their senders and counted (`too_big`)")
