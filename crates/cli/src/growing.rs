@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use weir_config::RunOptions;
 use weir_measure::result::{LinkSample, SteeringEvent, Summary};
 use weir_report::{FileSet, csv};
 
@@ -15,12 +16,41 @@ const TABLES: [&str; 3] = ["samples_a_to_b.csv", "samples_b_to_a.csv", "events.c
 /// The other files of such a run.
 const OTHERS: [&str; 2] = ["summary.json", "INCOMPLETE"];
 
+/// When tables are put aside, so that a run without end fills no disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// Size of a table, in bytes, above which it is put aside.
+    pub size: u64,
+    /// How many are kept of each table beside the one that grows.
+    pub kept: u32,
+}
+
+impl Rotation {
+    /// As a configuration has it.
+    pub fn of(options: &RunOptions) -> Option<Rotation> {
+        options.rotate.map(|size| Rotation { size: size.get(), kept: options.rotations })
+    }
+
+    /// Names of all tables that may be put aside.
+    fn names(self) -> impl Iterator<Item = String> {
+        TABLES.iter().flat_map(move |table| (1..=self.kept).map(|number| aside(table, number)))
+    }
+}
+
+/// Name of a table that was put aside; the latest is the first.
+fn aside(table: &str, number: u32) -> String {
+    format!("{}.{number}.csv", table.trim_end_matches(".csv"))
+}
+
 /// Makes the folder and sees that it takes results: that there is room, that nobody else's files would be
 /// overwritten, and that no other run writes there.
-pub fn prepare(folder: &Path) -> Result<(), Failure> {
+pub fn prepare(folder: &Path, rotation: Option<Rotation>) -> Result<(), Failure> {
     results::make_folder(folder)?;
     let shown = folder.display();
-    let foreign = FileSet::foreign(folder, &[&TABLES[..], &OTHERS].concat());
+    let asides: Vec<String> = rotation.into_iter().flat_map(Rotation::names).collect();
+    let names: Vec<&str> =
+        TABLES.iter().chain(&OTHERS).copied().chain(asides.iter().map(String::as_str)).collect();
+    let foreign = FileSet::foreign(folder, &names);
     if !foreign.is_empty() {
         return Err(Failure::Failed(format!(
             "{shown} holds {}, not written there by weir, which results would overwrite. Remedy: name another folder as \
@@ -42,26 +72,35 @@ pub fn prepare(folder: &Path) -> Result<(), Failure> {
 pub struct Growing {
     folder: PathBuf,
     tables: Vec<Table>,
+    rotation: Option<Rotation>,
     /// Why rows are missing.
     failure: Option<String>,
 }
 
 impl Growing {
     /// Begins in a folder that was prepared. What an earlier run left there goes.
-    pub fn begin(folder: &Path) -> Result<Growing, Failure> {
+    pub fn begin(folder: &Path, rotation: Option<Rotation>) -> Result<Growing, Failure> {
+        const WHY: &str = "the run goes on, or it was killed";
         let mut files = FileSet::new(folder);
-        let heads = [csv::link_samples(&[]), csv::link_samples(&[]), csv::steering_events(&[])];
-        for (name, head) in TABLES.iter().zip(heads) {
+        for (name, head) in TABLES.iter().zip(heads()) {
             files.add(*name, head)?;
         }
-        mark_incomplete(&mut files, "the run goes on, or it was killed")?;
+        mark_incomplete(&mut files, WHY)?;
         files.publish()?;
+        if let Some(rotation) = rotation {
+            // Those of an earlier run are gone; those to come are known as ours, whatever ends this run.
+            let mut files = FileSet::new(folder);
+            TABLES.iter().for_each(|name| files.keep(*name));
+            rotation.names().for_each(|name| files.keep(name));
+            mark_incomplete(&mut files, WHY)?;
+            files.publish()?;
+        }
         let tables = TABLES.iter().map(|name| Table::open(&folder.join(name)));
         let tables = tables.collect::<std::io::Result<Vec<Table>>>();
         let tables = tables.map_err(|e| format!("cannot open the tables in {}: {e}", folder.display()))?;
         // Where files cannot be locked, the look at the end tells whether another run came between.
         let _ = tables[0].file.try_lock();
-        Ok(Growing { folder: folder.to_path_buf(), tables, failure: None })
+        Ok(Growing { folder: folder.to_path_buf(), tables, rotation, failure: None })
     }
 
     /// Adds rows. Says once why that cannot be done; from then on there are no more, and the run goes on.
@@ -72,11 +111,43 @@ impl Growing {
         let rows = [csv::link_rows(&samples[0]), csv::link_rows(&samples[1]), csv::steering_rows(events)];
         let added: std::io::Result<()> =
             self.tables.iter_mut().zip(rows).try_for_each(|(table, rows)| table.add(rows.as_bytes()));
+        let added = added.and_then(|()| self.rotate());
         self.failure = added.err().map(|e| {
             let folder = self.folder.display();
             format!("cannot write to {folder}: {e}. The run goes on; its tables end here. Remedy: make room")
         });
         self.failure.clone()
+    }
+
+    /// Puts tables aside that are large enough.
+    fn rotate(&mut self) -> std::io::Result<()> {
+        let Some(Rotation { size, kept }) = self.rotation else { return Ok(()) };
+        for (table, (name, head)) in self.tables.iter_mut().zip(TABLES.iter().zip(heads())) {
+            if table.len < size {
+                continue;
+            }
+            let path = self.folder.join(name);
+            if !table.is_at(&path) {
+                return Err(std::io::Error::other(format!("{name} was replaced or removed")));
+            }
+            for number in (1..kept).rev() {
+                match std::fs::rename(
+                    self.folder.join(aside(name, number)),
+                    self.folder.join(aside(name, number + 1)),
+                ) {
+                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+                    _ => {}
+                }
+            }
+            table.file.sync_all()?;
+            std::fs::rename(&path, self.folder.join(aside(name, 1)))?;
+            let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+            // Before the old one is closed, so that one of the two is always locked.
+            let _ = file.try_lock();
+            file.write_all(head.as_bytes())?;
+            *table = Table { len: head.len() as u64, file };
+        }
+        Ok(())
     }
 
     /// Ends what a run left that did not come to its end.
@@ -113,8 +184,15 @@ impl Growing {
             synced.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
             files.keep(*name);
         }
+        let asides = self.rotation.into_iter().flat_map(Rotation::names);
+        asides.filter(|name| self.folder.join(name).exists()).for_each(|name| files.keep(name));
         Ok(files)
     }
+}
+
+/// The first lines of the tables.
+fn heads() -> [String; 3] {
+    [csv::link_samples(&[]), csv::link_samples(&[]), csv::steering_events(&[])]
 }
 
 /// A table that grows by whole rows.
@@ -169,14 +247,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         for is_interrupted in [true, false] {
-            prepare(&out).unwrap();
-            let mut growing = Growing::begin(&out).unwrap();
+            prepare(&out, None).unwrap();
+            let mut growing = Growing::begin(&out, None).unwrap();
             assert_eq!(growing.add(&rows(0.5), &[]), None);
             let table = fs::read_to_string(out.join(TABLES[1])).unwrap();
             let times = csv::read_link_samples(&table).unwrap().iter().map(|row| row.t_s).collect::<Vec<_>>();
             assert_eq!(times, [0.5]);
             assert_eq!(names(&out), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
-            assert!(prepare(&out).unwrap_err().text().contains("another run writes"));
+            assert!(prepare(&out, None).unwrap_err().text().contains("another run writes"));
             growing.finish(&mut Summary { interrupted: is_interrupted, ..Summary::default() }).unwrap();
             let whole = ["events.csv", TABLES[0], TABLES[1], "summary.json"];
             assert_eq!(names(&out).iter().filter(|name| *name != "INCOMPLETE").collect::<Vec<_>>(), whole);
@@ -191,13 +269,13 @@ mod tests {
         fs::write(out.join("notes.txt"), "mine").unwrap();
         for name in ["summary.json", "events.csv"] {
             fs::write(out.join(name), "mine").unwrap();
-            let told = prepare(out).unwrap_err();
+            let told = prepare(out, None).unwrap_err();
             assert!(told.text().contains(name) && told.text().contains("Remedy"), "{told:?}");
             assert_eq!(fs::read_to_string(out.join(name)).unwrap(), "mine");
             fs::remove_file(out.join(name)).unwrap();
         }
-        prepare(out).unwrap();
-        let growing = Growing::begin(out).unwrap();
+        prepare(out, None).unwrap();
+        let growing = Growing::begin(out, None).unwrap();
         fs::remove_file(out.join(TABLES[0])).unwrap();
         fs::write(out.join(TABLES[0]), "mine").unwrap();
         assert!(growing.finish(&mut Summary::default()).unwrap_err().text().contains("was replaced"));
@@ -208,7 +286,7 @@ mod tests {
     #[test]
     fn a_run_that_broke_off_says_why() {
         let folder = tempfile::tempdir().unwrap();
-        let mut growing = Growing::begin(folder.path()).unwrap();
+        let mut growing = Growing::begin(folder.path(), None).unwrap();
         growing.add(&rows(1.0), &[]);
         growing.fail("interface `a` vanished").unwrap();
         assert_eq!(names(folder.path()), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
@@ -218,7 +296,7 @@ mod tests {
     #[test]
     fn a_row_that_does_not_fit_is_taken_back_and_told_once() {
         let folder = tempfile::tempdir().unwrap();
-        let mut growing = Growing::begin(folder.path()).unwrap();
+        let mut growing = Growing::begin(folder.path(), None).unwrap();
         growing.add(&rows(1.0), &[]);
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         growing.tables[1].file = full;
@@ -226,5 +304,49 @@ mod tests {
         assert_eq!(growing.add(&rows(3.0), &[]), None);
         let table = fs::read_to_string(folder.path().join(TABLES[0])).unwrap();
         assert_eq!(csv::read_link_samples(&table).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn tables_are_put_aside_and_the_folder_stays_small() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        let rotation = Some(Rotation { size: 2000, kept: 2 });
+        // A file that somebody else put there is not put aside over.
+        fs::write(out.join("events.1.csv"), "mine").unwrap();
+        assert!(prepare(out, rotation).unwrap_err().text().contains("events.1.csv"));
+        assert!(prepare(out, None).is_ok());
+        fs::remove_file(out.join("events.1.csv")).unwrap();
+        prepare(out, rotation).unwrap();
+        let mut growing = Growing::begin(out, rotation).unwrap();
+        let total =
+            || -> u64 { fs::read_dir(out).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum() };
+        let mut largest = 0;
+        for row in 0..2000 {
+            assert_eq!(growing.add(&rows(f64::from(row)), &[]), None);
+            largest = largest.max(total());
+        }
+        assert!(largest < 3 * 3 * 2200, "{largest} bytes");
+        assert!(prepare(out, rotation).unwrap_err().text().contains("another run writes"), "still locked");
+        let read = |name: &str| {
+            let text = fs::read_to_string(out.join(name)).unwrap();
+            csv::read_link_samples(&text).unwrap().iter().map(|row| row.t_s as u32).collect::<Vec<_>>()
+        };
+        // Whole tables, without a gap between them, up to the last row.
+        let parts = ["samples_a_to_b.2.csv", "samples_a_to_b.1.csv", "samples_a_to_b.csv"].map(read);
+        let all = parts.concat();
+        assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]) && all.last() == Some(&1999), "{all:?}");
+        assert!(!out.join("samples_a_to_b.3.csv").exists());
+        growing.finish(&mut Summary::default()).unwrap();
+        assert!(out.join("samples_b_to_a.2.csv").exists() && out.join("summary.json").exists());
+        // The next run takes what this one left for its own, also what it does not put aside any more.
+        prepare(out, None).unwrap();
+        Growing::begin(out, None).unwrap().finish(&mut Summary::default()).unwrap();
+        assert_eq!(names(out), ["events.csv", TABLES[0], TABLES[1], "summary.json"]);
+        // One that was killed leaves nothing that the next one refuses.
+        prepare(out, rotation).unwrap();
+        let mut killed = Growing::begin(out, rotation).unwrap();
+        (0..100).for_each(|row| assert_eq!(killed.add(&rows(f64::from(row)), &[]), None));
+        drop(killed);
+        prepare(out, rotation).unwrap();
     }
 }

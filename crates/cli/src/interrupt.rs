@@ -17,17 +17,30 @@ pub fn interrupted() -> Arc<AtomicBool> {
         let set = flag.clone();
         let _ignored = hangup::SavedAction::read();
         let mut first: Option<Instant> = None;
-        let _ = ctrlc::set_handler(move || {
-            set.store(true, Ordering::Relaxed);
-            if first.get_or_insert_with(Instant::now).elapsed() > ORDERLY {
-                #[cfg(feature = "live")]
-                crate::live::restore();
-                std::process::exit(i32::from(crate::output::INTERRUPTED));
-            }
+        without_rights(move || {
+            let _ = ctrlc::set_handler(move || {
+                set.store(true, Ordering::Relaxed);
+                if first.get_or_insert_with(Instant::now).elapsed() > ORDERLY {
+                    #[cfg(feature = "live")]
+                    crate::live::restore();
+                    std::process::exit(i32::from(crate::output::INTERRUPTED));
+                }
+            });
         });
         flag
     })
     .clone()
+}
+
+/// Does something on a thread without capabilities, so that the threads that it starts have none.
+fn without_rights(body: impl FnOnce() + Send + 'static) {
+    let body = move || {
+        // Where they cannot be given up, the ports say so later.
+        #[cfg(feature = "live")]
+        let _ = weir_dataplane::privileges::keep(&[]);
+        body();
+    };
+    let _ = std::thread::spawn(body).join();
 }
 
 /// Whether that was asked for.

@@ -3,6 +3,7 @@
 use crate::aqm_config::AqmConfig;
 use crate::errors::{Place, Wrong, quoted};
 use crate::limits::{FASTEST, SLOWEST};
+use crate::overhead::{Counting, Overhead};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
@@ -121,12 +122,30 @@ section! {
         /// Which bytes of a packet count for rates and utilization: "line" adds 38 bytes to the IP packet (all
         /// that takes time on an Ethernet line), "frame" adds 14, "ip" none.
         accounting: Accounting = or(Accounting::Line, Range::Any);
+        /// What the link behind adds to each IP packet, in the words of tc-cake(8); it then counts in place of
+        /// `accounting`, for rates, the buffer and utilization. A technology: conservative, ethernet, docsis, pppoe-ptm,
+        /// bridged-ptm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, bridged-vcmux, bridged-llcsnap, ipoa-vcmux,
+        /// ipoa-llcsnap. Beside it or alone: `overhead N` and `mpu N` in bytes, `atm`, `ptm` or `noatm`, `ether-vlan` for
+        /// each VLAN tag. VLAN tags that packets bear here do not count.
+        overhead: Option<Overhead> = absent("counted by `accounting`", Range::Any);
     }
 }
 
-impl Check for LinkConfig {}
+impl Check for LinkConfig {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.overhead.is_some() && self.accounting != Accounting::Line {
+            let problem = format!("is \"{}\", and `overhead` says what counts", self.accounting);
+            here.wrong(p, "accounting", problem, "leave one of the two out");
+        }
+    }
+}
 
 impl LinkConfig {
+    /// How the bytes of a packet count.
+    pub fn counting(&self) -> Counting {
+        self.overhead.map_or(Counting::Frame(self.accounting), Counting::Link)
+    }
+
     /// The room for waiting packets in bytes; `None` when the link is not shaped and has no queue.
     pub fn buffer_bytes(&self) -> Option<Bytes> {
         self.rate.map(|rate| self.buffer.bytes(rate))
@@ -139,7 +158,7 @@ impl LinkConfig {
 
     /// Tells a buffer that cannot hold one packet of `mtu` bytes at a rate.
     pub(crate) fn check_room(&self, rate: Option<Rate>, mtu: u32, path: &str, here: &Here, p: &mut Problems) {
-        let packet = Bytes::new(u64::from(mtu)) + self.accounting.overhead();
+        let packet = self.counting().of_ip(mtu);
         if let Some(room) = rate.map(|rate| self.buffer.bytes(rate)).filter(|room| *room < packet) {
             let problem = format!("{} holds {} bytes, less than one packet", self.buffer.show(), room.get());
             let remedy = format!("give at least \"{}B\"", packet.get());

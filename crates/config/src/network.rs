@@ -4,7 +4,8 @@ use crate::aqm_config::AqmConfig;
 use crate::errors::Wrong;
 use crate::experiment::Scenario;
 use crate::flows::{Direction, FlowGroup, Rtt};
-use crate::link::{Accounting, Upstream};
+use crate::link::Upstream;
+use crate::overhead::Counting;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
@@ -41,7 +42,7 @@ pub struct NetworkLink {
     /// Room for waiting packets, by the link's accounting.
     pub buffer: Bytes,
     /// Which bytes of a packet count.
-    pub accounting: Accounting,
+    pub counting: Counting,
     /// Changes of the rate, trace, jitter and loss.
     pub variation: Variation,
     /// Time from its beginning to its end, behind the queue.
@@ -141,7 +142,7 @@ impl Scenario {
             to: link.to.clone(),
             rate: link.rate(),
             buffer: link.shape.buffer.bytes(link.rate()),
-            accounting: link.shape.accounting,
+            counting: link.shape.counting(),
             variation: link.variation.clone(),
             delay: link.delay,
             queue: link.queue.clone(),
@@ -218,7 +219,7 @@ impl Scenario {
             to: "b".to_string(),
             rate: self.rate(),
             buffer: self.link.shape.buffer.bytes(self.rate()),
-            accounting: self.link.shape.accounting,
+            counting: self.link.shape.counting(),
             variation: self.link.variation.clone(),
             delay: Duration::ZERO,
             queue: self.queue.clone(),

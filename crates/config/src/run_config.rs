@@ -10,7 +10,7 @@ use crate::schema::{
 };
 use crate::sense_config::{PortName, SenseConfig};
 use weir_aqm::Needs;
-use weir_units::Duration;
+use weir_units::{Bytes, Duration};
 
 section! {
     /// A link between two real ports.
@@ -137,6 +137,15 @@ section! {
         /// run that did not come to its end, a file `INCOMPLETE` says so, and `summary.json` comes last. Files there
         /// that weir did not write are not overwritten: the run is refused.
         out: Option<String> = absent("no results are written", such("a path", |t: &String| path(t)));
+        /// Size at which a table of `out` is put aside as `NAME.1.csv` and begun anew; what was put aside before becomes
+        /// `NAME.2.csv`, and so on. For runs of months: the tables take at most three times this, and once more for each
+        /// of `rotations`.
+        rotate: Option<Bytes> = absent(
+            "tables grow as long as the run goes",
+            within(Bytes::new(100_000), Bytes::new(1_000_000_000_000)),
+        );
+        /// How many tables that were put aside are kept of each; the oldest goes.
+        rotations: u32 = or(4, within(1, 100));
     }
 }
 
@@ -148,6 +157,9 @@ impl Check for RunOptions {
     fn check(&mut self, here: &Here, p: &mut Problems) {
         if let Some(duration) = self.duration {
             check_sample(self.sample, duration, here, p);
+        }
+        if self.rotate.is_some() && self.out.is_none() {
+            here.wrong(p, "rotate", "has no tables to put aside", "name a folder as `out`, or leave it out");
         }
     }
 }
@@ -218,8 +230,12 @@ impl RunConfig {
 const INTRO: &str = "A configuration of `weir run` says which two ports are joined and what is done with the packets of \
 each direction.\nIt is TOML; keys may stand in any order. Quantities are written with their unit: `\"2.5ms\"`, \
 `\"1Gbit/s\"`,\n`\"64MB\"`, `\"99%\"`. `--set key=value` sets a key over the file.\n\n\
-Ports are Ethernet interfaces (TAP, veth, VLAN and the like included); the loopback interface and devices of bare IP \
-packets,\nsuch as TUN, PPP or WireGuard, are refused. `weir check` warns of ports and cores that this machine lacks.\n\n\
+Ports are two Ethernet interfaces (TAP, veth, bonds and VLAN devices included), or two devices of bare IP packets, such as \
+TUN,\nPPP (PPPoE), WireGuard or tunnels, which AF_PACKET serves: one of each is refused, as nobody here knows to whom on an \
+Ethernet\nlink a packet should go. What the link of such a device adds to a packet is said with `overhead`. Refused are the \
+loopback interface,\nboth ends of one veth cable, and an interface beside the one that it sends through (a VLAN device and \
+its trunk). `weir check`\nwarns of ports and cores that this machine lacks. An address that a port is given while it runs \
+is told.\n\n\
 While it runs, lines tell each direction by its name, every two seconds and for the time since the line before; on a \
 terminal\na view shows one direction in full and the other in a line (Tab changes that, `q` or Ctrl-C ends). Told at once, \
 and kept\nunder `warnings` of the results with the time: a port that is set down or loses its carrier, and that it is \

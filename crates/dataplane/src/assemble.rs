@@ -141,7 +141,7 @@ impl DirectionSetup {
             service: self.service(build.origin, build.now),
             catch_up: self.channel.catch_up,
             steps: Steps::new(impairments, build.origin),
-            accounting: self.channel.link.accounting,
+            counting: self.channel.link.counting(),
             line: Line::new(line_max as usize, self.channel.delay, impairments, build.seed),
             longest: build.longest,
             hashing: self.hashing(),

@@ -13,7 +13,7 @@ use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
 use crate::watch::{self, BypassWatch, LinkWatch, Links};
-use crate::{Error, Mode, Received};
+use crate::{Error, Mode, Received, privileges};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
@@ -264,6 +264,9 @@ impl Loop {
         }
         said.extend_from_slice(ports.said());
         said.extend([0, 1].map(|port| ports.describe(port)));
+        if ports.is_bare() {
+            said.extend(setup.directions.iter().filter_map(unknown_overhead));
+        }
         let (mode, warnings) = (ports.mode(), ports.warnings().to_vec());
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
@@ -323,11 +326,14 @@ impl Loop {
     }
 
     /// Turns until `stop` is set, another run takes over, or an interface vanishes. Puts the interfaces back, unless
-    /// the kernel is to go on forwarding: if the setup or another run says so, and after every unexpected error.
+    /// the kernel is to go on forwarding: if the setup or another run says so, and after every unexpected error. To
+    /// be called on a thread of its own, which from then on has no more rights than the loop needs
+    /// ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
         self.clock.begin(clock());
         self.tell_claim();
+        privileges::keep(&privileges::LOOP).unwrap_or_else(|error| self.warn(error.to_string()));
         // Until now frames were meant to pass in the kernel.
         self.ports.beat(clock());
         let bypassed_before = self.ports.bypassed();
@@ -369,7 +375,9 @@ impl Loop {
         while self.drain(&mut batch) && clock().since(begun) < HAND_OVER {}
         self.ports.retire();
         // Then what came meanwhile. Errors end it: nobody is left to tell.
-        while (self.drain(&mut batch) || !self.ports.is_idle()) && clock().since(begun) < HAND_OVER + HAND_OVER {}
+        while (self.drain(&mut batch) || !self.ports.is_idle())
+            && clock().since(begun) < HAND_OVER + HAND_OVER
+        {}
     }
 
     /// Takes in what arrived and sends all that waits; whether there was any.
@@ -531,6 +539,9 @@ impl Loop {
                 let when = watch::at(now, self.origin);
                 self.warn(format!("{text} ({when})"));
             }
+            PortNews::Address(warning) => {
+                self.warn(format!("{warning} (told {})", watch::at(now, self.origin)));
+            }
             PortNews::Mtu(change) => {
                 self.pipes[1 - change.port].set_longest(longest(self.ports.mode(), change.most));
                 let when = format!(", {}", watch::at(now, self.origin));
@@ -623,7 +634,7 @@ impl Loop {
             name: setup.name.clone(),
             aqm: setup.channel.queue.label(&setup.aqm().name),
             rate_bps,
-            accounting: setup.channel.link.accounting.to_string(),
+            accounting: setup.channel.link.counting().to_string(),
             packets,
             bytes,
             utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
@@ -651,6 +662,18 @@ struct LoopReports {
     upstream: Consumer<(usize, UpstreamNow)>,
     clock: RunClock,
     links: Links,
+}
+
+/// What to say of a rate for packets without Ethernet headers whose link nobody described.
+fn unknown_overhead(direction: &DirectionSetup) -> Option<String> {
+    let link = &direction.channel.link;
+    (direction.rate().is_some() && link.overhead.is_none()).then(|| {
+        format!(
+            "{}: its packets have no Ethernet headers, and are counted with `accounting = \"{}\"` as if they had. Remedy: \
+             say with `overhead` what the link below adds to each, such as \"pppoe-ptm\" or \"overhead 60\"",
+            direction.name, link.accounting
+        )
+    })
 }
 
 /// What a port of this MTU can send. The kernel sends no second tag with a packet of full size from an

@@ -170,9 +170,8 @@ impl Guard {
 
     /// The XDP program that was loaded.
     fn xdp(&self) -> BorrowedFd<'_> {
-        let is_loaded = |name: &&str| {
-            self.object.progs().any(|p| p.name() == *name && p.as_fd().as_raw_fd() >= 0)
-        };
+        let is_loaded =
+            |name: &&str| self.object.progs().any(|p| p.name() == *name && p.as_fd().as_raw_fd() >= 0);
         self.program(["port_xdp_tags", "port_xdp"].into_iter().find(is_loaded).unwrap_or("port_xdp"))
     }
 
@@ -287,7 +286,9 @@ impl Programs {
 
     /// Whether the XDP program, if there is to be one, is on the port.
     pub fn has_xdp(&self) -> bool {
-        self.link.as_ref().is_none_or(|link| link_info(link.as_fd()).is_some_and(|info| info.0 == self.ifindex))
+        self.link
+            .as_ref()
+            .is_none_or(|link| link_info(link.as_fd()).is_some_and(|info| info.0 == self.ifindex))
     }
 
     /// Puts the XDP program back; its link.

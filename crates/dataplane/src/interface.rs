@@ -39,11 +39,7 @@ const FEATURES_MAX: usize = 256;
 /// The offloads that must be off.
 pub const OFFLOADS: [Offload; 4] = [
     // Merged frames are longer than the MTU of the other side.
-    Offload {
-        name: "generic-receive-offload",
-        strips_tags: false,
-        switch: Switch::Commands(0x2b, 0x2c),
-    },
+    Offload { name: "generic-receive-offload", strips_tags: false, switch: Switch::Commands(0x2b, 0x2c) },
     Offload { name: "large-receive-offload", strips_tags: false, switch: Switch::Flag(1 << 15) },
     // XDP does not see a tag that the hardware took off.
     Offload { name: "rx-vlan-offload", strips_tags: true, switch: Switch::Flag(1 << 8) },
@@ -72,6 +68,15 @@ impl LinkState {
         let all = [LinkState::Up, LinkState::NoCarrier, LinkState::Down];
         all.into_iter().find(|state| *state as u8 == number).unwrap_or(LinkState::Up)
     }
+}
+
+/// What frames begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkLayer {
+    /// The header of Ethernet.
+    Ethernet,
+    /// The IP packet; what kind of device that is, in words.
+    Bare(&'static str),
 }
 
 /// An interface by name and index.
@@ -127,8 +132,8 @@ impl Interface {
         Ok([0, 1, 2, 3, 4, 5].map(|at| data[at] as u8))
     }
 
-    /// Refuses an interface whose frames have no Ethernet header, and the loopback interface.
-    pub fn refuse_without_ethernet(&self) -> Result<(), Error> {
+    /// What its frames begin with. Refuses the loopback interface, and kinds of frames that nobody here reads.
+    pub fn link_layer(&self) -> Result<LinkLayer, Error> {
         let name = &self.name;
         if self.flags()? & libc::IFF_LOOPBACK as i16 != 0 {
             return Err(Error::Refused(format!(
@@ -136,28 +141,23 @@ impl Interface {
                  more. Remedy: name an interface that leads to other hosts"
             )));
         }
-        let (kind, remedy) = match self.hardware()? {
-            libc::ARPHRD_ETHER => return Ok(()),
-            libc::ARPHRD_PPP => ("a PPP link", "name the Ethernet interface below it"),
-            libc::ARPHRD_NONE | ARPHRD_RAWIP => (
-                "a device of bare IP packets, such as TUN, WireGuard or a mobile modem",
-                "name the Ethernet interface that carries its packets, or make it one with Ethernet headers (TAP in place \
-                 of TUN)",
-            ),
+        let bare = |words| Ok(LinkLayer::Bare(words));
+        match self.hardware()? {
+            libc::ARPHRD_ETHER => Ok(LinkLayer::Ethernet),
+            libc::ARPHRD_PPP => bare("a PPP link"),
+            libc::ARPHRD_NONE | ARPHRD_RAWIP => {
+                bare("a device of bare IP packets, such as TUN, WireGuard or a mobile modem")
+            }
             libc::ARPHRD_TUNNEL
             | libc::ARPHRD_TUNNEL6
             | libc::ARPHRD_SIT
             | libc::ARPHRD_IPGRE
-            | ARPHRD_IP6GRE => (
-                "a tunnel of IP packets",
-                "name the Ethernet interface that carries its packets, or make it a tunnel of Ethernet frames \
-                 (`gretap` in place of `gre`)",
-            ),
-            _ => ("of another kind", "name an Ethernet interface"),
-        };
-        Err(Error::Refused(format!(
-            "{name}: it is {kind}, and its frames have no Ethernet header. Remedy: {remedy}"
-        )))
+            | ARPHRD_IP6GRE => bare("a tunnel of IP packets"),
+            other => Err(Error::Refused(format!(
+                "{name}: it is of another kind (number {other} of `if_arp.h`), and its frames have no Ethernet header and \
+                 no bare IP packet. Remedy: name an interface of one of these"
+            ))),
+        }
     }
 
     /// What its frames begin with: a number of `ARPHRD_*`.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -72,15 +72,6 @@ struct Content {
     records: Vec<Record>,
 }
 
-/// Makes the folder of the journals, which is closed to others.
-fn make_folder() -> Result<(), Error> {
-    let failed = |e| Error::io(format!("cannot create {JOURNALS}"), e);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(JOURNALS).map_err(failed)?;
-    // One that an earlier version made, or `systemd`, which may be somebody else's to change.
-    let _ = fs::set_permissions(JOURNALS, fs::Permissions::from_mode(0o700));
-    Ok(())
-}
-
 impl Journal {
     /// An empty journal. Kept in memory only if `persistent` is false, as in namespaces that die anyway.
     pub fn open(persistent: bool, fails_open: bool) -> Result<Journal, Error> {
@@ -95,7 +86,7 @@ impl Journal {
             records: Vec::new(),
         };
         let path = if persistent {
-            make_folder()?;
+            folder()?;
             Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
         } else {
             None
@@ -165,8 +156,11 @@ impl Journal {
                 let pid = content.pid;
                 taken.said.push(format!("took over from process {pid}; the kernel forwards meanwhile"));
             } else if is_same {
-                let why = if content.kept { "after a run that kept forwarding" } else { "after a killed run" };
-                taken.said.push(format!("{why}: took over its ports, between which the kernel forwards meanwhile"));
+                let why =
+                    if content.kept { "after a run that kept forwarding" } else { "after a killed run" };
+                taken
+                    .said
+                    .push(format!("{why}: took over its ports, between which the kernel forwards meanwhile"));
             } else {
                 let lines = undo(&path, &content).into_iter();
                 taken.said.extend(lines.map(|line| format!("after a killed run: {line}")));
@@ -386,10 +380,32 @@ fn create(path: &Path) -> io::Result<fs::File> {
     }
 }
 
+/// Makes the folder of journals and locks, and closes it to others: who could lock what lies there would keep
+/// every run from starting, and a journal says what is to be done as root.
+pub fn make_folder() -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(JOURNALS)?;
+    let found = fs::symlink_metadata(JOURNALS)?;
+    if !found.is_dir() {
+        return Err(io::Error::other("it is not a folder"));
+    }
+    // SAFETY: no pointers are involved.
+    if found.uid() != unsafe { libc::geteuid() } {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is the folder of another user"));
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(JOURNALS, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+fn folder() -> Result<(), Error> {
+    make_folder().map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))
+}
+
 /// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
 /// the first attached. Given back when dropped, also by a crash.
 pub fn starting() -> Result<fs::File, Error> {
-    make_folder()?;
+    folder()?;
     lock_of_starts(&Path::new(JOURNALS).join("starting.lock"), PATIENCE)
 }
 
@@ -462,8 +478,9 @@ fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
 
 /// Those of runs that are gone.
 fn of_killed_runs() -> Vec<(PathBuf, Result<Content, String>)> {
-    let is_gone =
-        |path: &Path, found: &Result<Content, String>| found.as_ref().map_or(true, |content| !is_alive(path, content));
+    let is_gone = |path: &Path, found: &Result<Content, String>| {
+        found.as_ref().map_or(true, |content| !is_alive(path, content))
+    };
     journals().into_iter().filter(|(path, found)| is_gone(path, found)).collect()
 }
 

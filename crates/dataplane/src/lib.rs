@@ -34,11 +34,13 @@ mod packet_ring;
 mod pipe;
 mod port;
 mod ports;
+pub mod privileges;
 mod processor;
 mod reflector;
 mod sensing;
 mod service;
 mod survey;
+mod together;
 mod upkeep;
 mod upstream;
 mod watch;
@@ -52,7 +54,7 @@ pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
-pub use journal::{JOURNALS, restore_everywhere, stale_journals};
+pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals};
 pub use link_clock::RunClock;
 pub use upstream::{RttSample, UpstreamNow};
 
@@ -60,9 +62,10 @@ pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};
 pub use survey::{DriverXdp, PortSurvey, survey};
+pub use together::problems as problems_of_ports;
 
 use serde::{Deserialize, Serialize};
-use weir_config::Accounting;
+use weir_config::{Accounting, Counting};
 use weir_units::{Bytes, Time};
 
 /// Most receive queues of a port in AF_XDP; `port.bpf.c` has as many places for sockets.
@@ -159,13 +162,16 @@ const FRAME_MIN: u64 = 60;
 /// Frame check sequence 4, preamble and start delimiter 8, interpacket gap 12.
 const WIRE_OVERHEAD: u64 = 24;
 
-/// Size by the link's accounting of a frame of `len` bytes whose network header starts at `network`.
-fn charge(accounting: Accounting, len: u32, network: u16) -> Bytes {
+/// Size as the link counts it of a frame of `len` bytes whose network header starts at `network`. For the
+/// overhead of a link behind, what is no IP is taken for a packet behind the header of Ethernet.
+fn charge(counting: Counting, len: u32, network: u16) -> Bytes {
+    let packet = len.saturating_sub(u32::from(network));
     let len = u64::from(len);
-    Bytes::new(match accounting {
-        Accounting::Line => len.max(FRAME_MIN) + WIRE_OVERHEAD,
-        Accounting::Frame => len,
-        Accounting::Ip => len.saturating_sub(u64::from(network)),
+    Bytes::new(match counting {
+        Counting::Frame(Accounting::Line) => len.max(FRAME_MIN) + WIRE_OVERHEAD,
+        Counting::Frame(Accounting::Frame) => len,
+        Counting::Frame(Accounting::Ip) => packet.into(),
+        Counting::Link(overhead) => return overhead.size(packet),
     })
 }
 
@@ -175,8 +181,26 @@ mod tests {
 
     #[test]
     fn a_full_frame_counts_1538_1514_or_1500_bytes() {
-        let sizes = [Accounting::Line, Accounting::Frame, Accounting::Ip].map(|a| charge(a, 1514, 14).get());
+        let frame = Counting::Frame;
+        let sizes =
+            [Accounting::Line, Accounting::Frame, Accounting::Ip].map(|a| charge(frame(a), 1514, 14).get());
         assert_eq!(sizes, [1538, 1514, 1500]);
-        assert_eq!(charge(Accounting::Line, 42, 14).get(), 84, "short frames are padded on the wire");
+        assert_eq!(charge(frame(Accounting::Line), 42, 14).get(), 84, "short frames are padded on the wire");
+    }
+
+    #[test]
+    fn the_overhead_of_a_link_is_counted_from_the_ip_header() {
+        let link = |overhead: &str| {
+            let text =
+                format!("ports = {{ a = \"x\", b = \"y\" }}\na_to_b = {{ overhead = \"{overhead}\" }}\n");
+            weir_config::RunConfig::parse("x", &text).unwrap().a_to_b.link.counting()
+        };
+        // With a VLAN tag here, which the modem takes off.
+        for (network, len) in [(14, 1514), (18, 1518)] {
+            assert_eq!(charge(link("pppoe-llcsnap"), len, network).get(), 1749);
+            assert_eq!(charge(link("docsis"), len, network).get(), 1518);
+            assert_eq!(charge(link("pppoe-ptm ether-vlan"), len, network).get(), 1558);
+        }
+        assert_eq!(charge(link("docsis"), 42, 14).get(), 64);
     }
 }

@@ -9,13 +9,21 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Length of a netlink message's header, and of what describes an interface behind it (rtnetlink(7)).
 const HEADER: usize = 16;
 const LINK: usize = 16;
-/// Attribute with the number of the interface above (`if_link.h`).
+/// Attributes of an interface (`if_link.h`): the interface that it sends through or that is its other end, the
+/// one above, what it is, and the namespace of the first if that is another.
+const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_LINK_NETNSID: u16 = 37;
+/// The name of a kind of interfaces, within `IFLA_LINKINFO`.
+const IFLA_INFO_KIND: u16 = 1;
+/// Kinds of attributes without the marks for nested ones.
+const KIND: u16 = 0x3fff;
 
 /// Refuses a port that belongs to another interface: that one would not get its frames any more, and would
 /// send among those that are forwarded.
 pub fn refuse_member(port: &Interface) -> Result<(), Error> {
-    let (Some(_), Some(name)) = (master(port.index)?, master_of(port)) else { return Ok(()) };
+    let Some(name) = master_named(relations(port.index)?.master) else { return Ok(()) };
     Err(Error::Refused(format!(
         "{}: it belongs to `{name}` (a bridge, a bond or the like), which would not get its frames any more. Remedy: \
          `ip link set dev {} nomaster`, or another port",
@@ -25,35 +33,81 @@ pub fn refuse_member(port: &Interface) -> Result<(), Error> {
 
 /// The interface that this one is a part of, by its name, if it is one's and the kernel tells.
 pub fn master_of(port: &Interface) -> Option<String> {
-    let index = master(port.index).ok()??;
-    let master = Interface { name: format!("interface {index}"), index };
-    Some(master.name_now().map_or(master.name.clone(), |name| name.to_string_lossy().into_owned()))
+    master_named(relations(port.index).ok()?.master)
+}
+
+fn master_named(index: Option<u32>) -> Option<String> {
+    let master = Interface { name: format!("interface {}", index?), index: index? };
+    Some(master.name_now().map_or(master.name, |name| name.to_string_lossy().into_owned()))
 }
 
 /// What to say of a port that carries addresses.
 pub fn warn_of_addresses(port: &Interface) -> Option<String> {
     let addresses = addresses(port);
     (!addresses.is_empty()).then(|| {
-        format!(
-            "{}: it carries {}, and this host does not see what arrives at a port while it is forwarded: connections \
-             to and from these addresses break. Remedy: give them to another interface",
-            port.name,
-            addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
-        )
+        let list = addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+        unreachable(&port.name, "carries", &list)
     })
 }
 
-/// Number of the interface that this one is a part of.
-fn master(index: u32) -> Result<Option<u32>, Error> {
-    let failed = || Error::os("cannot ask the kernel about interfaces");
+fn unreachable(name: &str, how: &str, addresses: &str) -> String {
+    format!(
+        "{name}: it {how} {addresses}, and this host does not see what arrives at a port while it is forwarded: \
+         connections to and from these addresses break. Remedy: give them to another interface"
+    )
+}
+
+/// What an interface has to do with others of its namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Relations {
+    /// Number of the interface that this one is a part of.
+    pub master: Option<u32>,
+    /// Number of the interface that it sends through, or that is the other end of its cable (veth).
+    pub link: Option<u32>,
+    /// What it is, such as `veth` or `bond`; the kernel does not say it of hardware.
+    pub kind: Option<String>,
+}
+
+impl Relations {
+    fn of(answer: &[u8]) -> Relations {
+        let number = |kind| Some(u32::from_ne_bytes(attribute(answer, kind)?.try_into().ok()?));
+        let is_elsewhere = attribute(answer, IFLA_LINK_NETNSID).is_some();
+        let kind = attribute(answer, IFLA_LINKINFO).and_then(|info| within(info, IFLA_INFO_KIND));
+        let kind = kind.and_then(|text| CStr::from_bytes_until_nul(text).ok());
+        Relations {
+            master: number(IFLA_MASTER),
+            link: number(IFLA_LINK).filter(|_| !is_elsewhere),
+            kind: kind.map(|text| text.to_string_lossy().into_owned()),
+        }
+    }
+}
+
+/// Opens a socket to ask the kernel about interfaces; `groups` is what it tells unasked.
+fn netlink(groups: u32) -> Option<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers are involved.
-    let raw =
-        unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
+    let raw = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
     if raw < 0 {
-        return Err(failed());
+        return None;
     }
     // SAFETY: the descriptor was just opened and is owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as u16;
+    address.nl_groups = groups;
+    // SAFETY: the pointer and length describe `address`.
+    let code = unsafe {
+        let pointer: *const libc::sockaddr_nl = &address;
+        libc::bind(raw, pointer.cast(), size_of_val(&address) as libc::socklen_t)
+    };
+    (code == 0).then_some(fd)
+}
+
+/// What an interface has to do with others.
+pub fn relations(index: u32) -> Result<Relations, Error> {
+    let failed = || Error::os("cannot ask the kernel about interfaces");
+    let fd = netlink(0).ok_or_else(failed)?;
     let question = question(index);
     let mut answer = vec![0u8; 64 << 10];
     // SAFETY: the pointers and lengths describe both buffers.
@@ -66,7 +120,7 @@ fn master(index: u32) -> Result<Option<u32>, Error> {
     if len < 0 {
         return Err(failed());
     }
-    Ok(attribute(&answer[..len as usize], IFLA_MASTER))
+    Ok(Relations::of(&answer[..len as usize]))
 }
 
 /// Asks for all about one interface.
@@ -79,22 +133,102 @@ fn question(index: u32) -> [u8; HEADER + LINK] {
     message
 }
 
-/// A number among the attributes of an answer: each has its length, its kind and its value, filled up to four
-/// bytes.
-fn attribute(answer: &[u8], wanted: u16) -> Option<u32> {
-    let half = |at: &[u8]| Some(u16::from_ne_bytes(at.get(..2)?.try_into().ok()?));
-    if half(answer.get(4..)?)? != libc::RTM_NEWLINK {
+/// An attribute of an answer about an interface.
+fn attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    if kind != libc::RTM_NEWLINK {
         return None;
     }
-    let mut rest = answer.get(HEADER + LINK..)?;
+    within(answer.get(HEADER + LINK..)?, wanted)
+}
+
+/// One of several attributes: each has its length, its kind and its value, filled up to four bytes.
+fn within(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
+    let half = |at: &[u8]| Some(u16::from_ne_bytes(at.get(..2)?.try_into().ok()?));
     loop {
-        let (len, kind) = (usize::from(half(rest)?), half(rest.get(2..)?)?);
+        let (len, kind) = (usize::from(half(rest)?), half(rest.get(2..)?)? & KIND);
         if kind == wanted {
-            return Some(u32::from_ne_bytes(rest.get(4..8)?.try_into().ok()?));
+            return rest.get(4..len);
         }
         // A length below that of its own header would never end.
         rest = rest.get(len.max(4).next_multiple_of(4)..)?;
     }
+}
+
+/// Length of what describes an address behind the header of a message (`struct ifaddrmsg`).
+const ADDRESS: usize = 8;
+/// Attributes of an address (`if_addr.h`): of the other end where there is one, and the own.
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// What the kernel tells unasked: addresses that come and go (`RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`).
+const ADDRESS_GROUPS: u32 = 0x10 | 0x100;
+/// Messages taken in one look: whoever changes thousands of addresses does not hold up packets.
+const MESSAGES_MAX: usize = 16;
+
+/// Notices addresses that are given to ports while they are open. It costs one system call a look.
+pub struct AddressWatch(Option<OwnedFd>);
+
+impl AddressWatch {
+    /// From now on. Where the kernel does not tell, nothing is noticed.
+    pub fn new() -> AddressWatch {
+        AddressWatch(netlink(ADDRESS_GROUPS))
+    }
+
+    /// What to say of addresses that ports were given since the last look.
+    pub fn look<'a>(&self, ports: impl Iterator<Item = &'a Interface> + Clone) -> Vec<String> {
+        let Some(fd) = &self.0 else { return Vec::new() };
+        let mut said = Vec::new();
+        // Messages are aligned as their header.
+        let mut buffer = [0u32; 2048];
+        for _ in 0..MESSAGES_MAX {
+            // SAFETY: the pointer and length describe the buffer.
+            let len = unsafe {
+                let flags = libc::MSG_DONTWAIT;
+                libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), size_of_val(&buffer), flags)
+            };
+            if len <= 0 {
+                break;
+            }
+            let bytes: Vec<u8> =
+                buffer.iter().flat_map(|word| word.to_ne_bytes()).take(len as usize).collect();
+            for (index, address) in new_addresses(&bytes) {
+                let name = ports.clone().find(|port| port.index == index).map(|port| &port.name);
+                said.extend(name.map(|name| unreachable(name, "was given", &address.to_string())));
+            }
+        }
+        said
+    }
+}
+
+/// Interfaces and the addresses that they were given, of messages of the kernel; link-local IPv6, which every
+/// interface gives itself, is left out.
+fn new_addresses(mut messages: &[u8]) -> Vec<(u32, IpAddr)> {
+    let mut found = Vec::new();
+    while let Some(len) =
+        messages.get(..4).map(|at| u32::from_ne_bytes([at[0], at[1], at[2], at[3]]) as usize)
+    {
+        let Some(message) = messages.get(..len).filter(|message| message.len() >= HEADER) else { break };
+        found.extend(new_address(message));
+        let Some(rest) = messages.get(len.next_multiple_of(4)..) else { break };
+        messages = rest;
+    }
+    found
+}
+
+fn new_address(message: &[u8]) -> Option<(u32, IpAddr)> {
+    if u16::from_ne_bytes(message.get(4..6)?.try_into().ok()?) != libc::RTM_NEWADDR {
+        return None;
+    }
+    let index = u32::from_ne_bytes(message.get(HEADER + 4..HEADER + 8)?.try_into().ok()?);
+    let attributes = message.get(HEADER + ADDRESS..)?;
+    let bytes = within(attributes, IFA_LOCAL).or_else(|| within(attributes, IFA_ADDRESS))?;
+    let address: IpAddr = match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok()?.into(),
+        16 => <[u8; 16]>::try_from(bytes).ok()?.into(),
+        _ => return None,
+    };
+    let is_own = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    (!is_own).then_some((index, address))
 }
 
 /// Addresses of an interface, but for those that every interface gives itself (link-local IPv6).
@@ -143,25 +277,62 @@ unsafe fn address(pointer: *const libc::sockaddr) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
+    /// An attribute as the kernel writes it.
+    fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+        message.extend((4 + value.len() as u16).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend(value);
+        message.resize(message.len().next_multiple_of(4), 0);
+    }
+
     #[test]
-    fn an_attribute_is_found_behind_others_and_broken_answers_end() {
+    fn attributes_are_found_behind_others_and_broken_answers_end() {
         let mut answer = question(7).to_vec();
         answer[4..6].copy_from_slice(&libc::RTM_NEWLINK.to_ne_bytes());
-        // A name of three bytes, filled up, then the number.
-        for half in [7u16, 3] {
-            answer.extend(half.to_ne_bytes());
-        }
-        answer.extend(*b"ab\0\0");
-        for half in [8u16, IFLA_MASTER] {
-            answer.extend(half.to_ne_bytes());
-        }
-        answer.extend(42u32.to_ne_bytes());
-        assert_eq!(attribute(&answer, IFLA_MASTER), Some(42));
-        assert_eq!(attribute(&answer, 99), None);
+        put(&mut answer, 3, b"ab\0");
+        put(&mut answer, IFLA_LINK, &9u32.to_ne_bytes());
+        let mut info = Vec::new();
+        put(&mut info, 2, &[1; 5]);
+        put(&mut info, IFLA_INFO_KIND, b"veth\0");
+        // Nested ones may be marked as such.
+        put(&mut answer, IFLA_LINKINFO | 0x8000, &info);
+        let before = answer.len();
+        put(&mut answer, IFLA_MASTER, &42u32.to_ne_bytes());
+        let whole = Relations { master: Some(42), link: Some(9), kind: Some("veth".into()) };
+        assert_eq!(Relations::of(&answer), whole);
+        assert_eq!(Relations::of(&answer[..before]).master, None);
         for len in 0..answer.len() {
-            assert_eq!(attribute(&answer[..len], IFLA_MASTER), None, "cut to {len}");
+            assert_eq!(Relations::of(&answer[..len]).master, None, "cut to {len}");
         }
+        put(&mut answer, IFLA_LINK_NETNSID, &0u32.to_ne_bytes());
+        assert_eq!(Relations::of(&answer).link, None, "its other end is in another namespace");
         answer[HEADER + LINK] = 0;
         assert_eq!(attribute(&answer, 99), None, "an attribute without length");
+    }
+
+    #[test]
+    fn addresses_are_read_from_what_the_kernel_tells() {
+        let message = |kind: u16, index: u32, attributes: &[(u16, &[u8])]| {
+            let mut message = vec![0; HEADER + ADDRESS];
+            message[4..6].copy_from_slice(&kind.to_ne_bytes());
+            message[HEADER + 4..HEADER + 8].copy_from_slice(&index.to_ne_bytes());
+            attributes.iter().for_each(|(kind, value)| put(&mut message, *kind, value));
+            let len = message.len() as u32;
+            message[..4].copy_from_slice(&len.to_ne_bytes());
+            message
+        };
+        let v6: [u8; 16] = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).octets();
+        let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).octets();
+        let all = [
+            message(libc::RTM_NEWADDR, 3, &[(IFA_ADDRESS, &[192, 0, 2, 9]), (IFA_LOCAL, &[192, 0, 2, 1])]),
+            message(libc::RTM_DELADDR, 3, &[(IFA_LOCAL, &[192, 0, 2, 2])]),
+            message(libc::RTM_NEWADDR, 4, &[(IFA_ADDRESS, &link_local)]),
+            message(libc::RTM_NEWADDR, 4, &[(IFA_ADDRESS, &v6)]),
+        ]
+        .concat();
+        let found = new_addresses(&all);
+        assert_eq!(found, [(3, "192.0.2.1".parse().unwrap()), (4, "2001:db8::1".parse().unwrap())]);
+        (0..all.len()).for_each(|len| assert!(new_addresses(&all[..len]).len() <= 2));
+        assert!(new_addresses(&[0; 64]).is_empty(), "a message without length");
     }
 }

@@ -29,6 +29,10 @@ const MEMORY_SHARE_MAX: u64 = 75;
 /// What is to be opened.
 pub(crate) struct Opening<'a> {
     pub interfaces: &'a [Interface],
+    /// Whether their frames are bare IP packets.
+    pub is_bare: bool,
+    /// Modes that cannot work with them, and why.
+    pub without: Vec<(Mode, String)>,
     /// Whether frames of a port leave at the other one, of two, when the loop fails.
     pub fails_open: bool,
     /// Age of the heartbeat at which it has failed.
@@ -66,7 +70,12 @@ impl Opening<'_> {
         };
         let mut refusal = None;
         for mode in modes {
-            match self.in_mode(*mode) {
+            let against = self.without.iter().find(|(without, _)| without == mode);
+            let tried = match against.map(|(_, why)| why.clone()) {
+                Some(why) => Err(Error::Refused(why)),
+                None => self.in_mode(*mode),
+            };
+            match tried {
                 Ok(opened) => return Ok((*mode, opened)),
                 Err(error) => {
                     said.push(format!("{mode} is unavailable: {error}"));
@@ -102,7 +111,13 @@ impl Opening<'_> {
         for ((interface, guard), (_, queues, most)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
             ports.push(if mode == Mode::AfPacket {
                 let headroom = u64::from(headroom);
-                Port::packet(interface.clone(), longest as usize, headroom, guard.copy_filter())?
+                Port::packet(
+                    interface.clone(),
+                    longest as usize,
+                    headroom,
+                    guard.copy_filter(),
+                    self.is_bare,
+                )?
             } else {
                 let sockets = sockets(&mut arena, interface, guard, *queues)?;
                 Port::xdp(interface.clone(), sockets, lent_to_port(*queues, *most))?
@@ -146,12 +161,7 @@ fn refuse_stripping(name: &str, stripping: &[&str]) -> Result<(), Error> {
 
 /// A socket for each receive queue of a port. A driver that cannot do without copies, as it seemed to, is asked to
 /// copy; the other port is not concerned.
-fn sockets(
-    arena: &mut Arena,
-    interface: &Interface,
-    guard: &Guard,
-    queues: u32,
-) -> Result<Vec<Xsk>, Error> {
+fn sockets(arena: &mut Arena, interface: &Interface, guard: &Guard, queues: u32) -> Result<Vec<Xsk>, Error> {
     match bind_all(arena, interface, guard, queues, false) {
         Err(Error::Os { error, .. }) if is_for_copies(&error) => {
             bind_all(arena, interface, guard, queues, true)

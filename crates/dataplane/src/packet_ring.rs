@@ -25,12 +25,15 @@ pub struct PacketRing {
     headroom: u64,
     rx_at: u32,
     tx_at: u32,
-    /// Frames that did not fit in a chunk of the arena or in a slot.
+    /// Frames that did not fit in a chunk of the arena or in a slot, or that no other port can send.
     oversized: u64,
     /// Frames for which the arena had no free chunk, or the kernel no slot.
     starved: u64,
     /// Whether the kernel may not have sent all that was queued.
     unsent: bool,
+    ifindex: u32,
+    /// Whether frames are IP packets without a header before them.
+    is_bare: bool,
 }
 
 // SAFETY: the rings are used by one thread at a time; slots change hands through their status word.
@@ -56,10 +59,10 @@ fn attach_filter(fd: RawFd, program: RawFd) -> Result<(), Error> {
     if code == 0 { Ok(()) } else { Err(Error::os("cannot attach the filter of the AF_PACKET ring")) }
 }
 
-/// Opens a packet socket that hears nothing yet.
-fn open() -> Result<OwnedFd, Error> {
+/// Opens a packet socket that hears nothing yet, for frames (`SOCK_RAW`) or for what is in them (`SOCK_DGRAM`).
+fn open(kind: libc::c_int) -> Result<OwnedFd, Error> {
     // SAFETY: no pointers are involved.
-    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let raw = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
     if raw < 0 {
         return Err(Error::os("cannot open a packet socket"));
     }
@@ -69,7 +72,7 @@ fn open() -> Result<OwnedFd, Error> {
 
 /// Holds an interface in promiscuous mode; the kernel ends it with the descriptor, also after a crash.
 pub fn promiscuous(ifindex: u32) -> Result<OwnedFd, Error> {
-    let fd = open()?;
+    let fd = open(libc::SOCK_RAW)?;
     let request = libc::packet_mreq {
         mr_ifindex: ifindex as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
@@ -104,9 +107,16 @@ pub fn size(frame_max: usize) -> usize {
 
 impl PacketRing {
     /// Opens both rings on an interface, for frames of at most `frame_max` bytes. `filter` is a BPF program
-    /// that says which frames are copied.
-    pub fn open(ifindex: u32, frame_max: usize, headroom: u64, filter: RawFd) -> Result<PacketRing, Error> {
-        let fd = open()?;
+    /// that says which frames are copied. Where frames are bare IP packets, each gets a header of Ethernet on its
+    /// way in, which goes on its way out, so that all between reads frames of one form.
+    pub fn open(
+        ifindex: u32,
+        frame_max: usize,
+        headroom: u64,
+        filter: RawFd,
+        is_bare: bool,
+    ) -> Result<PacketRing, Error> {
+        let fd = open(if is_bare { libc::SOCK_DGRAM } else { libc::SOCK_RAW })?;
         let raw = fd.as_raw_fd();
         set_option(raw, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
         set_option(raw, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
@@ -123,8 +133,11 @@ impl PacketRing {
             tp_frame_nr: SLOTS,
         };
         set_option(raw, libc::PACKET_RX_RING, &request)?;
-        set_option(raw, libc::PACKET_TX_RING, &request)?;
-        let map_len = size(frame_max);
+        // The kernel takes from a ring, where there is one, whatever a call names.
+        if !is_bare {
+            set_option(raw, libc::PACKET_TX_RING, &request)?;
+        }
+        let map_len = if is_bare { size(frame_max) / 2 } else { size(frame_max) };
         // SAFETY: the kernel checks the length against the rings made above.
         let map = unsafe {
             let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
@@ -144,17 +157,29 @@ impl PacketRing {
             oversized: 0,
             starved: 0,
             unsent: false,
+            ifindex,
+            is_bare,
         };
-        ring.bind(ifindex)?;
+        ring.bind()?;
         Ok(ring)
     }
 
-    fn bind(&self, ifindex: u32) -> Result<(), Error> {
+    fn address(&self, protocol: u16) -> libc::sockaddr_ll {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = ifindex as i32;
+        address.sll_protocol = protocol.to_be();
+        address.sll_ifindex = self.ifindex as i32;
+        address
+    }
+
+    /// Whether frames are IP packets without a header before them.
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
+    fn bind(&self) -> Result<(), Error> {
+        let address = self.address(libc::ETH_P_ALL as u16);
         // SAFETY: the pointer and length describe `address`.
         let code = unsafe {
             let pointer: *const libc::sockaddr_ll = &address;
@@ -197,9 +222,10 @@ impl PacketRing {
         let len = header.tp_snaplen as usize;
         let start = header.tp_mac as usize;
         let is_whole = header.tp_len == header.tp_snaplen && start + len <= self.slot;
+        let cover = if self.is_bare { ethernet::HEADER_LEN } else { 0 };
         if !is_whole
-            || len + tag + self.headroom as usize > arena.chunk() as usize
-            || (tag > 0 && len < ethernet::HEADER_LEN)
+            || len + tag + cover + self.headroom as usize > arena.chunk() as usize
+            || (tag > 0 && (len < ethernet::HEADER_LEN || self.is_bare))
         {
             self.oversized += 1;
             return None;
@@ -208,7 +234,7 @@ impl PacketRing {
             self.starved += 1;
             return None;
         };
-        let frame = Frame { addr: addr + self.headroom, len: (len + tag) as u32 };
+        let frame = Frame { addr: addr + self.headroom, len: (len + tag + cover) as u32 };
         // SAFETY: checked above to lie inside of the slot.
         let data =
             unsafe { std::slice::from_raw_parts(self.slot_at(self.rx_at).cast::<u8>().add(start), len) };
@@ -218,6 +244,14 @@ impl PacketRing {
             let tpid = if is_told { header.tp_vlan_tpid } else { vlan::CUSTOMER };
             // Both lengths were checked above.
             let _ = vlan::insert(bytes, data, tpid, header.tp_vlan_tci);
+        } else if self.is_bare {
+            bytes[cover..].copy_from_slice(data);
+            if !ethernet::cover(bytes) {
+                // Nothing else can be sent at the other port.
+                self.oversized += 1;
+                arena.give(frame.addr);
+                return None;
+            }
         } else {
             bytes.copy_from_slice(data);
         }
@@ -255,6 +289,50 @@ impl PacketRing {
             self.tx_at = (self.tx_at + 1) % SLOTS;
             self.unsent = true;
         }
+    }
+
+    /// Sends packets without the header that they got, taking from the front, and frees them; those left over were
+    /// not taken by the interface now. One call for each, as each names its protocol: devices such as PPP do not
+    /// look for it.
+    pub fn send_bare(&mut self, arena: &mut Arena, frames: &mut VecDeque<Frame>) -> std::io::Result<()> {
+        while let Some(frame) = frames.front().copied() {
+            let result = match ethernet::uncover(arena.bytes(frame)) {
+                Some((protocol, packet)) => self.send_packet(protocol, packet),
+                None => {
+                    self.oversized += 1;
+                    Ok(())
+                }
+            };
+            match result.as_ref().map_err(std::io::Error::raw_os_error) {
+                Ok(()) => {}
+                Err(Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)) => return Ok(()),
+                Err(Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)) => return result,
+                // This packet and no other: it is too long by now, or leads to nobody whom WireGuard knows.
+                Err(_) => self.oversized += 1,
+            }
+            frames.pop_front();
+            arena.give(frame.addr);
+        }
+        Ok(())
+    }
+
+    fn send_packet(&self, protocol: u16, packet: &[u8]) -> std::io::Result<()> {
+        let to = self.address(protocol);
+        // SAFETY: both pointers and lengths describe live values.
+        let code = unsafe {
+            let pointer: *const libc::sockaddr_ll = &to;
+            let len = size_of_val(&to) as libc::socklen_t;
+            let flags = libc::MSG_DONTWAIT;
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                flags,
+                pointer.cast(),
+                len,
+            )
+        };
+        if code < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Makes the kernel send what is queued. What it cannot send now, as while the interface is down, is

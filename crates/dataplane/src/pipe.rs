@@ -15,7 +15,7 @@ use crate::upstream::{Follows, Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
 use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
-use weir_config::Accounting;
+use weir_config::Counting;
 use weir_measure::result::Observed;
 use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -74,7 +74,7 @@ pub struct Shape {
     /// Changes of its rate.
     pub steps: Steps,
     /// How bytes are counted.
-    pub accounting: Accounting,
+    pub counting: Counting,
     /// What lies behind the queue.
     pub line: Line,
     /// What the other port can send.
@@ -178,7 +178,7 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             self.meter.faults.too_long += 1;
             return arena.give(frame.addr);
         }
-        let len = charge(self.shape.accounting, frame.len, network);
+        let len = charge(self.shape.counting, frame.len, network);
         let held = PacedFrame { frame, kind, network };
         let hosts = Hosts { sender, receiver };
         let arrival = Arrival { len, flow, hosts, ecn };
@@ -398,7 +398,7 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
                 continue;
             }
             let read = frame::read_hashed(arena.bytes(r.frame), &hashing);
-            let len = charge(self.shape.accounting, r.frame.len, read.network);
+            let len = charge(self.shape.counting, r.frame.len, read.network);
             let hosts = Hosts { sender: read.sender, receiver: read.receiver };
             let ports = (note.ports.1, note.ports.0);
             let note = Note { flow: read.flow, ports, hosts, len, ..note };

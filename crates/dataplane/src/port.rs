@@ -1,8 +1,8 @@
 //! A port: one interface, as the packet loop sees it.
 
 use crate::frames::{Arena, Frame};
-use crate::interface::Interface;
 use crate::guard::Guard;
+use crate::interface::Interface;
 use crate::losses::Losses;
 use crate::opening;
 use crate::packet_ring::{self, PacketRing};
@@ -133,14 +133,15 @@ impl Port {
     }
 
     /// Opens AF_PACKET rings; `filter` says which frames are copied to them, with so much room in front of
-    /// each.
+    /// each. The frames of the interface may be bare IP packets.
     pub fn packet(
         interface: Interface,
         frame_max: usize,
         headroom: u64,
         filter: RawFd,
+        is_bare: bool,
     ) -> Result<Port, Error> {
-        let ring = PacketRing::open(interface.index, frame_max, headroom, filter)?;
+        let ring = PacketRing::open(interface.index, frame_max, headroom, filter, is_bare)?;
         Port::new(interface, Rings::Packet(ring))
     }
 
@@ -176,6 +177,7 @@ impl Port {
     pub fn flush(&mut self, arena: &mut Arena) -> Result<(), std::io::Error> {
         match &mut self.rings {
             Rings::Xdp(queues) => queues.flush(&mut self.waiting, arena),
+            Rings::Packet(ring) if ring.is_bare() => ring.send_bare(arena, &mut self.waiting),
             Rings::Packet(ring) => {
                 ring.send(arena, &mut self.waiting);
                 ring.kick()

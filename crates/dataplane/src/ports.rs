@@ -10,8 +10,10 @@ use crate::guard::{self, Guard};
 use crate::interface::Interface;
 use crate::journal::{Journal, TakenOver, starting};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
+use crate::neighbours::AddressWatch;
 use crate::opening::{Opened, Opening};
 use crate::port::{Port, Sleeper};
+use crate::together::{self, Together};
 use crate::upkeep::{Found, Upkeep, locked};
 use crate::{Error, Mode, QUEUES_MAX, Received, clock, neighbours};
 use std::os::fd::RawFd;
@@ -63,6 +65,8 @@ pub struct Ports {
     /// MTUs that the rings were made for, and those of now.
     mtus: Vec<u32>,
     mtus_now: Vec<u32>,
+    addresses: AddressWatch,
+    is_bare: bool,
     said: Vec<String>,
     /// What of that is to be known when all is over, too.
     warnings: Vec<String>,
@@ -84,6 +88,8 @@ pub enum PortNews {
     Told(String),
     /// The MTU of a port was changed.
     Mtu(MtuChange),
+    /// A port was given an address; what to say of it.
+    Address(String),
 }
 
 /// The MTU of a port was changed while it was open.
@@ -119,13 +125,7 @@ impl Ports {
     pub fn open(setup: &PortsSetup) -> Result<Ports, Error> {
         let interfaces: Vec<Interface> =
             setup.names.iter().map(|name| Interface::find(name)).collect::<Result<_, _>>()?;
-        for (at, port) in interfaces.iter().enumerate() {
-            if interfaces[..at].contains(port) {
-                let name = &port.name;
-                return Err(Error::Refused(format!("`{name}` is two ports at once. Remedy: name another")));
-            }
-        }
-        interfaces.iter().try_for_each(Interface::refuse_without_ethernet)?;
+        let Together { is_bare, without } = together::look(&interfaces, setup.fails_open)?;
         let mtus: Vec<u32> = interfaces.iter().map(Interface::mtu).collect::<Result<_, _>>()?;
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
         let _starting = setup.journal.then(starting).transpose()?;
@@ -136,6 +136,8 @@ impl Ports {
             false => TakenOver::default(),
         };
         said.extend(taken.said.iter().cloned());
+        // From here on, so that none is given between the look and the watch.
+        let addresses = AddressWatch::new();
         for (at, port) in interfaces.iter().enumerate() {
             match (taken.is_any, taken.links.get(at)) {
                 (false, _) => guard::refuse_taken(port)?,
@@ -151,6 +153,8 @@ impl Ports {
         }
         let opening = Opening {
             interfaces: &interfaces,
+            is_bare,
+            without,
             fails_open: setup.fails_open,
             after: setup.fail_after,
             longest: mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD),
@@ -188,9 +192,16 @@ impl Ports {
             mode,
             mtus,
             mtus_now,
+            addresses,
+            is_bare,
             said,
             warnings,
         })
+    }
+
+    /// Whether frames come and go without an Ethernet header. Here they have one.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.is_bare
     }
 
     /// What was changed and chosen, in words.
@@ -291,8 +302,8 @@ impl Ports {
         self.ports.iter().map(Port::lost).sum()
     }
 
-    /// Whether all interfaces are still there. Tells what was lost before it came here, changes of MTUs, and what
-    /// others changed underfoot; serves queues that were added.
+    /// Whether all interfaces are still there. Tells what was lost before it came here, changes of MTUs, new
+    /// addresses, and what others changed underfoot; serves queues that were added.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
         self.take_found(tell);
         self.add_queues(now, tell);
@@ -300,7 +311,10 @@ impl Ports {
             if let Some(failing) = failing.as_mut().filter(|failing| !failing.is_told) {
                 failing.is_told = true;
                 let name = &port.interface.name;
-                tell(PortNews::Told(format!("{name}: the system refuses to send or receive: {}", failing.error)));
+                tell(PortNews::Told(format!(
+                    "{name}: the system refuses to send or receive: {}",
+                    failing.error
+                )));
             }
         }
         for (number, port) in self.ports.iter_mut().enumerate() {
@@ -317,6 +331,8 @@ impl Ports {
                 tell(PortNews::Mtu(MtuChange { port: number, name, before, now: mtu, most }));
             }
         }
+        let given = self.addresses.look(self.ports.iter().map(|port| &port.interface));
+        given.into_iter().for_each(|warning| tell(PortNews::Address(warning)));
         Ok(())
     }
 
@@ -344,7 +360,9 @@ impl Ports {
                     let (name, before) = (&self.ports[port].interface.name, &mut self.queues[port]);
                     let Some(before) = before else { continue };
                     let more = match count > QUEUES_MAX {
-                        true => format!("; {QUEUES_MAX} are served, and the kernel forwards what arrives at others"),
+                        true => format!(
+                            "; {QUEUES_MAX} are served, and the kernel forwards what arrives at others"
+                        ),
                         false => String::new(),
                     };
                     tell(PortNews::Told(format!(
@@ -391,7 +409,12 @@ impl Ports {
             Some(false) => ", with copies",
             None => "",
         };
-        format!("{}: {}{copies}, {queues} receive queue{}", interface.name, self.mode, if queues == 1 { "" } else { "s" })
+        format!(
+            "{}: {}{copies}, {queues} receive queue{}",
+            interface.name,
+            self.mode,
+            if queues == 1 { "" } else { "s" }
+        )
     }
 
     /// The process that wants to take the ports over, if one does.

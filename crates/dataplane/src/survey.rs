@@ -1,6 +1,6 @@
 //! What ports there are, and what a run would do with them, without touching any.
 
-use crate::interface::{self, Interface, LinkState, OFFLOADS};
+use crate::interface::{self, Interface, LinkLayer, LinkState, OFFLOADS};
 use crate::{Error, QUEUES_MAX, guard, neighbours};
 use serde::Serialize;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -50,14 +50,18 @@ fn look(port: &Interface) -> PortSurvey {
     let offloads: Vec<&'static str> = offloads.map(|offload| offload.name).collect();
     let queues = port.receive_queues();
     let xdp = driver_xdp(port.index);
-    let refusal = port
-        .refuse_without_ethernet()
-        .and_then(|()| neighbours::refuse_member(port))
-        .and_then(|()| guard::refuse_taken(port));
-    let (mode, plan) = match refusal {
+    let layer = port.link_layer();
+    let layer = layer.and_then(|layer| neighbours::refuse_member(port).map(|()| layer));
+    let layer = layer.and_then(|layer| guard::refuse_taken(port).map(|()| layer));
+    let (mode, plan) = match layer {
         Err(error) => (None, format!("refuse it: {error}")),
-        Ok(()) => {
-            let (mode, how) = way(xdp, queues);
+        Ok(layer) => {
+            let (mode, how) = match layer {
+                LinkLayer::Bare(_) => {
+                    ("AF_PACKET", "copies through a ring (AF_PACKET), as it has no Ethernet headers")
+                }
+                LinkLayer::Ethernet => way(xdp, queues),
+            };
             (Some(mode.to_string()), plan(how, queues, &offloads))
         }
     };
@@ -78,8 +82,12 @@ fn look(port: &Interface) -> PortSurvey {
 /// The mode that is taken or tried first, and how frames come then.
 fn way(xdp: Option<DriverXdp>, queues: u32) -> (&'static str, &'static str) {
     match xdp {
-        _ if queues > QUEUES_MAX => ("AF_PACKET", "copies through a ring (AF_PACKET), as it has too many queues for AF_XDP"),
-        Some(DriverXdp { zero_copy: true, .. }) => ("AF_XDP, native", "frames without copies (AF_XDP, native, zero-copy)"),
+        _ if queues > QUEUES_MAX => {
+            ("AF_PACKET", "copies through a ring (AF_PACKET), as it has too many queues for AF_XDP")
+        }
+        Some(DriverXdp { zero_copy: true, .. }) => {
+            ("AF_XDP, native", "frames without copies (AF_XDP, native, zero-copy)")
+        }
         Some(DriverXdp { native: true, .. }) => ("AF_XDP, native", "frames with one copy (AF_XDP, native)"),
         Some(_) => ("AF_XDP, generic", "frames behind the driver (AF_XDP, generic)"),
         None => ("AF_XDP, native", "the first of AF_XDP native, AF_XDP generic and AF_PACKET that works"),
@@ -91,7 +99,8 @@ fn plan(how: &str, queues: u32, offloads: &[&str]) -> String {
         [] => "no offload to switch off".to_string(),
         some => format!("switch off {}", some.join(", ")),
     };
-    let sockets = if queues == 1 { "its receive queue".to_string() } else { format!("its {queues} receive queues") };
+    let sockets =
+        if queues == 1 { "its receive queue".to_string() } else { format!("its {queues} receive queues") };
     format!("take {how} from {sockets}; {off}")
 }
 
@@ -111,9 +120,11 @@ const ACT_ZERO_COPY: u64 = 8;
 /// Asks the kernel's family `netdev`.
 fn driver_xdp(index: u32) -> Option<DriverXdp> {
     let family = ask(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0").ok()?;
-    let family = attribute(&family, CTRL_ATTR_FAMILY_ID)?.get(..2)?.try_into().ok().map(u16::from_ne_bytes)?;
+    let family =
+        attribute(&family, CTRL_ATTR_FAMILY_ID)?.get(..2)?.try_into().ok().map(u16::from_ne_bytes)?;
     let told = ask(family, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes()).ok()?;
-    let features = attribute(&told, NETDEV_A_DEV_XDP_FEATURES)?.get(..8)?.try_into().ok().map(u64::from_ne_bytes)?;
+    let features =
+        attribute(&told, NETDEV_A_DEV_XDP_FEATURES)?.get(..8)?.try_into().ok().map(u64::from_ne_bytes)?;
     Some(DriverXdp { native: features & ACT_NATIVE == ACT_NATIVE, zero_copy: features & ACT_ZERO_COPY != 0 })
 }
 

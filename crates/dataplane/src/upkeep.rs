@@ -7,7 +7,7 @@
 use crate::guard::Programs;
 use crate::interface::{Interface, OFFLOADS};
 use crate::journal::Journal;
-use crate::{Error, neighbours};
+use crate::{Error, neighbours, privileges};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +56,8 @@ impl Upkeep {
         };
         let mut kept: Vec<Kept> = ports.into_iter().enumerate().map(keep).collect();
         let body = move || {
+            // What cannot be given up is no reason to leave the ports alone; whoever opened them says so.
+            let _ = privileges::keep(&privileges::LOOP);
             while matches!(ended.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
                 for port in &mut kept {
                     port.look(&journal, &mut |one| drop(tell.send(one)));

@@ -6,7 +6,9 @@
 
 use crate::error::{Error, Result};
 use crate::netns::BOXES_MAX;
-use weir_config::{Buffer, Channel, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario};
+use weir_config::{
+    Accounting, Buffer, Channel, Counting, LinkConfig, Network, NetworkLink, Route, Rtt, Scenario,
+};
 use weir_dataplane::{DirectionSetup, Impairments};
 use weir_measure::Settled;
 use weir_units::Duration;
@@ -100,11 +102,16 @@ impl Chain {
 
 fn channel(link: &NetworkLink, extra: Duration, catch_up: Duration) -> Channel {
     let follows_trace = link.variation.trace().is_some();
+    let (accounting, overhead) = match link.counting {
+        Counting::Frame(accounting) => (accounting, None),
+        Counting::Link(overhead) => (Accounting::Line, Some(overhead)),
+    };
     Channel {
         link: LinkConfig {
             rate: (!follows_trace).then_some(link.rate),
             buffer: Buffer::Bytes(link.buffer),
-            accounting: link.accounting,
+            accounting,
+            overhead,
         },
         delay: link.delay + extra,
         catch_up,

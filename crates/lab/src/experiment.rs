@@ -106,6 +106,7 @@ fn run_on(
     };
     let clock = loops.clock();
     let slowest = chain.iter().flat_map(Chain::forward).map(|link| link.rate).min();
+    let end_host = || SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE, is_end_host: true };
     let options = TrafficOptions {
         clock: clock.clone(),
         duration: Duration::from_nanos(scenario.run.duration.as_nanos()),
@@ -115,8 +116,8 @@ fn run_on(
             low_water: low_water_mark(slowest.unwrap_or(scenario.rate()), scenario.flow_count()),
             window: testbed.config().receive_window(),
         },
-        sender: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
-        receiver: SpawnOptions { cpus: cores.others.clone(), nice: END_HOST_NICE },
+        sender: end_host(),
+        receiver: end_host(),
     };
     let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());

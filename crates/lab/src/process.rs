@@ -16,6 +16,9 @@ pub struct SpawnOptions {
     pub cpus: Vec<usize>,
     /// Niceness, from -20 (gets much) to 19 (gets little).
     pub nice: i32,
+    /// Whether it is an end host's program, which has none of root's capabilities but NET_ADMIN: Linux asks for
+    /// that where a socket is to have a congestion control that is not for all.
+    pub is_end_host: bool,
 }
 
 /// A child process; killed and reaped when dropped.
@@ -37,12 +40,17 @@ pub fn spawn_in(name: &str, mut command: Command, options: &SpawnOptions) -> Res
     let what = format!("start `{}` in `{name}`", command.get_program().to_string_lossy());
     let namespace = open_namespace(name)?;
     let cpus = cpu_set(&options.cpus)?;
-    let nice = options.nice;
+    let (nice, is_end_host) = (options.nice, options.is_end_host);
     let parent = std::process::id();
     let weight = nice.to_string();
     // SAFETY: the closure only makes system calls that are allowed between fork and exec; it neither
     // allocates nor locks.
-    unsafe { command.pre_exec(move || prepare_child(&namespace, cpus.as_ref(), nice, &weight, parent)) };
+    unsafe {
+        command.pre_exec(move || {
+            prepare_child(&namespace, cpus.as_ref(), nice, &weight, parent)?;
+            if is_end_host { give_up_capabilities() } else { Ok(()) }
+        })
+    };
     let child = on_spawner(command).map_err(|e| Error::system(what, e))?;
     Ok(NsChild { child, status: None })
 }
@@ -158,6 +166,18 @@ fn prepare_child(
         weigh_session(weight);
     }
     Ok(())
+}
+
+/// Lets the program that comes next have no capability but NET_ADMIN, though it is root's, and none that it starts.
+fn give_up_capabilities() -> io::Result<()> {
+    const CAP_NET_ADMIN: libc::c_ulong = 12;
+    // The kernel has numbers for as many, and refuses those that it does not know.
+    for capability in (0..64).filter(|number| *number != CAP_NET_ADMIN) {
+        // SAFETY: plain integers.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+    }
+    // SAFETY: plain integers.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
 }
 
 /// Niceness compares processes of one session only where the kernel groups them by session (sched(7), "The

@@ -10,7 +10,7 @@ use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::Service;
 use weir_config::trace::TraceLink;
-use weir_config::{AqmConfig, NetworkLink, QueueConfig};
+use weir_config::{AqmConfig, Counting, NetworkLink, QueueConfig};
 use weir_queue::Departure;
 use weir_units::{Bytes, Duration, Time};
 
@@ -30,8 +30,8 @@ pub struct Link {
     pub prober: Option<Box<Prober>>,
     /// How fast packets are sent.
     pub service: Service,
-    /// Bytes that count in addition to the IP packet.
-    pub overhead: u64,
+    /// What of an IP packet counts.
+    pub counting: Counting,
     /// What is measured.
     pub meter: LinkMeter,
     /// Packets lost behind the queue.
@@ -79,7 +79,7 @@ impl Link {
             medium: None,
             prober: setup.probing.as_ref().map(|probing| Box::new(Prober::new(probing, nonce))),
             service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
-            overhead: setup.accounting.overhead().get(),
+            counting: setup.counting,
             meter,
             lost: 0,
             observer: Observer::of(setup),
@@ -129,7 +129,7 @@ impl Link {
     /// The size of an IP packet by this link's accounting.
     #[inline]
     pub fn counted(&self, ip: u32) -> Bytes {
-        Bytes::new(u64::from(ip) + self.overhead)
+        self.counting.of_ip(ip)
     }
 }
 

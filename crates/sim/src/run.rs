@@ -156,7 +156,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         name: setup.name.clone(),
         aqm: setup.queue.label(&setup.aqm.name),
         rate_bps: (rate_bps > 0.0).then_some(rate_bps),
-        accounting: setup.accounting.to_string(),
+        accounting: setup.counting.to_string(),
         packets: totals.packets,
         bytes: totals.bytes,
         utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },

@@ -30,7 +30,7 @@ pub fn alone() -> Result<weir_lab::Exclusive> {
 
 /// How processes of the end hosts run.
 pub fn end_host() -> SpawnOptions {
-    SpawnOptions { cpus: vec![TRAFFIC_CPU], nice: NICE }
+    SpawnOptions { cpus: vec![TRAFFIC_CPU], nice: NICE, is_end_host: true }
 }
 
 /// A direction as a configuration describes it; keys of the direction, tables included.

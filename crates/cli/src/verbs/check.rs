@@ -79,23 +79,22 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 mod here {
     use crate::verbs::run::check_core;
     use weir_config::{RunConfig, UpfConfig};
-    use weir_dataplane::Interface;
     use weir_lab::host;
 
     pub fn run(config: &RunConfig) -> Vec<String> {
         let core = check_core(config, &host::cpus().allowed).err();
         let core = core.map(|failure| told(failure.text()));
-        ports(&[&config.ports.a, &config.ports.b]).into_iter().chain(core).collect()
+        ports(&[&config.ports.a, &config.ports.b], true).into_iter().chain(core).collect()
     }
 
     pub fn upf(config: &UpfConfig) -> Vec<String> {
         let local = config.local.as_ref().map(|local| &local.port);
-        ports(&[&config.n3.port, &config.n6.port].into_iter().chain(local).collect::<Vec<_>>())
+        ports(&[&config.n3.port, &config.n6.port].into_iter().chain(local).collect::<Vec<_>>(), false)
     }
 
-    fn ports(names: &[&String]) -> Vec<String> {
-        let look = |name: &String| Interface::find(name).and_then(|port| port.refuse_without_ethernet());
-        names.iter().filter_map(|name| look(name).err()).map(told).collect()
+    fn ports(names: &[&String], is_wire: bool) -> Vec<String> {
+        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+        weir_dataplane::problems_of_ports(&names, is_wire).into_iter().map(told).collect()
     }
 
     fn told(problem: impl std::fmt::Display) -> String {

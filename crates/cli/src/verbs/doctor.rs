@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_config::{Buffer, Channel, LinkConfig};
+use weir_dataplane::privileges::{self, Rehearsed};
 use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, PortSurvey, Setup};
 use weir_lab::host::{self, Check};
 use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
@@ -139,6 +140,7 @@ fn examine() -> Vec<Finding> {
     findings.extend(host::checks().into_iter().map(Finding::from_lab));
     findings.extend(packet_paths());
     findings.push(journals());
+    findings.extend(least_privilege());
     findings.extend(scheduling());
     findings.push(leftovers());
     findings.extend(TOOLS.iter().map(|(name, good_for)| tool(name, good_for)));
@@ -289,7 +291,7 @@ fn setup(mode: Mode) -> Setup {
 fn journals() -> Finding {
     let existed = Path::new(JOURNALS).exists();
     let file = Path::new(JOURNALS).join(format!("doctor-{}", std::process::id()));
-    let result = std::fs::create_dir_all(JOURNALS).and_then(|()| std::fs::write(&file, ""));
+    let result = weir_dataplane::make_journals().and_then(|()| std::fs::write(&file, ""));
     let _ = std::fs::remove_file(&file);
     if !existed {
         // Fails if another run has begun to use it, which is as well.
@@ -298,6 +300,35 @@ fn journals() -> Finding {
     let detail =
         result.as_ref().map_or_else(|e| format!("cannot be written: {e}"), |()| "can be written".into());
     Finding::new(Need::Run, JOURNALS, result.is_ok(), detail, "run as root, with a writable /run")
+}
+
+/// What a running program can give up of its rights.
+fn least_privilege() -> [Finding; 3] {
+    let Rehearsed { capabilities, system_calls, files } = privileges::rehearse();
+    let finding = |name: &str, result: Result<(), String>, good: &str, remedy: &str| {
+        let detail = result.as_ref().err().map_or(good, |why| why);
+        Finding::new(Need::Optional, name, result.is_ok(), detail, remedy)
+    };
+    [
+        finding(
+            "capabilities",
+            capabilities,
+            "those that a running program does not need are given up",
+            "none needed: it runs with those that it has",
+        ),
+        finding(
+            "seccomp",
+            system_calls,
+            "system calls that a running program does not need are refused",
+            "use a kernel with SECCOMP_FILTER; without it they are not filtered",
+        ),
+        finding(
+            "Landlock",
+            files,
+            "a running program opens only its own files",
+            "use Linux 5.13 or later with SECURITY_LANDLOCK, and `landlock` in `lsm=`; without it files stay open to it",
+        ),
+    ]
 }
 
 /// Whether threads may have a real-time class, and how late they wake.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_config::is_routed;
-use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup};
+use weir_dataplane::{ReflectMode, Reflected, Reflector, ReflectorSetup, privileges};
 
 /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
 ///
@@ -85,6 +85,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut reflector = Reflector::open(&setup)?;
     reflector.said().iter().for_each(|line| output.say(line));
     output.say(format!("{}: reflecting, {}", setup.interface, reflector.mode()));
+    privileges::confine(&[]).iter().for_each(|line| output.say(line));
+    match reflector.mode() {
+        // The frames are read here; the sockets are open.
+        ReflectMode::User => drop(privileges::leave_root()?),
+        // The counters of the program are asked for with it, on kernels before 5.19.
+        _ => privileges::keep(&[privileges::PROGRAMS])?,
+    }
     let start = Instant::now();
     let end = duration.map(|s| Duration::from_secs(u64::from(s)));
     let (mut line_due, mut last) = (LINE_PERIOD, Reflected::default());

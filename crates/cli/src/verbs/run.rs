@@ -1,6 +1,6 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
-use crate::growing::{self, Growing};
+use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::interrupted;
 use crate::live::{About, View};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Poll, PortMode, RunConfig};
-use weir_dataplane::{DirectionSetup, Handle, LinkState, Loop, Mode, Outcome, Setup};
+use weir_dataplane::{DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Setup, privileges};
 use weir_lab::host;
 use weir_measure::result::{HostJitter, LinkSample, Summary};
 use weir_report::table;
@@ -67,7 +67,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut speaker = Speaker::new(*output);
     config.warnings().iter().for_each(|warning| speaker.say(format!("warning: {warning}")));
     let out = config.run.out.as_deref().map(Path::new);
-    out.map_or(Ok(()), growing::prepare)?;
+    let rotation = Rotation::of(&config.run);
+    out.map_or(Ok(()), |out| growing::prepare(out, rotation))?;
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
     let stop = Arc::new(AtomicBool::new(false));
@@ -78,10 +79,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         speaker.say(why.into());
     }
     // What an earlier run left there stays where the ports are unavailable.
-    let mut growing = out.map(Growing::begin).transpose()?;
+    let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
+    confine(out).into_iter().for_each(|line| speaker.say(line));
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
     drop(speaker);
+    privileges::keep(out.map_or(&[], privileges::for_results))?;
     let has_ended = || thread.is_finished();
     let duration_s = watch(&config, handle, &has_ended, &stop, &mut growing, output);
     let outcome = match thread.join() {
@@ -111,6 +114,14 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     });
     written?;
     Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Gives up what opening the ports took; the threads to come have no more. Says what stays.
+fn confine(out: Option<&Path>) -> Vec<String> {
+    let kept = [&privileges::LOOP[..], &[privileges::REALTIME], out.map_or(&[], privileges::for_results)];
+    let capabilities = privileges::keep(&kept.concat()).err().map(|error| error.to_string());
+    let writable: Vec<PathBuf> = out.into_iter().chain([Path::new(JOURNALS)]).map(PathBuf::from).collect();
+    capabilities.into_iter().chain(privileges::confine(&writable)).collect()
 }
 
 /// Refuses a core that this program may not use.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
+use weir_dataplane::{JOURNALS, privileges};
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, PlaneHandle, Remote, alone};
@@ -64,6 +65,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let stop = interrupted();
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
+        privileges::confine(&[]).iter().for_each(|line| output.say(line));
         return serve(&config, alone(plane_setup(&config, seed))?, &stop, &|| false, output);
     }
     forward(&config, &stop, output)
@@ -75,6 +77,7 @@ fn forward(config: &UpfConfig, stop: &AtomicBool, output: &Output) -> Done {
     let (looping, desk) = weir_upf::plane::open(plane_setup(config, seed), pace(config))?;
     looping.said().iter().for_each(|line| output.say(line));
     output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
+    privileges::confine(&[JOURNALS.into()]).iter().for_each(|line| output.say(line));
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
@@ -122,6 +125,10 @@ fn serve(
     let mut server = Server::open(config, plane)?;
     if let Some(address) = server.address() {
         output.say(format!("PFCP on {address}, for {} peers", config.n4.peers.len()));
+    }
+    // What peers say is read on this thread and on no other.
+    if let Some(user) = privileges::leave_root()? {
+        output.say(format!("PFCP is read as the user {user}, without capabilities"));
     }
     let start = Instant::now();
     let length = config.run.duration.map(|d| Duration::from_nanos(d.as_nanos()));

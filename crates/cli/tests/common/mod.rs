@@ -147,7 +147,13 @@ impl Weir {
         let all: Vec<&str> = before.iter().copied().chain([weir, "--json", "run"]).collect();
         let mut command = Command::new(all[0]);
         let create = |name: &str| fs::File::create(folder.path().join(name)).unwrap();
-        command.args(&all[1..]).arg(&file).args(more).stdin(Stdio::null()).stdout(create("out")).stderr(create("err"));
+        command
+            .args(&all[1..])
+            .arg(&file)
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(create("out"))
+            .stderr(create("err"));
         let child = spawn_in(namespace, command, &SpawnOptions::default()).unwrap();
         Weir { child, folder }
     }
@@ -161,7 +167,8 @@ impl Weir {
     pub fn start_with(namespace: &str, config: &str, more: &[&str]) -> Weir {
         let mut weir = Weir::spawn_with(namespace, config, &[], more);
         let deadline = Instant::now() + PATIENCE;
-        while !weir.text("err").contains("a <-> b: AF_") {
+        let is_open = |line: &str| line.contains(" <-> ") && line.contains(": AF_");
+        while !weir.text("err").lines().any(is_open) {
             let ended = weir.child.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < deadline, "no start: {}", weir.text("err"));
             std::thread::sleep(Duration::from_millis(5));

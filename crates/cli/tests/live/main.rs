@@ -2,9 +2,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod devices;
 mod doctor;
 mod hostile;
 mod live;
+mod privileges;
 mod queues;
 mod run;
 mod sense;

@@ -42,19 +42,42 @@ fn resident_kb(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Open descriptors of a process.
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Bytes in the files of a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    fs::read_dir(folder).unwrap().flatten().map(|file| file.metadata().map_or(0, |found| found.len())).sum()
+}
+
 #[test]
-fn memory_does_not_grow_with_time() {
+fn memory_descriptors_and_logs_do_not_grow_with_time() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
-    let out = Folder::new();
-    for out in [None, Some(out.path())] {
-        let out = out.map_or(String::new(), |out| format!("out = {out:?}\n"));
+    let results = Folder::new();
+    for out in [None, Some(results.path())] {
+        // In that time each table grows by a megabyte.
+        let rotate = "rotate = \"100kB\"\nrotations = 1\n";
+        let out = out.map_or(String::new(), |out| format!("out = {out:?}\n{rotate}"));
         let mut weir =
             Weir::start(testbed.bottleneck(), &format!("{}[run]\nsample = \"1ms\"\n{out}", shaped()));
         // By then all that has a fixed size has been used once.
         std::thread::sleep(ms(6000));
-        let before = resident_kb(weir.child.pid());
+        let pid = weir.child.pid();
+        let before = resident_kb(pid);
+        let (open, said) = (descriptors(pid), weir.text("err").len());
         std::thread::sleep(ms(10_000));
+        // At most one more, while a table is put aside.
+        assert!(descriptors(pid) <= open + 1, "{} descriptors, {open} before", descriptors(pid));
+        // Two lines every two seconds.
+        let lines = weir.text("err").len() - said;
+        assert!(lines < 4000, "{lines} bytes of log in 10 s: {}", weir.text("err"));
+        if !out.is_empty() {
+            let kept = bytes_in(results.path());
+            assert!((300_000..800_000).contains(&kept), "{kept} bytes of results");
+        }
         assert!(weir.child.try_wait().unwrap().is_none(), "{}", weir.text("err"));
         let grown = resident_kb(weir.child.pid()).saturating_sub(before);
         say(format!("{grown} kB more after 10 s of rows of 1 ms, {out:?}"));
@@ -65,7 +88,7 @@ fn memory_does_not_grow_with_time() {
 }
 
 #[test]
-fn devices_without_ethernet_headers_are_refused_with_a_remedy_that_fits() {
+fn devices_without_ethernet_headers_beside_one_with_them_are_refused_with_a_remedy_that_fits() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
@@ -93,6 +116,11 @@ fn devices_without_ethernet_headers_are_refused_with_a_remedy_that_fits() {
             let told = &ended.stderr;
             assert!(told.contains(&format!("{device}: it is ")) && told.contains(why), "{told}");
             assert!(told.contains("Remedy: name ") && !told.contains(" mtu "), "{told}");
+            let file = Folder::new();
+            let path = file.path().join("check.toml");
+            fs::write(&path, format!("[ports]\na = \"{a}\"\nb = \"{b}\"\n")).unwrap();
+            let (_, checked) = try_exec(bot, env!("CARGO_BIN_EXE_weir"), &["check", path.to_str().unwrap()]);
+            assert!(checked.contains(&format!("on this machine: {device}: it is ")), "{checked}");
         }
         if device == "lo" {
             // The user plane refuses it by its name.

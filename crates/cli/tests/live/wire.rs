@@ -107,15 +107,22 @@ fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
             let ended = weir.wait();
             drop(faults);
             assert_eq!(ended.code, Some(1), "{mode}, {errno}: {}", ended.stderr);
-            assert!(ended.json()["error"].as_str().unwrap().contains("The kernel forwards"), "{}", ended.stdout);
+            assert!(
+                ended.json()["error"].as_str().unwrap().contains("The kernel forwards"),
+                "{}",
+                ended.stdout
+            );
             assert_eq!(passes(&sender, &receiver), 20, "{mode}, {errno}");
             assert_eq!(journals(testbed.bottleneck()).len(), 1);
         }
         // Calls that fail at times are made again, and whatever else fails is no reason to end.
         let weir = Weir::start(testbed.bottleneck(), &ports(mode));
-        for fault in
-            ["sendto:error=ENOMEM:when=1+3", "recvfrom:error=ENOMEM", "ppoll:error=EINVAL", "getsockopt:error=EINVAL"]
-        {
+        for fault in [
+            "sendto:error=ENOMEM:when=1+3",
+            "recvfrom:error=ENOMEM",
+            "ppoll:error=EINVAL",
+            "getsockopt:error=EINVAL",
+        ] {
             let faults = Faults::inject(weir.child.pid(), &format!("inject={fault}"));
             sleep(ms(300));
             assert_eq!(passes(&sender, &receiver), 20, "{mode}, {fault}: {}", weir.text("err"));
@@ -180,7 +187,8 @@ impl Load {
     fn begin(testbed: &Testbed) -> Load {
         let (stop, mut threads) = (Arc::<AtomicBool>::default(), Vec::new());
         let listener = in_netns(testbed.receiver(), || TcpListener::bind("10.77.0.2:9000")).unwrap().unwrap();
-        let mut stream = in_netns(testbed.sender(), || TcpStream::connect("10.77.0.2:9000")).unwrap().unwrap();
+        let mut stream =
+            in_netns(testbed.sender(), || TcpStream::connect("10.77.0.2:9000")).unwrap().unwrap();
         let (mut accepted, _) = listener.accept().unwrap();
         stream.set_write_timeout(Some(ms(100))).unwrap();
         accepted.set_read_timeout(Some(ms(100))).unwrap();
@@ -276,7 +284,9 @@ fn taken_over(mode: &str, attempt: &mut Attempt) {
         seen.iter().for_each(|(_, number)| *times.entry(*number).or_default() += 1);
         let doubled = times.values().filter(|n| **n > 1).count();
         assert_eq!(doubled, 0, "{mode}, {way}: doubled frames, of {}", seen.len());
-        let lost = seen.iter().map(|s| s.1).max().unwrap() as usize + 1 - seen.iter().map(|s| s.1).min().unwrap() as usize - times.len();
+        let lost = seen.iter().map(|s| s.1).max().unwrap() as usize + 1
+            - seen.iter().map(|s| s.1).min().unwrap() as usize
+            - times.len();
         let while_taken = seen.iter().map(|s| s.0).filter(|at| (before..after).contains(at));
         let edges: Vec<Instant> = std::iter::once(before).chain(while_taken).chain([after]).collect();
         let gap = edges.windows(2).map(|w| w[1] - w[0]).max().unwrap();
@@ -371,11 +381,18 @@ fn what_is_removed_underfoot_is_told_and_put_back_within_a_second() {
         weir.signal(libc::SIGCONT);
         let ended = weir.interrupt();
         assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
-        assert!(ended.json()["warnings"].to_string().contains("clsact") || ended.json()["warnings"].to_string().contains("put back"));
+        assert!(
+            ended.json()["warnings"].to_string().contains("clsact")
+                || ended.json()["warnings"].to_string().contains("put back")
+        );
         let after = states(&testbed);
         // What somebody switched on is on again.
         assert!(after[1].contains("generic-receive-offload: on"), "{mode}: {}", after[1]);
-        exec(bot, "ethtool", &["-K", "b", "gro", if found[1].contains("generic-receive-offload: on") { "on" } else { "off" }]);
+        exec(
+            bot,
+            "ethtool",
+            &["-K", "b", "gro", if found[1].contains("generic-receive-offload: on") { "on" } else { "off" }],
+        );
         assert_eq!(found, states(&testbed), "{mode}");
     }
 }
@@ -394,7 +411,8 @@ fn push_tags(namespace: &str, device: &str, folder: &std::path::Path, kind: &str
     assert!(clang.status().unwrap().success());
     try_exec(namespace, "tc", &["qdisc", "add", "dev", device, "clsact"]);
     try_exec(namespace, "tc", &["filter", "del", "dev", device, "egress"]);
-    let add = ["filter", "add", "dev", device, "egress", "bpf", "da", "obj", object.to_str().unwrap(), "sec", "tc"];
+    let add =
+        ["filter", "add", "dev", device, "egress", "bpf", "da", "obj", object.to_str().unwrap(), "sec", "tc"];
     exec(namespace, "tc", &add);
 }
 
@@ -536,7 +554,11 @@ fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
     }
     let ended = weir.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("is locked by another program") && ended.stderr.contains("Remedy"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("is locked by another program") && ended.stderr.contains("Remedy"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -546,7 +568,8 @@ fn a_run_goes_on_where_nobody_reads_what_it_says() {
     let folder = Folder::new();
     let out = folder.path().join("out");
     // A pipe that is full and that nobody reads.
-    let prepare = "mkfifo \"$1\" && exec 8<>\"$1\" && (head -c 65536 /dev/zero >&8) && shift && exec \"$@\" 2>&8";
+    let prepare =
+        "mkfifo \"$1\" && exec 8<>\"$1\" && (head -c 65536 /dev/zero >&8) && shift && exec \"$@\" 2>&8";
     let pipe = folder.path().join("pipe");
     let before = ["sh", "-c", prepare, "sh", pipe.to_str().unwrap()];
     let config = format!("{}[run]\nduration = \"2s\"\nsample = \"10ms\"\nout = {out:?}\n", ports("auto"));

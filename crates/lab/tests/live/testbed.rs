@@ -224,6 +224,29 @@ fn transfers(attempt: &mut Attempt) {
 }
 
 #[test]
+fn programs_of_end_hosts_have_no_rights_but_over_their_network() {
+    if is_skipped(&["ip"]) {
+        return;
+    }
+    let _turn = turn();
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap();
+    let fields = |options: &SpawnOptions| {
+        let mut command = Command::new("cat");
+        command.arg("/proc/self/status").stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = spawn_in(testbed.receiver(), command, options).unwrap();
+        let text = std::io::read_to_string(child.child_mut().stdout.take().unwrap()).unwrap();
+        ["CapEff", "CapPrm", "CapBnd", "NoNewPrivs"].map(|key| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}:"))).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        })
+    };
+    let net_admin = 1 << 12;
+    assert_ne!(fields(&SpawnOptions::default())[0] & !net_admin, 0, "others keep what they had");
+    let end_host = SpawnOptions { is_end_host: true, ..SpawnOptions::default() };
+    assert_eq!(fields(&end_host), [net_admin, net_admin, net_admin, 1]);
+}
+
+#[test]
 fn an_abort_ends_all_flows_at_once() {
     if is_skipped(&["ip", "iperf3"]) {
         return;
@@ -239,8 +262,8 @@ fn an_abort_ends_all_flows_at_once() {
         rtt: Duration::ZERO,
         interval: Duration::from_millis(100),
         receiving: Receiving { low_water: 1, window: 1 << 20 },
-        sender: SpawnOptions { cpus: vec![0], nice: 5 },
-        receiver: SpawnOptions { cpus: vec![0], nice: 5 },
+        sender: SpawnOptions { cpus: vec![0], nice: 5, is_end_host: true },
+        receiver: SpawnOptions { cpus: vec![0], nice: 5, is_end_host: true },
     };
     let run = TrafficRun::start(&testbed, &groups, options).unwrap();
     std::thread::sleep(Duration::from_millis(600));

@@ -39,6 +39,33 @@ fn a_single_packet_arrives_when_it_must() {
     assert_eq!((stats.completed, stats.transfer_time.as_nanos()), (1, 11_500_000));
 }
 
+/// What the link behind adds takes time and counts, in the words of tc-cake(8).
+#[test]
+fn the_overhead_of_a_link_takes_time_and_counts() {
+    for (overhead, of_1000, of_1500) in [
+        ("conservative", 22 * 53, 33 * 53),
+        ("pppoe-ptm", 1030 + 17, 1530 + 24),
+        ("docsis", 1018, 1518),
+        ("overhead 8 mpu 256 noatm", 1008, 1508),
+    ] {
+        let link_of = |rtt: &str, flows: &str, length: &str| {
+            let path = format!("[path]\n{rtt}\n[aqm]\nname = \"tail_drop\"\n");
+            quiet(&format!("[link]\nrate = \"8Mbit/s\"\noverhead = \"{overhead}\"\n{path}"), flows, length)
+        };
+        let datagrams = "[[flows]]\nudp_rate = \"7776bit/s\"\npacket = \"972B\"\n";
+        let outcome = run(&link_of("rtt = \"20ms\"", datagrams, "10s"), 1);
+        let summary = link(&outcome.recording);
+        assert_eq!((summary.packets, summary.bytes), (10, 10 * of_1000), "{overhead}");
+        assert!(summary.accounting.starts_with("overhead "), "{}", summary.accounting);
+        let text = link_of("rtt = \"30ms\"\ndelay_ab = \"10ms\"", "[[flows]]\ntransfer = \"1448B\"\n", "1s");
+        let mut simulation = weir_sim::build(&common::scenario(&text), 1, ()).unwrap();
+        simulation.run_until(weir_units::Time::from_nanos(1_000_000_000));
+        simulation.finish();
+        let time = simulation.flows()[0].stats.transfer_time.as_nanos();
+        assert_eq!(time, 10_000_000 + of_1500 * 1000, "{overhead}: a byte takes a microsecond");
+    }
+}
+
 /// M/D/1: Poisson arrivals, constant service; mean wait is rho / (2 (1 - rho)) service times.
 #[test]
 fn poisson_arrivals_wait_as_the_formula_says() {

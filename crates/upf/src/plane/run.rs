@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_dataplane::{
-    Error, FAIL_AFTER, Frame, HEADROOM_MIN, Mode, PortNews, Ports, PortsSetup, Received, clock,
+    Error, FAIL_AFTER, Frame, HEADROOM_MIN, Mode, PortNews, Ports, PortsSetup, Received, clock, privileges,
 };
 use weir_units::{Duration, Time};
 
@@ -164,8 +164,12 @@ impl PlaneLoop {
     }
 
     /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back; says in words
-    /// what it could not.
+    /// what it could not. To be called on a thread of its own, which from then on has no more rights than the
+    /// loop needs ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<String>, Error> {
+        // Whoever does not read has a loop all the same.
+        privileges::keep(&privileges::LOOP)
+            .unwrap_or_else(|error| drop(self.warnings.push(error.to_string())));
         let result = self.turns(stop);
         let left = self.ports.close();
         match result {
@@ -207,7 +211,9 @@ impl PlaneLoop {
                 let (plane, warnings) = (&mut self.plane, &mut self.warnings);
                 self.ports.look(now, &mut |news| {
                     let warning = match news {
-                        PortNews::Lost(warning) | PortNews::Told(warning) => warning,
+                        PortNews::Lost(warning) | PortNews::Told(warning) | PortNews::Address(warning) => {
+                            warning
+                        }
                         PortNews::Mtu(change) => {
                             plane.set_mtu(change.port, change.most);
                             change.warning("", "told to their senders and counted (`too_big`)")
