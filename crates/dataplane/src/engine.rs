@@ -369,7 +369,9 @@ impl Loop {
         while self.drain(&mut batch) && clock().since(begun) < HAND_OVER {}
         self.ports.retire();
         // Then what came meanwhile. Errors end it: nobody is left to tell.
-        while (self.drain(&mut batch) || !self.ports.is_idle()) && clock().since(begun) < HAND_OVER + HAND_OVER {}
+        while (self.drain(&mut batch) || !self.ports.is_idle())
+            && clock().since(begun) < HAND_OVER + HAND_OVER
+        {}
     }
 
     /// Takes in what arrived and sends all that waits; whether there was any.

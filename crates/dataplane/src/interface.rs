@@ -39,11 +39,7 @@ const FEATURES_MAX: usize = 256;
 /// The offloads that must be off.
 pub const OFFLOADS: [Offload; 4] = [
     // Merged frames are longer than the MTU of the other side.
-    Offload {
-        name: "generic-receive-offload",
-        strips_tags: false,
-        switch: Switch::Commands(0x2b, 0x2c),
-    },
+    Offload { name: "generic-receive-offload", strips_tags: false, switch: Switch::Commands(0x2b, 0x2c) },
     Offload { name: "large-receive-offload", strips_tags: false, switch: Switch::Flag(1 << 15) },
     // XDP does not see a tag that the hardware took off.
     Offload { name: "rx-vlan-offload", strips_tags: true, switch: Switch::Flag(1 << 8) },

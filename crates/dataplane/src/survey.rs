@@ -78,8 +78,12 @@ fn look(port: &Interface) -> PortSurvey {
 /// The mode that is taken or tried first, and how frames come then.
 fn way(xdp: Option<DriverXdp>, queues: u32) -> (&'static str, &'static str) {
     match xdp {
-        _ if queues > QUEUES_MAX => ("AF_PACKET", "copies through a ring (AF_PACKET), as it has too many queues for AF_XDP"),
-        Some(DriverXdp { zero_copy: true, .. }) => ("AF_XDP, native", "frames without copies (AF_XDP, native, zero-copy)"),
+        _ if queues > QUEUES_MAX => {
+            ("AF_PACKET", "copies through a ring (AF_PACKET), as it has too many queues for AF_XDP")
+        }
+        Some(DriverXdp { zero_copy: true, .. }) => {
+            ("AF_XDP, native", "frames without copies (AF_XDP, native, zero-copy)")
+        }
         Some(DriverXdp { native: true, .. }) => ("AF_XDP, native", "frames with one copy (AF_XDP, native)"),
         Some(_) => ("AF_XDP, generic", "frames behind the driver (AF_XDP, generic)"),
         None => ("AF_XDP, native", "the first of AF_XDP native, AF_XDP generic and AF_PACKET that works"),
@@ -91,7 +95,8 @@ fn plan(how: &str, queues: u32, offloads: &[&str]) -> String {
         [] => "no offload to switch off".to_string(),
         some => format!("switch off {}", some.join(", ")),
     };
-    let sockets = if queues == 1 { "its receive queue".to_string() } else { format!("its {queues} receive queues") };
+    let sockets =
+        if queues == 1 { "its receive queue".to_string() } else { format!("its {queues} receive queues") };
     format!("take {how} from {sockets}; {off}")
 }
 
@@ -111,9 +116,11 @@ const ACT_ZERO_COPY: u64 = 8;
 /// Asks the kernel's family `netdev`.
 fn driver_xdp(index: u32) -> Option<DriverXdp> {
     let family = ask(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0").ok()?;
-    let family = attribute(&family, CTRL_ATTR_FAMILY_ID)?.get(..2)?.try_into().ok().map(u16::from_ne_bytes)?;
+    let family =
+        attribute(&family, CTRL_ATTR_FAMILY_ID)?.get(..2)?.try_into().ok().map(u16::from_ne_bytes)?;
     let told = ask(family, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes()).ok()?;
-    let features = attribute(&told, NETDEV_A_DEV_XDP_FEATURES)?.get(..8)?.try_into().ok().map(u64::from_ne_bytes)?;
+    let features =
+        attribute(&told, NETDEV_A_DEV_XDP_FEATURES)?.get(..8)?.try_into().ok().map(u64::from_ne_bytes)?;
     Some(DriverXdp { native: features & ACT_NATIVE == ACT_NATIVE, zero_copy: features & ACT_ZERO_COPY != 0 })
 }
 

@@ -241,7 +241,8 @@ impl Xsk {
     pub fn take_back(&mut self, arena: &mut Arena) {
         for n in 1..=self.lent {
             // SAFETY: the index is masked to the ring's size; this entry was written by `lend`.
-            let addr = unsafe { self.fill.entries.add((self.fill.at.wrapping_sub(n) & (RING - 1)) as usize).read() };
+            let addr =
+                unsafe { self.fill.entries.add((self.fill.at.wrapping_sub(n) & (RING - 1)) as usize).read() };
             arena.give(addr);
         }
         self.lent = 0;

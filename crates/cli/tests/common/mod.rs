@@ -147,7 +147,13 @@ impl Weir {
         let all: Vec<&str> = before.iter().copied().chain([weir, "--json", "run"]).collect();
         let mut command = Command::new(all[0]);
         let create = |name: &str| fs::File::create(folder.path().join(name)).unwrap();
-        command.args(&all[1..]).arg(&file).args(more).stdin(Stdio::null()).stdout(create("out")).stderr(create("err"));
+        command
+            .args(&all[1..])
+            .arg(&file)
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(create("out"))
+            .stderr(create("err"));
         let child = spawn_in(namespace, command, &SpawnOptions::default()).unwrap();
         Weir { child, folder }
     }

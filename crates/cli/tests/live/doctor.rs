@@ -46,13 +46,16 @@ fn each_port_is_told_with_its_driver_queues_offloads_and_what_will_be_done() {
     if !is_root() {
         return skipping::skipped("not root");
     }
-    let testbed = weir_lab::Testbed::new(weir_lab::TestbedConfig { queues: [4, 1], ..Default::default() }).unwrap();
+    let testbed =
+        weir_lab::Testbed::new(weir_lab::TestbedConfig { queues: [4, 1], ..Default::default() }).unwrap();
     let bot = testbed.bottleneck();
     crate::common::exec(bot, "ethtool", &["-K", "a", "gro", "on", "rxvlan", "on"]);
     let (_, said) = crate::common::try_exec(bot, WEIR, &["--json", "doctor"]);
     let diagnosis: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
     let ports = diagnosis["ports"].as_array().unwrap();
-    let port = |name: &str| ports.iter().find(|port| port["name"] == name).unwrap_or_else(|| panic!("{name}: {said}"));
+    let port = |name: &str| {
+        ports.iter().find(|port| port["name"] == name).unwrap_or_else(|| panic!("{name}: {said}"))
+    };
     let a = port("a");
     assert_eq!((&a["driver"], &a["queues"], &a["mtu"]), (&"veth".into(), &4.into(), &1500.into()), "{a}");
     assert_eq!((&a["mode"], &a["xdp"]["zero_copy"]), (&"AF_XDP, native".into(), &false.into()), "{a}");
@@ -60,9 +63,15 @@ fn each_port_is_told_with_its_driver_queues_offloads_and_what_will_be_done() {
     for text in ["4 receive queues", "switch off generic-receive-offload, rx-vlan-offload", "one copy"] {
         assert!(plan.contains(text), "{plan}");
     }
-    assert!(port("lo")["mode"].is_null() && port("lo")["plan"].as_str().unwrap().contains("loopback"), "{said}");
+    assert!(
+        port("lo")["mode"].is_null() && port("lo")["plan"].as_str().unwrap().contains("loopback"),
+        "{said}"
+    );
     let (_, said) = crate::common::try_exec(bot, WEIR, &["doctor"]);
-    assert!(said.contains("port a: driver veth, MTU 1500, 4 receive queues\n    `weir run` would take"), "{said}");
+    assert!(
+        said.contains("port a: driver veth, MTU 1500, 4 receive queues\n    `weir run` would take"),
+        "{said}"
+    );
 }
 
 /// Copies the program to where everybody may run it.
