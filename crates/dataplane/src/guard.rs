@@ -291,6 +291,15 @@ impl Programs {
             .is_none_or(|link| link_info(link.as_fd()).is_some_and(|info| info.0 == self.ifindex))
     }
 
+    /// Attaches a native XDP program anew; its link. A veth does not give it to queues that were added, and does
+    /// not look at them either when the same program is put in its own place.
+    pub fn reattach_xdp(&mut self) -> Option<Result<OwnedFd, Error>> {
+        let link = self.link.as_ref().filter(|_| self.is_native)?;
+        // SAFETY: a plain descriptor.
+        unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) };
+        Some(self.attach_xdp())
+    }
+
     /// Puts the XDP program back; its link.
     pub fn attach_xdp(&mut self) -> Result<OwnedFd, Error> {
         // The link of before holds nothing any more.
@@ -349,7 +358,7 @@ fn link_info(link: BorrowedFd<'_>) -> Option<(u32, u32)> {
     unsafe {
         let code = libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len);
         let is_xdp = code == 0 && info.type_ == libbpf_sys::BPF_LINK_TYPE_XDP;
-        is_xdp.then(|| (info.__bindgen_anon_1.xdp.ifindex, info.prog_id))
+        if is_xdp { Some((info.__bindgen_anon_1.xdp.ifindex, info.prog_id)) } else { None }
     }
 }
 

@@ -591,4 +591,55 @@ mod tests {
         assert_eq!(fs::read(&pipe).unwrap(), b"{}");
         fs::remove_dir_all(&folder).unwrap();
     }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_lock_that_others_hold_is_waited_for_with_an_end_and_closed_to_others() {
+        let folder = folder("lock");
+        let path = folder.join("starting.lock");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let other = fs::File::open(&path).unwrap();
+        other.lock().unwrap();
+        let told = lock_of_starts(&path, Duration::from_millis(30)).unwrap_err().to_string();
+        assert!(told.contains("is locked by another program") && told.contains("Remedy: `fuser"), "{told}");
+        drop(other);
+        let lock = lock_of_starts(&path, Duration::from_millis(30)).unwrap();
+        assert_eq!(lock.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_run_lives_while_it_holds_its_journal_wherever_its_process_is() {
+        let folder = folder("alive");
+        let port = |index| Interface { name: format!("p{index}"), index };
+        let mut journal = Journal::open(false, true).unwrap();
+        // As a process of another PID namespace: there is none of this number here.
+        journal.content.pid = u32::MAX;
+        journal.path = Some(folder.join("journal.json"));
+        journal.programs(&port(1)).unwrap();
+        journal.programs(&port(2)).unwrap();
+        journal.programs(&port(2)).unwrap();
+        let path = journal.path.clone().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let content = read(&path).unwrap();
+        assert_eq!(content.records.len(), 2, "what is noted is not noted again");
+        assert!(is_alive(&path, &content));
+        assert!(
+            content.is_wire_between(&[port(2), port(1)]) && !content.is_wire_between(&[port(1), port(3)])
+        );
+        assert!(content.is_about(&[port(2), port(3)]) && !content.is_about(&[port(3), port(4)]));
+        assert_eq!(journal.is_asked_for(), None);
+        fs::write(path.with_extension("takeover"), "17").unwrap();
+        assert_eq!(journal.is_asked_for(), Some(17));
+        journal.leave(true);
+        let content = read(&path).unwrap();
+        assert!(content.kept && !is_alive(&path, &content), "{content:?}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

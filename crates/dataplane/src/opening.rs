@@ -6,10 +6,10 @@ use crate::interface::Interface;
 use crate::journal::Journal;
 use crate::mtu::LINK_OVERHEAD;
 use crate::packet_ring;
-use crate::port::{Port, WAITING_MAX};
+use crate::port::{Port, WAITING_MAX, socket};
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, QUEUES_MAX};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use weir_units::Duration;
 
 /// Chunks that all receive queues of a port may borrow together, while there are few.
@@ -199,33 +199,6 @@ fn bind_all(
     Ok(sockets)
 }
 
-/// The socket of a receive queue, entered for its frames. The first of a port registers the arena.
-pub(crate) fn socket(
-    arena: &mut Arena,
-    interface: &Interface,
-    guard: &Guard,
-    queue: u32,
-    share: u32,
-    first: Option<RawFd>,
-    copies: bool,
-) -> Result<Xsk, Error> {
-    let socket = Xsk::bind(arena, interface.index, queue, share, first, copies).map_err(|error| {
-        let what = format!("AF_XDP refused on `{}` queue {queue}", interface.name);
-        match error.raw_os_error() {
-            // The arena is registered with the first socket.
-            Some(libc::ENOBUFS) if first.is_none() => Error::Refused(format!(
-                "{what}: {} MiB for frames are to be locked in memory, and {} KiB may be. Remedy: `ulimit -l \
-                 unlimited`, the capability IPC_LOCK, or mode = \"af_packet\"",
-                arena.size() >> 20,
-                lockable_memory() >> 10
-            )),
-            _ => Error::io(what, error),
-        }
-    })?;
-    guard.add_socket(queue, socket.fd())?;
-    Ok(socket)
-}
-
 /// Chunks that each receive queue of a port with so many may borrow.
 fn lent(queues: u32) -> u32 {
     (LENT_MAX / queues).clamp(SHARE_MIN, RING)
@@ -337,14 +310,6 @@ fn available_memory() -> u64 {
     kilobytes.map_or(u64::MAX, |kilobytes| kilobytes << 10)
 }
 
-/// Memory that this process may lock, in bytes (`RLIMIT_MEMLOCK`).
-fn lockable_memory() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a limit, which the call fills.
-    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    limit.rlim_cur
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,6 +332,31 @@ mod tests {
         // One queue on each side takes what it always took.
         assert_eq!(needs(Mode::XdpNative, [1, 1], 0).plan(PLENTY).unwrap().chunks, 8 * RING);
         assert_eq!(needs(Mode::AfPacket, [64, 64], 0).plan(PLENTY).unwrap().chunks, 4 * RING);
+    }
+
+    #[test]
+    fn there_is_memory_for_queues_that_are_added() {
+        assert_eq!(lent_to_port(1, 1), RING);
+        assert_eq!(lent_to_port(1, 128), LENT_MAX);
+        assert_eq!(lent_to_port(128, 128), 128 * SHARE_MIN);
+        assert!(lent_to_port(1, 1000) / QUEUES_MAX >= 128, "each of them has some at least");
+    }
+
+    #[test]
+    fn a_port_that_takes_tags_off_is_refused() {
+        assert!(refuse_stripping("p", &[]).is_ok());
+        let told = refuse_stripping("p", &["rx-vlan-offload"]).unwrap_err().to_string();
+        assert!(
+            told.starts_with("p: it takes VLAN tags off") && told.contains("mode = \"af_packet\""),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn only_errors_of_the_driver_are_met_with_copies() {
+        let is_for = |errno| is_for_copies(&std::io::Error::from_raw_os_error(errno));
+        assert!(is_for(libc::EOPNOTSUPP) && is_for(libc::EINVAL));
+        assert!(!is_for(libc::EPERM) && !is_for(libc::EBUSY) && !is_for(libc::ENOBUFS));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use crate::frames::{Arena, Frame};
 use crate::guard::Guard;
 use crate::interface::Interface;
 use crate::losses::Losses;
-use crate::opening;
 use crate::packet_ring::{self, PacketRing};
 use crate::xsk::{RING, Xsk};
 use crate::{Error, Received};
@@ -117,7 +116,7 @@ impl Port {
         let queue = queues.sockets.len() as u32;
         let share = (queues.lent / (queue + 1)).clamp(SHARE_LEAST, RING);
         let (first, copies) = (queues.sockets.first().map(Xsk::fd), false);
-        queues.sockets.push(opening::socket(arena, &self.interface, guard, queue, share, first, copies)?);
+        queues.sockets.push(socket(arena, &self.interface, guard, queue, share, first, copies)?);
         queues.sockets.iter_mut().for_each(|socket| socket.set_share(share));
         self.losses.add_queue();
         Ok(())
@@ -229,6 +228,41 @@ impl Port {
             Rings::Packet(ring) => vec![ring.fd()],
         }
     }
+}
+
+/// The socket of a receive queue, entered for its frames. The first of a port registers the arena.
+pub(crate) fn socket(
+    arena: &mut Arena,
+    interface: &Interface,
+    guard: &Guard,
+    queue: u32,
+    share: u32,
+    first: Option<RawFd>,
+    copies: bool,
+) -> Result<Xsk, Error> {
+    let socket = Xsk::bind(arena, interface.index, queue, share, first, copies).map_err(|error| {
+        let what = format!("AF_XDP refused on `{}` queue {queue}", interface.name);
+        match error.raw_os_error() {
+            // The arena is registered with the first socket.
+            Some(libc::ENOBUFS) if first.is_none() => Error::Refused(format!(
+                "{what}: {} MiB for frames are to be locked in memory, and {} KiB may be. Remedy: `ulimit -l \
+                 unlimited`, the capability IPC_LOCK, or mode = \"af_packet\"",
+                arena.size() >> 20,
+                lockable_memory() >> 10
+            )),
+            _ => Error::io(what, error),
+        }
+    })?;
+    guard.add_socket(queue, socket.fd())?;
+    Ok(socket)
+}
+
+/// Memory that this process may lock, in bytes (`RLIMIT_MEMLOCK`).
+fn lockable_memory() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a limit, which the call fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    limit.rlim_cur
 }
 
 /// Sleeps until a frame comes to any queue of any port.

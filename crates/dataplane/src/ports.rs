@@ -56,8 +56,11 @@ pub struct Ports {
     journal: Arc<Mutex<Journal>>,
     /// Looks after what the kernel keeps; `None` in namespaces that were made for this.
     upkeep: Option<Upkeep>,
-    /// Receive queues that each port is to have.
+    /// Receive queues that each port is to have, and whether some have no socket yet.
     queues: Vec<Option<u32>>,
+    lacks_sockets: bool,
+    /// What is to be told at the next look.
+    untold: Vec<String>,
     /// Since when each port can neither send nor be refilled, and why; whether that was told.
     failing: Vec<Option<Failing>>,
     fail_after: Duration,
@@ -187,6 +190,8 @@ impl Ports {
             journal,
             upkeep,
             queues,
+            lacks_sockets: false,
+            untold: Vec::new(),
             failing,
             fail_after,
             mode,
@@ -267,6 +272,9 @@ impl Ports {
     /// Sends what waits and takes back the memory of what was sent. What the system refuses is tried again; a port
     /// on which it does so for as long as a heartbeat is fresh has failed.
     pub fn flush(&mut self) -> Result<(), Error> {
+        if self.lacks_sockets {
+            self.add_queue();
+        }
         for number in 0..self.ports.len() {
             match self.ports[number].flush(&mut self.arena) {
                 Ok(()) => self.failing[number] = None,
@@ -306,7 +314,7 @@ impl Ports {
     /// addresses, and what others changed underfoot; serves queues that were added.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
         self.take_found(tell);
-        self.add_queues(now, tell);
+        self.untold.drain(..).for_each(|text| tell(PortNews::Told(text)));
         for (failing, port) in self.failing.iter_mut().zip(&self.ports) {
             if let Some(failing) = failing.as_mut().filter(|failing| !failing.is_told) {
                 failing.is_told = true;
@@ -369,34 +377,35 @@ impl Ports {
                         "{name}: it has {count} receive queues now, and had {before}{more}"
                     )));
                     *before = count.min(QUEUES_MAX);
+                    self.lacks_sockets = true;
                 }
             }
         }
     }
 
-    /// Serves queues that were added, as many as can be opened while a heartbeat is fresh: until then the kernel
-    /// forwards what arrives there.
-    fn add_queues(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) {
+    /// Serves a queue that was added, one in a turn, as each takes some milliseconds: until then the kernel forwards
+    /// what arrives there.
+    #[cold]
+    fn add_queue(&mut self) {
+        self.lacks_sockets = false;
         for number in 0..self.ports.len() {
             let (port, guard) = (&mut self.ports[number], &self.guards[number]);
-            let mut is_new = false;
-            while let (Some(wanted), Some(served)) = (self.queues[number], port.queues())
-                && served < wanted
-                && clock().since(now) < Duration::from_nanos(self.fail_after.as_nanos() / 4)
-            {
-                if let Err(error) = port.add_queue(&mut self.arena, guard) {
-                    tell(PortNews::Told(format!(
-                        "{}: what arrives at its receive queues from number {served} on passes in the kernel, past the \
-                         queues: {error}",
-                        port.interface.name
-                    )));
-                    self.queues[number] = Some(served);
-                }
-                is_new = true;
+            let (Some(wanted), Some(served)) = (self.queues[number], port.queues()) else { continue };
+            if served >= wanted {
+                continue;
             }
-            if is_new {
-                self.sleeper = Sleeper::new(&self.ports);
+            // There may be more, also at another port.
+            self.lacks_sockets = true;
+            if let Err(error) = port.add_queue(&mut self.arena, guard) {
+                self.queues[number] = Some(served);
+                self.untold.push(format!(
+                    "{}: what arrives at its receive queues from number {served} on passes in the kernel, past the queues: \
+                     {error}",
+                    port.interface.name
+                ));
             }
+            self.sleeper = Sleeper::new(&self.ports);
+            return;
         }
     }
 

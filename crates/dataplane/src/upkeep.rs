@@ -170,10 +170,17 @@ impl Kept {
 
     fn look_at_queues(&mut self, tell: &mut dyn FnMut(Found)) {
         let now = self.interface.receive_queues();
-        if now != self.queues {
-            self.queues = now;
-            tell(Found::Queues(self.number, now));
+        if now == self.queues {
+            return;
         }
+        // What goes wrong here is found and told at the next look.
+        if now > self.queues
+            && let Some(Ok(link)) = self.programs.reattach_xdp()
+        {
+            tell(Found::Relinked(self.number, link));
+        }
+        self.queues = now;
+        tell(Found::Queues(self.number, now));
     }
 
     fn look_at_master(&mut self, tell: &mut dyn FnMut(Found)) {

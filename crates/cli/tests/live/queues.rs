@@ -125,11 +125,12 @@ fn flows_on_all_queues_pass_both_ways() {
 /// One flow for each queue of port `a`, found by trying.
 fn flow_of_each_queue(testbed: &Testbed, sender: &Raw, queues: u32) -> Vec<u32> {
     let mut flows = vec![None; queues as usize];
+    let mut after = per_queue(testbed.bottleneck(), "a", queues);
     for flow in 0..FLOWS_PER_QUEUE * queues {
-        let before = per_queue(testbed.bottleneck(), "a", queues);
+        let before = after;
         sender.send(&datagram(flow, 0));
         std::thread::sleep(ms(1));
-        let after = per_queue(testbed.bottleneck(), "a", queues);
+        after = per_queue(testbed.bottleneck(), "a", queues);
         let taken = before.iter().zip(&after).position(|(before, after)| before != after);
         let queue = taken.expect("a queue counts the frame");
         flows[queue].get_or_insert(flow);
@@ -143,7 +144,11 @@ fn flow_of_each_queue(testbed: &Testbed, sender: &Raw, queues: u32) -> Vec<u32> 
 #[test]
 fn a_flood_on_one_queue_neither_delays_nor_costs_the_others_a_frame() {
     let Some(_turn) = turn() else { return };
-    let queues = 4;
+    [(4, 50), (128, 8)].into_iter().for_each(|(queues, few)| flooded(queues, few));
+}
+
+/// Floods one of many queues; few frames go to each of the others.
+fn flooded(queues: u32, few: u32) {
     let testbed = testbed_of_queues([queues, 1]);
     let sender = Raw::open(testbed.sender(), "snd0");
     let receiver = Raw::open(testbed.receiver(), "rcv0");
@@ -155,7 +160,7 @@ fn a_flood_on_one_queue_neither_delays_nor_costs_the_others_a_frame() {
     let stopped = Instant::now();
     weir.stop();
     // More than the kernel has buffers for at one queue; few at the others, behind them.
-    let (flood, few) = (6000, 50);
+    let flood = 6000;
     for number in 0..flood {
         sender.send(&datagram(flows[0], number));
     }
@@ -171,8 +176,10 @@ fn a_flood_on_one_queue_neither_delays_nor_costs_the_others_a_frame() {
     let counts: Vec<_> =
         flows.iter().map(|flow| arrived.iter().filter(|frame| port(frame) == *flow).count()).collect();
     say(format!("frames by queue {counts:?}, the last of those beside the flood came as number {last:?}"));
-    assert_eq!(counts[1..], [few as usize; 3], "frames of the queues without a flood");
-    assert!(last.unwrap() < 512, "{last:?}: queues are served in turn");
+    assert!(counts[1..].iter().all(|count| *count == few as usize), "frames of the queues without a flood");
+    // All of these, and as much of the flood as a few queues have.
+    let most = (few * queues) as usize + 312;
+    assert!(last.unwrap() < most, "{last:?} of {most}: queues are served in turn");
     // The kernel's own count of what the flood lost is told while the loop runs, and in the end.
     let lost = flood as usize - counts[0];
     assert!(lost > 0);

@@ -11,6 +11,8 @@ use weir_wire::{ethernet, ipv4, ipv6};
 
 /// Longest frame that can hold a probe, with padding; what is longer is cut and is none.
 const FRAME_MAX: usize = 128;
+/// Frames taken from a socket until the other one is looked at.
+const DRAINED_MAX: usize = 256;
 /// Ethernet header, then the protocol's place in the header of IPv4 and of IPv6.
 const PROTOCOL_AT: [(libc::c_int, usize); 2] = [
     (libc::ETH_P_IP, ethernet::HEADER_LEN + ipv4::PROTOCOL_AT),
@@ -60,7 +62,8 @@ impl Sockets {
     fn drain(&mut self, socket: usize) -> Result<(), Error> {
         let fd = self.packet[socket].as_raw_fd();
         let mut buffer = [0u8; FRAME_MAX];
-        loop {
+        // A flood at one socket holds up neither the other one nor the end.
+        for _ in 0..DRAINED_MAX {
             // SAFETY: the pointer and length describe the buffer.
             let len = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
             if len < 0 {
@@ -82,6 +85,7 @@ impl Sockets {
                 ReflectedFrame::NotOurs => {}
             }
         }
+        Ok(())
     }
 }
 
