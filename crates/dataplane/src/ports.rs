@@ -111,7 +111,7 @@ impl Ports {
         let mut journal = Journal::open(setup.journal)?;
         let (mut said, mut warnings) = (Vec::new(), Vec::new());
         // From here on, so that none is given between the look and the watch.
-        let addresses = AddressWatch::new();
+        let addresses = AddressWatch::new(&interfaces);
         for port in &interfaces {
             guard::refuse_taken(port)?;
             neighbours::refuse_member(port)?;
