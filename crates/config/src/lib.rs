@@ -63,10 +63,10 @@ pub use experiment::{Axis, MAX_POINT_VALUES, MAX_POINTS, MAX_SAMPLES, Path, Poin
 pub use flows::{Class, Direction, EcnUse, FlowGroup, IpVersion, Protocol, Rtt};
 pub use library::MAX_TRACES;
 pub use limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS, MAX_NESTING};
-pub use link::{Accounting, Bottleneck, Buffer, Channel, LinkConfig, Upstream};
+pub use link::{Accounting, Bottleneck, Buffer, Channel, Counting, LinkConfig, Upstream};
 pub use near::{each_flow_of, nearest};
 pub use network::{BOTTLENECK, ExtraDelay, Network, NetworkLink, Probing, Route};
-pub use overhead::{Counting, Framing, Overhead};
+pub use overhead::{Framing, Overhead};
 pub use policy_config::PolicyConfig;
 pub use queue_config::QueueConfig;
 pub use record::Record;

@@ -3,7 +3,7 @@
 use crate::aqm_config::AqmConfig;
 use crate::errors::{Place, Wrong, quoted};
 use crate::limits::{FASTEST, SLOWEST};
-use crate::overhead::{Counting, Overhead};
+use crate::overhead::Overhead;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
@@ -39,6 +39,35 @@ impl Accounting {
             Accounting::Frame => 14,
             Accounting::Ip => 0,
         })
+    }
+}
+
+/// How a link counts the bytes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Counting {
+    /// As the interfaces of this machine see it.
+    Frame(Accounting),
+    /// As the link behind them does.
+    Link(Overhead),
+}
+
+impl Counting {
+    /// What an IP packet of so many bytes counts.
+    #[inline]
+    pub fn of_ip(self, ip: u32) -> Bytes {
+        match self {
+            Counting::Frame(accounting) => Bytes::new(u64::from(ip)) + accounting.overhead(),
+            Counting::Link(overhead) => overhead.size(ip),
+        }
+    }
+}
+
+impl std::fmt::Display for Counting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Counting::Frame(accounting) => accounting.fmt(f),
+            Counting::Link(overhead) => overhead.fmt(f),
+        }
     }
 }
 

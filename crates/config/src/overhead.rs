@@ -2,7 +2,6 @@
 //! written here as it is.
 
 use crate::errors::{Wrong, quoted};
-use crate::link::Accounting;
 use crate::near::nearest;
 use crate::schema::{Scalar, wrong_type};
 use crate::tree::Node;
@@ -170,35 +169,6 @@ impl Scalar for Overhead {
     }
     fn show(&self) -> String {
         self.to_string()
-    }
-}
-
-/// How a link counts the bytes of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Counting {
-    /// As the interfaces of this machine see it.
-    Frame(Accounting),
-    /// As the link behind them does.
-    Link(Overhead),
-}
-
-impl Counting {
-    /// What an IP packet of so many bytes counts.
-    #[inline]
-    pub fn of_ip(self, ip: u32) -> Bytes {
-        match self {
-            Counting::Frame(accounting) => Bytes::new(u64::from(ip)) + accounting.overhead(),
-            Counting::Link(overhead) => overhead.size(ip),
-        }
-    }
-}
-
-impl fmt::Display for Counting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Counting::Frame(accounting) => accounting.fmt(f),
-            Counting::Link(overhead) => overhead.fmt(f),
-        }
     }
 }
 

@@ -390,7 +390,8 @@ pub fn make_folder() -> io::Result<()> {
     }
     // SAFETY: no pointers are involved.
     if found.uid() != unsafe { libc::geteuid() } {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is the folder of another user"));
+        // Of another user, whom it would have to be changed by.
+        return Err(io::Error::from_raw_os_error(libc::EACCES));
     }
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(JOURNALS, fs::Permissions::from_mode(0o700))?;

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::interface::Interface;
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -165,60 +166,76 @@ const ADDRESS_GROUPS: u32 = 0x10 | 0x100;
 /// Messages taken in one look: whoever changes thousands of addresses does not hold up packets.
 const MESSAGES_MAX: usize = 16;
 
+/// Addresses of ports that are remembered; what a host with more is given beyond them is told each time.
+const KNOWN_MAX: usize = 1024;
+
 /// Notices addresses that are given to ports while they are open. It costs one system call a look.
-pub struct AddressWatch(Option<OwnedFd>);
+pub struct AddressWatch {
+    kernel: Option<OwnedFd>,
+    /// Those that were told or were there before: the kernel tells of one again when it has proved unique, and
+    /// when its lifetime changes.
+    known: BTreeSet<(u32, IpAddr)>,
+}
 
 impl AddressWatch {
     /// From now on. Where the kernel does not tell, nothing is noticed.
-    pub fn new() -> AddressWatch {
-        AddressWatch(netlink(ADDRESS_GROUPS))
+    pub fn new(ports: &[Interface]) -> AddressWatch {
+        let kernel = netlink(ADDRESS_GROUPS);
+        let of =
+            |port: &Interface| addresses(port).into_iter().map(|one| (port.index, one)).collect::<Vec<_>>();
+        AddressWatch { kernel, known: ports.iter().flat_map(of).collect() }
     }
 
     /// What to say of addresses that ports were given since the last look.
-    pub fn look<'a>(&self, ports: impl Iterator<Item = &'a Interface> + Clone) -> Vec<String> {
-        let Some(fd) = &self.0 else { return Vec::new() };
+    pub fn look<'a>(&mut self, ports: impl Iterator<Item = &'a Interface> + Clone) -> Vec<String> {
+        let Some(fd) = &self.kernel else { return Vec::new() };
         let mut said = Vec::new();
-        // Messages are aligned as their header.
-        let mut buffer = [0u32; 2048];
+        let mut buffer = [0u8; 8192];
         for _ in 0..MESSAGES_MAX {
             // SAFETY: the pointer and length describe the buffer.
             let len = unsafe {
                 let flags = libc::MSG_DONTWAIT;
-                libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), size_of_val(&buffer), flags)
+                libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags)
             };
             if len <= 0 {
                 break;
             }
-            let bytes: Vec<u8> =
-                buffer.iter().flat_map(|word| word.to_ne_bytes()).take(len as usize).collect();
-            for (index, address) in new_addresses(&bytes) {
-                let name = ports.clone().find(|port| port.index == index).map(|port| &port.name);
-                said.extend(name.map(|name| unreachable(name, "was given", &address.to_string())));
+            for (is_new, index, address) in changes(&buffer[..len as usize]) {
+                let Some(port) = ports.clone().find(|port| port.index == index) else { continue };
+                let one = (index, address);
+                if !is_new {
+                    self.known.remove(&one);
+                } else if !self.known.contains(&one) {
+                    said.push(unreachable(&port.name, "was given", &address.to_string()));
+                    if self.known.len() < KNOWN_MAX {
+                        self.known.insert(one);
+                    }
+                }
             }
         }
         said
     }
 }
 
-/// Interfaces and the addresses that they were given, of messages of the kernel; link-local IPv6, which every
+/// Addresses that interfaces were given (true) or lost, of messages of the kernel; link-local IPv6, which every
 /// interface gives itself, is left out.
-fn new_addresses(mut messages: &[u8]) -> Vec<(u32, IpAddr)> {
+fn changes(mut messages: &[u8]) -> Vec<(bool, u32, IpAddr)> {
     let mut found = Vec::new();
-    while let Some(len) =
-        messages.get(..4).map(|at| u32::from_ne_bytes([at[0], at[1], at[2], at[3]]) as usize)
-    {
+    while let Some(len) = messages.first_chunk().map(|len| u32::from_ne_bytes(*len) as usize) {
         let Some(message) = messages.get(..len).filter(|message| message.len() >= HEADER) else { break };
-        found.extend(new_address(message));
+        found.extend(change(message));
         let Some(rest) = messages.get(len.next_multiple_of(4)..) else { break };
         messages = rest;
     }
     found
 }
 
-fn new_address(message: &[u8]) -> Option<(u32, IpAddr)> {
-    if u16::from_ne_bytes(message.get(4..6)?.try_into().ok()?) != libc::RTM_NEWADDR {
-        return None;
-    }
+fn change(message: &[u8]) -> Option<(bool, u32, IpAddr)> {
+    let is_new = match u16::from_ne_bytes(message.get(4..6)?.try_into().ok()?) {
+        libc::RTM_NEWADDR => true,
+        libc::RTM_DELADDR => false,
+        _ => return None,
+    };
     let index = u32::from_ne_bytes(message.get(HEADER + 4..HEADER + 8)?.try_into().ok()?);
     let attributes = message.get(HEADER + ADDRESS..)?;
     let bytes = within(attributes, IFA_LOCAL).or_else(|| within(attributes, IFA_ADDRESS))?;
@@ -228,7 +245,7 @@ fn new_address(message: &[u8]) -> Option<(u32, IpAddr)> {
         _ => return None,
     };
     let is_own = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    (!is_own).then_some((index, address))
+    (!is_own).then_some((is_new, index, address))
 }
 
 /// Addresses of an interface, but for those that every interface gives itself (link-local IPv6).
@@ -330,9 +347,11 @@ mod tests {
             message(libc::RTM_NEWADDR, 4, &[(IFA_ADDRESS, &v6)]),
         ]
         .concat();
-        let found = new_addresses(&all);
-        assert_eq!(found, [(3, "192.0.2.1".parse().unwrap()), (4, "2001:db8::1".parse().unwrap())]);
-        (0..all.len()).for_each(|len| assert!(new_addresses(&all[..len]).len() <= 2));
-        assert!(new_addresses(&[0; 64]).is_empty(), "a message without length");
+        let found = changes(&all);
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let want = [(true, 3, "192.0.2.1"), (false, 3, "192.0.2.2"), (true, 4, "2001:db8::1")];
+        assert_eq!(found, want.map(|(is_new, index, text)| (is_new, index, address(text))));
+        (0..all.len()).for_each(|len| assert!(changes(&all[..len]).len() < 3));
+        assert!(changes(&[0; 64]).is_empty(), "a message without length");
     }
 }

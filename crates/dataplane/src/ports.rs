@@ -140,7 +140,7 @@ impl Ports {
         };
         said.extend(taken.said.iter().cloned());
         // From here on, so that none is given between the look and the watch.
-        let addresses = AddressWatch::new();
+        let addresses = AddressWatch::new(&interfaces);
         for (at, port) in interfaces.iter().enumerate() {
             match (taken.is_any, taken.links.get(at)) {
                 (false, _) => guard::refuse_taken(port)?,

@@ -147,7 +147,7 @@ fn journals_and_locks_are_closed_to_others() {
 fn start(namespace: &str, folder: &Folder, arguments: &[&str], says: &str) -> NsChild {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let file = folder.path().join("err");
-    command.args(arguments).stderr(fs::File::create(&file).unwrap());
+    command.arg("--json").args(arguments).stderr(fs::File::create(&file).unwrap());
     command.stdout(fs::File::create(folder.path().join("out")).unwrap());
     let mut child = spawn_in(namespace, command, &SpawnOptions::default()).unwrap();
     let until = Instant::now() + Duration::from_secs(10);
