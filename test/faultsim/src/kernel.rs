@@ -32,6 +32,8 @@ const FIRST: c_int = 1 << 24;
 pub const DESCRIPTORS_MAX: usize = 600;
 /// Time of a system call, in ns.
 const CALL: u64 = 150;
+/// Time of a turn of a loop that turns all the time, in ns: more than it takes, so that there are fewer.
+pub const BUSY_TURN: u64 = 10_000;
 /// When the virtual clock begins: not at zero, so that an age never underflows.
 pub const BEGIN: u64 = 1_000_000_000_000;
 /// Where wall-clock time begins, in seconds since 1970.
@@ -106,6 +108,8 @@ pub struct Kernel {
     pub stop: *const AtomicBool,
     /// Until then the process does not run, whatever it waits for.
     pub stalled_until: u64,
+    /// Time of a look at the clock, in ns.
+    pub clock_takes: u64,
     /// When the loop last showed that it lives, and the longest time between two signs of life that no stall explains.
     pub beaten: u64,
     descriptors: Vec<Option<Object>>,
@@ -187,6 +191,7 @@ impl Kernel {
             reader: None,
             stop: std::ptr::null(),
             stalled_until: 0,
+            clock_takes: CALL,
             beaten: 0,
             descriptors: Vec::new(),
             pages: Vec::new(),
@@ -301,7 +306,10 @@ impl Kernel {
             Event::End(fault) => self.end_fault(fault),
             Event::Read => self.read_told(),
             Event::Silence => self.outside.is_silent = true,
-            Event::Stop => self.ask_to_stop(),
+            Event::Stop => {
+                self.outside.is_drained = true;
+                self.ask_to_stop();
+            }
         }
     }
 
@@ -485,7 +493,7 @@ impl Kernel {
     pub(crate) fn clock(&mut self, clock: c_int, to: *mut libc::timespec) -> Option<i64> {
         if !self.is_dead {
             self.calls += 1;
-            self.advance(self.now + CALL);
+            self.advance(self.now + self.clock_takes);
             self.run_on();
         }
         let ns = match clock {

@@ -2,7 +2,7 @@
 
 use crate::calls;
 use crate::faults::{self, Kind, Met};
-use crate::kernel::{BEGIN, Event, Interface, Kernel};
+use crate::kernel::{BEGIN, BUSY_TURN, Event, Interface, Kernel};
 use crate::outside::{Counts, Outside};
 use crate::plan::{Plan, SECOND};
 use std::cell::RefCell;
@@ -14,9 +14,12 @@ use weir_dataplane::{Error, Handle, Loop, Outcome};
 /// Most processes in a run.
 const LIVES_MAX: u32 = 12;
 /// Between silence and the end: what waits leaves meanwhile.
-const DRAIN: u64 = 3 * SECOND;
+const DRAIN: u64 = SECOND / 2;
 /// Most chunks that a process can have.
 const CHUNKS_MAX: u64 = 1 << 20;
+
+/// Faults of which it is known that they end a run, and which are told to whoever runs it.
+const UNMENDED: &[Kind] = &[Kind::SendUnexpected];
 
 /// What came of a run.
 #[derive(Default, Debug)]
@@ -95,6 +98,9 @@ impl<'a> Run<'a> {
         };
         let outside = Outside::new(&plan.flows, plan.late());
         let mut kernel = Box::new(Kernel::new([interface(0), interface(1)], outside, plan.faults.clone(), plan.seed));
+        if plan.busy {
+            kernel.clock_takes = BUSY_TURN;
+        }
         kernel.trace = wants_trace.then(Vec::new);
         kernel.outside.read_every = (plan.sample * 256).max(SECOND);
         Run { plan, kernel, has_begun: false, lives: 0, longest_gap: 0 }
@@ -116,7 +122,7 @@ impl<'a> Run<'a> {
             let kill = self.plan.kills.get(self.lives as usize - 1).copied().filter(|step| *step > 0);
             self.kernel.kill_at = kill;
             end = self.live();
-            let is_over = self.kernel.outside.is_silent || self.kernel.interfaces.iter().any(|port| !port.is_present);
+            let is_over = self.kernel.outside.is_drained || self.kernel.interfaces.iter().any(|port| !port.is_present);
             if is_over && !matches!(end, End::Killed) {
                 break;
             }
@@ -194,6 +200,7 @@ impl<'a> Run<'a> {
         if self.lives > 1 {
             self.longest_gap = self.longest_gap.max(self.kernel.now - closed_from);
         }
+        self.kernel.armed.forget_calls();
         self.begin_outside();
         let told = Rc::new(RefCell::new(Told::default()));
         self.kernel.reader = Some(reader(handle, told.clone(), self.plan));
@@ -222,7 +229,8 @@ impl<'a> Run<'a> {
             Err(error) => {
                 self.kernel.note(|| format!("it ended by itself: {error}"));
                 let is_gone = self.kernel.interfaces.iter().any(|port| !port.is_present);
-                if !(matches!(error, Error::PortGone(..)) && is_gone) {
+                let is_known = UNMENDED.iter().any(|kind| self.kernel.met.all().any(|(met, _)| met == *kind));
+                if !is_known && !(matches!(error, Error::PortGone(..)) && is_gone) {
                     self.kernel.violated(|| format!("it ended by itself, and the wire is closed: {error}"));
                 }
                 End::Told
@@ -242,7 +250,7 @@ impl<'a> Run<'a> {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text").to_string();
         self.kernel.violated(|| format!("it panicked {when}: {text}"));
-        self.kernel.outside.is_silent = true;
+        (self.kernel.outside.is_silent, self.kernel.outside.is_drained) = (true, true);
         self.kernel.reader = None;
         End::Told
     }
@@ -270,7 +278,7 @@ impl<'a> Run<'a> {
 
     /// Every frame that came in during a life went out, or was counted.
     fn check_counts(&mut self, before: &[Counts; 2], told: &Told, outcome: &Outcome) {
-        let is_drained = self.kernel.outside.is_silent;
+        let is_drained = self.kernel.outside.is_drained;
         let now = self.counts();
         for way in 0..2 {
             let (before, now) = (before[way], now[way]);
@@ -318,7 +326,9 @@ impl<'a> Run<'a> {
             let mut found = found[port].clone();
             // What others did meanwhile is theirs.
             let touched = |kind| self.plan.faults.iter().any(|fault| fault.kind == kind && fault.port == port);
-            if touched(Kind::AdminDown) || touched(Kind::OffloadOn) {
+            // What cannot be put back is told.
+            let is_told = self.plan.faults.iter().any(|fault| fault.kind == Kind::RequestErrno);
+            if is_told || touched(Kind::AdminDown) || touched(Kind::OffloadOn) {
                 continue;
             }
             let now = self.kernel.interfaces[port].found();

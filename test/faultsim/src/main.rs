@@ -89,7 +89,9 @@ fn main() -> ExitCode {
     // SAFETY: the handler stores to an atomic and does nothing else.
     unsafe { libc::signal(libc::SIGINT, interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     // A panic is a finding, which is told with its seed.
-    std::panic::set_hook(Box::new(|_| ()));
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
     weir_faultsim::warm_up();
     match (&options.case, options.seed, options.years) {
         (Some(file), _, _) => match std::fs::read(file).map_err(|e| e.to_string()).and_then(|text| {

@@ -84,6 +84,8 @@ pub struct Outside {
     pub leaving: Vec<u8>,
     /// Nothing is sent any more.
     pub is_silent: bool,
+    /// And what was sent has had time to arrive.
+    pub is_drained: bool,
     /// When a fault last began or ended.
     pub disturbed: u64,
     /// Longest time that a frame may take where nothing disturbs, in ns.
@@ -114,6 +116,7 @@ impl Outside {
             frame: Vec::with_capacity(2048),
             leaving: Vec::with_capacity(2048),
             is_silent: false,
+            is_drained: false,
             disturbed: 0,
             late,
             disturbances: 0,
@@ -220,7 +223,7 @@ fn write(to: &mut Vec<u8>, flow: &Flow, number_of_flow: usize, number: u64, now:
     to.extend([10, 1 - flow.port as u8, 0, 1]);
     let sum = checksum(&to[network..network + 20]);
     to[network + 10..network + 12].copy_from_slice(&sum.to_be_bytes());
-    to.extend((1000 + number_of_flow as u16).to_be_bytes());
+    to.extend((1000u16.wrapping_add(number_of_flow as u16)).to_be_bytes());
     to.extend(443u16.to_be_bytes());
     to.extend((total - 20).to_be_bytes());
     to.extend([0, 0]);
