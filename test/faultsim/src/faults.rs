@@ -231,7 +231,14 @@ impl Armed {
     /// Calls of a process that is dead fail no more.
     pub fn forget_calls(&mut self) {
         let Armed { transmit_full, transmit_slow, completions_late, poll_error, no_realtime, .. } = *self;
-        *self = Armed { transmit_full, transmit_slow, completions_late, poll_error, no_realtime, ..Armed::default() };
+        *self = Armed {
+            transmit_full,
+            transmit_slow,
+            completions_late,
+            poll_error,
+            no_realtime,
+            ..Armed::default()
+        };
     }
 }
 

@@ -121,12 +121,24 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
 /// # Safety
 /// As the call demands.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut c_void) -> c_int {
+pub unsafe extern "C" fn statx(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    to: *mut c_void,
+) -> c_int {
     match path_for_machine(path) {
         Err(error) => calls::returned(error) as c_int,
         Ok(instead) => {
             let path = instead.as_ref().map_or(path, |path| path.as_ptr());
-            let a = calls::arguments(&[folder as usize, path as usize, flags as usize, mask as usize, to as usize]);
+            let a = calls::arguments(&[
+                folder as usize,
+                path as usize,
+                flags as usize,
+                mask as usize,
+                to as usize,
+            ]);
             // SAFETY: as the caller promises.
             unsafe { calls::machine(libc::SYS_statx, a) as c_int }
         }

@@ -401,7 +401,9 @@ impl Kernel {
         let count = &mut self.outside.counts[port];
         count.bypassed += 1;
         let out = self.interfaces.iter().position(|i| i.index == peer && i.is_present);
-        match out.filter(|out| self.interfaces[*out].has_link() && frame.len() <= self.interfaces[*out].longest()) {
+        match out
+            .filter(|out| self.interfaces[*out].has_link() && frame.len() <= self.interfaces[*out].longest())
+        {
             Some(_) => self.outside.received(port, frame, self.now, true, &mut self.violations),
             None => self.outside.counts[port].lost_behind += 1,
         }
@@ -497,7 +499,9 @@ impl Kernel {
             self.run_on();
         }
         let ns = match clock {
-            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => (self.wall + (self.now - BEGIN) as i64).max(0) as u64,
+            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => {
+                (self.wall + (self.now - BEGIN) as i64).max(0) as u64
+            }
             _ => self.now,
         };
         // SAFETY: the process gives a place for a time.
@@ -518,14 +522,20 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn poll(&mut self, fds: *mut libc::pollfd, count: usize, timeout: *const libc::timespec) -> Option<i64> {
+    pub(crate) fn poll(
+        &mut self,
+        fds: *mut libc::pollfd,
+        count: usize,
+        timeout: *const libc::timespec,
+    ) -> Option<i64> {
         if let Err(result) = self.step() {
             return result;
         }
         // SAFETY: the pointer and length are those of the process's list.
         let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
         // SAFETY: a time, or nothing.
-        let span = unsafe { timeout.as_ref() }.map_or(u64::MAX / 2, |t| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
+        let span = unsafe { timeout.as_ref() }
+            .map_or(u64::MAX / 2, |t| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
         let deadline = self.now.saturating_add(span);
         if let Some(number) = self.armed.poll.take_one() {
             self.met.count(Kind::PollErrno);
@@ -566,11 +576,13 @@ impl Kernel {
                 let socket = socket.borrow();
                 let port = socket.port;
                 let down = port.is_some_and(|port| !self.interfaces[port].is_up);
-                (if socket.has_received() { libc::POLLIN } else { 0 }) | (if down && self.armed.poll_error { libc::POLLERR } else { 0 })
+                (if socket.has_received() { libc::POLLIN } else { 0 })
+                    | (if down && self.armed.poll_error { libc::POLLERR } else { 0 })
             }
             Some(Object::Packet(socket)) => {
                 let socket = socket.borrow();
-                (if socket.has_received() { libc::POLLIN } else { 0 }) | (if socket.error.get() != 0 { libc::POLLERR } else { 0 })
+                (if socket.has_received() { libc::POLLIN } else { 0 })
+                    | (if socket.error.get() != 0 { libc::POLLERR } else { 0 })
             }
             Some(Object::Event(count)) if *count.borrow() > 0 => libc::POLLIN,
             _ => 0,
@@ -683,7 +695,9 @@ impl Kernel {
         // SAFETY: the process gives a place and its length.
         unsafe {
             match self.object(fd) {
-                Some(Object::Xsk(socket)) if level == libc::SOL_XDP => socket.borrow().option(name, value, len),
+                Some(Object::Xsk(socket)) if level == libc::SOL_XDP => {
+                    socket.borrow().option(name, value, len)
+                }
                 Some(Object::Packet(socket)) => socket.borrow_mut().option(level, name, value, len),
                 Some(_) => {
                     std::ptr::write_bytes(value.cast::<u8>(), 0, *len as usize);
@@ -694,7 +708,12 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn socket_name(&mut self, fd: c_int, to: *mut libc::sockaddr, len: *mut socklen_t) -> Option<i64> {
+    pub(crate) fn socket_name(
+        &mut self,
+        fd: c_int,
+        to: *mut libc::sockaddr,
+        len: *mut socklen_t,
+    ) -> Option<i64> {
         self.place(fd)?;
         // SAFETY: the process gives a place and its length.
         unsafe {
@@ -772,7 +791,12 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn receive_message(&mut self, fd: c_int, message: *mut libc::msghdr, flags: c_int) -> Option<i64> {
+    pub(crate) fn receive_message(
+        &mut self,
+        fd: c_int,
+        message: *mut libc::msghdr,
+        flags: c_int,
+    ) -> Option<i64> {
         self.place(fd)?;
         // SAFETY: the process gives a message with one buffer at least.
         let buffer = unsafe { *(*message).msg_iov };

@@ -60,7 +60,9 @@ pub fn run(plan: &Plan, wants_trace: bool) -> Report {
     let result = thread.map(|thread| thread.join());
     match result {
         Ok(Ok(report)) => report,
-        Ok(Err(_)) => Report { violations: vec!["the simulator itself panicked".into()], ..Report::default() },
+        Ok(Err(_)) => {
+            Report { violations: vec!["the simulator itself panicked".into()], ..Report::default() }
+        }
         Err(error) => Report { violations: vec![format!("no thread: {error}")], ..Report::default() },
     }
 }
@@ -97,7 +99,8 @@ impl<'a> Run<'a> {
             }
         };
         let outside = Outside::new(&plan.flows, plan.late());
-        let mut kernel = Box::new(Kernel::new([interface(0), interface(1)], outside, plan.faults.clone(), plan.seed));
+        let mut kernel =
+            Box::new(Kernel::new([interface(0), interface(1)], outside, plan.faults.clone(), plan.seed));
         if plan.busy {
             kernel.clock_takes = BUSY_TURN;
         }
@@ -122,7 +125,8 @@ impl<'a> Run<'a> {
             let kill = self.plan.kills.get(self.lives as usize - 1).copied().filter(|step| *step > 0);
             self.kernel.kill_at = kill;
             end = self.live();
-            let is_over = self.kernel.outside.is_drained || self.kernel.interfaces.iter().any(|port| !port.is_present);
+            let is_over =
+                self.kernel.outside.is_drained || self.kernel.interfaces.iter().any(|port| !port.is_present);
             if is_over && !matches!(end, End::Killed) {
                 break;
             }
@@ -130,7 +134,10 @@ impl<'a> Run<'a> {
                 self.pass_dead();
             }
         }
-        if self.lives == LIVES_MAX && !matches!(end, End::Clean) && self.plan.faults.len() + self.plan.kills.len() < LIVES_MAX as usize {
+        if self.lives == LIVES_MAX
+            && !matches!(end, End::Clean)
+            && self.plan.faults.len() + self.plan.kills.len() < LIVES_MAX as usize
+        {
             self.kernel.violated(|| format!("after {LIVES_MAX} processes none has ended by its user"));
         }
         let everybody_there = self.kernel.interfaces.iter().all(|port| port.is_present);
@@ -152,7 +159,9 @@ impl<'a> Run<'a> {
         for (port, before) in before.iter().enumerate() {
             let closed = self.kernel.outside.counts[port].to_host - before.to_host;
             if closed > 0 {
-                self.kernel.violated(|| format!("{closed} frames of port {port} found the wire closed after a kill"));
+                self.kernel.violated(|| {
+                    format!("{closed} frames of port {port} found the wire closed after a kill")
+                });
             }
         }
     }
@@ -163,7 +172,8 @@ impl<'a> Run<'a> {
 
     /// A process, from its beginning to its end.
     fn live(&mut self) -> End {
-        let stop = AtomicBool::new(false);
+        // The user may have asked for the end while nobody ran.
+        let stop = AtomicBool::new(self.kernel.outside.is_drained);
         self.kernel.stop = &stop;
         let kernel: *mut Kernel = &mut *self.kernel;
         let closed_from = self.kernel.now;
@@ -196,7 +206,8 @@ impl<'a> Run<'a> {
                 return End::Told;
             }
         };
-        self.kernel.note(|| format!("process {} forwards: {}; {:?}", self.lives, looping.mode(), looping.said()));
+        self.kernel
+            .note(|| format!("process {} forwards: {}; {:?}", self.lives, looping.mode(), looping.said()));
         if self.lives > 1 {
             self.longest_gap = self.longest_gap.max(self.kernel.now - closed_from);
         }
@@ -286,12 +297,15 @@ impl<'a> Run<'a> {
             let left = now.left - before.left;
             let faults = &outcome.links[way].faults;
             let not_lost = ["malformed", "samples_lost", "moves_lost"];
-            let counted: u64 = faults.iter().filter(|(name, _)| !not_lost.contains(&name.as_str())).map(|(_, n)| n).sum();
+            let counted: u64 =
+                faults.iter().filter(|(name, _)| !not_lost.contains(&name.as_str())).map(|(_, n)| n).sum();
             let counted = counted + told.dropped[way];
             let name = ["there", "back"][way];
             let accounted = left + counted;
             if accounted > came {
-                self.kernel.violated(|| format!("{name}: {came} frames came, and {left} left and {counted} were counted as lost"));
+                self.kernel.violated(|| {
+                    format!("{name}: {came} frames came, and {left} left and {counted} were counted as lost")
+                });
             }
             let waits = came.saturating_sub(accounted);
             if is_drained && waits > 0 {
@@ -304,7 +318,13 @@ impl<'a> Run<'a> {
             }
             let (sent, in_sum) = (
                 now.sent,
-                now.link_down + now.taken + now.lost_in_kernel + now.lost_in_driver + now.to_host + now.shot + now.bypassed,
+                now.link_down
+                    + now.taken
+                    + now.lost_in_kernel
+                    + now.lost_in_driver
+                    + now.to_host
+                    + now.shot
+                    + now.bypassed,
             );
             if sent != in_sum {
                 self.kernel.violated(|| format!("{name}: the simulator lost count of {sent} frames"));
@@ -316,7 +336,9 @@ impl<'a> Run<'a> {
             let bypassed = now.bypassed - before.bypassed;
             let says = outcome.warnings.iter().any(|line| line.contains("forwarded by the kernel"));
             if bypassed > 0 && !says {
-                self.kernel.violated(|| format!("{name}: {bypassed} frames went past the queues, and nobody said so"));
+                self.kernel.violated(|| {
+                    format!("{name}: {bypassed} frames went past the queues, and nobody said so")
+                });
             }
         }
     }
@@ -325,7 +347,8 @@ impl<'a> Run<'a> {
         for port in 0..2 {
             let mut found = found[port].clone();
             // What others did meanwhile is theirs.
-            let touched = |kind| self.plan.faults.iter().any(|fault| fault.kind == kind && fault.port == port);
+            let touched =
+                |kind| self.plan.faults.iter().any(|fault| fault.kind == kind && fault.port == port);
             // What cannot be put back is told.
             let is_told = self.plan.faults.iter().any(|fault| fault.kind == Kind::RequestErrno);
             if is_told || touched(Kind::AdminDown) || touched(Kind::OffloadOn) {
@@ -338,7 +361,8 @@ impl<'a> Run<'a> {
             }
             let _ = found;
         }
-        let left: Vec<String> = self.kernel.folder.names().into_iter().filter(|name| name.ends_with(".json")).collect();
+        let left: Vec<String> =
+            self.kernel.folder.names().into_iter().filter(|name| name.ends_with(".json")).collect();
         if !left.is_empty() {
             self.kernel.violated(|| format!("journals are left: {left:?}"));
         }
@@ -386,7 +410,10 @@ fn reader(mut handle: Handle, told: Rc<RefCell<Told>>, plan: &Plan) -> Box<dyn F
                     && !row.setpoint_ms.is_nan()
                     && !(least * 0.999..=most * 1.001).contains(&row.setpoint_ms)
                 {
-                    wrong.push(format!("a set point of {} ms, and the policy allows {least} to {most}", row.setpoint_ms));
+                    wrong.push(format!(
+                        "a set point of {} ms, and the policy allows {least} to {most}",
+                        row.setpoint_ms
+                    ));
                 }
             }
         }

@@ -94,9 +94,10 @@ fn main() -> ExitCode {
     }
     weir_faultsim::warm_up();
     match (&options.case, options.seed, options.years) {
-        (Some(file), _, _) => match std::fs::read(file).map_err(|e| e.to_string()).and_then(|text| {
-            serde_json::from_slice(&text).map_err(|e| e.to_string())
-        }) {
+        (Some(file), _, _) => match std::fs::read(file)
+            .map_err(|e| e.to_string())
+            .and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()))
+        {
             Ok(case) => replay(&case),
             Err(wrong) => {
                 eprintln!("{file}: {wrong}. Remedy: give a file that `--seed` wrote");
@@ -142,7 +143,8 @@ fn simulate_years(years: f64, json: bool) -> ExitCode {
 
 fn campaign(options: &Options) -> ExitCode {
     let start = Instant::now();
-    let deadline = options.hours.map(|hours| start + Duration::from_secs_f64((hours * 3600.0).clamp(0.0, 1e7)));
+    let deadline =
+        options.hours.map(|hours| start + Duration::from_secs_f64((hours * 3600.0).clamp(0.0, 1e7)));
     let seeds = options.seeds.unwrap_or(if deadline.is_some() { u64::MAX } else { 1000 });
     let first = options.first.unwrap_or(1);
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -167,7 +169,11 @@ fn campaign(options: &Options) -> ExitCode {
             if is_first && told.elapsed() >= PROGRESS {
                 told = Instant::now();
                 let done = next.load(Ordering::Relaxed);
-                eprintln!("{done} seeds in {:.0} s; on this thread: {}", start.elapsed().as_secs_f64(), sum.line(start.elapsed()));
+                eprintln!(
+                    "{done} seeds in {:.0} s; on this thread: {}",
+                    start.elapsed().as_secs_f64(),
+                    sum.line(start.elapsed())
+                );
             }
         }
         sum

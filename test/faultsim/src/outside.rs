@@ -168,7 +168,14 @@ impl Outside {
     }
 
     /// A frame that came in at `from` is received at the other side.
-    pub fn received(&mut self, from: usize, frame: &[u8], now: u64, is_bypass: bool, wrong: &mut Vec<String>) {
+    pub fn received(
+        &mut self,
+        from: usize,
+        frame: &[u8],
+        now: u64,
+        is_bypass: bool,
+        wrong: &mut Vec<String>,
+    ) {
         self.counts[from].received += 1;
         let Some((flow, number, sent)) = read(frame) else {
             return wrong.push(format!("a frame of {} bytes was received that nobody sent", frame.len()));

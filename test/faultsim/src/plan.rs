@@ -161,7 +161,14 @@ impl Plan {
     /// A link of 10 Mbit/s on which little happens, and seldom, for so many seconds.
     pub fn years(seconds: u64) -> Plan {
         let mut plan = Plan::of(1);
-        let port = PortPlan { queues: 1, native: true, zero_copy: false, offloads: [false; 3], up: true, clsact: false };
+        let port = PortPlan {
+            queues: 1,
+            native: true,
+            zero_copy: false,
+            offloads: [false; 3],
+            up: true,
+            clsact: false,
+        };
         let direction = DirectionPlan {
             rate: 10_000_000,
             buffer_ms: 100,

@@ -17,7 +17,9 @@ use weir_upf::codec::{Codec, Pfcp};
 use weir_upf::configured::plane_setup;
 use weir_upf::control::{Control, Outgoing, numbers_of_seed};
 use weir_upf::message::{Element, Message, NodeId, Tunnel, Value, ie, kind};
-use weir_upf::plane::{ACCESS, Answer, CORE, Command, Io, PlaneEvent, PlaneHandle, PortInterface, Reach, UserPlane};
+use weir_upf::plane::{
+    ACCESS, Answer, CORE, Command, Io, PlaneEvent, PlaneHandle, PortInterface, Reach, UserPlane,
+};
 use weir_upf::rules::{PerDirection, Plane as _};
 use weir_wire::gtpu;
 
@@ -283,7 +285,8 @@ impl<'a> Bench<'a> {
         let plane = UserPlane::new(setup.clone(), &cards, now)?;
         let arena = Arena::new(CHUNK, CHUNKS).map_err(|error| error.to_string())?;
         let is_held = vec![false; CHUNKS as usize];
-        let ports = Ports { arena, is_held, held: 0, sent: Vec::new(), room: [usize::MAX; 2], wrong: Vec::new() };
+        let ports =
+            Ports { arena, is_held, held: 0, sent: Vec::new(), room: [usize::MAX; 2], wrong: Vec::new() };
         let handle = PlaneHandle::new(setup, Path { plane, ports, now });
         let control = Control::new(&config, 1000, handle, Pfcp, numbers_of_seed(script.seed));
         let mut bench = Bench {
@@ -365,7 +368,9 @@ impl<'a> Bench<'a> {
             let faults: u64 = self.path().plane.faults().named().map(|(_, n)| n).sum();
             let (offered, delivered) = (self.offered, self.delivered);
             if delivered + dropped + faults < offered {
-                self.violated(format!("{offered} packets came, {delivered} left, {dropped} + {faults} were counted as lost"));
+                self.violated(format!(
+                    "{offered} packets came, {delivered} left, {dropped} + {faults} were counted as lost"
+                ));
             }
         }
         for user in 0..USERS {
@@ -469,7 +474,9 @@ impl<'a> Bench<'a> {
             Element::new(ie::F_SEID, Value::Session { seid: 1 + user, v4: Some(v4), v6: None }),
         ];
         elements.extend(creates(&rules, true));
-        let Some(answer) = self.ask(at, kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements) else { return };
+        let Some(answer) = self.ask(at, kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements) else {
+            return;
+        };
         let seid = answer.elements.iter().find_map(|element| match element.value {
             Value::Session { seid, .. } => Some(seid),
             _ => None,
@@ -514,7 +521,8 @@ impl<'a> Bench<'a> {
             What::Delete => self.delete(who),
             What::Change => self.change(who, [1, 2, 2, 12][(value % 4) as usize]),
             What::Room => {
-                self.path().ports.room[(who % 2) as usize] = if value % 3 == 0 { usize::MAX } else { value as usize % 40 }
+                self.path().ports.room[(who % 2) as usize] =
+                    if value % 3 == 0 { usize::MAX } else { value as usize % 40 }
             }
             What::Up | What::Down => {
                 let is_up = step.what == What::Up;
@@ -588,7 +596,8 @@ impl<'a> Bench<'a> {
                 }
             }
             Kind::PfcpRestart => {
-                let stamp = if value % 2 == 0 { self.stamp - 1 - (value >> 8) as u32 % 100 } else { self.stamp };
+                let stamp =
+                    if value % 2 == 0 { self.stamp - 1 - (value >> 8) as u32 % 100 } else { self.stamp };
                 let elements = vec![Element::number(ie::RECOVERY_TIME_STAMP, stamp)];
                 let before = self.control.sessions().len();
                 self.ask(at, weir_upf::message::kind::HEARTBEAT_REQUEST, None, elements);
@@ -600,7 +609,11 @@ impl<'a> Bench<'a> {
                 let user = address_of(who);
                 let inner = ip(user, SERVER, 17, 60);
                 for n in 0..1 + value % 64 {
-                    let teid = if n % 3 == 0 { self.known[who as usize].map_or(1, |k| k.teid) } else { self.dice.bits() as u32 };
+                    let teid = if n % 3 == 0 {
+                        self.known[who as usize].map_or(1, |k| k.teid)
+                    } else {
+                        self.dice.bits() as u32
+                    };
                     let mut packet = tunnelled(teid, &inner);
                     match value / 64 % 4 {
                         0 => packet.truncate(29 + self.dice.below(30) as usize),
@@ -618,8 +631,11 @@ impl<'a> Bench<'a> {
                 for _ in 0..1 + value % 500 {
                     let mut message = [0; gtpu::SIGNALLING_MAX];
                     let teid = if value % 2 == 0 { 100 + who as u32 } else { self.dice.bits() as u32 };
-                    let about = if value % 3 == 0 { STATION } else { Ipv4Addr::from(self.dice.bits() as u32) };
-                    let Ok(len) = gtpu::write_error_indication(&mut message, teid, about.into()) else { break };
+                    let about =
+                        if value % 3 == 0 { STATION } else { Ipv4Addr::from(self.dice.bits() as u32) };
+                    let Ok(len) = gtpu::write_error_indication(&mut message, teid, about.into()) else {
+                        break;
+                    };
                     let packet = udp(STATION, N3, 2152, &message[..len]);
                     self.comes(ACCESS, &ethernet(ACCESS, 0x0800, &packet));
                 }
@@ -675,8 +691,12 @@ impl<'a> Bench<'a> {
         let sent = std::mem::take(&mut self.path().ports.sent);
         for (port, frame) in sent {
             let end = frame.len();
-            let long = |at: usize| frame.get(at..at + 8).map_or(0, |b| u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
-            let first = if end > 60 { long(end - 16) } else { 0 };
+            let long = |at: usize| {
+                frame
+                    .get(at..at + 8)
+                    .map_or(0, |b| u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+            };
+            let first = if end >= 14 + 44 { long(end - 16) } else { 0 };
             if first >> 32 != u64::from(MARK) {
                 self.own += 1;
                 continue;

@@ -186,8 +186,12 @@ impl Kernel {
                     return Some(0);
                 }
                 // SAFETY: key and value of this map are numbers of four bytes.
-                let (queue, fd) = unsafe { (given::<u32>(long(8) as *const c_void), given::<u32>(long(16) as *const c_void)) };
-                let Some(Object::Xsk(socket)) = self.object(fd as c_int) else { return error(libc::EOPNOTSUPP) };
+                let (queue, fd) = unsafe {
+                    (given::<u32>(long(8) as *const c_void), given::<u32>(long(16) as *const c_void))
+                };
+                let Some(Object::Xsk(socket)) = self.object(fd as c_int) else {
+                    return error(libc::EOPNOTSUPP);
+                };
                 let socket = Rc::downgrade(socket);
                 map.borrow_mut().sockets.insert(queue, socket);
                 Some(0)
@@ -234,7 +238,9 @@ impl Kernel {
             22 => Some(0),
             // A program is attached.
             28 => {
-                let Some(Object::Program(program)) = self.object(word(0) as c_int) else { return error(libc::EBADF) };
+                let Some(Object::Program(program)) = self.object(word(0) as c_int) else {
+                    return error(libc::EBADF);
+                };
                 let program = program.clone();
                 let Some(port) = self.port_of(word(4)) else { return error(libc::ENODEV) };
                 const IN_DRIVER: u32 = 1 << 2;

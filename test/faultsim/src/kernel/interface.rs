@@ -141,7 +141,8 @@ impl Kernel {
         }
         // SAFETY: requests about interfaces begin with the name of one.
         let request_of = unsafe { &mut *argument.cast::<libc::ifreq>() };
-        let name: String = request_of.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
+        let name: String =
+            request_of.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
         let Some(port) = self.interfaces.iter().position(|i| i.name == name && i.is_present) else {
             return error(libc::ENODEV);
         };

@@ -72,10 +72,15 @@ impl Kernel {
                 all
             }
             libc::RTM_GETLINK => match port {
-                Some(port) => message(libc::RTM_NEWLINK, 0, sequence, &link(self.interfaces[port].index, None)),
+                Some(port) => {
+                    message(libc::RTM_NEWLINK, 0, sequence, &link(self.interfaces[port].index, None))
+                }
                 None => verdict(libc::ENODEV),
             },
-            libc::RTM_NEWQDISC | libc::RTM_DELQDISC | libc::RTM_NEWTFILTER | libc::RTM_DELTFILTER
+            libc::RTM_NEWQDISC
+            | libc::RTM_DELQDISC
+            | libc::RTM_NEWTFILTER
+            | libc::RTM_DELTFILTER
             | libc::RTM_GETTFILTER => {
                 let Some(port) = port else { return verdict(libc::ENODEV) };
                 self.change_filter(port, kind, asked).map_or_else(verdict, |content| match content {

@@ -168,7 +168,9 @@ impl Kernel {
                 }
                 (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP) => {
                     let request: libc::packet_mreq = given(value);
-                    let Some(port) = self.port_of(request.mr_ifindex as u32) else { return error(libc::ENODEV) };
+                    let Some(port) = self.port_of(request.mr_ifindex as u32) else {
+                        return error(libc::ENODEV);
+                    };
                     self.interfaces[port].promiscuous += 1;
                     socket.borrow_mut().promiscuous = Some(port);
                 }

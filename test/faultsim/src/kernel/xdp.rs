@@ -103,7 +103,8 @@ impl Umem {
     fn number(&mut self, address: u64, of: &str) -> Option<usize> {
         let number = (address / self.chunk) as usize;
         if number >= self.is_kernels.len() {
-            self.violations.push(format!("address {address:#x} in the {of} ring lies outside of the frame memory"));
+            self.violations
+                .push(format!("address {address:#x} in the {of} ring lies outside of the frame memory"));
             return None;
         }
         Some(number)
@@ -291,7 +292,8 @@ impl Xsk {
             let desc = unsafe { self.tx.place(self.tx.seen, 16).cast::<libc::xdp_desc>().read() };
             umem.get(desc.addr, "transmit");
             if desc.addr % umem.chunk + u64::from(desc.len) > umem.chunk {
-                umem.violations.push(format!("a frame of {} bytes at {:#x} leaves its chunk", desc.len, desc.addr));
+                umem.violations
+                    .push(format!("a frame of {} bytes at {:#x} leaves its chunk", desc.len, desc.addr));
             }
             self.tx.seen = self.tx.seen.wrapping_add(1);
         }
@@ -379,7 +381,9 @@ impl Xsk {
 
     /// The next frame to be sent, copied, with its chunk.
     fn next_to_send(&mut self, to: &mut Vec<u8>) -> Option<u64> {
-        if self.tx.filled() == 0 || self.completion.untaken() + self.uncompleted.len() as u32 >= self.completion.size {
+        if self.tx.filled() == 0
+            || self.completion.untaken() + self.uncompleted.len() as u32 >= self.completion.size
+        {
             return None;
         }
         // SAFETY: an entry that the process has written.
@@ -390,7 +394,9 @@ impl Xsk {
         to.clear();
         if desc.addr as usize + desc.len as usize <= umem.is_kernels.len() * umem.chunk as usize {
             // SAFETY: within the registered memory.
-            to.extend(unsafe { std::slice::from_raw_parts(umem.base.add(desc.addr as usize), desc.len as usize) });
+            to.extend(unsafe {
+                std::slice::from_raw_parts(umem.base.add(desc.addr as usize), desc.len as usize)
+            });
         }
         Some(desc.addr)
     }
@@ -409,7 +415,11 @@ impl Xsk {
 }
 
 impl Kernel {
-    pub(super) fn bind_xsk(&mut self, socket: &Rc<RefCell<Xsk>>, address: &libc::sockaddr_xdp) -> Option<i64> {
+    pub(super) fn bind_xsk(
+        &mut self,
+        socket: &Rc<RefCell<Xsk>>,
+        address: &libc::sockaddr_xdp,
+    ) -> Option<i64> {
         let Some(port) = self.port_of(address.sxdp_ifindex) else { return error(libc::ENODEV) };
         let interface = &self.interfaces[port];
         if let Some(number) = self.armed.bind.take_one() {
