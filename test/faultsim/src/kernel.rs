@@ -30,6 +30,8 @@ use std::sync::atomic::AtomicBool;
 const FIRST: c_int = 1 << 24;
 /// Most descriptors that a process has at once: a loop has a socket for each of 128 queues of two ports.
 pub const DESCRIPTORS_MAX: usize = 600;
+/// Longest time between two beats of a loop that gets its processor, in ns.
+const HEART_MAX: u64 = 50_000_000;
 /// Time of a system call, in ns.
 const CALL: u64 = 150;
 /// Time of a turn of a loop that turns all the time, in ns: more than it takes, so that there are fewer.
@@ -110,8 +112,6 @@ pub struct Kernel {
     pub stalled_until: u64,
     /// Time of a look at the clock, in ns.
     pub clock_takes: u64,
-    /// When the loop last showed that it lives, and the longest time between two signs of life that no stall explains.
-    pub beaten: u64,
     descriptors: Vec<Option<Object>>,
     /// Memory of maps, which lives as long as the machine.
     pages: Vec<Rc<bpf::Page>>,
@@ -192,7 +192,6 @@ impl Kernel {
             stop: std::ptr::null(),
             stalled_until: 0,
             clock_takes: CALL,
-            beaten: 0,
             descriptors: Vec::new(),
             pages: Vec::new(),
             folder: crate::files::Folder::new(),
@@ -308,7 +307,29 @@ impl Kernel {
             Event::Silence => self.outside.is_silent = true,
             Event::Stop => {
                 self.outside.is_drained = true;
+                self.check_buffers();
                 self.ask_to_stop();
+            }
+        }
+    }
+
+    /// After a while in which nothing happened, sockets have nearly as many buffers as in the beginning.
+    fn check_buffers(&mut self) {
+        self.xsks.retain(|socket| socket.strong_count() > 0);
+        let sockets: Vec<_> = self.xsks.iter().filter_map(std::rc::Weak::upgrade).collect();
+        for socket in sockets {
+            let (now, before, queue, unsent) = socket.borrow_mut().buffers();
+            if now + before / 4 + 1 < before {
+                self.violated(|| {
+                    format!("queue {queue} had {before} buffers to receive into, and has {now}")
+                });
+            }
+            if unsent > 0 {
+                self.violated(|| {
+                    format!(
+                        "{unsent} frames wait in the transmit ring of queue {queue}, and nobody sends them"
+                    )
+                });
             }
         }
     }
@@ -562,11 +583,25 @@ impl Kernel {
                 let late = self.dice.below(20_000);
                 self.advance(self.now + if ready > 0 { CALL + late / 8 } else { CALL });
                 self.run_on();
+                self.check_heart();
                 return Some(ready);
             }
             let next = self.events.peek().map_or(deadline, |Reverse((time, ..))| (*time).max(self.now));
             self.advance(next.min(deadline));
             self.run_on();
+        }
+    }
+
+    /// The loop shows that it lives often enough, unless it was given no processor.
+    fn check_heart(&mut self) {
+        let Some(beat) =
+            self.interfaces.iter().filter_map(|port| port.filter.as_ref()).map(|filter| filter.beat()).max()
+        else {
+            return;
+        };
+        let age = self.now.saturating_sub(beat);
+        if !self.is_dead && beat > 0 && age > HEART_MAX && self.now > self.stalled_until + 2 * HEART_MAX {
+            self.violated(|| format!("the heart did not beat for {} ms", age / 1_000_000));
         }
     }
 

@@ -145,6 +145,8 @@ pub struct Xsk {
     spare: Vec<u64>,
     /// A driver's own ring, where there are no copies.
     driver: VecDeque<u64>,
+    /// Buffers that it had when it was bound.
+    buffers_at_bind: usize,
     /// Sent, and not told yet.
     uncompleted: VecDeque<u64>,
     /// Frames that the kernel dropped, that found the receive ring full, and looks into an empty fill ring.
@@ -365,14 +367,13 @@ impl Xsk {
         Ok(())
     }
 
-    /// Frames that wait to be sent; for the end, when nothing may wait.
-    pub fn unsent(&self) -> u32 {
-        if self.works() { self.tx.filled() } else { 0 }
-    }
-
-    /// Chunks that the kernel can receive into.
-    pub fn receivable(&self) -> usize {
-        if self.works() { self.spare.len() + self.driver.len() + self.fill.filled() as usize } else { 0 }
+    /// Buffers to receive into, now and when it was bound; its queue; frames that wait to be sent.
+    pub(super) fn buffers(&mut self) -> (usize, usize, u32, u32) {
+        if !self.works() {
+            return (0, 0, self.queue, 0);
+        }
+        let now = self.spare.len() + self.driver.len() + self.fill.filled() as usize;
+        (now, self.buffers_at_bind, self.queue, self.tx.filled())
     }
 
     fn violations(&mut self) -> Vec<String> {
@@ -459,6 +460,7 @@ impl Kernel {
         // Sending takes a call always.
         found.tx.index(FLAGS).store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
         found.look();
+        found.buffers_at_bind = found.fill.filled() as usize;
         if is_zero_copy {
             found.refill_driver();
         }
