@@ -6,13 +6,14 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo test fuzz bench reproduce realism witness interop build quick fmt clean
+.PHONY: help msrv demo test fuzz faultsim bench reproduce realism witness interop build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
 	@echo "                the same in the simulator"
 	@echo "make test       all tests; live ones as root, otherwise they say what they skip"
 	@echo "make fuzz       every algorithm, discipline and parser against a fuzzer; SECONDS=60 for each"
+	@echo "make faultsim   packet loop and user plane under simulated faults; SEEDS=100000, or HOURS=8; Ctrl-C ends it"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
@@ -54,6 +55,14 @@ SECONDS ?= 60
 fuzz:
 	@tools/install build
 	@tools/fuzz $(SECONDS)
+
+# A failing seed is told with its replay: `target/release/faultsim --seed N`.
+SEEDS ?= 100000
+JOBS ?= $(shell nproc)
+faultsim:
+	@tools/install build
+	$(CARGO) build --release -p weir-faultsim
+	target/release/faultsim --jobs $(JOBS) $(if $(HOURS),--hours $(HOURS),--seeds $(SEEDS))
 
 bench:
 	@tools/install build live test bench

@@ -5,8 +5,8 @@
 //! only when the loop delivers something to them, lived through no such time. So the loop leaves it out.
 
 use crate::clock::clock;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use weir_units::{Duration, Time};
 
 /// Turns are this far apart only if the host took the loop's processor away.
@@ -79,11 +79,11 @@ impl RunClock {
 }
 
 impl Shared {
-    fn new(now: Time) -> Shared {
+    fn new(now: Time, stops_max: usize) -> Shared {
         Shared {
             last: AtomicU64::new(now.as_nanos()),
             count: AtomicUsize::new(0),
-            stops: std::iter::repeat_with(Stop::default).take(STOPS_MAX).collect(),
+            stops: std::iter::repeat_with(Stop::default).take(stops_max).collect(),
             ended: AtomicBool::new(false),
         }
     }
@@ -92,11 +92,11 @@ impl Shared {
     fn turned(&self, now: Time, stop: Option<(Time, Duration)>) {
         if let Some((from, left_out)) = stop {
             let count = self.count.load(Ordering::Relaxed);
-            let slot = &self.stops[count.min(STOPS_MAX - 1)];
+            let slot = &self.stops[count.min(self.stops.len() - 1)];
             slot.from.store(from.as_nanos(), Ordering::Relaxed);
             slot.until.store(now.as_nanos(), Ordering::Relaxed);
             slot.left_out.store(left_out.as_nanos(), Ordering::Relaxed);
-            self.count.store((count + 1).min(STOPS_MAX), Ordering::Release);
+            self.count.store((count + 1).min(self.stops.len()), Ordering::Release);
         }
         self.last.store(now.as_nanos(), Ordering::Release);
     }
@@ -129,9 +129,14 @@ pub struct LinkClock {
 impl LinkClock {
     /// A clock that agrees with the host's `now`; `stands_still` says whether stops of the host count.
     pub fn new(now: Time, stands_still: bool) -> LinkClock {
+        LinkClock::with_room(now, stands_still, STOPS_MAX)
+    }
+
+    /// The same with room for so many stops.
+    pub fn with_room(now: Time, stands_still: bool, stops_max: usize) -> LinkClock {
         LinkClock {
             stands_still,
-            shared: stands_still.then(|| Arc::new(Shared::new(now))),
+            shared: stands_still.then(|| Arc::new(Shared::new(now, stops_max))),
             last: now,
             left_out: Duration::ZERO,
             left_out_before: Duration::ZERO,

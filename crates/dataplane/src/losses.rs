@@ -38,9 +38,11 @@ impl Losses {
         self.told.push(0);
     }
 
-    /// Takes what a queue lost in all.
+    /// Takes what a queue lost in all. Counters never fall: a lower one is that of a question that failed.
     pub fn note(&mut self, queue: usize, lost: LostFrames) {
-        self.queues[queue] = lost;
+        let known = &mut self.queues[queue];
+        known.frames = known.frames.max(lost.frames);
+        known.starved = known.starved.max(lost.starved);
     }
 
     /// Frames that were lost, for any reason.
@@ -90,6 +92,16 @@ mod tests {
 
     fn starved(n: u64) -> LostFrames {
         LostFrames { frames: n, starved: n }
+    }
+
+    #[test]
+    fn a_question_that_fails_takes_nothing_back() {
+        let mut losses = Losses::new(1);
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        losses.note(0, starved(5));
+        assert!(losses.warning("a", at(1)).is_some());
+        losses.note(0, LostFrames::default());
+        assert_eq!((losses.frames(), losses.warning("a", at(20))), (5, None));
     }
 
     #[test]

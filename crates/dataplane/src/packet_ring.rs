@@ -349,7 +349,7 @@ impl PacketRing {
         }
         let error = std::io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(()),
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => Ok(()),
             _ => Err(error),
         }
     }

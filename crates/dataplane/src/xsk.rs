@@ -7,7 +7,7 @@
 
 use crate::frames::{Arena, Frame};
 use crate::losses::LostFrames;
-use crate::{Error, Received};
+use crate::{Error, Received, ring};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_units::{Duration, Time};
@@ -82,13 +82,13 @@ impl<T: Copy> Ring<T> {
     /// Entries the kernel has produced and we have not consumed.
     fn available(&self) -> u32 {
         // SAFETY: the pointer is into the live mapping.
-        unsafe { (*self.producer).load(Ordering::Acquire) }.wrapping_sub(self.at)
+        unsafe { ring::available(&*self.producer, self.at) }
     }
 
     /// Entries we produced and the kernel has not consumed.
     fn pending(&self) -> u32 {
         // SAFETY: the pointer is into the live mapping.
-        self.at.wrapping_sub(unsafe { (*self.consumer).load(Ordering::Acquire) })
+        unsafe { ring::pending(&*self.consumer, self.at) }
     }
 
     fn get(&self, n: u32) -> T {
@@ -105,12 +105,12 @@ impl<T: Copy> Ring<T> {
     fn consumed(&mut self, n: u32) {
         self.at = self.at.wrapping_add(n);
         // SAFETY: the pointer is into the live mapping.
-        unsafe { (*self.consumer).store(self.at, Ordering::Release) };
+        unsafe { ring::hand_over(&*self.consumer, self.at) };
     }
 
     fn publish(&self) {
         // SAFETY: the pointer is into the live mapping.
-        unsafe { (*self.producer).store(self.at, Ordering::Release) };
+        unsafe { ring::hand_over(&*self.producer, self.at) };
     }
 
     fn needs_wakeup(&self) -> bool {

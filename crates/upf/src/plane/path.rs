@@ -69,8 +69,8 @@ pub(super) struct PortState {
     pub mtu: u32,
     /// The link behind it; unshaped where the port itself is the limit.
     pub shaper: Shaper,
-    /// Packets that wait for a neighbour.
-    pub pending: VecDeque<(u128, Frame)>,
+    /// Packets that wait for a neighbour, with the time until which they do.
+    pub pending: VecDeque<(u128, Frame, Time)>,
 }
 
 /// The user plane, without ports of its own: frames and time come from whoever calls.

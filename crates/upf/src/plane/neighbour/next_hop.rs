@@ -7,11 +7,13 @@ use crate::plane::path::{PENDING_MAX, UserPlane};
 use crate::plane::status::faults::Cause;
 use std::net::IpAddr;
 use weir_dataplane::Frame;
-use weir_units::{Rate, Time};
+use weir_units::{Duration, Rate, Time};
 use weir_wire::{ethernet, ip};
 
 /// Most packets that wait for one neighbour, so that there is room for those of others.
 const PENDING_PER_HOST: usize = 8;
+/// How long a packet waits for a neighbour: as long as three questions take (RFC 4861 section 10).
+const PENDING_FOR: Duration = Duration::from_secs(3);
 
 impl UserPlane {
     /// A frame that may be about neighbours, else it is nothing for us.
@@ -33,7 +35,7 @@ impl UserPlane {
         }
         if told.learnt.is_some() {
             for _ in 0..self.ports[port].pending.len() {
-                let Some((host, frame)) = self.ports[port].pending.pop_front() else { break };
+                let Some((host, frame, _)) = self.ports[port].pending.pop_front() else { break };
                 let is_v6 = ip::is_v6(io.bytes(frame));
                 self.send(port, frame, host, is_v6, at, io);
             }
@@ -93,14 +95,23 @@ impl UserPlane {
             Reach::Known(_) | Reach::Confirm(..) => self.send(port, frame, host, is_v6, at, io),
             Reach::Ask(_) | Reach::Wait => {
                 let pending = &mut self.ports[port].pending;
-                if pending.iter().filter(|(other, _)| *other == host).count() >= PENDING_PER_HOST {
+                if pending.iter().filter(|(other, ..)| *other == host).count() >= PENDING_PER_HOST {
                     return self.refuse(frame, Cause::NoNeighbour, io);
                 }
                 let former = if pending.len() >= PENDING_MAX { pending.pop_front() } else { None };
-                pending.push_back((host, frame));
-                former.into_iter().for_each(|(_, frame)| self.refuse(frame, Cause::NoNeighbour, io));
+                pending.push_back((host, frame, at + PENDING_FOR));
+                former.into_iter().for_each(|(_, frame, _)| self.refuse(frame, Cause::NoNeighbour, io));
             }
             Reach::Nowhere => self.refuse(frame, Cause::NoNeighbour, io),
+        }
+    }
+
+    /// Packets whose neighbour did not answer in time are discarded.
+    #[inline]
+    pub(in crate::plane) fn forget_pending(&mut self, port: usize, now: Time, io: &mut impl Io) {
+        while self.ports[port].pending.front().is_some_and(|(.., until)| *until <= now) {
+            let Some((_, frame, _)) = self.ports[port].pending.pop_front() else { break };
+            self.refuse(frame, Cause::NoNeighbour, io);
         }
     }
 

@@ -66,6 +66,7 @@ impl UserPlane {
         for port in 0..self.ports.len() {
             self.ports[port].shaper.looked(now);
             self.serve_port(port, now, io);
+            self.forget_pending(port, now, io);
         }
         if now >= self.idle_due && !self.sessions.is_empty() {
             self.idle_due = now + IDLE_EVERY;
