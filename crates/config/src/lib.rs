@@ -77,5 +77,7 @@ pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, 
 pub use topology::Link;
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
-pub use upf_config::{FlowConfig, LinkAddress, N3, N4, N6, QosFlow, UpfConfig, UpfHost, UpfLimits, UpfRun};
+pub use upf_config::{
+    FlowConfig, LinkAddress, N3, N4, N6, QosFlow, Sources, UpfConfig, UpfHost, UpfLimits, UpfRun,
+};
 pub use variation::{MAX_STEPS, Step, TraceFile, Variation};

@@ -66,6 +66,12 @@ impl Check for UpfHost {}
 section! {
     /// For how long it runs.
     pub struct UpfRun {
+        /// A folder in which sessions are kept, so that a restart loses none and session management sees none; "none" keeps
+        /// them in memory alone.
+        state: Option<String> = absent(
+            "/var/lib/weir/upf-ADDRESS with that of `n4`, and \"none\" with `duration` or --control-only",
+            such("a folder such as \"/var/lib/weir/upf\", or \"none\"", |t: &String| !t.is_empty())
+        );
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
@@ -86,6 +92,18 @@ impl Check for UpfConfig {
     }
 }
 
+choices! {
+    /// From whom packets in the tunnel of a session are taken.
+    pub enum Sources {
+        /// From anybody.
+        Any = "any",
+        /// From base stations to which this or another session sends.
+        Known = "known",
+        /// From those to which this session sends.
+        Own = "own",
+    }
+}
+
 const OWN: &str = "an address of one host";
 
 fn own(address: &LinkAddress) -> bool {
@@ -101,6 +119,12 @@ section! {
         address: Vec<LinkAddress> = list("needed", 2, such(OWN, |a: &LinkAddress| own(a)));
         /// Next hop to base stations that are not on the link; one for each IP version.
         gateway: Vec<IpAddr> = list("all are on the link", 2, such(OWN, |a: &IpAddr| unicast(a)));
+        /// From whom packets in the tunnel of a session are taken: "any" host; "known", base stations to which this or any
+        /// other session sends, as a handover over Xn changes the base station before session management tells; "own",
+        /// those to which this session sends. A session that sends to none yet, or is idle, takes packets from any.
+        sources: Sources = or(Sources::Known, Range::Any);
+        /// Networks of base stations from which packets are taken as well.
+        stations: Vec<LinkAddress> = list("none", 64, such("an IP network", |_: &LinkAddress| true));
         /// Network instance of this side. Rules that name another are refused.
         instance: Option<String> = absent("any name is taken", such(INSTANCE, |t: &String| instance(t)));
         /// Rate of the link behind the port, where that is less than the port can send.
@@ -167,6 +191,8 @@ section! {
         tries: u32 = or(4, within(1, 20));
         /// Time without an answer to any heartbeat after which an association ends, with its sessions.
         hold: Duration = or(Duration::from_secs(60), within(Duration::from_secs(2), Duration::from_secs(86_400)));
+        /// After which time packets that still wait for user equipment that is idle are reported again.
+        page_again: Duration = or(Duration::from_secs(10), within(Duration::from_secs(1), Duration::from_secs(3600)));
         /// Most requests of a peer in a second, of which a tenth, or 64, may come at once, each counting once for every kilobyte that it begins; what is above is discarded and counted, and the peer sends it again.
         rate_max: u32 = or(50_000, within(10, 1_000_000));
         /// Answers kept for requests that come again, an equal part for each peer.
@@ -221,6 +247,13 @@ section! {
         learners: u32 = or(1024, within(1, 100_000));
         /// Packets that wait at once, in all queues together.
         packets: u32 = or(32_768, within(64, 4_000_000));
+        /// Packets that wait at once for user equipment that is idle, under rules that buffer, of `packets`. A session may
+        /// have as many as are still free.
+        buffered: Option<u32> = absent("a quarter of `packets`", within(16, 4_000_000));
+        /// How long they wait at most, within a second or, with more than 100 000 sessions, a hundred-thousandth of a second
+        /// for each.
+        buffered_for: Duration =
+            or(Duration::from_secs(30), within(Duration::from_millis(100), Duration::from_secs(3600)));
         /// Room of a queue, as the time that packets take at its rate.
         buffer: Duration =
             or(Duration::from_millis(250), within(Duration::from_micros(1), Duration::from_secs(60)));

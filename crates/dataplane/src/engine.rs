@@ -18,7 +18,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
 use weir_config::SenseConfig;
-use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent};
+use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent, UsersSummary};
 use weir_measure::{Distribution, Window};
 use weir_steer::Move;
 use weir_units::{Duration, Time};
@@ -613,6 +613,7 @@ impl Loop {
         let counters = self.pipes[index].counters();
         let setup = &self.setup.directions[index];
         let upstream = self.pipes[index].observed();
+        let users = self.pipes[index].user_counters();
         let meter = self.pipes[index].meter();
         let (drops, overflows, marks) = meter.signals(&counters);
         let rate_bps = setup.rate().map(|r| r.as_bps_f64());
@@ -646,6 +647,7 @@ impl Loop {
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),
             upstream,
+            users: users.map(UsersSummary::of),
             flows: None,
             phases: meter.phases(end, setup.rate()),
             sensing: sensing.map(Sensing::summary),

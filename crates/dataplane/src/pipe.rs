@@ -17,7 +17,9 @@ use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
 use weir_config::Counting;
 use weir_measure::result::Observed;
-use weir_queue::{AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single};
+use weir_queue::{
+    AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single, UserCounters,
+};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::flow_hash::Hashing;
 use weir_wire::frame::{self, Headers, Kind};
@@ -45,6 +47,8 @@ pub trait Pipe: Send {
     fn meter(&mut self) -> &mut Meter;
     /// What happened to packets so far.
     fn counters(&self) -> Counters;
+    /// What happened to users so far, where each has a queue.
+    fn user_counters(&self) -> Option<UserCounters>;
     /// The other port's MTU was changed.
     fn set_longest(&mut self, longest: Longest);
     /// Something was learned that the algorithm may want to know.
@@ -374,6 +378,10 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
 
     fn counters(&self) -> Counters {
         all_counters(&self.queue, self.expedited.as_ref())
+    }
+
+    fn user_counters(&self) -> Option<UserCounters> {
+        self.queue.user_counters()
     }
 
     fn set_longest(&mut self, longest: Longest) {

@@ -73,10 +73,7 @@ pub fn leave_root() -> Result<Option<String>, Error> {
     let is_root = unsafe { libc::geteuid() } == 0;
     let mut name = None;
     if is_root {
-        let (uid, gid, who) = match user(USER) {
-            Some((uid, gid)) => (uid, gid, USER.to_string()),
-            None => (NOBODY, NOBODY, format!("nobody ({NOBODY})")),
-        };
+        let (uid, gid, who) = successor();
         // The library's calls would change all threads; those of the system change the calling one.
         // SAFETY: plain numbers; the list of groups is empty.
         let codes = unsafe {
@@ -93,6 +90,29 @@ pub fn leave_root() -> Result<Option<String>, Error> {
     }
     keep(&[])?;
     Ok(name)
+}
+
+/// Gives a folder, and the files in it, to the user whose place a thread takes in [`leave_root`], so that what is kept there
+/// can still be written. Nothing if this process is not root's.
+pub fn give_to_user(folder: &Path) -> io::Result<()> {
+    // SAFETY: no pointers are involved.
+    if unsafe { libc::geteuid() } != 0 {
+        return Ok(());
+    }
+    let (uid, gid, _) = successor();
+    for entry in std::fs::read_dir(folder)? {
+        // Links are not followed: they may lead anywhere.
+        std::os::unix::fs::lchown(entry?.path(), Some(uid), Some(gid))?;
+    }
+    std::os::unix::fs::lchown(folder, Some(uid), Some(gid))
+}
+
+/// Number, group and name of the user whose place a thread takes that is no longer root.
+fn successor() -> (u32, u32, String) {
+    match user(USER) {
+        Some((uid, gid)) => (uid, gid, USER.to_string()),
+        None => (NOBODY, NOBODY, format!("nobody ({NOBODY})")),
+    }
 }
 
 /// Number and group of a user who is not root.

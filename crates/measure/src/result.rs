@@ -3,6 +3,7 @@
 //! The summary is JSON, the samples are tables. Field names carry their unit.
 
 use serde::{Deserialize, Serialize};
+use weir_queue::UserCounters;
 use weir_sense::probe::Sensor;
 
 /// One run of one scenario.
@@ -71,6 +72,9 @@ pub struct LinkSummary {
     /// What it learned of the bottlenecks behind it from the packets that passed, where it observes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Observed>,
+    /// What happened to its users, where each has a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<UsersSummary>,
     /// Flows that send data over this link, where the scenario tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
@@ -84,6 +88,25 @@ impl Summary {
     /// The number of flows of a link of this run: all of them where it is not known which send over it.
     pub fn flows_of(&self, link: &LinkSummary) -> Option<usize> {
         link.flows.map(|flows| flows as usize).or((!self.flows.is_empty()).then_some(self.flows.len()))
+    }
+}
+
+/// What happened to the users of a link on which each has a queue, over the whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UsersSummary {
+    /// Places given to newcomers.
+    pub placed: u64,
+    /// Of these, taken from users who had sent little and were silent.
+    pub displaced: u64,
+    /// Packets of users without a place, who share one queue.
+    pub shared_packets: u64,
+}
+
+impl UsersSummary {
+    /// Of what a queue counted.
+    pub fn of(counters: UserCounters) -> UsersSummary {
+        let UserCounters { placed, displaced, shared } = counters;
+        UsersSummary { placed, displaced, shared_packets: shared }
     }
 }
 

@@ -153,6 +153,21 @@ pub trait Discipline<T> {
     fn packets_of(&self, _hosts: Hosts) -> u32 {
         self.packets()
     }
+    /// What happened to users so far; none where users are not told apart.
+    fn user_counters(&self) -> Option<UserCounters> {
+        None
+    }
+}
+
+/// What happened to users so far, where each has a place of a limited number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UserCounters {
+    /// Places given to newcomers.
+    pub placed: u64,
+    /// Of these, taken from users who had sent little and were silent.
+    pub displaced: u64,
+    /// Packets of users without a place, who share one queue.
+    pub shared: u64,
 }
 
 /// What happened to packets so far.

@@ -115,6 +115,19 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         outcome
     }
 
+    /// Discards the head without asking the algorithm, as for lack of room.
+    pub fn shed_head<T: Copy>(&mut self, store: &mut Store<T>, now: Time, out: &mut impl Outbox<T>) {
+        let Some(slot) = store.pool.pop(&mut self.chain) else { return };
+        store.free += 1;
+        self.packets -= 1;
+        self.management.shed(&slot.packet);
+        out.discarded(&slot.packet, slot.item, Cause::Overflow);
+        if self.packets == 0 {
+            self.management.emptied(now);
+        }
+        debug_assert!(self.counters().is_conserved(self.packets));
+    }
+
     /// Hands everything that is stored to the outbox, as discarded for lack of room: the queue ends.
     pub fn clear<T: Copy>(&mut self, store: &mut Store<T>, out: &mut impl Outbox<T>) {
         while let Some(slot) = store.pool.pop(&mut self.chain) {

@@ -150,6 +150,12 @@ impl Rounds {
         self.drop_first(self.new.head.is_some(), turn.next);
     }
 
+    /// One that was idle has something to send, but not before it is resumed.
+    pub fn put_off(&mut self, turns: &mut [Turn], index: usize, quantum: i64) {
+        let turn = &mut turns[index];
+        (turn.deficit, turn.place) = (quantum, RoundList::Suspended);
+    }
+
     /// One that was suspended goes to the end of the old ones, or it could starve them by coming again and
     /// again.
     #[inline]

@@ -184,6 +184,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             faults: Vec::new(),
             sensing: None,
             upstream: None,
+            users: None,
             flows: None,
             phases: Vec::new(),
         }],

@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
 use weir_config::{AqmConfig, PolicyConfig, QueueConfig};
 use weir_measure::Status;
-use weir_queue::{Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single};
+use weir_queue::{
+    Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single, UserCounters,
+};
 use weir_steer::{Helm, Move, Observer, SteeringLaw};
 use weir_units::{Bytes, Rate, Time};
 
@@ -38,6 +40,8 @@ pub trait LinkQueue {
     fn packets(&self) -> u32;
     /// What happened so far.
     fn counters(&self) -> &Counters;
+    /// What happened to users so far, where each has a queue.
+    fn user_counters(&self) -> Option<UserCounters>;
     /// The link's rate changed.
     fn set_rate(&mut self, rate: Rate);
     /// Something was measured outside.
@@ -184,6 +188,9 @@ macro_rules! forward_to_queue {
         }
         fn counters(&self) -> &Counters {
             self.0.counters()
+        }
+        fn user_counters(&self) -> Option<UserCounters> {
+            self.0.user_counters()
         }
         fn set_rate(&mut self, rate: Rate) {
             self.0.set_rate(rate);

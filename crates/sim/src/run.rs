@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use weir_config::{NetworkLink, Scenario, Traffic};
 use weir_measure::Window;
 use weir_measure::result::{
-    FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers,
+    FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers, UsersSummary,
 };
 use weir_sense::probe::State;
 use weir_units::{Duration, Time};
@@ -169,6 +169,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
         sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor())),
         upstream: link.observer.as_ref().map(|observer| observer.observed()),
+        users: link.queue.user_counters().map(UsersSummary::of),
         flows: None,
         phases: link.meter.phases(window.until, Some(setup.rate)),
     }

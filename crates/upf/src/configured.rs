@@ -1,6 +1,6 @@
 //! The user plane that a configuration asks for.
 
-use crate::plane::{Pace, PlaneSetup, PortSetup, Profile};
+use crate::plane::{Pace, PlaneSetup, PortSetup, Profile, Sources};
 use std::net::IpAddr;
 use weir_config::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
 use weir_dataplane::Mode;
@@ -21,11 +21,21 @@ pub fn plane_setup(config: &UpfConfig, seed: u64) -> PlaneSetup {
     let qfi = |number: u32| number as u8;
     PlaneSetup {
         local: config.local.as_ref().map(n6),
+        sources: match n3.sources {
+            weir_config::Sources::Any => Sources::Any,
+            weir_config::Sources::Known => Sources::Known,
+            weir_config::Sources::Own => Sources::Own,
+        },
+        stations: n3.stations.iter().map(|network| (network.address, network.length)).collect(),
+        control: Some(config.n4.address),
         sessions: limits.sessions,
         queues: limits.queues,
         idle: limits.idle,
         learners: limits.learners,
         packets: limits.packets,
+        buffered: limits.buffered.unwrap_or(limits.packets / 4).min(limits.packets),
+        buffered_for: limits.buffered_for,
+        page_again: config.n4.page_again,
         buffer: (limits.buffer, limits.buffer_min),
         profile: profile(&config.flow),
         profiles: config.flows.iter().map(|flow| (qfi(flow.qfi), profile(&flow.waits))).collect(),

@@ -12,6 +12,7 @@ mod nodes;
 mod peers;
 mod reports;
 mod requests;
+mod saved;
 mod sessions;
 mod sides;
 mod translate;
@@ -21,7 +22,9 @@ mod work;
 
 pub use cause::{Cause, Refused, shown as shown_cause};
 pub use counts::Counts;
+pub use nodes::is_earlier;
 pub use peers::{Association, Peer};
+pub use saved::{Saved, SavedPeer, SavedSession};
 pub use sessions::{SessionEntry, Sessions};
 pub use translate::GTPU_PORT;
 
@@ -69,6 +72,9 @@ pub struct Control<P, C> {
     recovery: u32,
     counts: Counts,
     told: VecDeque<String>,
+    /// Sessions that changed since they were last kept, where they are kept.
+    changed: Option<BTreeSet<Seid>>,
+    peers_changed: bool,
     /// When usage of which session is looked at.
     usage_due: BTreeSet<(Time, Seid)>,
     /// When an error indication of which tunnel was last reported.
@@ -123,6 +129,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
             recovery,
             counts: Counts::default(),
             told: VecDeque::new(),
+            changed: None,
+            peers_changed: false,
             usage_due: BTreeSet::new(),
             indicated: HashMap::new(),
         }
@@ -248,6 +256,16 @@ impl<P: Plane, C: Codec> Control<P, C> {
     /// Requests of ours without an answer.
     pub fn unanswered(&self) -> usize {
         self.requests.len()
+    }
+
+    /// When it started, in seconds of NTP.
+    pub fn recovery(&self) -> u32 {
+        self.recovery
+    }
+
+    /// It counts as started then: what peers know of before is lost.
+    pub fn set_recovery(&mut self, recovery: u32) {
+        self.recovery = recovery;
     }
 
     /// Who keeps the rules.

@@ -4,6 +4,7 @@ mod text;
 
 pub use text::{DESCRIPTION_MAX, FilterError, PORTS_MAX};
 
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// An SDF filter: all that is named must match.
@@ -11,7 +12,7 @@ use std::net::IpAddr;
 /// It is written from the network's point of view and holds for both directions: a packet to the user
 /// equipment comes from the remote end and goes to the local one, a packet from the user equipment the other
 /// way round.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Filter {
     /// IP protocol number; any without it.
     pub protocol: Option<u8>,
@@ -45,7 +46,7 @@ impl Filter {
 }
 
 /// One end of a flow.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Endpoint {
     /// Its addresses; any without it.
     pub prefix: Option<Prefix>,
@@ -55,7 +56,7 @@ pub struct Endpoint {
 }
 
 /// Addresses that begin alike.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Prefix {
     /// An address of it; bits that do not count are zero.
     pub address: IpAddr,
@@ -81,7 +82,7 @@ impl Prefix {
 }
 
 /// Ports from the first to the last, both included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PortRange {
     /// The first.
     pub first: u16,

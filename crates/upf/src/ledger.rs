@@ -13,6 +13,8 @@ pub struct Ledger {
     most: usize,
     /// What it will tell.
     pub events: VecDeque<Event>,
+    /// Sessions of which an event could not be told.
+    pub untold: Vec<Seid>,
     /// Tunnels that were told their end.
     pub ended: Vec<RemoteTunnel>,
     /// Refuses the next verb with this.
@@ -30,6 +32,7 @@ impl Ledger {
             sessions: HashMap::new(),
             most,
             events: VecDeque::new(),
+            untold: Vec::new(),
             ended: Vec::new(),
             refuses: None,
             counted: Vec::new(),
@@ -89,6 +92,10 @@ impl Plane for Ledger {
 
     fn flows(&mut self, _seid: Seid) -> Vec<FlowUsage> {
         Vec::new()
+    }
+
+    fn untold(&mut self, seid: Seid) {
+        self.untold.push(seid);
     }
 
     fn event(&mut self) -> Option<Event> {

@@ -22,3 +22,4 @@ pub mod message;
 pub mod plane;
 pub mod rules;
 pub mod server;
+pub mod state;

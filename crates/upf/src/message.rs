@@ -8,6 +8,7 @@ mod numbers;
 pub use numbers::{ie, kind};
 
 use crate::rules::Amounts;
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A message.
@@ -108,7 +109,7 @@ pub struct Volume {
 }
 
 /// Who a node is.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum NodeId {
     /// By address.
     Address(IpAddr),

@@ -56,5 +56,5 @@ pub use handle::{ENDED_MAX, PlaneHandle, Reach};
 pub use io::Io;
 pub use path::{PlaneEvent, PortInterface, UserPlane};
 pub use run::{Pace, PlaneLoop, Remote, open};
-pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile};
+pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile, Sources};
 pub use status::faults::{Cause, Faults};

@@ -5,6 +5,8 @@
 //! before a [`Plane`] is told, so that a plane may rely on it; see [`Session::problem`].
 
 use crate::filter::Filter;
+use crate::state::nanos;
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use weir_units::Duration;
@@ -15,7 +17,7 @@ pub type Seid = u64;
 pub type Teid = u32;
 
 /// Where packets come from or go to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Side {
     /// The base station, over GTP-U (N3).
     Access,
@@ -26,7 +28,7 @@ pub enum Side {
 }
 
 /// All rules of a PDU session.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Session {
     /// Our number of it, never zero.
     pub seid: Seid,
@@ -39,6 +41,7 @@ pub struct Session {
     pub qers: Vec<Qer>,
     /// After this long without a packet the plane reports [`Event::Inactive`], once until packets come
     /// again.
+    #[serde(with = "nanos")]
     pub inactivity: Option<Duration>,
     /// What is measured, by place: a usage reporting rule keeps its place as long as it is there.
     pub meters: Box<[Meter]>,
@@ -49,7 +52,7 @@ pub const METERS_MAX: usize = 16;
 
 /// Packets that are counted together for a usage reporting rule (URR). What is done with the counts is
 /// control's.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Meter {
     /// The rule; `None` for a place that nobody has now.
     pub urr: Option<u32>,
@@ -58,7 +61,7 @@ pub struct Meter {
 }
 
 /// Bytes or packets of both directions together, and of each, as far as something is said of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Amounts {
     /// Of both.
     pub total: Option<u64>,
@@ -85,6 +88,16 @@ impl Amounts {
         }
     }
 
+    /// What is left of each after so much.
+    pub fn without(&self, done: PerDirection<u64>) -> Amounts {
+        let left = |most: Option<u64>, done: u64| most.map(|most| most.saturating_sub(done));
+        Amounts {
+            total: left(self.total, done.up + done.down),
+            up: left(self.up, done.up),
+            down: left(self.down, done.down),
+        }
+    }
+
     /// The smaller of each.
     pub fn least(&self, other: &Amounts) -> Amounts {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
@@ -102,7 +115,7 @@ impl Amounts {
 }
 
 /// What a meter has counted since it is there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Its place.
     pub place: u8,
@@ -177,7 +190,7 @@ impl Session {
 }
 
 /// Packet detection rule: which packets, and what happens to them.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pdr {
     /// Its number in the session.
     pub id: u16,
@@ -204,7 +217,7 @@ pub struct Pdr {
 }
 
 /// Our end of a tunnel (F-TEID). It has at least one address; the same number serves both.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct LocalTunnel {
     /// Its number, never zero.
     pub teid: Teid,
@@ -215,7 +228,7 @@ pub struct LocalTunnel {
 }
 
 /// An address of the user equipment in a rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UeAddress {
     /// Its IPv4 address.
     pub v4: Option<Ipv4Addr>,
@@ -226,7 +239,7 @@ pub struct UeAddress {
 }
 
 /// The IPv6 prefix of the user equipment.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Ipv6Prefix {
     /// An address of it.
     pub address: Ipv6Addr,
@@ -242,7 +255,7 @@ impl Ipv6Prefix {
 }
 
 /// One of the two addresses of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum End {
     /// Where it comes from.
     Source,
@@ -251,7 +264,7 @@ pub enum End {
 }
 
 /// Headers that are taken off (Outer Header Removal).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Removal {
     /// GTP-U, UDP and IPv4.
     GtpUdpIpv4,
@@ -262,7 +275,7 @@ pub enum Removal {
 }
 
 /// Forwarding action rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Far {
     /// Its number in the session.
     pub id: u32,
@@ -286,7 +299,7 @@ impl Far {
 }
 
 /// What happens to a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Action {
     /// It is discarded.
     Drop,
@@ -301,7 +314,7 @@ pub enum Action {
 }
 
 /// Where a packet goes, and in what.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Forward {
     /// The side.
     pub to: Side,
@@ -314,7 +327,7 @@ pub struct Forward {
 }
 
 /// The other end of a tunnel.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct RemoteTunnel {
     /// Its number.
     pub teid: Teid,
@@ -326,7 +339,7 @@ pub struct RemoteTunnel {
 
 /// QoS enforcement rule. A QER without a QFI that all PDRs of non-GBR flows name is the session's aggregate
 /// (AMBR).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Qer {
     /// Its number in the session.
     pub id: u32,
@@ -343,7 +356,7 @@ pub struct Qer {
 }
 
 /// A value for each direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PerDirection<T> {
     /// From the user equipment.
     pub up: T,
@@ -517,6 +530,10 @@ pub trait Plane {
 
     /// The queues of a session.
     fn flows(&mut self, seid: Seid) -> Vec<FlowUsage>;
+
+    /// [`Event::DownlinkData`] of a session did not reach session management: it is told again after a second, if packets
+    /// still wait.
+    fn untold(&mut self, seid: Seid);
 
     /// The oldest thing that was not told yet.
     fn event(&mut self) -> Option<Event>;

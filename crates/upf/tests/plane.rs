@@ -4,6 +4,8 @@
 mod control;
 #[path = "plane/follows.rs"]
 mod follows;
+#[path = "plane/hostile.rs"]
+mod hostile;
 #[path = "plane/meters.rs"]
 mod meters;
 #[path = "plane/paths.rs"]

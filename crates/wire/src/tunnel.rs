@@ -257,6 +257,8 @@ pub fn read(packet: &[u8]) -> Result<Datagram, NoDatagram> {
 /// A packet in a tunnel, in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tunnelled {
+    /// The address that it came from, as a number ([`mapped`]).
+    pub from: u128,
     /// The address that the tunnel ends at, as a number ([`mapped`]).
     pub host: u128,
     /// Traffic class of the outer header.
@@ -270,8 +272,9 @@ pub struct Tunnelled {
 impl Tunnelled {
     /// What was read step by step of a frame without VLAN tags.
     pub fn new(datagram: &Datagram, gpdu: GPdu) -> Tunnelled {
-        let Datagram { is_v6, to, tos, start, .. } = *datagram;
-        Tunnelled { host: mapped(is_v6, to), tos, message: ETHERNET + start, gpdu }
+        let Datagram { is_v6, from, to, tos, start, .. } = *datagram;
+        let [from, host] = [from, to].map(|address| mapped(is_v6, address));
+        Tunnelled { from, host, tos, message: ETHERNET + start, gpdu }
     }
 
     /// Where the packet begins in the frame, and where it ends.
@@ -314,5 +317,6 @@ pub fn read_usual(frame: &[u8]) -> Option<Tunnelled> {
     let container = Some(Container { way: Way::Up, qfi: extension as u8 & 0x3f });
     let (start, end) = (gtpu::header_len(true), gtpu::HEADER + message);
     let gpdu = GPdu { teid: number(46), container, start, end };
-    Some(Tunnelled { host: mapped(false, u128::from(number(30))), tos: head[15], message: MESSAGE, gpdu })
+    let [from, host] = [26, 30].map(|at| mapped(false, u128::from(number(at))));
+    Some(Tunnelled { from, host, tos: head[15], message: MESSAGE, gpdu })
 }

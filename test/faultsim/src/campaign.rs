@@ -19,9 +19,10 @@ pub enum Case {
 }
 
 impl Case {
-    /// Of a seed: three of four are packet loops.
+    /// Of a seed. Packet loops are not among them: since ports are looked after by a thread of its own, which is not
+    /// in virtual time, their runs end early. They can be replayed (`--case`), and `Plan::of` makes them.
     pub fn of(seed: u64) -> Case {
-        if seed % 4 == 3 { Case::User(Script::of(seed)) } else { Case::Loop(Plan::of(seed)) }
+        Case::User(Script::of(seed))
     }
 
     /// Runs it.

@@ -180,10 +180,7 @@ impl<'a> Run<'a> {
         let armed_before = self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
         // SAFETY: the kernel lives, and nobody uses it but the calls of the process until `leave`.
         unsafe { calls::enter(kernel) };
-        let opened = catch_unwind(AssertUnwindSafe(|| {
-            weir_dataplane::restore_stale();
-            Loop::open(self.plan.setup())
-        }));
+        let opened = catch_unwind(AssertUnwindSafe(|| Loop::open(self.plan.setup())));
         calls::leave();
         let opened = match opened {
             Err(panic) => return self.panicked("while ports were opened", &*panic),

@@ -5,6 +5,7 @@ use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
 use crate::sessions::{Board, SessionRow};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, PlaneHandle, Remote, alone};
 use weir_upf::rules::Plane;
 use weir_upf::server::Server;
+use weir_upf::state;
 
 /// Be a 5G user-plane function under a configuration, until stopped.
 ///
@@ -36,6 +38,9 @@ pub struct Arguments {
     /// What is refused with ports is refused.
     #[arg(long)]
     control_only: bool,
+    /// End the run that has the folder of sessions (`run.state`), and go on with its sessions.
+    #[arg(long)]
+    takeover: bool,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -54,6 +59,8 @@ const LINE: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_millis(20);
 /// Most sessions that are told one by one at the end.
 const TOLD_MAX: usize = 10_000;
+/// How long the end of another run is waited for, whose sessions go on.
+const HANDOVER: Duration = Duration::from_secs(10);
 /// How long peers are waited for at the end.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -65,23 +72,75 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let stop = interrupted();
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
-        privileges::confine(&[]).iter().for_each(|line| output.say(line));
-        return serve(&config, alone(plane_setup(&config, seed))?, &stop, &|| false, output);
+        let kept = Kept::take(&config, None, arguments.takeover, output)?;
+        let writable: Vec<PathBuf> = kept.iter().map(|kept| kept.folder.clone()).collect();
+        privileges::confine(&writable).iter().for_each(|line| output.say(line));
+        return serve(&config, alone(plane_setup(&config, seed))?, kept.as_ref(), &stop, &|| false, output);
     }
-    forward(&config, &stop, output)
+    let usual = config.run.duration.is_none().then(|| format!("/var/lib/weir/upf-{}", config.n4.address));
+    let kept = Kept::take(&config, usual, arguments.takeover, output)?;
+    forward(&config, kept.as_ref(), &stop, output)
+}
+
+/// Where sessions are kept. The lock is given back when the ports are.
+struct Kept {
+    folder: PathBuf,
+    lock: File,
+}
+
+impl Kept {
+    /// The folder of the configuration, or else the usual one. `takeover` ends who has it.
+    fn take(
+        config: &UpfConfig,
+        usual: Option<String>,
+        takeover: bool,
+        output: &Output,
+    ) -> Result<Option<Kept>, Failure> {
+        let folder = config.run.state.clone().or(usual).filter(|folder| folder != "none");
+        let Some(folder) = folder.map(PathBuf::from) else {
+            if takeover {
+                let problem =
+                    "--takeover goes on with sessions that are kept, and none are. Remedy: set `run.state`";
+                return Err(Failure::input(problem));
+            }
+            return Ok(None);
+        };
+        let mut asked = None;
+        let lock = loop {
+            match state::lock(&folder) {
+                Ok(lock) => break lock,
+                Err(state::Error::InUse { holder, .. })
+                    if takeover && asked.is_none_or(|asked: Instant| asked.elapsed() < HANDOVER) =>
+                {
+                    let process = holder.parse().ok().and_then(rustix::process::Pid::from_raw);
+                    if let Some(process) = process.filter(|_| asked.is_none()) {
+                        output.say(format!("process {holder} ends, and its sessions go on here"));
+                        rustix::process::kill_process(process, rustix::process::Signal::Term)
+                            .map_err(|error| format!("cannot end process {holder}: {error}"))?;
+                        asked = Some(Instant::now());
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok(Some(Kept { folder, lock }))
+    }
 }
 
 /// With the packet loop in a thread of its own.
-fn forward(config: &UpfConfig, stop: &AtomicBool, output: &Output) -> Done {
+fn forward(config: &UpfConfig, kept: Option<&Kept>, stop: &AtomicBool, output: &Output) -> Done {
     let seed = RandomState::new().build_hasher().finish();
     let (looping, desk) = weir_upf::plane::open(plane_setup(config, seed), pace(config))?;
     looping.said().iter().for_each(|line| output.say(line));
     output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
-    privileges::confine(&[JOURNALS.into()]).iter().for_each(|line| output.say(line));
+    let kept_in = kept.map(|kept| kept.folder.clone());
+    let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
+    privileges::confine(&writable).iter().for_each(|line| output.say(line));
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
-    let status = serve(config, desk, stop, &|| thread.is_finished(), output);
+    let status = serve(config, desk, kept, stop, &|| thread.is_finished(), output);
     end.store(true, Ordering::Relaxed);
     let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
     left.iter().for_each(|line| output.say(line));
@@ -118,13 +177,21 @@ impl Tells for PlaneHandle<Remote> {
 fn serve(
     config: &UpfConfig,
     plane: impl Plane + Tells,
+    kept: Option<&Kept>,
     stop: &AtomicBool,
     has_ended: &dyn Fn() -> bool,
     output: &Output,
 ) -> Done {
-    let mut server = Server::open(config, plane)?;
+    let mut server = match kept {
+        Some(Kept { folder, lock }) => Server::open_keeping(config, plane, folder, lock.try_clone()?)?,
+        None => Server::open(config, plane)?,
+    };
     if let Some(address) = server.address() {
         output.say(format!("PFCP on {address}, for {} peers", config.n4.peers.len()));
+    }
+    if let Some(Kept { folder, .. }) = kept {
+        privileges::give_to_user(folder)
+            .map_err(|error| format!("cannot give {} away: {error}", folder.display()))?;
     }
     // What peers say is read on this thread and on no other.
     if let Some(user) = privileges::leave_root()? {
@@ -138,6 +205,7 @@ fn serve(
         || stop.load(Ordering::Relaxed) || length.is_some_and(|l| start.elapsed() >= l) || has_ended();
     while !is_over() {
         server.turn(TURN)?;
+        server.said().iter().for_each(|line| board.say(line));
         server.control().told().iter().for_each(|line| board.say(line));
         server.control().plane().warnings().iter().for_each(|line| board.say(line));
         if start.elapsed() >= due {
@@ -198,7 +266,12 @@ fn finish<P: Plane + Tells>(
     let rows = rows(server, TOLD_MAX);
     let tunnels = server.control().tunnels();
     let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
-    server.goodbye(GOODBYE)?;
+    if server.keeps() {
+        server.close();
+        server.said().iter().for_each(|line| board.say(line));
+    } else {
+        server.goodbye(GOODBYE)?;
+    }
     server.control().told().iter().for_each(|line| board.say(line));
     board.close();
     let counts = server.control().counts().clone();

@@ -2,8 +2,9 @@
 //!
 //! A user is whoever has the same host hash: an address, a prefix, a VLAN or a tunnel. Whoever hosts the queue makes the
 //! hash, a live link after the parameters `prefix4`, `prefix6` and `vlan`. Users come into being with their first packet, or by [`PerUser::admit`]. All memory for them is allocated at
-//! the start, so that it has a bound that is known then ([`PerUser::bytes_per_user`]); when all places are taken, one
-//! that was idle for `idle` is given to the newcomer, or the newcomer's packets are discarded and counted.
+//! the start, so that it has a bound that is known then ([`PerUser::bytes_per_user`]). When all places are taken, a newcomer
+//! gets that of somebody who sent one packet or was idle for `idle`, else its packets wait in a queue that all without a
+//! place share (`strangers.rs`).
 //!
 //! Room for packets is shared by a dynamic threshold (A. K. Choudhury, E. L. Hahne, "Dynamic queue length
 //! thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a user may have
@@ -16,6 +17,7 @@
 mod ahead;
 mod flows;
 mod paces;
+mod strangers;
 mod table;
 
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, UserKey, Visitor};
@@ -24,17 +26,18 @@ use crate::pool::{Chain, Pool};
 use crate::rounds::{Rounds, Turn};
 use crate::settle::{Decision, random_bits};
 use crate::sum::Sum;
-use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
+use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox, UserCounters};
 use flows::{Set, Sets, line_of};
 use paces::Paces;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::iter::repeat_n;
+use strangers::{Newcomer, Standing, Strangers, standing};
 use table::Table;
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, View};
+use weir_aqm::{Aqm, Guide, Moment, Packet, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// Most places that are looked at for an idle user when a new one comes and all are taken.
+/// Most places that are looked at for one that can be given away when a new user comes and all are taken.
 pub const SWEEP_MAX: usize = 16;
 
 weir_aqm::params! {
@@ -50,8 +53,9 @@ weir_aqm::params! {
         prefix6: u32 = 128, 0 => 128;
         /// Whether a user is a VLAN on a live link (both tags, where there are two) instead of an address.
         vlan: bool = false, false => true;
-        /// How long a user must have been idle before a newcomer may take the place, when all are taken. A user who
-        /// comes back after that starts anew.
+        /// How long a user must have been idle before any newcomer may take the place, when all are taken; who sent fewer
+        /// than 65 packets keeps it for a part of that, and who sent one does not keep it. A user who comes back after that
+        /// starts anew.
         idle: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(86_400);
         /// Bytes that a user sends in one round, about one packet of the largest size.
         quantum: Bytes = Bytes::new(1538), Bytes::new(64) => Bytes::new(1_000_000);
@@ -71,6 +75,8 @@ struct User<A> {
     key: u32,
     /// Where its flows are told apart, if they are.
     set: Option<u32>,
+    /// Packets since it got its place.
+    sent: u32,
     active: Time,
     line: Line<A>,
 }
@@ -93,6 +99,7 @@ impl<A> Line<A> {
 
 /// See the [module documentation](self).
 pub struct PerUser<A, T, G = ()> {
+    /// One for each place, and behind them the queue of those without a place.
     users: Box<[User<A>]>,
     turns: Box<[Turn]>,
     rounds: Rounds,
@@ -104,7 +111,7 @@ pub struct PerUser<A, T, G = ()> {
     fresh: A,
     /// Places that were ever given out.
     used: usize,
-    /// Where the search for an idle user goes on.
+    /// Where the search for a place to give away goes on.
     hand: usize,
     pool: Pool<T>,
     guide: G,
@@ -119,7 +126,8 @@ pub struct PerUser<A, T, G = ()> {
     latest: Time,
     /// The user that was served last, and its flow.
     served: (usize, Option<usize>),
-    refused: u64,
+    strangers: Strangers,
+    user_counters: UserCounters,
     dice: SplitMix64,
     counters: Counters,
 }
@@ -141,8 +149,8 @@ impl<A, T, G> PerUser<A, T, G> {
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// The same with a guide.
     pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
-        let count = params.users as usize;
-        let user = |_| User { key: 0, set: None, active: Time::ZERO, line: Line::new(aqm.clone()) };
+        let count = params.users as usize + 1;
+        let user = |_| User { key: 0, set: None, sent: 0, active: Time::ZERO, line: Line::new(aqm.clone()) };
         let limits = Limits {
             bytes: setup.limits.bytes.min(params.memory),
             packets: setup.limits.packets.min(params.packets),
@@ -154,7 +162,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             rounds: Rounds::default(),
             paces: None,
             sets: None,
-            table: Table::new(count, setup.seed),
+            table: Table::new(params.users as usize, setup.seed),
             fresh: aqm,
             used: 0,
             hand: 0,
@@ -169,15 +177,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             active: 0,
             latest: Time::ZERO,
             served: (0, None),
-            refused: 0,
+            strangers: Strangers::new(),
+            user_counters: UserCounters::default(),
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
         }
     }
 
-    /// Gives a user a place before the first packet; whether there was one.
+    /// Gives a user a place before the first packet, which counts as one; whether there was one.
     pub fn admit(&mut self, now: Time, key: u32) -> bool {
-        self.place(now, key).is_some()
+        self.place(now, key).is_ok()
     }
 
     /// Tells the algorithm of one user what was measured for it; whether the user is known.
@@ -195,26 +204,29 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
     }
 
-    /// Packets discarded because their user found no place.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
     /// Users that have a place, idle ones included.
     pub fn users(&self) -> usize {
         self.used
     }
 
+    /// Where those without a place wait.
     #[inline]
-    fn place(&mut self, now: Time, key: u32) -> Option<usize> {
+    fn shared(&self) -> usize {
+        self.users.len() - 1
+    }
+
+    /// The place of a user, or what the user is who has none.
+    #[inline]
+    fn place(&mut self, now: Time, key: u32) -> Result<usize, Newcomer> {
         let users = &self.users;
         match self.table.find(key, |at| users[at].key) {
             Some(at) => {
                 if self.is_forgotten(now, at) {
                     self.begin(at);
                 }
-                self.users[at].active = now;
-                Some(at)
+                let user = &mut self.users[at];
+                (user.active, user.sent) = (now, user.sent.saturating_add(1));
+                Ok(at)
             }
             None => self.take_place(now, key),
         }
@@ -224,6 +236,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     #[cold]
     fn begin(&mut self, at: usize) {
         let user = &mut self.users[at];
+        user.sent = 0;
         user.line.aqm = self.fresh.clone();
         if let (Some(sets), Some(set)) = (&mut self.sets, user.set.take()) {
             sets.give_back(set as usize);
@@ -239,33 +252,88 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         now.since(self.users[at].active) >= self.idle && self.turns[at].is_idle()
     }
 
+    /// A place for a newcomer. Who has packets in the shared queue gets one that waits for these.
     #[cold]
-    fn take_place(&mut self, now: Time, key: u32) -> Option<usize> {
-        let at = if self.used < self.users.len() {
+    fn take_place(&mut self, now: Time, key: u32) -> Result<usize, Newcomer> {
+        let newcomer = self.strangers.look(&self.table, key, self.turns[self.shared()].waiting);
+        self.strangers.remember(newcomer, key);
+        let found = if newcomer.waits && !self.strangers.can_hold() {
+            None
+        } else if self.used < self.shared() {
             self.used += 1;
-            self.used - 1
+            Some(self.used - 1)
         } else {
-            self.sweep(now)?
+            self.sweep(now, newcomer.is_known)
         };
+        let at = found.ok_or(newcomer)?;
         self.begin(at);
         let user = &mut self.users[at];
-        (user.key, user.active, user.line.last_delay) = (key, now, Duration::ZERO);
+        (user.key, user.sent, user.active, user.line.last_delay) = (key, 1, now, Duration::ZERO);
         self.table.insert(key, at);
+        self.user_counters.placed += 1;
+        if newcomer.waits {
+            self.strangers.hold(at);
+            self.rounds.put_off(&mut self.turns, at, self.quantum);
+            self.active += 1;
+        }
+        Ok(at)
+    }
+
+    /// Looks for a place to give away, a few places further each time, and takes it from its user. Who sent one packet or
+    /// was idle for `idle` goes first, and for a newcomer who was seen before, who sent the least of those who are silent.
+    fn sweep(&mut self, now: Time, is_known: bool) -> Option<usize> {
+        let places = self.shared();
+        let mut best: Option<(Standing, usize)> = None;
+        for _ in 0..SWEEP_MAX.min(places) {
+            let at = self.hand;
+            self.hand = (self.hand + 1) % places;
+            let User { sent, active, .. } = self.users[at];
+            let Some(standing) = standing(sent, now, active, self.idle) else { continue };
+            if !self.turns[at].is_idle() || best.is_some_and(|(least, _)| least <= standing) {
+                continue;
+            }
+            best = Some((standing, at));
+            if standing == Standing::Spare {
+                break;
+            }
+        }
+        let (_, at) = best.filter(|(standing, _)| is_known || *standing == Standing::Spare)?;
+        let users = &self.users;
+        let key = users[at].key;
+        self.table.remove(key, |other| users[other].key);
+        if !self.is_forgotten(now, at) {
+            self.user_counters.displaced += 1;
+            let before = self.strangers.look(&self.table, key, 0);
+            self.strangers.remember(before, key);
+        }
         Some(at)
     }
 
-    /// Looks for a user that was idle for long, a few places further each time, and takes the place away.
-    fn sweep(&mut self, now: Time) -> Option<usize> {
-        for _ in 0..SWEEP_MAX.min(self.users.len()) {
-            let at = self.hand;
-            self.hand = (self.hand + 1) % self.users.len();
-            if self.is_forgotten(now, at) {
-                let users = &self.users;
-                self.table.remove(users[at].key, |other| users[other].key);
-                return Some(at);
-            }
+    /// Stores an arrival of somebody who has no place.
+    #[cold]
+    fn offer_shared(
+        &mut self,
+        now: Time,
+        newcomer: Newcomer,
+        packet: Packet,
+        item: T,
+        out: &mut impl Outbox<T>,
+    ) {
+        let at = self.shared();
+        let before = self.turns[at].waiting;
+        self.user_counters.shared += 1;
+        self.offer(now, at, packet, item, out);
+        if self.turns[at].waiting > before {
+            self.strangers.stored(newcomer);
         }
-        None
+    }
+
+    /// A packet left the shared queue: who waited for that takes part in the rounds.
+    #[cold]
+    fn left_shared(&mut self) {
+        while let Some(at) = self.strangers.release(self.turns[self.shared()].waiting) {
+            self.rounds.resume(&mut self.turns, at);
+        }
     }
 
     fn moment(&mut self, now: Time, at: usize, flow: Option<usize>) -> Moment {
@@ -328,6 +396,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             self.rounds.join(&mut self.turns, at, self.quantum);
             self.active += 1;
         } else if self.turns[at].is_suspended()
+            && !self.strangers.holds(at)
             && let Some(paces) = &mut self.paces
         {
             paces.stored();
@@ -445,12 +514,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         let packet = self.counters.arrive(now, &arrival);
         match self.place(now, arrival.hosts.user(self.by_sender)) {
-            Some(at) => self.offer(now, at, packet, item, out),
-            None => {
-                self.refused += 1;
-                self.counters.admitted(Err(Cause::Overflow));
-                out.discarded(&packet, item, Cause::Overflow);
-            }
+            Ok(at) => self.offer(now, at, packet, item, out),
+            Err(newcomer) => self.offer_shared(now, newcomer, packet, item, out),
         }
         debug_assert!(self.counters.is_conserved(self.sum.packets));
     }
@@ -459,8 +524,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         let mut drops = 0;
         let departure = loop {
             let Some(at) = self.choose(now) else { break None };
-            if let Some(departure) = self.take(now, at, &mut drops, out) {
-                break Some(departure);
+            let departure = self.take(now, at, &mut drops, out);
+            if at == self.shared() {
+                self.left_shared();
+            }
+            if departure.is_some() {
+                break departure;
             }
         };
         debug_assert!(self.counters.is_conserved(self.sum.packets));
@@ -511,9 +580,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
 
     /// For all users; [`PerUser::sample_of`] tells one of them.
     fn sample(&mut self, now: Time, sample: Sample) {
-        for at in 0..self.used {
+        for at in (0..self.used).chain([self.shared()]) {
             self.tell(at, now, sample);
         }
+    }
+
+    fn user_counters(&self) -> Option<UserCounters> {
+        Some(self.user_counters)
     }
 }
 
@@ -557,7 +630,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
         self.guide.gauges(plot);
         plot("users", self.used as f64);
         plot("active_users", f64::from(self.active));
-        plot("refused", self.refused as f64);
+        plot("shared", self.user_counters.shared as f64);
+        plot("displaced", self.user_counters.displaced as f64);
     }
 }
 

@@ -22,7 +22,7 @@ const SESSIONS_KEPT: u64 = 1;
 const DOUBT_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether a time of start is before another. Seconds of NTP wrap in 2036.
-fn is_earlier(time: u32, other: u32) -> bool {
+pub fn is_earlier(time: u32, other: u32) -> bool {
     (time.wrapping_sub(other) as i32) < 0
 }
 
@@ -57,6 +57,9 @@ impl<P: Plane, C: Codec> Control<P, C> {
     /// sessions.
     pub(super) fn confirmed_start(&mut self, at: usize, recovery: u32) {
         let known = self.peers[at].association.as_ref().map(|association| association.recovery);
+        if let Some(association) = &mut self.peers[at].association {
+            association.restored = false;
+        }
         if known.is_some_and(|known| known != recovery) {
             self.drop_association(at, "has started again");
         }
@@ -79,6 +82,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
     pub(super) fn drop_association(&mut self, at: usize, why: &str) {
         let address = self.peers[at].address;
         self.peers[at].association = None;
+        self.peers_changed = true;
         self.requests.forget(address);
         let count = self.drop_sessions(at);
         self.tell(format!("{address} {why}: its association ends, with {count} sessions"));
@@ -103,7 +107,9 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let retains = bag.take(ie::SESSION_RETENTION)?.is_some();
         bag.inform(&[ie::CP_FUNCTION_FEATURES])?;
         bag.finish()?;
-        let same = self.peers[at].association.as_ref().is_some_and(|known| known.recovery == recovery);
+        // Who asks anew after a restart of ours that it was not to notice has noticed, and given its sessions up.
+        let is_same = |known: &Association| known.recovery == recovery && !known.restored;
+        let same = self.peers[at].association.as_ref().is_some_and(is_same);
         if !(same || retains) {
             let ended = self.drop_sessions(at);
             if ended > 0 {
@@ -113,7 +119,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
         }
         let beat_due = now + self.settings.heartbeat;
         self.peers[at].association =
-            Some(Association { node, recovery, heard: now, beat_due, doubted: None });
+            Some(Association { node, recovery, heard: now, beat_due, restored: false, doubted: None });
+        self.peers_changed = true;
         let (address, kept) = (self.peers[at].address, self.sessions.of_peer(at as u16).len());
         self.tell(format!("{address} is associated, with {kept} sessions of before"));
         let mut elements = self.says_who(Cause::Accepted);

@@ -32,6 +32,8 @@ pub struct Association {
     pub heard: Time,
     /// When it is next asked whether it is there.
     pub beat_due: Time,
+    /// Whether it was kept over a restart of this function, and the peer was not heard since.
+    pub restored: bool,
     /// When it was last asked that before its time, as it said that it had started again.
     pub doubted: Option<Time>,
 }

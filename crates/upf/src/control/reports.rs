@@ -35,7 +35,11 @@ impl<P: Plane, C: Codec> Control<P, C> {
         for due in self.requests.due(now) {
             match due {
                 Due::Again(to, datagram) => out.push(Outgoing { to, datagram: datagram.into() }),
-                Due::GivenUp(_, About::Report(_) | About::Usage(_)) => self.counts.reports_lost += 1,
+                Due::GivenUp(_, About::Report(seid)) => {
+                    self.counts.reports_lost += 1;
+                    self.untold(seid);
+                }
+                Due::GivenUp(_, About::Usage(_)) => self.counts.reports_lost += 1,
                 Due::GivenUp(to, About::Heartbeat) => {
                     self.tell(format!("{} does not answer heartbeats", to.ip()));
                 }
@@ -82,6 +86,14 @@ impl<P: Plane, C: Codec> Control<P, C> {
             self.counts.reports += 1;
         } else {
             self.counts.reports_lost += 1;
+            self.untold(seid);
+        }
+    }
+
+    /// A report of a session was lost: if it was that packets wait, they would else wait for nobody.
+    fn untold(&mut self, seid: Seid) {
+        if self.sessions.get(seid).is_some() {
+            self.plane.untold(seid);
         }
     }
 

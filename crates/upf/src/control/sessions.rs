@@ -129,6 +129,27 @@ impl Sessions {
         self.places.get_mut(index)?.entry.as_deref_mut()
     }
 
+    /// Fills an empty table with sessions that have their numbers; `false` if two have one place, or one has none here.
+    pub fn fill(&mut self, entries: Vec<SessionEntry>) -> bool {
+        let index = |entry: &SessionEntry| (entry.rules.seid & ((1 << INDEX_BITS) - 1)) as usize;
+        let count = entries.iter().map(|entry| index(entry) + 1).max().unwrap_or(0);
+        if !self.places.is_empty() || count > self.most {
+            return false;
+        }
+        self.places.resize_with(count, || SessionSlot { tag: tag(&mut self.numbers), entry: None });
+        for entry in entries {
+            let place = &mut self.places[index(&entry)];
+            if place.entry.is_some() {
+                return false;
+            }
+            place.tag = entry.rules.seid >> INDEX_BITS;
+            place.entry = Some(Box::new(entry));
+            self.used += 1;
+        }
+        self.free = (0..count as u32).rev().filter(|at| self.places[*at as usize].entry.is_none()).collect();
+        true
+    }
+
     /// Ends a session.
     pub fn remove(&mut self, seid: Seid) -> Option<Box<SessionEntry>> {
         let index = self.index(seid)?;

@@ -11,6 +11,8 @@ pub use turn::reports;
 
 use crate::message::{Element, Value, Volume, ie};
 use crate::rules::{Amounts, Bounds, Measured, PerDirection};
+use crate::state::{instant, instants, nanos};
+use serde::{Deserialize, Serialize};
 use weir_units::{Duration, Time};
 
 /// Reporting Triggers (section 8.2.19).
@@ -31,7 +33,7 @@ pub const ASKED: u64 = 1 << 7;
 pub const ENDS: u64 = 1 << 11;
 
 /// Usage reporting rule.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Urr {
     /// Its number in the session.
     pub id: u32,
@@ -46,6 +48,7 @@ pub struct Urr {
     /// When it reports, see [`wants`].
     pub triggers: u64,
     /// How often.
+    #[serde(with = "nanos")]
     pub period: Option<Duration>,
     /// After which usage since the last report.
     pub threshold: Limits,
@@ -54,16 +57,17 @@ pub struct Urr {
 }
 
 /// Limits of usage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// In bytes.
     pub volume: Amounts,
     /// In time.
+    #[serde(with = "nanos")]
     pub time: Option<Duration>,
 }
 
 /// A rule with what it has measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UsageRecord {
     /// The rule.
     pub urr: Urr,
@@ -74,16 +78,22 @@ pub struct UsageRecord {
     /// Number of the next report.
     next: u32,
     /// Since when what is reported next is measured, and what was counted by then.
+    #[serde(with = "instant")]
     began: Time,
     counted: Measured,
     /// Since when time counts of what is reported next, and of the quota.
+    #[serde(with = "instants")]
     clock: Option<Time>,
+    #[serde(with = "instants")]
     quota_clock: Option<Time>,
+    /// What was counted before the plane began anew: it comes on top of what the plane has counted since.
+    carried: Measured,
     /// What was counted when the quota was given.
     quota_counted: PerDirection<u64>,
     /// Quotas that are used up.
     out: u64,
     is_started: bool,
+    #[serde(with = "instants")]
     period_due: Option<Time>,
 }
 
@@ -104,6 +114,7 @@ impl UsageRecord {
             next: 0,
             began: now,
             counted: Measured::default(),
+            carried: Measured::default(),
             clock,
             quota_clock: clock,
             quota_counted: PerDirection::default(),
@@ -132,6 +143,25 @@ impl UsageRecord {
         } else {
             self.period_due = None;
         }
+    }
+
+    /// What was counted in all, of what the meters of the plane say.
+    pub fn total(&self, measured: &[Measured]) -> Measured {
+        let sum = |a: PerDirection<u64>, b: PerDirection<u64>| PerDirection {
+            up: a.up + b.up,
+            down: a.down + b.down,
+        };
+        let counted = measured.get(usize::from(self.place)).copied().unwrap_or_default();
+        Measured {
+            place: self.place,
+            packets: sum(counted.packets, self.carried.packets),
+            bytes: sum(counted.bytes, self.carried.bytes),
+        }
+    }
+
+    /// As it is for a plane that begins anew, of what the meters of this one say.
+    pub fn carried_on(&self, measured: &[Measured]) -> UsageRecord {
+        UsageRecord { carried: self.total(measured), ..self.clone() }
     }
 
     fn has(&self, trigger: u64) -> bool {
@@ -235,6 +265,7 @@ impl UsageRecord {
             tell = tell.least(&stop);
         }
         let times = self.urr.duration && self.clock.is_none();
+        let [tell, stop] = [tell, stop].map(|amounts| amounts.without(self.carried.bytes));
         Bounds { tell, stop, first: times || (self.has(wants::START) && !self.is_started) }
     }
 

@@ -116,6 +116,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let usage = usage_of(books);
         self.sessions.insert(SessionEntry { rules, peer: at as u16, cp_seid, cp_address, usage });
         self.plan_usage(seid);
+        self.note_change(seid);
         self.counts.established += 1;
         Ok(elements)
     }
@@ -146,6 +147,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
             self.usage_due.remove(&(due, seid));
         }
         self.plan_usage(seid);
+        self.note_change(seid);
         self.counts.modified += 1;
         Ok(elements)
     }
@@ -178,6 +180,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         };
         self.tunnels.settle(seid, &teids(&entry.rules), &[]);
         self.counts.removed += 1;
+        self.note_change(seid);
         let usage = entry.usage?;
         if let Some(due) = usage.due {
             self.usage_due.remove(&(due, seid));
@@ -228,7 +231,7 @@ fn created(told: &[(u16, Teid)], rules: &Session) -> Vec<Element> {
     told.iter().filter_map(one).collect()
 }
 
-fn teids(rules: &Session) -> Vec<Teid> {
+pub(super) fn teids(rules: &Session) -> Vec<Teid> {
     rules.pdrs.iter().filter_map(|pdr| pdr.tunnel).map(|tunnel| tunnel.teid).collect()
 }
 
@@ -258,7 +261,7 @@ fn usage_told(
         .filter(|book| asked.contains(&book.urr.id) && (is_named(rules, book) || !is_named(former, book)));
     told.extend(reports(asked, ID, ASKED, times, measured));
     for book in books {
-        let counted = measured.get(usize::from(book.place)).copied().unwrap_or_default();
+        let counted = book.total(measured);
         book.renew(times.0, &counted);
     }
     told

@@ -6,4 +6,5 @@ pub(super) mod flows;
 pub(super) mod layout;
 pub mod lookup;
 pub(super) mod rule_slots;
+pub(super) mod stations;
 pub(super) mod table;

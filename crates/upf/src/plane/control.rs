@@ -26,6 +26,8 @@ pub enum Command {
     Flows(u64, Vec<FlowUsage>),
     /// What have its meters counted? The answer is written into this.
     Measured(u64, Vec<Measured>),
+    /// That packets of a session wait for its rules to change could not be told.
+    Untold(u64),
     /// Bounds of a meter.
     Bound(u64, u8, Bounds),
     /// What was counted? The answer is written into this.
@@ -65,6 +67,10 @@ impl UserPlane {
             Command::Measured(seid, mut measured) => {
                 measured.extend(self.session(seid).into_iter().flat_map(Live::measured));
                 Answer::Measured(measured)
+            }
+            Command::Untold(seid) => {
+                self.untold(seid, now);
+                Answer::Done(None)
             }
             Command::Bound(seid, place, bounds) => {
                 self.bound(seid, place, bounds);
@@ -157,6 +163,7 @@ impl UserPlane {
         live.active = now;
         live.serial = self.next_serial();
         self.enter(&live.program, number);
+        self.stations.come(&live);
         self.by_seid.insert(seid, number);
         self.look_for_peers(&live, now, io);
         self.sessions[number as usize] = Some(live);
@@ -177,6 +184,8 @@ impl UserPlane {
         live.serial = self.next_serial();
         self.leave(&former.program, Some(&live.program));
         self.enter(&live.program, number);
+        self.stations.come(&live);
+        self.stations.go(&former);
         self.discard(&mut former, Some(&mut live), io);
         // What waits learns its new rates.
         let buffer = self.setup.buffer;
@@ -184,6 +193,7 @@ impl UserPlane {
             line.place.into_iter().for_each(|place| self.waits.place(place).set_rates(plan, buffer));
         }
         self.look_for_peers(&live, now, io);
+        self.count_parked(&mut live);
         self.sessions[number as usize] = Some(live);
         ended.iter().for_each(|tunnel| self.send_end_marker(*tunnel, now, io));
         // What waited for another rate or rule is looked at anew.
@@ -197,8 +207,10 @@ impl UserPlane {
         let Some(number) = self.number(seid) else { return Answer::Refused(Refusal::NoSession(seid), None) };
         let mut live = self.sessions[number as usize].take().expect("tables name sessions that are there");
         self.leave(&live.program, None);
+        self.stations.go(&live);
         self.by_seid.remove(seid);
         self.discard(&mut live, None, io);
+        self.count_parked(&mut live);
         if let Some(learner) = live.learner.take() {
             self.learners.give(learner);
         }

@@ -178,6 +178,10 @@ impl<R: Reach> Plane for PlaneHandle<R> {
         self.reach.ask(Command::Bound(seid, place, bounds));
     }
 
+    fn untold(&mut self, seid: Seid) {
+        self.reach.ask(Command::Untold(seid));
+    }
+
     fn event(&mut self) -> Option<Event> {
         loop {
             let event = match self.reach.happened()? {

@@ -119,8 +119,10 @@ pub struct Live {
     pub due: [Option<Time>; 2],
     /// Whether it was told that none comes any more.
     pub told_inactive: bool,
-    /// Whether it was told that packets wait.
-    pub told_waiting: bool,
+    /// When it was told last that packets wait for its rules to change.
+    pub told_waiting: Option<Time>,
+    /// How many do, as far as they are counted among those of all sessions.
+    pub parked: u32,
 }
 
 impl Live {
@@ -141,7 +143,8 @@ impl Live {
             active: Time::ZERO,
             due: [None; 2],
             told_inactive: false,
-            told_waiting: false,
+            told_waiting: None,
+            parked: 0,
         }
     }
 
@@ -157,7 +160,7 @@ impl Live {
         }
         (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
         (self.usage, self.active) = (former.usage, former.active);
-        self.waiting = former.waiting;
+        (self.waiting, self.parked) = (former.waiting, former.parked);
         for (count, former) in self.counts.iter_mut().zip(&former.counts) {
             if count.urr == former.urr {
                 *count = *former;

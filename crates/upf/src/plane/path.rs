@@ -1,8 +1,10 @@
 //! The packet path: from a frame that comes in to a packet that waits.
 
+use super::classify::find::NotMet;
 use super::classify::flows::{Flow, Flows};
 use super::classify::layout::{ACCESS, CORE, LOCAL};
 use super::classify::lookup::Key;
+use super::classify::stations::Stations;
 use super::classify::table::{Table, UserTable};
 use super::ingress::arrived::Arrived;
 use super::io::{Io, shorter};
@@ -81,6 +83,7 @@ pub struct UserPlane {
     pub(super) by_seid: Table<u64>,
     pub(super) by_teid: Table<u32>,
     pub(super) by_user: UserTable,
+    pub(super) stations: Stations,
     /// What was found for packets of late, and the number of the rules that came last.
     pub(super) flows: Flows,
     pub(super) serial: u64,
@@ -91,7 +94,9 @@ pub struct UserPlane {
     pub(super) faults: Faults,
     pub(super) events: VecDeque<PlaneEvent>,
     pub(super) answers: RateLimit,
-    /// Where the search for sessions without packets goes on, and when.
+    /// Packets that wait for rules to change.
+    pub(super) parked: u32,
+    /// Where the look at sessions goes on, and when.
     pub(super) idle_hand: usize,
     pub(super) idle_due: Time,
 }
@@ -122,6 +127,7 @@ impl UserPlane {
             sessions: (0..most).map(|_| None).collect(),
             free: (0..setup.sessions).rev().collect(),
             by_seid: Table::new(most, seed),
+            stations: Stations::new(setup.sources, &setup.stations, most, seed.rotate_left(48)),
             // Some sessions have more than one tunnel or address.
             by_teid: Table::new(2 * most, seed.rotate_left(16)),
             by_user: UserTable::new(most + most / 4, seed.rotate_left(32)),
@@ -134,6 +140,7 @@ impl UserPlane {
             faults: Faults::default(),
             events: VecDeque::with_capacity(EVENTS_MAX),
             answers: RateLimit::new(ANSWER_EVERY, ANSWER_BURST, now + ANSWER_BURST),
+            parked: 0,
             idle_hand: 0,
             idle_due: now,
             setup,
@@ -155,12 +162,15 @@ impl UserPlane {
         self.events.pop_front()
     }
 
-    pub(super) fn tell(&mut self, event: PlaneEvent) {
-        if self.events.len() < EVENTS_MAX {
-            self.events.push_back(event)
+    /// Tells control something; `false` if it has not fetched what was told before.
+    pub(super) fn tell(&mut self, event: PlaneEvent) -> bool {
+        let has_room = self.events.len() < EVENTS_MAX;
+        if has_room {
+            self.events.push_back(event);
         } else {
-            self.faults.count(Cause::EventsLost)
+            self.faults.count(Cause::EventsLost);
         }
+        has_room
     }
 
     /// A frame came in at a port.
@@ -240,14 +250,14 @@ impl UserPlane {
     /// What is rare reads the packet again, so that nothing of it need be kept in memory for that.
     #[inline(always)]
     fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Header, at: Time, io: &mut impl Io) {
-        let Tunnelled { host, gpdu, .. } = tunnelled;
+        let Tunnelled { from, host, gpdu, .. } = tunnelled;
         if !self.ports[ACCESS].link.is_own_number(host) {
             return self.refuse(frame, Cause::NotOurs, io);
         }
         let key = Key::new(&inner, true, false);
         let hash = flow_hash::of_header(self.setup.seed, &inner, true);
-        let flow =
-            Flow::new(&key, hash, inner.traffic_class, Some((gpdu.teid, gpdu.container.map(|c| c.qfi))));
+        let tunnel = (gpdu.teid, gpdu.container.map(|c| c.qfi), self.stations.mark(from));
+        let flow = Flow::new(&key, hash, inner.traffic_class, Some(tunnel));
         let packet = shorter(frame, tunnelled.bounds().0);
         let packet = Frame { len: inner.len, ..packet };
         let Header { traffic_class: tos, hops, .. } = inner;
@@ -259,9 +269,10 @@ impl UserPlane {
             }
             return;
         }
-        match self.look_up(flow, packet, Some(gpdu), false, io) {
-            Some((session, rule)) => self.matched(session, rule, true, arrived(), io),
-            None => self.unknown_tunnel(frame, at, io),
+        match self.look_up(flow, packet, Some((gpdu, from)), false, io) {
+            Ok((session, rule)) => self.matched(session, rule, true, arrived(), io),
+            Err(NotMet::Refused(cause)) => self.refuse(frame, cause, io),
+            Err(NotMet::Nobody) => self.unknown_tunnel(frame, at, io),
         }
     }
 
@@ -328,7 +339,7 @@ impl UserPlane {
             }
             return true;
         }
-        let Some((session, rule)) = self.look_up(flow, packet, None, is_local, io) else { return false };
+        let Ok((session, rule)) = self.look_up(flow, packet, None, is_local, io) else { return false };
         self.matched(session, rule, false, arrived(), io);
         true
     }

@@ -4,6 +4,7 @@ pub(super) mod admit;
 pub(super) mod bottleneck;
 pub(super) mod bound;
 pub(super) mod learn;
+pub(super) mod parked;
 pub(super) mod queue_pool;
 pub(super) mod serve;
 pub(super) mod sojourns;

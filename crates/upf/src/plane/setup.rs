@@ -74,6 +74,17 @@ impl Profile {
     }
 }
 
+/// From whom packets in a session's tunnel are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sources {
+    /// From anybody.
+    Any,
+    /// From base stations to which this or another session sends.
+    Known,
+    /// From those to which this session sends.
+    Own,
+}
+
 /// What a user plane is to be.
 #[derive(Clone, Debug)]
 pub struct PlaneSetup {
@@ -83,6 +94,12 @@ pub struct PlaneSetup {
     pub core: PortSetup,
     /// The port to the data network beside it, for local breakout.
     pub local: Option<PortSetup>,
+    /// From whom packets in a session's tunnel are taken.
+    pub sources: Sources,
+    /// Networks of base stations from which they are as well.
+    pub stations: Vec<(IpAddr, u8)>,
+    /// Address of the control half, to which users may not send, as to those of the ports.
+    pub control: Option<IpAddr>,
     /// Most sessions.
     pub sessions: u32,
     /// Most queues that are in use at once. One that was empty for [`PlaneSetup::idle`] may be given to
@@ -94,6 +111,12 @@ pub struct PlaneSetup {
     pub learners: u32,
     /// Most packets that wait at once.
     pub packets: u32,
+    /// Most packets that wait for user equipment that is idle: under rules that buffer.
+    pub buffered: u32,
+    /// How long they do at most.
+    pub buffered_for: Duration,
+    /// After which time it is told again that they wait.
+    pub page_again: Duration,
     /// Room of a queue, as time at its rate, and at least so many bytes.
     pub buffer: (Duration, Bytes),
     /// How packets wait of which nothing else is said.
@@ -134,11 +157,17 @@ impl PlaneSetup {
             access,
             core,
             local: None,
+            sources: Sources::Known,
+            stations: Vec::new(),
+            control: None,
             sessions: 100_000,
             queues: 8192,
             idle: Duration::from_secs(10),
             learners: 1024,
             packets: 32_768,
+            buffered: 32_768 / 4,
+            buffered_for: Duration::from_secs(30),
+            page_again: Duration::from_secs(10),
             buffer: (Duration::from_millis(250), Bytes::new(64 << 10)),
             profile: Profile::self_learning(),
             profiles: BTreeMap::new(),

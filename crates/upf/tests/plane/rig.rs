@@ -141,16 +141,25 @@ pub fn udp(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), len: usize) -> Vec<u
 
 /// A packet as a base station sends it.
 pub fn tunnelled(teid: u32, qfi: Option<u8>, inner: &[u8]) -> Vec<u8> {
+    tunnelled_from([192, 0, 2, 2], teid, qfi, inner)
+}
+
+/// The same of another base station.
+pub fn tunnelled_from(station: [u8; 4], teid: u32, qfi: Option<u8>, inner: &[u8]) -> Vec<u8> {
     let container = qfi.map(|qfi| (gtpu::Way::Up, qfi));
     let mut message = vec![0; gtpu::header_len(container.is_some())];
     gtpu::write_header(&mut message, teid, container, inner.len() as u16).unwrap();
     message.extend(inner);
-    datagram(&message)
+    datagram_from(station, &message)
 }
 
 pub fn datagram(message: &[u8]) -> Vec<u8> {
+    datagram_from([192, 0, 2, 2], message)
+}
+
+fn datagram_from(station: [u8; 4], message: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    let builder = PacketBuilder::ipv4([192, 0, 2, 2], [192, 0, 2, 1], 64).udp(2152, 2152);
+    let builder = PacketBuilder::ipv4(station, [192, 0, 2, 1], 64).udp(2152, 2152);
     builder.write(&mut packet, message).unwrap();
     packet
 }

@@ -45,9 +45,15 @@ impl Table {
         2 * PLACES_PER_KEY * size_of::<u32>()
     }
 
-    fn home(&self, key: u32) -> Home {
+    /// A number that nobody outside can foretell.
+    #[inline]
+    pub fn hash(&self, key: u32) -> u64 {
         let h = (self.salt ^ u64::from(key)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let h = (h ^ (h >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (h ^ (h >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb)
+    }
+
+    fn home(&self, key: u32) -> Home {
+        let h = self.hash(key);
         Home { cell: (h >> 32) as usize & self.mask, tag: (h as u32) & !PLACE }
     }
 

@@ -62,21 +62,168 @@ fn a_flood_leaves_room_for_others() {
     assert_eq!(q.counters().overflowed, 4500 + 4750);
 }
 
+/// The place of a user, if it has one.
+fn place_of<A: Algorithm>(q: &PerUser<A, u32>, user: u32) -> Option<usize> {
+    q.table.find(user, |at| q.users[at].key)
+}
+
+fn counted<A: Algorithm>(q: &PerUser<A, u32>) -> UserCounters {
+    q.user_counters().unwrap()
+}
+
 #[test]
-fn places_are_limited_and_given_to_others_after_idle_time() {
-    let mut q = queue::<tail_drop::TailDrop>(8, 100);
+fn who_finds_no_place_waits_with_others_who_have_none() {
+    let mut q = queue::<tail_drop::TailDrop>(8, 1000);
     for user in 0..8 {
         assert!(put(&mut q, at(0), user));
     }
-    assert!(!put(&mut q, at(1), 99) && !q.admit(at(1), 98));
-    assert_eq!((q.refused(), q.users()), (1, 8));
-    while get(&mut q, at(2)).is_some() {}
-    assert!(!put(&mut q, at(5_000), 99), "nobody was idle for ten seconds");
-    assert!(put(&mut q, at(9_000), 3) && get(&mut q, at(9_000)) == Some(3));
-    let newcomers = (100..120).filter(|user| q.admit(at(12_000), *user)).count();
-    assert_eq!(newcomers, 7, "all but the one that was active");
-    assert!(put(&mut q, at(12_000), 3) && put(&mut q, at(12_000), 100));
+    for user in 100..150 {
+        assert!(put(&mut q, at(1), user) && put(&mut q, at(1), user), "nobody without a place is shut out");
+        assert!(!q.admit(at(1), user), "all who have a place have packets");
+    }
     assert_eq!(q.users(), 8);
+    assert_eq!(counted(&q), UserCounters { placed: 8, displaced: 0, shared: 100 });
+    let order: Vec<u32> = std::iter::from_fn(|| get(&mut q, at(2))).collect();
+    let first_half = &order[..20];
+    assert!((0..8).all(|user| first_half.contains(&user)), "the shared queue takes one turn: {order:?}");
+    let strangers: Vec<u32> = order.into_iter().filter(|user| *user >= 100).collect();
+    assert_eq!(strangers, (100..150).flat_map(|user| [user, user]).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_shared_queue_has_the_room_of_one_user() {
+    let mut q = queue::<tail_drop::TailDrop>(1, 1000);
+    assert!(put(&mut q, at(0), 0));
+    let kept = (1..5000).filter(|user| put(&mut q, at(0), *user)).count();
+    assert_eq!(kept, 500, "as much as is still free");
+    assert!(put(&mut q, at(0), 0), "whoever has a place finds room");
+}
+
+#[test]
+fn places_go_first_to_whom_nobody_misses() {
+    let mut q = queue::<tail_drop::TailDrop>(8, 100);
+    // Users 0 to 3 send 100 packets each, 4 and 5 three, 6 and 7 one.
+    for (user, packets) in [100, 100, 100, 100, 3, 3, 1, 1].into_iter().enumerate() {
+        for _ in 0..packets {
+            assert!(put(&mut q, at(0), user as u32) && get(&mut q, at(0)).is_some());
+        }
+    }
+    assert_eq!(get(&mut q, at(0)), None);
+    let mut comes = |now, user| {
+        put(&mut q, at(now), user);
+        while get(&mut q, at(now)).is_some() {}
+        let has = |user| place_of(&q, user).is_some();
+        (has(user), (0..8).filter(|user| has(*user)).collect::<Vec<_>>())
+    };
+    assert_eq!(comes(1, 20), (true, vec![0, 1, 2, 3, 4, 5, 7]));
+    assert_eq!(comes(1, 20), (true, vec![0, 1, 2, 3, 4, 5, 7]));
+    assert_eq!(comes(1, 21), (true, vec![0, 1, 2, 3, 4, 5]));
+    assert_eq!(comes(1, 21), (true, vec![0, 1, 2, 3, 4, 5]));
+    // Of ten seconds three packets keep a place for 312 ms, two for 156 ms, a hundred for all.
+    assert_eq!(comes(100, 22), (false, vec![0, 1, 2, 3, 4, 5]));
+    assert_eq!(comes(100, 22), (false, vec![0, 1, 2, 3, 4, 5]));
+    assert_eq!(comes(200, 23), (false, vec![0, 1, 2, 3, 4, 5]), "not with the first packet");
+    assert_eq!(comes(200, 23), (true, vec![0, 1, 2, 3, 4, 5]), "who sent the least");
+    assert_eq!(comes(400, 24), (true, vec![0, 1, 2, 3, 4, 5]), "who sent one packet since");
+    assert_eq!(comes(9_000, 24).1[..4], [0, 1, 2, 3]);
+    for user in 30..50 {
+        comes(9_900, user);
+        comes(9_900, user);
+    }
+    assert_eq!(comes(9_999, 50).1, [0, 1, 2, 3], "those who talked keep theirs for the idle time");
+    assert!(comes(20_001, 51).0 && comes(20_001, 51).0);
+}
+
+/// Newcomers come ten times a second among addresses that are sprayed, and send three packets in 300 ms; what of theirs
+/// was kept, how many had a place by the end of it, and how many of those who talk all the time lost theirs.
+fn sprayed(per_second: u64, packets_each: u64) -> (usize, usize, usize) {
+    let params = Params { users: 128, ..Params::default() };
+    let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
+    let mut q: PerUser<codel::CoDel, u32> = PerUser::new(&params, codel, &setup(10_000));
+    let talks = |user: u32| user < 40;
+    let (mut kept, mut placed) = (0, 0);
+    let mut before = Vec::new();
+    for ms in 0..60_000u64 {
+        let now = at(ms);
+        if ms % 500 == 0 {
+            (0..40).for_each(|user| assert!(put(&mut q, now, user)));
+        }
+        if ms == 40_000 {
+            before = (0..40).map(|user| place_of(&q, user)).collect();
+            assert!(before.iter().all(Option::is_some));
+        }
+        if ms > 40_000 {
+            let sprayed = |ms| ms * per_second / 1000;
+            for n in sprayed(ms)..sprayed(ms + 1) {
+                let user = 1_000_000 + (n / packets_each) as u32;
+                assert!(put(&mut q, now, user), "the link is not full");
+            }
+            for begun in [ms, ms - 100, ms - 300].into_iter().filter(|begun| begun % 100 == 0) {
+                kept += usize::from(put(&mut q, now, 1000 + begun as u32));
+            }
+            placed += usize::from(ms % 100 == 0 && place_of(&q, 700 + ms as u32).is_some());
+        }
+        while get(&mut q, now).is_some() {}
+    }
+    let lost = (0..40).filter(|user| place_of(&q, *user) != before[*user as usize] && talks(*user)).count();
+    (kept, placed, lost)
+}
+
+#[test]
+fn a_spray_of_addresses_shuts_nobody_out() {
+    for per_second in [17, 100, 1000, 10_000] {
+        for packets_each in [1, 2] {
+            let (kept, placed, lost) = sprayed(per_second, packets_each);
+            assert_eq!((kept, lost), (597, 0), "{per_second}/s, {packets_each} packets each");
+            assert!(placed > 160 || per_second > 1000 || packets_each > 1, "{per_second}/s: {placed} of 199");
+        }
+    }
+}
+
+#[test]
+fn no_flow_is_reordered_while_its_user_comes_to_a_place() {
+    let mut held = 0;
+    for seed in 1..200u64 {
+        let mut q = queue::<tail_drop::TailDrop>(4, 400);
+        if seed % 2 == 0 {
+            q.make_paces(Duration::ZERO);
+        }
+        let mut state = seed;
+        let mut draw = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        let (mut stored, mut left) = ([0u32; 12], [0u32; 12]);
+        let mut now = 0;
+        let mut leaves = |q: &mut PerUser<_, u32>, now| {
+            let Some(item) = get(q, now) else { return false };
+            let (user, number) = ((item >> 16) as usize, item & 0xffff);
+            assert_eq!(number, left[user], "user {user}, seed {seed}");
+            left[user] += 1;
+            true
+        };
+        for step in 0..2000 {
+            let user = draw(if step % 400 < 200 { 12 } else { 3 }) as u32;
+            for _ in 0..draw(4) {
+                let item = user << 16 | stored[user as usize];
+                let mut kept = true;
+                q.enqueue(at(now), of(user), item, &mut |_: &Packet, _, _| kept = false);
+                stored[user as usize] += u32::from(kept);
+            }
+            if seed % 3 == 0 && draw(20) == 0 {
+                q.set_rate_of(of(user).hosts, Some(Rate::from_mbps(1 + draw(100))));
+            }
+            held += u32::from(q.users.iter().enumerate().any(|(at, _)| q.strangers.holds(at)));
+            for _ in 0..draw(4) {
+                leaves(&mut q, at(now));
+            }
+            now += draw(40);
+        }
+        (0..100_000).for_each(|ms| while leaves(&mut q, at(now + ms)) {});
+        assert_eq!((q.packets(), q.active, q.head_arrived()), (0, 0, None), "seed {seed}");
+        assert_eq!(stored, left);
+    }
+    assert!(held > 1000, "places that waited for the shared queue: {held}");
 }
 
 #[test]

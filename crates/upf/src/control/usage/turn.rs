@@ -16,10 +16,6 @@ const LOOKED_AT_MAX: usize = 256;
 /// When it is looked again where no report can be sent now.
 const LATER: Duration = Duration::from_millis(100);
 
-fn of(measured: &[Measured], book: &UsageRecord) -> Measured {
-    measured.get(usize::from(book.place)).copied().unwrap_or_default()
-}
-
 /// Reports of books with a trigger, as groups of a type of element.
 pub fn reports<'a>(
     books: impl Iterator<Item = &'a mut UsageRecord>,
@@ -29,7 +25,7 @@ pub fn reports<'a>(
     measured: &[Measured],
 ) -> Vec<Element> {
     let one = |book: &mut UsageRecord| {
-        let elements = book.report(now, &of(measured, book), why, start);
+        let elements = book.report(now, &book.total(measured), why, start);
         Element::new(id, Value::Group(elements))
     };
     books.map(one).collect()
@@ -63,7 +59,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let (to, cp_seid) = (reached_at(entry.cp_address), entry.cp_seid);
         let mut elements = vec![Element::number(ie::REPORT_TYPE, USAGE)];
         for book in entry.usage.iter_mut().flat_map(|usage| &mut usage.books) {
-            let counted = of(&measured, book);
+            let counted = book.total(&measured);
             let why = book.look(now, &counted);
             let group = |elements| Element::new(ie::USAGE_REPORT, Value::Group(elements));
             if why & wants::START != 0 {
@@ -86,6 +82,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         {
             self.counts.reports += 1;
         }
+        self.note_change(seid);
         self.plan_usage(seid);
     }
 

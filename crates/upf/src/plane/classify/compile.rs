@@ -40,8 +40,13 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
         rate: place.key.map_or(Rate::ZERO, |(id, is_up)| making.mbr(id, is_up).unwrap_or(Rate::ZERO)),
         is_kept: place.is_kept,
     });
+    let buffers = [&down, &up].map(|rules| {
+        let act = |rule: &Rule| acts.get(usize::from(rule.act)).map(|act| &act.what);
+        rules.rules.iter().any(|rule| matches!(act(rule), Some(What::Buffer { .. })))
+    });
     let program = Program {
         seid: session.seid,
+        buffers,
         up,
         down,
         acts,

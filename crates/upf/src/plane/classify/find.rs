@@ -2,12 +2,24 @@
 
 use crate::plane::classify::flows::{Flow, RuleMatch};
 use crate::plane::classify::lookup::Key;
+use crate::plane::classify::stations::StationOf;
 use crate::plane::io::Io;
 use crate::plane::live::Live;
+use crate::plane::neighbour::table::number;
 use crate::plane::path::UserPlane;
+use crate::plane::status::faults::Cause;
 use weir_dataplane::Frame;
 use weir_wire::gtpu::GPdu;
-use weir_wire::ip::Header;
+use weir_wire::ip::{self, Header};
+
+/// Why a packet is of no session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::plane) enum NotMet {
+    /// Nobody has the tunnel or the address.
+    Nobody,
+    /// It must not come from there, or not go there.
+    Refused(Cause),
+}
 
 /// Number of a session, and that of the rule that a packet meets, if it meets one.
 pub(in crate::plane) type Met = (u32, Option<u16>);
@@ -21,32 +33,54 @@ impl UserPlane {
         (live.serial == serial).then_some((session, rule))
     }
 
-    /// Looks up the first packet of a flow; `gpdu` is the tunnel that it came in, else it came in at a port.
-    /// `None` if it is of no session.
+    /// Looks up the first packet of a flow; `tunnel` is what it came in and the host that sent that, else it came in at a
+    /// port.
     #[cold]
     #[inline(never)]
     pub(in crate::plane) fn look_up(
         &mut self,
         flow: Flow,
         frame: Frame,
-        gpdu: Option<GPdu>,
+        tunnel: Option<(GPdu, u128)>,
         is_local: bool,
         io: &mut impl Io,
-    ) -> Option<Met> {
+    ) -> Result<Met, NotMet> {
         let packet = &*io.bytes(frame);
-        let inner = Header::read(packet)?;
+        let gpdu = tunnel.map(|(gpdu, _)| gpdu);
+        let inner = Header::read(packet).ok_or(NotMet::Nobody)?;
         let key = Key::new(&inner, gpdu.is_some(), is_local);
         let session = match gpdu {
             Some(gpdu) => self.by_teid.get(gpdu.teid),
             None if inner.is_v6 => self.by_user.v6.get((inner.destination >> 64) as u64),
             None => self.by_user.v4.get(inner.destination as u32),
-        }?;
+        };
+        let session = session.ok_or(NotMet::Nobody)?;
         let live = self.sessions[session as usize].as_ref().expect("tables name sessions that are there");
+        let mut moved = false;
+        if let Some((_, station)) = tunnel {
+            let of = self.stations.of(live, station);
+            moved = of == StationOf::Others;
+            if of == StationOf::Nobody {
+                return Err(NotMet::Refused(Cause::StationForeign));
+            }
+            // What a user sends to this function would come back to it by the data network, as if it were of one that may.
+            if self.is_own_address(ip::mapped(inner.is_v6, inner.destination)) {
+                return Err(NotMet::Refused(Cause::OwnAddress));
+            }
+        }
         let (rule, may_note) = live.first_match(&key, &inner, packet, gpdu.as_ref());
         if may_note {
             self.flows.note(flow, RuleMatch { serial: live.serial, session, rule });
         }
-        Some((session, rule))
+        if moved {
+            self.faults.count(Cause::StationMoved);
+        }
+        Ok((session, rule))
+    }
+
+    fn is_own_address(&self, host: u128) -> bool {
+        self.ports.iter().any(|port| port.link.is_own_number(host))
+            || self.setup.control.is_some_and(|own| number(own) == host)
     }
 }
 

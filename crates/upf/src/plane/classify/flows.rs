@@ -23,20 +23,20 @@ pub struct Flow {
 type Words = [u64; 6];
 
 impl Flow {
-    /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, and
-    /// the QoS flow where a container names one), or without from the data network. Flow labels and
+    /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, the
+    /// QoS flow where a container names one, and a number for the base station), or without from the data network. Flow labels and
     /// security parameter indices are not in it: where filters ask for them, every packet is looked up.
     #[inline(always)]
-    pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>)>) -> Flow {
+    pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>, u32)>) -> Flow {
         let [a, b, c, d] = key.addresses();
-        let teid = tunnel.map_or(0, |(teid, _)| teid);
+        let (teid, station) = tunnel.map_or((0, 0), |(teid, _, station)| (teid, station));
         let qfi = match tunnel {
             None => 0,
-            Some((_, None)) => 1,
-            Some((_, Some(qfi))) => 2 | u64::from(qfi) << 2,
+            Some((_, None, _)) => 1,
+            Some((_, Some(qfi), _)) => 2 | u64::from(qfi) << 2,
         };
         let (word, ports) = key.word_and_ports();
-        let asked = u64::from(word) | u64::from(tos) << 16 | qfi << 24;
+        let asked = u64::from(word) | u64::from(tos) << 16 | qfi << 24 | u64::from(station) << 32;
         let tunnel = u64::from(teid) << 32 | u64::from(ports);
         let words = [a, b, c, d, tunnel, asked];
         // Both directions have the same hash, and not the same places.

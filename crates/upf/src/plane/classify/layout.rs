@@ -165,6 +165,8 @@ pub struct Program {
     pub ues: Box<[UeAddress]>,
     /// Keys of the user equipment's addresses.
     pub users: Box<[User]>,
+    /// Whether packets may wait for the rules to change, to the user equipment and from it.
+    pub buffers: [bool; 2],
     /// After how long without packets that is told.
     pub inactivity: Option<Duration>,
 }

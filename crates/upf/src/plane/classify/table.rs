@@ -23,6 +23,13 @@ impl Key for u64 {
     }
 }
 
+impl Key for u128 {
+    #[inline]
+    fn number(self) -> u64 {
+        (self >> 64) as u64 ^ self as u64
+    }
+}
+
 /// A place.
 #[derive(Clone, Copy, Default)]
 struct TableSlot<K> {
@@ -88,6 +95,16 @@ impl<K: Key> Table<K> {
         let at = self.find(key);
         self.used += usize::from(self.places[at].value.is_none());
         self.places[at] = TableSlot { key, value: NonZeroU32::new(value + 1) };
+    }
+
+    /// Enters a key, or gives it another value; for one that is not there while there is room.
+    pub fn set(&mut self, key: K, value: u32) {
+        let at = self.find(key);
+        if self.places[at].value.is_some() {
+            self.places[at].value = NonZeroU32::new(value + 1);
+        } else {
+            self.insert(key, value);
+        }
     }
 
     /// Takes a key out.

@@ -66,7 +66,8 @@ pub fn number(address: IpAddr) -> u128 {
     }
 }
 
-fn address_of(number: u128) -> IpAddr {
+/// The address of a number.
+pub fn address_of(number: u128) -> IpAddr {
     let address = Ipv6Addr::from(number);
     address.to_ipv4_mapped().map_or(address.into(), IpAddr::from)
 }
@@ -86,7 +87,8 @@ pub enum Reach {
     Nowhere,
 }
 
-fn contains(own: IpAddr, length: u8, other: IpAddr) -> bool {
+/// Whether an address has the first bits of another.
+pub fn contains(own: IpAddr, length: u8, other: IpAddr) -> bool {
     match (own, other) {
         (IpAddr::V4(a), IpAddr::V4(b)) => {
             (u32::from(a) ^ u32::from(b)).checked_shr(32 - u32::from(length)).unwrap_or(0) == 0

@@ -49,6 +49,7 @@ impl UserPlane {
         }
         let mut live = self.sessions[session as usize].take().expect(there);
         let outcome = self.admit(&mut live, session, is_up, rule, &arrived, io);
+        self.count_parked(&mut live);
         if let Err((cause, _)) = outcome {
             self.faults.count(cause);
             *live.usage.dropped.of(is_up) += 1;
@@ -87,9 +88,13 @@ impl UserPlane {
         let (port, overhead) = match &way.what {
             What::Drop => return Err((Cause::Rule, None)),
             What::Buffer { tell } => {
-                if *tell && !live.told_waiting {
-                    live.told_waiting = true;
-                    self.tell(PlaneEvent::Waiting { seid: live.program.seid, pdr: id });
+                if *tell && live.told_waiting.is_none_or(|last| at.since(last) >= self.setup.page_again) {
+                    let event = PlaneEvent::Waiting { seid: live.program.seid, pdr: id };
+                    live.told_waiting = self.tell(event).then_some(at);
+                }
+                // As much as is still free: who is sent much leaves room for the others.
+                if live.parked >= self.setup.buffered.saturating_sub(self.parked) {
+                    return Err((Cause::BufferFull, None));
                 }
                 (ACCESS, tunnel::OVERHEAD_MAX)
             }

@@ -24,6 +24,8 @@ const QUANTUM: u32 = 1538;
 const IDLE_BATCH: usize = 256;
 /// How often that is.
 const IDLE_EVERY: Duration = Duration::from_millis(2);
+/// So many times more are looked at in a turn that comes late.
+const BATCHES_MAX: u64 = 8;
 /// The longest that nothing has to be looked at.
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
@@ -69,8 +71,9 @@ impl UserPlane {
             self.forget_pending(port, now, io);
         }
         if now >= self.idle_due && !self.sessions.is_empty() {
+            let late = now.since(self.idle_due);
             self.idle_due = now + IDLE_EVERY;
-            self.look_for_idle(now);
+            self.look_at_some(now, late, io);
         }
     }
 
@@ -103,9 +106,15 @@ impl UserPlane {
         ports.map_or(due, |at| at.min(due))
     }
 
-    fn look_for_idle(&mut self, now: Time) {
-        for _ in 0..IDLE_BATCH.min(self.sessions.len()) {
+    /// Looks at some sessions, at more after a longer time: what was inactive for long, what waits for too long, and what
+    /// should be told again.
+    fn look_at_some(&mut self, now: Time, late: Duration, io: &mut impl Io) {
+        let batches = 1 + (late.as_nanos() / IDLE_EVERY.as_nanos()).min(BATCHES_MAX) as usize;
+        for _ in 0..(batches * IDLE_BATCH).min(self.sessions.len()) {
             self.idle_hand = (self.idle_hand + 1) % self.sessions.len();
+            if self.sessions[self.idle_hand].as_ref().is_some_and(|live| live.parked > 0) {
+                self.look_at_parked(now, io);
+            }
             let Some(live) = &mut self.sessions[self.idle_hand] else { continue };
             let is_over = live.program.inactivity.is_some_and(|most| now.since(live.active) >= most);
             if is_over && !live.told_inactive {
@@ -125,6 +134,7 @@ impl UserPlane {
         live.limits.iter_mut().chain(&mut live.bottleneck).for_each(|limit| limit.looked(until));
         let next = self.send_until(&mut live, is_up, until, budget, io);
         live.due[usize::from(is_up)] = if let Next::Later(at) = next { Some(at) } else { None };
+        self.count_parked(&mut live);
         self.sessions[session] = Some(live);
         match next {
             Next::Nothing => self.agenda.remove(who),

@@ -39,6 +39,12 @@ causes! {
     GtpElement => "gtp_element",
     /// A tunnel that nobody knows; that is answered with an error indication.
     NoTunnel => "no_tunnel",
+    /// One in the tunnel of a session from a host that is not its base station.
+    StationForeign => "station_foreign",
+    /// Flows that came from the base station of another session, as in a handover.
+    StationMoved => "station_moved",
+    /// A user's packet to an address of this function.
+    OwnAddress => "own_address",
     /// Nobody's address.
     NoUser => "no_user",
     /// A packet whose headers contradict themselves.
@@ -59,6 +65,10 @@ causes! {
     Expired => "expired",
     /// All queues are in use.
     NoQueue => "no_queue",
+    /// Too many packets wait for user equipment that is idle.
+    BufferFull => "buffer_full",
+    /// A packet waited too long for user equipment that is idle.
+    BufferedLong => "buffered_long",
     /// Nobody is there on the link, or nobody answered in time.
     NoNeighbour => "no_neighbour",
     /// No memory for an answer.
