@@ -9,10 +9,8 @@ use weir_faultsim::user::{self, Script};
 /// Seeds of the short form.
 const SEEDS: u64 = 200;
 /// Seeds that failed before what they found was mended, with what that was.
-const ONCE_FAILED: &[(u64, &str)] = &[
-    (7, "packets waited for ever for a neighbour that never answers"),
-    (1011, "the same, at both ports"),
-];
+const ONCE_FAILED: &[(u64, &str)] =
+    &[(7, "packets waited for ever for a neighbour that never answers"), (1011, "the same, at both ports")];
 
 fn found(seed: u64) -> Option<String> {
     let report = Case::of(seed).run(false);
