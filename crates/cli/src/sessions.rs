@@ -103,6 +103,7 @@ pub fn counts_json(counts: &Counts, unsent: u64) -> Value {
         "received": counts.received,
         "accepted": counts.accepted,
         "refused": counts.refused,
+        "ignored": counts.ignored,
         "repeated": counts.repeated,
         "reused": counts.reused,
         "strangers": counts.strangers,

@@ -183,6 +183,12 @@ section! {
         udp_port: u32 = or(8805, within(1, 65_535));
         /// Who may associate; nobody else gets an answer.
         peers: Vec<IpAddr> = list("needed", 64, such(OWN, |a: &IpAddr| here_or_unicast(a)));
+        /// Whether peers that are not associated are asked for it, each `heartbeat`; they may ask as well.
+        initiate: bool = or(false, Range::Any);
+        /// Whether an address of `peers` without an association may speak about sessions of another, whose Node ID it gives
+        /// or at whose sessions' address it is: a function with several addresses. Say false where peers do not trust each
+        /// other.
+        aliases: bool = or(true, Range::Any);
         /// Between two heartbeats to an associated peer.
         heartbeat: Duration = or(Duration::from_secs(10), within(Duration::from_secs(1), Duration::from_secs(3600)));
         /// Time after which a request of ours without an answer is sent again (T1).

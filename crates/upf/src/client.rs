@@ -51,6 +51,8 @@ pub struct Client {
     own: IpAddr,
     server: SocketAddr,
     sequence: u32,
+    /// When it started, as it says.
+    recovery: u32,
     /// Requests of the other side, which were answered.
     pub asked: Vec<Message>,
 }
@@ -64,11 +66,12 @@ impl Client {
         let fail = |error| Error::Socket { own, error };
         let socket = UdpSocket::bind(SocketAddr::new(own, PFCP_PORT)).map_err(fail)?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
-        Ok(Client { socket, own, server, sequence: 0, asked: Vec::new() })
+        Ok(Client { socket, own, server, sequence: 0, recovery: 1, asked: Vec::new() })
     }
 
     /// Associates; `recovery` is when session management started, in seconds of NTP.
     pub fn associate(&mut self, recovery: u32) -> Result<Message, Error> {
+        self.recovery = recovery;
         let elements = vec![self.node(), Element::number(ie::RECOVERY_TIME_STAMP, recovery)];
         self.accepted(kind::ASSOCIATION_SETUP_REQUEST, None, elements)
     }
@@ -159,7 +162,12 @@ impl Client {
 
     fn answer(&mut self, message: &Message, from: SocketAddr) -> std::io::Result<()> {
         let elements = match message.kind {
-            kind::HEARTBEAT_REQUEST => vec![Element::number(ie::RECOVERY_TIME_STAMP, 1u32)],
+            kind::HEARTBEAT_REQUEST => vec![Element::number(ie::RECOVERY_TIME_STAMP, self.recovery)],
+            kind::ASSOCIATION_SETUP_REQUEST => vec![
+                self.node(),
+                Element::number(ie::CAUSE, 1u32),
+                Element::number(ie::RECOVERY_TIME_STAMP, self.recovery),
+            ],
             kind::SESSION_REPORT_REQUEST => vec![Element::number(ie::CAUSE, 1u32)],
             kind::ASSOCIATION_UPDATE_REQUEST => vec![self.node(), Element::number(ie::CAUSE, 1u32)],
             _ => return Ok(()),

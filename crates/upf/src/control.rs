@@ -29,7 +29,7 @@ pub use sessions::{SessionEntry, Sessions};
 pub use translate::GTPU_PORT;
 
 use crate::codec::{Codec, Flaw, Malformed};
-use crate::message::{Element, Message, NodeId, kind};
+use crate::message::{Element, Message, NodeId, Value, ie, kind};
 use crate::rules::{Plane, RemoteTunnel, Seid};
 use answers::Answers;
 use rand::rngs::StdRng;
@@ -75,6 +75,8 @@ pub struct Control<P, C> {
     /// Sessions that changed since they were last kept, where they are kept.
     changed: Option<BTreeSet<Seid>>,
     peers_changed: bool,
+    /// When peers are next asked for an association.
+    setup_due: Time,
     /// When usage of which session is looked at.
     usage_due: BTreeSet<(Time, Seid)>,
     /// When an error indication of which tunnel was last reported.
@@ -131,6 +133,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
             told: VecDeque::new(),
             changed: None,
             peers_changed: false,
+            setup_due: Time::ZERO,
             usage_due: BTreeSet::new(),
             indicated: HashMap::new(),
         }
@@ -184,11 +187,12 @@ impl<P: Plane, C: Codec> Control<P, C> {
     /// Takes a message; of one with a flaw nothing is done, and it is refused if it is a request.
     fn take(&mut self, came: Came, message: &Message, flaw: Option<Flaw>, out: &mut Vec<Outgoing>) {
         let Came { now, at, from, octets } = came;
-        if let Some(association) = &mut self.peers[at].association {
+        let peer = self.peer_of(at, message);
+        if let Some(association) = &mut self.peers[peer].association {
             association.heard = now;
         }
         if is_answer(message.kind) {
-            return self.answered(from, message);
+            return self.answered(now, from, message);
         }
         let key = Answers::key(from, message.sequence, octets);
         if let Some(answer) = self.answers[at].find(&key) {
@@ -196,8 +200,9 @@ impl<P: Plane, C: Codec> Control<P, C> {
             out.push(Outgoing { to: from, datagram: answer.to_vec() });
             return;
         }
+        self.counts.ignored += unknown(&message.elements);
         self.counts.reused += u64::from(self.answers[at].is_reused(&key));
-        let Some(answer) = self.work(now, at, message, flaw) else { return };
+        let Some(answer) = self.work(now, peer, message, flaw) else { return };
         let Answer { kind, seid, elements } = answer;
         self.send(from, &Message { kind, seid, sequence: message.sequence, elements }, out);
         if let Some(sent) = out.last() {
@@ -272,6 +277,15 @@ impl<P: Plane, C: Codec> Control<P, C> {
     pub fn plane(&mut self) -> &mut P {
         &mut self.plane
     }
+}
+
+/// Elements that are not known here, also within others.
+fn unknown(elements: &[Element]) -> u64 {
+    let of = |element: &Element| match &element.value {
+        Value::Group(within) => unknown(within),
+        _ => u64::from(!ie::is_known(element.id)),
+    };
+    elements.iter().map(of).sum()
 }
 
 /// Whether a message answers a request: the others are requests, or nothing that is known.

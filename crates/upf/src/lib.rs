@@ -17,6 +17,7 @@ pub mod codec;
 pub mod configured;
 pub mod control;
 pub mod filter;
+mod kept_times;
 pub mod ledger;
 pub mod message;
 pub mod plane;

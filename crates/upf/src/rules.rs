@@ -5,7 +5,7 @@
 //! before a [`Plane`] is told, so that a plane may rely on it; see [`Session::problem`].
 
 use crate::filter::Filter;
-use crate::state::nanos;
+use crate::kept_times::nanos;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

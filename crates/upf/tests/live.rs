@@ -399,3 +399,37 @@ fn slow_tcp_gets_its_rate_where_its_packets_may_wait() {
         }
     });
 }
+
+#[test]
+fn sessions_outlive_a_port_that_vanishes_and_comes_back() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(world) = World::new() else { return };
+    with_plane(&world, world::setup(), Mode::AfPacket, |desk| {
+        desk.establish(Arc::new(session(10_000))).unwrap();
+        let told = |desk: &mut PlaneHandle<Remote>, what: &str| {
+            let until = Instant::now() + Duration::from_secs(20);
+            while !desk.reach().warnings().iter().any(|warning| warning.contains(what)) {
+                assert!(Instant::now() < until, "nothing was told of ports that {what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        world.take_n6_away();
+        told(desk, "do not work");
+        // Control is answered meanwhile.
+        let mut other = session(20_000);
+        other.qers[0].mbr = Some(PerDirection { up: 1000, down: 1000 });
+        desk.modify(Arc::new(other), &[]).unwrap();
+        assert!(desk.usage(1).is_some());
+        world.bring_n6_back();
+        told(desk, "work again");
+        let socket = inside(&world.dn, || UdpSocket::bind((SERVER, 0)).unwrap());
+        let until = Instant::now() + Duration::from_secs(10);
+        while desk.usage(1).unwrap().packets.down == 0 {
+            assert!(Instant::now() < until, "{:?}", desk.faults());
+            // Neighbours are asked for with the first.
+            let _ = socket.send_to(b"hello", (UE, 9));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(desk.capacity().used, 1);
+    });
+}

@@ -82,3 +82,33 @@ fn an_address_that_is_taken_is_told() {
     let error = Server::open(&config, Ledger::new(1)).err().expect("it is taken").to_string();
     assert!(error.contains("127.8.6.9:8805") && error.contains("Remedy"), "{error}");
 }
+
+#[test]
+fn whoever_comes_first_the_function_can_ask_for_the_association() {
+    let (server, peer) = ("127.8.6.11", "127.8.6.12");
+    let mut config = config(server, peer);
+    config.n4.initiate = true;
+    config.n4.heartbeat = weir_units::Duration::from_millis(200);
+    config.n4.tries = 1;
+    // Nobody is there yet.
+    let running = run(&config);
+    std::thread::sleep(Duration::from_millis(500));
+    let address = SocketAddr::new(server.parse().unwrap(), 8805);
+    let mut client = Client::open(peer.parse::<IpAddr>().unwrap(), address).unwrap();
+    let asked = |client: &Client, kind| client.asked.iter().filter(|message| message.kind == kind).count();
+    while asked(&client, kind::ASSOCIATION_SETUP_REQUEST) == 0 {
+        client.listen().unwrap();
+    }
+    client.establish(&rules()).unwrap();
+    // It is not asked for again, and it is kept by heartbeats.
+    while asked(&client, kind::HEARTBEAT_REQUEST) < 3 {
+        client.listen().unwrap();
+    }
+    assert_eq!(asked(&client, kind::ASSOCIATION_SETUP_REQUEST), 1);
+    // Asked for from this side as well, it is the same.
+    client.associate(1).unwrap();
+    running.stop.store(true, Ordering::Relaxed);
+    client.listen().unwrap();
+    let counts = running.thread.join().unwrap();
+    assert_eq!((counts.established, counts.removed), (1, 0));
+}

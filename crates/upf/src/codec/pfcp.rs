@@ -141,14 +141,20 @@ fn form(id: u16) -> Form {
         ie::CREATE_PDR | ie::PDI | ie::CREATE_FAR | ie::FORWARDING_PARAMETERS | ie::CREATE_QER => Form::Group,
         ie::CREATED_PDR | ie::UPDATE_PDR | ie::UPDATE_FAR | ie::UPDATE_FORWARDING_PARAMETERS => Form::Group,
         ie::UPDATE_QER | ie::REMOVE_PDR | ie::REMOVE_FAR | ie::REMOVE_QER => Form::Group,
-        ie::DOWNLINK_DATA_REPORT | ie::ERROR_INDICATION_REPORT => Form::Group,
+        ie::CREATE_BAR
+        | ie::UPDATE_BAR
+        | ie::REMOVE_BAR
+        | ie::DOWNLINK_DATA_REPORT
+        | ie::ERROR_INDICATION_REPORT => Form::Group,
         ie::CREATE_URR | ie::UPDATE_URR | ie::REMOVE_URR | ie::QUERY_URR => Form::Group,
         ie::MODIFICATION_USAGE_REPORT | ie::DELETION_USAGE_REPORT | ie::USAGE_REPORT => Form::Group,
         ie::CAUSE | ie::SOURCE_INTERFACE | ie::GATE_STATUS | ie::REPORT_TYPE => Form::Number(1),
         ie::DESTINATION_INTERFACE | ie::PFCPSM_REQ_FLAGS | ie::PDN_TYPE | ie::RQI | ie::QFI => {
             Form::Number(1)
         }
-        ie::ASSOCIATION_RELEASE_REQUEST | ie::PFCPAS_RSP_FLAGS | ie::INTERFACE_TYPE => Form::Number(1),
+        ie::ASSOCIATION_RELEASE_REQUEST | ie::PFCPAS_RSP_FLAGS | ie::INTERFACE_TYPE | ie::BAR_ID => {
+            Form::Number(1)
+        }
         ie::MEASUREMENT_METHOD | ie::MEASUREMENT_INFORMATION => Form::Number(1),
         ie::URR_ID | ie::UR_SEQN | ie::MEASUREMENT_PERIOD | ie::START_TIME | ie::END_TIME => Form::Number(4),
         ie::TIME_THRESHOLD | ie::TIME_QUOTA | ie::DURATION_MEASUREMENT => Form::Number(4),

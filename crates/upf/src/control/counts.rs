@@ -17,6 +17,8 @@ pub struct Counts {
     pub malformed: u64,
     /// Messages of a kind that is not known, or answers to nothing; they get no answer.
     pub unexpected: u64,
+    /// Elements of requests that are not known here, of vendors and of later releases: they are passed over.
+    pub ignored: u64,
     /// Requests that came again and got the same answer.
     pub repeated: u64,
     /// Requests with the number of another one of late that said something else; each is done by itself.

@@ -87,6 +87,14 @@ pub fn read_new(
     draft.whole(sides)
 }
 
+/// Buffering rules: a number, and what asks for functions that are not announced. How packets are buffered is configured.
+fn bars(bag: &mut IeReader, id: u16) -> Result<(), Refused> {
+    bag.groups(id)?.into_iter().try_for_each(|mut group| {
+        group.need_number(ie::BAR_ID)?;
+        group.finish()
+    })
+}
+
 /// Changes rules: takes out, changes, adds.
 pub fn change(
     mut bag: IeReader,
@@ -166,6 +174,7 @@ impl Draft {
             self.links.retain(|(_, urr)| *urr != gone.urr.id);
             self.ended.push(gone);
         }
+        bars(bag, ie::REMOVE_BAR)?;
         Ok(())
     }
 
@@ -187,6 +196,7 @@ impl Draft {
             // Several flows may have shared a tunnel.
             self.closed.extend(closed.filter(|tunnel| !self.closed.contains(tunnel)));
         }
+        bars(bag, ie::UPDATE_BAR)?;
         for group in bag.groups(ie::UPDATE_QER)? {
             update_qer(group, &mut self.session.qers)?;
         }
@@ -206,6 +216,7 @@ impl Draft {
         sides: &Sides,
         chosen: &mut ReservedTunnels,
     ) -> Result<(), Refused> {
+        bars(bag, ie::CREATE_BAR)?;
         for group in bag.groups(ie::CREATE_FAR)? {
             self.session.fars.push(create_far(group, sides)?);
         }

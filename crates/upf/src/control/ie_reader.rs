@@ -1,5 +1,6 @@
 //! The elements of a message or a group, taken out one by one. What nobody took is refused at the end, so
-//! that nothing is accepted in silence.
+//! that nothing is accepted in silence. Elements that are not known here, of vendors or of later releases, are passed over
+//! (TS 29.244 section 7.6.1).
 
 use super::cause::{Cause, Refused};
 use crate::message::{Element, Fault, Value, ie};
@@ -88,9 +89,10 @@ impl<'a> IeReader<'a> {
         ids.iter().try_for_each(|id| self.all(*id).map(drop))
     }
 
-    /// Refuses what nobody took.
+    /// Refuses what is known and nobody took.
     pub fn finish(self) -> Result<(), Refused> {
-        let left = self.taken.iter().position(|taken| !taken).map(|at| &self.elements[at]);
+        let is_left = |(element, taken): &(&Element, &bool)| !**taken && ie::is_known(element.id);
+        let left = self.elements.iter().zip(&self.taken).find(is_left).map(|(element, _)| element);
         left.map_or(Ok(()), |element| {
             let why = format!("{} is not supported here, or not so often", ie::shown(element.id));
             Err(Refused::element(Cause::NotSupported, element.id, why))

@@ -10,7 +10,7 @@ use crate::rules::Plane;
 use std::net::{IpAddr, SocketAddr};
 use weir_units::{Duration, Time};
 
-use super::peers::Association;
+use super::peers::{Association, Peer};
 
 /// Functions of ours (TS 29.244 section 8.2.25): allocation of tunnels (FTUP), end markers (EMPU), packets
 /// measured with bytes (MNOP), and messages in bundles (BUNDL).
@@ -117,10 +117,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
                 self.tell(format!("{address} has started again: {ended} sessions end"));
             }
         }
-        let beat_due = now + self.settings.heartbeat;
-        self.peers[at].association =
-            Some(Association { node, recovery, heard: now, beat_due, restored: false, doubted: None });
-        self.peers_changed = true;
+        self.begin_association(now, at, node, recovery);
         let (address, kept) = (self.peers[at].address, self.sessions.of_peer(at as u16).len());
         self.tell(format!("{address} is associated, with {kept} sessions of before"));
         let mut elements = self.says_who(Cause::Accepted);
@@ -130,6 +127,87 @@ impl<P: Plane, C: Codec> Control<P, C> {
             elements.push(Element::number(ie::PFCPAS_RSP_FLAGS, SESSIONS_KEPT));
         }
         Ok(elements)
+    }
+
+    /// Asks peers that are not associated for an association, where that is configured (TS 29.244 section 6.2.6.3).
+    pub(super) fn initiate(&mut self, now: Time, out: &mut Vec<Outgoing>) {
+        if !self.settings.initiate || now < self.setup_due {
+            return;
+        }
+        self.setup_due = now + self.settings.heartbeat;
+        let alone = |at: &usize| self.peers[*at].association.is_none() && self.holder(*at).is_none();
+        for at in (0..self.peers.len()).filter(alone).collect::<Vec<_>>() {
+            let elements = vec![
+                Element::new(ie::NODE_ID, Value::Node(self.node())),
+                Element::number(ie::RECOVERY_TIME_STAMP, self.recovery),
+                Element::number(ie::UP_FUNCTION_FEATURES, FEATURES),
+            ];
+            let to = reached_at(self.peers[at].address);
+            self.ask(now, to, kind::ASSOCIATION_SETUP_REQUEST, None, elements, About::Setup, out);
+        }
+    }
+
+    /// Takes what a peer answers to that. One that has asked meanwhile is associated already.
+    pub(super) fn associated(&mut self, now: Time, at: usize, message: &Message) {
+        let mut bag = IeReader::new(&message.elements);
+        let mut read = || -> Result<_, Refused> {
+            let (node, cause) = (node_id(&mut bag)?, bag.need_number(ie::CAUSE)?);
+            Ok((node, cause, bag.number(ie::RECOVERY_TIME_STAMP)?))
+        };
+        let address = self.peers[at].address;
+        match read() {
+            Ok((node, cause, Some(recovery))) if cause == Cause::Accepted as u64 => {
+                if self.peers[at].association.is_none() {
+                    self.begin_association(now, at, node, recovery as u32);
+                    self.tell(format!("{address} is associated, as it was asked"));
+                }
+            }
+            Ok((_, cause, _)) => {
+                self.tell(format!("{address} wants no association: {}", super::shown_cause(cause)))
+            }
+            Err(refused) => self.tell(format!("{address} answers to no association: {}", refused.why)),
+        }
+    }
+
+    fn begin_association(&mut self, now: Time, at: usize, node: NodeId, recovery: u32) {
+        let beat_due = now + self.settings.heartbeat;
+        self.peers[at].association =
+            Some(Association { node, recovery, heard: now, beat_due, restored: false, doubted: None });
+        self.peers_changed = true;
+    }
+
+    /// The peer in whose association an address takes part that has none of its own.
+    pub(super) fn holder(&self, at: usize) -> Option<usize> {
+        let holder = self.peers[at].holder?;
+        (self.peers[at].association.is_none() && self.peers[holder].association.is_some()).then_some(holder)
+    }
+
+    /// Whose a request is. One about a session, from an address without an association, that names the node of another
+    /// address's association, or a session whose reports go to it, is of that one (TS 29.244 section 5.8.1 knows nodes by
+    /// their Node ID). About associations each address speaks for itself alone.
+    pub(super) fn peer_of(&mut self, at: usize, message: &Message) -> usize {
+        let is_of_session = message.kind >= kind::SESSION_ESTABLISHMENT_REQUEST;
+        if !self.settings.aliases || !is_of_session || self.peers[at].association.is_some() {
+            return at;
+        }
+        if let Some(holder) = self.holder(at) {
+            return holder;
+        }
+        let node = message.elements.iter().find_map(|element| match &element.value {
+            Value::Node(node) if element.id == ie::NODE_ID => Some(node),
+            _ => None,
+        });
+        let is_node =
+            |peer: &Peer| node.is_some() && peer.association.as_ref().map(|known| &known.node) == node;
+        let by_node = self.peers.iter().position(is_node);
+        let address = self.peers[at].address;
+        let by_session = || {
+            let entry = self.sessions.get(message.seid.filter(|seid| *seid != 0)?)?;
+            (entry.cp_address == address).then_some(usize::from(entry.peer))
+        };
+        let holder = by_node.or_else(by_session);
+        self.peers[at].holder = holder;
+        holder.unwrap_or(at)
     }
 
     /// News of an association.

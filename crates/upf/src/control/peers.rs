@@ -16,6 +16,8 @@ pub struct Peer {
     pub address: IpAddr,
     /// Whether and how it is associated.
     pub association: Option<Association>,
+    /// The peer whose other address this is, as far as it showed.
+    pub holder: Option<usize>,
     /// Requests that it may still send, in billionths.
     allowance: u64,
     since: Time,
@@ -41,7 +43,7 @@ pub struct Association {
 impl Peer {
     /// A peer that was not heard yet.
     pub fn new(address: IpAddr) -> Peer {
-        Peer { address, association: None, allowance: u64::MAX, since: Time::ZERO }
+        Peer { address, association: None, holder: None, allowance: u64::MAX, since: Time::ZERO }
     }
 
     /// Whether a request of so many octets is within `rate_max` in a second; a tenth of a second's may come at

@@ -32,6 +32,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
         }
         self.look_at_usage(now, out);
         self.beat(now, out);
+        self.initiate(now, out);
         for due in self.requests.due(now) {
             match due {
                 Due::Again(to, datagram) => out.push(Outgoing { to, datagram: datagram.into() }),
@@ -43,7 +44,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
                 Due::GivenUp(to, About::Heartbeat) => {
                     self.tell(format!("{} does not answer heartbeats", to.ip()));
                 }
-                Due::GivenUp(_, About::Goodbye) => {}
+                Due::GivenUp(_, About::Setup | About::Goodbye) => {}
             }
         }
     }
@@ -118,7 +119,7 @@ impl<P: Plane, C: Codec> Control<P, C> {
     }
 
     /// Takes an answer to a request of ours.
-    pub(super) fn answered(&mut self, from: SocketAddr, message: &Message) {
+    pub(super) fn answered(&mut self, now: Time, from: SocketAddr, message: &Message) {
         let Some(about) = self.requests.answered(message.sequence, from) else {
             self.counts.unexpected += 1;
             return;
@@ -141,6 +142,10 @@ impl<P: Plane, C: Codec> Control<P, C> {
                 if let (Some(at), Some(recovery)) = (at, number(ie::RECOVERY_TIME_STAMP)) {
                     self.confirmed_start(at, recovery as u32);
                 }
+            }
+            About::Setup => {
+                let at = self.peers.iter().position(|peer| peer.address == from.ip());
+                at.into_iter().for_each(|at| self.associated(now, at, message));
             }
             About::Report(_) | About::Usage(_) | About::Goodbye => {}
         }

@@ -21,6 +21,8 @@ pub enum About {
     Report(Seid),
     /// What a session used.
     Usage(Seid),
+    /// An association.
+    Setup,
     /// Our end.
     Goodbye,
 }

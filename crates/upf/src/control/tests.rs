@@ -440,7 +440,7 @@ fn refused() -> Vec<Case> {
         (with(0, inside(up(1, vec![]), Element::new(81, octets(&[0, 0, 0, 1])))), 73, Some(81), Some((0, 1))),
         (and(Element::new(ie::CREATE_URR, octets(&[]))), 66, Some(81), None),
         (and(reported_after(0)), 69, Some(31), None),
-        (and(Element::new(0x8001, octets(&[0, 10, 1]))), 76, Some(0x8001), None),
+        (and(Element::new(ie::CREATE_TRAFFIC_ENDPOINT, octets(&[]))), 76, Some(127), None),
         (and(n(ie::PDN_TYPE, 5)), 76, Some(113), None),
         (with(2, far(vec![n(ie::APPLY_ACTION, 2)])), 67, Some(4), None),
         (with(2, far(vec![n(ie::APPLY_ACTION, 0x12)])), 73, Some(44), Some((1, 1))),
@@ -681,7 +681,7 @@ fn a_modification_that_fails_changes_nothing() {
         (vec![first(), group(ie::REMOVE_QER, vec![n(ie::QER_ID, 1)])], 73, Some((0, 2))),
         (vec![first(), group(ie::REMOVE_FAR, vec![n(ie::FAR_ID, 7)])], 73, Some((1, 7))),
         (vec![first(), up(9, vec![flow("nonsense")])], 73, Some((0, 9))),
-        (vec![up(9, vec![]), Element::new(85, Value::Octets(vec![1]))], 76, None),
+        (vec![up(9, vec![]), Element::new(ie::CREATE_MAR, Value::Octets(vec![1]))], 76, None),
     ];
     for (elements, cause, rule) in cases {
         let answer = bench.modify(seid, elements);
@@ -877,4 +877,147 @@ fn reports_are_sent_until_they_are_answered() {
         bench.tick(Duration::from_secs(1));
     }
     assert_eq!((bench.control.unanswered(), bench.control.counts().reports_lost), (0, 1));
+}
+
+/// A peer that is not who it says, or asks what is another's.
+mod hostile {
+    use super::*;
+
+    #[test]
+    fn another_port_of_a_peer_gets_its_own_answers_and_takes_none_of_others() {
+        let mut bench = Bench::associated();
+        let mut elements = vec![node(), f_seid(CP_SEID)];
+        elements.extend(usual());
+        let request = bench.octets(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements);
+        let first = bench.raw(&request);
+        assert_eq!((first[0].to, bench.control.sessions().len()), (bench.peer, 1));
+        // The same octets from another port are another request.
+        let known = std::mem::replace(&mut bench.peer, "127.0.0.2:4444".parse().unwrap());
+        let foreign = bench.raw(&request);
+        assert_eq!((foreign.len(), foreign[0].to), (1, bench.peer));
+        assert_ne!(foreign[0].datagram, first[0].datagram);
+        // An answer from another peer answers nothing of ours. From another port of the one it does: some send so.
+        bench.peer = "127.0.0.3:8805".parse().unwrap();
+        let mut out = Vec::new();
+        bench.now += Duration::from_secs(11);
+        bench.control.tick(bench.now, &mut out);
+        let asked = Pfcp.decode(&out[0].datagram).unwrap();
+        let unexpected = bench.control.counts().unexpected;
+        bench.sequence = asked.sequence - 1;
+        let answer = bench.octets(kind::HEARTBEAT_RESPONSE, None, vec![n(ie::RECOVERY_TIME_STAMP, 6)]);
+        assert!(bench.raw(&answer).is_empty());
+        assert_eq!((bench.control.counts().unexpected, bench.control.sessions().len()), (unexpected + 1, 2));
+        bench.peer = known;
+        assert_eq!(bench.raw(&request)[0].datagram, first[0].datagram);
+    }
+
+    #[test]
+    fn a_replay_after_the_answers_were_forgotten_does_no_harm_to_others() {
+        let mut bench = Bench::associated();
+        let mut elements = vec![node(), f_seid(CP_SEID)];
+        elements.extend(usual());
+        let establish = bench.octets(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements);
+        let answer = Pfcp.decode(&bench.raw(&establish)[0].datagram).unwrap();
+        let seid = seid_of(&answer);
+        let delete = bench.octets(kind::SESSION_DELETION_REQUEST, Some(seid), vec![]);
+        assert_eq!(bench.raw(&delete).len(), 1);
+        let second = bench.session();
+        let setup = bench.octets(5, None, vec![node(), n(ie::RECOVERY_TIME_STAMP, 4)]);
+        bench.now += Duration::from_secs(25);
+        // Answers of before are forgotten with the first that comes.
+        bench.ask(kind::HEARTBEAT_REQUEST, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
+        let told = |out: &[Outgoing]| number(&Pfcp.decode(&out[0].datagram).unwrap(), ie::CAUSE);
+        assert!(bench.raw(&setup).is_empty(), "an association of before");
+        assert_eq!(told(&bench.raw(&delete)), Some(65), "the number is borne by nobody again");
+        assert_eq!(bench.control.sessions().len(), 1);
+        // Nothing tells an establishment of before from a new one but what it asks for: the plane refuses an address that
+        // another session has.
+        bench.control.plane().refuses = Some(Refusal::AddressTaken("10.45.0.7".parse().unwrap()));
+        assert_ne!(told(&bench.raw(&establish)), Some(1));
+        assert_eq!(bench.control.sessions().len(), 1);
+        assert!(bench.control.sessions().get(second).is_some());
+    }
+
+    #[test]
+    fn a_sweep_of_session_numbers_finds_none() {
+        let mut bench = Bench::associated();
+        let seid = bench.session();
+        for step in 1..=2000u64 {
+            // Near a number that is known, near zero, and with the place of one that is there.
+            for guess in [seid + step, seid - step, step, seid ^ (step << 20)] {
+                let cause =
+                    number(&bench.ask(kind::SESSION_DELETION_REQUEST, Some(guess), vec![]), ie::CAUSE);
+                assert_eq!(cause, Some(65), "{guess:#x}");
+            }
+            bench.now += Duration::from_millis(1);
+        }
+        assert_eq!(bench.control.sessions().len(), 1);
+        assert!(bench.control.answers() <= 65_536);
+    }
+
+    #[test]
+    fn a_peer_that_floods_takes_neither_answers_nor_rate_of_another() {
+        let mut bench = Bench::associated();
+        let quiet = bench.peer;
+        let mut elements = vec![node(), f_seid(CP_SEID)];
+        elements.extend(usual());
+        let request = bench.octets(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements);
+        let first = bench.raw(&request);
+        bench.peer = "127.0.0.3:8805".parse().unwrap();
+        for _ in 0..200_000 {
+            let heartbeat = bench.octets(kind::HEARTBEAT_REQUEST, None, vec![n(ie::RECOVERY_TIME_STAMP, 5)]);
+            bench.raw(&heartbeat);
+        }
+        assert!(bench.control.counts().over_rate > 0);
+        bench.peer = quiet;
+        assert_eq!(bench.raw(&request), first, "its answer is still there");
+        assert_eq!(
+            number(
+                &bench.ask(
+                    kind::SESSION_MODIFICATION_REQUEST,
+                    Some(seid_of(&Pfcp.decode(&first[0].datagram).unwrap())),
+                    vec![]
+                ),
+                ie::CAUSE
+            ),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn another_peer_that_gives_the_node_of_one_ends_neither_its_association_nor_guessed_sessions() {
+        let mut bench = Bench::associated();
+        let seid = bench.session();
+        bench.peer = "127.0.0.3:8805".parse().unwrap();
+        // Without an association of its own it is taken for another address of that node, as far as sessions go.
+        assert_eq!(
+            number(&bench.ask(kind::ASSOCIATION_RELEASE_REQUEST, None, vec![node()]), ie::CAUSE),
+            Some(72)
+        );
+        assert_eq!(
+            number(&bench.ask(kind::ASSOCIATION_UPDATE_REQUEST, None, vec![node()]), ie::CAUSE),
+            Some(72)
+        );
+        assert_eq!(
+            number(&bench.ask(kind::SESSION_DELETION_REQUEST, Some(seid ^ 1 << 30), vec![]), ie::CAUSE),
+            Some(72)
+        );
+        assert_eq!(bench.control.sessions().len(), 1);
+    }
+
+    #[test]
+    fn a_report_that_is_lost_has_paging_told_again() {
+        let mut bench = Bench::associated();
+        let seid = bench.session();
+        let pdr = 2;
+        bench.control.plane().events.push_back(Event::DownlinkData { seid, pdr });
+        for _ in 0..60 {
+            bench.control.tick(bench.now, &mut Vec::new());
+            bench.now += Duration::from_millis(100);
+        }
+        assert_eq!(
+            (bench.control.counts().reports_lost, &bench.control.plane().untold[..]),
+            (1, &[seid][..])
+        );
+    }
 }

@@ -270,6 +270,7 @@ pub fn create_far(mut bag: IeReader, sides: &Sides) -> Result<Far, Refused> {
     let id = bag.need_number(ie::FAR_ID)? as u32;
     let read = move || -> Result<Far, Refused> {
         let action = action(bag.need_number(ie::APPLY_ACTION)?)?;
+        bag.number(ie::BAR_ID)?;
         let parameters = bag.group(ie::FORWARDING_PARAMETERS)?;
         let forward = parameters.map(|parameters| forwarding(parameters, None, sides)).transpose()?;
         bag.finish()?;
@@ -291,6 +292,7 @@ pub fn update_far(
     let read = move || -> Result<Option<RemoteTunnel>, Refused> {
         let far = fars.iter_mut().find(|far| far.id == id).ok_or_else(|| absent(RuleKind::Far))?;
         let (old, mut ends) = (far.forward, false);
+        bag.number(ie::BAR_ID)?;
         if let Some(flags) = bag.number(ie::APPLY_ACTION)? {
             far.action = action(flags)?;
         }

@@ -9,9 +9,9 @@ mod turn;
 pub use read::{create_urr, query_urr, update_urr};
 pub use turn::reports;
 
+use crate::kept_times::{instant, instants, nanos};
 use crate::message::{Element, Value, Volume, ie};
 use crate::rules::{Amounts, Bounds, Measured, PerDirection};
-use crate::state::{instant, instants, nanos};
 use serde::{Deserialize, Serialize};
 use weir_units::{Duration, Time};
 

@@ -7,6 +7,11 @@ macro_rules! numbered {
         pub mod $module {
             $(pub const $name: $number = $value;)*
 
+            /// Whether it is one of these.
+            pub fn is_known(number: $number) -> bool {
+                matches!(number, $($value)|*)
+            }
+
             /// What it is called, with its number, for people.
             pub fn shown(number: $number) -> String {
                 let name = match number {
@@ -80,6 +85,9 @@ numbered! {
     VOLUME_THRESHOLD = 31 => "Volume Threshold",
     TIME_THRESHOLD = 32 => "Time Threshold",
     MONITORING_TIME = 33 => "Monitoring Time",
+    SUBSEQUENT_VOLUME_THRESHOLD = 34 => "Subsequent Volume Threshold",
+    SUBSEQUENT_TIME_THRESHOLD = 35 => "Subsequent Time Threshold",
+    INACTIVITY_DETECTION_TIME = 36 => "Inactivity Detection Time",
     REPORTING_TRIGGERS = 37 => "Reporting Triggers",
     REDIRECT_INFORMATION = 38 => "Redirect Information",
     REPORT_TYPE = 39 => "Report Type",
@@ -98,6 +106,7 @@ numbered! {
     VOLUME_MEASUREMENT = 66 => "Volume Measurement",
     DURATION_MEASUREMENT = 67 => "Duration Measurement",
     QUOTA_HOLDING_TIME = 71 => "Quota Holding Time",
+    DROPPED_TRAFFIC_THRESHOLD = 72 => "Dropped DL Traffic Threshold",
     VOLUME_QUOTA = 73 => "Volume Quota",
     TIME_QUOTA = 74 => "Time Quota",
     START_TIME = 75 => "Start Time",
@@ -116,6 +125,7 @@ numbered! {
     BAR_ID = 88 => "BAR ID",
     CP_FUNCTION_FEATURES = 89 => "CP Function Features",
     UE_IP_ADDRESS = 93 => "UE IP Address",
+    PACKET_RATE = 94 => "Packet Rate",
     OUTER_HEADER_REMOVAL = 95 => "Outer Header Removal",
     RECOVERY_TIME_STAMP = 96 => "Recovery Time Stamp",
     HEADER_ENRICHMENT = 98 => "Header Enrichment",
@@ -130,17 +140,28 @@ numbered! {
     PDN_TYPE = 113 => "PDN Type",
     FAILED_RULE_ID = 114 => "Failed Rule ID",
     INACTIVITY_TIMER = 117 => "User Plane Inactivity Timer",
+    SUBSEQUENT_VOLUME_QUOTA = 121 => "Subsequent Volume Quota",
+    SUBSEQUENT_TIME_QUOTA = 122 => "Subsequent Time Quota",
     RQI = 123 => "RQI",
     QFI = 124 => "QFI",
     CREATE_TRAFFIC_ENDPOINT = 127 => "Create Traffic Endpoint",
+    UPDATE_TRAFFIC_ENDPOINT = 129 => "Update Traffic Endpoint",
+    REMOVE_TRAFFIC_ENDPOINT = 130 => "Remove Traffic Endpoint",
     TRAFFIC_ENDPOINT_ID = 131 => "Traffic Endpoint ID",
     ETHERNET_PACKET_FILTER = 132 => "Ethernet Packet Filter",
+    PROXYING = 137 => "Proxying",
     USER_ID = 141 => "User ID",
+    ADDITIONAL_MONITORING_TIME = 147 => "Additional Monitoring Time",
+    EVENT_QUOTA = 148 => "Event Quota",
+    EVENT_THRESHOLD = 149 => "Event Threshold",
     TRACE_INFORMATION = 152 => "Trace Information",
     FRAMED_ROUTE = 153 => "Framed Route",
+    FRAMED_ROUTING = 154 => "Framed-Routing",
+    FRAMED_IPV6_ROUTE = 155 => "Framed-IPv6-Route",
     AVERAGING_WINDOW = 157 => "Averaging Window",
     APN_DNN = 159 => "APN/DNN",
     INTERFACE_TYPE = 160 => "3GPP Interface Type",
+    CREATE_MAR = 165 => "Create MAR",
     QUOTA_VALIDITY_TIME = 181 => "Quota Validity Time",
     SESSION_RETENTION = 183 => "Session Retention Information",
     PFCPAS_RSP_FLAGS = 184 => "PFCPASRsp-Flags",

@@ -3,32 +3,10 @@
 
 use super::control::{Answer, Command};
 use super::handle::{PlaneHandle, Reach};
-use super::io::Io;
+use super::io::Nowhere;
 use super::path::{PlaneEvent, PortInterface, UserPlane};
 use super::setup::PlaneSetup;
-use weir_dataplane::Frame;
 use weir_units::Time;
-
-/// There are no frames here.
-struct Nowhere;
-
-impl Io for Nowhere {
-    fn bytes(&mut self, _frame: Frame) -> &mut [u8] {
-        &mut []
-    }
-
-    fn take(&mut self, _len: usize) -> Option<Frame> {
-        None
-    }
-
-    fn give(&mut self, _frame: Frame) {}
-
-    fn room(&self, _port: usize) -> usize {
-        0
-    }
-
-    fn push(&mut self, _port: usize, _frame: Frame) {}
-}
 
 /// Keeps rules. No time passes: nothing waits, and nobody is told of silence.
 pub struct Alone(UserPlane);

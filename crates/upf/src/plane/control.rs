@@ -235,6 +235,19 @@ impl UserPlane {
         heir.waiting.iter_mut().zip(dropped).for_each(|(waiting, dropped)| *waiting -= dropped as u32);
     }
 
+    /// Packets of a session that wait are lost, with their queues.
+    pub(super) fn discard_waiting(&mut self, live: &mut Live) {
+        for (plan, line) in live.program.queues.iter().zip(&mut live.lines) {
+            let Some(place) = line.place.take() else { continue };
+            line.past = line.past.plus(self.waits.place(place).queue.counters());
+            let mut dropped = 0;
+            self.waits.give(place, |_| dropped += 1);
+            live.waiting[usize::from(plan.is_up)] -= dropped;
+            line.past.dropped += u64::from(dropped);
+            *live.usage.dropped.of(plan.is_up) += u64::from(dropped);
+        }
+    }
+
     /// A number for rules that come into force.
     fn next_serial(&mut self) -> u64 {
         self.serial += 1;

@@ -27,3 +27,24 @@ pub fn longer(frame: Frame, by: usize) -> Frame {
 pub fn shorter(frame: Frame, by: usize) -> Frame {
     Frame { addr: frame.addr + by as u64, len: frame.len - by as u32 }
 }
+
+/// There are no ports, and no frames.
+pub(super) struct Nowhere;
+
+impl Io for Nowhere {
+    fn bytes(&mut self, _frame: Frame) -> &mut [u8] {
+        &mut []
+    }
+
+    fn take(&mut self, _len: usize) -> Option<Frame> {
+        None
+    }
+
+    fn give(&mut self, _frame: Frame) {}
+
+    fn room(&self, _port: usize) -> usize {
+        0
+    }
+
+    fn push(&mut self, _port: usize, _frame: Frame) {}
+}

@@ -1,7 +1,6 @@
 //! The packet path: from a frame that comes in to a packet that waits.
 
-use super::classify::find::NotMet;
-use super::classify::flows::{Flow, Flows};
+use super::classify::flows::{Flow, Flows, NotMet};
 use super::classify::layout::{ACCESS, CORE, LOCAL};
 use super::classify::lookup::Key;
 use super::classify::stations::Stations;
@@ -150,6 +149,26 @@ impl UserPlane {
     /// What was counted.
     pub fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// A port is another than before, of the same addresses: neighbours are asked for anew.
+    pub(super) fn set_card(&mut self, port: usize, card: PortInterface) {
+        let setup = [Some(&self.setup.access), Some(&self.setup.core), self.setup.local.as_ref()];
+        if let Some(setup) = setup.into_iter().flatten().nth(port) {
+            let link = Link::new(card.address, &setup.addresses, &setup.gateways, &setup.neighbours);
+            (self.ports[port].link, self.ports[port].mtu) = (link, card.mtu);
+        }
+    }
+
+    /// The memory of frames is gone: packets that wait are lost, and sessions stay.
+    pub(super) fn forget_frames(&mut self) {
+        self.ports.iter_mut().for_each(|port| port.pending.clear());
+        for number in 0..self.sessions.len() {
+            let Some(mut live) = self.sessions[number].take() else { continue };
+            self.discard_waiting(&mut live);
+            self.count_parked(&mut live);
+            self.sessions[number] = Some(live);
+        }
     }
 
     /// The MTU of a port was changed.

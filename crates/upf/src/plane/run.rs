@@ -2,7 +2,7 @@
 
 use super::control::{Answer, Command};
 use super::handle::{PlaneHandle, Reach};
-use super::io::Io;
+use super::io::{Io, Nowhere};
 use super::path::{PlaneEvent, PortInterface, UserPlane};
 use super::setup::PlaneSetup;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -24,6 +24,8 @@ const HAPPENED: usize = 4096;
 const WARNINGS: usize = 64;
 /// How often the loop looks whether its interfaces are still there.
 const PRESENCE: Duration = Duration::from_millis(200);
+/// How often ports that do not work are opened again.
+const REOPEN: Duration = Duration::from_millis(500);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
 const SLEEP_MAX: Duration = Duration::from_millis(10);
 /// How often whoever asks looks for the answer before giving the processor away.
@@ -95,7 +97,10 @@ impl Bell {
 /// A packet loop, ready to run.
 pub struct PlaneLoop {
     plane: UserPlane,
-    ports: Ports,
+    /// Until it runs.
+    ports: Option<Ports>,
+    /// With which they are opened again.
+    setup: PortsSetup,
     count: usize,
     asked: Consumer<Command>,
     answers: Producer<Answer>,
@@ -128,7 +133,7 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Rem
     let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
     let count = names.len();
     let Pace { mode, journal, busy } = pace;
-    let ports = Ports::open(&PortsSetup {
+    let ports_setup = PortsSetup {
         names,
         mode,
         headroom: HEADROOM_MIN,
@@ -137,7 +142,8 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Rem
         fail_after: FAIL_AFTER,
         journal,
         takeover: false,
-    })?;
+    };
+    let ports = Ports::open(&ports_setup)?;
     let card = |port| Ok(PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
     let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
     let plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
@@ -146,8 +152,18 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Rem
     let (events, happened) = RingBuffer::new(HAPPENED);
     let (warnings, warned) = RingBuffer::new(WARNINGS);
     let bell = Arc::new(Bell::new()?);
-    let looping =
-        PlaneLoop { plane, ports, count, asked, answers, events, warnings, bell: bell.clone(), busy };
+    let looping = PlaneLoop {
+        plane,
+        ports: Some(ports),
+        setup: ports_setup,
+        count,
+        asked,
+        answers,
+        events,
+        warnings,
+        bell: bell.clone(),
+        busy,
+    };
     let remote = Remote { asked: ask, answers: answered, events: happened, warnings: warned, bell };
     Ok((looping, PlaneHandle::new(setup, remote)))
 }
@@ -155,52 +171,90 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Rem
 impl PlaneLoop {
     /// What was changed and chosen, in words.
     pub fn said(&self) -> &[String] {
-        self.ports.said()
+        self.ports.as_ref().map_or(&[], Ports::said)
     }
 
     /// How frames come in and go out.
     pub fn mode(&self) -> Mode {
-        self.ports.mode()
+        self.ports.as_ref().map_or(Mode::AfPacket, Ports::mode)
     }
 
-    /// Turns until `stop` is set, or until an interface vanishes. Puts the interfaces back; says in words
-    /// what it could not. To be called on a thread of its own, which from then on has no more rights than the
-    /// loop needs ([`privileges::LOOP`]).
+    /// Turns until `stop` is set. Where ports fail or vanish they are opened again, as often as it takes: sessions stay, and
+    /// control is answered meanwhile. Puts the interfaces back; says in words what it could not. To be
+    /// called on a thread of its own, which from then on has no more rights than the loop needs ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<String>, Error> {
         // Whoever does not read has a loop all the same.
         privileges::keep(&privileges::LOOP)
             .unwrap_or_else(|error| drop(self.warnings.push(error.to_string())));
-        let result = self.turns(stop);
-        let left = self.ports.close();
-        match result {
-            Ok(()) => Ok(left),
-            Err(Error::PortGone(name, _)) => Err(Error::PortGone(name, left)),
-            Err(error) => Err(error),
+        let Some(mut ports) = self.ports.take() else { return Ok(Vec::new()) };
+        while let Err(error) = self.turns(&mut ports, stop) {
+            let left = ports.close();
+            // Frames that wait lie in memory that goes with the ports.
+            self.plane.forget_frames();
+            let left = if left.is_empty() { String::new() } else { format!("; {}", left.join("; ")) };
+            let warning = format!(
+                "the ports do not work: {error}{left}. Sessions stay; they are opened again when they can be"
+            );
+            let _ = self.warnings.push(warning);
+            ports = match self.reopen(stop) {
+                Some(ports) => ports,
+                None => return Ok(Vec::new()),
+            };
         }
+        Ok(ports.close())
     }
 
-    fn turns(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+    /// Opens the ports again; `None` if it is stopped before they can be.
+    fn reopen(&mut self, stop: &AtomicBool) -> Option<Ports> {
+        let mut due = clock();
+        while !stop.load(Ordering::Relaxed) {
+            let now = clock();
+            while let Ok(command) = self.asked.pop() {
+                let _ = self.answers.push(self.plane.apply(command, now, &mut Nowhere));
+            }
+            if now >= due {
+                due = now + REOPEN;
+                if let Ok(ports) = self.try_reopen() {
+                    let _ = self.warnings.push("the ports work again, with all sessions".into());
+                    return Some(ports);
+                }
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        None
+    }
+
+    fn try_reopen(&mut self) -> Result<Ports, Error> {
+        let ports = Ports::open(&self.setup)?;
+        for port in 0..self.count {
+            self.plane
+                .set_card(port, PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
+        }
+        Ok(ports)
+    }
+
+    fn turns(&mut self, ports: &mut Ports, stop: &AtomicBool) -> Result<(), Error> {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut presence_due = clock();
         let mut last = clock();
-        self.ports.poll_drivers_if_deferred();
+        ports.poll_drivers_if_deferred();
         while !stop.load(Ordering::Relaxed) {
             let now = clock();
-            self.ports.beat(now);
-            let mut worked = self.obey(now);
+            ports.beat(now);
+            let mut worked = self.obey(now, ports);
             for port in 0..self.count {
                 batch.clear();
-                self.ports.receive(port, now, &mut batch);
+                ports.receive(port, now, &mut batch);
                 worked |= !batch.is_empty();
                 for received in &batch {
                     // Stamps come from other processors and several queues; time only moves forward.
                     last = received.arrived.clamp(last, now.max(last));
-                    self.plane.receive(port, received.frame, last, &mut self.ports);
+                    self.plane.receive(port, received.frame, last, ports);
                 }
             }
             last = last.max(now);
-            self.plane.turn(last, &mut self.ports);
-            self.ports.flush()?;
+            self.plane.turn(last, ports);
+            ports.flush()?;
             while !self.events.is_full()
                 && let Some(event) = self.plane.happened()
             {
@@ -209,7 +263,7 @@ impl PlaneLoop {
             if now >= presence_due {
                 presence_due = now + PRESENCE;
                 let (plane, warnings) = (&mut self.plane, &mut self.warnings);
-                self.ports.look(now, &mut |news| {
+                ports.look(now, &mut |news| {
                     let warning = match news {
                         PortNews::Lost(warning) | PortNews::Told(warning) | PortNews::Address(warning) => {
                             warning
@@ -224,21 +278,21 @@ impl PlaneLoop {
                 })?;
             }
             if !worked && !self.busy {
-                self.rest(last);
+                self.rest(last, ports);
             }
         }
         Ok(())
     }
 
     /// Does what was asked; whether anything was.
-    fn obey(&mut self, now: Time) -> bool {
+    fn obey(&mut self, now: Time, ports: &mut Ports) -> bool {
         let mut any = false;
         while let Ok(command) = self.asked.pop() {
-            let mut answer = self.plane.apply(command, now, &mut self.ports);
+            let mut answer = self.plane.apply(command, now, ports);
             if let Answer::Faults(faults) = &mut answer
-                && self.ports.lost() > 0
+                && ports.lost() > 0
             {
-                faults.push(("lost_before_queue", self.ports.lost()));
+                faults.push(("lost_before_queue", ports.lost()));
             }
             // Whoever asks waits for each answer, so that there is room.
             let _ = self.answers.push(answer);
@@ -247,9 +301,9 @@ impl PlaneLoop {
         any
     }
 
-    fn rest(&mut self, now: Time) {
+    fn rest(&mut self, now: Time, ports: &mut Ports) {
         let sleep = self.plane.next_event(now).since(now).min(SLEEP_MAX);
-        self.ports.wait(Some(self.bell.0.as_raw_fd()), sleep);
+        ports.wait(Some(self.bell.0.as_raw_fd()), sleep);
         self.bell.quiet();
     }
 }

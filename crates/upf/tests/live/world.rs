@@ -71,8 +71,7 @@ impl World {
         world.cable(&world.ran, "g0", &world.upf, "n3");
         world.cable(&world.dn, "d0", &world.upf, "n6");
         run("ip", &format!("-n {} address add {STATION}/24 dev g0", world.ran));
-        run("ip", &format!("-n {} address add 203.0.113.9/24 dev d0", world.dn));
-        run("ip", &format!("-n {} route add 10.45.0.0/16 via 203.0.113.1", world.dn));
+        world.address_dn();
         Some(world)
     }
 
@@ -91,6 +90,22 @@ impl World {
     /// Changes the MTU of a port.
     pub fn set_mtu(&self, port: &str, mtu: u32) {
         run("ip", &format!("-n {} link set dev {port} mtu {mtu}", self.upf));
+    }
+
+    /// Takes the port to the data network away, with its cable.
+    pub fn take_n6_away(&self) {
+        run("ip", &format!("-n {} link delete dev n6", self.upf));
+    }
+
+    /// Puts another in its place.
+    pub fn bring_n6_back(&self) {
+        self.cable(&self.dn, "d0", &self.upf, "n6");
+        self.address_dn();
+    }
+
+    fn address_dn(&self) {
+        run("ip", &format!("-n {} address add 203.0.113.9/24 dev d0", self.dn));
+        run("ip", &format!("-n {} route add 10.45.0.0/16 via 203.0.113.1", self.dn));
     }
 
     fn names(&self) -> impl Iterator<Item = &String> {

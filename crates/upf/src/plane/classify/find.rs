@@ -1,6 +1,6 @@
 //! Whose a packet is, and which rule it meets.
 
-use crate::plane::classify::flows::{Flow, RuleMatch};
+use crate::plane::classify::flows::{Flow, NotMet, RuleMatch};
 use crate::plane::classify::lookup::Key;
 use crate::plane::classify::stations::StationOf;
 use crate::plane::io::Io;
@@ -11,15 +11,6 @@ use crate::plane::status::faults::Cause;
 use weir_dataplane::Frame;
 use weir_wire::gtpu::GPdu;
 use weir_wire::ip::{self, Header};
-
-/// Why a packet is of no session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::plane) enum NotMet {
-    /// Nobody has the tunnel or the address.
-    Nobody,
-    /// It must not come from there, or not go there.
-    Refused(Cause),
-}
 
 /// Number of a session, and that of the rule that a packet meets, if it meets one.
 pub(in crate::plane) type Met = (u32, Option<u16>);

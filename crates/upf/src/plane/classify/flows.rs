@@ -7,6 +7,7 @@
 //! another.
 
 use crate::plane::classify::lookup::Key;
+use crate::plane::status::faults::Cause;
 
 /// Flows that have the same hash and are kept.
 const WAYS: usize = 4;
@@ -59,6 +60,15 @@ pub struct RuleMatch {
     pub session: u32,
     /// Which of them matched, if one did.
     pub rule: Option<u16>,
+}
+
+/// Why a packet is of no session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotMet {
+    /// Nobody has the tunnel or the address.
+    Nobody,
+    /// It must not come from there, or not go there.
+    Refused(Cause),
 }
 
 /// A place.
