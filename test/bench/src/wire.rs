@@ -171,7 +171,7 @@ impl Testpmd {
             .args([PORT_A, PORT_B, "--seconds", "120"]);
         command.args(["--core", "1", "--main-core", "0", "--follow-stdin"]).args(options);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let anywhere = SpawnOptions { cpus: Vec::new(), nice: NICE };
+        let anywhere = SpawnOptions { cpus: Vec::new(), nice: NICE, is_end_host: false };
         let mut child = spawn_in(testbed.bottleneck(), command, &anywhere)?;
         let output = child.child_mut().stdout.take().ok_or_else(|| Error::new("testpmd has no output"))?;
         let (sender, lines) = mpsc::channel();

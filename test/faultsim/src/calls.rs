@@ -69,7 +69,7 @@ pub(crate) unsafe fn machine(number: c_long, a: [usize; 6]) -> i64 {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(
-            "syscall", inlateout("rax") number as i64 => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            "syscall", inlateout("rax") number => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
             in("r10") a[3], in("r8") a[4], in("r9") a[5], out("rcx") _, out("r11") _, options(nostack)
         );
         #[cfg(target_arch = "aarch64")]

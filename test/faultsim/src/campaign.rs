@@ -11,6 +11,7 @@ use std::time::Duration;
 /// What a seed stands for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(clippy::large_enum_variant, reason = "there are few of them at a time")]
 pub enum Case {
     /// A packet loop between two ports.
     Loop(Plan),

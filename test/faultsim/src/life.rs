@@ -238,7 +238,8 @@ impl<'a> Run<'a> {
                 self.kernel.note(|| format!("it ended by itself: {error}"));
                 let is_gone = self.kernel.interfaces.iter().any(|port| !port.is_present);
                 let is_known = UNMENDED.iter().any(|kind| self.kernel.met.all().any(|(met, _)| met == *kind));
-                if !is_known && !(matches!(error, Error::PortGone(..)) && is_gone) {
+                let is_port_gone = matches!(error, Error::PortGone(..)) && is_gone;
+                if !is_known && !is_port_gone {
                     self.kernel.violated(|| format!("it ended by itself, and the wire is closed: {error}"));
                 }
                 End::Told
@@ -400,10 +401,10 @@ fn reader(mut handle: Handle, told: Rc<RefCell<Told>>, plan: &Plan) -> Box<dyn F
     Box::new(move |_| {
         let mut told = told.borrow_mut();
         let mut wrong = Vec::new();
-        for way in 0..2 {
+        for (way, bounds) in setpoints.iter().enumerate() {
             for row in handle.samples(way) {
                 told.dropped[way] += row.drops + row.overflows;
-                if let Some((least, most)) = setpoints[way]
+                if let Some((least, most)) = *bounds
                     && !row.setpoint_ms.is_nan()
                     && !(least * 0.999..=most * 1.001).contains(&row.setpoint_ms)
                 {

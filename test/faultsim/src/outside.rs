@@ -223,7 +223,7 @@ fn write(to: &mut Vec<u8>, flow: &Flow, number_of_flow: usize, number: u64, now:
     let network = to.len();
     let len = len.max(network + 28 + TRAILER);
     let total = (len - network) as u16;
-    to.extend([0x45, flow.dscp << 2 | u8::from(flow.is_ect) * 2]);
+    to.extend([0x45, (flow.dscp << 2) | (u8::from(flow.is_ect) * 2)]);
     to.extend(total.to_be_bytes());
     to.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
     to.extend([10, flow.port as u8, (number_of_flow >> 8) as u8, number_of_flow as u8]);

@@ -219,7 +219,7 @@ impl Plan {
     pub fn late(&self) -> u64 {
         let of = |plan: &DirectionPlan| {
             // Room of the queue at its rate, at least for the least room that there is, and a sleep.
-            let least = if plan.rate == 0 { 0 } else { 64 * 1538 * 8 * SECOND / plan.rate };
+            let least = (64 * 1538 * 8 * SECOND).checked_div(plan.rate).unwrap_or(0);
             plan.buffer_ms * MS + least + plan.delay_ms * MS
         };
         self.directions.iter().map(of).max().unwrap_or(0) * 2 + 200 * MS
@@ -239,10 +239,18 @@ impl Plan {
         with(&|plan| plan.faults.clear());
         with(&|plan| drop(plan.faults.drain(..half)));
         with(&|plan| plan.faults.truncate(half));
-        (0..self.faults.len()).for_each(|at| with(&|plan| drop(plan.faults.remove(at))));
+        (0..self.faults.len()).for_each(|at| {
+            with(&|plan| {
+                plan.faults.remove(at);
+            })
+        });
         with(&|plan| plan.kills.clear());
         with(&|plan| plan.kills.truncate(plan.kills.len().saturating_sub(1)));
-        (0..self.flows.len()).for_each(|at| with(&|plan| drop(plan.flows.remove(at))));
+        (0..self.flows.len()).for_each(|at| {
+            with(&|plan| {
+                plan.flows.remove(at);
+            })
+        });
         let last = self.faults.iter().map(|fault| fault.at + fault.span).max().unwrap_or(0) + 10 * MS;
         with(&|plan| plan.length = (plan.length / 2).max(last));
         with(&|plan| plan.length = last.min(plan.length));

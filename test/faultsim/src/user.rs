@@ -596,8 +596,11 @@ impl<'a> Bench<'a> {
                 }
             }
             Kind::PfcpRestart => {
-                let stamp =
-                    if value % 2 == 0 { self.stamp - 1 - (value >> 8) as u32 % 100 } else { self.stamp };
+                let stamp = if value.is_multiple_of(2) {
+                    self.stamp - 1 - (value >> 8) as u32 % 100
+                } else {
+                    self.stamp
+                };
                 let elements = vec![Element::number(ie::RECOVERY_TIME_STAMP, stamp)];
                 let before = self.control.sessions().len();
                 self.ask(at, weir_upf::message::kind::HEARTBEAT_REQUEST, None, elements);
@@ -630,9 +633,13 @@ impl<'a> Bench<'a> {
             Kind::IndicationFlood => {
                 for _ in 0..1 + value % 500 {
                     let mut message = [0; gtpu::SIGNALLING_MAX];
-                    let teid = if value % 2 == 0 { 100 + who as u32 } else { self.dice.bits() as u32 };
-                    let about =
-                        if value % 3 == 0 { STATION } else { Ipv4Addr::from(self.dice.bits() as u32) };
+                    let teid =
+                        if value.is_multiple_of(2) { 100 + who as u32 } else { self.dice.bits() as u32 };
+                    let about = if value.is_multiple_of(3) {
+                        STATION
+                    } else {
+                        Ipv4Addr::from(self.dice.bits() as u32)
+                    };
                     let Ok(len) = gtpu::write_error_indication(&mut message, teid, about.into()) else {
                         break;
                     };
@@ -643,12 +650,12 @@ impl<'a> Bench<'a> {
             Kind::NeighbourLies => {
                 for _ in 0..1 + value % 50 {
                     let host = Ipv4Addr::new(198, 51, 100, self.dice.bits() as u8);
-                    let target = if value % 2 == 0 { SERVER } else { host };
+                    let target = if value.is_multiple_of(2) { SERVER } else { host };
                     let mut arp = vec![0, 1, 8, 0, 6, 4, 0, 1 + (value / 2 % 2) as u8, 2, 6, 6, 6, 6, 6];
                     arp.extend(target.octets());
                     arp.extend(OWN[CORE]);
                     arp.extend([198, 51, 100, 1]);
-                    arp.truncate(if value % 7 == 0 { 20 } else { 28 });
+                    arp.truncate(if value.is_multiple_of(7) { 20 } else { 28 });
                     self.comes(CORE, &ethernet(CORE, 0x0806, &arp));
                 }
             }
@@ -671,7 +678,7 @@ impl<'a> Bench<'a> {
             }
             Kind::Stall => {
                 let path = self.path();
-                path.now = path.now + Duration::from_nanos(1_000_000 + value % 3_000_000_000);
+                path.now += Duration::from_nanos(1_000_000 + value % 3_000_000_000);
             }
             _ => {}
         }

@@ -201,7 +201,7 @@ impl Kernel {
                 n if n == GRO.1 => interface.offloads[0] = words.add(1).read() != 0,
                 n if n == FLAGS.0 => {
                     let [_, lro, vlan] = interface.offloads.map(u32::from);
-                    words.add(1).write(lro * LRO | vlan * VLAN);
+                    words.add(1).write((lro * LRO) | (vlan * VLAN));
                 }
                 n if n == FLAGS.1 => {
                     let flags = words.add(1).read();
