@@ -58,7 +58,7 @@ impl RunClock {
         self.of(clock())
     }
 
-    /// Link time at a moment of the host's clock ([`clock`]) that has passed.
+    /// Link time at a moment of the host's clock (`clock`) that has passed.
     pub fn of(&self, moment: Time) -> Time {
         let Some(shared) = &self.shared else { return moment };
         // Read before the stops: a stop is published before the turn that ended it.
