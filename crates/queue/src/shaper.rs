@@ -64,7 +64,9 @@ impl Shaper {
     #[inline]
     pub fn sent(&mut self, at: Time, len: Bytes) {
         // Of 57 bits a byte at 1 bit/s: packets of less than 2^31 bytes take less than 2^64 ns.
-        let cost = u128::from(len.get()) * u128::from(self.cost) + u128::from(self.fraction);
+        // None of these can overflow; the checks of a development build would take half as much as the packet.
+        let cost = u128::from(len.get()).wrapping_mul(u128::from(self.cost));
+        let cost = cost.wrapping_add(u128::from(self.fraction));
         self.free_at = at + Duration::from_nanos((cost >> FRACTION_BITS) as u64);
         self.fraction = cost as u64 & ((1 << FRACTION_BITS) - 1);
     }
