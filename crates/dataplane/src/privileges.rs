@@ -92,18 +92,25 @@ pub fn leave_root() -> Result<Option<String>, Error> {
     Ok(name)
 }
 
-/// Gives a folder, and the files in it, to the user whose place a thread takes in [`leave_root`], so that what is kept there
-/// can still be written. Nothing if this process is not root's.
-pub fn give_to_user(folder: &Path) -> io::Result<()> {
+/// Gives a folder to the user whose place a thread takes in [`leave_root`], so that what is kept there can still be written.
+/// Nothing if this process is not root's. Refuses a folder with anything in it whose name does not begin with one of
+/// `names`: it has other uses.
+pub fn give_to_user(folder: &Path, names: &[&str]) -> io::Result<()> {
     // SAFETY: no pointers are involved.
     if unsafe { libc::geteuid() } != 0 {
         return Ok(());
     }
-    let (uid, gid, _) = successor();
     for entry in std::fs::read_dir(folder)? {
-        // Links are not followed: they may lead anywhere.
-        std::os::unix::fs::lchown(entry?.path(), Some(uid), Some(gid))?;
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if !names.iter().any(|own| name.starts_with(own)) {
+            return Err(io::Error::other(format!(
+                "it holds `{name}`, too. Remedy: name a folder of its own"
+            )));
+        }
     }
+    let (uid, gid, _) = successor();
+    // A link is not followed: it may lead anywhere.
     std::os::unix::fs::lchown(folder, Some(uid), Some(gid))
 }
 

@@ -173,6 +173,9 @@ impl Table {
     }
 }
 
+/// How the names of the files begin that are kept.
+pub const FILES: [&str; 3] = ["lock", "snapshot-", "log-"];
+
 /// Takes the folder: nobody else does until this process ends.
 ///
 /// # Errors
@@ -183,6 +186,8 @@ pub fn lock(folder: &Path) -> Result<File, Error> {
         let path = path.to_path_buf();
         move |error| Error::Folder { path, error }
     };
+    // Those above it are open to others, or only root could reach what is written by somebody else.
+    folder.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed(folder))?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed(folder))?;
     let path = folder.join("lock");
     let mut options = OpenOptions::new();

@@ -124,6 +124,9 @@ impl Kept {
                 Err(error) => return Err(error.into()),
             }
         };
+        // It is written by a thread that is not root's, and nothing can be given away once that is so.
+        privileges::give_to_user(&folder, &state::FILES)
+            .map_err(|error| format!("cannot keep sessions in {}: {error}", folder.display()))?;
         Ok(Some(Kept { folder, lock }))
     }
 }
@@ -188,10 +191,6 @@ fn serve(
     };
     if let Some(address) = server.address() {
         output.say(format!("PFCP on {address}, for {} peers", config.n4.peers.len()));
-    }
-    if let Some(Kept { folder, .. }) = kept {
-        privileges::give_to_user(folder)
-            .map_err(|error| format!("cannot give {} away: {error}", folder.display()))?;
     }
     // What peers say is read on this thread and on no other.
     if let Some(user) = privileges::leave_root()? {
