@@ -135,9 +135,8 @@ func (c *client) modify(seid uint64) {
 	must(refused.FailedRuleID != nil, "no failed rule: %v", answer)
 	bar := ie.NewCreateBAR(ie.NewBARID(1))
 	answer, _, _ = c.exchange(message.NewSessionModificationRequest(0, 0, seid, c.next(), 0, bar))
-	refused, is = answer.(*message.SessionModificationResponse)
-	must(is && cause(refused.Cause) == ie.CauseServiceNotSupported && refused.OffendingIE != nil,
-		"an element that is not supported: %v", answer)
+	done, is = answer.(*message.SessionModificationResponse)
+	must(is && cause(done.Cause) == ie.CauseRequestAccepted, "a buffering rule was not taken: %v", answer)
 }
 
 // usage has the session measured: it is asked, reports each second, and tells the rest when the rule ends.
