@@ -33,7 +33,7 @@ pub fn ceiling(way: Way) -> f64 {
         Way::Down(Case::Free) => (DEMANDED, 1250.0),
         Way::Up(Case::Rate) => (DEMANDED, 1150.0),
         Way::Down(Case::Rate) => (DEMANDED, 1300.0),
-        Way::Up(Case::Learning) => (1150.0, 1900.0),
+        Way::Up(Case::Learning) => (1150.0, 2000.0),
         Way::Down(Case::Learning) => (1250.0, 2300.0),
         Way::Up(Case::Waiting) => (1800.0, 2950.0),
         Way::Down(Case::Waiting) => (1800.0, 3100.0),
