@@ -146,24 +146,28 @@ fn tcp_beside_the_kernel(attempt: &mut Attempt) {
         "{observed:?}, faults {:?} {:?}, {:?}",
         disturbed[0].faults, disturbed[1].faults, report.warnings
     );
-    let mut disagreeing = 0;
+    let (mut disagreeing, mut few) = (0, 0);
     for flow in 0..20u32 {
-        let (theirs, ours) = side_by_side(&kernel.samples, flow, &passive[&(10_000 + flow as u16)]);
+        let measured = passive.get(&(10_000 + flow as u16)).map_or(&[][..], Vec::as_slice);
+        let (theirs, ours) = side_by_side(&kernel.samples, flow, measured);
         eprintln!(
             "flow {flow}: kernel {:.1} ms, passive {:.1} ms of {}",
             mean(&theirs),
             mean(&ours),
             ours.len()
         );
-        assert!(theirs.len() > 50 && ours.len() > 50, "flow {flow}: {} and {}", theirs.len(), ours.len());
+        few += u32::from(theirs.len() <= 50);
         disagreeing += u32::from(!agree(mean(&ours), mean(&theirs)));
     }
     attempt.within("of twenty flows disagree", f64::from(disagreeing), 0.0..=0.0);
-    assert!(observed.coverage().unwrap() > 0.95, "{observed:?}");
-    let lost =
-        |link: usize| disturbed[link].faults.iter().any(|(name, n)| name == "lost_behind_queue" && *n > 3);
-    assert!(lost(0) && lost(1), "there was loss on both ways");
-    assert!(kernel.last.values().map(|info| info.retransmits).sum::<u32>() > 20);
+    attempt.within("of twenty flows have at most 50 samples", f64::from(few), 0.0..=0.0);
+    attempt.within("coverage", observed.coverage().unwrap_or(0.0), 0.95..=1.0);
+    for link in disturbed {
+        let lost = link.faults.iter().find(|(name, _)| name == "lost_behind_queue").map_or(0, |(_, n)| *n);
+        attempt.within("packets lost behind the queue of a link", lost as f64, 4.0..=f64::MAX);
+    }
+    let retransmits = kernel.last.values().map(|info| info.retransmits).sum::<u32>();
+    attempt.within("retransmissions", f64::from(retransmits), 21.0..=f64::MAX);
 }
 
 /// Smoothed round-trip times of the kernel in ms, while data of the flow is acknowledged, and the last one
@@ -204,7 +208,7 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
     let server = QuicServer::start(testbed.sender(), "10.77.0.1:4433".parse().unwrap()).unwrap();
     let stop = Arc::<AtomicBool>::default();
     // A connection in eight has no spin bit: of six at least some have one.
-    let clients: Vec<JoinHandle<u16>> = (0..6)
+    let clients: Vec<JoinHandle<(u16, u64)>> = (0..6)
         .map(|_| {
             let from: IpAddr = "10.77.0.2".parse().unwrap();
             let client = QuicClient::connect(testbed.receiver(), from, &server.handle()).unwrap();
@@ -212,8 +216,7 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
             std::thread::spawn(move || {
                 let received = AtomicU64::new(0);
                 client.fetch(1 << 40, &received, &stop).unwrap();
-                assert!(received.load(Ordering::Relaxed) > 100_000);
-                client.port()
+                (client.port(), received.into_inner())
             })
         })
         .collect();
@@ -223,13 +226,15 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
     let (now, now_s) = (Instant::now(), monotonic_s());
     let passive = observer.handle.rtts(0);
     stop.store(true, Ordering::Relaxed);
-    let ports: Vec<u16> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    let fetched: Vec<(u16, u64)> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    let least = fetched.iter().map(|(_, received)| *received).min().unwrap();
+    attempt.within("bytes were fetched at least", least as f64, 100_000.0..=f64::MAX);
     drop(server);
     let observed = observer.end().links[0].upstream.clone().unwrap();
     disturber.end();
     eprintln!("{observed:?}");
     let (mut spinning, mut disagreeing) = (0, 0);
-    for port in ports {
+    for (port, _) in fetched {
         // The first samples are those of the handshake and of slow start, which the spin bit is not yet
         // trusted with.
         let ours: Vec<_> = passive.iter().filter(|s| s.ports == (4433, port)).skip(2).collect();
@@ -248,5 +253,5 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
         spinning += 1;
     }
     attempt.within(format!("of {spinning} connections disagree"), f64::from(disagreeing), 0.0..=0.0);
-    assert!(spinning >= 2, "{spinning} of six connections spin");
+    attempt.within("of six connections spin", f64::from(spinning), 2.0..=6.0);
 }
