@@ -46,25 +46,18 @@ fn aside(table: &str, number: u32) -> String {
 /// overwritten, and that no other run writes there.
 pub fn prepare(folder: &Path, rotation: Option<Rotation>) -> Result<(), Failure> {
     results::make_folder(folder)?;
-    let shown = folder.display();
     let asides: Vec<String> = rotation.into_iter().flat_map(Rotation::names).collect();
     let names: Vec<&str> =
         TABLES.iter().chain(&OTHERS).copied().chain(asides.iter().map(String::as_str)).collect();
-    let foreign = FileSet::foreign(folder, &names);
-    if !foreign.is_empty() {
-        return Err(Failure::Failed(format!(
-            "{shown} holds {}, not written there by weir, which results would overwrite. Remedy: name another folder as \
-             `run.out`, or move these files away",
-            foreign.join(", ")
-        )));
-    }
+    results::refuse_foreign(folder, &names)?;
     let is_taken = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     if File::open(folder.join(TABLES[0])).is_ok_and(is_taken) {
         return Err(Failure::Failed(format!(
-            "another run writes its results to {shown}. Remedy: name another folder as `run.out`, or end that run"
+            "another run writes its results to {}. Remedy: name another folder as `run.out`, or end that run",
+            folder.display()
         )));
     }
-    results::prepare(folder)
+    results::probe(folder)
 }
 
 /// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in

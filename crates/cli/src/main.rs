@@ -50,11 +50,11 @@ const EXAMPLES: &str = "Examples:
   weir doctor                                   what this machine can do, and how to get the rest
   weir list                                     the algorithms
   weir explain gsp                              what one does, its parameters, units and ranges
-  weir check data/scenarios/demo.toml                validate a scenario or configuration
-  weir sim data/scenarios/demo.toml                  run it in the simulator
+  weir check data/scenarios/demo.toml           validate a scenario or configuration
+  weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
-  weir lab data/scenarios/demo.toml                  run it with real TCP in network namespaces (root)
-  weir compare data/scenarios/codel_smoke.toml       how far the two are apart (root)
+  weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
+  weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
   weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
   weir upf upf.toml                             a 5G user-plane function: sessions over PFCP (root)
@@ -68,8 +68,8 @@ Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130
 const EXAMPLES: &str = "Examples:
   weir list                                     the algorithms
   weir explain gsp                              what one does, its parameters, units and ranges
-  weir check data/scenarios/demo.toml                validate a scenario or configuration
-  weir sim data/scenarios/demo.toml                  run it in the simulator
+  weir check data/scenarios/demo.toml           validate a scenario or configuration
+  weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
@@ -118,6 +118,12 @@ enum Verb {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
+        #[cfg(not(feature = "live"))]
+        Err(e) if is_live_verb(&e) => {
+            let told = "this program was made without live links, which take Linux and clang. Remedy: `make build`, and \
+                        target/release/weir";
+            return Output::new(asks_for_json()).failed(&output::Failure::Input(told.into()));
+        }
         Err(e) => return refuse(&e),
     };
     let output = Output::new(arguments.json);
@@ -146,13 +152,25 @@ fn main() -> ExitCode {
     if output::is_lost() && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }
 }
 
+/// Whether a verb was asked for that the program with live links has.
+#[cfg(not(feature = "live"))]
+fn is_live_verb(e: &clap::Error) -> bool {
+    const VERBS: [&str; 6] = ["compare", "doctor", "lab", "reflect", "run", "upf"];
+    let verb = e.get(clap::error::ContextKind::InvalidSubcommand);
+    matches!(verb, Some(clap::error::ContextValue::String(verb)) if VERBS.contains(&verb.as_str()))
+}
+
+/// Whether the arguments, wrong as they may be, ask for one JSON object.
+fn asks_for_json() -> bool {
+    std::env::args_os().take_while(|a| a != "--").any(|a| a == "--json")
+}
+
 /// Says what is wrong with the arguments: to people as they are used to, and to programs that asked for it as
 /// one object. A question for help or the version is answered.
 fn refuse(e: &clap::Error) -> ExitCode {
     // Standard error may be closed.
     let _ = e.print();
-    let is_json = std::env::args_os().take_while(|a| a != "--").any(|a| a == "--json");
-    if e.use_stderr() && is_json {
+    if e.use_stderr() && asks_for_json() {
         let text = e.render().to_string();
         // How the verb is used is for people.
         let problem = text.split("\n\nUsage:").next().unwrap_or(&text);

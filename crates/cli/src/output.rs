@@ -12,6 +12,9 @@ pub const INTERRUPTED: u8 = 130;
 /// Whether something that was printed did not arrive.
 static LOST: AtomicBool = AtomicBool::new(false);
 
+/// Whether the one JSON object was printed: what fails after it has its warnings and exit status.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
 /// Whether results were lost on standard output, as on a full disk: then nothing succeeded.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
@@ -24,12 +27,14 @@ pub enum Failure {
     Input(String),
     /// Something could not be done: exit status 1.
     Failed(String),
+    /// The user ended it before it began: exit status 130.
+    Interrupted(String),
 }
 
 impl Failure {
     /// What is said of it.
     pub fn text(&self) -> &str {
-        let (Failure::Input(text) | Failure::Failed(text)) = self;
+        let (Failure::Input(text) | Failure::Failed(text) | Failure::Interrupted(text)) = self;
         text
     }
 
@@ -99,6 +104,7 @@ impl Output {
     /// Gives the result: as the JSON object, or as text.
     pub fn result(&self, json: &impl Serialize, text: impl FnOnce() -> String) {
         if self.json {
+            PRINTED.store(true, Ordering::Relaxed);
             let json = serde_json::to_string_pretty(json).expect("results are plain data");
             self.print(json);
         } else {
@@ -108,12 +114,16 @@ impl Output {
 
     /// Says why it failed and gives the exit status.
     pub fn failed(&self, failure: &Failure) -> ExitCode {
-        let (text, status) = (failure.text(), if matches!(failure, Failure::Input(_)) { 2 } else { 1 });
-        warn_for_a_while(format!("weir: {}", text.trim_end()));
-        if self.json {
-            self.print(serde_json::json!({ "error": text.trim_end() }));
+        let text = failure.text().trim_end();
+        warn_for_a_while(format!("weir: {text}"));
+        if self.json && !PRINTED.load(Ordering::Relaxed) {
+            self.print(serde_json::json!({ "error": text }));
         }
-        ExitCode::from(status)
+        ExitCode::from(match failure {
+            Failure::Failed(_) => 1,
+            Failure::Input(_) => 2,
+            Failure::Interrupted(_) => INTERRUPTED,
+        })
     }
 }
 

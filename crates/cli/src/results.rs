@@ -36,6 +36,27 @@ pub type Check = fn(&Document, &Scenario) -> Result<(), Failure>;
 /// Bytes that must fit into a folder for results before anything is run: less than any run writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
 
+/// What runs call their files, but for those with the name of a link or of a figure in them, and what a sweep
+/// keeps beside its tables.
+const RESULTS: &[&str] = &[
+    "INCOMPLETE",
+    "chart.svg",
+    "comparison.json",
+    "comparison.svg",
+    "decisions.csv",
+    "events.csv",
+    "flows.csv",
+    "report.html",
+    "result.json",
+    "scenario.toml",
+    "summary.csv",
+    "summary.json",
+    "sweep.json",
+    "sweep.toml",
+    "table.csv",
+    "table.parquet",
+];
+
 /// Every run of the scenarios, checked before the first one starts. The folders are not looked at.
 pub fn draft(
     files: &[PathBuf],
@@ -143,11 +164,26 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
         .map_err(|e| format!("cannot create {}: {e}; {remedy}", folder.display()))?)
 }
 
-/// Makes a folder for results and sees that it takes them. Nobody wants to hear after a long run that its
-/// results have no place.
+/// Makes a folder for results and sees that it takes them: nobody wants to hear after a long run that its
+/// results have no place. One that holds files of somebody else, or of a sweep, under names of results is
+/// refused.
 pub fn prepare(folder: &Path) -> Result<(), Failure> {
     make_folder(folder)?;
+    refuse_foreign(folder, RESULTS)?;
     probe(folder)
+}
+
+/// Refuses a folder with files of these names that no set of results was.
+pub fn refuse_foreign(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+    match FileSet::foreign(folder, names).as_slice() {
+        [] => Ok(()),
+        foreign => Err(Failure::Failed(format!(
+            "{} holds {}, which such a run did not write there and would overwrite. Remedy: choose another folder with \
+             --out (`weir run`: run.out), or move these files away",
+            folder.display(),
+            foreign.join(", ")
+        ))),
+    }
 }
 
 /// The same for a folder in one that was prepared, if it is there from before; else it is made when it is
@@ -164,7 +200,7 @@ pub fn prepare_all(out: &Path, plan: &[Planned]) -> Result<(), Failure> {
 
 /// Writes to a folder as results will be written, and takes it away again. What a killed run left goes as
 /// well.
-fn probe(folder: &Path) -> Result<(), Failure> {
+pub fn probe(folder: &Path) -> Result<(), Failure> {
     let written = FileSet::new(folder).add("probe", PROBE);
     let remedy =
         "make room or change its permissions, or choose another folder with --out (`weir run`: run.out)";

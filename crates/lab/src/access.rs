@@ -115,11 +115,12 @@ pub struct ConnectionResult {
     pub rtt_ms: f64,
 }
 
-/// Runs it. One run measures at a time on a machine: `waiting` is called if this one has to wait for another.
+/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times a
+/// second with the time since then, from zero, and can end it.
 /// `watch` is called about ten times a second; what was measured until it breaks off is returned.
 pub fn run(
     config: &AccessConfig,
-    waiting: impl FnOnce(),
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Vec<ModemResult>> {
     let modems = config.homes.len() as u32;

@@ -18,6 +18,7 @@ use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
 use load::Load;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_config::{RunConfig, Variation};
 use weir_dataplane::{DirectionSetup, Impairments, Setup};
@@ -71,11 +72,12 @@ pub struct CellResult {
     pub links: Vec<LinkSummary>,
 }
 
-/// Runs it. One run measures at a time on a machine: `waiting` is called if this one has to wait for another.
+/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times a
+/// second with the time since then, from zero, and can end it.
 /// `go_on` is asked about twenty times a second; what was measured until it says no is returned.
 pub fn run(
     config: &CellConfig,
-    waiting: impl FnOnce(),
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<CellResult> {
     let (_alone, testbed) = testbed(config.phones, 2, waiting)?;
@@ -101,7 +103,11 @@ pub fn allowed() -> Result<()> {
 
 /// Phones and boxes in a row before them, on a machine where nothing else measures while the first value
 /// lives.
-fn testbed(phones: u32, boxes: u32, waiting: impl FnOnce()) -> Result<(Exclusive, Testbed)> {
+fn testbed(
+    phones: u32,
+    boxes: u32,
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+) -> Result<(Exclusive, Testbed)> {
     if !(1..=PHONES_MAX).contains(&phones) {
         let remedy = format!("choose 1 to {PHONES_MAX}");
         return Err(Error::invalid(format!("{phones} phones cannot be had"), remedy));

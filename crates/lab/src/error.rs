@@ -11,6 +11,9 @@ pub enum Error {
         /// What was tried.
         what: String,
     },
+    /// The user ended it while it waited for another run.
+    #[error("ended while another run measured on this machine")]
+    Interrupted,
     /// A program is not installed.
     #[error("`{program}` is not installed: install the package `{package}`")]
     Missing {

@@ -1,8 +1,10 @@
 //! One measuring run at a time on a machine: two packet loops on one core measure each other.
 
 use crate::error::{Error, Result};
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
 /// Held by the run that measures; in a folder that every system has and empties at boot.
 const LOCK: &str = "/run/weir-lab.lock";
@@ -11,14 +13,37 @@ const LOCK: &str = "/run/weir-lab.lock";
 #[derive(Debug)]
 pub struct Exclusive(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
 
-/// Waits until no other run measures; calls `waiting` once if it has to.
-pub fn exclusive(waiting: impl FnOnce()) -> Result<Exclusive> {
+/// Waits until no other run measures. While it does, `waiting` is called about ten times a second with the time
+/// since the wait began, from zero, and can end it.
+pub fn exclusive(mut waiting: impl FnMut(Duration) -> ControlFlow<()>) -> Result<Exclusive> {
+    const AGAIN: Duration = Duration::from_millis(100);
     let file = File::create(Path::new(LOCK)).map_err(|e| Error::system(format!("open {LOCK}"), e))?;
-    match file.try_lock() {
-        Ok(()) => return Ok(Exclusive(file)),
-        Err(std::fs::TryLockError::WouldBlock) => waiting(),
-        Err(std::fs::TryLockError::Error(e)) => return Err(Error::system(format!("lock {LOCK}"), e)),
+    let mut waited = Duration::ZERO;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Exclusive(file)),
+            Err(TryLockError::WouldBlock) if waiting(waited).is_break() => return Err(Error::Interrupted),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(e)) => return Err(Error::system(format!("lock {LOCK}"), e)),
+        }
+        std::thread::sleep(AGAIN);
+        waited += AGAIN;
     }
-    file.lock().map_err(|e| Error::system(format!("wait for {LOCK}"), e))?;
-    Ok(Exclusive(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_can_end_it() {
+        let Ok(_held) = exclusive(|_| ControlFlow::Break(())) else { return };
+        let mut times = Vec::new();
+        let ended = exclusive(|waited| {
+            times.push(waited.as_millis());
+            if times.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        assert!(matches!(ended, Err(Error::Interrupted)));
+        assert_eq!(times, [0, 100, 200]);
+    }
 }

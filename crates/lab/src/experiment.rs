@@ -40,13 +40,13 @@ pub const REVERSE: &str = "b_to_a";
 /// A flow whose buffers limit it for more than this share of its busy time did not measure the bottleneck.
 const BUFFER_LIMITED: f64 = 0.02;
 
-/// Runs a scenario once. One run measures at a time on a machine: `waiting` is called if this one has to wait
-/// for another. `watch` is called about ten times a second and can end the run early; what was
+/// Runs a scenario once. One run measures at a time on a machine: while another does, `waiting` is
+/// called about ten times a second with the time since then, from zero, and can end it. `watch` is called about ten times a second and can end the run early; what was
 /// measured until then is returned with a warning.
 pub fn run(
     scenario: &Scenario,
     mode: Option<weir_dataplane::Mode>,
-    waiting: impl FnOnce(),
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
     supported::check(scenario)?;

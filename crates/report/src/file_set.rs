@@ -1,6 +1,6 @@
 //! The files of one run, which appear in a folder together.
 
-use crate::files::{Temporary, WriteError, sync_folder};
+use crate::files::{Temporary, WriteError, read_regular, sync_folder};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -88,11 +88,10 @@ impl FileSet {
         self.kept.insert(name);
     }
 
-    /// Those of `names` that are in a folder and were not written by Weir.
+    /// Those of `names` that are in a folder and were not written there by a set of files.
     pub fn foreign<'a>(folder: &Path, names: &[&'a str]) -> Vec<&'a str> {
         let own = List::read(folder);
-        let is_there = |name: &&&str| folder.join(name).symlink_metadata().is_ok();
-        names.iter().filter(is_there).copied().filter(|name| !own.files.contains(*name)).collect()
+        names.iter().copied().filter(|name| own.is_foreign(folder, name)).collect()
     }
 
     /// Adds a folder with a set of its own, which is there already: it stays.
@@ -112,12 +111,17 @@ impl FileSet {
         Ok(())
     }
 
-    /// Puts the files in their places.
+    /// Puts the files in their places; none where a file of somebody else has the place of one.
     pub fn publish(self) -> Result<(), WriteError> {
         let FileSet { folder, staged, kept, folders } = &self;
         let old = List::read(folder);
         let files: BTreeSet<String> =
             staged.iter().map(|s| s.name.clone()).chain(kept.iter().cloned()).collect();
+        if let Some(name) = files.iter().find(|name| old.is_foreign(folder, name)) {
+            let taken =
+                io::Error::new(io::ErrorKind::AlreadyExists, "it is there, and weir did not write it");
+            return Err(self.failed(name, "looking for what is there")(taken));
+        }
         let new = List { sign: staged.last().map(|s| s.name.clone()), files, folders: folders.clone() };
         let both = self.stage(LIST.into(), old.and(&new).text())?;
         old.sign.iter().chain(&new.sign).try_for_each(|sign| remove(&folder.join(sign)))?;
@@ -178,7 +182,8 @@ struct List {
 impl List {
     /// The list of a folder; empty where there is none. A name that leads out of the folder is no name.
     fn read(folder: &Path) -> List {
-        let text = fs::read_to_string(folder.join(LIST)).unwrap_or_default();
+        let bytes = read_regular(folder.join(LIST)).unwrap_or_default();
+        let text = String::from_utf8(bytes).unwrap_or_default();
         let mut list = List::default();
         for line in text.lines() {
             match line.strip_suffix('/') {
@@ -193,6 +198,11 @@ impl List {
             }
         }
         list
+    }
+
+    /// Whether a file of this name is there that is not on the list.
+    fn is_foreign(&self, folder: &Path, name: &str) -> bool {
+        !self.files.contains(name) && folder.join(name).symlink_metadata().is_ok()
     }
 
     fn and(&self, other: &List) -> List {

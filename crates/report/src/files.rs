@@ -54,6 +54,16 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
     Ok(())
 }
 
+/// Reads a file that was written here. Anything else under its name, as a FIFO that nobody writes to, is an
+/// error of kind [`io::ErrorKind::InvalidInput`] instead of waited for.
+pub fn read_regular(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let path = path.as_ref();
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    fs::read(path)
+}
+
 /// A rename is durable only once its folder is. Some file systems refuse to sync folders, and files are whole
 /// either way, so that a refusal is no error.
 pub(crate) fn sync_folder(folder: &Path) {

@@ -29,5 +29,5 @@ mod tally;
 
 pub use downsample::keep_extremes;
 pub use file_set::{FileSet, SetFile, remove_leftovers};
-pub use files::{WriteError, write_atomic};
+pub use files::{WriteError, read_regular, write_atomic};
 pub use panels::Policy;

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 use std::fmt::Display;
+#[cfg(feature = "live")]
+use std::ops::ControlFlow;
 use std::path::Path;
+#[cfg(feature = "live")]
+use std::time::Duration;
 #[cfg(feature = "live")]
 use weir_config::Scenario;
 use weir_measure::result::Claim;
@@ -23,6 +27,9 @@ pub enum Error {
     /// Something could not be done.
     #[error("{0}")]
     Failed(String),
+    /// The user ended it before it began.
+    #[error("{0}")]
+    Interrupted(String),
 }
 
 impl Error {
@@ -47,7 +54,10 @@ impl From<weir_sim::Error> for Error {
 #[cfg(feature = "live")]
 impl From<weir_lab::Error> for Error {
     fn from(e: weir_lab::Error) -> Error {
-        Error::Failed(e.to_string())
+        match e {
+            weir_lab::Error::Interrupted => Error::Interrupted(e.to_string()),
+            _ => Error::Failed(e.to_string()),
+        }
     }
 }
 
@@ -90,4 +100,13 @@ pub struct Report {
     pub text: String,
     /// The claims, judged.
     pub claims: Vec<Claim>,
+}
+
+#[cfg(feature = "live")]
+/// Says that the machine is taken; ends the wait when the user does.
+pub fn waits(host: &dyn Host, waited: Duration) -> ControlFlow<()> {
+    if waited.is_zero() {
+        host.say(&"waiting for another run on this machine to end");
+    }
+    if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

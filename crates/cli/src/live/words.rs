@@ -82,7 +82,7 @@ pub fn event_line(event: &SteeringEvent) -> String {
 /// A line for one direction and the time since its last line, `span_s`.
 pub fn period_line(board: &Board, span_s: f64, period: &Sum, last: &LinkSample) -> String {
     let (t_s, about) = (board.t_s, &board.about);
-    let of = board.length_s.map_or(String::new(), |l| format!(" of {l:.0}"));
+    let of = board.length_s.map_or(String::new(), |l| format!(" of {l}"));
     let name = if about.name.is_empty() { String::new() } else { format!("{}  ", about.name) };
     let share = share(period.delivered_bps(), about.rate_bps);
     let width = if share.is_empty() { 0 } else { " (100.0 %)".len() };

@@ -3,12 +3,15 @@
 use super::fingerprint::Fingerprint;
 use super::rows::RunRow;
 use crate::output::Failure;
-use crate::results::{make_folder, prepare};
+use crate::results::{make_folder, prepare, refuse_foreign};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use weir_report::{FileSet, remove_leftovers, write_atomic};
+use weir_report::{FileSet, read_regular, remove_leftovers, write_atomic};
+
+/// The tables of a sweep.
+const TABLES: [&str; 5] = ["INCOMPLETE", "chart.svg", "summary.csv", "table.csv", "table.parquet"];
 
 /// The folder with the results of a sweep.
 pub struct Store {
@@ -64,14 +67,15 @@ impl Store {
             fingerprint: all.to_string(),
             points: points.len(),
         };
-        make_folder(&out.join("points"))?;
-        remove_leftovers(out);
+        make_folder(out)?;
         let path = out.join("sweep.json");
-        match fs::read(&path) {
+        match read_regular(&path) {
             Ok(bytes) => check_owner(&bytes, &owner, out, scenario)?,
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => refuse_others(out)?,
             Err(e) => return Err(format!("cannot read {}: {e}", path.display()).into()),
         }
+        refuse_foreign(out, &TABLES)?;
+        remove_leftovers(out);
         prepare(&out.join("points"))?;
         write_atomic(out.join("sweep.toml"), scenario)?;
         write_atomic(&path, serde_json::to_string_pretty(&owner).expect("plain data"))?;
@@ -85,7 +89,7 @@ impl Store {
     /// Looks for the run of a point (from 1) with a seed.
     pub fn find(&self, point: usize, seed: u64, fingerprint: Fingerprint) -> Result<StoredRun, Failure> {
         let path = self.path(point, seed);
-        let bytes = match fs::read(&path) {
+        let bytes = match read_regular(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(StoredRun::Absent),
             Err(e) => return Err(format!("cannot read {}: {e}", path.display()).into()),
@@ -125,6 +129,20 @@ impl Store {
 
 fn checksum(row: &RunRow) -> String {
     Fingerprint::of(&serde_json::to_string(row).expect("plain data")).to_string()
+}
+
+/// Refuses a folder with results of a single run: those of both would take each other's places.
+fn refuse_others(out: &Path) -> Result<(), Failure> {
+    let has = |name: &&&str| out.join(name).symlink_metadata().is_ok();
+    let names = ["summary.json", "result.json", "comparison.json", "report.html", "sweep.toml"];
+    match names.iter().find(has) {
+        Some(name) => Err(Failure::Failed(format!(
+            "{} holds {name}, and this sweep did not write it. Remedy: choose another folder with --out, or move what \
+             is there away",
+            out.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a folder that belongs to another sweep. A damaged note of it is written again: every run is
@@ -224,6 +242,29 @@ mod tests {
         // A whole file under the name of another run.
         fs::write(folder.path().join("points/000003-1.json"), whole).unwrap();
         assert!(matches!(store.find(3, 1, mine), Ok(StoredRun::Damaged(_))));
+    }
+
+    #[test]
+    fn files_of_others_and_what_is_no_file_are_refused() {
+        let (folder, mine) = (tempfile::tempdir().unwrap(), Fingerprint::of("mine"));
+        let told = |name: &str| {
+            fs::write(folder.path().join(name), "not of a sweep").unwrap();
+            let Err(failure) = Store::open(folder.path(), &[mine], "a = 1\n") else {
+                panic!("taken with {name}")
+            };
+            assert_eq!(fs::read_to_string(folder.path().join(name)).unwrap(), "not of a sweep");
+            fs::remove_file(folder.path().join(name)).unwrap();
+            failure.text().to_string()
+        };
+        for name in ["summary.json", "table.csv", "sweep.toml"] {
+            assert!(told(name).contains(name));
+        }
+        let store = Store::open(folder.path(), &[mine], "a = 1\n").unwrap();
+        std::process::Command::new("mkfifo")
+            .arg(folder.path().join("points/000002-1.json"))
+            .status()
+            .unwrap();
+        assert!(matches!(store.find(2, 1, mine), Err(Failure::Failed(told)) if told.contains("no file")));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_config::{Document, Scenario, nearest};
 use weir_dataplane::Mode;
 use weir_measure::result::Recording;
@@ -106,6 +107,7 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
 pub fn run(planned: &Planned, mode: Option<Mode>, output: &Output) -> Result<Recording, Failure> {
     record(&planned.scenario, mode, output).map_err(|e| match &e {
         weir_lab::Error::Congestion { name, available } => unknown(planned, name, available),
+        weir_lab::Error::Interrupted => Failure::Interrupted(e.to_string()),
         _ => e.into(),
     })
 }
@@ -130,10 +132,17 @@ pub fn record(
 ) -> Result<Recording, weir_lab::Error> {
     let mut view = View::new(vec![about(scenario)], 0, output);
     let flag = interrupted();
-    let waiting = || output.say("waiting for another run on this machine to end");
+    let go_on =
+        || if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let waiting = |waited: Duration| {
+        if waited.is_zero() {
+            output.say("waiting for another run on this machine to end");
+        }
+        go_on()
+    };
     weir_lab::run(scenario, mode, waiting, &mut |progress| {
         view.update(progress.t_s, Some(progress.length_s), &[progress.samples], progress.events);
-        if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        go_on()
     })
 }
 

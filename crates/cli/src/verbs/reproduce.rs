@@ -219,6 +219,7 @@ fn failure(e: Error) -> Failure {
     match e {
         Error::Input(text) => Failure::Input(text),
         Error::Failed(text) => Failure::Failed(text),
+        Error::Interrupted(text) => Failure::Interrupted(text),
     }
 }
 
@@ -227,6 +228,7 @@ fn error(failure: Failure) -> Error {
     match failure {
         Failure::Input(text) => Error::Input(text),
         Failure::Failed(text) => Error::Failed(text),
+        Failure::Interrupted(text) => Error::Interrupted(text),
     }
 }
 

@@ -4,6 +4,7 @@ pub use crate::skipping::judged::{Attempt, judged};
 pub use crate::skipping::{say, skipped};
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,8 +35,13 @@ pub fn turn() -> Option<Turn> {
         Some(program) => format!("`{program}` is not installed"),
         None => {
             let _tests = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-            let _machine =
-                exclusive(|| say("waiting for another run that measures on this machine")).unwrap();
+            let _machine = exclusive(|waited| {
+                if waited.is_zero() {
+                    say("waiting for another run that measures on this machine");
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
             return Some(Turn { _machine, _tests });
         }
     };

@@ -8,6 +8,7 @@ use crate::common;
 use common::*;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_lab::Testbed;
 
@@ -367,4 +368,42 @@ fn files_of_others_are_not_overwritten() {
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(names(folder.path()), [&WHOLE[..1], &["notes.txt"], &WHOLE[1..]].concat());
     }
+}
+
+#[test]
+fn a_failure_after_the_result_leaves_one_json_object() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let folder = Folder::new();
+    let config = format!("{}[run]\nout = {:?}\n", shaped(), folder.path());
+    let mut weir = Weir::start(testbed.bottleneck(), &config);
+    fs::remove_file(folder.path().join(WHOLE[1])).unwrap();
+    weir.signal(libc::SIGINT);
+    let ended = weir.wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("was replaced or removed"), "{}", ended.stderr);
+    assert!(ended.json()["links"].is_array(), "one object, and it is the result");
+}
+
+#[test]
+fn a_lab_that_waits_for_another_ends_when_it_is_asked_to() {
+    // The turn of this test is what it waits for.
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    let scenario = folder.path().join("small.toml");
+    fs::write(&scenario, "title = \"x\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\nflows = [{}]\naqm.name = \"codel\"\nrun.duration = \"2s\"\n")
+        .unwrap();
+    let said = folder.path().join("said");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.arg("lab").arg(&scenario).arg("--out").arg(folder.path().join("out"));
+    let mut lab = command.stdout(fs::File::create(&said).unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !fs::read_to_string(&said).unwrap().contains("waiting for another run") {
+        assert!(start.elapsed() < ms(10_000), "it never said that it waits");
+        std::thread::sleep(ms(10));
+    }
+    // SAFETY: the process is a child that was not waited for.
+    unsafe { libc::kill(lab.id() as i32, libc::SIGINT) };
+    let status = lab.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
 }

@@ -118,7 +118,7 @@ impl Access {
         mut self,
         scenario: &Scenario,
         mode: Option<Mode>,
-        waiting: impl FnOnce(),
+        waiting: impl FnMut(Duration) -> ControlFlow<()>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Recording> {
         self.config.mode = mode;

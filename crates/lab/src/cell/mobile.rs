@@ -27,6 +27,8 @@ use function::Function;
 use management::Management;
 use station::Station;
 use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
+use std::time::Duration;
 use weir_config::UpfConfig;
 use weir_dataplane::Impairments;
 use weir_upf::rules::{FlowUsage, PerDirection};
@@ -89,11 +91,12 @@ impl MobileConfig {
     }
 }
 
-/// Runs it. One run measures at a time on a machine: `waiting` is called if this one has to wait for another.
+/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times a
+/// second with the time since then, from zero, and can end it.
 /// `go_on` is asked about twenty times a second; what was measured until it says no is returned.
 pub fn run(
     config: &MobileConfig,
-    waiting: impl FnOnce(),
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<MobileResult> {
     let cell = &config.cell;

@@ -32,7 +32,7 @@ fn upload(aqm: &str, sense: &str) -> ModemResult {
         warmup: Duration::from_secs(3),
     };
     let [modem] = <[ModemResult; 1]>::try_from(
-        run(&config, || {}, &mut |_| ControlFlow::Continue(())).expect("it runs"),
+        run(&config, |_| ControlFlow::Continue(()), &mut |_| ControlFlow::Continue(())).expect("it runs"),
     )
     .expect("one modem");
     modem

@@ -19,7 +19,7 @@ fn run(upstream: Upstream) -> Recording {
     scenario.links[0].upstream = upstream;
     scenario.run.duration = Duration::from_secs(7);
     scenario.run.warmup = Duration::from_secs(3);
-    weir_lab::run(&scenario, None, || (), &mut |_| ControlFlow::Continue(())).unwrap()
+    weir_lab::run(&scenario, None, |_| ControlFlow::Continue(()), &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// Median of the senders' round-trip times in milliseconds, of fifty at least, and what the receivers got, in

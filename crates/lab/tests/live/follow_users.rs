@@ -9,6 +9,7 @@ use crate::skipped;
 use skipped::judged::{Attempt, judged};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -150,7 +151,7 @@ fn each_user_has_a_short_queue_behind_at_the_rate_of_its_own_bottleneck() {
     if !host::is_root() || !host::has_binary("ip") || !host::has_binary("tc") {
         return skipped::skipped("needs root, ip and tc");
     }
-    let _alone = exclusive(|| ()).unwrap();
+    let _alone = exclusive(|_| ControlFlow::Continue(())).unwrap();
     if !has_bottlenecks() {
         return skipped::skipped("needs the kernel's bridge and HTB");
     }

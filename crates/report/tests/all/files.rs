@@ -227,4 +227,11 @@ fn files_of_others_are_told_from_those_of_a_set() {
     std::fs::create_dir(folder.0.join("c.csv")).expect("the folder can be made");
     let names = ["a.csv", "b.csv", "c.csv", "d.csv", "summary.json"];
     assert_eq!(FileSet::foreign(&folder.0, &names), ["b.csv", "c.csv"]);
+    // They stay, and so does the old set.
+    let mut files = FileSet::new(&folder.0);
+    ["b.csv", "summary.json"].iter().for_each(|name| files.add(*name, "new").expect("it is staged"));
+    assert!(files.publish().expect_err("it would overwrite").to_string().contains("b.csv"));
+    let text = |name: &str| std::fs::read_to_string(folder.0.join(name)).expect("it is there");
+    assert_eq!((text("b.csv"), text("summary.json")), ("mine".into(), "own".into()));
+    assert_eq!(folder.names(), [".weir-files", "a.csv", "b.csv", "c.csv", "summary.json"]);
 }

@@ -4,7 +4,7 @@ use super::Arguments;
 use super::cases::{Case, Transport, all};
 use super::measured::{Run, Values};
 use super::results::{folder, publish};
-use crate::host::{Error, Host, Report};
+use crate::host::{Error, Host, Report, waits};
 use crate::runs::NestedCase;
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
@@ -71,15 +71,10 @@ pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
-        let result = cell::run(&config(case, arguments.quick)?, || waits(host), go_on)?;
+        let result = cell::run(&config(case, arguments.quick)?, |waited| waits(host, waited), go_on)?;
         Ok((result, Vec::new()))
     };
     repeat(arguments, note(arguments.quick), host, measure)
-}
-
-/// Says that the machine is taken.
-pub fn waits(host: &dyn Host) {
-    host.say(&"waiting for another run on this machine to end");
 }
 
 /// Has every case measured as often as is wanted, says what came of each, with the lines that are given

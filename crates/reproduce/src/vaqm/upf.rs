@@ -2,8 +2,8 @@
 
 use super::Arguments;
 use super::cases::{Case, Form};
-use super::lab::{LENGTH_S, QUICK_S, config as cell_config, repeat, waits};
-use crate::host::{Error, Host, Report};
+use super::lab::{LENGTH_S, QUICK_S, config as cell_config, repeat};
+use crate::host::{Error, Host, Report, waits};
 use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
 use weir_upf::rules::PerDirection;
 
@@ -29,7 +29,7 @@ fn config(case: Case, quick: bool) -> Result<MobileConfig, Error> {
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
-        let result = mobile::run(&config(case, arguments.quick)?, || waits(host), go_on)?;
+        let result = mobile::run(&config(case, arguments.quick)?, |waited| waits(host, waited), go_on)?;
         let lines = session_lines(&result);
         Ok((result.cell, lines))
     };

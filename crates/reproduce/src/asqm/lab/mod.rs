@@ -5,7 +5,7 @@ mod draw;
 
 use super::Arguments;
 use super::cases::{Algorithm, Case, Direction, Figure, RTTS, Study, of_figures};
-use crate::host::{Error, Host, Report};
+use crate::host::{Error, Host, Report, waits};
 use crate::publish::Outcome;
 use crate::statistics::{deviation, mean, quantile, sorted};
 use serde::Serialize;
@@ -212,8 +212,7 @@ const NOTES: [&str; 2] = [
 ];
 
 fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error> {
-    let waiting = || host.say(&"waiting for another run on this machine to end");
-    Ok(access::run(config, waiting, &mut |_| {
+    Ok(access::run(config, |waited| waits(host, waited), &mut |_| {
         if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?)
 }
