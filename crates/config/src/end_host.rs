@@ -8,7 +8,7 @@ use crate::table_doc::TableDoc;
 use crate::tree::{Entry, Table};
 use weir_aqm::{ParamError, ParamInfo, Value};
 use weir_tcp::congestion::Parameters;
-use weir_units::Bytes;
+use weir_units::{Bytes, Duration};
 
 choices! {
     /// Whether a sender spreads its segments over the round-trip time.
@@ -53,6 +53,12 @@ section! {
         /// a window of one waits for its retransmission timer, so that it can send less than a packet per round-trip
         /// time. BBR has a smallest window of its own; Prague does not wait.
         window_min: u32 = or(2, within(1, 2)) => [Simulator];
+        /// Smallest retransmission timeout: 1 s in RFC 6298, rule 2.4, and in senders of about 2000. Without it the
+        /// timeout is that of Linux, which adds at least 200 ms to the smoothed round-trip time.
+        rto_min: Option<Duration> = absent("200 ms above the smoothed round-trip time", within(Duration::from_millis(1), Duration::from_secs(10))) => [Simulator];
+        /// Tick of the clock by which the sender measures round-trip times for its timeout (RFC 6298, G): 100 ms in
+        /// ns-2, 500 ms in BSD. It takes `rto_min`.
+        rto_clock: Option<Duration> = absent("too fine to matter", within(Duration::from_millis(1), Duration::from_secs(1))) => [Simulator];
         /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
         /// RFC 3390, 1 in senders of before 1998.
         initial_window: u32 = or(10, within(1, 1000)) => [Simulator];
@@ -62,7 +68,14 @@ section! {
     }
 }
 
-impl Check for EndHost {}
+impl Check for EndHost {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if let (Some(clock), None) = (self.rto_clock, self.rto_min) {
+            let problem = format!("{clock} is the clock of a timeout that Linux does not have");
+            here.wrong(p, "rto_clock", problem, "give `rto_min`, such as \"1s\" (RFC 6298), or leave it out");
+        }
+    }
+}
 
 /// Keys of flows that congestion controls declare. Each may be given whichever congestion control the flows
 /// have, so that a sweep can change that.

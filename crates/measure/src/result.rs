@@ -347,6 +347,9 @@ pub struct LinkSample {
     pub virtual_backlog_bytes: u64,
     /// Rate of the virtual queue in bit/s; 0 while it is not in charge.
     pub virtual_rate_bps: f64,
+    /// Share of the period in which the virtual queue was in charge and empty, 0 to 1. What lies between the last
+    /// arrival of a period and its end counts in the next.
+    pub virtual_empty: f64,
 }
 
 /// One row of the flows' sample table, from the sender's kernel (`tcp_info`).

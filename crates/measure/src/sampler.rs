@@ -15,6 +15,8 @@ pub struct Status {
     pub table_state: u8,
     /// Backlog and rate of the virtual queue while it is in charge.
     pub virtual_queue: Option<(Bytes, Rate)>,
+    /// How long the virtual queue was empty while it was in charge, since the start of the run.
+    pub virtual_empty_for: Duration,
 }
 
 impl Status {
@@ -29,6 +31,7 @@ impl Status {
             setpoint: Some(helm.setpoint_now()),
             table_state: helm.table_state(now) as u8,
             virtual_queue: helm.virtual_queue(),
+            virtual_empty_for: helm.virtual_empty_for(),
         }
     }
 }
@@ -39,6 +42,7 @@ pub struct Sampler {
     origin: Time,
     last: Time,
     before: Counters,
+    virtual_empty_before: Duration,
     period: Period,
     phases: Phases,
 }
@@ -57,6 +61,7 @@ impl Sampler {
             origin,
             last: origin,
             before: Counters::default(),
+            virtual_empty_before: Duration::ZERO,
             period: Period::default(),
             phases: Phases::new(origin, settled),
         }
@@ -87,6 +92,8 @@ impl Sampler {
         let (before, period) = (self.before, self.period);
         let rate = |after: u64, before: u64| (after - before) as f64 * 8.0 / span;
         let (virtual_backlog, virtual_rate) = status.virtual_queue.unwrap_or_default();
+        let empty_s = status.virtual_empty_for.saturating_sub(self.virtual_empty_before).as_secs_f64();
+        self.virtual_empty_before = status.virtual_empty_for;
         (self.last, self.before, self.period) = (now, *counters, Period::default());
         LinkSample {
             t_s: now.since(self.origin).as_secs_f64(),
@@ -102,6 +109,7 @@ impl Sampler {
             table_state: status.table_state,
             virtual_backlog_bytes: virtual_backlog.get(),
             virtual_rate_bps: virtual_rate.as_bps_f64(),
+            virtual_empty: (empty_s / span).min(1.0),
         }
     }
 }

@@ -11,7 +11,7 @@ use weir_config::{
     Upstream,
 };
 use weir_measure::Window;
-use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, SenderConfig};
+use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, Rto, SenderConfig};
 use weir_units::{Bytes, Duration, Time};
 
 /// Hosts never start at the same nanosecond: without a `start_spread`, flows start within this time.
@@ -173,6 +173,10 @@ fn sender(group: &FlowGroup, payload: u32, ecn: EcnMode) -> SenderConfig {
             Recovery::NewReno => weir_tcp::Recovery::NewReno,
         },
         window_min: host.window_min,
+        rto: host.rto_min.map_or(Rto::default(), |least| Rto::Rfc6298 {
+            least,
+            clock: host.rto_clock.unwrap_or(Duration::from_nanos(1)),
+        }),
         initial_window: host.initial_window,
         ..SenderConfig::default()
     }

@@ -14,6 +14,8 @@ use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 pub struct VirtualQueue {
     /// Bytes, with their fraction: at 9.5 Gbit/s a packet interval serves no whole number.
     size: f64,
+    /// How long nothing waited.
+    empty: Duration,
     last: Time,
     rate: Rate,
     bytes_per_nano: f64,
@@ -25,6 +27,7 @@ impl VirtualQueue {
     pub fn new(now: Time, backlog: Bytes, rate: Rate) -> Self {
         let mut queue = VirtualQueue {
             size: backlog.get() as f64,
+            empty: Duration::ZERO,
             last: now,
             rate: Rate::ZERO,
             bytes_per_nano: 0.0,
@@ -48,6 +51,10 @@ impl VirtualQueue {
     /// Serves until `now`.
     pub fn drain(&mut self, now: Time) {
         let served = self.bytes_per_nano * now.since(self.last).as_nanos() as f64;
+        if served > self.size {
+            let unused_ns = (served - self.size) * self.nanos_per_byte;
+            self.empty += Duration::from_nanos(unused_ns as u64);
+        }
         self.size = (self.size - served).max(0.0);
         self.last = now;
     }
@@ -60,6 +67,11 @@ impl VirtualQueue {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.size == 0.0
+    }
+
+    /// How long nothing waited, until the last [`VirtualQueue::drain`].
+    pub fn empty_for(&self) -> Duration {
+        self.empty
     }
 
     /// The backlog in whole bytes.
@@ -125,5 +137,7 @@ mod tests {
         queue.drain(Time::from_nanos(3_600_000_000_000));
         assert!(queue.is_empty());
         assert_eq!((queue.view(7).packets, queue.delay()), (0, Duration::ZERO));
+        // 1000 bytes at a byte each microsecond.
+        assert_eq!(queue.empty_for(), Duration::from_nanos(3_600_000_000_000 - 1_000_000));
     }
 }

@@ -1,6 +1,7 @@
 //! What can be chosen about the two ends of a flow.
 
 use crate::congestion::{CWND_MIN, Parameters};
+use crate::rtt::Rto;
 use weir_units::Duration;
 
 /// How the ends use the ECN field. Both ends of a flow need the same.
@@ -61,8 +62,8 @@ pub struct SenderConfig {
     /// Segments of the smallest window after a mark: 2 as in Linux, or 1 as in RFC 3168, whose sender then
     /// answers further marks by waiting for its retransmission timer. 1 or 2. BBR has its own.
     pub window_min: u32,
-    /// Smallest retransmission timeout above the smoothed RTT.
-    pub rto_min: Duration,
+    /// The retransmission timeout.
+    pub rto: Rto,
     /// Whether the window shrinks back to the initial one over an idle time (RFC 5681 section 4.1).
     pub slow_start_after_idle: bool,
     /// Start of the dice of those congestion controls that need some.
@@ -81,7 +82,7 @@ impl Default for SenderConfig {
             burst: 1,
             recovery: Recovery::RackPrr,
             window_min: CWND_MIN,
-            rto_min: Duration::from_millis(200),
+            rto: Rto::default(),
             slow_start_after_idle: true,
             seed: 0,
         }

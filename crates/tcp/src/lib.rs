@@ -48,7 +48,7 @@ pub use memory::PathMemory;
 pub use prr::Prr;
 pub use rate::RateSample;
 pub use receiver::Receiver;
-pub use rtt::RttEstimator;
+pub use rtt::{Rto, RttEstimator};
 pub use sender::{Sender, SenderInfo, State};
 
 use weir_units::{Ecn, Time};

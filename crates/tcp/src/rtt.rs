@@ -3,6 +3,29 @@
 use crate::nanos::OptionNanos;
 use weir_units::{Duration, Time};
 
+/// How the retransmission timeout is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rto {
+    /// As in Linux: the timeout adds at least `margin` to the smoothed RTT.
+    Linux {
+        /// 200 ms in Linux.
+        margin: Duration,
+    },
+    /// As RFC 6298 has it, with the smallest timeout of rule 2.4 and a clock of coarse ticks.
+    Rfc6298 {
+        /// Smallest timeout: 1 s in the RFC.
+        least: Duration,
+        /// Granularity of the clock, G in the RFC: samples are whole ticks, to the nearest and at least one.
+        clock: Duration,
+    },
+}
+
+impl Default for Rto {
+    fn default() -> Rto {
+        Rto::Linux { margin: Duration::from_millis(200) }
+    }
+}
+
 /// RFC 6298 with three differences of Linux: the deviation grows by an eighth only when a *short* RTT is far
 /// off, since such a change needs no longer timeout; the timeout uses the largest deviation of the last round
 /// trips; and that deviation is floored, not the sum, so that RTO >= SRTT + 200 ms.
@@ -16,6 +39,7 @@ pub struct RttEstimator {
     peak4: u64,
     /// What the timeout adds to the smoothed RTT.
     margin: u64,
+    rto: Rto,
     floor: u64,
     round_end: u64,
     min: OptionNanos,
@@ -32,13 +56,18 @@ const INITIAL_RTO: Duration = Duration::from_secs(1);
 pub(crate) const RTO_MAX: Duration = Duration::from_secs(120);
 
 impl RttEstimator {
-    /// Without samples; `floor` is the least that the timeout adds to the smoothed RTT.
-    pub fn new(floor: Duration) -> RttEstimator {
+    /// Without samples.
+    pub fn new(rto: Rto) -> RttEstimator {
+        let floor = match rto {
+            Rto::Linux { margin } => margin,
+            Rto::Rfc6298 { clock, .. } => clock,
+        };
         RttEstimator {
             srtt8: 0,
             dev4: 0,
             peak4: 0,
             margin: 0,
+            rto,
             floor: floor.as_nanos(),
             round_end: 0,
             min: OptionNanos::NONE,
@@ -50,6 +79,9 @@ impl RttEstimator {
     /// rounds.
     #[inline]
     pub fn sample(&mut self, rtt: Duration, una: u64, nxt: u64) {
+        if let Rto::Rfc6298 { clock, .. } = self.rto {
+            return self.sample_plain(rtt, clock);
+        }
         let rtt = rtt.as_nanos();
         if self.srtt8 == 0 {
             self.srtt8 = (rtt << 3).max(1);
@@ -77,6 +109,21 @@ impl RttEstimator {
             self.round_end = nxt;
             self.peak4 = self.floor;
         }
+    }
+
+    /// RFC 6298 rules 2.2 and 2.3, of a clock that tells whole ticks, and at least one.
+    #[cold]
+    fn sample_plain(&mut self, rtt: Duration, clock: Duration) {
+        let tick = clock.as_nanos().max(1);
+        let rtt = ((rtt.as_nanos() + tick / 2) / tick).max(1) * tick;
+        if self.srtt8 == 0 {
+            (self.srtt8, self.dev4) = (rtt << 3, rtt << 1);
+        } else {
+            let srtt = self.srtt8 >> 3;
+            self.dev4 = self.dev4 + rtt.abs_diff(srtt) - (self.dev4 >> 2);
+            self.srtt8 = self.srtt8 + rtt - srtt;
+        }
+        self.margin = self.dev4.max(self.floor);
     }
 
     /// Takes a sample for the smallest RTT, which may be finer than those for the timeout.
@@ -117,10 +164,12 @@ impl RttEstimator {
     /// The retransmission timeout before any back-off.
     #[inline]
     pub fn rto(&self) -> Duration {
-        match self.srtt() {
-            None => INITIAL_RTO,
-            Some(srtt) => (srtt + Duration::from_nanos(self.margin)).min(RTO_MAX),
-        }
+        let least = match self.rto {
+            Rto::Linux { .. } => Duration::ZERO,
+            Rto::Rfc6298 { least, .. } => least,
+        };
+        let rto = self.srtt().map_or(INITIAL_RTO, |srtt| srtt + Duration::from_nanos(self.margin));
+        rto.max(least).min(RTO_MAX)
     }
 }
 
@@ -134,7 +183,7 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        let mut e = RttEstimator::new(Duration::from_millis(200));
+        let mut e = RttEstimator::new(Rto::default());
         assert_eq!(e.rto(), Duration::from_secs(1));
         let expected =
             [(100, 100.0, 50.0), (120, 102.5, 42.5), (80, 99.6875, 37.5), (300, 124.7266, 78.2031)];
@@ -148,8 +197,27 @@ mod tests {
     }
 
     #[test]
+    fn known_answers_of_a_coarse_clock() {
+        let (least, clock) = (Duration::from_secs(1), Duration::from_millis(100));
+        let mut e = RttEstimator::new(Rto::Rfc6298 { least, clock });
+        assert_eq!(e.rto(), Duration::from_secs(1));
+        // 130 ms are one tick, 260 ms three: SRTT and RTTVAR by rules 2.2 and 2.3.
+        let expected = [(130, 100.0, 50.0), (260, 125.0, 87.5), (10, 121.875, 71.875)];
+        for (rtt, srtt, var) in expected {
+            e.sample(Duration::from_millis(rtt), 0, 0);
+            assert!((ms(e.srtt().unwrap()) - srtt).abs() < 1e-3, "{e:?}");
+            assert!((ms(e.deviation()) - var).abs() < 1e-3, "{e:?}");
+            assert_eq!(e.rto(), least, "it is the larger of the two");
+        }
+        let mut fine = RttEstimator::new(Rto::Rfc6298 { least: Duration::ZERO, clock });
+        (0..100).for_each(|_| fine.sample(Duration::from_millis(300), 0, 0));
+        // Without deviation the timeout is the smoothed RTT and a tick.
+        assert!((ms(fine.rto()) - 400.0).abs() < 0.1, "{}", ms(fine.rto()));
+    }
+
+    #[test]
     fn the_margin_never_falls_below_its_floor() {
-        let mut e = RttEstimator::new(Duration::from_millis(200));
+        let mut e = RttEstimator::new(Rto::default());
         for seq in 0..1000 {
             e.sample(Duration::from_millis(10), seq, seq);
         }
@@ -158,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_sudden_short_rtt_hardly_widens_the_deviation() {
-        let mut e = RttEstimator::new(Duration::from_millis(200));
+        let mut e = RttEstimator::new(Rto::default());
         for seq in 0..1000 {
             e.sample(Duration::from_millis(100), seq, seq);
         }

@@ -172,7 +172,7 @@ impl Sender {
             used_since: usage::millis(now),
             most_out: 0,
             limit_end: 0,
-            rtt: RttEstimator::new(config.rto_min),
+            rtt: RttEstimator::new(config.rto),
             rack: Rack::default(),
             high_seq: 0,
             dup_acks: 0,

@@ -118,6 +118,9 @@ struct Avq {
     /// How often each run is made, with other random numbers each time; otherwise 3, or 1 in the short form.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
+    /// Retransmission timers of the senders: with windows of about a packet they are what sets the rate.
+    #[arg(long, value_parser = choice(&avq::TIMERS), default_value = "linux")]
+    timers: &'static Choice<Option<avq::Timers>>,
     /// Run the same in another simulator too, and put both side by side.
     #[arg(long, value_parser = choice(&avq::WITNESSES))]
     witness: Option<&'static Choice<()>>,
@@ -194,8 +197,8 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let report = match arguments.paper {
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
-        Paper::Avq(Avq { experiment, quick, seeds, witness, out }) => {
-            avq::reproduce(&avq::Arguments { experiment, quick, seeds, witness, out }, output)
+        Paper::Avq(Avq { experiment, quick, seeds, timers, witness, out }) => {
+            avq::reproduce(&avq::Arguments { experiment, quick, seeds, timers, witness, out }, output)
         }
         Paper::Asqm(Asqm { figure, arm, quick, seeds, out }) => {
             asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, seeds, out }, output)

@@ -74,6 +74,11 @@ pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
                 if arguments.quick {
                     shorten(&mut scenario);
                 }
+                if let Some(timers) = arguments.timers.value {
+                    for group in &mut scenario.flows {
+                        (group.host.rto_min, group.host.rto_clock) = (Some(timers.least), Some(timers.clock));
+                    }
+                }
                 let case = Case { experiment, series: series(&scenario, experiment) };
                 plan.extend(Planned::repeated(&case, &scenario, seeds));
             }
@@ -117,7 +122,8 @@ pub mod tests {
     /// Arguments for an experiment.
     pub fn arguments(experiment: &str, quick: bool) -> Arguments {
         let experiment = by_name(&EXPERIMENTS, experiment).expect("an experiment");
-        Arguments { experiment, quick, seeds: None, witness: None, out: PathBuf::from("out") }
+        let timers = &crate::avq::TIMERS[0];
+        Arguments { experiment, quick, seeds: None, timers, witness: None, out: PathBuf::from("out") }
     }
 
     #[test]

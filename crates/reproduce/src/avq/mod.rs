@@ -14,6 +14,7 @@ use crate::choice::Choice;
 use crate::host::{Error, Host, Report};
 pub use experiments::Experiment;
 use std::path::PathBuf;
+use weir_units::Duration;
 
 /// What is to be repeated, and how.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Arguments {
     pub quick: bool,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
+    /// One of [`TIMERS`].
+    pub timers: &'static Choice<Option<Timers>>,
     /// One of [`WITNESSES`], beside which the results are put.
     pub witness: Option<&'static Choice<()>>,
     /// Folder in which that of the results is made.
@@ -39,6 +42,23 @@ pub static EXPERIMENTS: [Choice<&[Experiment]>; 6] = [
     Choice::new("5", "The same with drops instead of marks", &[Experiment::Five]),
     Choice::new("all", "All of them", &Experiment::ALL),
 ];
+
+/// The retransmission timers of the senders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Smallest timeout.
+    pub least: Duration,
+    /// Tick of the clock by which round-trip times are measured.
+    pub clock: Duration,
+}
+
+/// What retransmission timers the senders can have: those of Linux, or those of ns-2 when the paper was written.
+pub static TIMERS: [Choice<Option<Timers>>; 2] = [
+    Choice::new("linux", "200 ms above the smoothed round-trip time at least", None),
+    Choice::new("2001", "1 s at least, by a clock of 100 ms", Some(TIMERS_2001)),
+];
+
+const TIMERS_2001: Timers = Timers { least: Duration::from_secs(1), clock: Duration::from_millis(100) };
 
 /// Other simulators.
 pub static WITNESSES: [Choice<()>; 1] = [Choice::new("ns2", "ns-2.35, Debian package `ns2`", ())];

@@ -42,7 +42,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 fn judge(measured: &Measured, arguments: &Arguments) -> (Outcome, Vec<Rows>) {
     let (mut claims, mut beside, mut figures) = (Vec::new(), Vec::new(), Vec::new());
     let (mut tables, mut files) = (Vec::new(), Vec::new());
-    let condition = condition(measured.repetitions(), arguments.quick);
+    let condition = condition(measured.repetitions(), arguments);
     for (experiment, runs) in measured.experiments() {
         let number = u32::from(experiment);
         let found = claims::of(experiment, &runs);
@@ -61,7 +61,8 @@ fn judge(measured: &Measured, arguments: &Arguments) -> (Outcome, Vec<Rows>) {
         title,
         notes: vec![note(&condition, arguments.quick)],
         about: json!({
-            "paper": "avq", "experiment": arguments.experiment.name, "quick": arguments.quick,
+            "paper": "avq", "experiment": arguments.experiment.name, "timers": arguments.timers.name,
+            "quick": arguments.quick,
         }),
         claims: Some(claims),
         beside: Some(beside),
@@ -82,9 +83,13 @@ fn add_witness(comparison: witness::Comparison, outcome: &mut Outcome) {
     outcome.more = json!({ "witness": { "simulator": "ns-2", "runs": comparison.runs } });
 }
 
-fn condition(runs: u64, quick: bool) -> String {
+fn condition(runs: u64, arguments: &Arguments) -> String {
     let runs = if runs == 1 { "one run".to_string() } else { format!("mean of {runs} runs") };
-    format!("{runs}{}", if quick { ", a tenth of the time" } else { "" })
+    let timers = match arguments.timers.value {
+        Some(_) => format!(", timers of {}", arguments.timers.name),
+        None => String::new(),
+    };
+    format!("{runs}{timers}{}", if arguments.quick { ", a tenth of the time" } else { "" })
 }
 
 /// In tables, what a run does not tell.
@@ -141,7 +146,8 @@ fn rows(experiment: Experiment, runs: &Measured) -> Rows {
 
 fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
-    arguments.out.join(format!("avq-experiment{}{quick}", arguments.experiment.name))
+    let timers = if arguments.timers.value.is_some() { "-timers2001" } else { "" };
+    arguments.out.join(format!("avq-experiment{}{timers}{quick}", arguments.experiment.name))
 }
 
 fn note(condition: &str, quick: bool) -> String {

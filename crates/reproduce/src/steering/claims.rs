@@ -269,7 +269,7 @@ fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
     let close = "the rate that leaves is close to that of the virtual queue";
     vec![
         claim("A16", text, expected, found, seen.p99_kb <= scale_kb),
-        claim("A16", "it is almost never empty", "in less than 5 % of the samples", empty.0, empty.1),
+        claim("A16", "it is almost never empty", "in less than 5 % of the time", empty.0, empty.1),
         claim("A16", close, "mean within 2 %", rates.clone(), near),
         claim("A17", "and not above it on average", "at most the same", rates, ratio <= 1.0),
     ]

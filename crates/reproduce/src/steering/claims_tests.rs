@@ -172,6 +172,7 @@ fn every_claim_of_figure_8b_can_fail() {
         let mut seen = recording(100, |_| 0.2, |_| false);
         for s in &mut seen.link_samples[0] {
             (s.virtual_rate_bps, s.virtual_backlog_bytes, s.delivered_bps) = (9.5e9, backlog, delivered_bps);
+            s.virtual_empty = if backlog == 0 { 0.06 } else { 0.04 };
         }
         missed(&over_time(Part::EightB, seen), Part::EightB).len()
     };

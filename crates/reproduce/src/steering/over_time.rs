@@ -94,7 +94,7 @@ pub fn peaks(recording: &Recording) -> Vec<f64> {
 pub struct VirtualQueue {
     /// Share of the time in which it was in charge.
     pub in_charge: f64,
-    /// Share of its samples in which the last arrival found it empty.
+    /// Share of that time in which it was empty.
     pub empty: f64,
     /// Backlog that 99 % of the samples do not exceed, in kB.
     pub p99_kb: f64,
@@ -103,9 +103,6 @@ pub struct VirtualQueue {
     /// Mean rate of the virtual queue, in bit/s.
     pub virtual_bps: f64,
 }
-
-/// Samples show the backlog with the packet that arrived last, of 1500 bytes on an Ethernet line.
-const ONE_PACKET: u64 = 1538;
 
 /// Reads figure 8b.
 pub fn virtual_queue(recording: &Recording) -> VirtualQueue {
@@ -116,8 +113,7 @@ pub fn virtual_queue(recording: &Recording) -> VirtualQueue {
     let p99 = backlog.get(backlog.len() * 99 / 100).map_or(f64::NAN, |b| *b as f64 / 1e3);
     VirtualQueue {
         in_charge: mine.len() as f64 / all.len() as f64,
-        empty: mine.iter().filter(|s| s.virtual_backlog_bytes <= ONE_PACKET).count() as f64
-            / mine.len() as f64,
+        empty: mean(mine.iter().map(|s| s.virtual_empty)),
         p99_kb: p99,
         delivered_bps: mean(mine.iter().map(|s| s.delivered_bps)),
         virtual_bps: mean(mine.iter().map(|s| s.virtual_rate_bps)),
@@ -176,11 +172,12 @@ pub mod tests {
         let mut seen = recording(100, |_| 0.2, |_| false);
         for (i, s) in seen.link_samples[0].iter_mut().enumerate() {
             s.virtual_rate_bps = if i < 50 { 9.5e9 } else { 0.0 };
-            s.virtual_backlog_bytes = if i < 5 { ONE_PACKET } else { 1000 * i as u64 };
+            s.virtual_backlog_bytes = 1000 * i as u64;
+            s.virtual_empty = if i < 25 { 0.5 } else { 0.0 };
             s.delivered_bps = if i < 50 { 9.4e9 } else { 1.0 };
         }
         let found = virtual_queue(&seen);
-        assert_eq!((found.in_charge, found.empty), (0.5, 0.1));
+        assert_eq!((found.in_charge, found.empty), (0.5, 0.25));
         assert_eq!((found.p99_kb, found.delivered_bps, found.virtual_bps), (49.0, 9.4e9, 9.5e9));
     }
 }

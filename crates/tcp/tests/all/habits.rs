@@ -3,7 +3,7 @@
 use crate::link;
 
 use link::*;
-use weir_tcp::{Ack, EcnMode, Receiver, ReceiverConfig, Recovery, Segment, SenderConfig, State};
+use weir_tcp::{Ack, EcnMode, Receiver, ReceiverConfig, Recovery, Rto, Segment, SenderConfig, State};
 use weir_units::{Duration, Ecn, Time};
 
 fn flow(name: &str) -> Link {
@@ -99,7 +99,7 @@ fn cubic_forgets_its_maximum_at_a_timeout_within_a_repair() {
 #[test]
 fn a_lone_segment_is_probed_when_the_timeout_would_come() {
     for floor in [50u64, 200] {
-        let config = SenderConfig { rto_min: ms(floor), ..SenderConfig::default() };
+        let config = SenderConfig { rto: Rto::Linux { margin: ms(floor) }, ..SenderConfig::default() };
         let mut link = Link::new("reno", &config, &ReceiverConfig::default());
         link.delay = ms(10);
         link.sender.write(20 * 1448);

@@ -11,6 +11,8 @@ use weir_units::{Duration, Rate};
 
 /// The constant of AVQ that is built into ns-2.
 const ALPHA: f64 = 0.15;
+/// Tick of a clock that is fine.
+const TICK: Duration = Duration::from_millis(1);
 /// Packets of a window that nothing limits.
 const UNLIMITED: f64 = 100_000.0;
 
@@ -45,6 +47,9 @@ pub fn setup(planned: &Planned<Case>, spans: &[Span]) -> Result<String, Error> {
     set("groups", format!("\n\t{{{}}}\n", groups.join("}\n\t{")));
     set("first", hosts.initial_window.to_string());
     set("most", most(hosts, packet).to_string());
+    set("tick", hosts.rto_clock.unwrap_or(TICK).as_secs_f64().to_string());
+    // A number is that of all, and nothing stands for that of Linux.
+    set("least", hosts.rto_min.map_or(String::new(), |least| least.as_secs_f64().to_string()));
     set("ecn", u32::from(ecn).to_string());
     set("sample", scenario.run.sample.as_secs_f64().to_string());
     set("edges", edges.join(" "));
@@ -55,10 +60,13 @@ pub fn setup(planned: &Planned<Case>, spans: &[Span]) -> Result<String, Error> {
 
 /// The end hosts, which have one configuration there.
 fn hosts(flows: &[FlowGroup]) -> Result<&EndHost, Error> {
-    let alike = |a: &EndHost, b: &EndHost| a.initial_window == b.initial_window && a.window == b.window;
+    let of_all = |host: &EndHost| (host.initial_window, host.window, host.rto_min, host.rto_clock);
+    let alike = |a: &EndHost, b: &EndHost| of_all(a) == of_all(b);
     match flows.split_first() {
         Some((first, others)) if others.iter().all(|g| alike(&g.host, &first.host)) => Ok(&first.host),
-        _ => Err(Error::input("in ns-2 all flows have one `initial_window` and one `window`".to_string())),
+        _ => Err(Error::input(
+            "in ns-2 all flows have one `initial_window`, one `window` and one timer".to_string(),
+        )),
     }
 }
 

@@ -13,6 +13,8 @@
 #              packets of a transfer or -1, time between transfers; all times in seconds
 #   first      packets of the first round trip
 #   most       packets of the largest window
+#   least      smallest retransmission timeout in seconds, or nothing for that of Linux
+#   tick       of the clock of the senders, in seconds
 #   ecn        whether the flows use ECN
 #   sample     time between two lines of the output, in seconds
 #   edges      times of the ends of the spans, in seconds
@@ -36,7 +38,7 @@ Agent/TCP set window_ $most
 Agent/TCP set maxcwnd_ 0
 Agent/TCP set windowInit_ $first
 Agent/TCP set ecn_ $ecn
-Agent/TCP set tcpTick_ 0.001
+Agent/TCP set tcpTick_ $tick
 # Hosts never act at the same moment; without it, flows keep their phases and the same ones lose.
 Agent/TCP set overhead_ 0.00001
 
@@ -67,12 +69,12 @@ proc host {rtt} {
 
 # A sender on `node` and its receiver on the right.
 #
-# Its least timeout is 200 ms above the round-trip time, as in Linux and RFC 8961. ns-2 has 200 ms for all, so that
+# Its least timeout is that of the setup, or else 200 ms above the round-trip time, as in Linux and RFC 8961. ns-2 has 200 ms for all, so that
 # flows whose windows were marked down to less than a packet would come back in step.
 proc connection {node} {
-	global ns right way
+	global ns right way least
 	set tcp [new Agent/TCP/Newreno]
-	$tcp set minrto_ [expr {0.2 + $way($node)}]
+	$tcp set minrto_ [expr {$least eq "" ? 0.2 + $way($node) : $least}]
 	set sink [new Agent/TCPSink]
 	$ns attach-agent $node $tcp
 	$ns attach-agent $right $sink
