@@ -7,10 +7,12 @@ use crate::interface::{Interface, LinkState};
 use crate::link_clock::{LinkClock, RunClock};
 use crate::meter::Meter;
 use crate::mtu::{ETHERNET, VLAN_TAG};
+use crate::opening::Progress;
 use crate::pipe::{Longest, Pipe};
 use crate::ports::{FAIL_AFTER, PortNews, Ports, PortsSetup};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
+use crate::upkeep::Chores;
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
 use crate::watch::{self, BypassWatch, LinkWatch, Links};
 use crate::{Error, Mode, Received, privileges};
@@ -237,6 +239,29 @@ impl Loop {
     /// Opens both ports in the network namespace of this thread. Frames flow past the loop, in the kernel,
     /// until [`Loop::run`] turns.
     pub fn open(setup: Setup) -> Result<(Loop, Handle), Error> {
+        Loop::open_with(setup, Ports::open)
+    }
+
+    /// As [`Loop::open`], for as long as `watcher` says so, who is told of each step; else [`Error::GivenUp`].
+    pub fn open_while(
+        setup: Setup,
+        watcher: &mut dyn FnMut(Progress<'_>) -> bool,
+    ) -> Result<(Loop, Handle), Error> {
+        Loop::open_with(setup, |setup| Ports::open_while(setup, watcher))
+    }
+
+    /// As [`Loop::open`] with a journal, without the thread that looks after ports: whoever calls does its work as often
+    /// as [`crate::UPKEEP_PERIOD`] says. For those who run everything in one thread, such as the fault simulation.
+    pub fn open_alone(setup: Setup) -> Result<(Loop, Handle, Option<Chores>), Error> {
+        let (looping, handle) = Loop::open_with(setup, |setup| Ports::open_alone(setup, &mut |_| true))?;
+        let chores = looping.ports.chores();
+        Ok((looping, handle, chores))
+    }
+
+    fn open_with(
+        setup: Setup,
+        open: impl FnOnce(&PortsSetup) -> Result<Ports, Error>,
+    ) -> Result<(Loop, Handle), Error> {
         let [a, b] = [Interface::find(&setup.ports[0])?, Interface::find(&setup.ports[1])?];
         if a == b {
             return Err(Error::Refused(format!(
@@ -244,7 +269,7 @@ impl Loop {
                 a.name
             )));
         }
-        let mut ports = Ports::open(&PortsSetup {
+        let mut ports = open(&PortsSetup {
             names: setup.ports.to_vec(),
             mode: setup.mode,
             headroom: 0,

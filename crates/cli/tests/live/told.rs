@@ -189,6 +189,25 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
 }
 
 #[test]
+fn a_link_that_flaps_between_two_looks_is_told_with_its_count() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let folder = Folder::new();
+    let file = folder.path().join("flaps");
+    fs::write(&file, "link set dev rcv0 down\nlink set dev rcv0 up\n".repeat(20)).unwrap();
+    let weir = Weir::start(testbed.bottleneck(), &shaped());
+    exec(testbed.receiver(), "ip", &["-batch", file.to_str().unwrap()]);
+    until(&weir, "b: the link was lost and came back ");
+    // What came behind that is told ten seconds later; a count in one look tells most of it.
+    let said = weir.text("err");
+    let (_, count) = said.split_once("b: the link was lost and came back ").unwrap();
+    let count: u32 = count.split(' ').next().unwrap().parse().unwrap();
+    say(format!("20 losses in a row, told as {count}"));
+    assert!((2..=20).contains(&count), "{said}");
+    assert_eq!(weir.interrupt().code, Some(0));
+}
+
+#[test]
 fn lines_tell_both_directions_and_for_which_time() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
