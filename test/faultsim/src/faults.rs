@@ -322,6 +322,7 @@ pub fn begin(kernel: &mut Kernel, fault: &Fault) {
         Kind::Queues => {
             let interface = &mut kernel.interfaces[port];
             interface.queues = (interface.queues + 1 + value as u32 % 8).min(128);
+            interface.queues_changed = kernel.now;
             kernel.outside.queues_changed(kernel.now);
         }
         Kind::WallStep => kernel.wall += (value as i64 % 2_000_000_000) * 1_000_000_000,
@@ -334,7 +335,10 @@ pub fn begin(kernel: &mut Kernel, fault: &Fault) {
             match value % 3 {
                 0 => interface.filter = None,
                 1 => (interface.filter, interface.has_clsact) = (None, false),
-                _ => interface.xdp = None,
+                _ => kernel.take_xdp_off(port),
+            }
+            if value % 3 < 2 {
+                kernel.removed[port] = Some(kernel.now);
             }
         }
         Kind::OffloadOn => kernel.interfaces[port].offloads[(value % 3) as usize] = true,

@@ -2,7 +2,7 @@
 
 use crate::calls;
 use crate::faults::{self, Kind, Met};
-use crate::kernel::{BEGIN, BUSY_TURN, Event, Interface, Kernel};
+use crate::kernel::{BEGIN, BUSY_TURN, Event, Interface, Kernel, LOOK};
 use crate::outside::{Counts, Outside};
 use crate::plan::{Plan, SECOND};
 use std::cell::RefCell;
@@ -15,11 +15,10 @@ use weir_dataplane::{Error, Handle, Loop, Outcome};
 const LIVES_MAX: u32 = 12;
 /// Between silence and the end: what waits leaves meanwhile.
 const DRAIN: u64 = SECOND / 2;
+/// For so long the system refuses a port before a process leaves it, in ns.
+const REFUSED: u64 = weir_dataplane::FAIL_AFTER.as_nanos() as u64;
 /// Most chunks that a process can have.
 const CHUNKS_MAX: u64 = 1 << 20;
-
-/// Faults of which it is known that they end a run, and which are told to whoever runs it.
-const UNMENDED: &[Kind] = &[Kind::SendUnexpected];
 
 /// What came of a run.
 #[derive(Default, Debug)]
@@ -78,6 +77,8 @@ struct Run<'a> {
 /// How a life ended.
 enum End {
     Killed,
+    /// By itself, with the wire left open.
+    Left,
     /// By its user.
     Clean,
     /// Because it could not begin, or not go on, which it said.
@@ -127,10 +128,11 @@ impl<'a> Run<'a> {
             end = self.live();
             let is_over =
                 self.kernel.outside.is_drained || self.kernel.interfaces.iter().any(|port| !port.is_present);
-            if is_over && !matches!(end, End::Killed) {
+            let is_left = matches!(end, End::Killed | End::Left);
+            if is_over && !is_left {
                 break;
             }
-            if matches!(end, End::Killed) {
+            if is_left {
                 self.pass_dead();
             }
         }
@@ -141,7 +143,7 @@ impl<'a> Run<'a> {
             self.kernel.violated(|| format!("after {LIVES_MAX} processes none has ended by its user"));
         }
         let everybody_there = self.kernel.interfaces.iter().all(|port| port.is_present);
-        if everybody_there && !matches!(end, End::Killed) {
+        if everybody_there && !matches!(end, End::Killed | End::Left) {
             self.check_as_found(&found);
         }
         self.report()
@@ -180,7 +182,7 @@ impl<'a> Run<'a> {
         let armed_before = self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
         // SAFETY: the kernel lives, and nobody uses it but the calls of the process until `leave`.
         unsafe { calls::enter(kernel) };
-        let opened = catch_unwind(AssertUnwindSafe(|| Loop::open(self.plan.setup())));
+        let opened = catch_unwind(AssertUnwindSafe(|| Loop::open_alone(self.plan.setup())));
         calls::leave();
         let opened = match opened {
             Err(panic) => return self.panicked("while ports were opened", &*panic),
@@ -190,7 +192,7 @@ impl<'a> Run<'a> {
             drop_inside(kernel, opened);
             return self.died();
         }
-        let (looping, handle) = match opened {
+        let (looping, handle, chores) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 let faults: u64 = self.kernel.met.all().map(|(_, n)| n).sum();
@@ -212,10 +214,13 @@ impl<'a> Run<'a> {
         self.begin_outside();
         let told = Rc::new(RefCell::new(Told::default()));
         self.kernel.reader = Some(reader(handle, told.clone(), self.plan));
+        self.kernel.chores = chores;
         let before = self.counts();
         // SAFETY: as above.
         unsafe { calls::enter(kernel) };
         let result = catch_unwind(AssertUnwindSafe(|| looping.run(&stop)));
+        // Nothing is left in it: the ports are closed.
+        drop(self.kernel.chores.take());
         calls::leave();
         let result = match result {
             Err(panic) => return self.panicked("while it forwarded", &*panic),
@@ -237,14 +242,20 @@ impl<'a> Run<'a> {
             Err(error) => {
                 self.kernel.note(|| format!("it ended by itself: {error}"));
                 let is_gone = self.kernel.interfaces.iter().any(|port| !port.is_present);
-                let is_known = UNMENDED.iter().any(|kind| self.kernel.met.all().any(|(met, _)| met == *kind));
-                let is_port_gone = matches!(error, Error::PortGone(..)) && is_gone;
-                if !is_known && !is_port_gone {
-                    self.kernel.violated(|| format!("it ended by itself, and the wire is closed: {error}"));
+                match error {
+                    Error::PortGone(..) if is_gone => {}
+                    // The system refused for so long that it leaves the ports to the kernel, and says so.
+                    Error::LeftToKernel(_) if self.is_refused_for_long() => return End::Left,
+                    _ => self.kernel.violated(|| format!("it ended by itself: {error}")),
                 }
                 End::Told
             }
         }
+    }
+
+    /// Whether sending or lending was refused at a port for as long as a heartbeat is fresh.
+    fn is_refused_for_long(&self) -> bool {
+        self.kernel.refused.iter().any(|(first, last)| last - first >= REFUSED)
     }
 
     fn died(&mut self) -> End {
@@ -281,6 +292,7 @@ impl<'a> Run<'a> {
         }
         let period = self.kernel.outside.read_every;
         self.kernel.at(now + period, Event::Read);
+        self.kernel.at(now + LOOK, Event::Look);
         self.kernel.at(now + self.plan.length, Event::Silence);
         self.kernel.at(now + self.plan.length + DRAIN + 2 * self.plan.late(), Event::Stop);
     }
@@ -321,17 +333,20 @@ impl<'a> Run<'a> {
                     + now.lost_in_kernel
                     + now.lost_in_driver
                     + now.to_host
+                    + now.unguarded
                     + now.shot
                     + now.bypassed,
             );
             if sent != in_sum {
                 self.kernel.violated(|| format!("{name}: the simulator lost count of {sent} frames"));
             }
-            let closed = now.to_host - before.to_host + now.shot - before.shot;
+            // Whoever ends a run without more words closes the wire.
+            let until = self.kernel.at_stop.map_or(now, |at_stop| at_stop[way]);
+            let closed = until.to_host - before.to_host + until.shot - before.shot;
             if closed > 0 {
                 self.kernel.violated(|| format!("{name}: {closed} frames found the wire closed"));
             }
-            let bypassed = now.bypassed - before.bypassed;
+            let bypassed = until.bypassed - before.bypassed;
             let says = outcome.warnings.iter().any(|line| line.contains("forwarded by the kernel"));
             if bypassed > 0 && !says {
                 self.kernel.violated(|| {
@@ -352,7 +367,11 @@ impl<'a> Run<'a> {
             if is_told || touched(Kind::AdminDown) || touched(Kind::OffloadOn) {
                 continue;
             }
-            let now = self.kernel.interfaces[port].found();
+            let mut now = self.kernel.interfaces[port].found();
+            if touched(Kind::ProgramsRemoved) {
+                // Somebody took the qdisc away: then the one that was put back is ours, and goes with us.
+                (found.has_clsact, now.has_clsact) = (false, false);
+            }
             if found != now {
                 self.kernel.violated(|| format!("port {port} was found as {found:?} and left as {now:?}"));
                 found = now;
