@@ -73,6 +73,8 @@ kinds! {
     Kill,
     /// The process is ended by its user, and started again.
     Restart,
+    /// Another process takes over the ports of the living one.
+    Takeover,
     /// A PFCP peer sends octets that are no message, or half of one.
     PfcpLies,
     /// A PFCP peer sends more than it may.
@@ -345,6 +347,7 @@ pub fn begin(kernel: &mut Kernel, fault: &Fault) {
         Kind::Gone => kernel.interfaces[port].is_present = false,
         Kind::Kill => return kernel.kill(),
         Kind::Restart => kernel.ask_to_stop(),
+        Kind::Takeover => kernel.is_challenged = true,
         _ => {}
     }
     kernel.met.count(fault.kind);

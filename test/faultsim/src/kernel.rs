@@ -18,6 +18,7 @@ pub use xdp::{RING_MAX, Xsk};
 use crate::dice::Dice;
 use crate::faults::{Armed, Fault, Kind, Met};
 use crate::outside::{Counts, Outside};
+use crate::rival::{Process, Rival};
 use bpf::{Link, Map, Program};
 use libc::{c_int, c_void, size_t, socklen_t};
 use std::cell::RefCell;
@@ -25,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
-use weir_dataplane::Chores;
+use weir_dataplane::{Chores, Setup};
 
 /// Descriptors of the simulated kernel begin here; those below are the machine's.
 const FIRST: c_int = 1 << 24;
@@ -66,6 +67,12 @@ enum Object {
     Event(RefCell<u64>),
     /// For requests about interfaces, and others of which nothing is kept.
     Plain,
+}
+
+/// An open descriptor, and whose it is.
+struct Entry {
+    owner: i32,
+    object: Object,
 }
 
 /// What happens at a time.
@@ -132,7 +139,12 @@ pub struct Kernel {
     pub stalled_until: u64,
     /// Time of a look at the clock, in ns.
     pub clock_takes: u64,
-    descriptors: Vec<Option<Object>>,
+    descriptors: Vec<Option<Entry>>,
+    /// A process that takes over from the one that runs.
+    pub rival: Option<Rival>,
+    /// How one is begun, and where it is killed.
+    pub challenge: Option<(Setup, Option<u64>)>,
+    pub(crate) is_challenged: bool,
     /// Memory of maps, which lives as long as the machine.
     pages: Vec<Rc<bpf::Page>>,
     /// Where its journals are.
@@ -219,6 +231,9 @@ impl Kernel {
             stalled_until: 0,
             clock_takes: CALL,
             descriptors: Vec::new(),
+            rival: None,
+            challenge: None,
+            is_challenged: false,
             pages: Vec::new(),
             folder: crate::files::Folder::new(),
             programs: 0,
@@ -292,18 +307,51 @@ impl Kernel {
         self.note(|| "the process is killed".into());
         self.is_dead = true;
         self.met.count(Kind::Kill);
-        let descriptors = std::mem::take(&mut self.descriptors);
-        for object in descriptors.into_iter().flatten() {
-            self.closed(object);
+        let own = self.process;
+        for at in 0..self.descriptors.len() {
+            if let Some(entry) = self.descriptors[at].take_if(|entry| entry.owner == own) {
+                self.closed(entry.object);
+            }
         }
-        for port in 0..2 {
+        for interface in &self.interfaces {
             // What is left of it lives in the kernel, out of reach of the process.
-            if let Some(program) = &self.interfaces[port].filter {
+            if let Some(program) = interface.filter.as_ref().filter(|program| program.owner() == own) {
                 program.detach_from_process();
             }
-            self.interfaces[port].promiscuous = 0;
         }
-        self.ask_to_stop();
+        // Of one that takes over the other does not know.
+        if !self.rival.as_ref().is_some_and(|rival| rival.has_word) {
+            self.ask_to_stop();
+        }
+    }
+
+    /// The process that has the word, and the one that has not.
+    pub fn swap_process(&mut self, other: &mut Process) {
+        let Process { number, steps, kill_at, is_dead } = *other;
+        *other = Process {
+            number: std::mem::replace(&mut self.process, number),
+            steps: std::mem::replace(&mut self.steps, steps),
+            kill_at: std::mem::replace(&mut self.kill_at, kill_at),
+            is_dead: std::mem::replace(&mut self.is_dead, is_dead),
+        };
+    }
+
+    /// Whether another process takes over and has something to do.
+    pub(crate) fn begin_takeover(&mut self) -> bool {
+        if self.is_dead || self.rival.as_ref().is_some_and(|rival| rival.has_word) {
+            return false;
+        }
+        if std::mem::take(&mut self.is_challenged)
+            && self.rival.is_none()
+            && let Some((setup, kill_at)) = self.challenge.take()
+        {
+            self.lives += 1;
+            let process = Process { number: PID + self.lives, steps: 0, kill_at, is_dead: false };
+            // SAFETY: whoever set the challenge keeps the kernel where it is until the rival is joined.
+            self.rival = unsafe { Rival::begin(self, setup, process) }.ok();
+            self.note(|| "another process takes over".into());
+        }
+        self.rival.as_ref().is_some_and(|rival| !rival.is_done && self.now >= rival.wake)
     }
 
     /// Sending at a port is refused, or not.
@@ -549,7 +597,7 @@ impl Kernel {
     }
 
     fn object(&self, fd: c_int) -> Option<&Object> {
-        self.descriptors.get(self.place(fd)?)?.as_ref()
+        self.descriptors.get(self.place(fd)?)?.as_ref().map(|entry| &entry.object)
     }
 
     fn open(&mut self, object: Object) -> Option<i64> {
@@ -557,7 +605,7 @@ impl Kernel {
             self.descriptors.push(None);
             self.descriptors.len() - 1
         });
-        self.descriptors[free] = Some(object);
+        self.descriptors[free] = Some(Entry { owner: self.process, object });
         self.descriptors_max = self.descriptors_max.max(self.descriptors.len());
         if self.descriptors.len() == DESCRIPTORS_MAX {
             self.violated(|| format!("the process has {DESCRIPTORS_MAX} descriptors"));
@@ -565,9 +613,9 @@ impl Kernel {
         Some(i64::from(FIRST) + free as i64)
     }
 
-    /// Descriptors that are open.
+    /// Descriptors that the process has open.
     pub fn open_descriptors(&self) -> usize {
-        self.descriptors.iter().flatten().count()
+        self.descriptors.iter().flatten().filter(|entry| entry.owner == self.process).count()
     }
 
     /// What goes away with the last descriptor of something.
@@ -585,10 +633,10 @@ impl Kernel {
                     self.interfaces[port].remove(socket.queue);
                 }
             }
-            Object::Packet(socket) => {
-                let socket = socket.borrow();
+            Object::Packet(found) => {
+                let socket = found.borrow();
                 if let Some(port) = socket.port {
-                    self.interfaces[port].packet = None;
+                    self.interfaces[port].packet.take_if(|bound| Rc::ptr_eq(bound, &found));
                 }
                 if let Some(port) = socket.promiscuous {
                     self.interfaces[port].promiscuous -= 1;
@@ -951,8 +999,8 @@ impl Kernel {
             return result;
         }
         match self.descriptors.get_mut(place).and_then(Option::take) {
-            Some(object) => {
-                self.closed(object);
+            Some(entry) => {
+                self.closed(entry.object);
                 Some(0)
             }
             None => {

@@ -5,6 +5,7 @@ use crate::faults::{self, Kind, Met};
 use crate::kernel::{BEGIN, BUSY_TURN, Event, Interface, Kernel, LOOK};
 use crate::outside::{Counts, Outside};
 use crate::plan::{Plan, SECOND};
+use crate::rival::{Opened, Process, give_word};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -68,6 +69,8 @@ pub fn run(plan: &Plan, wants_trace: bool) -> Report {
 
 struct Run<'a> {
     plan: &'a Plan,
+    /// A process that took over, or tried to: what came of it.
+    next: Option<(Opened, Process)>,
     kernel: Box<Kernel>,
     has_begun: bool,
     lives: u32,
@@ -107,7 +110,7 @@ impl<'a> Run<'a> {
         }
         kernel.trace = wants_trace.then(Vec::new);
         kernel.outside.read_every = (plan.sample * 256).max(SECOND);
-        Run { plan, kernel, has_begun: false, lives: 0, longest_gap: 0 }
+        Run { plan, next: None, kernel, has_begun: false, lives: 0, longest_gap: 0 }
     }
 
     fn run(mut self) -> Report {
@@ -118,14 +121,27 @@ impl<'a> Run<'a> {
         let mut end = End::Told;
         while self.lives < LIVES_MAX {
             self.lives += 1;
-            let armed = self.kernel.armed.clone();
-            self.kernel.begin_process();
-            if self.lives == 1 {
-                self.kernel.armed = armed;
+            let came = self.next.take().map(|(opened, mut process)| {
+                self.kernel.swap_process(&mut process);
+                self.kernel.at_stop = None;
+                opened
+            });
+            if came.is_none() {
+                let armed = self.kernel.armed.clone();
+                self.kernel.begin_process();
+                if self.lives == 1 {
+                    self.kernel.armed = armed;
+                }
+                self.kernel.kill_at = self.kill_of(self.lives);
             }
-            let kill = self.plan.kills.get(self.lives as usize - 1).copied().filter(|step| *step > 0);
-            self.kernel.kill_at = kill;
-            end = self.live();
+            let setup = weir_dataplane::Setup { takeover: true, ..self.plan.setup() };
+            self.kernel.challenge = Some((setup, self.kill_of(self.lives + 1)));
+            end = self.live(came);
+            self.kernel.stop = std::ptr::null();
+            self.end_takeover();
+            if self.next.is_some() {
+                continue;
+            }
             let is_over =
                 self.kernel.outside.is_drained || self.kernel.interfaces.iter().any(|port| !port.is_present);
             let is_left = matches!(end, End::Killed | End::Left);
@@ -134,6 +150,10 @@ impl<'a> Run<'a> {
             }
             if is_left {
                 self.pass_dead();
+            } else if matches!(end, End::Told) {
+                // Whoever starts it again waits for a while.
+                let now = self.kernel.now;
+                self.kernel.advance(now + SECOND);
             }
         }
         if self.lives == LIVES_MAX
@@ -147,6 +167,26 @@ impl<'a> Run<'a> {
             self.check_as_found(&found);
         }
         self.report()
+    }
+
+    /// At which step a life ends.
+    fn kill_of(&self, life: u32) -> Option<u64> {
+        self.plan.kills.get(life as usize - 1).copied().filter(|step| *step > 0)
+    }
+
+    /// Whoever takes over goes on after the end of the other.
+    fn end_takeover(&mut self) {
+        let kernel: *mut Kernel = &mut *self.kernel;
+        while let Some(rival) = self.kernel.rival.as_ref().filter(|rival| !rival.is_done) {
+            let wake = rival.wake;
+            self.kernel.advance(wake);
+            // SAFETY: the kernel lives, and this thread has the word.
+            unsafe { give_word(kernel) };
+        }
+        if let Some(rival) = self.kernel.rival.take() {
+            let process = rival.other;
+            self.next = Some((rival.join(), process));
+        }
     }
 
     /// Time passes while nobody runs: frames go on, or the kernel lost them by a fault.
@@ -173,7 +213,7 @@ impl<'a> Run<'a> {
     }
 
     /// A process, from its beginning to its end.
-    fn live(&mut self) -> End {
+    fn live(&mut self, came: Option<Opened>) -> End {
         // The user may have asked for the end while nobody ran.
         let stop = AtomicBool::new(self.kernel.outside.is_drained);
         self.kernel.stop = &stop;
@@ -182,7 +222,8 @@ impl<'a> Run<'a> {
         let armed_before = self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
         // SAFETY: the kernel lives, and nobody uses it but the calls of the process until `leave`.
         unsafe { calls::enter(kernel) };
-        let opened = catch_unwind(AssertUnwindSafe(|| Loop::open_alone(self.plan.setup())));
+        let opened =
+            came.unwrap_or_else(|| catch_unwind(AssertUnwindSafe(|| Loop::open_alone(self.plan.setup()))));
         calls::leave();
         let opened = match opened {
             Err(panic) => return self.panicked("while ports were opened", &*panic),
@@ -347,7 +388,8 @@ impl<'a> Run<'a> {
                 self.kernel.violated(|| format!("{name}: {closed} frames found the wire closed"));
             }
             let bypassed = until.bypassed - before.bypassed;
-            let says = outcome.warnings.iter().any(|line| line.contains("forwarded by the kernel"));
+            let words = ["forwarded by the kernel", "took over the ports"];
+            let says = outcome.warnings.iter().any(|line| words.iter().any(|words| line.contains(words)));
             if bypassed > 0 && !says {
                 self.kernel.violated(|| {
                     format!("{name}: {bypassed} frames went past the queues, and nobody said so")

@@ -99,6 +99,7 @@ const LOOP_KINDS: &[(Kind, u64)] = &[
     (Kind::Gone, 1),
     (Kind::Kill, 2),
     (Kind::Restart, 2),
+    (Kind::Takeover, 3),
 ];
 
 /// Kinds that end by themselves, with a span.

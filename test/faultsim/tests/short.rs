@@ -76,6 +76,41 @@ fn what_others_take_off_is_put_back_and_told() {
 }
 
 #[test]
+fn a_takeover_that_is_killed_at_any_step_leaves_the_wire_open() {
+    killed_while_taken_over(11);
+}
+
+#[test]
+#[ignore = "minutes: every step in place of every eleventh"]
+fn a_takeover_that_is_killed_at_each_step_leaves_the_wire_open() {
+    killed_while_taken_over(1);
+}
+
+fn killed_while_taken_over(stride: usize) {
+    weir_faultsim::warm_up();
+    let mut plan = Plan::of(4);
+    (plan.mode, plan.length) = (None, 300_000_000);
+    plan.ports.iter_mut().for_each(|port| (port.queues, port.offloads, port.clsact) = (1, [true; 3], true));
+    plan.faults = vec![Fault { at: 20_000_000, span: 0, port: 0, kind: Kind::Takeover, value: 0 }];
+    for mode in [None, Some(weir_dataplane::Mode::AfPacket)] {
+        plan.mode = mode;
+        let (mut lives, mut taken) = (Vec::new(), 0);
+        // Of the one that takes over, each; of the one that is there, those around it.
+        let of_rival = (0..=420).step_by(stride).map(|step| vec![0, step]);
+        let kills = of_rival.chain((380..=560).step_by(stride).map(|step| vec![step]));
+        for kills in kills {
+            plan.kills = kills.clone();
+            let report = life::run(&plan, true);
+            assert!(report.violations.is_empty(), "killed at {kills:?}: {:?}", report.violations);
+            taken += u32::from(report.trace.join("\n").contains("took over the ports"));
+            lives.push(report.lives);
+        }
+        assert!(lives[0] == 2 && lives.contains(&3), "{lives:?}");
+        assert!(taken > 5, "{taken}");
+    }
+}
+
+#[test]
 fn a_wall_clock_that_steps_disturbs_nothing() {
     weir_faultsim::warm_up();
     for seed in [1, 4, 12, 40] {

@@ -110,14 +110,12 @@ fn a_loop_that_turns_in_time_is_alive_to_every_processor() {
                 let shared = heart.clone();
                 thread::spawn(move || {
                     // A beat may be ahead of a clock that was read on another processor.
-                    assert!(is_fresh(&shared, at(20)) && is_fresh(&shared, at(99)));
+                    assert!(is_fresh(&shared, at(20)));
                     shared.bypassed.fetch_add(1, Ordering::Relaxed);
                 })
             })
             .collect();
         heart.beat(at(50));
-        let first = heart.bypassed();
-        assert!(first <= heart.bypassed(), "a count never falls");
         processors.into_iter().for_each(|processor| processor.join().unwrap());
         assert_eq!(heart.bypassed(), 2);
     });

@@ -2,7 +2,7 @@
 //! instructions themselves are not run.
 
 use super::xdp::Xsk;
-use super::{Kernel, Object, error, given};
+use super::{Entry, Kernel, Object, error, given};
 use crate::faults::Kind;
 use libc::{c_int, c_long, c_void};
 use std::alloc::Layout;
@@ -54,6 +54,8 @@ pub struct Program {
     control: Option<Rc<RefCell<Map>>>,
     sockets: Option<Rc<RefCell<Map>>>,
     id: u32,
+    /// The process that loaded it.
+    owner: i32,
     /// The heartbeat that was seen last.
     beat: Cell<u64>,
 }
@@ -114,6 +116,11 @@ impl Program {
         map.borrow_mut().page = Rc::new(page);
     }
 
+    /// The process that loaded it.
+    pub fn owner(&self) -> i32 {
+        self.owner
+    }
+
     /// Number of the program in the kernel.
     pub fn id(&self) -> u32 {
         self.id
@@ -157,12 +164,13 @@ impl Kernel {
                 if let Err(result) = self.step() {
                     return result;
                 }
-                let copy = match self.descriptors.get(from).and_then(Option::as_ref) {
-                    Some(Object::Map(map)) => Object::Map(map.clone()),
-                    Some(Object::Program(program)) => Object::Program(program.clone()),
-                    _ => return error(libc::EBADF),
-                };
-                self.descriptors[to] = Some(copy);
+                let copy =
+                    match self.descriptors.get(from).and_then(Option::as_ref).map(|entry| &entry.object) {
+                        Some(Object::Map(map)) => Object::Map(map.clone()),
+                        Some(Object::Program(program)) => Object::Program(program.clone()),
+                        _ => return error(libc::EBADF),
+                    };
+                self.descriptors[to] = Some(Entry { owner: self.process, object: copy });
                 Some(a[1] as i64)
             }
             _ => None,
@@ -229,8 +237,8 @@ impl Kernel {
                     }
                 }
                 self.programs += 1;
-                let id = self.programs;
-                self.open(Object::Program(Rc::new(Program { control, sockets, id, beat: Cell::new(0) })))
+                let (id, owner, beat) = (self.programs, self.process, Cell::new(0));
+                self.open(Object::Program(Rc::new(Program { control, sockets, id, owner, beat })))
             }
             // What is known of an object. All-zero, but for what is asked of programs and links.
             15 => {
@@ -298,6 +306,26 @@ impl Kernel {
                 link.program.replace(Some(program));
                 Some(0)
             }
+            // A link by its number, and the next number.
+            30 => {
+                let wanted = word(0);
+                let links = self.descriptors.iter().flatten().find_map(|entry| match &entry.object {
+                    Object::Link(link) if link.id == wanted => Some(link.clone()),
+                    _ => None,
+                });
+                links.map_or(error(libc::ENOENT), |link| self.open(Object::Link(link)))
+            }
+            31 => {
+                let after = word(0);
+                let ids = self.descriptors.iter().flatten().filter_map(|entry| match &entry.object {
+                    Object::Link(link) if link.id > after => Some(link.id),
+                    _ => None,
+                });
+                let Some(next) = ids.min() else { return error(libc::ENOENT) };
+                // SAFETY: the second word of the block is where the number goes.
+                unsafe { block.add(4).cast::<u32>().write_unaligned(next) };
+                Some(0)
+            }
             // A link is taken off.
             34 => {
                 let Some(Object::Link(link)) = self.object(word(0) as c_int) else {
@@ -321,7 +349,7 @@ impl Kernel {
     /// Somebody takes the XDP program off an interface.
     pub fn take_xdp_off(&mut self, port: usize) {
         self.interfaces[port].xdp = None;
-        let links = self.descriptors.iter().flatten().filter_map(|object| match object {
+        let links = self.descriptors.iter().flatten().filter_map(|entry| match &entry.object {
             Object::Link(link) if link.port == port => Some(link.clone()),
             _ => None,
         });
