@@ -28,6 +28,8 @@ use weir_units::{Duration, Time};
 /// Frames taken from a port in one turn. What a frame needs is still in the cache when it is sent; with 256,
 /// a tenth fewer small frames pass.
 const BATCH: usize = 64;
+/// Most frames that are taken from the rings of a port as stale.
+const STALE_MAX: usize = 1 << 20;
 /// Samples kept for a reader that is late.
 const SAMPLES: usize = 4096;
 /// Moves of a set point kept for a reader that is late.
@@ -419,6 +421,7 @@ impl Loop {
     fn turns(&mut self, stop: &AtomicBool) -> Result<End, Error> {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut last = clock();
+        let mut beaten = last;
         let mut sample_due = self.origin + self.setup.sample;
         let mut presence_due = last + PRESENCE;
         let measured = self.setup.window(self.origin);
@@ -430,8 +433,12 @@ impl Loop {
             }
             self.bypass.turned(last, now);
             last = now;
-            self.ports.beat(now);
             let link_now = self.clock.turn(now);
+            if now.since(beaten) >= self.setup.fail_open_after && !self.setup.stands_still {
+                self.forget_stale(link_now, &mut batch);
+            }
+            self.ports.beat(now);
+            beaten = now;
             let worked = self.turn(link_now, &mut batch)?;
             if link_now >= sample_due {
                 // Rows keep their rhythm, unless the loop is late by more than one.
@@ -462,6 +469,26 @@ impl Loop {
             }
         }
         Ok(End::Told)
+    }
+
+    /// The loop did not turn for so long that the kernel forwarded in its place: what came before that, and waits in rings and
+    /// queues, would leave behind newer frames. No more of it comes as long as the heart does not beat.
+    #[cold]
+    fn forget_stale(&mut self, now: Time, batch: &mut Vec<Received>) {
+        for from in 0..2 {
+            self.pipes[from].forget(now, &mut self.ports.arena);
+            // Rings are finite; what cannot be given back at once is no reason to stay here.
+            for _ in 0..STALE_MAX / BATCH {
+                batch.clear();
+                self.ports.receive(from, self.clock.last(), batch);
+                if batch.is_empty() {
+                    break;
+                }
+                self.pipes[from].meter().faults.stale += batch.len() as u64;
+                batch.iter().for_each(|received| self.ports.arena.give(received.frame.addr));
+            }
+        }
+        batch.clear();
     }
 
     fn turn(&mut self, now: Time, batch: &mut Vec<Received>) -> Result<bool, Error> {
@@ -653,6 +680,7 @@ impl Loop {
             ("delay_line_full", meter.faults.delay_line_full),
             ("lost_behind_queue", meter.faults.lost_behind_queue),
             ("lost_before_queue", lost),
+            ("stale", meter.faults.stale),
             ("samples_lost", samples_lost),
             ("moves_lost", moves_lost),
         ];

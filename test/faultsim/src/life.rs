@@ -148,12 +148,9 @@ impl<'a> Run<'a> {
             if is_over && !is_left {
                 break;
             }
-            if is_left {
-                self.pass_dead();
-            } else if matches!(end, End::Told) {
+            if is_left || matches!(end, End::Told) {
                 // Whoever starts it again waits for a while.
-                let now = self.kernel.now;
-                self.kernel.advance(now + SECOND);
+                self.pass_dead();
             }
         }
         if self.lives == LIVES_MAX
@@ -194,7 +191,7 @@ impl<'a> Run<'a> {
         let before = self.counts();
         let now = self.kernel.now;
         let had_filter = self.kernel.interfaces.iter().all(|port| port.filter.is_some());
-        self.kernel.advance(now + 700_000_000);
+        self.kernel.advance(now + SECOND);
         if !had_filter {
             return;
         }
@@ -219,7 +216,9 @@ impl<'a> Run<'a> {
         self.kernel.stop = &stop;
         let kernel: *mut Kernel = &mut *self.kernel;
         let closed_from = self.kernel.now;
-        let armed_before = self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
+        // What one met that took over it met before.
+        let all_before = || self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
+        let armed_before = if came.is_some() { 0 } else { all_before() };
         // SAFETY: the kernel lives, and nobody uses it but the calls of the process until `leave`.
         unsafe { calls::enter(kernel) };
         let opened =

@@ -252,6 +252,41 @@ fn frames_past_the_queues_are_told_when_the_loop_turns_again() {
 }
 
 #[test]
+fn frames_that_waited_while_the_kernel_forwarded_newer_ones_are_counted_and_not_sent_late() {
+    let Some(_turn) = turn() else { return };
+    for mode in ["xdp-native", "af_packet"] {
+        let testbed = testbed();
+        let (sender, receiver) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
+        let frame = |number: u32| {
+            [&DESTINATION[..], &SOURCE, &[0x88, 0xb5], &number.to_be_bytes(), &[7; 1000]].concat()
+        };
+        // A queue that takes seconds to send what follows.
+        let link = "[a_to_b]\nrate = \"1Mbit/s\"\nbuffer = \"5s\"\naqm = { name = \"tail_drop\" }\n";
+        let mut weir = Weir::start(testbed.bottleneck(), &(ports(mode) + link));
+        (0..200).for_each(|number| sender.send(&frame(number)));
+        std::thread::sleep(ms(50));
+        weir.stop();
+        std::thread::sleep(ms(600));
+        (200..220).for_each(|number| sender.send(&frame(number)));
+        std::thread::sleep(ms(100));
+        weir.signal(libc::SIGCONT);
+        until(&weir, "forwarded by the kernel past the queues");
+        (220..240).for_each(|number| sender.send(&frame(number)));
+        std::thread::sleep(ms(1000));
+        let seen = receiver.drain(ms(100));
+        let numbers = seen.iter().filter(|frame| frame.get(12..14) == Some(&[0x88, 0xb5]));
+        let numbers: Vec<u32> =
+            numbers.map(|frame| u32::from_be_bytes(frame[14..18].try_into().unwrap())).collect();
+        assert!(numbers.is_sorted(), "{mode}: {numbers:?}");
+        assert!(numbers.iter().filter(|number| **number >= 200).count() == 40, "{mode}: {numbers:?}");
+        let ended = weir.interrupt();
+        let stale = ended.fault(0, "stale") as usize;
+        say(format!("{mode}: {stale} of 200 frames were stale, {} left before", numbers.len() - 40));
+        assert_eq!(stale + numbers.len(), 240, "{mode}: {numbers:?}");
+    }
+}
+
+#[test]
 fn signals_in_quick_succession_end_a_run_in_order() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
