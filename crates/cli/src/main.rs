@@ -9,6 +9,8 @@ mod interrupt;
 #[cfg(feature = "live")]
 mod live;
 mod measured;
+#[cfg(feature = "live")]
+mod opening;
 mod output;
 mod progress;
 mod results;

@@ -7,10 +7,12 @@ use crate::interface::{Interface, LinkState};
 use crate::link_clock::{LinkClock, RunClock};
 use crate::meter::Meter;
 use crate::mtu::{ETHERNET, VLAN_TAG};
+use crate::opening::Progress;
 use crate::pipe::{Longest, Pipe};
 use crate::ports::{FAIL_AFTER, PortNews, Ports, PortsSetup};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
+use crate::upkeep::Chores;
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
 use crate::watch::{self, BypassWatch, LinkWatch, Links};
 use crate::{Error, Mode, Received, privileges};
@@ -26,6 +28,8 @@ use weir_units::{Duration, Time};
 /// Frames taken from a port in one turn. What a frame needs is still in the cache when it is sent; with 256,
 /// a tenth fewer small frames pass.
 const BATCH: usize = 64;
+/// Most frames that are taken from the rings of a port as stale.
+const STALE_MAX: usize = 1 << 20;
 /// Samples kept for a reader that is late.
 const SAMPLES: usize = 4096;
 /// Moves of a set point kept for a reader that is late.
@@ -237,6 +241,29 @@ impl Loop {
     /// Opens both ports in the network namespace of this thread. Frames flow past the loop, in the kernel,
     /// until [`Loop::run`] turns.
     pub fn open(setup: Setup) -> Result<(Loop, Handle), Error> {
+        Loop::open_with(setup, Ports::open)
+    }
+
+    /// As [`Loop::open`], for as long as `watcher` says so, who is told of each step; else [`Error::GivenUp`].
+    pub fn open_while(
+        setup: Setup,
+        watcher: &mut dyn FnMut(Progress<'_>) -> bool,
+    ) -> Result<(Loop, Handle), Error> {
+        Loop::open_with(setup, |setup| Ports::open_while(setup, watcher))
+    }
+
+    /// As [`Loop::open`] with a journal, without the thread that looks after ports: whoever calls does its work as often
+    /// as [`crate::UPKEEP_PERIOD`] says. For those who run everything in one thread, such as the fault simulation.
+    pub fn open_alone(setup: Setup) -> Result<(Loop, Handle, Option<Chores>), Error> {
+        let (looping, handle) = Loop::open_with(setup, |setup| Ports::open_alone(setup, &mut |_| true))?;
+        let chores = looping.ports.chores();
+        Ok((looping, handle, chores))
+    }
+
+    fn open_with(
+        setup: Setup,
+        open: impl FnOnce(&PortsSetup) -> Result<Ports, Error>,
+    ) -> Result<(Loop, Handle), Error> {
         let [a, b] = [Interface::find(&setup.ports[0])?, Interface::find(&setup.ports[1])?];
         if a == b {
             return Err(Error::Refused(format!(
@@ -244,7 +271,7 @@ impl Loop {
                 a.name
             )));
         }
-        let mut ports = Ports::open(&PortsSetup {
+        let mut ports = open(&PortsSetup {
             names: setup.ports.to_vec(),
             mode: setup.mode,
             headroom: 0,
@@ -394,6 +421,7 @@ impl Loop {
     fn turns(&mut self, stop: &AtomicBool) -> Result<End, Error> {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut last = clock();
+        let mut beaten = last;
         let mut sample_due = self.origin + self.setup.sample;
         let mut presence_due = last + PRESENCE;
         let measured = self.setup.window(self.origin);
@@ -405,8 +433,12 @@ impl Loop {
             }
             self.bypass.turned(last, now);
             last = now;
-            self.ports.beat(now);
             let link_now = self.clock.turn(now);
+            if now.since(beaten) >= self.setup.fail_open_after && !self.setup.stands_still {
+                self.forget_stale(link_now, &mut batch);
+            }
+            self.ports.beat(now);
+            beaten = now;
             let worked = self.turn(link_now, &mut batch)?;
             if link_now >= sample_due {
                 // Rows keep their rhythm, unless the loop is late by more than one.
@@ -437,6 +469,26 @@ impl Loop {
             }
         }
         Ok(End::Told)
+    }
+
+    /// The loop did not turn for so long that the kernel forwarded in its place: what came before that, and waits in rings and
+    /// queues, would leave behind newer frames. No more of it comes as long as the heart does not beat.
+    #[cold]
+    fn forget_stale(&mut self, now: Time, batch: &mut Vec<Received>) {
+        for from in 0..2 {
+            self.pipes[from].forget(now, &mut self.ports.arena);
+            // Rings are finite; what cannot be given back at once is no reason to stay here.
+            for _ in 0..STALE_MAX / BATCH {
+                batch.clear();
+                self.ports.receive(from, self.clock.last(), batch);
+                if batch.is_empty() {
+                    break;
+                }
+                self.pipes[from].meter().faults.stale += batch.len() as u64;
+                batch.iter().for_each(|received| self.ports.arena.give(received.frame.addr));
+            }
+        }
+        batch.clear();
     }
 
     fn turn(&mut self, now: Time, batch: &mut Vec<Received>) -> Result<bool, Error> {
@@ -628,6 +680,7 @@ impl Loop {
             ("delay_line_full", meter.faults.delay_line_full),
             ("lost_behind_queue", meter.faults.lost_behind_queue),
             ("lost_before_queue", lost),
+            ("stale", meter.faults.stale),
             ("samples_lost", samples_lost),
             ("moves_lost", moves_lost),
         ];

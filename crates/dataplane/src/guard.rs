@@ -5,6 +5,7 @@
 //! was found. The XDP program is attached by a link, which the kernel ends with its descriptor: it goes when
 //! the process dies, wherever the interface is then, also in another network namespace.
 
+use crate::heart::Heart;
 use crate::interface::Interface;
 use crate::{Error, Mode};
 use libbpf_rs::{
@@ -15,7 +16,6 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir_units::{Duration, Time};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
@@ -29,9 +29,7 @@ const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// What the loop and the BPF programs share; `struct control` in `port.bpf.c`.
 #[repr(C)]
 struct Control {
-    beat_ns: AtomicU64,
-    after_ns: AtomicU64,
-    bypassed: AtomicU64,
+    heart: Heart,
     peer: u32,
     copied: u32,
 }
@@ -103,6 +101,40 @@ fn create_clsact(ifindex: u32) -> Result<bool, Error> {
     })
 }
 
+/// What is at the place of our filter on an interface.
+#[derive(PartialEq, Eq)]
+enum Place {
+    /// A filter, of this program or of an earlier run.
+    Taken(u32),
+    /// The qdisc without it.
+    Free,
+    /// Not even the qdisc, or no such interface.
+    Missing,
+    /// The system does not tell.
+    Unknown,
+}
+
+impl Place {
+    fn of(ifindex: u32) -> Place {
+        // SAFETY: the query names no program, so the descriptor is only carried along.
+        let none = unsafe { BorrowedFd::borrow_raw(0) };
+        let told = hook(none, ifindex).query();
+        let code = std::io::Error::last_os_error().raw_os_error();
+        match (told, code) {
+            (Ok(program), _) => Place::Taken(program),
+            (Err(_), Some(libc::ENOENT)) => Place::Free,
+            (Err(_), Some(libc::EINVAL | libc::ENODEV)) => Place::Missing,
+            (Err(_), _) => Place::Unknown,
+        }
+    }
+}
+
+/// Whether an interface has the qdisc that holds the filter. One that cannot be asked about has it, so that nobody takes it
+/// for his own.
+pub fn has_clsact(ifindex: u32) -> bool {
+    Place::of(ifindex) != Place::Missing
+}
+
 /// A hook that names our filter on the ingress of an interface.
 fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
     quiet();
@@ -113,8 +145,7 @@ fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
 
 impl Guard {
     /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on:
-    /// to the peer, or to the host where there is none. Also says whether the port had no `clsact` qdisc
-    /// before.
+    /// to the peer, or to the host where there is none. Also says whether it created the `clsact` qdisc.
     pub fn attach(
         ifindex: u32,
         peer: Option<u32>,
@@ -126,8 +157,7 @@ impl Guard {
         let map = object.maps().find(|m| m.name() == "control").expect("the object has this map");
         let control = map_control(map.as_fd().as_raw_fd())?;
         let guard = Guard { link: None, is_left: false, object, control, ifindex, mode };
-        let shared = guard.control();
-        shared.after_ns.store(after.as_nanos(), Ordering::Relaxed);
+        guard.control().heart.set_after(after);
         // SAFETY: nothing reads these fields before the programs are attached below.
         unsafe {
             (*guard.control.as_ptr()).peer = peer.unwrap_or(0);
@@ -215,19 +245,19 @@ impl Guard {
 
     /// The loop ends: from now on the kernel forwards.
     pub fn retire(&self) {
-        self.control().beat_ns.store(0, Ordering::Relaxed);
+        self.control().heart.stop();
     }
 
     /// The loop lives.
     pub fn beat(&self, now: Time) {
         if !self.is_left {
-            self.control().beat_ns.store(now.as_nanos(), Ordering::Relaxed);
+            self.control().heart.beat(now);
         }
     }
 
     /// Frames the kernel forwarded past the loop.
     pub fn bypassed(&self) -> u64 {
-        self.control().bypassed.load(Ordering::Relaxed)
+        self.control().heart.bypassed()
     }
 }
 
@@ -263,18 +293,17 @@ pub struct Programs {
 impl Programs {
     /// Whether the filter that fails open is there, and is ours.
     pub fn has_filter(&self) -> bool {
-        let ours = program_id(self.filter.as_fd());
-        hook(self.filter.as_fd(), self.ifindex).query().ok() == ours && ours.is_some()
+        match Place::of(self.ifindex) {
+            Place::Taken(program) => program_id(self.filter.as_fd()) == Some(program),
+            // Whether it is there is seen at the next look.
+            Place::Unknown => true,
+            Place::Free | Place::Missing => false,
+        }
     }
 
     /// Whether the port has a place for the filter.
     pub fn has_clsact(&self) -> bool {
-        let mut hook = hook(self.filter.as_fd(), self.ifindex);
-        // Another error than that there is no such filter says that there is no qdisc.
-        match hook.query() {
-            Ok(_) => true,
-            Err(error) => error.kind() == ErrorKind::NotFound,
-        }
+        has_clsact(self.ifindex)
     }
 
     /// Puts the filter back.
@@ -416,9 +445,7 @@ pub fn xdp_program(ifindex: u32) -> Option<u32> {
 
 /// Whether our filter is on an interface: another loop forwards there, or was killed.
 pub fn is_guarded(ifindex: u32) -> bool {
-    // SAFETY: the query names no program, so the descriptor is only carried along.
-    let none = unsafe { BorrowedFd::borrow_raw(0) };
-    hook(none, ifindex).query().is_ok()
+    matches!(Place::of(ifindex), Place::Taken(_))
 }
 
 /// Refuses a port that another run or program has.
@@ -445,17 +472,20 @@ pub fn refuse_other_xdp(port: &Interface) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes our filter off an interface; `clsact` too if we had brought it. Safe to call twice.
-pub fn detach(ifindex: u32, created_clsact: bool) {
+/// Takes our filter off an interface; `clsact` too if we had brought it. What is not there any more is no error, so
+/// that it can be called twice.
+pub fn detach(ifindex: u32, created_clsact: bool) -> Result<(), Error> {
     // SAFETY: detaching names no program, so the descriptor is only carried along.
     let none = unsafe { BorrowedFd::borrow_raw(0) };
     let mut filter = hook(none, ifindex);
-    let _ = filter.detach();
+    let taken_off = request("cannot take the filter off", || filter.detach());
     if created_clsact {
         let mut builder = TcHookBuilder::new(none);
         builder.ifindex(ifindex as i32);
-        // Both directions together name the qdisc itself.
+        // Both directions together name the qdisc itself, which takes the filter along.
         let mut qdisc = builder.hook(libbpf_rs::TC_INGRESS | libbpf_rs::TC_EGRESS);
-        let _ = qdisc.destroy();
+        let removed = request("cannot remove the clsact qdisc", || qdisc.destroy());
+        return if Place::of(ifindex) == Place::Missing { Ok(()) } else { removed };
     }
+    if matches!(Place::of(ifindex), Place::Free | Place::Missing) { Ok(()) } else { taken_off }
 }

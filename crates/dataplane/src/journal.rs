@@ -162,7 +162,7 @@ impl Journal {
                     .said
                     .push(format!("{why}: took over its ports, between which the kernel forwards meanwhile"));
             } else {
-                let lines = undo(&path, &content).into_iter();
+                let lines = undo(&path, content).into_iter();
                 taken.said.extend(lines.map(|line| format!("after a killed run: {line}")));
                 continue;
             }
@@ -232,17 +232,23 @@ impl Journal {
         self.note(interface, Change::Programs { created_clsact: false })
     }
 
-    /// Notes that the port had no `clsact` qdisc before.
+    /// Notes that the port had no `clsact` qdisc before, to be called before one is created.
     pub fn created_clsact(&mut self, interface: &Interface) -> Result<(), Error> {
         self.note(interface, Change::Programs { created_clsact: true })
     }
 
-    /// Puts everything back, last change first; says in words what it could not put back.
+    /// Puts everything back, last change first; says in words what it could not put back. What the system refuses stays
+    /// in the journal, for the next start or `weir doctor --clean`.
     pub fn restore(&mut self) -> Vec<String> {
         let said = self.content.restore().into_iter().filter_map(Result::err).collect();
-        self.content.records.clear();
-        if let Some(path) = self.path.take() {
-            let _ = fs::remove_file(path);
+        if self.content.records.is_empty() {
+            if let Some(path) = self.path.take() {
+                let _ = fs::remove_file(path);
+            }
+        } else {
+            // The journal that is there says more if this fails, and to undo that again does no harm.
+            let _ = self.write();
+            (self.path, self.stays) = (None, true);
         }
         self.lock = None;
         said
@@ -336,23 +342,49 @@ impl Content {
             && self.netns_cookie.is_none_or(|cookie| namespace::cookie() == Some(cookie))
     }
 
-    /// Says in words what was put back, as an error what was not.
-    fn restore(&self) -> Vec<Result<String, String>> {
-        self.records.iter().rev().filter_map(restore_one).collect()
+    /// Says in words what was put back, as an error what was not. What the system refused, and may grant later, stays
+    /// in the records.
+    fn restore(&mut self) -> Vec<Result<String, String>> {
+        let (mut said, mut left) = (Vec::new(), Vec::new());
+        for record in std::mem::take(&mut self.records).into_iter().rev() {
+            match restore_one(&record) {
+                Undone::Silently => {}
+                Undone::Yes(line) => said.push(Ok(line)),
+                Undone::Never(line) => said.push(Err(line)),
+                Undone::NotNow(line) => {
+                    said.push(Err(line));
+                    left.push(record);
+                }
+            }
+        }
+        left.reverse();
+        self.records = left;
+        said
     }
+}
+
+/// What came of putting a change back, in words.
+enum Undone {
+    /// It went with the interface.
+    Silently,
+    Yes(String),
+    /// The interface is not here any more.
+    Never(String),
+    /// The system refuses it.
+    NotNow(String),
 }
 
 /// Puts one change back. Of an interface that is not here any more only the offloads are worth a word: the
 /// rest went when it was removed or moved.
-fn restore_one(record: &Record) -> Option<Result<String, String>> {
+fn restore_one(record: &Record) -> Undone {
     let Record { interface, change } = record;
     let name = &interface.name;
     if !interface.exists() {
-        let Change::Offload(offload) = change else { return None };
-        return Some(Err(format!(
+        let Change::Offload(offload) = change else { return Undone::Silently };
+        return Undone::Never(format!(
             "{name}: NOT switched {offload} back on: it is not in this network namespace any more. Remedy, if it was \
              moved to another one: `ethtool -K {name} {offload} on` there"
-        )));
+        ));
     }
     let (what, result) = match change {
         Change::Offload(name) => {
@@ -362,14 +394,16 @@ fn restore_one(record: &Record) -> Option<Result<String, String>> {
         }
         Change::Up => ("brought down again".to_string(), interface.set_up(false)),
         Change::Programs { created_clsact } => {
-            guard::detach(interface.index, *created_clsact);
-            ("took the programs off".to_string(), Ok(()))
+            ("took the programs off".to_string(), guard::detach(interface.index, *created_clsact))
         }
     };
-    Some(match result {
-        Ok(()) => Ok(format!("{name}: {what}")),
-        Err(error) => Err(format!("{name}: NOT {what}: {error}")),
-    })
+    match result {
+        Ok(()) => Undone::Yes(format!("{name}: {what}")),
+        Err(_) if !interface.exists() => Undone::Silently,
+        Err(error) => Undone::NotNow(format!(
+            "{name}: NOT {what}: {error}. Remedy: `weir doctor --clean` tries it again"
+        )),
+    }
 }
 
 /// Makes a file. Whatever else has its name goes, unless it is a folder: to write to a pipe would be to wait.
@@ -485,10 +519,13 @@ fn of_killed_runs() -> Vec<(PathBuf, Result<Content, String>)> {
     journals().into_iter().filter(|(path, found)| is_gone(path, found)).collect()
 }
 
-/// Undoes what the run did, removes its journal and says both in words.
-fn undo(path: &Path, content: &Content) -> Vec<String> {
+/// Undoes what the run did, and removes its journal if nothing is left of it; says in words what it did.
+fn undo(path: &Path, mut content: Content) -> Vec<String> {
     let said = content.restore().into_iter().map(|line| line.unwrap_or_else(|e| e)).collect();
-    let _ = fs::remove_file(path);
+    // What the system refuses now is tried again by whoever comes next.
+    if content.records.is_empty() {
+        let _ = fs::remove_file(path);
+    }
     said
 }
 
@@ -497,7 +534,7 @@ fn restore_stale() -> Vec<String> {
     let mut said = Vec::new();
     for (path, found) in of_killed_runs() {
         match found {
-            Ok(content) if content.is_here() => said.extend(undo(&path, &content)),
+            Ok(content) if content.is_here() => said.extend(undo(&path, content)),
             Ok(_) => {}
             Err(odd) => said.push(odd),
         }
@@ -515,7 +552,7 @@ pub fn restore_everywhere() -> Vec<String> {
             said.push(forget(&path));
             continue;
         };
-        let undo = || if content.is_here() { Some(undo(&path, &content)) } else { None };
+        let undo = || if content.is_here() { Some(undo(&path, content)) } else { None };
         let name = file.display();
         match namespace::inside(&file, undo) {
             Ok(Some(lines)) => said.extend(lines.iter().map(|line| format!("in {name}: {line}"))),

@@ -20,6 +20,7 @@ mod clock;
 mod engine;
 mod frames;
 mod guard;
+mod heart;
 mod impairments;
 mod interface;
 mod journal;
@@ -58,6 +59,8 @@ pub use interface::{Interface, LinkState, list as interfaces};
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals};
 pub use link_clock::RunClock;
+pub use opening::Progress;
+pub use upkeep::{Chores, LOOK as UPKEEP_PERIOD};
 pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};
@@ -95,6 +98,9 @@ pub enum Error {
     /// Something stands against it.
     #[error("{0}")]
     Refused(String),
+    /// Whoever opened the ports gave it up before they were open.
+    #[error("ended before the ports were open; they are as they were")]
+    GivenUp,
     /// Something unexpected ended the loop; the kernel forwards.
     #[error(
         "{0}. The kernel forwards between the ports from now on, past the queues. Remedy: start again, which takes over; \

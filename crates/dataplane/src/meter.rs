@@ -30,6 +30,8 @@ pub struct Faults {
     pub delay_line_full: u64,
     /// Lost behind the queue, as the link is to lose some.
     pub lost_behind_queue: u64,
+    /// Waited while the kernel forwarded newer ones in the loop's place; dropped.
+    pub stale: u64,
 }
 
 /// Measures one direction. Times given are link times.

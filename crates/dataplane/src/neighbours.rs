@@ -15,6 +15,7 @@ const LINK: usize = 16;
 const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_CARRIER_CHANGES: u16 = 35;
 const IFLA_LINK_NETNSID: u16 = 37;
 /// The name of a kind of interfaces, within `IFLA_LINKINFO`.
 const IFLA_INFO_KIND: u16 = 1;
@@ -32,14 +33,24 @@ pub fn refuse_member(port: &Interface) -> Result<(), Error> {
     )))
 }
 
-/// The interface that this one is a part of, by its name, if it is one's and the kernel tells.
-pub fn master_of(port: &Interface) -> Option<String> {
-    master_named(relations(port.index).ok()?.master)
-}
-
-fn master_named(index: Option<u32>) -> Option<String> {
+/// The interface of this number, by its name.
+pub fn master_named(index: Option<u32>) -> Option<String> {
     let master = Interface { name: format!("interface {}", index?), index: index? };
     Some(master.name_now().map_or(master.name, |name| name.to_string_lossy().into_owned()))
+}
+
+/// What to say of a port in generic XDP whose frames lose VLAN tags where the other end leaves these to its device, which
+/// for a veth is the kernel: the program does not see them.
+pub fn warn_of_lost_tags(port: &Interface) -> Option<String> {
+    let is_veth = relations(port.index).is_ok_and(|relations| relations.kind.as_deref() == Some("veth"));
+    is_veth.then(|| {
+        format!(
+            "{}: generic AF_XDP does not see VLAN tags that the other end of this veth keeps beside its frames, and they are \
+             lost. Remedy: `ethtool -K DEV tx-vlan-offload off tx-vlan-stag-hw-insert off` at the other end, or mode = \
+             \"xdp-native\" or \"af_packet\"",
+            port.name
+        )
+    })
 }
 
 /// What to say of a port that carries addresses.
@@ -67,6 +78,8 @@ pub struct Relations {
     pub link: Option<u32>,
     /// What it is, such as `veth` or `bond`; the kernel does not say it of hardware.
     pub kind: Option<String>,
+    /// How often its carrier came or went.
+    pub carrier_changes: Option<u32>,
 }
 
 impl Relations {
@@ -79,6 +92,7 @@ impl Relations {
             master: number(IFLA_MASTER),
             link: number(IFLA_LINK).filter(|_| !is_elsewhere),
             kind: kind.map(|text| text.to_string_lossy().into_owned()),
+            carrier_changes: number(IFLA_CARRIER_CHANGES),
         }
     }
 }
@@ -315,7 +329,8 @@ mod tests {
         put(&mut answer, IFLA_LINKINFO | 0x8000, &info);
         let before = answer.len();
         put(&mut answer, IFLA_MASTER, &42u32.to_ne_bytes());
-        let whole = Relations { master: Some(42), link: Some(9), kind: Some("veth".into()) };
+        let whole =
+            Relations { master: Some(42), link: Some(9), kind: Some("veth".into()), carrier_changes: None };
         assert_eq!(Relations::of(&answer), whole);
         assert_eq!(Relations::of(&answer[..before]).master, None);
         for len in 0..answer.len() {

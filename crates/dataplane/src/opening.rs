@@ -26,6 +26,20 @@ const RINGS_OF_SOCKET: u64 = 56 * RING as u64;
 /// Part of the memory that is available which frames may take, in percent.
 const MEMORY_SHARE_MAX: u64 = 75;
 
+/// How far the opening of ports has come: with many queues and large buffers it takes seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The port.
+    pub port: &'a str,
+    /// The receive queue whose socket is opened next, from zero.
+    pub queue: u32,
+    /// How many there are.
+    pub queues: u32,
+}
+
+/// Told before each step; whether it is to go on.
+pub(crate) type Watcher<'a> = &'a mut dyn FnMut(Progress<'_>) -> bool;
+
 /// What is to be opened.
 pub(crate) struct Opening<'a> {
     pub interfaces: &'a [Interface],
@@ -48,6 +62,7 @@ pub(crate) struct Opening<'a> {
     pub is_taken_over: bool,
     /// The links of an earlier run's XDP programs, for each port.
     pub links: Vec<Option<OwnedFd>>,
+    pub watcher: Watcher<'a>,
 }
 
 /// Open ports and the memory that their frames live in.
@@ -77,10 +92,12 @@ impl Opening<'_> {
             };
             match tried {
                 Ok(opened) => return Ok((*mode, opened)),
+                Err(Error::GivenUp) => return Err(Error::GivenUp),
                 Err(error) => {
                     said.push(format!("{mode} is unavailable: {error}"));
                     if !self.is_taken_over {
-                        self.interfaces.iter().for_each(|interface| guard::detach(interface.index, false));
+                        // What stays there is replaced by the next mode, or taken off when the journal is undone.
+                        let _ = self.interfaces.iter().try_for_each(|port| guard::detach(port.index, false));
                     }
                     refusal = Some(error);
                 }
@@ -119,7 +136,7 @@ impl Opening<'_> {
                     self.is_bare,
                 )?
             } else {
-                let sockets = sockets(&mut arena, interface, guard, *queues)?;
+                let sockets = sockets(&mut arena, interface, guard, *queues, self.watcher)?;
                 Port::xdp(interface.clone(), sockets, lent_to_port(*queues, *most))?
             });
         }
@@ -140,6 +157,10 @@ fn open_guard(
     journal: &mut Journal,
 ) -> Result<Guard, Error> {
     journal.programs(port)?;
+    // Before it is created, so that it does not stay if the process is killed in between.
+    if !guard::has_clsact(port.index) {
+        journal.created_clsact(port)?;
+    }
     let (guard, created) = Guard::attach(port.index, peer.map(|peer| peer.index), mode, after)?;
     if created {
         journal.created_clsact(port)?;
@@ -161,10 +182,16 @@ fn refuse_stripping(name: &str, stripping: &[&str]) -> Result<(), Error> {
 
 /// A socket for each receive queue of a port. A driver that cannot do without copies, as it seemed to, is asked to
 /// copy; the other port is not concerned.
-fn sockets(arena: &mut Arena, interface: &Interface, guard: &Guard, queues: u32) -> Result<Vec<Xsk>, Error> {
-    match bind_all(arena, interface, guard, queues, false) {
+fn sockets(
+    arena: &mut Arena,
+    interface: &Interface,
+    guard: &Guard,
+    queues: u32,
+    watcher: Watcher<'_>,
+) -> Result<Vec<Xsk>, Error> {
+    match bind_all(arena, interface, guard, queues, false, watcher) {
         Err(Error::Os { error, .. }) if is_for_copies(&error) => {
-            bind_all(arena, interface, guard, queues, true)
+            bind_all(arena, interface, guard, queues, true, watcher)
         }
         result => result,
     }
@@ -184,11 +211,16 @@ fn bind_all(
     guard: &Guard,
     queues: u32,
     copies: bool,
+    watcher: Watcher<'_>,
 ) -> Result<Vec<Xsk>, Error> {
     let mut sockets: Vec<Xsk> = Vec::new();
     for queue in 0..queues {
         let first = sockets.first().map(Xsk::fd);
-        match socket(arena, interface, guard, queue, lent(queues), first, copies) {
+        let opened = match watcher(Progress { port: &interface.name, queue, queues }) {
+            true => socket(arena, interface, guard, queue, lent(queues), first, copies),
+            false => Err(Error::GivenUp),
+        };
+        match opened {
             Ok(socket) => sockets.push(socket),
             Err(error) => {
                 sockets.iter_mut().for_each(|socket| socket.take_back(arena));

@@ -41,6 +41,8 @@ pub trait Pipe: Send {
     /// The loop ends, and others forward from now on: hands what waits to the port at once, as far as it has room.
     /// Returns whether there was any.
     fn drain(&mut self, now: Time, arena: &mut Arena, out: &mut Port) -> bool;
+    /// The kernel forwarded newer frames meanwhile: drops what waits, and counts it.
+    fn forget(&mut self, now: Time, arena: &mut Arena);
     /// When the next packet departs or leaves the delay line.
     fn next_event(&mut self) -> Option<Time>;
     /// The counts and distributions of this direction.
@@ -365,6 +367,19 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         }
         self.last = at;
         out.room() != before
+    }
+
+    fn forget(&mut self, now: Time, arena: &mut Arena) {
+        let at = now.max(self.last);
+        while let Some((_, frame)) = self.shape.line.arrived(Time::from_nanos(u64::MAX)) {
+            self.meter.faults.stale += 1;
+            arena.give(frame.addr);
+        }
+        while let Some(departure) = self.next(at, arena) {
+            self.meter.faults.stale += 1;
+            arena.give(departure.item.frame.addr);
+        }
+        self.last = at;
     }
 
     fn next_event(&mut self) -> Option<Time> {

@@ -240,7 +240,7 @@ pub(crate) fn socket(
     first: Option<RawFd>,
     copies: bool,
 ) -> Result<Xsk, Error> {
-    let socket = Xsk::bind(arena, interface.index, queue, share, first, copies).map_err(|error| {
+    let mut socket = Xsk::bind(arena, interface.index, queue, share, first, copies).map_err(|error| {
         let what = format!("AF_XDP refused on `{}` queue {queue}", interface.name);
         match error.raw_os_error() {
             // The arena is registered with the first socket.
@@ -253,7 +253,11 @@ pub(crate) fn socket(
             _ => Error::io(what, error),
         }
     })?;
-    guard.add_socket(queue, socket.fd())?;
+    if let Err(error) = guard.add_socket(queue, socket.fd()) {
+        // No frame came to it.
+        socket.take_back(arena);
+        return Err(error);
+    }
     Ok(socket)
 }
 

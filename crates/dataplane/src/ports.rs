@@ -11,10 +11,10 @@ use crate::interface::Interface;
 use crate::journal::{Journal, TakenOver, starting};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::neighbours::AddressWatch;
-use crate::opening::{Opened, Opening};
+use crate::opening::{Opened, Opening, Progress, Watcher};
 use crate::port::{Port, Sleeper};
 use crate::together::{self, Together};
-use crate::upkeep::{Found, Upkeep, locked};
+use crate::upkeep::{Chores, Found, Upkeep, locked};
 use crate::{Error, Mode, QUEUES_MAX, Received, clock, neighbours};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,12 +53,15 @@ pub struct Ports {
     guards: Vec<Guard>,
     sleeper: Sleeper,
     pub(crate) arena: Arena,
-    journal: Arc<Mutex<Journal>>,
-    /// Looks after what the kernel keeps; `None` in namespaces that were made for this.
+    /// Looks after what the kernel keeps; `None` in namespaces that were made for this. It goes before the journal, so
+    /// that after a panic of the loop it is the loop's thread that drops the journal, which knows of the panic.
     upkeep: Option<Upkeep>,
+    journal: Arc<Mutex<Journal>>,
     /// Receive queues that each port is to have, and whether some have no socket yet.
     queues: Vec<Option<u32>>,
     lacks_sockets: bool,
+    /// Ports whose next queue was refused a socket: when it is tried again.
+    refused: Vec<Option<Refused>>,
     /// What is to be told at the next look.
     untold: Vec<String>,
     /// Since when each port can neither send nor be refilled, and why; whether that was told.
@@ -80,6 +83,18 @@ struct Failing {
     since: Time,
     error: String,
     is_told: bool,
+}
+
+/// A socket for a queue that was added could not be had.
+#[derive(Clone, Copy)]
+struct Refused {
+    due: Time,
+    pause: Duration,
+}
+
+impl Refused {
+    /// After which it is tried again, at first and at most.
+    const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
 }
 
 /// What happened to ports since the last look.
@@ -124,8 +139,23 @@ impl MtuChange {
 
 impl Ports {
     /// Opens the ports in the network namespace of this thread. Their frames come here as soon as the heart
-    /// beats.
+    /// beats. A thread looks after what the kernel keeps of them, where `setup` says so.
     pub fn open(setup: &PortsSetup) -> Result<Ports, Error> {
+        Ports::open_while(setup, &mut |_| true)
+    }
+
+    /// As [`Ports::open`], for as long as `watcher` says so, who is told of each step.
+    pub fn open_while(
+        setup: &PortsSetup,
+        watcher: &mut dyn FnMut(Progress<'_>) -> bool,
+    ) -> Result<Ports, Error> {
+        let mut ports = Ports::open_alone(setup, watcher)?;
+        ports.upkeep.as_mut().map_or(Ok(()), Upkeep::begin)?;
+        Ok(ports)
+    }
+
+    /// As [`Ports::open`], without that thread: whoever turns the loop does its work ([`Ports::chores`]).
+    pub(crate) fn open_alone(setup: &PortsSetup, watcher: Watcher<'_>) -> Result<Ports, Error> {
         let interfaces: Vec<Interface> =
             setup.names.iter().map(|name| Interface::find(name)).collect::<Result<_, _>>()?;
         let Together { is_bare, without } = together::look(&interfaces, setup.fails_open)?;
@@ -166,8 +196,14 @@ impl Ports {
             journal: &mut journal,
             is_taken_over: taken.is_any,
             links: taken.links,
+            watcher,
         };
         let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
+        if setup.journal && mode == Mode::XdpGeneric {
+            let lossy: Vec<String> = interfaces.iter().filter_map(neighbours::warn_of_lost_tags).collect();
+            said.extend(lossy.iter().cloned());
+            warnings.extend(lossy);
+        }
         let sleeper = Sleeper::new(&ports);
         let mtus_now = mtus.clone();
         let journal = Arc::new(Mutex::new(journal));
@@ -175,7 +211,7 @@ impl Ports {
         let upkeep = match setup.journal {
             true => {
                 let kept = interfaces.iter().zip(&guards).map(kept).collect::<Result<_, Error>>()?;
-                Some(Upkeep::begin(kept, mode != Mode::AfPacket, journal.clone())?)
+                Some(Upkeep::new(kept, mode != Mode::AfPacket, journal.clone()))
             }
             false => None,
         };
@@ -191,6 +227,7 @@ impl Ports {
             upkeep,
             queues,
             lacks_sockets: false,
+            refused: vec![None; interfaces.len()],
             untold: Vec::new(),
             failing,
             fail_after,
@@ -314,6 +351,7 @@ impl Ports {
     /// addresses, and what others changed underfoot; serves queues that were added.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
         self.take_found(tell);
+        self.lacks_sockets |= self.refused.iter().flatten().any(|refused| refused.due <= now);
         self.untold.drain(..).for_each(|text| tell(PortNews::Told(text)));
         for (failing, port) in self.failing.iter_mut().zip(&self.ports) {
             if let Some(failing) = failing.as_mut().filter(|failing| !failing.is_told) {
@@ -351,7 +389,14 @@ impl Ports {
 
     /// Takes what was found by whoever looks after the ports.
     fn take_found(&mut self, tell: &mut dyn FnMut(PortNews)) {
-        let Some(upkeep) = &self.upkeep else { return };
+        let Some(upkeep) = &mut self.upkeep else { return };
+        if upkeep.has_failed() {
+            tell(PortNews::Told(
+                "nobody looks any more whether programs and offloads of the ports are as they were: the thread that did \
+                 has ended by itself. Remedy: start the run again, with --takeover without a gap"
+                    .into(),
+            ));
+        }
         for found in upkeep.found() {
             match found {
                 Found::Told(text) => tell(PortNews::Told(text)),
@@ -394,19 +439,39 @@ impl Ports {
             if served >= wanted {
                 continue;
             }
+            let (name, now) = (port.interface.name.clone(), clock());
+            let refused = &mut self.refused[number];
+            if refused.is_some_and(|refused| now < refused.due) {
+                continue;
+            }
             // There may be more, also at another port.
             self.lacks_sockets = true;
-            if let Err(error) = port.add_queue(&mut self.arena, guard) {
-                self.queues[number] = Some(served);
-                self.untold.push(format!(
-                    "{}: what arrives at its receive queues from number {served} on passes in the kernel, past the queues: \
-                     {error}",
-                    port.interface.name
-                ));
+            match port.add_queue(&mut self.arena, guard) {
+                Ok(()) if refused.take().is_some() => {
+                    self.untold.push(format!("{name}: its receive queue {served} is served from now on"));
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    if refused.is_none() {
+                        self.untold.push(format!(
+                            "{name}: what arrives at its receive queues from number {served} on passes in the kernel, past \
+                             the queues; that is tried again: {error}"
+                        ));
+                    }
+                    let (first, most) = Refused::PAUSES;
+                    let pause = refused.map_or(first, |refused| (refused.pause + refused.pause).min(most));
+                    *refused = Some(Refused { due: now + pause, pause });
+                }
             }
             self.sleeper = Sleeper::new(&self.ports);
             return;
         }
+    }
+
+    /// What is to be done every [`crate::upkeep::LOOK`] where no thread does it; nothing for ports that nobody looks
+    /// after.
+    pub(crate) fn chores(&self) -> Option<Chores> {
+        self.upkeep.as_ref().map(Upkeep::chores)
     }
 
     /// How frames of a port come in and go out, with the number of its queues, in words.

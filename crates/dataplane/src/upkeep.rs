@@ -7,15 +7,17 @@
 use crate::guard::Programs;
 use crate::interface::{Interface, OFFLOADS};
 use crate::journal::Journal;
-use crate::{Error, neighbours, privileges};
+use crate::neighbours::Relations;
+use crate::watch::FlapWatch;
+use crate::{Error, clock, neighbours, privileges};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often it looks. What is found is told by the packet loop, which looks for it every 200 ms.
-const LOOK: Duration = Duration::from_millis(300);
+pub const LOOK: Duration = Duration::from_millis(300);
 
 /// What was found.
 pub enum Found {
@@ -29,44 +31,93 @@ pub enum Found {
     Left(usize),
 }
 
-/// The thread, which ends when this is dropped.
+/// Looks after ports. A thread does so that [`Upkeep::begin`] starts, or whoever turns the loop, where that is all in
+/// one thread.
+#[derive(Clone)]
+pub struct Chores(Arc<Mutex<Option<Work>>>);
+
+/// What is there to look after, until the ports are closed.
+struct Work {
+    kept: Vec<Kept>,
+    journal: Arc<Mutex<Journal>>,
+    tell: Sender<Found>,
+}
+
+impl Chores {
+    /// Looks once at each port, puts back what was changed, and tells the loop. Nothing after the ports were closed.
+    pub fn look(&self) {
+        if let Some(Work { kept, journal, tell }) = &mut *self.work() {
+            kept.iter_mut().for_each(|port| port.look(journal, &mut |one| drop(tell.send(one))));
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Option<Work>> {
+        // Also after a panic of the thread that looked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of those who look after ports. Nobody looks any more when this is dropped.
 pub struct Upkeep {
     found: Receiver<Found>,
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    chores: Chores,
+    thread: Option<Thread>,
+}
+
+struct Thread {
+    end: Sender<()>,
+    handle: JoinHandle<()>,
 }
 
 impl Upkeep {
-    /// Looks after ports. `has_tags` says that frames are lost their VLAN tags where these are taken off.
-    pub fn begin(
-        ports: Vec<(Interface, Programs)>,
-        has_tags: bool,
-        journal: Arc<Mutex<Journal>>,
-    ) -> Result<Upkeep, Error> {
+    /// What there is to do for these ports, without a thread that does it. `has_tags` says that frames have lost their
+    /// VLAN tags where these are taken off.
+    pub fn new(ports: Vec<(Interface, Programs)>, has_tags: bool, journal: Arc<Mutex<Journal>>) -> Upkeep {
         let (tell, found) = channel();
-        let (end, ended) = channel();
-        let keep = |(number, (interface, programs)): (usize, (Interface, Programs))| Kept {
-            number,
-            queues: interface.receive_queues(),
-            master: neighbours::master_of(&interface),
-            interface,
-            programs,
-            troubles: Vec::new(),
-            has_tags,
+        let keep = |(number, (interface, programs)): (usize, (Interface, Programs))| {
+            let relations = neighbours::relations(interface.index).unwrap_or_default();
+            Kept {
+                number,
+                queues: interface.receive_queues(),
+                master: neighbours::master_named(relations.master),
+                relations,
+                flaps: FlapWatch::default(),
+                interface,
+                programs,
+                troubles: Vec::new(),
+                has_tags,
+            }
         };
-        let mut kept: Vec<Kept> = ports.into_iter().enumerate().map(keep).collect();
+        let kept = ports.into_iter().enumerate().map(keep).collect();
+        let chores = Chores(Arc::new(Mutex::new(Some(Work { kept, journal, tell }))));
+        Upkeep { found, chores, thread: None }
+    }
+
+    /// Starts the thread.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        let (end, ended) = channel();
+        let chores = self.chores.clone();
         let body = move || {
             // What cannot be given up is no reason to leave the ports alone; whoever opened them says so.
             let _ = privileges::keep(&privileges::LOOP);
             while matches!(ended.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
-                for port in &mut kept {
-                    port.look(&journal, &mut |one| drop(tell.send(one)));
-                }
+                chores.look();
             }
         };
-        let thread = std::thread::Builder::new().name("weir-upkeep".into()).spawn(body);
-        let thread = thread.map_err(|e| Error::io("cannot start a thread", e))?;
-        Ok(Upkeep { found, end: Some(end), thread: Some(thread) })
+        let handle = std::thread::Builder::new().name("weir-upkeep".into()).spawn(body);
+        let handle = handle.map_err(|e| Error::io("cannot start a thread", e))?;
+        self.thread = Some(Thread { end, handle });
+        Ok(())
+    }
+
+    /// What is to be done every [`LOOK`], where no thread does it.
+    pub fn chores(&self) -> Chores {
+        self.chores.clone()
+    }
+
+    /// Whether the thread has ended though it was not told to; true once.
+    pub fn has_failed(&mut self) -> bool {
+        self.thread.take_if(|thread| thread.handle.is_finished()).is_some()
     }
 
     /// What was found since the last call.
@@ -78,8 +129,12 @@ impl Upkeep {
 impl Drop for Upkeep {
     /// Nothing is put back any more when this returns.
     fn drop(&mut self) {
-        self.end = None;
-        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+        if let Some(Thread { end, handle }) = self.thread.take() {
+            drop(end);
+            // One that panicked does nothing any more either.
+            let _ = handle.join();
+        }
+        *self.chores.work() = None;
     }
 }
 
@@ -91,6 +146,9 @@ struct Kept {
     queues: u32,
     /// The interface that this one belongs to.
     master: Option<String>,
+    /// What it had to do with other interfaces at the last look.
+    relations: Relations,
+    flaps: FlapWatch,
     /// What was tried in vain and told: it is tried again, and not told again.
     troubles: Vec<String>,
     has_tags: bool,
@@ -105,7 +163,7 @@ impl Kept {
         self.look_at_xdp(tell);
         self.look_at_offloads(journal, tell);
         self.look_at_queues(tell);
-        self.look_at_master(tell);
+        self.look_at_relations(tell);
     }
 
     /// Tells what came of putting something back.
@@ -183,13 +241,23 @@ impl Kept {
         tell(Found::Queues(self.number, now));
     }
 
-    fn look_at_master(&mut self, tell: &mut dyn FnMut(Found)) {
-        let now = neighbours::master_of(&self.interface);
-        if now == self.master {
+    fn look_at_relations(&mut self, tell: &mut dyn FnMut(Found)) {
+        // One that cannot be asked about is as it was.
+        let Ok(now) = neighbours::relations(self.interface.index) else { return };
+        let before = std::mem::replace(&mut self.relations, now);
+        let name = &self.interface.name;
+        if let (Some(known), Some(changes)) = (before.carrier_changes, self.relations.carrier_changes)
+            && let Some(flaps) = self.flaps.look(changes.wrapping_sub(known), clock())
+        {
+            tell(Found::Told(format!("{name}: {flaps}")));
+        }
+        if self.relations.master == before.master {
             return;
         }
-        let name = &self.interface.name;
-        tell(Found::Told(match (&now, &self.master) {
+        // By the name that it had: one that is gone has none.
+        let now = neighbours::master_named(self.relations.master);
+        let before = std::mem::replace(&mut self.master, now);
+        tell(Found::Told(match (&self.master, &before) {
             (Some(master), _) => format!(
                 "{name}: it was made a part of `{master}` while running, which does not get the frames that are forwarded, \
                  and sends its own among them. Remedy: `ip link set dev {name} nomaster`"
@@ -197,11 +265,10 @@ impl Kept {
             (None, Some(master)) => format!("{name}: it is no part of `{master}` any more"),
             (None, None) => return,
         }));
-        self.master = now;
     }
 }
 
 /// The journal, also after a panic of another thread.
-pub fn locked(journal: &Mutex<Journal>) -> std::sync::MutexGuard<'_, Journal> {
+pub fn locked(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
     journal.lock().unwrap_or_else(PoisonError::into_inner)
 }

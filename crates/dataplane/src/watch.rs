@@ -10,6 +10,9 @@ use weir_units::{Duration, Time};
 /// all the time does not fill a log.
 const BYPASS_PERIOD: Duration = Duration::from_secs(10);
 
+/// Least time between two messages about a link that comes and goes.
+const FLAP_PERIOD: Duration = Duration::from_secs(10);
+
 /// A time of the run's clock in words.
 pub fn at(time: Time, origin: Time) -> String {
     format!("{:.1} s after the start", time.since(origin).as_secs_f64())
@@ -70,6 +73,41 @@ impl LinkWatch {
                  {name} up`"
             ),
         })
+    }
+}
+
+/// Notices a link that comes and goes between two looks at it, by the kernel's count of its changes.
+#[derive(Debug, Default)]
+pub struct FlapWatch {
+    /// Changes that were not told yet, and since when.
+    untold: u32,
+    since: Time,
+    looked: Time,
+    due: Time,
+}
+
+impl FlapWatch {
+    /// So often the carrier came or went since the last look; what to say of that. A single loss, or return, is
+    /// told by who looks at the state of the link.
+    pub fn look(&mut self, changes: u32, now: Time) -> Option<String> {
+        let before = std::mem::replace(&mut self.looked, now);
+        if changes > 1 {
+            if self.untold == 0 {
+                self.since = before;
+            }
+            self.untold = self.untold.saturating_add(changes);
+        }
+        if self.untold == 0 || now < self.due {
+            return None;
+        }
+        self.due = now + FLAP_PERIOD;
+        let times = std::mem::take(&mut self.untold).div_ceil(2);
+        let span = now.since(self.since).as_secs_f64();
+        Some(format!(
+            "the link was lost and came back {times} time{} within {span:.1} s. Remedy: look at the cable and at the interface \
+             at its other end",
+            if times == 1 { "" } else { "s" }
+        ))
     }
 }
 
@@ -135,6 +173,22 @@ impl BypassWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_flaps_between_two_looks_is_told_with_its_count_and_not_too_often() {
+        let ms = |n| Time::ZERO + Duration::from_millis(n);
+        let mut watch = FlapWatch::default();
+        assert_eq!(watch.look(0, ms(300)), None);
+        assert_eq!(watch.look(1, ms(600)), None, "a single change is told by others");
+        let told = watch.look(40, ms(900)).unwrap();
+        assert!(told.starts_with("the link was lost and came back 20 times within 0.3 s"), "{told}");
+        assert_eq!(watch.look(6, ms(1200)), None, "not yet");
+        assert_eq!(watch.look(2, ms(1500)), None);
+        let told = watch.look(0, ms(10_900)).unwrap();
+        assert!(told.contains("4 times within 10.0 s"), "{told}");
+        assert_eq!(watch.look(0, ms(30_000)), None);
+        assert!(watch.look(2, ms(30_300)).unwrap().contains("1 time within"));
+    }
 
     #[test]
     fn frames_past_the_queues_are_told_at_once_and_then_not_too_often() {

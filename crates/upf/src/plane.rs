@@ -55,6 +55,6 @@ pub use control::{Answer, Command};
 pub use handle::{ENDED_MAX, PlaneHandle, Reach};
 pub use io::Io;
 pub use path::{PlaneEvent, PortInterface, UserPlane};
-pub use run::{Pace, PlaneLoop, Remote, open};
+pub use run::{Pace, PlaneLoop, Remote, open, open_while};
 pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile, Sources};
 pub use status::faults::{Cause, Faults};

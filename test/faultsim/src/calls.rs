@@ -30,6 +30,11 @@ pub fn leave() {
     KERNEL.set(std::ptr::null_mut());
 }
 
+/// As [`leave`]: which kernel it was, to enter it again.
+pub(crate) fn pause() -> Option<*mut Kernel> {
+    Some(KERNEL.replace(std::ptr::null_mut())).filter(|kernel| !kernel.is_null())
+}
+
 /// Gives the simulated kernel of this thread to `f`, if there is one. What the simulated kernel itself calls goes to the
 /// machine's.
 #[inline]
@@ -107,11 +112,6 @@ pub(crate) fn arguments(given: &[usize]) -> [usize; 6] {
 calls! {
     /// The clocks.
     fn clock_gettime(clock: c_int, to: *mut libc::timespec) -> c_int = SYS_clock_gettime, |k| k.clock(clock, to);
-    /// Sleeps until a descriptor is ready.
-    fn ppoll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: *const libc::timespec, mask: *const c_void, size: size_t)
-        -> c_int = SYS_ppoll, |k| { let _ = (mask, size); k.poll(fds, count as usize, timeout) };
-    /// Sleeps.
-    fn nanosleep(span: *const libc::timespec, rest: *mut libc::timespec) -> c_int = SYS_nanosleep, |k| { let _ = rest; k.sleep(span) };
     /// Opens a socket.
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = SYS_socket, |k| k.socket(domain, kind, protocol);
     /// Binds a socket.
@@ -154,6 +154,94 @@ calls! {
     fn getpid() -> libc::pid_t = SYS_getpid, |k| Some(i64::from(k.pid()));
     /// Random numbers.
     fn getrandom(to: *mut c_void, len: size_t, flags: c_uint) -> ssize_t = SYS_getrandom, |k| { let _ = flags; k.random(to, len) };
+}
+
+/// Sleeps until a descriptor is ready. What another thread of the process would do in this time is done here.
+///
+/// # Safety
+/// As the call demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: *const libc::timespec,
+    mask: *const c_void,
+    size: size_t,
+) -> c_int {
+    do_chores();
+    match simulated(|kernel| kernel.poll(fds, count as usize, timeout)).flatten() {
+        Some(value) => returned(value) as c_int,
+        None => {
+            let a = [fds as usize, count as usize, timeout as usize, mask as usize, size];
+            // SAFETY: as the caller promises.
+            unsafe { machine(libc::SYS_ppoll, arguments(&a)) as c_int }
+        }
+    }
+}
+
+/// Sleeps. What another thread of the process would do in this time is done here.
+///
+/// # Safety
+/// As the call demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nanosleep(span: *const libc::timespec, rest: *mut libc::timespec) -> c_int {
+    do_chores();
+    // SAFETY: the process gives a time.
+    let ns = unsafe { (*span).tv_sec as u64 * 1_000_000_000 + (*span).tv_nsec as u64 };
+    if KERNEL.get().is_null() {
+        // SAFETY: as the caller promises.
+        return unsafe { machine(libc::SYS_nanosleep, arguments(&[span as usize, rest as usize])) as c_int };
+    }
+    if crate::rival::sleep(ns) {
+        return 0;
+    }
+    match simulated(|kernel| kernel.sleep(span)).flatten() {
+        Some(value) => returned(value) as c_int,
+        // SAFETY: as the caller promises.
+        None => unsafe { machine(libc::SYS_nanosleep, arguments(&[span as usize, rest as usize])) as c_int },
+    }
+}
+
+/// Sleeps, as the standard library does.
+///
+/// # Safety
+/// As the call demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_nanosleep(
+    clock: c_int,
+    flags: c_int,
+    span: *const libc::timespec,
+    rest: *mut libc::timespec,
+) -> c_int {
+    if KERNEL.get().is_null() || flags & libc::TIMER_ABSTIME != 0 {
+        let a = arguments(&[clock as usize, flags as usize, span as usize, rest as usize]);
+        // SAFETY: as the caller promises. This call gives its error, and does not leave it behind.
+        return match unsafe { machine(libc::SYS_clock_nanosleep, a) } {
+            0 => 0,
+            // SAFETY: the library gives each thread a valid place.
+            _ => unsafe { *libc::__errno_location() },
+        };
+    }
+    // SAFETY: as the caller promises.
+    unsafe { nanosleep(span, rest) };
+    0
+}
+
+/// The work of the thread that looks after ports, if it is due: its calls are of the same process. The loop sleeps just now,
+/// so it holds no lock.
+fn do_chores() {
+    if let Some(chores) = simulated(Kernel::due_chores).flatten() {
+        chores.look();
+    }
+    if simulated(|kernel| kernel.begin_takeover()) == Some(true)
+        && let Some(kernel) = pause()
+    {
+        // SAFETY: this thread has the word, and its calls do not go to the kernel just now.
+        unsafe {
+            crate::rival::give_word(kernel);
+            enter(kernel);
+        }
+    }
 }
 
 /// Sends on a bound socket.

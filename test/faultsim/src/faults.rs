@@ -73,6 +73,8 @@ kinds! {
     Kill,
     /// The process is ended by its user, and started again.
     Restart,
+    /// Another process takes over the ports of the living one.
+    Takeover,
     /// A PFCP peer sends octets that are no message, or half of one.
     PfcpLies,
     /// A PFCP peer sends more than it may.
@@ -322,6 +324,7 @@ pub fn begin(kernel: &mut Kernel, fault: &Fault) {
         Kind::Queues => {
             let interface = &mut kernel.interfaces[port];
             interface.queues = (interface.queues + 1 + value as u32 % 8).min(128);
+            interface.queues_changed = kernel.now;
             kernel.outside.queues_changed(kernel.now);
         }
         Kind::WallStep => kernel.wall += (value as i64 % 2_000_000_000) * 1_000_000_000,
@@ -334,13 +337,17 @@ pub fn begin(kernel: &mut Kernel, fault: &Fault) {
             match value % 3 {
                 0 => interface.filter = None,
                 1 => (interface.filter, interface.has_clsact) = (None, false),
-                _ => interface.xdp = None,
+                _ => kernel.take_xdp_off(port),
+            }
+            if value % 3 < 2 {
+                kernel.removed[port] = Some(kernel.now);
             }
         }
         Kind::OffloadOn => kernel.interfaces[port].offloads[(value % 3) as usize] = true,
         Kind::Gone => kernel.interfaces[port].is_present = false,
         Kind::Kill => return kernel.kill(),
         Kind::Restart => kernel.ask_to_stop(),
+        Kind::Takeover => kernel.is_challenged = true,
         _ => {}
     }
     kernel.met.count(fault.kind);

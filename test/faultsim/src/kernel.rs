@@ -17,14 +17,16 @@ pub use xdp::{RING_MAX, Xsk};
 
 use crate::dice::Dice;
 use crate::faults::{Armed, Fault, Kind, Met};
-use crate::outside::Outside;
-use bpf::{Map, Program};
+use crate::outside::{Counts, Outside};
+use crate::rival::{Process, Rival};
+use bpf::{Link, Map, Program};
 use libc::{c_int, c_void, size_t, socklen_t};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use weir_dataplane::{Chores, Setup};
 
 /// Descriptors of the simulated kernel begin here; those below are the machine's.
 const FIRST: c_int = 1 << 24;
@@ -32,6 +34,14 @@ const FIRST: c_int = 1 << 24;
 pub const DESCRIPTORS_MAX: usize = 600;
 /// Longest time between two beats of a loop that gets its processor, in ns.
 const HEART_MAX: u64 = 50_000_000;
+/// How often a process looks after its ports, in ns.
+pub const LOOK: u64 = weir_dataplane::UPKEEP_PERIOD.as_nanos() as u64;
+/// Programs that somebody removes are put back within this time, in ns.
+const BACK: u64 = 1_000_000_000;
+/// Queues that appear are served within this time, in ns.
+const SERVED: u64 = 3_000_000_000;
+/// Buffers that a queue has at least, where there are many.
+const SHARE_LEAST: usize = 128;
 /// Time of a system call, in ns.
 const CALL: u64 = 150;
 /// Time of a turn of a loop that turns all the time, in ns: more than it takes, so that there are fewer.
@@ -48,7 +58,7 @@ enum Object {
     Map(Rc<RefCell<Map>>),
     Program(Rc<Program>),
     /// An XDP program on an interface.
-    Link(usize),
+    Link(Rc<Link>),
     Xsk(Rc<RefCell<Xsk>>),
     Packet(Rc<RefCell<PacketSocket>>),
     /// With answers that were not read.
@@ -57,6 +67,12 @@ enum Object {
     Event(RefCell<u64>),
     /// For requests about interfaces, and others of which nothing is kept.
     Plain,
+}
+
+/// An open descriptor, and whose it is.
+struct Entry {
+    owner: i32,
+    object: Object,
 }
 
 /// What happens at a time.
@@ -70,6 +86,8 @@ pub enum Event {
     End(usize),
     /// The reader of samples looks.
     Read,
+    /// Whoever looks after the ports looks.
+    Look,
     /// Nothing is sent any more.
     Silence,
     /// The user ends the process.
@@ -106,19 +124,34 @@ pub struct Kernel {
     pub trace: Option<Vec<String>>,
     /// Who reads what the loop tells.
     pub reader: Option<Box<dyn FnMut(u64) -> Vec<String>>>,
+    /// What a thread of the process does beside the loop, here in the loop's sleep.
+    pub chores: Option<Chores>,
+    is_look_due: bool,
+    /// Frames that had bypassed, and found the wire closed, by port, when the user asked for the end.
+    pub at_stop: Option<[Counts; 2]>,
+    /// By port: the first and the last time of those at which it was refused without an end in between.
+    pub refused: [(u64, u64); 2],
+    /// Since when the programs of a port were removed by somebody.
+    pub removed: [Option<u64>; 2],
     /// Says to the loop that it is to end.
     pub stop: *const AtomicBool,
     /// Until then the process does not run, whatever it waits for.
     pub stalled_until: u64,
     /// Time of a look at the clock, in ns.
     pub clock_takes: u64,
-    descriptors: Vec<Option<Object>>,
+    descriptors: Vec<Option<Entry>>,
+    /// A process that takes over from the one that runs.
+    pub rival: Option<Rival>,
+    /// How one is begun, and where it is killed.
+    pub challenge: Option<(Setup, Option<u64>)>,
+    pub(crate) is_challenged: bool,
     /// Memory of maps, which lives as long as the machine.
     pages: Vec<Rc<bpf::Page>>,
     /// Where its journals are.
     pub folder: crate::files::Folder,
-    /// How many programs were loaded.
+    /// How many programs were loaded, and links made.
     programs: u32,
+    links: u32,
     /// Sockets that were bound, as far as they live.
     pub(crate) xsks: Vec<std::rc::Weak<RefCell<Xsk>>>,
     events: BinaryHeap<Reverse<(u64, u64, EventBox)>>,
@@ -189,13 +222,22 @@ impl Kernel {
             violations: Vec::new(),
             trace: None,
             reader: None,
+            chores: None,
+            is_look_due: false,
+            at_stop: None,
+            refused: [(0, 0); 2],
+            removed: [None; 2],
             stop: std::ptr::null(),
             stalled_until: 0,
             clock_takes: CALL,
             descriptors: Vec::new(),
+            rival: None,
+            challenge: None,
+            is_challenged: false,
             pages: Vec::new(),
             folder: crate::files::Folder::new(),
             programs: 0,
+            links: 0,
             xsks: Vec::new(),
             events: BinaryHeap::new(),
             order: 0,
@@ -213,6 +255,7 @@ impl Kernel {
         self.lives += 1;
         self.process = PID + self.lives;
         (self.steps, self.is_dead, self.kill_at) = (0, false, None);
+        (self.is_look_due, self.at_stop) = (false, None);
         self.mapped = 0;
         self.armed.forget_calls();
     }
@@ -264,22 +307,71 @@ impl Kernel {
         self.note(|| "the process is killed".into());
         self.is_dead = true;
         self.met.count(Kind::Kill);
-        let descriptors = std::mem::take(&mut self.descriptors);
-        for object in descriptors.into_iter().flatten() {
-            self.closed(object);
+        let own = self.process;
+        for at in 0..self.descriptors.len() {
+            if let Some(entry) = self.descriptors[at].take_if(|entry| entry.owner == own) {
+                self.closed(entry.object);
+            }
         }
-        for port in 0..2 {
+        for interface in &self.interfaces {
             // What is left of it lives in the kernel, out of reach of the process.
-            if let Some(program) = &self.interfaces[port].filter {
+            if let Some(program) = interface.filter.as_ref().filter(|program| program.owner() == own) {
                 program.detach_from_process();
             }
-            self.interfaces[port].promiscuous = 0;
         }
-        self.ask_to_stop();
+        // Of one that takes over the other does not know.
+        if !self.rival.as_ref().is_some_and(|rival| rival.has_word) {
+            self.ask_to_stop();
+        }
+    }
+
+    /// The process that has the word, and the one that has not.
+    pub fn swap_process(&mut self, other: &mut Process) {
+        let Process { number, steps, kill_at, is_dead } = *other;
+        *other = Process {
+            number: std::mem::replace(&mut self.process, number),
+            steps: std::mem::replace(&mut self.steps, steps),
+            kill_at: std::mem::replace(&mut self.kill_at, kill_at),
+            is_dead: std::mem::replace(&mut self.is_dead, is_dead),
+        };
+    }
+
+    /// Whether another process takes over and has something to do.
+    pub(crate) fn begin_takeover(&mut self) -> bool {
+        if self.is_dead || self.rival.as_ref().is_some_and(|rival| rival.has_word) {
+            return false;
+        }
+        if std::mem::take(&mut self.is_challenged)
+            && self.rival.is_none()
+            && let Some((setup, kill_at)) = self.challenge.take()
+        {
+            self.lives += 1;
+            let process = Process { number: PID + self.lives, steps: 0, kill_at, is_dead: false };
+            // SAFETY: whoever set the challenge keeps the kernel where it is until the rival is joined.
+            self.rival = unsafe { Rival::begin(self, setup, process) }.ok();
+            self.note(|| "another process takes over".into());
+        }
+        self.rival.as_ref().is_some_and(|rival| !rival.is_done && self.now >= rival.wake)
+    }
+
+    /// Sending at a port is refused, or not.
+    pub(crate) fn note_refusal(&mut self, port: usize, is_refused: bool) {
+        let (first, last) = &mut self.refused[port];
+        if !is_refused {
+            (*first, *last) = (self.now, self.now);
+        }
+        *last = self.now;
+    }
+
+    /// What the thread beside the loop is to do now.
+    pub(crate) fn due_chores(&mut self) -> Option<Chores> {
+        let is_due = std::mem::take(&mut self.is_look_due) && !self.is_dead;
+        self.chores.clone().filter(|_| is_due)
     }
 
     /// The user asks for an end.
     pub fn ask_to_stop(&mut self) {
+        self.at_stop.get_or_insert(self.outside.counts);
         if !self.stop.is_null() {
             // SAFETY: whoever runs the process sets it to a value that outlives the run.
             unsafe { (*self.stop).store(true, std::sync::atomic::Ordering::Relaxed) };
@@ -304,10 +396,15 @@ impl Kernel {
             Event::Begin(fault) => self.begin_fault(fault),
             Event::End(fault) => self.end_fault(fault),
             Event::Read => self.read_told(),
+            Event::Look => {
+                self.is_look_due = true;
+                self.at(self.now + LOOK, Event::Look);
+            }
             Event::Silence => self.outside.is_silent = true,
             Event::Stop => {
                 self.outside.is_drained = true;
                 self.check_buffers();
+                self.check_queues();
                 self.ask_to_stop();
             }
         }
@@ -319,6 +416,10 @@ impl Kernel {
         let sockets: Vec<_> = self.xsks.iter().filter_map(std::rc::Weak::upgrade).collect();
         for socket in sockets {
             let (now, before, queue, unsent) = socket.borrow_mut().buffers();
+            let port = socket.borrow().port;
+            // Where queues were added, each has less.
+            let shares = port.is_some_and(|port| self.interfaces[port].queues_changed > 0);
+            let before = if shares { before.min(SHARE_LEAST) } else { before };
             if now + before / 4 + 1 < before {
                 self.violated(|| {
                     format!("queue {queue} had {before} buffers to receive into, and has {now}")
@@ -329,6 +430,32 @@ impl Kernel {
                     format!(
                         "{unsent} frames wait in the transmit ring of queue {queue}, and nobody sends them"
                     )
+                });
+            }
+        }
+    }
+
+    /// Queues that appeared a while ago have sockets.
+    fn check_queues(&mut self) {
+        let has_failed = |kind| self.met.all().any(|(met, _)| met == kind);
+        // What cannot be asked about, or is not there, is not served.
+        if [Kind::RequestErrno, Kind::AdminDown, Kind::ProgramsRemoved, Kind::SendUnexpected]
+            .into_iter()
+            .any(has_failed)
+        {
+            return;
+        }
+        for port in 0..2 {
+            let interface = &self.interfaces[port];
+            let is_settled = self.now > interface.queues_changed + SERVED;
+            let lacks = |queue: &u32| !interface.sockets.contains_key(queue);
+            let served = interface.queues.min(weir_dataplane::QUEUES_MAX);
+            if interface.xdp.is_none() || !is_settled || !interface.is_present {
+                continue;
+            }
+            if let Some(queue) = (0..served).find(lacks) {
+                self.violated(|| {
+                    format!("queue {queue} of port {port} has no socket, long after it appeared")
                 });
             }
         }
@@ -397,7 +524,10 @@ impl Kernel {
             }
         }
         let Some(filter) = interface.filter.clone() else {
-            if !copied {
+            let is_excused = self.removed[port].is_some_and(|since| self.now < since + BACK);
+            if !copied && is_excused {
+                count.unguarded += 1;
+            } else if !copied {
                 count.to_host += 1;
             }
             return;
@@ -467,7 +597,7 @@ impl Kernel {
     }
 
     fn object(&self, fd: c_int) -> Option<&Object> {
-        self.descriptors.get(self.place(fd)?)?.as_ref()
+        self.descriptors.get(self.place(fd)?)?.as_ref().map(|entry| &entry.object)
     }
 
     fn open(&mut self, object: Object) -> Option<i64> {
@@ -475,7 +605,7 @@ impl Kernel {
             self.descriptors.push(None);
             self.descriptors.len() - 1
         });
-        self.descriptors[free] = Some(object);
+        self.descriptors[free] = Some(Entry { owner: self.process, object });
         self.descriptors_max = self.descriptors_max.max(self.descriptors.len());
         if self.descriptors.len() == DESCRIPTORS_MAX {
             self.violated(|| format!("the process has {DESCRIPTORS_MAX} descriptors"));
@@ -483,25 +613,30 @@ impl Kernel {
         Some(i64::from(FIRST) + free as i64)
     }
 
-    /// Descriptors that are open.
+    /// Descriptors that the process has open.
     pub fn open_descriptors(&self) -> usize {
-        self.descriptors.iter().flatten().count()
+        self.descriptors.iter().flatten().filter(|entry| entry.owner == self.process).count()
     }
 
     /// What goes away with the last descriptor of something.
     fn closed(&mut self, object: Object) {
         match object {
-            Object::Link(port) => self.interfaces[port].xdp = None,
+            Object::Link(link) => {
+                // It goes with the last descriptor.
+                if Rc::strong_count(&link) == 1 {
+                    self.detach(&link);
+                }
+            }
             Object::Xsk(socket) => {
                 let mut socket = socket.borrow_mut();
                 if let Some(port) = socket.close() {
                     self.interfaces[port].remove(socket.queue);
                 }
             }
-            Object::Packet(socket) => {
-                let socket = socket.borrow();
+            Object::Packet(found) => {
+                let socket = found.borrow();
                 if let Some(port) = socket.port {
-                    self.interfaces[port].packet = None;
+                    self.interfaces[port].packet.take_if(|bound| Rc::ptr_eq(bound, &found));
                 }
                 if let Some(port) = socket.promiscuous {
                     self.interfaces[port].promiscuous -= 1;
@@ -864,8 +999,8 @@ impl Kernel {
             return result;
         }
         match self.descriptors.get_mut(place).and_then(Option::take) {
-            Some(object) => {
-                self.closed(object);
+            Some(entry) => {
+                self.closed(entry.object);
                 Some(0)
             }
             None => {
@@ -901,6 +1036,7 @@ impl Kernel {
         let copy = match self.object(fd) {
             Some(Object::Map(map)) => Object::Map(map.clone()),
             Some(Object::Program(program)) => Object::Program(program.clone()),
+            Some(Object::Link(link)) => Object::Link(link.clone()),
             _ => return error(libc::EINVAL),
         };
         self.open(copy)

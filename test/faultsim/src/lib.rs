@@ -14,6 +14,7 @@ pub mod kernel;
 pub mod life;
 pub mod outside;
 pub mod plan;
+pub mod rival;
 pub mod user;
 
 /// Lets the libraries keep what they find out once in a process, so that each run after it makes the same calls.

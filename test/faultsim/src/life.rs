@@ -2,9 +2,10 @@
 
 use crate::calls;
 use crate::faults::{self, Kind, Met};
-use crate::kernel::{BEGIN, BUSY_TURN, Event, Interface, Kernel};
+use crate::kernel::{BEGIN, BUSY_TURN, Event, Interface, Kernel, LOOK};
 use crate::outside::{Counts, Outside};
 use crate::plan::{Plan, SECOND};
+use crate::rival::{Opened, Process, give_word};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -15,11 +16,10 @@ use weir_dataplane::{Error, Handle, Loop, Outcome};
 const LIVES_MAX: u32 = 12;
 /// Between silence and the end: what waits leaves meanwhile.
 const DRAIN: u64 = SECOND / 2;
+/// For so long the system refuses a port before a process leaves it, in ns.
+const REFUSED: u64 = weir_dataplane::FAIL_AFTER.as_nanos() as u64;
 /// Most chunks that a process can have.
 const CHUNKS_MAX: u64 = 1 << 20;
-
-/// Faults of which it is known that they end a run, and which are told to whoever runs it.
-const UNMENDED: &[Kind] = &[Kind::SendUnexpected];
 
 /// What came of a run.
 #[derive(Default, Debug)]
@@ -69,6 +69,8 @@ pub fn run(plan: &Plan, wants_trace: bool) -> Report {
 
 struct Run<'a> {
     plan: &'a Plan,
+    /// A process that took over, or tried to: what came of it.
+    next: Option<(Opened, Process)>,
     kernel: Box<Kernel>,
     has_begun: bool,
     lives: u32,
@@ -78,6 +80,8 @@ struct Run<'a> {
 /// How a life ended.
 enum End {
     Killed,
+    /// By itself, with the wire left open.
+    Left,
     /// By its user.
     Clean,
     /// Because it could not begin, or not go on, which it said.
@@ -106,7 +110,7 @@ impl<'a> Run<'a> {
         }
         kernel.trace = wants_trace.then(Vec::new);
         kernel.outside.read_every = (plan.sample * 256).max(SECOND);
-        Run { plan, kernel, has_begun: false, lives: 0, longest_gap: 0 }
+        Run { plan, next: None, kernel, has_begun: false, lives: 0, longest_gap: 0 }
     }
 
     fn run(mut self) -> Report {
@@ -117,20 +121,35 @@ impl<'a> Run<'a> {
         let mut end = End::Told;
         while self.lives < LIVES_MAX {
             self.lives += 1;
-            let armed = self.kernel.armed.clone();
-            self.kernel.begin_process();
-            if self.lives == 1 {
-                self.kernel.armed = armed;
+            let came = self.next.take().map(|(opened, mut process)| {
+                self.kernel.swap_process(&mut process);
+                self.kernel.at_stop = None;
+                opened
+            });
+            if came.is_none() {
+                let armed = self.kernel.armed.clone();
+                self.kernel.begin_process();
+                if self.lives == 1 {
+                    self.kernel.armed = armed;
+                }
+                self.kernel.kill_at = self.kill_of(self.lives);
             }
-            let kill = self.plan.kills.get(self.lives as usize - 1).copied().filter(|step| *step > 0);
-            self.kernel.kill_at = kill;
-            end = self.live();
+            let setup = weir_dataplane::Setup { takeover: true, ..self.plan.setup() };
+            self.kernel.challenge = Some((setup, self.kill_of(self.lives + 1)));
+            end = self.live(came);
+            self.kernel.stop = std::ptr::null();
+            self.end_takeover();
+            if self.next.is_some() {
+                continue;
+            }
             let is_over =
                 self.kernel.outside.is_drained || self.kernel.interfaces.iter().any(|port| !port.is_present);
-            if is_over && !matches!(end, End::Killed) {
+            let is_left = matches!(end, End::Killed | End::Left);
+            if is_over && !is_left {
                 break;
             }
-            if matches!(end, End::Killed) {
+            if is_left || matches!(end, End::Told) {
+                // Whoever starts it again waits for a while.
                 self.pass_dead();
             }
         }
@@ -141,10 +160,30 @@ impl<'a> Run<'a> {
             self.kernel.violated(|| format!("after {LIVES_MAX} processes none has ended by its user"));
         }
         let everybody_there = self.kernel.interfaces.iter().all(|port| port.is_present);
-        if everybody_there && !matches!(end, End::Killed) {
+        if everybody_there && !matches!(end, End::Killed | End::Left) {
             self.check_as_found(&found);
         }
         self.report()
+    }
+
+    /// At which step a life ends.
+    fn kill_of(&self, life: u32) -> Option<u64> {
+        self.plan.kills.get(life as usize - 1).copied().filter(|step| *step > 0)
+    }
+
+    /// Whoever takes over goes on after the end of the other.
+    fn end_takeover(&mut self) {
+        let kernel: *mut Kernel = &mut *self.kernel;
+        while let Some(rival) = self.kernel.rival.as_ref().filter(|rival| !rival.is_done) {
+            let wake = rival.wake;
+            self.kernel.advance(wake);
+            // SAFETY: the kernel lives, and this thread has the word.
+            unsafe { give_word(kernel) };
+        }
+        if let Some(rival) = self.kernel.rival.take() {
+            let process = rival.other;
+            self.next = Some((rival.join(), process));
+        }
     }
 
     /// Time passes while nobody runs: frames go on, or the kernel lost them by a fault.
@@ -152,7 +191,7 @@ impl<'a> Run<'a> {
         let before = self.counts();
         let now = self.kernel.now;
         let had_filter = self.kernel.interfaces.iter().all(|port| port.filter.is_some());
-        self.kernel.advance(now + 700_000_000);
+        self.kernel.advance(now + SECOND);
         if !had_filter {
             return;
         }
@@ -171,16 +210,19 @@ impl<'a> Run<'a> {
     }
 
     /// A process, from its beginning to its end.
-    fn live(&mut self) -> End {
+    fn live(&mut self, came: Option<Opened>) -> End {
         // The user may have asked for the end while nobody ran.
         let stop = AtomicBool::new(self.kernel.outside.is_drained);
         self.kernel.stop = &stop;
         let kernel: *mut Kernel = &mut *self.kernel;
         let closed_from = self.kernel.now;
-        let armed_before = self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
+        // What one met that took over it met before.
+        let all_before = || self.kernel.met.all().map(|(_, n)| n).sum::<u64>();
+        let armed_before = if came.is_some() { 0 } else { all_before() };
         // SAFETY: the kernel lives, and nobody uses it but the calls of the process until `leave`.
         unsafe { calls::enter(kernel) };
-        let opened = catch_unwind(AssertUnwindSafe(|| Loop::open(self.plan.setup())));
+        let opened =
+            came.unwrap_or_else(|| catch_unwind(AssertUnwindSafe(|| Loop::open_alone(self.plan.setup()))));
         calls::leave();
         let opened = match opened {
             Err(panic) => return self.panicked("while ports were opened", &*panic),
@@ -190,7 +232,7 @@ impl<'a> Run<'a> {
             drop_inside(kernel, opened);
             return self.died();
         }
-        let (looping, handle) = match opened {
+        let (looping, handle, chores) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 let faults: u64 = self.kernel.met.all().map(|(_, n)| n).sum();
@@ -212,10 +254,13 @@ impl<'a> Run<'a> {
         self.begin_outside();
         let told = Rc::new(RefCell::new(Told::default()));
         self.kernel.reader = Some(reader(handle, told.clone(), self.plan));
+        self.kernel.chores = chores;
         let before = self.counts();
         // SAFETY: as above.
         unsafe { calls::enter(kernel) };
         let result = catch_unwind(AssertUnwindSafe(|| looping.run(&stop)));
+        // Nothing is left in it: the ports are closed.
+        drop(self.kernel.chores.take());
         calls::leave();
         let result = match result {
             Err(panic) => return self.panicked("while it forwarded", &*panic),
@@ -237,14 +282,20 @@ impl<'a> Run<'a> {
             Err(error) => {
                 self.kernel.note(|| format!("it ended by itself: {error}"));
                 let is_gone = self.kernel.interfaces.iter().any(|port| !port.is_present);
-                let is_known = UNMENDED.iter().any(|kind| self.kernel.met.all().any(|(met, _)| met == *kind));
-                let is_port_gone = matches!(error, Error::PortGone(..)) && is_gone;
-                if !is_known && !is_port_gone {
-                    self.kernel.violated(|| format!("it ended by itself, and the wire is closed: {error}"));
+                match error {
+                    Error::PortGone(..) if is_gone => {}
+                    // The system refused for so long that it leaves the ports to the kernel, and says so.
+                    Error::LeftToKernel(_) if self.is_refused_for_long() => return End::Left,
+                    _ => self.kernel.violated(|| format!("it ended by itself: {error}")),
                 }
                 End::Told
             }
         }
+    }
+
+    /// Whether sending or lending was refused at a port for as long as a heartbeat is fresh.
+    fn is_refused_for_long(&self) -> bool {
+        self.kernel.refused.iter().any(|(first, last)| last - first >= REFUSED)
     }
 
     fn died(&mut self) -> End {
@@ -281,6 +332,7 @@ impl<'a> Run<'a> {
         }
         let period = self.kernel.outside.read_every;
         self.kernel.at(now + period, Event::Read);
+        self.kernel.at(now + LOOK, Event::Look);
         self.kernel.at(now + self.plan.length, Event::Silence);
         self.kernel.at(now + self.plan.length + DRAIN + 2 * self.plan.late(), Event::Stop);
     }
@@ -321,18 +373,22 @@ impl<'a> Run<'a> {
                     + now.lost_in_kernel
                     + now.lost_in_driver
                     + now.to_host
+                    + now.unguarded
                     + now.shot
                     + now.bypassed,
             );
             if sent != in_sum {
                 self.kernel.violated(|| format!("{name}: the simulator lost count of {sent} frames"));
             }
-            let closed = now.to_host - before.to_host + now.shot - before.shot;
+            // Whoever ends a run without more words closes the wire.
+            let until = self.kernel.at_stop.map_or(now, |at_stop| at_stop[way]);
+            let closed = until.to_host - before.to_host + until.shot - before.shot;
             if closed > 0 {
                 self.kernel.violated(|| format!("{name}: {closed} frames found the wire closed"));
             }
-            let bypassed = now.bypassed - before.bypassed;
-            let says = outcome.warnings.iter().any(|line| line.contains("forwarded by the kernel"));
+            let bypassed = until.bypassed - before.bypassed;
+            let words = ["forwarded by the kernel", "took over the ports"];
+            let says = outcome.warnings.iter().any(|line| words.iter().any(|words| line.contains(words)));
             if bypassed > 0 && !says {
                 self.kernel.violated(|| {
                     format!("{name}: {bypassed} frames went past the queues, and nobody said so")
@@ -352,7 +408,11 @@ impl<'a> Run<'a> {
             if is_told || touched(Kind::AdminDown) || touched(Kind::OffloadOn) {
                 continue;
             }
-            let now = self.kernel.interfaces[port].found();
+            let mut now = self.kernel.interfaces[port].found();
+            if touched(Kind::ProgramsRemoved) {
+                // Somebody took the qdisc away: then the one that was put back is ours, and goes with us.
+                (found.has_clsact, now.has_clsact) = (false, false);
+            }
             if found != now {
                 self.kernel.violated(|| format!("port {port} was found as {found:?} and left as {now:?}"));
                 found = now;

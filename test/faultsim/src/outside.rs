@@ -50,6 +50,8 @@ pub struct Counts {
     pub lost_in_driver: u64,
     /// Gone to the host: the wire is closed.
     pub to_host: u64,
+    /// Gone to the host just after somebody removed the filter.
+    pub unguarded: u64,
     /// Discarded by the filter though there was no copy.
     pub shot: u64,
     /// Forwarded by the kernel past the process.

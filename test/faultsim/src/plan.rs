@@ -78,7 +78,7 @@ pub struct Plan {
 const LOOP_KINDS: &[(Kind, u64)] = &[
     (Kind::SendErrno, 4),
     (Kind::SendUnexpected, 3),
-    (Kind::ReceiveErrno, 2),
+    (Kind::ReceiveErrno, 3),
     (Kind::PollErrno, 3),
     (Kind::StatisticsErrno, 2),
     (Kind::RequestErrno, 2),
@@ -94,10 +94,12 @@ const LOOP_KINDS: &[(Kind, u64)] = &[
     (Kind::Queues, 2),
     (Kind::WallStep, 2),
     (Kind::Stall, 3),
-    (Kind::OffloadOn, 1),
+    (Kind::ProgramsRemoved, 3),
+    (Kind::OffloadOn, 2),
     (Kind::Gone, 1),
     (Kind::Kill, 2),
     (Kind::Restart, 2),
+    (Kind::Takeover, 3),
 ];
 
 /// Kinds that end by themselves, with a span.

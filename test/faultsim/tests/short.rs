@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use weir_faultsim::campaign::Case;
+use weir_faultsim::faults::{Fault, Kind};
 use weir_faultsim::life;
 use weir_faultsim::plan::Plan;
 use weir_faultsim::user::{self, Script};
@@ -45,7 +46,6 @@ fn a_seed_gives_the_same_steps_each_time() {
 }
 
 #[test]
-#[ignore = "the simulated kernel does not play the thread that looks after ports"]
 fn a_process_killed_at_each_of_its_first_calls_leaves_ports_that_the_next_one_puts_back() {
     weir_faultsim::warm_up();
     let mut plan = Plan::of(4);
@@ -55,6 +55,84 @@ fn a_process_killed_at_each_of_its_first_calls_leaves_ports_that_the_next_one_pu
         plan.kills = vec![step];
         let report = life::run(&plan, false);
         assert!(report.violations.is_empty(), "killed at step {step}: {:?}", report.violations);
+    }
+}
+
+#[test]
+fn what_others_take_off_is_put_back_and_told() {
+    weir_faultsim::warm_up();
+    let mut plan = Plan::of(4);
+    (plan.mode, plan.kills, plan.length) = (None, Vec::new(), 3_000_000_000);
+    plan.ports.iter_mut().for_each(|port| (port.queues, port.offloads, port.clsact) = (1, [true; 3], false));
+    for (port, value) in [(0, 0), (1, 1), (0, 2)] {
+        plan.faults = vec![Fault { at: 700_000_000, span: 0, port, kind: Kind::ProgramsRemoved, value }];
+        let report = life::run(&plan, true);
+        assert!(report.violations.is_empty(), "{value}: {:?}", report.violations);
+        let told =
+            ["the filter that fails open was removed", "the filter that", "the XDP program was taken off"];
+        let words = report.trace.join("\n");
+        assert!(words.contains(told[value as usize]), "{value}: {words}");
+    }
+}
+
+#[test]
+fn a_takeover_that_is_killed_at_any_step_leaves_the_wire_open() {
+    killed_while_taken_over(11);
+}
+
+#[test]
+#[ignore = "minutes: every step in place of every eleventh"]
+fn a_takeover_that_is_killed_at_each_step_leaves_the_wire_open() {
+    killed_while_taken_over(1);
+}
+
+fn killed_while_taken_over(stride: usize) {
+    weir_faultsim::warm_up();
+    let mut plan = Plan::of(4);
+    (plan.mode, plan.length) = (None, 300_000_000);
+    plan.ports.iter_mut().for_each(|port| (port.queues, port.offloads, port.clsact) = (1, [true; 3], true));
+    plan.faults = vec![Fault { at: 20_000_000, span: 0, port: 0, kind: Kind::Takeover, value: 0 }];
+    for mode in [None, Some(weir_dataplane::Mode::AfPacket)] {
+        plan.mode = mode;
+        let (mut lives, mut taken) = (Vec::new(), 0);
+        // Of the one that takes over, each; of the one that is there, those around it.
+        let of_rival = (0..=420).step_by(stride).map(|step| vec![0, step]);
+        let kills = of_rival.chain((380..=560).step_by(stride).map(|step| vec![step]));
+        for kills in kills {
+            plan.kills = kills.clone();
+            let report = life::run(&plan, true);
+            assert!(report.violations.is_empty(), "killed at {kills:?}: {:?}", report.violations);
+            taken += u32::from(report.trace.join("\n").contains("took over the ports"));
+            lives.push(report.lives);
+        }
+        assert!(lives[0] == 2 && lives.contains(&3), "{lives:?}");
+        assert!(taken > 5, "{taken}");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_steps_disturbs_nothing() {
+    weir_faultsim::warm_up();
+    for seed in [1, 4, 12, 40] {
+        let mut plan = Plan::of(seed);
+        (plan.kills, plan.faults) = (Vec::new(), Vec::new());
+        plan.length = plan.length.max(1_000_000_000);
+        let [still, stepped] = [0, 3u64].map(|steps| {
+            let step = |n| Fault {
+                at: 300_000_000 * n,
+                span: 0,
+                port: 0,
+                kind: Kind::WallStep,
+                value: n * 1_234_567_891,
+            };
+            plan.faults = (1..=steps).map(step).collect();
+            life::run(&plan, false)
+        });
+        assert!(stepped.violations.is_empty(), "{:?}", stepped.violations);
+        assert_eq!(stepped.met.all().collect::<Vec<_>>(), [(Kind::WallStep, 3)]);
+        let told =
+            |report: &life::Report| (report.calls, report.frames, report.longest_delay, report.simulated);
+        assert_eq!(told(&still), told(&stepped), "seed {seed}");
     }
 }
 

@@ -16,6 +16,8 @@ mod clock {
     }
 }
 
+#[path = "../../../crates/dataplane/src/heart.rs"]
+pub mod heart;
 #[path = "../../../crates/dataplane/src/link_clock.rs"]
 pub mod link_clock;
 #[path = "../../../crates/dataplane/src/ring.rs"]

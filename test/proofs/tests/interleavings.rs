@@ -2,11 +2,12 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicU32;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
+use weir_proofs::heart::Heart;
 use weir_proofs::link_clock::LinkClock;
 use weir_proofs::ring;
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 fn at(us: u64) -> Time {
     Time::from_nanos(1_000_000_000 + us * 1000)
@@ -54,6 +55,69 @@ fn an_entry_belongs_to_one_side_at_a_time() {
             ring::hand_over(&ring.consumed, at);
         }
         producer.join().unwrap();
+    });
+}
+
+/// A page as the kernel gives it.
+fn page() -> Heart {
+    let zero = || AtomicU64::new(0);
+    Heart { beat_ns: zero(), after_ns: zero(), bypassed: zero() }
+}
+
+/// `is_fresh` of `port.bpf.c`.
+fn is_fresh(heart: &Heart, now: Time) -> bool {
+    let age = now.as_nanos().wrapping_sub(heart.beat_ns.load(Ordering::Relaxed)) as i64;
+    age < heart.after_ns.load(Ordering::Relaxed) as i64
+}
+
+/// A processor of the kernel that handles frames while the loop turns, ends in order, and says so: frames go to the loop, and
+/// from one of them on past it, never back to a loop that has ended. Whoever turned and was not late is not passed by.
+#[test]
+fn frames_go_to_the_loop_until_it_ends_and_never_back() {
+    loom::model(|| {
+        let heart = Arc::new(page());
+        heart.set_after(Duration::from_micros(100));
+        heart.beat(at(0));
+        let shared = heart.clone();
+        let processor = thread::spawn(move || {
+            let seen = [10, 90, 130].map(|now| {
+                let is_loops = is_fresh(&shared, at(now));
+                if !is_loops {
+                    shared.bypassed.fetch_add(1, Ordering::Relaxed);
+                }
+                is_loops
+            });
+            assert!(seen.windows(2).all(|two| two[0] || !two[1]), "{seen:?}");
+            seen.iter().filter(|is_loops| !**is_loops).count() as u64
+        });
+        heart.beat(at(60));
+        heart.stop();
+        let told = heart.bypassed();
+        let passed = processor.join().unwrap();
+        assert!(told <= passed && heart.bypassed() == passed, "none is counted twice or forgotten");
+    });
+}
+
+/// While a loop turns in time no processor sees it dead, whichever beat it reads; two of them count what another loop left.
+#[test]
+fn a_loop_that_turns_in_time_is_alive_to_every_processor() {
+    loom::model(|| {
+        let heart = Arc::new(page());
+        heart.set_after(Duration::from_micros(100));
+        heart.beat(at(0));
+        let processors: Vec<_> = (0..2)
+            .map(|_| {
+                let shared = heart.clone();
+                thread::spawn(move || {
+                    // A beat may be ahead of a clock that was read on another processor.
+                    assert!(is_fresh(&shared, at(20)));
+                    shared.bypassed.fetch_add(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        heart.beat(at(50));
+        processors.into_iter().for_each(|processor| processor.join().unwrap());
+        assert_eq!(heart.bypassed(), 2);
     });
 }
 

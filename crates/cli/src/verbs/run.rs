@@ -3,6 +3,7 @@
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::interrupted;
 use crate::live::{About, View};
+use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
 use crate::speaker::Speaker;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Poll, PortMode, RunConfig};
-use weir_dataplane::{DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Setup, privileges};
+use weir_dataplane::{
+    DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Progress, Setup, privileges,
+};
 use weir_lab::host;
 use weir_measure::result::{HostJitter, LinkSample, Summary};
 use weir_report::table;
@@ -72,7 +75,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
     let stop = Arc::new(AtomicBool::new(false));
-    let (looping, handle) = Loop::open(setup(&config, arguments.takeover))?;
+    let mut opening = Opening::begin();
+    let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(line));
+    let (looping, handle) = match Loop::open_while(setup(&config, arguments.takeover), step) {
+        Err(weir_dataplane::Error::GivenUp) => return Ok(given_up(config.run.duration.is_some(), output)),
+        opened => opened?,
+    };
     looping.said().iter().for_each(|line| speaker.say(line.clone()));
     speaker.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
     if let Some(why) = not_realtime(&config) {
@@ -114,6 +122,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     });
     written?;
     Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// The user ended the run before it began, which is in order for one without an end.
+pub fn given_up(has_end: bool, output: &Output) -> ExitCode {
+    let said = weir_dataplane::Error::GivenUp.to_string();
+    output.result(&serde_json::json!({ "interrupted": true, "warnings": [said] }), || said.clone());
+    if has_end { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
 }
 
 /// Gives up what opening the ports took; the threads to come have no more. Says what stays.

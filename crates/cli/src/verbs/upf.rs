@@ -1,9 +1,11 @@
 //! `weir upf`: a 5G user-plane function.
 
 use crate::interrupt::interrupted;
+use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
 use crate::sessions::{Board, SessionRow};
+use crate::verbs::run::given_up;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
-use weir_dataplane::{JOURNALS, privileges};
+use weir_dataplane::{JOURNALS, Progress, privileges};
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, PlaneHandle, Remote, alone};
@@ -134,7 +136,13 @@ impl Kept {
 /// With the packet loop in a thread of its own.
 fn forward(config: &UpfConfig, kept: Option<&Kept>, stop: &AtomicBool, output: &Output) -> Done {
     let seed = RandomState::new().build_hasher().finish();
-    let (looping, desk) = weir_upf::plane::open(plane_setup(config, seed), pace(config))?;
+    let mut opening = Opening::begin();
+    let step = &mut |at: Progress<'_>| opening.step(at, |line| output.say(line));
+    let opened = weir_upf::plane::open_while(plane_setup(config, seed), pace(config), step);
+    let (looping, desk) = match opened {
+        Err(weir_dataplane::Error::GivenUp) => return Ok(given_up(config.run.duration.is_some(), output)),
+        opened => opened?,
+    };
     looping.said().iter().for_each(|line| output.say(line));
     output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
     let kept_in = kept.map(|kept| kept.folder.clone());

@@ -243,3 +243,35 @@ fn ports_that_cannot_work_are_refused_with_numbers_and_remedy() {
     let told = refused(Weir::spawn(bot, &ports("xdp-native"), &limited));
     assert!(told.contains("MiB") && told.contains("64 KiB") && told.contains("ulimit -l"), "{told}");
 }
+
+#[test]
+fn an_opening_that_takes_long_says_so_and_ends_when_it_is_told_to() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed_of_queues([64, 64]);
+    let bot = testbed.bottleneck();
+    let states = || ["a", "b"].map(|port| state(bot, port));
+    let found = states();
+    // The kernel keeps something of each of 300 000 chunks for each of 128 sockets.
+    let link = "[a_to_b]\nrate = \"10Gbit/s\"\nbuffer = \"300ms\"\naqm = { name = \"tail_drop\" }\n";
+    let mut weir = Weir::spawn(bot, &(ports("xdp-native") + link), &[]);
+    let start = Instant::now();
+    while !weir.text("err").contains("opening a: ") && !weir.text("err").contains("opening b: ") {
+        let said = weir.text("err");
+        if weir.child.try_wait().unwrap().is_some() && said.contains("that are available") {
+            return skipped("needs 6 GiB of memory".to_string());
+        }
+        assert!(start.elapsed() < ms(60_000) && !said.contains(" <-> "), "nothing was said: {said}");
+        std::thread::sleep(ms(10));
+    }
+    let said_after = start.elapsed();
+    weir.signal(libc::SIGTERM);
+    let ended = weir.wait();
+    let all = start.elapsed();
+    say(format!("told after {said_after:?} and ended after {all:?}: {}", ended.stderr.trim_end()));
+    assert!(all - said_after < ms(8000), "deaf for {:?}", all - said_after);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.json()["interrupted"].as_bool().unwrap(), "{}", ended.stdout);
+    assert!(ended.stderr.contains(" of 64 receive queues after "), "{}", ended.stderr);
+    assert_eq!(found, states());
+    assert!(journals(bot).is_empty());
+}

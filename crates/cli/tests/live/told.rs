@@ -190,6 +190,25 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
 }
 
 #[test]
+fn a_link_that_flaps_between_two_looks_is_told_with_its_count() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    let folder = Folder::new();
+    let file = folder.path().join("flaps");
+    fs::write(&file, "link set dev rcv0 down\nlink set dev rcv0 up\n".repeat(20)).unwrap();
+    let weir = Weir::start(testbed.bottleneck(), &shaped());
+    exec(testbed.receiver(), "ip", &["-batch", file.to_str().unwrap()]);
+    until(&weir, "b: the link was lost and came back ");
+    // What came behind that is told ten seconds later; a count in one look tells most of it.
+    let said = weir.text("err");
+    let (_, count) = said.split_once("b: the link was lost and came back ").unwrap();
+    let count: u32 = count.split(' ').next().unwrap().parse().unwrap();
+    say(format!("20 losses in a row, told as {count}"));
+    assert!((2..=20).contains(&count), "{said}");
+    assert_eq!(weir.interrupt().code, Some(0));
+}
+
+#[test]
 fn lines_tell_both_directions_and_for_which_time() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
@@ -231,6 +250,41 @@ fn frames_past_the_queues_are_told_when_the_loop_turns_again() {
     let share = ended.json()["host"]["stalled_share"].as_f64().unwrap();
     assert!(share > 0.1 && warnings.contains("the packet loop did not turn for "), "{share}: {warnings}");
     assert!(warnings.contains("(more than 5 % is too much)"), "{warnings}");
+}
+
+#[test]
+fn frames_that_waited_while_the_kernel_forwarded_newer_ones_are_counted_and_not_sent_late() {
+    let Some(_turn) = turn() else { return };
+    for mode in ["xdp-native", "af_packet"] {
+        let testbed = testbed();
+        let (sender, receiver) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
+        let frame = |number: u32| {
+            [&DESTINATION[..], &SOURCE, &[0x88, 0xb5], &number.to_be_bytes(), &[7; 1000]].concat()
+        };
+        // A queue that takes seconds to send what follows.
+        let link = "[a_to_b]\nrate = \"1Mbit/s\"\nbuffer = \"5s\"\naqm = { name = \"tail_drop\" }\n";
+        let mut weir = Weir::start(testbed.bottleneck(), &(ports(mode) + link));
+        (0..200).for_each(|number| sender.send(&frame(number)));
+        std::thread::sleep(ms(50));
+        weir.stop();
+        std::thread::sleep(ms(600));
+        (200..220).for_each(|number| sender.send(&frame(number)));
+        std::thread::sleep(ms(100));
+        weir.signal(libc::SIGCONT);
+        until(&weir, "forwarded by the kernel past the queues");
+        (220..240).for_each(|number| sender.send(&frame(number)));
+        std::thread::sleep(ms(1000));
+        let seen = receiver.drain(ms(100));
+        let numbers = seen.iter().filter(|frame| frame.get(12..14) == Some(&[0x88, 0xb5]));
+        let numbers: Vec<u32> =
+            numbers.map(|frame| u32::from_be_bytes(frame[14..18].try_into().unwrap())).collect();
+        assert!(numbers.is_sorted(), "{mode}: {numbers:?}");
+        assert!(numbers.iter().filter(|number| **number >= 200).count() == 40, "{mode}: {numbers:?}");
+        let ended = weir.interrupt();
+        let stale = ended.fault(0, "stale") as usize;
+        say(format!("{mode}: {stale} of 200 frames were stale, {} left before", numbers.len() - 40));
+        assert_eq!(stale + numbers.len(), 240, "{mode}: {numbers:?}");
+    }
 }
 
 #[test]

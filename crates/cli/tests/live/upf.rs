@@ -3,16 +3,19 @@
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 use crate::common;
 
-use common::{exec, skipped, testbed, turn};
+use common::{Attempt, Folder, exec, judged, say, skipped, testbed, turn};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use weir_lab::{Testbed, TestbedConfig, in_netns};
 use weir_upf::client::{Client, Established, usual};
-use weir_upf::message::{Value, ie, kind};
+use weir_upf::message::{Element, Value, ie, kind};
 use weir_upf::rules::{PerDirection, Session};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -61,6 +64,15 @@ impl Upf {
         unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
         let output = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
         let output = output.wait_with_output().unwrap();
+        (output.status.code(), serde_json::from_slice(&output.stdout).expect("one JSON object"))
+    }
+}
+
+impl Upf {
+    /// Waits for its end, which another one asks for; as [`Upf::interrupt`].
+    fn wait(mut self) -> (Option<i32>, serde_json::Value) {
+        let child = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
+        let output = child.wait_with_output().unwrap();
         (output.status.code(), serde_json::from_slice(&output.stdout).expect("one JSON object"))
     }
 }
@@ -214,6 +226,98 @@ fn packets_of_all_queues_pass_both_ways() {
         assert_eq!(told["discarded"]["lost_before_queue"], serde_json::Value::Null, "{told}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_upgrade_takes_the_sessions_along_with_a_short_gap_and_without_doubling_a_packet() {
+    let Some(_turn) = turn() else { return };
+    for mode in ["xdp-native", "af_packet"] {
+        judged(|attempt| taken_over(mode, attempt));
+    }
+}
+
+/// When the other side says that it started.
+fn stamp(client: &mut Client) -> Option<Value> {
+    let own = Element::number(ie::RECOVERY_TIME_STAMP, 5u32);
+    let answer = client.ask(kind::HEARTBEAT_REQUEST, None, vec![own]).unwrap();
+    let stamp = answer.elements.into_iter().find(|element| element.id == ie::RECOVERY_TIME_STAMP);
+    stamp.map(|element| element.value)
+}
+
+fn taken_over(mode: &str, attempt: &mut Attempt) {
+    let testbed = testbed();
+    let (server, peer) = ("127.8.7.11", "127.8.7.12");
+    let folder = Folder::new();
+    let state = folder.path().join("state");
+    let more = format!("[host]\nmode = \"{mode}\"\n[run]\nstate = {state:?}\n");
+    let file = |name: &str| configuration_with(name, server, peer, &more);
+    let (first, mut client, established) = forward(&testbed, server, file("first"), peer);
+    let stamp = in_netns(testbed.bottleneck(), || stamp(&mut client)).unwrap();
+    let station = bound(testbed.sender(), "192.0.2.9:2152");
+    let host = bound(testbed.receiver(), "198.51.100.9:7000");
+    let teid = established.tunnels[0].1.teid;
+    let (stop, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicU32>::default());
+    let sends = {
+        let (stop, sent) = (stop.clone(), sent.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let number = sent.fetch_add(1, Ordering::Relaxed);
+                let _ = station.send_to(&uplink(teid, &number.to_be_bytes()), "192.0.2.1:2152");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    let takes = {
+        let stop = stop.clone();
+        host.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        std::thread::spawn(move || {
+            let (mut seen, mut buffer) = (Vec::new(), [0; 64]);
+            while !stop.load(Ordering::Relaxed) {
+                if let Ok(4) = host.recv(&mut buffer) {
+                    seen.push((
+                        Instant::now(),
+                        u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]),
+                    ));
+                }
+            }
+            seen
+        })
+    };
+    std::thread::sleep(Duration::from_millis(1000));
+    attempt.begin();
+    let before = Instant::now();
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", testbed.bottleneck(), WEIR]);
+    let second = Upf::start(command, file("second"), &["--takeover"]);
+    let (status, told) = first.wait();
+    assert_eq!(status, Some(0), "{told}");
+    std::thread::sleep(Duration::from_millis(500));
+    let after = Instant::now();
+    attempt.end();
+    stop.store(true, Ordering::Relaxed);
+    sends.join().unwrap();
+    let seen = takes.join().unwrap();
+    let mut times: BTreeMap<u32, u32> = BTreeMap::new();
+    seen.iter().for_each(|(_, number)| *times.entry(*number).or_default() += 1);
+    assert!(times.values().all(|n| *n == 1), "{mode}: doubled packets, of {}", seen.len());
+    assert!(
+        seen.iter().any(|(at, _)| *at > after - Duration::from_millis(200)),
+        "{mode}: none after the upgrade"
+    );
+    let while_taken = seen.iter().map(|s| s.0).filter(|at| (before..after).contains(at));
+    let edges: Vec<Instant> = std::iter::once(before).chain(while_taken).chain([after]).collect();
+    let gap = edges.windows(2).map(|w| w[1] - w[0]).max().unwrap();
+    let lost = sent.load(Ordering::Relaxed) as usize - times.len();
+    say(format!("{mode}: {gap:?} without a packet at the longest, {lost} of {} lost", times.len() + lost));
+    // Session management sees no restart, and the session goes on to be changed.
+    let now = in_netns(testbed.bottleneck(), || self::stamp(&mut client)).unwrap();
+    assert_eq!(now, stamp, "{mode}: it says that it did not start again");
+    client.delete(established.seid).unwrap();
+    // Nobody forwards between the end of one and the beginning of the other.
+    attempt.within(format!("{mode}: longest gap in s"), gap.as_secs_f64(), ..0.5);
+    let (status, told) = second.interrupt();
+    assert_eq!(status, Some(0), "{told}");
+    testbed.close().unwrap();
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
+use weir_dataplane::{DirectionSetup, Loop, Mode, Setup};
 use weir_lab::{Testbed, TestbedConfig, host, in_netns};
 
 const MODES: [&str; 3] = ["xdp-native", "xdp-generic", "af_packet"];
@@ -397,6 +398,40 @@ fn what_is_removed_underfoot_is_told_and_put_back_within_a_second() {
             &["-K", "b", "gro", if found[1].contains("generic-receive-offload: on") { "on" } else { "off" }],
         );
         assert_eq!(found, states(&testbed), "{mode}");
+    }
+}
+
+#[test]
+fn a_panic_in_the_loops_thread_leaves_the_wire_open() {
+    let Some(_turn) = turn() else { return };
+    for mode in MODES {
+        let testbed = testbed();
+        let bot = testbed.bottleneck();
+        exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        let config = weir_config::RunConfig::parse("run", &ports(mode)).unwrap();
+        let direction = |channel: &weir_config::Channel| DirectionSetup::new("way", channel.clone());
+        let directions = [direction(&config.a_to_b), direction(&config.b_to_a)];
+        let wanted = match mode {
+            "xdp-native" => Mode::XdpNative,
+            "xdp-generic" => Mode::XdpGeneric,
+            _ => Mode::AfPacket,
+        };
+        let setup =
+            Setup { mode: Some(wanted), journal: true, ..Setup::in_namespace(["a", "b"], directions) };
+        let (looping, _handle) = in_netns(bot, || Loop::open(setup).unwrap()).unwrap();
+        let thread = std::thread::spawn(move || {
+            let _looping = looping;
+            panic!("as a packet loop may");
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(passes(&sender, &receiver), 20, "{mode}: the wire is open");
+        assert!(states(&testbed).iter().all(|s| s.contains("port_tc") && !s.contains("prog/xdp")), "{mode}");
+        let left = journals(bot);
+        assert_eq!(left.len(), 1, "{mode}: the next run finds what to put back");
+        // This process lives, so that nobody else takes its journal for left behind.
+        left.iter().for_each(|journal| std::fs::remove_file(journal).unwrap());
     }
 }
 

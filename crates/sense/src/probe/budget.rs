@@ -154,6 +154,47 @@ mod tests {
         }
     }
 
+    /// Every sequence of nine packets of three sizes, after no time or a spacing, with probes of three lengths: each of the
+    /// three limits is held at every step, and a probe that none of them holds up is due.
+    #[test]
+    fn all_short_histories_keep_the_three_limits() {
+        const EVERY: u64 = 2;
+        const PPM: u64 = 250_000;
+        const RATE: u32 = 1_000_000;
+        let spacing = Duration::from_nanos(weir_units::NANOS_PER_SEC / u64::from(RATE));
+        for probe in [1, 5, 16] {
+            for history in 0..6u32.pow(8) {
+                let mut budget = Budget::new(EVERY as u32, PPM as u32, RATE, probe);
+                let (mut now, mut packets, mut bytes, mut probes, mut last) = (Time::ZERO, 0, 0, 0, 0);
+                let mut rest = history;
+                for _ in 0..8 {
+                    let (len, waits) = ([1, 7, 100][(rest % 3) as usize], rest / 3 % 2 == 1);
+                    rest /= 6;
+                    now += if waits { spacing } else { Duration::ZERO };
+                    packets += 1;
+                    bytes += len;
+                    let is_due = budget.is_due(now, packets, Bytes::new(bytes));
+                    if !is_due {
+                        continue;
+                    }
+                    budget.spend(now, packets, Bytes::new(bytes));
+                    assert!(packets >= last + EVERY, "one for so many packets: {history}");
+                    (probes, last) = (probes + 1, packets);
+                    // What all probes cost is paid for by the data so far, to the part of a byte.
+                    assert!(probes * probe as u64 * 1_000_000 <= bytes * PPM, "{probe}, {history}");
+                    let passed = now.as_nanos() / spacing.as_nanos();
+                    assert!(probes <= BURST + passed, "{history}");
+                }
+                // Without a debt, with the packets that it takes and time enough, it is due.
+                let much = Bytes::new(bytes + 64 * probe as u64);
+                assert!(
+                    budget.is_due(now + spacing.saturating_mul(64), packets + EVERY, much),
+                    "{probe}, {history}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn the_rate_is_held_however_much_data_passes() {
         let mut budget = Beside::new(1_000, 28);

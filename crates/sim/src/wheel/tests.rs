@@ -42,6 +42,35 @@ fn equal_times_keep_the_order_of_insertion_on_every_way_through() {
     assert_eq!(drain(&mut wheel).iter().map(|(_, e)| *e).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
+/// Every sequence of six steps, each an event at one of five distances from now, at the edges of batch, tick and horizon, or
+/// the next event taken: what comes out is what a sorted list gives.
+#[test]
+fn all_short_histories_come_out_in_order() {
+    const STEPS: u32 = 6;
+    const TICK: u64 = 1 << SHIFT_MIN;
+    let distances = [0, 1, TICK, (SLOTS - 1) * TICK, SLOTS * TICK];
+    let choices = distances.len() as u32 + 1;
+    for history in 0..choices.pow(STEPS) {
+        let mut wheel = Wheel::new(Duration::ZERO);
+        let (mut listed, mut now, mut rest) = (BTreeMap::new(), TICK - 1, history);
+        for number in 0..STEPS {
+            let choice = (rest % choices) as usize;
+            rest /= choices;
+            if let Some(distance) = distances.get(choice) {
+                wheel.insert(Time::from_nanos(now + distance), number);
+                listed.insert((now + distance, number), ());
+            } else if let Some(((time, event), ())) = listed.pop_first() {
+                assert_eq!(wheel.peek(ALWAYS), Some(Time::from_nanos(time)), "history {history}");
+                assert_eq!(wheel.pop(), Some(event), "history {history}");
+                now = time;
+            } else {
+                assert_eq!(wheel.peek(ALWAYS), None, "history {history}");
+            }
+        }
+        assert_eq!(drain(&mut wheel), listed.into_keys().collect::<Vec<_>>(), "history {history}");
+    }
+}
+
 #[test]
 fn nothing_is_loaded_before_it_may_be_needed() {
     let mut wheel = Wheel::new(Duration::ZERO);

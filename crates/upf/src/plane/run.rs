@@ -10,7 +10,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_dataplane::{
-    Error, FAIL_AFTER, Frame, HEADROOM_MIN, Mode, PortNews, Ports, PortsSetup, Received, clock, privileges,
+    Error, FAIL_AFTER, Frame, HEADROOM_MIN, Mode, PortNews, Ports, PortsSetup, Progress, Received, clock,
+    privileges,
 };
 use weir_units::{Duration, Time};
 
@@ -129,6 +130,15 @@ impl Remote {
 /// Opens the ports in the network namespace of this thread, and makes a packet loop with the desk before it.
 /// Rules can be put in place as soon as [`PlaneLoop::run`] turns.
 pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Remote>), Error> {
+    open_while(setup, pace, &mut |_| true)
+}
+
+/// As [`open`], for as long as `watcher` says so, who is told of each step; else [`Error::GivenUp`].
+pub fn open_while(
+    setup: PlaneSetup,
+    pace: Pace,
+    watcher: &mut dyn FnMut(Progress<'_>) -> bool,
+) -> Result<(PlaneLoop, PlaneHandle<Remote>), Error> {
     let named = [Some(&setup.access), Some(&setup.core), setup.local.as_ref()];
     let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
     let count = names.len();
@@ -143,7 +153,7 @@ pub fn open(setup: PlaneSetup, pace: Pace) -> Result<(PlaneLoop, PlaneHandle<Rem
         journal,
         takeover: false,
     };
-    let ports = Ports::open(&ports_setup)?;
+    let ports = Ports::open_while(&ports_setup, watcher)?;
     let card = |port| Ok(PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
     let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
     let plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;

@@ -2,7 +2,7 @@
 //! instructions themselves are not run.
 
 use super::xdp::Xsk;
-use super::{Kernel, Object, error, given};
+use super::{Entry, Kernel, Object, error, given};
 use crate::faults::Kind;
 use libc::{c_int, c_long, c_void};
 use std::alloc::Layout;
@@ -54,6 +54,8 @@ pub struct Program {
     control: Option<Rc<RefCell<Map>>>,
     sockets: Option<Rc<RefCell<Map>>>,
     id: u32,
+    /// The process that loaded it.
+    owner: i32,
     /// The heartbeat that was seen last.
     beat: Cell<u64>,
 }
@@ -114,10 +116,23 @@ impl Program {
         map.borrow_mut().page = Rc::new(page);
     }
 
+    /// The process that loaded it.
+    pub fn owner(&self) -> i32 {
+        self.owner
+    }
+
     /// Number of the program in the kernel.
     pub fn id(&self) -> u32 {
         self.id
     }
+}
+
+/// What holds an XDP program on an interface.
+pub struct Link {
+    port: usize,
+    id: u32,
+    /// Its program, until it is taken off.
+    program: RefCell<Option<Rc<Program>>>,
 }
 
 /// Text up to its end.
@@ -135,6 +150,11 @@ impl Kernel {
                 // SAFETY: the process points to a block of attributes of this length.
                 unsafe { self.ask_bpf(a[0], a[1] as *mut u8, a[2]) }
             }
+            // Rights are no part of this machine, and those of the real one stay as they are.
+            libc::SYS_capget | libc::SYS_capset => match self.step() {
+                Ok(()) => Some(0),
+                Err(result) => result,
+            },
             libc::SYS_memfd_create => match self.step() {
                 Ok(()) => self.open(Object::Plain),
                 Err(result) => result,
@@ -144,12 +164,13 @@ impl Kernel {
                 if let Err(result) = self.step() {
                     return result;
                 }
-                let copy = match self.descriptors.get(from).and_then(Option::as_ref) {
-                    Some(Object::Map(map)) => Object::Map(map.clone()),
-                    Some(Object::Program(program)) => Object::Program(program.clone()),
-                    _ => return error(libc::EBADF),
-                };
-                self.descriptors[to] = Some(copy);
+                let copy =
+                    match self.descriptors.get(from).and_then(Option::as_ref).map(|entry| &entry.object) {
+                        Some(Object::Map(map)) => Object::Map(map.clone()),
+                        Some(Object::Program(program)) => Object::Program(program.clone()),
+                        _ => return error(libc::EBADF),
+                    };
+                self.descriptors[to] = Some(Entry { owner: self.process, object: copy });
                 Some(a[1] as i64)
             }
             _ => None,
@@ -216,19 +237,32 @@ impl Kernel {
                     }
                 }
                 self.programs += 1;
-                let id = self.programs;
-                self.open(Object::Program(Rc::new(Program { control, sockets, id, beat: Cell::new(0) })))
+                let (id, owner, beat) = (self.programs, self.process, Cell::new(0));
+                self.open(Object::Program(Rc::new(Program { control, sockets, id, owner, beat })))
             }
-            // What is known of an object. All-zero, but for what is asked of programs.
+            // What is known of an object. All-zero, but for what is asked of programs and links.
             15 => {
                 let (fd, len, to) = (word(0) as c_int, word(4) as usize, long(8) as *mut u8);
                 // SAFETY: the block says where there is room, and how much.
                 unsafe { std::ptr::write_bytes(to, 0, len) };
-                if let Some(Object::Program(program)) = self.object(fd)
-                    && len >= 8
-                {
-                    // SAFETY: the second word of what is told of a program is its number.
-                    unsafe { to.add(4).cast::<u32>().write_unaligned(program.id()) };
+                let put = |at: usize, value: u32| {
+                    if at + 4 <= len {
+                        // SAFETY: within what was just filled with zeros.
+                        unsafe { to.add(at).cast::<u32>().write_unaligned(value) }
+                    }
+                };
+                match self.object(fd) {
+                    Some(Object::Program(program)) => put(4, program.id()),
+                    Some(Object::Link(link)) => {
+                        const XDP: u32 = 6;
+                        put(0, XDP);
+                        put(4, link.id);
+                        if let Some(program) = &*link.program.borrow() {
+                            put(8, program.id());
+                            put(16, self.interfaces[link.port].index);
+                        }
+                    }
+                    _ => {}
                 }
                 Some(0)
             }
@@ -252,11 +286,74 @@ impl Kernel {
                 if is_native && !interface.has_native {
                     return error(libc::EOPNOTSUPP);
                 }
-                (interface.xdp, interface.xdp_is_native) = (Some(program), is_native);
-                self.open(Object::Link(port))
+                (interface.xdp, interface.xdp_is_native) = (Some(program.clone()), is_native);
+                self.links += 1;
+                let link = Link { port, id: self.links, program: RefCell::new(Some(program)) };
+                self.open(Object::Link(Rc::new(link)))
+            }
+            // The program of a link is exchanged.
+            29 => {
+                let Some(Object::Link(link)) = self.object(word(0) as c_int) else {
+                    return error(libc::EBADF);
+                };
+                let (link, Some(program)) = (link.clone(), self.program_of(word(4) as c_int)) else {
+                    return error(libc::EBADF);
+                };
+                if link.program.borrow().is_none() {
+                    return error(libc::ENOLINK);
+                }
+                self.interfaces[link.port].xdp = Some(program.clone());
+                link.program.replace(Some(program));
+                Some(0)
+            }
+            // A link by its number, and the next number.
+            30 => {
+                let wanted = word(0);
+                let links = self.descriptors.iter().flatten().find_map(|entry| match &entry.object {
+                    Object::Link(link) if link.id == wanted => Some(link.clone()),
+                    _ => None,
+                });
+                links.map_or(error(libc::ENOENT), |link| self.open(Object::Link(link)))
+            }
+            31 => {
+                let after = word(0);
+                let ids = self.descriptors.iter().flatten().filter_map(|entry| match &entry.object {
+                    Object::Link(link) if link.id > after => Some(link.id),
+                    _ => None,
+                });
+                let Some(next) = ids.min() else { return error(libc::ENOENT) };
+                // SAFETY: the second word of the block is where the number goes.
+                unsafe { block.add(4).cast::<u32>().write_unaligned(next) };
+                Some(0)
+            }
+            // A link is taken off.
+            34 => {
+                let Some(Object::Link(link)) = self.object(word(0) as c_int) else {
+                    return error(libc::EBADF);
+                };
+                let link = link.clone();
+                self.detach(&link);
+                Some(0)
             }
             _ => error(libc::EOPNOTSUPP),
         }
+    }
+
+    /// A link holds its program no more.
+    pub(super) fn detach(&mut self, link: &Link) {
+        if link.program.take().is_some() {
+            self.interfaces[link.port].xdp = None;
+        }
+    }
+
+    /// Somebody takes the XDP program off an interface.
+    pub fn take_xdp_off(&mut self, port: usize) {
+        self.interfaces[port].xdp = None;
+        let links = self.descriptors.iter().flatten().filter_map(|entry| match &entry.object {
+            Object::Link(link) if link.port == port => Some(link.clone()),
+            _ => None,
+        });
+        links.for_each(|link| drop(link.program.take()));
     }
 
     /// The program of a descriptor.

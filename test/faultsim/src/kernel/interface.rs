@@ -28,6 +28,8 @@ pub struct Interface {
     pub is_present: bool,
     /// Receive queues.
     pub queues: u32,
+    /// When their number was changed last.
+    pub queues_changed: u64,
     /// Generic receive offload, large receive offload, VLAN tags taken off.
     pub offloads: [bool; 3],
     /// Whether the driver has XDP.
@@ -57,7 +59,8 @@ pub struct Interface {
 pub struct Found {
     is_up: bool,
     offloads: [bool; 3],
-    has_clsact: bool,
+    /// The qdisc that holds filters.
+    pub has_clsact: bool,
     has_filter: bool,
     has_xdp: bool,
     is_promiscuous: bool,
@@ -74,6 +77,7 @@ impl Interface {
             has_carrier: true,
             is_present: true,
             queues: 1,
+            queues_changed: 0,
             offloads: [false; 3],
             has_native: true,
             has_zero_copy: false,

@@ -63,8 +63,8 @@ impl Kernel {
         if self.pages.iter().any(|page| page.at() == at.cast()) {
             return Some(0);
         }
-        for object in self.descriptors.iter().flatten() {
-            match object {
+        for entry in self.descriptors.iter().flatten() {
+            match &entry.object {
                 Object::Xsk(socket) => socket.borrow_mut().unmap_ring(at.cast()),
                 Object::Packet(socket) => socket.borrow_mut().unmap_rings(at.cast()),
                 _ => {}

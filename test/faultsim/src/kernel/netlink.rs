@@ -131,7 +131,9 @@ impl Kernel {
                 interface.filter = Some(program);
                 Ok(described(id))
             }
+            libc::RTM_DELTFILTER if !interface.has_clsact => Err(libc::EINVAL),
             libc::RTM_DELTFILTER => interface.filter.take().map(|_| None).ok_or(libc::ENOENT),
+            _ if !interface.has_clsact => Err(libc::EINVAL),
             _ => interface.filter.as_ref().map(|program| described(program.id())).ok_or(libc::ENOENT),
         }
     }

@@ -187,8 +187,10 @@ impl Kernel {
         }
         if let Some(number) = self.armed.send[port].take_one() {
             self.met.count(self.armed.send_kind[port]);
+            self.note_refusal(port, true);
             return error(number);
         }
+        self.note_refusal(port, false);
         if !self.interfaces[port].is_up {
             return error(libc::ENETDOWN);
         }

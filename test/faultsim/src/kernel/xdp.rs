@@ -22,6 +22,8 @@ const ENTRIES: usize = 192;
 const COPY_BUDGET: u32 = 32;
 /// Buffers that a driver without copies has in its own ring.
 const DRIVER_RING: usize = 256;
+/// After so many frames a driver without copies asks to be woken, whether or not it needs buffers.
+const ASKS_EVERY: u32 = 32;
 const OPTION_TX_BUDGET: c_int = 9;
 
 /// A ring as the kernel sees it.
@@ -153,6 +155,7 @@ pub struct Xsk {
     dropped: u64,
     ring_full: u64,
     fill_empty: u64,
+    received: u32,
 }
 
 /// Where a frame that came in was lost.
@@ -357,8 +360,10 @@ impl Xsk {
         umem.give(address);
         drop(umem);
         if self.is_zero_copy {
-            // Its interrupt looks for buffers on its own as long as it has some.
-            if self.driver.len() > DRIVER_RING / 4 {
+            // Its interrupt looks for buffers on its own as long as it has some, and at times asks to be woken all the same.
+            self.received = self.received.wrapping_add(1);
+            let asks = self.received.is_multiple_of(ASKS_EVERY);
+            if self.driver.len() > DRIVER_RING / 4 && !asks {
                 self.refill_driver();
             } else {
                 self.fill.index(FLAGS).store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
@@ -499,8 +504,10 @@ impl Kernel {
         }
         if let Some(number) = self.armed.send[port].take_one() {
             self.met.count(self.armed.send_kind[port]);
+            self.note_refusal(port, true);
             return error(number);
         }
+        self.note_refusal(port, false);
         if !self.interfaces[port].is_up {
             return error(libc::ENETDOWN);
         }
