@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod assemble;
+mod change;
 mod checksums;
 mod clock;
 mod engine;
@@ -25,6 +26,7 @@ mod interface;
 mod journal;
 mod link_clock;
 mod losses;
+mod mailbox;
 mod meter;
 mod mtu;
 mod namespace;
@@ -49,8 +51,9 @@ mod watch;
 mod xsk;
 
 pub use assemble::DirectionSetup;
+pub use change::{Change, NeedsRestart};
 pub use clock::clock;
-pub use engine::{Handle, Loop, Outcome, Setup};
+pub use engine::{Handle, Loop, LoopNow, Outcome, Setup};
 pub use frames::{Arena, Frame};
 pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
@@ -58,6 +61,8 @@ pub use interface::{Interface, LinkState, list as interfaces};
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals};
 pub use link_clock::RunClock;
+pub use meter::Faults;
+pub use pipe::DirectionNow;
 pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};

@@ -18,5 +18,7 @@ mod clock {
 
 #[path = "../../../crates/dataplane/src/link_clock.rs"]
 pub mod link_clock;
+#[path = "../../../crates/dataplane/src/mailbox.rs"]
+pub mod mailbox;
 #[path = "../../../crates/dataplane/src/ring.rs"]
 pub mod ring;
