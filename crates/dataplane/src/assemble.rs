@@ -282,7 +282,7 @@ fn keep_steered<Q: Managed<PacedFrame, Guide = Steering>>(
 /// Algorithms begin anew where their parameters change.
 fn renew<A: Algorithm, Q: Managed<PacedFrame, Aqm = A>>(queue: &mut Q, now: Time, change: &DirectionChange) {
     if let Some(params) = change.params::<A::Params>() {
-        queue.set_aqm(&A::new(params, now));
+        queue.set_aqm(A::new(params, now));
     }
 }
 

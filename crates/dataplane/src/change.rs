@@ -159,7 +159,10 @@ impl Step {
         }
         if from.aqm != to.aqm {
             change.params = to.aqm.as_ref().and_then(|aqm| weir_aqm::visit(&aqm.name, ParamsOf(aqm)));
-            notes.push(format!("{}.aqm begins anew with these parameters; packets that wait stay where they are", self.name));
+            notes.push(format!(
+                "{}.aqm begins anew with these parameters; packets that wait stay where they are",
+                self.name
+            ));
         }
         Ok(change)
     }

@@ -200,7 +200,7 @@ impl Handle {
         self.changes.send(Box::new(change)).map_err(|_| Error::Refused(waits))?;
         let begun = std::time::Instant::now();
         loop {
-            // Freed here, and not by the loop.
+            // It is freed here, and not by the loop.
             if let Some(applied) = self.changes.fetch().and_then(|change| change.applied) {
                 return Ok(seconds(applied, self.origin));
             }
@@ -551,6 +551,7 @@ impl Loop {
     #[inline]
     fn take_change(&mut self, now: Time) {
         let Loop { changes, changed, pipes, capacity, setup, .. } = self;
+        let before = *changed;
         changes.open(|change| {
             for (index, direction) in change.directions.iter().enumerate() {
                 pipes[index].change(now, direction);
@@ -562,13 +563,17 @@ impl Loop {
             *changed += 1;
             change.applied = Some(now);
         });
+        if *changed > before {
+            // Who asked for it sees it with the next look.
+            self.tell_state(now);
+        }
     }
 
     /// Tells how the loop stands.
     fn tell_state(&mut self, now: Time) {
         let state = LoopNow {
             t_s: seconds(now, self.origin),
-            directions: [0, 1].map(|index| self.pipes[index].now()),
+            directions: [0, 1].map(|index: usize| self.pipes[index].now(now)),
             capacity_bytes: self.capacity.map(|capacity| capacity.until(now)),
             lost_before_queue: [0, 1].map(|index| self.ports.ports[index].lost()),
             bypassed: self.ports.bypassed().saturating_sub(self.bypassed_before),

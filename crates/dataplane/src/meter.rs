@@ -108,11 +108,6 @@ impl Meter {
         (last.drops() - first.drops(), last.overflows() - first.overflows(), last.marked - first.marked)
     }
 
-    /// How the algorithm stood at the last sample.
-    pub fn status(&self) -> Status {
-        self.status
-    }
-
     /// Set point at the last sample, in milliseconds.
     pub fn setpoint_ms(&self) -> Option<f64> {
         self.status.setpoint.map(Duration::as_millis_f64)

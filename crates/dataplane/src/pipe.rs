@@ -69,8 +69,8 @@ pub trait Pipe: Send {
     fn sample(&mut self, now: Time);
     /// Puts a change into force, which was made for this direction. Packets stay where they are.
     fn change(&mut self, now: Time, change: &DirectionChange);
-    /// How it stands, as of the last sample.
-    fn now(&self) -> DirectionNow;
+    /// How it stands.
+    fn now(&mut self, now: Time) -> DirectionNow;
 }
 
 /// How a direction stands; counts are of the whole run.
@@ -492,7 +492,8 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         }
     }
 
-    fn now(&self) -> DirectionNow {
+    fn now(&mut self, now: Time) -> DirectionNow {
+        let standing = (self.works.standing)(&mut self.queue, now.max(self.last));
         let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, Expedited::backlog);
         DirectionNow {
             rate: self.shape.rate,
@@ -500,7 +501,7 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
             users: self.queue.user_counters(),
             backlog: self.queue.backlog() + expedited,
             packets: self.packets(),
-            status: self.meter.status(),
+            status: standing.status,
             delays: self.meter.delays,
             faults: self.meter.faults,
             untold: self.meter.lost(),

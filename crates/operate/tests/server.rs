@@ -265,3 +265,63 @@ fn promtool() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|program| program.is_file())
 }
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data");
+
+/// Names of metrics in a text.
+fn metrics_in(text: &str) -> std::collections::BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("weir_")).map(String::from).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
+    let policy = weir_operate::PolicyStatus::default();
+    let faults = [("runt".to_string(), 1)].into();
+    let direction = DirectionStatus {
+        policy: Some(policy),
+        faults,
+        users_placed: Some(1),
+        ..status().directions[0].clone()
+    };
+    let there = metrics_in(&metrics::plain(&Status { directions: vec![direction], ..status() }));
+    for file in ["grafana/weir.json", "prometheus/alerts.yml"] {
+        let text = std::fs::read_to_string(format!("{DATA}/{file}")).unwrap();
+        let asked = metrics_in(&text);
+        assert!(asked.len() > 8, "{file}: {asked:?}");
+        let missing: Vec<_> = asked.difference(&there).collect();
+        assert!(missing.is_empty(), "{file}: {missing:?}");
+    }
+    let dashboard = std::fs::read(format!("{DATA}/grafana/weir.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_slice(&dashboard).unwrap();
+    // Whatever can be drawn is drawn.
+    let drawn = metrics_in(&dashboard.to_string());
+    let left: Vec<&String> = there
+        .iter()
+        .filter(|name| {
+            !["build_info", "uptime", "packets_total", "backlog_packets", "users"]
+                .iter()
+                .any(|no| name.contains(no))
+        })
+        .filter(|name| !drawn.iter().any(|drawn| drawn.starts_with(name.as_str())))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn alerts_fire_when_a_fault_is_made_and_not_before() {
+    let Some(promtool) = promtool() else {
+        return println!(
+            "SKIPPED: alerts_fire_when_a_fault_is_made_and_not_before: `promtool` is not installed"
+        );
+    };
+    for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {
+        let output = std::process::Command::new(&promtool)
+            .args(arguments)
+            .current_dir(format!("{DATA}/prometheus"))
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
+    }
+}

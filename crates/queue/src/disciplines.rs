@@ -53,7 +53,7 @@ pub trait Managed<T>: Discipline<T> {
     type Guide;
     /// Puts a copy of this algorithm in the place of every instance. Packets stay where they are; what the
     /// instances had learned is gone. The work grows with the number of FIFOs, not with that of packets.
-    fn set_aqm(&mut self, aqm: &Self::Aqm);
+    fn set_aqm(&mut self, aqm: Self::Aqm);
     /// The guide.
     fn guide(&self) -> &Self::Guide;
     /// The guide, to take what it collected.

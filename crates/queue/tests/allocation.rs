@@ -14,7 +14,10 @@ use weir_units::{Duration, Time};
 struct Overload;
 
 impl Overload {
-    fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm) -> u64 {
+    fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm) -> u64
+    where
+        Q::Aqm: Clone,
+    {
         let (mut now, mut lost) = (Time::ZERO, 0u64);
         let before = calls();
         for n in 0..50_000u32 {
@@ -25,7 +28,7 @@ impl Overload {
                 let _ = queue.dequeue(now, &mut |_: &Packet, _, _| lost += 1);
             }
             if n % 5000 == 0 {
-                queue.set_aqm(&other);
+                queue.set_aqm(other.clone());
             }
             now += Duration::from_micros(40);
         }

@@ -313,8 +313,8 @@ impl<T, G: Guide<Coupled>> Managed<T> for DualPi2<T, G> {
     type Aqm = Coupled;
     type Guide = G;
 
-    fn set_aqm(&mut self, aqm: &Coupled) {
-        self.aqm = aqm.clone();
+    fn set_aqm(&mut self, aqm: Coupled) {
+        self.aqm = aqm;
     }
 
     fn guide(&self) -> &G {

@@ -57,7 +57,10 @@ impl Conserves<'_> {
         params
     }
 
-    fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm) {
+    fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm)
+    where
+        Q::Aqm: Clone,
+    {
         let (mut now, mut sent, mut out) = (Time::ZERO, 0u32, Vec::new());
         for step in self.script {
             match step {
@@ -76,7 +79,7 @@ impl Conserves<'_> {
                 }
                 Step::Wait(ns) => now += Duration::from_nanos(*ns),
                 Step::Rate(mbps) => queue.set_rate(Rate::from_mbps(*mbps)),
-                Step::Aqm => queue.set_aqm(&other),
+                Step::Aqm => queue.set_aqm(other.clone()),
             }
             assert!(queue.counters().is_conserved(queue.packets()), "{:?}", queue.counters());
             assert!(queue.backlog() <= self.setup.limits.bytes);
