@@ -486,3 +486,61 @@ fn told(who: &str, what: &str, answer: &Result<Applied, (u16, Refusal)>) -> Stri
 
 /// Longest line of a change.
 const LINE_MAX: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        let document = Document::parse("f.toml", text).unwrap();
+        Source { file: "f.toml".into(), set: Vec::new(), document, live: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_line_of_the_log_is_one_line_whatever_was_sent() {
+        let error = "--set a=\u{1b}[2J\n: is unknown".to_string();
+        let line = told("uid 0, pid 7 (x)", "set", &Err((422, Refusal::plain(error))));
+        assert!(
+            line.starts_with("set by uid 0, pid 7 (x) refused, nothing was changed: --set a=[2J; : is"),
+            "{line}"
+        );
+        let long = told("uid 0", "set", &Err((422, Refusal::plain("x".repeat(10_000)))));
+        assert_eq!(long.chars().count(), LINE_MAX);
+        let changed = vec![Valued { key: "a.b".into(), from: None, to: Some("1".into()) }];
+        let applied = Applied { changed, at_s: Some(1.5), notes: Vec::new() };
+        assert_eq!(told("SIGHUP", "reload", &Ok(applied)), "reload by SIGHUP at 1.500 s: a.b absent -> 1");
+        let same = told("uid 0", "set", &Ok(Applied::default()));
+        assert_eq!(same, "set by uid 0: everything was so already");
+    }
+
+    #[test]
+    fn keys_that_were_set_stay_until_the_file_is_read_again() {
+        let file = source(
+            "ports = { a = \"x\", b = \"y\" }\na_to_b = { rate = \"5Mbit/s\", aqm = { name = \"codel\" } }\n",
+        );
+        let set = |source: &Source, key: &str, value: &str| {
+            source.with(&[(key.to_string(), value.to_string())].into()).unwrap()
+        };
+        let once = set(&file, "a_to_b.rate", "6Mbit/s");
+        let twice = set(&once, "a_to_b.aqm.target", "7ms");
+        let values = twice.document.run_config().unwrap().values();
+        assert_eq!(
+            (values["a_to_b.rate"].as_str(), values["a_to_b.aqm.target"].as_str()),
+            ("\"6Mbit/s\"", "\"7ms\"")
+        );
+        assert_eq!(twice.given_up(&once), None);
+        assert!(file.given_up(&twice).unwrap().ends_with("a_to_b.aqm.target, a_to_b.rate"));
+    }
+
+    #[test]
+    fn what_is_wrong_and_what_takes_a_restart_is_told_by_key() {
+        let errors = source("ports = { a = \"x\" }\n").document.run_config().unwrap_err();
+        let (status, refusal) = refused(errors);
+        assert_eq!((status, refusal.needs_restart), (422, false));
+        assert_eq!(refusal.problems[0].key.as_deref(), Some("ports.b"));
+        let needs = weir_dataplane::NeedsRestart { key: "ports.a".into(), why: "it is so" };
+        let (status, refusal) = restart(vec![needs]);
+        assert_eq!((status, refusal.needs_restart), (409, true));
+        assert!(refusal.error.contains("`ports.a`") && refusal.problems[0].remedy.contains("--takeover"));
+    }
+}
