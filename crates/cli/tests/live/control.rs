@@ -7,12 +7,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
-use weir_lab::{Testbed, in_netns};
+use weir_lab::{SpawnOptions, Testbed, in_netns, spawn_in};
 use weir_operate::client::Client;
 use weir_operate::{Applied, ConfigurationChange, DirectionStatus, Status};
 
@@ -45,8 +45,15 @@ fn ctl(weir: &Weir, arguments: &[&str]) -> (i32, serde_json::Value) {
 }
 
 fn rate(weir: &Weir) -> f64 {
-    let (_, told) = ctl(weir, &["status"]);
-    told["links"][0]["directions"][0]["rate_bps"].as_f64().unwrap()
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let (_, told) = ctl(weir, &["status"]);
+        // Before its first sample a loop tells nothing.
+        if let Some(rate) = told["links"][0]["directions"][0]["rate_bps"].as_f64() {
+            return rate;
+        }
+        assert!(Instant::now() < deadline, "{told}");
+    }
 }
 
 /// Waits until something is in the log.
@@ -326,16 +333,18 @@ fn changes_in_a_row_under_tcp_lose_and_reorder_no_packet() {
     assert!(ended.stderr.contains("set by uid 0"), "{}", ended.stderr);
 }
 
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
 /// Prometheus's own judgement, where it is installed.
 fn check(metrics: &str) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let promtool =
-        std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|one| one.is_file());
-    let Some(promtool) = promtool else { return };
+    let Some(promtool) = program("promtool") else { return };
     let mut child = Command::new(promtool)
         .args(["check", "metrics"])
-        .stdin(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
@@ -345,4 +354,71 @@ fn check(metrics: &str) {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Answers of a Prometheus to a query, as JSON text; empty while it does not answer.
+fn query(namespace: &str, expression: &str) -> String {
+    let request =
+        format!("GET /api/v1/query?query={expression} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let connected = in_netns(namespace, || TcpStream::connect("127.0.0.1:9090")).unwrap();
+    let mut text = String::new();
+    if let Ok(mut stream) = connected {
+        let _ =
+            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text).map(drop));
+    }
+    text
+}
+
+fn await_answer(namespace: &str, expression: &str, words: &[&str]) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = query(namespace, expression);
+        if words.iter().all(|word| text.contains(word)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{expression}: no {words:?} in {text}");
+        sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_real_prometheus_scrapes_a_link_under_load_and_alarms_when_a_fault_is_made() {
+    let Some(_turn) = turn() else { return };
+    let Some(prometheus) = program("prometheus") else { return skipped("`prometheus` is not installed") };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    exec(bot, "ip", &["link", "set", "dev", "lo", "up"]);
+    // The files of the repository, with shorter times.
+    let (folder, data) = (Folder::new(), concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/prometheus/"));
+    for (name, from, to) in [
+        ("prometheus.yml", "scrape_interval: 5s", "scrape_interval: 1s, evaluation_interval: 1s"),
+        ("alerts.yml", "for: ", "for: 1s # "),
+    ] {
+        let text = std::fs::read_to_string(format!("{data}{name}")).unwrap();
+        assert!(text.contains(from));
+        std::fs::write(folder.path().join(name), text.replace(from, to)).unwrap();
+    }
+    let mut weir = Weir::start(bot, &steered());
+    let load = Load::start(&testbed);
+    let mut command = Command::new(prometheus);
+    command
+        .arg(format!("--config.file={}", folder.path().join("prometheus.yml").display()))
+        .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+        .arg("--web.listen-address=127.0.0.1:9090")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut server = spawn_in(bot, command, &SpawnOptions::default()).unwrap();
+    await_answer(bot, "up", &["\"job\":\"weir\"", "\"1\""]);
+    await_answer(bot, "rate(weir_link_delivered_bytes_total%5B10s%5D)%3E1e5", &["a_to_b"]);
+    await_answer(bot, "weir_queue_delay_seconds_bucket", &["\"le\":\"+Inf\""]);
+    assert!(!query(bot, "ALERTS").contains("WeirPortDown"));
+    load.end();
+    exec(testbed.sender(), "ip", &["link", "set", "dev", "snd0", "down"]);
+    await_answer(bot, "ALERTS", &["WeirPortDown", "firing"]);
+    weir.signal(libc::SIGKILL);
+    await_answer(bot, "ALERTS", &["WeirGone", "firing"]);
+    server.signal(libc::SIGKILL).unwrap();
+    drop(weir);
+    assert_eq!(Weir::start(bot, &steered()).interrupt().code, Some(0));
 }
