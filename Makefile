@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo test fuzz faultsim bench reproduce realism witness interop build quick fmt clean
+.PHONY: help msrv demo test fuzz faultsim bench metrics reproduce realism witness interop build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -15,6 +15,7 @@ help:
 	@echo "make fuzz       every algorithm, discipline and parser against a fuzzer; SECONDS=60 for each"
 	@echo "make faultsim   packet loop and user plane under simulated faults; SEEDS=100000, or HOURS=8; Ctrl-C ends it"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
+	@echo "make metrics    metrics and alert rules before Debian's Prometheus, and 10 000 live changes under load (root)"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
@@ -55,6 +56,11 @@ SECONDS ?= 60
 fuzz:
 	@tools/install build
 	@tools/fuzz $(SECONDS)
+
+metrics:
+	@tools/install build live metrics
+	$(CARGO) test -p weir-operate
+	WEIR_CHANGES=10000 $(CARGO) test -p weir-cli --test live control::
 
 # A failing seed is told with its replay: `target/release/faultsim --seed N`.
 SEEDS ?= 100000

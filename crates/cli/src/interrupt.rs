@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 /// and service managers send several at once.
 const ORDERLY: Duration = Duration::from_secs(2);
 
+/// Set by a request to end.
+static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
 /// A flag that is set by Ctrl-C and by a request to end (SIGINT, SIGTERM, SIGHUP). One that comes when an end
 /// in order has had its time ends the program at once.
 pub fn interrupted() -> Arc<AtomicBool> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         let set = flag.clone();
@@ -30,6 +32,53 @@ pub fn interrupted() -> Arc<AtomicBool> {
         flag
     })
     .clone()
+}
+
+/// A request to read the configuration again: SIGHUP from a process.
+#[cfg(feature = "live")]
+pub struct HangUp(());
+
+#[cfg(feature = "live")]
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+#[cfg(feature = "live")]
+impl HangUp {
+    /// From now on SIGHUP that a process sends is such a request. One that the kernel sends, as a terminal was closed, asks
+    /// for the end as before, unless the program was started to ignore it.
+    pub fn listen() -> HangUp {
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let goes_on = hangup::SavedAction::is_ignored();
+        let handler = if goes_on { on_request as Handler } else { on_hangup as Handler };
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        // SAFETY: the handlers touch nothing but atomics.
+        unsafe { libc::sigaction(libc::SIGHUP, &action, std::ptr::null_mut()) };
+        HangUp(())
+    }
+
+    /// Whether it was asked for since the last call.
+    pub fn was_told(&self) -> bool {
+        TOLD.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(feature = "live")]
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+#[cfg(feature = "live")]
+extern "C" fn on_request(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    TOLD.store(true, Ordering::Relaxed);
+}
+
+#[cfg(feature = "live")]
+extern "C" fn on_hangup(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel hands over a valid pointer. Its codes above zero are its own (sigaction(2)).
+    let is_of_kernel = unsafe { (*info).si_code } > 0;
+    match FLAG.get().filter(|_| is_of_kernel) {
+        Some(flag) => flag.store(true, Ordering::Relaxed),
+        None => TOLD.store(true, Ordering::Relaxed),
+    }
 }
 
 /// Does something on a thread without capabilities, so that the threads that it starts have none.
@@ -67,6 +116,13 @@ mod hangup {
             // SAFETY: the pointer is to `found`; nothing is changed.
             unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut found) };
             SavedAction(found)
+        }
+
+        /// Whether nothing is done.
+        #[cfg(feature = "live")]
+        pub fn is_ignored() -> bool {
+            let found = std::mem::ManuallyDrop::new(SavedAction::read());
+            found.0.sa_sigaction == libc::SIG_IGN
         }
     }
 

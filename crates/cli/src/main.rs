@@ -2,6 +2,8 @@
 
 mod capture;
 #[cfg(feature = "live")]
+mod control;
+#[cfg(feature = "live")]
 mod differences;
 #[cfg(feature = "live")]
 mod growing;
@@ -58,6 +60,7 @@ const EXAMPLES: &str = "Examples:
   weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
   weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
+  weir ctl status                               how running links stand; `weir ctl set` changes them (root)
   weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
   weir upf upf.toml                             a 5G user-plane function: sessions over PFCP (root)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
@@ -86,6 +89,9 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Forward between two interfaces under a configuration, until stopped.
     Run(verbs::run::Arguments),
+    #[cfg(feature = "live")]
+    /// Look at running programs and change them: status, policy, rates, configuration.
+    Ctl(verbs::ctl::Arguments),
     #[cfg(feature = "live")]
     /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
     Reflect(verbs::reflect::Arguments),
@@ -132,6 +138,8 @@ fn main() -> ExitCode {
     let result = match arguments.verb {
         #[cfg(feature = "live")]
         Verb::Run(a) => verbs::run::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Ctl(a) => verbs::ctl::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Reflect(a) => verbs::reflect::main(a, &output),
         #[cfg(feature = "live")]

@@ -110,10 +110,13 @@ fn own_name(name: String, taken: &mut BTreeSet<String>) -> String {
 
 /// Reads a file with overrides.
 pub fn document(path: &Path, overrides: &[String]) -> Result<Document, Failure> {
-    let mut document = Document::load(path).map_err(Failure::input)?;
-    for text in overrides {
-        document.set_from(text).map_err(Failure::input)?;
-    }
+    document_of(path, overrides).map_err(Failure::input)
+}
+
+/// The same, with the problems one by one.
+pub fn document_of(path: &Path, overrides: &[String]) -> Result<Document, weir_config::Errors> {
+    let mut document = Document::load(path)?;
+    overrides.iter().try_for_each(|text| document.set_from(text))?;
     Ok(document)
 }
 

@@ -22,6 +22,7 @@
 mod schema;
 mod aqm_config;
 mod axes;
+mod changes;
 mod checks;
 mod document;
 mod end_host;
@@ -56,6 +57,7 @@ mod upf_config;
 mod variation;
 
 pub use aqm_config::AqmConfig;
+pub use changes::Changed;
 pub use document::{Document, MAX_FILE_BYTES};
 pub use end_host::{EndHost, Pacing, Recovery};
 pub use errors::{Error, Errors, MAX_PROBLEMS};

@@ -146,7 +146,18 @@ section! {
         );
         /// How many tables that were put aside are kept of each; the oldest goes.
         rotations: u32 = or(4, within(1, 100));
+        /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health` and `/ready`. Only of
+        /// this machine, as whoever reaches it may read; nothing can be changed there. Without it they are at the
+        /// control socket.
+        metrics: Option<String> = absent("only at the control socket", such(LOOPBACK, |t: &String| loopback(t)));
     }
+}
+
+const LOOPBACK: &str = "an address of this machine alone with a port, such as 127.0.0.1:9469 or [::1]:9469";
+
+fn loopback(text: &str) -> bool {
+    let address = text.parse::<std::net::SocketAddr>();
+    address.is_ok_and(|address| address.ip().is_loopback() && address.port() > 0)
 }
 
 fn path(text: &str) -> bool {
@@ -241,7 +252,8 @@ terminal\na view shows one direction in full and the other in a line (Tab change
 and kept\nunder `warnings` of the results with the time: a port that is set down or loses its carrier, and that it is \
 back; an MTU that\nchanges; frames that the kernel forwarded past the queues while the packet loop did not turn, at most \
 every 10 s. At the end\na loop that did not turn for more than 5 % of the time is warned of.\n\n\
-SIGINT, SIGTERM and SIGHUP end a run in order: interfaces are put back, results are whole. Further signals within 2 s are \
+SIGINT, SIGTERM and a terminal that is closed end a run in order: interfaces are put back, results are whole. SIGHUP that a \
+process\nsends reads the file again, as `weir ctl reload` does ([operation](operation.md) says which keys change while it runs). Further signals within 2 s are \
 taken\nfor the same request; one that comes later, because something hangs, ends the program at once, and \
 `weir doctor --clean` puts\nthe interfaces back. That is how a run without `duration` ends (exit status 0); one with it \
 was interrupted (exit status 130).\n\nThis page is generated from the \

@@ -1,9 +1,10 @@
 //! Builds a direction for the algorithm that the configuration names.
 
 use crate::Error;
+use crate::change::DirectionChange;
 use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
-use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape};
+use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape, Works};
 use crate::service::Service;
 use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
@@ -205,17 +206,11 @@ impl Assemble<'_> {
         helm.map(Some).map_err(|e| Error::Refused(format!("{}: {name}: {e}", self.setup.name)))
     }
 
-    fn pipe<Q: Managed<PacedFrame> + Send + 'static>(
-        mut self,
-        queue: Q,
-        standing: StandingOf<Q>,
-    ) -> Box<dyn Pipe> {
+    fn pipe<Q: Managed<PacedFrame> + Send + 'static>(mut self, queue: Q, works: Works<Q>) -> Box<dyn Pipe> {
         let shape = self.setup.shape(&mut self);
-        Box::new(Direction::new(queue, standing, shape, self.meter, self.now))
+        Box::new(Direction::new(queue, works, shape, self.meter, self.now))
     }
 }
-
-type StandingOf<Q> = fn(&mut Q, Time) -> Standing;
 
 impl weir_queue::Visitor for Assemble<'_> {
     type Output = Built;
@@ -232,8 +227,11 @@ impl weir_queue::Visitor for Assemble<'_> {
         let (params, setup) = (self.setup.channel.queue.params(), self.queue_setup());
         let mut aqm = D::aqm(&params, self.now);
         Ok(match self.helm(D::NAME, &mut aqm, Fifos::Many)? {
-            None => self.pipe(D::build(&params, aqm, (), &setup), plain),
-            Some(helm) => self.pipe(D::build(&params, aqm, helm, &setup), steered),
+            None => self.pipe(D::build(&params, aqm, (), &setup), Works { standing: plain, change: keep }),
+            Some(helm) => {
+                let works = Works { standing: steered, change: keep_steered };
+                self.pipe(D::build(&params, aqm, helm, &setup), works)
+            }
         })
     }
 }
@@ -249,8 +247,14 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
         let (params, setup) = (assemble.setup.channel.queue.params(), assemble.queue_setup());
         let mut aqm = A::new(&assemble.setup.aqm().params(), assemble.now);
         Ok(match assemble.helm(A::NAME, &mut aqm, D::FIFOS)? {
-            None => assemble.pipe(D::build(&params, aqm, (), &setup), plain),
-            Some(helm) => assemble.pipe(D::build(&params, aqm, helm, &setup), steered),
+            None => {
+                let works = Works { standing: plain, change: renew::<A, _> };
+                assemble.pipe(D::build(&params, aqm, (), &setup), works)
+            }
+            Some(helm) => {
+                let works = Works { standing: steered, change: renew_steered::<A, _> };
+                assemble.pipe(D::build(&params, aqm, helm, &setup), works)
+            }
         })
     }
 }
@@ -262,6 +266,34 @@ fn plain<Q: Managed<PacedFrame>>(queue: &mut Q, _now: Time) -> Standing {
 fn steered<Q: Managed<PacedFrame, Guide = Steering>>(queue: &mut Q, now: Time) -> Standing {
     let helm = queue.guide();
     Standing { status: Status::steered(helm, now), moves_lost: helm.observer().lost }
+}
+
+/// An algorithm that a discipline brings with it has no parameters that change while it runs.
+fn keep<Q>(_queue: &mut Q, _now: Time, _change: &DirectionChange) {}
+
+fn keep_steered<Q: Managed<PacedFrame, Guide = Steering>>(
+    queue: &mut Q,
+    _now: Time,
+    change: &DirectionChange,
+) {
+    change.steer(queue.guide_mut());
+}
+
+/// Algorithms begin anew where their parameters change.
+fn renew<A: Algorithm, Q: Managed<PacedFrame, Aqm = A>>(queue: &mut Q, now: Time, change: &DirectionChange) {
+    if let Some(params) = change.params::<A::Params>() {
+        queue.set_aqm(A::new(params, now));
+    }
+}
+
+/// The same under the set point that the law has found, which they get before they are asked.
+fn renew_steered<A: Algorithm, Q: Managed<PacedFrame, Aqm = A, Guide = Steering>>(
+    queue: &mut Q,
+    now: Time,
+    change: &DirectionChange,
+) {
+    renew(queue, now, change);
+    change.steer(queue.guide_mut());
 }
 
 /// Passes the moves of the set point on to whoever reads them.

@@ -1,14 +1,16 @@
 //! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
 
 use crate::assemble::{Assemble, DirectionSetup, Moves};
+use crate::change::Change;
 use crate::checksums::{self, ChecksumWatch};
 use crate::clock::clock;
 use crate::interface::{Interface, LinkState};
 use crate::link_clock::{LinkClock, RunClock};
+use crate::mailbox::{self, mailbox};
 use crate::meter::Meter;
 use crate::mtu::{ETHERNET, VLAN_TAG};
 use crate::opening::Progress;
-use crate::pipe::{Longest, Pipe};
+use crate::pipe::{DirectionNow, Longest, Pipe};
 use crate::ports::{FAIL_AFTER, PortNews, Ports, PortsSetup};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
@@ -21,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
 use weir_config::SenseConfig;
 use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent, UsersSummary};
-use weir_measure::{Distribution, Window};
+use weir_measure::{Distribution, Octaves, Window};
 use weir_steer::Move;
-use weir_units::{Duration, Time};
+use weir_units::{Duration, Rate, Time};
 
 /// Frames taken from a port in one turn. What a frame needs is still in the cache when it is sent; with 256,
 /// a tenth fewer small frames pass.
@@ -38,6 +40,8 @@ const MOVES: usize = 4096;
 const SENSED: usize = 64;
 /// Round-trip times kept for a reader that is late.
 const RTTS: usize = 65_536;
+/// States of the loop kept for a reader that is late: newer ones are not told then.
+const STATES: usize = 4;
 /// Warnings kept for a reader that is late, and the most that a run ends with.
 const WARNINGS: usize = 64;
 /// How often the loop looks whether its interfaces are still there, and as they were.
@@ -137,6 +141,8 @@ pub struct Handle {
     sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
     rtts: [Consumer<RttSample>; 2],
+    states: Consumer<LoopNow>,
+    changes: mailbox::Sender<Change>,
     links: Links,
     names: [String; 2],
     origin: Time,
@@ -186,6 +192,33 @@ impl Handle {
         std::iter::from_fn(|| ring.pop().ok()).collect()
     }
 
+    /// How the loop stands, if it told since the last call; it does with each sample.
+    pub fn now(&mut self) -> Option<LoopNow> {
+        std::iter::from_fn(|| self.states.pop().ok()).last()
+    }
+
+    /// Puts a change into force: as a whole between two packets, or not at all. Waits for the loop, which looks in each
+    /// turn; after `patience` the change is withdrawn. Says when it was put into force, in seconds of the run.
+    pub fn change(&mut self, change: Change, patience: std::time::Duration) -> Result<f64, Error> {
+        let waits = "a change before it still waits for the packet loop".to_string();
+        self.changes.send(Box::new(change)).map_err(|_| Error::Refused(waits))?;
+        let begun = std::time::Instant::now();
+        loop {
+            // It is freed here, and not by the loop.
+            if let Some(applied) = self.changes.fetch().and_then(|change| change.applied) {
+                return Ok(seconds(applied, self.origin));
+            }
+            if begun.elapsed() > patience && self.changes.withdraw().is_some() {
+                return Err(Error::Refused(format!(
+                    "the packet loop did not turn for {:.1} s, so nothing was changed. Remedy: look at `weir ctl status`, and \
+                     try again",
+                    patience.as_secs_f64()
+                )));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Moves of the set points since the last call, oldest first within a direction.
     pub fn events(&mut self) -> Vec<SteeringEvent> {
         let mut events = Vec::new();
@@ -195,6 +228,57 @@ impl Handle {
             }
         }
         events
+    }
+}
+
+/// How often it is looked whether a change is in force.
+const LOOK: std::time::Duration = std::time::Duration::from_micros(200);
+
+fn seconds(at: Time, origin: Time) -> f64 {
+    if at < origin { -origin.since(at).as_secs_f64() } else { at.since(origin).as_secs_f64() }
+}
+
+/// How a loop stands; counts are of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopNow {
+    /// Seconds after the start of the run.
+    pub t_s: f64,
+    /// From the first port to the second, and back.
+    pub directions: [DirectionNow; 2],
+    /// What each link could have sent so far at its rate, in bytes; 0 where it is not shaped.
+    pub capacity_bytes: [f64; 2],
+    /// Frames that each port lost before they came to the queue, as its rings were full.
+    pub lost_before_queue: [u64; 2],
+    /// Frames that the kernel forwarded past the queues.
+    pub bypassed: u64,
+    /// Times between turns.
+    pub gaps: Octaves,
+    /// Time in gaps above 1 ms.
+    pub stalled: Duration,
+    /// Changes that were put into force.
+    pub changes: u64,
+}
+
+/// What a link could have sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Capacity {
+    /// Of the time before `since`, in bytes.
+    bytes: f64,
+    since: Time,
+    rate: Rate,
+}
+
+impl Capacity {
+    fn new(rate: Option<Rate>, since: Time) -> Capacity {
+        Capacity { bytes: 0.0, since, rate: rate.unwrap_or(Rate::ZERO) }
+    }
+
+    fn until(&self, now: Time) -> f64 {
+        self.bytes + self.rate.as_bps_f64() / 8.0 * now.since(self.since).as_secs_f64()
+    }
+
+    fn set_rate(&mut self, now: Time, rate: Rate) {
+        *self = Capacity { bytes: self.until(now), since: now.max(self.since), rate };
     }
 }
 
@@ -230,7 +314,15 @@ pub struct Loop {
     /// Whether a direction observes, so that transports are read.
     observes: bool,
     gaps: Distribution,
+    gaps_told: Octaves,
     stalled: Duration,
+    changes: mailbox::Receiver<Change>,
+    changed: u64,
+    /// Of each direction, since the run began.
+    capacity: [Capacity; 2],
+    states: Producer<LoopNow>,
+    /// Frames that the kernel forwarded before the loop turned.
+    bypassed_before: u64,
     claim: Claim,
     clock: LinkClock,
     /// One for each port.
@@ -301,10 +393,14 @@ impl Loop {
         let (observed, upstream) = RingBuffer::new(SENSED);
         let link_clock = LinkClock::new(clock(), setup.stands_still);
         let links = Links::default();
+        let (states, stated) = RingBuffer::new(STATES);
+        let (changes, changing) = mailbox();
         let told = LoopReports {
             warnings: warned,
             sensing,
             upstream,
+            states: stated,
+            changes,
             clock: link_clock.for_others(origin),
             links: links.clone(),
         };
@@ -318,6 +414,9 @@ impl Loop {
         }
         let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
+        // Totals leave out what lies before the measured part.
+        let from = setup.window(origin).from;
+        let capacity = [0, 1].map(|index: usize| Capacity::new(setup.directions[index].rate(), from));
         let looping = Loop {
             setup,
             ports,
@@ -334,7 +433,13 @@ impl Loop {
             observed,
             observes,
             gaps,
+            gaps_told: Octaves::default(),
             stalled: Duration::ZERO,
+            changes: changing,
+            changed: 0,
+            capacity,
+            states,
+            bypassed_before: 0,
             claim: Claim::default(),
             clock: link_clock,
             checksums: Default::default(),
@@ -365,6 +470,7 @@ impl Loop {
         self.ports.beat(clock());
         let bypassed_before = self.ports.bypassed();
         self.bypass = BypassWatch::new(bypassed_before);
+        self.bypassed_before = bypassed_before;
         let result = self.turns(stop);
         let is_left = match &result {
             Ok(End::Told) => self.setup.keep_forwarding,
@@ -439,12 +545,14 @@ impl Loop {
             }
             self.ports.beat(now);
             beaten = now;
+            self.take_change(link_now);
             let worked = self.turn(link_now, &mut batch)?;
             if link_now >= sample_due {
                 // Rows keep their rhythm, unless the loop is late by more than one.
                 let next = sample_due + self.setup.sample;
                 sample_due = if next > link_now { next } else { link_now + self.setup.sample };
                 self.pipes.iter_mut().for_each(|pipe| pipe.sample(link_now));
+                self.tell_state(link_now);
                 if let Some(sensing) = &self.sensing {
                     // Whoever does not read does not watch.
                     let _ = self.sensed.push(sensing.now());
@@ -489,6 +597,44 @@ impl Loop {
             }
         }
         batch.clear();
+    }
+
+    /// Puts the change into force that somebody sent, if there is one.
+    #[inline]
+    fn take_change(&mut self, now: Time) {
+        let Loop { changes, changed, pipes, capacity, setup, .. } = self;
+        let before = *changed;
+        changes.open(|change| {
+            for (index, direction) in change.directions.iter().enumerate() {
+                pipes[index].change(now, direction);
+                if let Some(rate) = direction.rate {
+                    capacity[index].set_rate(now, rate);
+                }
+            }
+            setup.keep_forwarding = change.keep_forwarding.unwrap_or(setup.keep_forwarding);
+            *changed += 1;
+            change.applied = Some(now);
+        });
+        if *changed > before {
+            // Who asked for it sees it with the next look.
+            self.tell_state(now);
+        }
+    }
+
+    /// Tells how the loop stands.
+    fn tell_state(&mut self, now: Time) {
+        let state = LoopNow {
+            t_s: seconds(now, self.origin),
+            directions: [0, 1].map(|index: usize| self.pipes[index].now(now)),
+            capacity_bytes: self.capacity.map(|capacity| capacity.until(now)),
+            lost_before_queue: [0, 1].map(|index| self.ports.ports[index].lost()),
+            bypassed: self.ports.bypassed().saturating_sub(self.bypassed_before),
+            gaps: self.gaps_told,
+            stalled: self.stalled,
+            changes: self.changed,
+        };
+        // Whoever does not read does not watch.
+        let _ = self.states.push(state);
     }
 
     fn turn(&mut self, now: Time, batch: &mut Vec<Received>) -> Result<bool, Error> {
@@ -615,6 +761,7 @@ impl Loop {
 
     fn note_gap(&mut self, gap: Duration) {
         self.gaps.record(gap);
+        self.gaps_told.record(gap);
         if gap > STALL {
             self.stalled += gap;
         }
@@ -668,7 +815,11 @@ impl Loop {
         let users = self.pipes[index].user_counters();
         let meter = self.pipes[index].meter();
         let (drops, overflows, marks) = meter.signals(&counters);
-        let rate_bps = setup.rate().map(|r| r.as_bps_f64());
+        // The rate at the end; what could have been sent is counted at the rates that were in force.
+        let rate_bps =
+            setup.rate().map(|rate| if self.changed > 0 { self.capacity[index].rate } else { rate });
+        let rate_bps = rate_bps.map(|rate| rate.as_bps_f64());
+        let capacity_bps = self.capacity[index].until(end) * 8.0 / measured.as_secs_f64().max(1e-9);
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
@@ -691,7 +842,8 @@ impl Loop {
             accounting: setup.channel.link.counting().to_string(),
             packets,
             bytes,
-            utilization: rate_bps.map_or(0.0, |rate| delivered_bps / rate),
+            utilization: rate_bps
+                .map_or(0.0, |rate| delivered_bps / if self.changed > 0 { capacity_bps } else { rate }),
             delay_ms: meter.sojourn.spread_ms(),
             delay_by_class_ms: meter.sojourn.by_class_ms(),
             drops,
@@ -715,6 +867,8 @@ struct LoopReports {
     warnings: Consumer<String>,
     sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
+    states: Consumer<LoopNow>,
+    changes: mailbox::Sender<Change>,
     clock: RunClock,
     links: Links,
 }
@@ -742,7 +896,7 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    LoopReports { warnings, sensing, upstream, clock: run_clock, links }: LoopReports,
+    LoopReports { warnings, sensing, upstream, states, changes, clock: run_clock, links }: LoopReports,
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
@@ -772,6 +926,8 @@ fn build_pipes(
         sensing,
         upstream,
         rtts: [ab_rtts, ba_rtts],
+        states,
+        changes,
         links,
         names: [0, 1].map(|i: usize| setup.directions[i].name.clone()),
         origin,

@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod assemble;
+mod change;
 mod checksums;
 mod clock;
 mod engine;
@@ -26,6 +27,7 @@ mod interface;
 mod journal;
 mod link_clock;
 mod losses;
+mod mailbox;
 mod meter;
 mod mtu;
 mod namespace;
@@ -50,8 +52,9 @@ mod watch;
 mod xsk;
 
 pub use assemble::DirectionSetup;
+pub use change::{Change, NeedsRestart};
 pub use clock::clock;
-pub use engine::{Handle, Loop, Outcome, Setup};
+pub use engine::{Handle, Loop, LoopNow, Outcome, Setup};
 pub use frames::{Arena, Frame};
 pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
@@ -61,6 +64,8 @@ pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, st
 pub use link_clock::RunClock;
 pub use opening::Progress;
 pub use upkeep::{Chores, LOOK as UPKEEP_PERIOD};
+pub use meter::Faults;
+pub use pipe::DirectionNow;
 pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};

@@ -4,7 +4,7 @@ use rtrb::Producer;
 use weir_aqm::Packet;
 use weir_measure::Settled;
 use weir_measure::result::{LinkSample, Phase};
-use weir_measure::{Distribution, Sampler, Sojourns, Status, Window};
+use weir_measure::{Distribution, Octaves, Sampler, Sojourns, Status, Window};
 use weir_queue::Counters;
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -43,6 +43,8 @@ pub struct Meter {
     pub delivered: (u64, u64),
     /// Sojourn times in the measured part.
     pub sojourn: Sojourns,
+    /// Sojourn times of the whole run, for those who watch it.
+    pub delays: Octaves,
     /// How late frames left the delay line.
     pub lateness: Distribution,
     /// Frames that were not forwarded as they should.
@@ -63,6 +65,7 @@ impl Meter {
             edges: [None; 2],
             delivered: (0, 0),
             sojourn: Sojourns::default(),
+            delays: Octaves::default(),
             lateness: Distribution::default(),
             faults: Faults::default(),
             sampler: Sampler::new(origin, settled),
@@ -82,6 +85,7 @@ impl Meter {
         counters: impl FnOnce() -> Counters,
     ) {
         self.sampler.departed(at, packet.len, sojourn);
+        self.delays.record(sojourn);
         if self.measured.contains(at) {
             self.edges[0].get_or_insert_with(counters);
             self.delivered.0 += 1;

@@ -5,9 +5,10 @@
 //! of the loop changes neither rates nor sojourn times. A late turn does delay the frame itself, unless a
 //! delay line follows that is longer than the lateness.
 
+use crate::change::DirectionChange;
 use crate::frames::{Arena, Frame, Note};
 use crate::impairments::{Line, Sent, Steps};
-use crate::meter::{Meter, Standing};
+use crate::meter::{Faults, Meter, Standing};
 use crate::port::Port;
 use crate::sensing::EXPEDITED;
 use crate::service::Service;
@@ -17,6 +18,7 @@ use rtrb::Producer;
 use weir_aqm::{Aqm, Cause, Packet, Sample};
 use weir_config::Counting;
 use weir_measure::result::Observed;
+use weir_measure::{Octaves, Status};
 use weir_queue::{
     AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single, UserCounters,
 };
@@ -67,6 +69,33 @@ pub trait Pipe: Send {
     fn said(&self) -> Option<String>;
     /// Closes a sampling period.
     fn sample(&mut self, now: Time);
+    /// Puts a change into force, which was made for this direction. Packets stay where they are.
+    fn change(&mut self, now: Time, change: &DirectionChange);
+    /// How it stands.
+    fn now(&mut self, now: Time) -> DirectionNow;
+}
+
+/// How a direction stands; counts are of the whole run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirectionNow {
+    /// Its rate now; zero where it is not shaped.
+    pub rate: Rate,
+    /// What happened to packets.
+    pub counters: Counters,
+    /// What happened to users, where each has a queue.
+    pub users: Option<UserCounters>,
+    /// Bytes and packets that wait.
+    pub backlog: Bytes,
+    /// Packets that wait.
+    pub packets: u32,
+    /// How the algorithm stands.
+    pub status: Status,
+    /// Sojourn times.
+    pub delays: Octaves,
+    /// Frames that were not forwarded as they should.
+    pub faults: Faults,
+    /// Rows of samples and moves of the set point that nobody fetched in time.
+    pub untold: (u64, u64),
 }
 
 /// What a direction is made of, apart from its queue.
@@ -116,26 +145,28 @@ pub struct Longest {
 pub struct Direction<D> {
     queue: D,
     expedited: Option<Expedited>,
-    standing: fn(&mut D, Time) -> Standing,
+    works: Works<D>,
     shape: Shape,
     last: Time,
     meter: Meter,
 }
 
+/// What only those know who know the algorithm of a queue of type `D`.
+pub struct Works<D> {
+    /// How the algorithm stands.
+    pub standing: fn(&mut D, Time) -> Standing,
+    /// Puts new parameters and a new policy into force.
+    pub change: fn(&mut D, Time, &DirectionChange),
+}
+
 impl<D: Managed<PacedFrame>> Direction<D> {
     /// An empty direction.
-    pub fn new(
-        mut queue: D,
-        standing: fn(&mut D, Time) -> Standing,
-        shape: Shape,
-        meter: Meter,
-        now: Time,
-    ) -> Self {
+    pub fn new(mut queue: D, works: Works<D>, shape: Shape, meter: Meter, now: Time) -> Self {
         if shape.observer.as_ref().is_some_and(|observer| observer.follows_users()) {
             queue.make_paces(shape.catch_up);
         }
         let expedited = shape.expedited.map(|limits| Single::new(Unmanaged, limits, shape.rate, 0));
-        Direction { queue, expedited, standing, shape, last: now, meter }
+        Direction { queue, expedited, works, shape, last: now, meter }
     }
 
     fn read(&self, r: &Received, arena: &mut Arena) -> Headers {
@@ -461,11 +492,35 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         if let Some(rate) = self.shape.observer.as_mut().and_then(|observer| observer.look(now, waiting)) {
             self.set_rate(rate);
         }
-        let standing = (self.standing)(&mut self.queue, now);
+        let standing = (self.works.standing)(&mut self.queue, now);
         let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, Expedited::backlog);
         let backlog: Bytes = self.queue.backlog() + expedited;
         let counters = all_counters(&self.queue, self.expedited.as_ref());
         self.meter.sample(now, backlog, standing, &counters);
+    }
+
+    fn change(&mut self, now: Time, change: &DirectionChange) {
+        // What other processors stamped may be a little ahead; to the algorithm time only moves forward.
+        (self.works.change)(&mut self.queue, now.max(self.last), change);
+        if let Some(rate) = change.rate {
+            self.set_rate(rate);
+        }
+    }
+
+    fn now(&mut self, now: Time) -> DirectionNow {
+        let standing = (self.works.standing)(&mut self.queue, now.max(self.last));
+        let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, Expedited::backlog);
+        DirectionNow {
+            rate: self.shape.rate,
+            counters: all_counters(&self.queue, self.expedited.as_ref()),
+            users: self.queue.user_counters(),
+            backlog: self.queue.backlog() + expedited,
+            packets: self.packets(),
+            status: standing.status,
+            delays: self.meter.delays,
+            faults: self.meter.faults,
+            untold: self.meter.lost(),
+        }
     }
 }
 

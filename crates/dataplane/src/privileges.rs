@@ -29,6 +29,8 @@ pub const LOOP: [Capability; 3] = [Capability::CAP_NET_ADMIN, Capability::CAP_NE
 pub const PROGRAMS: Capability = Capability::CAP_BPF;
 /// What a thread needs beside that to ask for a real-time class.
 pub const REALTIME: Capability = Capability::CAP_SYS_NICE;
+/// What a thread needs to take the place of a user who is not root ([`leave_root`]).
+pub const USERS: [Capability; 2] = [Capability::CAP_SETUID, Capability::CAP_SETGID];
 /// To write into a folder of another user, as root does.
 pub const FOREIGN_FILES: Capability = Capability::CAP_DAC_OVERRIDE;
 
@@ -136,10 +138,10 @@ fn user(name: &str) -> Option<(u32, u32)> {
 }
 
 /// From now on all threads of this process make only the system calls that a running program needs, and the
-/// calling thread with those that it starts opens for writing only what lies in these folders. Nothing of it
-/// can be undone. Says in words what this kernel does not do.
-pub fn confine(writable: &[PathBuf]) -> Vec<String> {
-    let files = confine_files(writable).err().map(|why| format!("files stay open to it ({why})"));
+/// calling thread with those that it starts opens for writing only what lies in these folders, and for reading what lies
+/// in `readable`, too. Nothing of it can be undone. Says in words what this kernel does not do.
+pub fn confine(writable: &[PathBuf], readable: &[PathBuf]) -> Vec<String> {
+    let files = confine_files(writable, readable).err().map(|why| format!("files stay open to it ({why})"));
     let calls = system_calls::filter_all_threads().err();
     let calls = calls.map(|why| format!("system calls are not filtered ({why})"));
     let left: Vec<String> = files.into_iter().chain(calls).collect();
@@ -147,7 +149,7 @@ pub fn confine(writable: &[PathBuf]) -> Vec<String> {
 }
 
 /// Files that the calling thread and those that it starts may open.
-fn confine_files(writable: &[PathBuf]) -> Result<(), String> {
+fn confine_files(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
     let all = AccessFs::from_all(LANDLOCK);
     let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let restrict = || {
@@ -157,6 +159,7 @@ fn confine_files(writable: &[PathBuf]) -> Result<(), String> {
             .add_rules(path_beneath_rules(READABLE, AccessFs::from_read(LANDLOCK)))?
             .add_rules(path_beneath_rules(std::env::current_exe(), AccessFs::ReadFile))?
             .add_rules(path_beneath_rules(DEVICES, devices))?
+            .add_rules(path_beneath_rules(readable, AccessFs::ReadFile))?
             .add_rules(path_beneath_rules(writable, all & !AccessFs::Execute))?
             .restrict_self()
     };
@@ -201,7 +204,7 @@ pub fn rehearse() -> Rehearsed {
         }),
         system_calls: alone(system_calls::rehearse),
         files: alone(|| {
-            confine_files(&[])?;
+            confine_files(&[], &[])?;
             // A file that exists wherever a program starts, and that nobody has business to write.
             let opened = std::fs::OpenOptions::new().write(true).open("/proc/self/comm");
             match opened.map_err(|error| error.kind()) {
@@ -285,7 +288,7 @@ mod tests {
         }
         assert!(in_child(|| {
             let other = std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(100)));
-            let left = confine(&[]);
+            let left = confine(&[], &[]);
             // SAFETY: calls that change nothing if they are refused; the pointers are to live values.
             let refused = unsafe {
                 let path = c"/bin/true".as_ptr();
@@ -317,24 +320,27 @@ mod tests {
     #[test]
     fn only_named_folders_are_written() {
         let own = std::env::temp_dir().join(format!("weir-privileges-{}", std::process::id()));
-        let foreign = own.with_extension("foreign");
-        [&own, &foreign].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+        let [foreign, read] = ["foreign", "read"].map(|name| own.with_extension(name));
+        [&own, &foreign, &read].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
         if let Err(why) = rehearse().files {
             return println!("not tried: {why}");
         }
         assert!(in_child(|| {
-            confine_files(std::slice::from_ref(&own)).unwrap();
+            fs::write(read.join("config"), "x").unwrap();
+            confine_files(std::slice::from_ref(&own), std::slice::from_ref(&read)).unwrap();
             fs::write(own.join("new"), "x").unwrap();
             fs::rename(own.join("new"), own.join("old")).unwrap();
             let refused = |result: io::Result<()>| {
                 result.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
             };
             fs::read_to_string("/proc/self/status").unwrap();
+            assert_eq!(fs::read_to_string(read.join("config")).unwrap(), "x");
             refused(fs::write(foreign.join("new"), "x"))
+                && refused(fs::write(read.join("config"), "y"))
                 && refused(fs::read_to_string("/etc/shadow").map(drop))
                 && refused(fs::remove_dir(&foreign))
         }));
-        [&own, &foreign].iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
+        [&own, &foreign, &read].iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
     }
 
     #[test]

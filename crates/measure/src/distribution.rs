@@ -43,6 +43,50 @@ impl Distribution {
     }
 }
 
+/// Times counted by powers of two, from 16 us to 9 s: few enough to be copied while packets pass, and cumulative
+/// since the start, as metrics want them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Octaves {
+    counts: [u64; Octaves::BOUNDS + 1],
+    sum_ns: u64,
+}
+
+impl Octaves {
+    /// Bounds of the buckets; longer times are in one more.
+    pub const BOUNDS: usize = 20;
+    /// Binary logarithm of the first bound in nanoseconds.
+    const FIRST: u32 = 14;
+
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, d: Duration) {
+        // A bound belongs to its bucket, as in OpenMetrics.
+        let above = d.as_nanos().saturating_sub(1) >> Self::FIRST;
+        let bucket = (u64::BITS - above.leading_zeros()) as usize;
+        self.counts[bucket.min(Self::BOUNDS)] += 1;
+        self.sum_ns = self.sum_ns.wrapping_add(d.as_nanos());
+    }
+
+    /// The upper bound of each bucket in seconds, infinity for the last, with what is counted in it.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        let bound = |at: usize| match at {
+            Self::BOUNDS => f64::INFINITY,
+            _ => (1u64 << (Self::FIRST as usize + at)) as f64 / 1e9,
+        };
+        self.counts.iter().enumerate().map(move |(at, count)| (bound(at), *count))
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// All of them together, in seconds.
+    pub fn sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+}
+
 /// Sojourn times of a link, of low-latency and of classic traffic apart (RFC 9331).
 #[derive(Default)]
 pub struct Sojourns {
@@ -102,6 +146,18 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_lies_in_the_bucket_of_the_next_bound() {
+        let mut octaves = Octaves::default();
+        for ns in [0, 1, 16_384, 16_385, 32_768, 1_000_000, 8_589_934_592, 8_589_934_593, u64::MAX / 4] {
+            octaves.record(Duration::from_nanos(ns));
+        }
+        let found: Vec<(f64, u64)> = octaves.buckets().filter(|(_, n)| *n > 0).collect();
+        let (first, second, ms, last) = (16_384e-9, 32_768e-9, 1_048_576e-9, 8.589934592);
+        assert_eq!(found, [(first, 3), (second, 2), (ms, 1), (last, 1), (f64::INFINITY, 2)]);
+        assert_eq!((octaves.count(), octaves.buckets().count()), (9, Octaves::BOUNDS + 1));
+    }
 
     #[test]
     fn classes_are_told_apart_once_one_packet_is_of_l4s() {

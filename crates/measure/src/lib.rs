@@ -20,7 +20,7 @@ mod phases;
 pub mod result;
 mod sampler;
 
-pub use distribution::{Distribution, Sojourns, Window};
+pub use distribution::{Distribution, Octaves, Sojourns, Window};
 pub use fairness::jain;
 pub use phases::{Phases, Settled};
 pub use sampler::{Sampler, Status};

@@ -47,8 +47,13 @@ pub struct UserKey {
 
 /// A discipline as hosts use it.
 pub trait Managed<T>: Discipline<T> {
+    /// The algorithm of which each FIFO has an instance.
+    type Aqm;
     /// What stands above its algorithms.
     type Guide;
+    /// Puts a copy of this algorithm in the place of every instance. Packets stay where they are; what the
+    /// instances had learned is gone. The work grows with the number of FIFOs, not with that of packets.
+    fn set_aqm(&mut self, aqm: Self::Aqm);
     /// The guide.
     fn guide(&self) -> &Self::Guide;
     /// The guide, to take what it collected.
@@ -100,7 +105,7 @@ pub trait OverAny: Entry {
     /// How many instances of the algorithm there are.
     const FIFOS: Fifos;
     /// A queue for items `T` under algorithm `A`.
-    type Queue<A, G, T>: Managed<T, Guide = G> + Send + 'static
+    type Queue<A, G, T>: Managed<T, Aqm = A, Guide = G> + Send + 'static
     where
         A: Aqm + Clone + Send + 'static,
         G: Guide<A> + Send + 'static,
@@ -120,7 +125,7 @@ pub trait OfItsOwn: Entry {
     /// Its algorithm.
     type Aqm: Aqm + Clone + Send + 'static;
     /// A queue for items `T`.
-    type Queue<G, T>: Managed<T, Guide = G> + Send + 'static
+    type Queue<G, T>: Managed<T, Aqm = Self::Aqm, Guide = G> + Send + 'static
     where
         G: Guide<Self::Aqm> + Send + 'static,
         T: Copy + Send + 'static;

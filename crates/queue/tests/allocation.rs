@@ -14,7 +14,10 @@ use weir_units::{Duration, Time};
 struct Overload;
 
 impl Overload {
-    fn run(&self, mut queue: impl Managed<u32>) -> u64 {
+    fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm) -> u64
+    where
+        Q::Aqm: Clone,
+    {
         let (mut now, mut lost) = (Time::ZERO, 0u64);
         let before = calls();
         for n in 0..50_000u32 {
@@ -23,6 +26,9 @@ impl Overload {
             queue.enqueue(now, arrival, n, &mut |_: &Packet, _, _| lost += 1);
             if n % 3 == 0 {
                 let _ = queue.dequeue(now, &mut |_: &Packet, _, _| lost += 1);
+            }
+            if n % 5000 == 0 {
+                queue.set_aqm(other.clone());
             }
             now += Duration::from_micros(40);
         }
@@ -39,13 +45,14 @@ impl Visitor for Overload {
         let mut params = D::Params::default();
         // Disciplines without this parameter have no hosts.
         let _ = params.set("fair_senders", Value::Flag(true));
-        let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
-        self.run(D::build(&params, codel, (), &setup(500)))
+        let [codel, other] = [0, 1].map(|_| codel::CoDel::new(&codel::Params::default(), Time::ZERO));
+        self.run(D::build(&params, codel, (), &setup(500)), other)
     }
 
     fn of_its_own<D: OfItsOwn>(self) -> u64 {
         let params = D::Params::default();
-        self.run(D::build(&params, D::aqm(&params, Time::ZERO), (), &setup(500)))
+        let [aqm, other] = [0, 1].map(|_| D::aqm(&params, Time::ZERO));
+        self.run(D::build(&params, aqm, (), &setup(500)), other)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::SteerError;
 use crate::law::{Epoch, Law, Observer, SteeringLaw, TableState};
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyError};
 use crate::virtual_queue::VirtualQueue;
 use weir_aqm::{Aqm, Guide, Moment, Packet, Verdict, View};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -79,10 +79,18 @@ impl<O: Observer> Helm<SteeringLaw, O> {
     pub(crate) fn set_policy<A: Aqm>(&mut self, aqm: &mut A, policy: &Policy) -> Result<(), SteerError> {
         policy.validate()?;
         within_reach(aqm, policy)?;
+        self.adopt(policy)?;
+        self.put_setpoint(aqm);
+        Ok(())
+    }
+
+    /// Changes the policy of a queue in operation, in constant time and without allocating; an error changes
+    /// nothing. Algorithms get their set point before they are asked next. Whether they take all set points
+    /// that the policy allows must have been looked at before, as [`Helm::new`] does.
+    pub fn adopt(&mut self, policy: &Policy) -> Result<(), PolicyError> {
         self.law.set_policy(policy)?;
         // As if the rate of the link had changed: the virtual queue learns of its new rate.
         self.link = Rate::ZERO;
-        self.put_setpoint(aqm);
         if self.law.virtual_rate().is_none() {
             self.virtual_active = false;
         }

@@ -20,5 +20,7 @@ mod clock {
 pub mod heart;
 #[path = "../../../crates/dataplane/src/link_clock.rs"]
 pub mod link_clock;
+#[path = "../../../crates/dataplane/src/mailbox.rs"]
+pub mod mailbox;
 #[path = "../../../crates/dataplane/src/ring.rs"]
 pub mod ring;

@@ -6,6 +6,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use weir_proofs::heart::Heart;
 use weir_proofs::link_clock::LinkClock;
+use weir_proofs::mailbox::mailbox;
 use weir_proofs::ring;
 use weir_units::{Duration, Time};
 
@@ -138,5 +139,37 @@ fn another_thread_reads_link_time_as_of_a_turn() {
         link.turn(at(400));
         link.turn(at(6400));
         reader.join().unwrap();
+    });
+}
+
+/// A letter is opened once or withdrawn, never both, and is one side's at a time: loom fails on an access that the other side's
+/// is not ordered with.
+#[test]
+fn a_letter_is_opened_or_withdrawn() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = mailbox();
+        let theirs = thread::spawn(move || {
+            let mut opened = 0;
+            for _ in 0..2 {
+                receiver.open(|letter: &mut UnsafeCell<u32>| {
+                    // SAFETY: the letter is the reader's while it is open, which is what is proved.
+                    letter.with_mut(|value| unsafe { *value += 10 });
+                    opened += 1;
+                });
+            }
+            opened
+        });
+        assert!(sender.send(Box::new(UnsafeCell::new(1))).is_ok());
+        // SAFETY: whoever fetched or withdrew a letter is alone with it, which is what is proved.
+        let value = |letter: Box<UnsafeCell<u32>>| letter.with(|value| unsafe { *value });
+        let early = sender.fetch().map(value);
+        let withdrawn = sender.withdraw().map(value);
+        let opened = theirs.join().unwrap();
+        let late = sender.fetch().map(value);
+        match (early, withdrawn, late) {
+            (None, Some(1), None) => assert_eq!(opened, 0),
+            (Some(11), None, None) | (None, None, Some(11)) => assert_eq!(opened, 1),
+            other => panic!("{other:?}"),
+        }
     });
 }

@@ -8,7 +8,7 @@ mod words;
 
 use crate::output::Output;
 use crate::speaker::Speaker;
-use board::{Boards, Sum};
+use board::{Board, Boards, Sum};
 use screen::Screen;
 pub use screen::restore;
 use std::collections::VecDeque;
@@ -98,15 +98,27 @@ impl View {
     /// Shows a warning until the end of the run.
     pub fn warn(&mut self, text: String) {
         lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(plain::plain(&text)));
-        if self.is_live() {
-            self.unsaid.push_back(text);
-            if self.unsaid.len() > UNSAID_MAX {
-                self.unsaid.pop_front();
-                self.unsaid_left_out += 1;
-            }
-        } else {
-            self.say(text);
+        self.note(text);
+    }
+
+    /// Says what happened that is not wrong.
+    pub fn note(&mut self, text: String) {
+        if self.is_live() { self.keep(text) } else { self.say(text) }
+    }
+
+    /// Keeps a line until the screen is gone.
+    fn keep(&mut self, text: String) {
+        self.unsaid.push_back(text);
+        if self.unsaid.len() > UNSAID_MAX {
+            self.unsaid.pop_front();
+            self.unsaid_left_out += 1;
         }
+    }
+
+    /// Shows other policies and rates than before.
+    pub fn renew(&mut self, sides: impl IntoIterator<Item = About>) {
+        let mut boards = lock(&self.boards);
+        boards.sides.iter_mut().zip(sides).for_each(|(board, about)| board.about = Board::new(about).about);
     }
 
     /// Says a line soon, without waiting for whoever reads it.

@@ -5,6 +5,8 @@ pub mod check;
 #[cfg(feature = "live")]
 pub mod compare;
 #[cfg(feature = "live")]
+pub mod ctl;
+#[cfg(feature = "live")]
 pub mod doctor;
 pub mod explain;
 #[cfg(feature = "live")]

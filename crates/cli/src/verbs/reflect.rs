@@ -85,7 +85,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut reflector = Reflector::open(&setup)?;
     reflector.said().iter().for_each(|line| output.say(line));
     output.say(format!("{}: reflecting, {}", setup.interface, reflector.mode()));
-    privileges::confine(&[]).iter().for_each(|line| output.say(line));
+    privileges::confine(&[], &[]).iter().for_each(|line| output.say(line));
     match reflector.mode() {
         // The frames are read here; the sockets are open.
         ReflectMode::User => drop(privileges::leave_root()?),

@@ -1,7 +1,8 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
+use crate::control::{self, Control, Doors};
 use crate::growing::{self, Growing, Rotation};
-use crate::interrupt::interrupted;
+use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
@@ -74,6 +75,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     out.map_or(Ok(()), |out| growing::prepare(out, rotation))?;
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
+    let hangup = HangUp::listen();
+    let mut doors = Doors::open(&config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut opening = Opening::begin();
     let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(line));
@@ -88,13 +91,16 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     // What an earlier run left there stays where the ports are unavailable.
     let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
-    confine(out).into_iter().for_each(|line| speaker.say(line));
+    doors.listen().into_iter().for_each(|line| speaker.say(line));
+    confine(out, &arguments.config).into_iter().for_each(|line| speaker.say(line));
+    let file = (arguments.config.as_path(), set.as_slice(), document);
+    let control = Control::new(doors, file, &config, looping.mode(), hangup)?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
     drop(speaker);
     privileges::keep(out.map_or(&[], privileges::for_results))?;
     let has_ended = || thread.is_finished();
-    let duration_s = watch(&config, handle, &has_ended, &stop, &mut growing, output);
+    let duration_s = watch(control, handle, &has_ended, &stop, &mut growing, output);
     let outcome = match thread.join() {
         Ok(outcome) => outcome.map_err(Failure::from),
         Err(_) => Err(Failure::from(
@@ -132,11 +138,19 @@ pub fn given_up(has_end: bool, output: &Output) -> ExitCode {
 }
 
 /// Gives up what opening the ports took; the threads to come have no more. Says what stays.
-fn confine(out: Option<&Path>) -> Vec<String> {
-    let kept = [&privileges::LOOP[..], &[privileges::REALTIME], out.map_or(&[], privileges::for_results)];
+fn confine(out: Option<&Path>, config: &Path) -> Vec<String> {
+    let kept = [
+        &privileges::LOOP[..],
+        &privileges::USERS,
+        &[privileges::REALTIME],
+        out.map_or(&[], privileges::for_results),
+    ];
     let capabilities = privileges::keep(&kept.concat()).err().map(|error| error.to_string());
     let writable: Vec<PathBuf> = out.into_iter().chain([Path::new(JOURNALS)]).map(PathBuf::from).collect();
-    capabilities.into_iter().chain(privileges::confine(&writable)).collect()
+    // Editors put a new file in the place of the old one, so that it is the folder that is read.
+    let file = std::path::absolute(config).unwrap_or_else(|_| config.to_path_buf());
+    let readable: Vec<PathBuf> = file.parent().map(PathBuf::from).into_iter().collect();
+    capabilities.into_iter().chain(privileges::confine(&writable, &readable)).collect()
 }
 
 /// Refuses a core that this program may not use.
@@ -219,31 +233,40 @@ fn shown(config: &RunConfig) -> usize {
 
 /// Follows the loop until it ends, or until it is to end; the time of the last sample.
 fn watch(
-    config: &RunConfig,
+    mut control: Control,
     mut handle: Handle,
     has_ended: &dyn Fn() -> bool,
     stop: &AtomicBool,
     growing: &mut Option<Growing>,
     output: &Output,
 ) -> f64 {
-    let mut view = View::new(vec![about(config, 0), about(config, 1)], shown(config), output);
+    let config = control.config().clone();
+    let mut view = View::new(vec![about(&config, 0), about(&config, 1)], shown(&config), output);
     let (flag, start) = (interrupted(), Instant::now());
     let length_s = config.run.duration.map(|d| d.as_secs_f64());
     let mut last_s = 0.0;
     loop {
-        std::thread::sleep(WATCH);
+        let heard = control.serve(&mut handle, WATCH);
+        heard.lines.into_iter().for_each(|line| view.note(line));
+        if heard.is_changed {
+            view.renew([0, 1].map(|direction| about(control.config(), direction)));
+        }
         let t_s = start.elapsed().as_secs_f64();
-        let is_over = flag.load(Ordering::Relaxed) || length_s.is_some_and(|l| t_s >= l) || has_ended();
+        let is_over = flag.load(Ordering::Relaxed)
+            || length_s.is_some_and(|l| t_s >= l)
+            || has_ended()
+            || control.is_draining();
         handle.warnings().into_iter().for_each(|warning| view.warn(warning));
-        view.trouble(trouble(config, &handle));
+        view.trouble(trouble(&config, &handle));
         if let Some(now) = handle.sensing() {
             view.sense(now.line());
         }
         if let Some(line) = upstream(&mut handle) {
             view.sense(line);
         }
-        last_s = collect(&mut handle, t_s, length_s, growing, &mut view).unwrap_or(last_s);
+        last_s = collect(&mut handle, &mut control, t_s, length_s, growing, &mut view).unwrap_or(last_s);
         if is_over {
+            control.close();
             stop.store(true, Ordering::Relaxed);
             break;
         }
@@ -253,7 +276,7 @@ fn watch(
     }
     handle.warnings().into_iter().for_each(|warning| view.warn(warning));
     let t_s = start.elapsed().as_secs_f64();
-    collect(&mut handle, t_s, length_s, growing, &mut view).unwrap_or(last_s)
+    collect(&mut handle, &mut control, t_s, length_s, growing, &mut view).unwrap_or(last_s)
 }
 
 /// Why nothing can pass now.
@@ -279,6 +302,7 @@ fn upstream(handle: &mut Handle) -> Option<String> {
 /// Takes what was measured since the last call to the results and to the view; the time of the last sample.
 fn collect(
     handle: &mut Handle,
+    control: &mut Control,
     t_s: f64,
     length_s: Option<f64>,
     growing: &mut Option<Growing>,
@@ -290,17 +314,17 @@ fn collect(
         view.warn(warning);
     }
     view.update(t_s, length_s, &[&samples[0], &samples[1]], &events);
+    control.publish(handle, &samples, &events);
     samples.iter().filter_map(|rows| rows.last()).map(|row| row.t_s).reduce(f64::max)
 }
 
 fn about(config: &RunConfig, direction: usize) -> About {
     let channel = [&config.a_to_b, &config.b_to_a][direction];
     let policy = channel.policy.as_ref().map(|p| p.policy());
-    let steered = if policy.is_some() { ", steered" } else { "" };
     About {
         title: title(config),
         name: DIRECTIONS[direction].into(),
-        aqm: channel.aqm.as_ref().map_or("unmanaged".into(), |a| format!("{}{steered}", a.name)),
+        aqm: control::aqm(channel),
         rate_bps: channel.link.rate.map_or(0.0, |r| r.as_bps_f64()),
         utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
         target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),

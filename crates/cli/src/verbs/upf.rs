@@ -76,7 +76,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         let seed = RandomState::new().build_hasher().finish();
         let kept = Kept::take(&config, None, arguments.takeover, output)?;
         let writable: Vec<PathBuf> = kept.iter().map(|kept| kept.folder.clone()).collect();
-        privileges::confine(&writable).iter().for_each(|line| output.say(line));
+        privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
         return serve(&config, alone(plane_setup(&config, seed))?, kept.as_ref(), &stop, &|| false, output);
     }
     let usual = config.run.duration.is_none().then(|| format!("/var/lib/weir/upf-{}", config.n4.address));
@@ -147,7 +147,7 @@ fn forward(config: &UpfConfig, kept: Option<&Kept>, stop: &AtomicBool, output: &
     output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
     let kept_in = kept.map(|kept| kept.folder.clone());
     let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
-    privileges::confine(&writable).iter().for_each(|line| output.say(line));
+    privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;

@@ -184,6 +184,11 @@ impl Weir {
         weir
     }
 
+    /// The file of its configuration.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("config.toml")
+    }
+
     pub fn text(&self, name: &str) -> String {
         fs::read_to_string(self.folder.path().join(name)).unwrap()
     }

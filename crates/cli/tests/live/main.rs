@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod control;
 mod devices;
 mod doctor;
 mod hostile;

@@ -61,7 +61,7 @@ fn a_run_keeps_only_what_it_needs_and_still_puts_its_ports_back() {
     let found = states();
     for mode in MODES {
         // An end by each signal, and one that nobody is told of.
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGKILL] {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
             let mut weir = Weir::start(bot, &ports(mode));
             assert_reduced(weir.child.pid(), 0);
             assert_ne!(states(), found, "{mode}");

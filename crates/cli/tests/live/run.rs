@@ -861,23 +861,37 @@ fn what_is_no_journal_holds_nobody_up() {
     }
 }
 
+/// Runs a program on a terminal of its own, as the leader of its session.
+const ON_A_TERMINAL: [&str; 3] = ["python3", "-c", "import pty, sys; pty.spawn(sys.argv[1:])"];
+
 #[test]
-fn a_hangup_ends_a_run_unless_it_was_started_to_ignore_it() {
+fn a_terminal_that_is_closed_ends_a_run_unless_it_was_started_to_ignore_it() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
-    for (before, goes_on) in [(&["nohup"][..], true), (&[], false)] {
-        let mut weir = Weir::spawn(bot, &ports("auto"), before);
-        while !weir.text("err").contains("a <-> b: AF_") {
-            assert!(weir.child.try_wait().unwrap().is_none(), "{}", weir.text("err"));
+    let ignoring = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
+    for (around, goes_on) in [(&ignoring[..], true), (&[], false)] {
+        let before = [&ON_A_TERMINAL, around].concat();
+        let mut terminal = Weir::spawn(bot, &ports("auto"), &before);
+        while !terminal.text("out").contains("a <-> b: AF_") {
+            assert!(terminal.child.try_wait().unwrap().is_none(), "{}", terminal.text("out"));
             sleep(ms(5));
         }
-        weir.signal(libc::SIGHUP);
-        sleep(ms(500));
-        assert_eq!(weir.child.try_wait().unwrap().is_none(), goes_on, "{before:?}: {}", weir.text("err"));
-        let ended = if goes_on { weir.interrupt() } else { weir.wait() };
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert_eq!(ended.json()["interrupted"], false, "a run without end has no time before which it ends");
+        sleep(ms(100));
+        // Whoever holds the other side of the terminal goes; the kernel tells its session.
+        terminal.signal(libc::SIGKILL);
+        if goes_on {
+            sleep(ms(700));
+            assert!(!journals(bot).is_empty(), "{}", terminal.text("out"));
+            let next = Weir::start_with(bot, &ports("auto"), &["--takeover"]);
+            assert_eq!(next.interrupt().code, Some(0));
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !journals(bot).is_empty() {
+            assert!(Instant::now() < deadline, "it goes on: {}", terminal.text("out"));
+            sleep(ms(10));
+        }
+        drop(terminal);
     }
 }
 

@@ -310,7 +310,12 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
 }
 
 impl<T, G: Guide<Coupled>> Managed<T> for DualPi2<T, G> {
+    type Aqm = Coupled;
     type Guide = G;
+
+    fn set_aqm(&mut self, aqm: Coupled) {
+        self.aqm = aqm;
+    }
 
     fn guide(&self) -> &G {
         &self.guide

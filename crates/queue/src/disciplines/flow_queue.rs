@@ -412,7 +412,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
 }
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for FlowQueue<A, T, G> {
+    type Aqm = A;
     type Guide = G;
+
+    fn set_aqm(&mut self, aqm: A) {
+        self.flows.iter_mut().for_each(|flow| flow.aqm = aqm.clone());
+    }
 
     fn guide(&self) -> &G {
         &self.guide

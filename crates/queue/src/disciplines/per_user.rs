@@ -591,7 +591,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
 }
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
+    type Aqm = A;
     type Guide = G;
+
+    fn set_aqm(&mut self, aqm: A) {
+        self.users.iter_mut().for_each(|user| user.line.aqm = aqm.clone());
+        self.sets.iter_mut().for_each(|sets| sets.set_aqm(&aqm));
+        self.fresh = aqm;
+    }
 
     fn guide(&self) -> &G {
         &self.guide

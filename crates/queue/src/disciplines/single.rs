@@ -121,7 +121,12 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
 }
 
 impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
+    type Aqm = A;
     type Guide = G;
+
+    fn set_aqm(&mut self, aqm: A) {
+        self.management.aqm = aqm;
+    }
 
     fn guide(&self) -> &G {
         &self.management.guide

@@ -8,10 +8,17 @@ use weir_units::{Bytes, Duration, Rate, Time};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Enqueue { flow: u32, host: u32, len: u64, ecn: u8 },
+    Enqueue {
+        flow: u32,
+        host: u32,
+        len: u64,
+        ecn: u8,
+    },
     Dequeue,
     Wait(u64),
     Rate(u64),
+    /// Another algorithm of the same kind takes the place of all instances.
+    Aqm,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -21,6 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Dequeue),
         2 => (0..30_000_000u64).prop_map(Step::Wait),
         1 => (0..1000u64).prop_map(Step::Rate),
+        1 => Just(Step::Aqm),
     ]
 }
 
@@ -49,7 +57,10 @@ impl Conserves<'_> {
         params
     }
 
-    fn run(&self, mut queue: impl Managed<u32>) {
+    fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm)
+    where
+        Q::Aqm: Clone,
+    {
         let (mut now, mut sent, mut out) = (Time::ZERO, 0u32, Vec::new());
         for step in self.script {
             match step {
@@ -68,6 +79,7 @@ impl Conserves<'_> {
                 }
                 Step::Wait(ns) => now += Duration::from_nanos(*ns),
                 Step::Rate(mbps) => queue.set_rate(Rate::from_mbps(*mbps)),
+                Step::Aqm => queue.set_aqm(other.clone()),
             }
             assert!(queue.counters().is_conserved(queue.packets()), "{:?}", queue.counters());
             assert!(queue.backlog() <= self.setup.limits.bytes);
@@ -91,13 +103,14 @@ impl Visitor for Conserves<'_> {
     fn over_any<D: OverAny>(self) {
         let codel = codel::Params { target: Duration::from_millis(1), ..codel::Params::default() };
         let codel = codel::CoDel::new(&codel, Time::ZERO);
-        self.run(D::build(&self.params(), codel, (), &self.setup));
+        let other = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
+        self.run(D::build(&self.params(), codel, (), &self.setup), other);
     }
 
     fn of_its_own<D: OfItsOwn>(self) {
         let params: D::Params = self.params();
-        let aqm = D::aqm(&params, Time::ZERO);
-        self.run(D::build(&params, aqm, (), &self.setup));
+        let [aqm, other] = [0, 1].map(|_| D::aqm(&params, Time::ZERO));
+        self.run(D::build(&params, aqm, (), &self.setup), other);
     }
 }
 

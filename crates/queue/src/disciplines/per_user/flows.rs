@@ -155,6 +155,12 @@ impl<A: Clone> Sets<A> {
         None
     }
 
+    /// All flows begin with copies of this algorithm, those to come, too.
+    pub fn set_aqm(&mut self, aqm: &A) {
+        let lines = self.sets.iter_mut().flat_map(|set| &mut set.lines);
+        lines.for_each(|line| line.aqm = aqm.clone());
+    }
+
     /// Its user starts anew.
     pub fn give_back(&mut self, set: usize) {
         self.sets[set].lend(None);

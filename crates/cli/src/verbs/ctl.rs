@@ -1,0 +1,490 @@
+//! `weir ctl`: looks at running programs and changes them, through their control sockets.
+
+use crate::interrupt::interrupted;
+use crate::output::{Done, Failure, Output};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weir_operate::client::{self, Client};
+use weir_operate::{Applied, Configuration, ConfigurationChange, DirectionStatus, FOLDER, Refusal, Status};
+use weir_report::table;
+
+/// Look at running links and change them: how they stand, their policy, rates and configuration.
+///
+/// Each `weir run` listens on a socket in /run/weir that belongs to root. A change is checked in full first, put into force
+/// as a whole between two packets, and told in the log of the run; where one key is refused, nothing changes, and the key
+/// and the remedy are told. What needs a restart is refused as such.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Only the links with this port, process number or socket. Can be repeated; by default all that run, and for changes
+    /// the only one that runs.
+    #[arg(long, value_name = "PORT|PID|SOCKET", global = true)]
+    link: Vec<String>,
+    /// Change all links that run.
+    #[arg(long, global = true, conflicts_with = "link")]
+    all: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// How links stand: utilization, delay, set point, drops, ports.
+    Status,
+    /// The configuration in force, or the values of some keys of it.
+    Get {
+        /// Keys or tables, such as `a_to_b.rate` or `a_to_b.policy`; without any the whole, with the meaning of each key.
+        keys: Vec<String>,
+    },
+    /// Change keys, all together or none.
+    Set {
+        /// Keys with their values, such as `a_to_b.rate=50Mbit/s`, `a_to_b.aqm.interval=50ms`.
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        values: Vec<String>,
+        /// Only check.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Show the policy of a direction, or change it.
+    Policy {
+        /// `a_to_b` or `b_to_a`; may be left out where one direction has a policy.
+        #[arg(value_name = "DIRECTION|KEY=VALUE")]
+        direction: Option<String>,
+        /// What changes, such as `utilization_low=99%` or `target_max=20ms`.
+        #[arg(value_name = "KEY=VALUE")]
+        values: Vec<String>,
+        /// Only check.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Read the file of the configuration again; the same as SIGHUP.
+    Reload {
+        /// Only check.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// End in order: what waits is sent, and the kernel goes on forwarding between the ports.
+    Drain,
+    /// Show how links stand, again and again.
+    Top {
+        /// Seconds between two looks, 0.1 to 3600.
+        #[arg(long, default_value = "1", value_parser = interval)]
+        interval: f64,
+        /// How often; by default until Ctrl-C.
+        #[arg(long)]
+        count: Option<u64>,
+    },
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "this is no number of seconds".to_string())?;
+    if (0.1..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("it is not from 0.1 to 3600".into()) }
+}
+
+const EXAMPLES: &str = "Examples:
+  weir ctl status                                       all links that run
+  weir ctl set a_to_b.rate=80Mbit/s                     a rate, at once
+  weir ctl policy target_max=20ms utilization_low=98%   less delay for less throughput
+  weir ctl --link eth1 set a_to_b.aqm.interval=50ms     of the link with that port
+  weir ctl --all reload --dry-run                       would the files be taken?
+  weir ctl get a_to_b.policy --json                     for programs
+  curl --unix-socket /run/weir/control-PID.sock http://localhost/metrics";
+
+/// A program that runs.
+struct Running {
+    socket: PathBuf,
+    client: Client,
+    status: Status,
+}
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let Arguments { link, all, verb } = arguments;
+    match verb {
+        Verb::Status => {
+            let found = running(&link)?;
+            show(&found.iter().map(|one| &one.status).collect::<Vec<_>>(), output);
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Get { keys } => get(running(&link)?, &keys, output),
+        Verb::Set { values, dry_run } => {
+            let set = values.iter().map(|text| assignment(text)).collect::<Result<_, _>>()?;
+            change(chosen(&link, all)?, &|_| Ok(set_of(&set)), dry_run, output)
+        }
+        Verb::Policy { direction, values, dry_run } => policy(&link, all, direction, values, dry_run, output),
+        Verb::Reload { dry_run } => change(chosen(&link, all)?, &|_| Ok(Asked::Reload), dry_run, output),
+        Verb::Drain => drain(chosen(&link, all)?, output),
+        Verb::Top { interval, count } => top(&link, interval, count, output),
+    }
+}
+
+fn unreachable(error: &client::Failure) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// The programs that run, or those of them that are named.
+fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
+    let mut found = Vec::new();
+    for socket in sockets(named)? {
+        let looked = Client::connect(&socket).and_then(|mut client| {
+            let status: Status = client.ask("GET", "/v1/status", None::<&()>)?;
+            Ok(Running { socket: socket.clone(), client, status })
+        });
+        match looked {
+            Ok(one) => found.push(one),
+            // One that ends meanwhile is no failure, unless it was named.
+            Err(_) if !named.contains(&socket.display().to_string()) && !socket.exists() => {}
+            Err(error) => return Err(unreachable(&error)),
+        }
+    }
+    if named.is_empty() {
+        if found.is_empty() {
+            return Err(Failure::Failed(format!(
+                "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`"
+            )));
+        }
+        return Ok(found);
+    }
+    for name in named {
+        if !found.iter().any(|one| one.is_called(name)) {
+            let known: Vec<&str> = found.iter().map(|one| one.status.title.as_str()).collect();
+            let known = if known.is_empty() { "nothing".into() } else { known.join(", ") };
+            return Err(Failure::Input(format!(
+                "no link that runs has the port, process number or socket `{name}`. Remedy: name one of what runs: {known}"
+            )));
+        }
+    }
+    found.retain(|one| named.iter().any(|name| one.is_called(name)));
+    Ok(found)
+}
+
+fn sockets(named: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    let paths: Vec<PathBuf> = named.iter().filter(|name| name.contains('/')).map(PathBuf::from).collect();
+    if !paths.is_empty() && paths.len() == named.len() {
+        return Ok(paths);
+    }
+    let listed = weir_operate::running(Path::new(FOLDER));
+    let listed = listed.or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        _ => Err(Failure::Failed(format!("cannot look into {FOLDER}: {error}. Remedy: ask as root"))),
+    });
+    Ok(paths.into_iter().chain(listed?).collect())
+}
+
+impl Running {
+    fn is_called(&self, name: &str) -> bool {
+        self.status.ports.iter().any(|port| port.name == name)
+            || self.status.pid.to_string() == name
+            || self.socket == Path::new(name)
+    }
+}
+
+/// The programs to change: what is named, or the only one, or all if that is said.
+fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
+    let found = running(named)?;
+    if found.len() > 1 && named.is_empty() && !all {
+        let titles: Vec<String> =
+            found.iter().map(|one| format!("{} (pid {})", one.status.title, one.status.pid)).collect();
+        return Err(Failure::Input(format!(
+            "several links run: {}. Remedy: name those to change with `--link`, or all with `--all`",
+            titles.join(", ")
+        )));
+    }
+    Ok(found)
+}
+
+fn assignment(text: &str) -> Result<(String, String), Failure> {
+    let split = text.split_once('=').map(|(key, value)| (key.trim().to_string(), value.trim().to_string()));
+    split.ok_or_else(|| {
+        Failure::Input(format!("`{text}` has no `=`. Remedy: write it like `a_to_b.rate=50Mbit/s`"))
+    })
+}
+
+/// What a program is asked to do.
+enum Asked {
+    Set(BTreeMap<String, String>),
+    Reload,
+}
+
+fn set_of(values: &BTreeMap<String, String>) -> Asked {
+    Asked::Set(values.clone())
+}
+
+fn ask(one: &mut Running, asked: &Asked, dry_run: bool) -> Result<Applied, client::Failure> {
+    let (method, path, set) = match asked {
+        Asked::Set(values) => ("PATCH", "/v1/config", values.clone()),
+        Asked::Reload => ("POST", "/v1/reload", BTreeMap::new()),
+    };
+    one.client.ask(method, path, Some(&ConfigurationChange { set, dry_run }))
+}
+
+/// Changes each; where there are several, only after all have said that they would.
+fn change(
+    mut found: Vec<Running>,
+    asked: &dyn Fn(&Running) -> Result<Asked, Failure>,
+    dry_run: bool,
+    output: &Output,
+) -> Done {
+    let asked = found.iter().map(asked).collect::<Result<Vec<Asked>, Failure>>()?;
+    let is_rehearsed = dry_run || found.len() > 1;
+    let mut results = Vec::new();
+    let mut round = |dry_run: bool, results: &mut Vec<Told>| {
+        results.clear();
+        for (one, asked) in found.iter_mut().zip(&asked) {
+            let result = ask(one, asked, dry_run);
+            results.push(Told { title: one.status.title.clone(), pid: one.status.pid, result });
+        }
+        results.iter().all(|told| told.result.is_ok())
+    };
+    let mut is_done = !is_rehearsed || round(true, &mut results);
+    let is_only_checked = dry_run || !is_done;
+    if is_done && !dry_run {
+        is_done = round(false, &mut results);
+    }
+    tell(&results, is_only_checked, output);
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What became of a change on one program.
+struct Told {
+    title: String,
+    pid: u32,
+    result: Result<Applied, client::Failure>,
+}
+
+impl Told {
+    fn json(&self) -> Value {
+        match &self.result {
+            Ok(applied) => json!({ "link": self.title, "pid": self.pid, "applied": applied }),
+            Err(failure) => {
+                let refusal = match failure {
+                    client::Failure::Refused(_, refusal) => refusal.clone(),
+                    client::Failure::Unreachable(why) => Refusal::plain(why),
+                };
+                json!({ "link": self.title, "pid": self.pid, "refused": refusal })
+            }
+        }
+    }
+
+    fn text(&self, is_only_checked: bool) -> String {
+        let title = &self.title;
+        let applied = match &self.result {
+            Ok(applied) => applied,
+            Err(failure) => return format!("{title}: refused, nothing was changed:\n{failure}"),
+        };
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
+        let mut lines: Vec<String> = applied
+            .changed
+            .iter()
+            .map(|one| format!("  {}: {} -> {}", one.key, value(&one.from), value(&one.to)))
+            .collect();
+        lines.extend(applied.notes.iter().map(|note| format!("  note: {note}")));
+        let what = match applied.at_s {
+            _ if applied.changed.is_empty() => "everything is so already".to_string(),
+            _ if is_only_checked => "would change, and is not changed".into(),
+            Some(at_s) => format!("changed at {at_s:.3} s of the run"),
+            None => "changed".into(),
+        };
+        lines.insert(0, format!("{title}: {what}"));
+        lines.join("\n")
+    }
+}
+
+fn tell(results: &[Told], is_only_checked: bool, output: &Output) {
+    let is_refused = results.iter().any(|told| told.result.is_err());
+    let all: Vec<Value> = results.iter().map(Told::json).collect();
+    let object = json!({ "links": all, "checked_only": is_only_checked, "refused": is_refused });
+    if !output.json && is_refused {
+        results.iter().for_each(|told| crate::output::warn(told.text(is_only_checked)));
+        return;
+    }
+    output.result(&object, || {
+        results.iter().map(|told| told.text(is_only_checked)).collect::<Vec<_>>().join("\n")
+    });
+}
+
+fn get(mut found: Vec<Running>, keys: &[String], output: &Output) -> Done {
+    let mut all = Vec::new();
+    let mut texts = Vec::new();
+    let is_only = found.len() == 1;
+    for one in &mut found {
+        let configuration: Configuration =
+            one.client.ask("GET", "/v1/config", None::<&()>).map_err(|error| unreachable(&error))?;
+        let values = picked(&configuration, keys)?;
+        let lines: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let text = if keys.is_empty() { configuration.toml.clone() } else { lines.join("\n") };
+        texts.push(if is_only { text } else { format!("# {}\n{text}", one.status.title) });
+        all.push(json!({
+            "link": one.status.title, "pid": one.status.pid, "file": configuration.file, "values": values,
+        }));
+    }
+    output.result(&json!({ "links": all }), || texts.join("\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The values of keys, and of all keys in tables that are named.
+fn picked(configuration: &Configuration, keys: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let values = &configuration.values;
+    if keys.is_empty() {
+        return Ok(values.clone());
+    }
+    let mut picked = BTreeMap::new();
+    for key in keys {
+        let own = |name: &str| {
+            name == key || name.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+        };
+        let found: Vec<_> = values.iter().filter(|(name, _)| own(name)).collect();
+        if found.is_empty() {
+            let near = weir_config::nearest(key, values.keys().map(String::as_str));
+            let near = near.map_or(String::new(), |near| format!(" like `{near}`"));
+            return Err(Failure::Input(format!(
+                "key `{key}` has no value in the configuration in force. Remedy: name a key{near}, or look at all with \
+                 `weir ctl get`"
+            )));
+        }
+        picked.extend(found.into_iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
+    Ok(picked)
+}
+
+fn policy(
+    link: &[String],
+    all: bool,
+    direction: Option<String>,
+    values: Vec<String>,
+    dry_run: bool,
+    output: &Output,
+) -> Done {
+    // The direction may be left out before values.
+    let (direction, values) = match direction {
+        Some(text) if text.contains('=') => (None, [vec![text], values].concat()),
+        other => (other, values),
+    };
+    let table = move |one: &Running| -> Result<String, Failure> {
+        let steered: Vec<&str> =
+            one.status.directions.iter().filter(|d| d.policy.is_some()).map(|d| d.name.as_str()).collect();
+        match (&direction, steered.as_slice()) {
+            (Some(direction), _) => Ok(format!("{direction}.policy")),
+            (None, [only]) => Ok(format!("{only}.policy")),
+            (None, []) => Err(Failure::Input(format!(
+                "{}: no direction has a policy. Remedy: give one a `policy` table in its file, and start it again",
+                one.status.title
+            ))),
+            (None, several) => Err(Failure::Input(format!(
+                "{}: several directions have a policy. Remedy: name one of {}",
+                one.status.title,
+                several.join(", ")
+            ))),
+        }
+    };
+    if values.is_empty() {
+        let found = running(link)?;
+        let tables = found.iter().map(&table).collect::<Result<Vec<_>, _>>()?;
+        return get(found, &tables[..1], output);
+    }
+    let values = values.iter().map(|text| assignment(text)).collect::<Result<Vec<_>, _>>()?;
+    let asked = |one: &Running| {
+        let table = table(one)?;
+        let keys = values.iter().map(|(key, value)| (format!("{table}.{key}"), value.clone()));
+        Ok(Asked::Set(keys.collect()))
+    };
+    change(chosen(link, all)?, &asked, dry_run, output)
+}
+
+fn drain(found: Vec<Running>, output: &Output) -> Done {
+    let mut results = Vec::new();
+    for mut one in found {
+        let result = one.client.ask("POST", "/v1/drain", None::<&()>);
+        results.push(Told { title: one.status.title, pid: one.status.pid, result });
+    }
+    let is_done = results.iter().all(|told| told.result.is_ok());
+    let all: Vec<Value> = results.iter().map(Told::json).collect();
+    let text = |told: &Told| match &told.result {
+        Ok(_) => format!("{}: it ends, and the kernel forwards between the ports", told.title),
+        Err(failure) => format!("{}: {failure}", told.title),
+    };
+    output.result(&json!({ "links": all }), || results.iter().map(text).collect::<Vec<_>>().join("\n"));
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(all: &[&Status], output: &Output) {
+    output.result(&json!({ "links": all }), || text(all));
+}
+
+/// Statuses as a table with a line for each direction, and what is wrong behind it.
+fn text(all: &[&Status]) -> String {
+    let number =
+        |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
+    let row = |status: &Status, d: &DirectionStatus| {
+        let policy = d.policy.as_ref();
+        vec![
+            format!("{} {}", status.title, d.name),
+            d.aqm.clone(),
+            number(d.rate_bps.map(|bps| bps / 1e6), 1),
+            number(Some(d.delivered_bps / 1e6), 1),
+            number(d.utilization.map(|share| share * 100.0), 1),
+            number(policy.map(|policy| policy.utilization_low * 100.0), 1),
+            number(d.delay_mean_ms, 2),
+            number(d.setpoint_ms, 2),
+            number(policy.map(|policy| policy.target_max_ms), 2),
+            (d.packets.dropped_on_arrival + d.packets.dropped_at_head).to_string(),
+            (d.packets.overflowed + d.packets.shed).to_string(),
+            d.packets.marked.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> =
+        all.iter().flat_map(|status| status.directions.iter().map(move |d| row(status, d))).collect();
+    let header = [
+        "link",
+        "queue",
+        "Mbit/s",
+        "delivered",
+        "used %",
+        "policy %",
+        "delay ms",
+        "set point",
+        "most ms",
+        "drops",
+        "overflows",
+        "marks",
+    ];
+    let mut text = table::aligned(&header, &rows);
+    for status in all {
+        let problems = status.readiness().problems;
+        text.push_str(&problems.iter().map(|why| format!("\n{}: {why}", status.title)).collect::<String>());
+    }
+    text
+}
+
+fn top(link: &[String], interval: f64, count: Option<u64>, output: &Output) -> Done {
+    let stop = interrupted();
+    let is_screen = output.colour();
+    let mut looks = 0;
+    loop {
+        let found = running(link)?;
+        let all: Vec<&Status> = found.iter().map(|one| &one.status).collect();
+        if output.json {
+            // One object in each line, as long as it goes.
+            output.print(json!({ "links": all }));
+        } else {
+            // Home, the text, and nothing below it.
+            let (home, rest) = if is_screen { ("\x1b[H\x1b[2J", "") } else { ("", "\n") };
+            output.print(format!("{home}{}{rest}", text(&all).trim_end()));
+        }
+        looks += 1;
+        if count.is_some_and(|count| looks >= count) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let until = std::time::Instant::now() + Duration::from_secs_f64(interval);
+        while std::time::Instant::now() < until {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

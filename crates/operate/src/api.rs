@@ -1,0 +1,199 @@
+//! Every request that is answered, and its description in OpenAPI.
+
+use crate::model::{Applied, Configuration, ConfigurationChange, Health, Refusal, Status};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Endpoint {
+    /// How the program stands.
+    Status,
+    /// Its configuration.
+    Configuration,
+    /// A change of it.
+    Change,
+    /// Its file, read again.
+    Reload,
+    /// Its end.
+    Drain,
+    /// This description.
+    Description,
+    /// Metrics.
+    Metrics,
+    /// Whether it works.
+    Health,
+    /// Whether packets pass, too.
+    Ready,
+}
+
+/// A request and what it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Method of HTTP.
+    pub method: &'static str,
+    /// Path.
+    pub path: &'static str,
+    /// What it asks for.
+    pub endpoint: Endpoint,
+    /// What it does.
+    pub summary: &'static str,
+    /// Whether it is answered on a TCP address, too: it changes nothing, and tells no configuration.
+    pub is_public: bool,
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    endpoint: Endpoint,
+    is_public: bool,
+    summary: &'static str,
+) -> Route {
+    Route { method, path, endpoint, summary, is_public }
+}
+
+/// All of them.
+pub const ROUTES: &[Route] = &[
+    route(
+        "GET",
+        "/v1/status",
+        Endpoint::Status,
+        false,
+        "How the program stands; counts are of the whole run.",
+    ),
+    route("GET", "/v1/config", Endpoint::Configuration, false, "The configuration in force, with every key."),
+    route(
+        "PATCH",
+        "/v1/config",
+        Endpoint::Change,
+        false,
+        "Changes keys of the configuration in force: all together between two packets, or none.",
+    ),
+    route(
+        "POST",
+        "/v1/reload",
+        Endpoint::Reload,
+        false,
+        "Reads the file of the configuration again and puts it into force, as a whole or not at all. The body is that of a \
+         change without keys; it may be left out.",
+    ),
+    route(
+        "POST",
+        "/v1/drain",
+        Endpoint::Drain,
+        false,
+        "Ends the run in order: what waits is sent, and the kernel goes on forwarding between the ports.",
+    ),
+    route("GET", "/v1/openapi.json", Endpoint::Description, false, "This description."),
+    route("GET", "/metrics", Endpoint::Metrics, true, "Metrics in OpenMetrics, or in the older text format."),
+    route("GET", "/health", Endpoint::Health, true, "Whether the packet loop turns; status 503 if not."),
+    route("GET", "/ready", Endpoint::Ready, true, "Whether packets pass, too; status 503 if not."),
+];
+
+/// The description of the interface.
+pub fn description() -> Value {
+    let mut generator = SchemaSettings::openapi3().into_generator();
+    let mut reference = |name: &str| match name {
+        "Status" => generator.subschema_for::<Status>(),
+        "Configuration" => generator.subschema_for::<Configuration>(),
+        "ConfigurationChange" => generator.subschema_for::<ConfigurationChange>(),
+        "Applied" => generator.subschema_for::<Applied>(),
+        "Health" => generator.subschema_for::<Health>(),
+        _ => generator.subschema_for::<Refusal>(),
+    };
+    let mut content = |name: &str| json!({ "application/json": { "schema": reference(name) } });
+    let mut paths = serde_json::Map::new();
+    for route in ROUTES {
+        let answer = match route.endpoint {
+            Endpoint::Status => content("Status"),
+            Endpoint::Configuration => content("Configuration"),
+            Endpoint::Change | Endpoint::Reload | Endpoint::Drain => content("Applied"),
+            Endpoint::Health | Endpoint::Ready => content("Health"),
+            Endpoint::Description => json!({ "application/json": {} }),
+            Endpoint::Metrics => json!({ crate::metrics::OPENMETRICS: {}, crate::metrics::PLAIN: {} }),
+        };
+        let mut operation = json!({
+            "summary": route.summary,
+            "operationId": format!("{:?}", route.endpoint).to_lowercase(),
+            "responses": {
+                "200": { "description": "Done.", "content": answer },
+                "default": { "description": "Refused: nothing was changed.", "content": content("Refusal") },
+            },
+        });
+        if matches!(route.endpoint, Endpoint::Change | Endpoint::Reload) {
+            let is_required = route.endpoint == Endpoint::Change;
+            operation["requestBody"] =
+                json!({ "required": is_required, "content": content("ConfigurationChange") });
+        }
+        if matches!(route.endpoint, Endpoint::Health | Endpoint::Ready) {
+            operation["responses"]["503"] =
+                json!({ "description": "It does not work.", "content": content("Health") });
+        }
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.to_lowercase()] = operation;
+    }
+    json!({
+        "openapi": "3.0.3",
+        "info": {
+            "title": "Weir's control socket",
+            "description": "HTTP on a Unix socket that belongs to root. Requests without a body of JSON, or with one of more than \
+                            64 KiB, are refused; so are more than 64 connections at once.",
+            "version": "1",
+            "license": { "name": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "http://localhost", "description": "Through the socket, as with `curl --unix-socket`." }],
+        "paths": paths,
+        "components": { "schemas": generator.take_definitions(true) },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+
+    #[test]
+    fn the_description_in_the_repository_is_that_of_the_program() {
+        let text = serde_json::to_string_pretty(&description()).unwrap() + "\n";
+        if std::env::var_os("WEIR_REGENERATE").is_some() {
+            std::fs::write(FILE, &text).unwrap();
+        }
+        let found = std::fs::read_to_string(FILE).unwrap_or_default();
+        assert!(
+            found == text,
+            "docs/openapi.json is out of date. Remedy: WEIR_REGENERATE=1 cargo test -p weir-operate --lib description"
+        );
+    }
+
+    #[test]
+    fn everything_that_is_referred_to_is_described() {
+        fn references(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(map) => {
+                    found.extend(map.get("$ref").and_then(Value::as_str).map(String::from));
+                    map.values().for_each(|value| references(value, found));
+                }
+                Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+                _ => {}
+            }
+        }
+        let description = description();
+        let mut found = Vec::new();
+        references(&description, &mut found);
+        assert!(found.len() > 10);
+        for reference in found {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(description.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn nothing_public_changes_anything() {
+        for route in ROUTES.iter().filter(|route| route.is_public) {
+            assert_eq!(route.method, "GET");
+        }
+        let public = ROUTES.iter().filter(|route| route.is_public).map(|route| route.path);
+        assert!(public.eq(["/metrics", "/health", "/ready"]));
+    }
+}

@@ -1,0 +1,31 @@
+//! How a running program is looked at and changed: a control socket that speaks HTTP and JSON, and metrics.
+//!
+//! Whoever runs something publishes a [`Status`] on a [`Board`] and takes [`Order`]s, one after the other, from the
+//! server's thread; nothing here touches the packet path. [`api`] has every request that is answered, [`client`] asks.
+//! The socket is its owner's alone; on a TCP address there are metrics and health, and nothing that changes anything.
+//!
+//! ```
+//! use weir_operate::{Board, Status, metrics};
+//!
+//! let board = Board::default();
+//! board.publish(Status { title: "eth1 <-> eth2".into(), ..Status::default() });
+//! let text = metrics::openmetrics(&board.status());
+//! assert!(text.ends_with("# EOF\n") && text.contains("weir_uptime_seconds"));
+//! ```
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+pub mod api;
+pub mod client;
+pub mod metrics;
+mod model;
+mod server;
+mod socket;
+
+pub use model::{
+    Applied, Configuration, ConfigurationChange, Delays, DirectionStatus, Health, Packets, PolicyStatus,
+    PortStatus, Problem, Refusal, Status, Valued,
+};
+pub use server::{
+    BODY_MAX, Board, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PATIENCE, Server, Sockets, Who,
+};
+pub use socket::{ControlSocket, FOLDER, running};

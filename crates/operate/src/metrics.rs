@@ -1,0 +1,250 @@
+//! A status as metrics: OpenMetrics, and the text format of Prometheus before it.
+//!
+//! Every label has few values: a direction, a port, a cause, a rule. What an endpoint is of, Prometheus says with its
+//! own label `instance`.
+
+use crate::model::{Delays, DirectionStatus, Packets, Status};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt::{Error, Write};
+
+/// Media type of [`openmetrics`].
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Media type of [`plain`].
+pub const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The metrics in OpenMetrics.
+pub fn openmetrics(status: &Status) -> String {
+    let mut registry = Registry::with_prefix("weir");
+    registry.register_collector(Box::new(Metrics(status.clone())));
+    let mut text = String::new();
+    // A text takes whatever is written.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    text
+}
+
+/// The same in the older text format, in which a counter's name has its suffix everywhere and units are comments.
+pub fn plain(status: &Status) -> String {
+    let text = openmetrics(status);
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(about), Some(name), Some(rest)) if counters.contains(&name) => {
+                let _ = writeln!(out, "# {about} {name}_total {rest}");
+            }
+            (Some("#"), Some("UNIT" | "EOF"), ..) => {}
+            _ => {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    // Units of counters were renamed like the rest.
+    out.lines().filter(|line| !line.starts_with("# UNIT")).map(|line| format!("{line}\n")).collect()
+}
+
+#[derive(Debug)]
+struct Metrics(Status);
+
+/// Writes families of metrics.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+impl Families<'_> {
+    fn each<'l, V>(
+        &mut self,
+        (name, help, unit, kind): (&str, &str, Option<Unit>, MetricType),
+        values: impl IntoIterator<Item = (Labels<'l>, V)>,
+        write: impl Fn(MetricEncoder<'_>, V) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut values = values.into_iter().peekable();
+        // A family without members is none.
+        if values.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (labels, value) in values {
+            write(family.encode_family(&labels)?, value)?;
+        }
+        Ok(())
+    }
+
+    fn counters<'l, N: EncodeCounterValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        values: impl IntoIterator<Item = (Labels<'l>, N)>,
+    ) -> Result<(), Error> {
+        self.each((name, help, unit, MetricType::Counter), values, |mut metric, value| {
+            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+        })
+    }
+
+    fn gauges<'l, N: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        values: impl IntoIterator<Item = (Labels<'l>, N)>,
+    ) -> Result<(), Error> {
+        self.each((name, help, unit, MetricType::Gauge), values, |mut metric, value| {
+            metric.encode_gauge(&value)
+        })
+    }
+
+    fn histograms<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels<'l>, &'l Delays)>,
+    ) -> Result<(), Error> {
+        let about = (name, help, Some(Unit::Seconds), MetricType::Histogram);
+        self.each(about, values, |mut metric, delays| {
+            let bounds = delays.bounds_s.iter().copied().chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(delays.counts.iter().copied()).collect();
+            let count = delays.counts.iter().sum();
+            metric.encode_histogram::<NoLabelSet>(delays.sum_s, count, &buckets, None)
+        })
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut out = Families(encoder);
+        self.program(&mut out)?;
+        self.links(&mut out)?;
+        self.queues(&mut out)?;
+        self.policies(&mut out)
+    }
+}
+
+const NONE: Labels<'static> = Vec::new();
+
+impl Metrics {
+    fn program(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let status = &self.0;
+        let build = vec![("version", status.version.as_str()), ("verb", status.verb.as_str())];
+        out.gauges("build_info", "Version of the program and what it runs", None, [(build, 1u64)])?;
+        let seconds = || Some(Unit::Seconds);
+        out.gauges("uptime", "Time since the start", seconds(), [(NONE, status.uptime_s)])?;
+        let silent = "Time since the packet loop told last how it stands";
+        out.gauges("loop_silent", silent, seconds(), [(NONE, status.silent_s)])?;
+        out.histograms("loop_gap", "Times between turns of the packet loop", [(NONE, &status.gaps)])?;
+        let stalled = "Time in which the packet loop did not turn for more than 1 ms at once";
+        out.counters("loop_stalled", stalled, seconds(), [(NONE, status.stalled_s)])?;
+        out.counters("changes", "Live changes that were put into force", None, [(NONE, status.changes)])?;
+        let bypassed = "Frames that the kernel forwarded past the queues, as the packet loop did not turn";
+        out.counters("bypassed_frames", bypassed, None, [(NONE, status.bypassed_frames)])?;
+        let ports = || status.ports.iter().map(|port| (vec![("port", port.name.as_str())], port));
+        let up = ports().map(|(labels, port)| (labels, u64::from(port.is_up)));
+        out.gauges("port_up", "Whether the port is up and has a carrier", None, up)?;
+        let lost = ports().map(|(labels, port)| (labels, port.lost_frames));
+        out.counters(
+            "port_lost_frames",
+            "Frames lost before they came to a queue, as rings were full",
+            None,
+            lost,
+        )
+    }
+
+    /// One value of each direction that has it.
+    fn of<'a, V>(
+        &'a self,
+        value: impl Fn(&'a DirectionStatus) -> Option<V> + 'a,
+    ) -> impl Iterator<Item = (Labels<'a>, V)> {
+        let labelled = move |direction: &'a DirectionStatus| {
+            value(direction).map(|value| (vec![("direction", direction.name.as_str())], value))
+        };
+        self.0.directions.iter().filter_map(labelled)
+    }
+
+    /// Values of each direction by name.
+    fn by<'a>(
+        &'a self,
+        label: &'static str,
+        values: impl Fn(&'a DirectionStatus) -> Vec<(&'a str, u64)> + 'a,
+    ) -> impl Iterator<Item = (Labels<'a>, u64)> {
+        self.0.directions.iter().flat_map(move |direction| {
+            let labelled = values(direction).into_iter();
+            let labels = move |name| vec![("direction", direction.name.as_str()), (label, name)];
+            labelled.map(move |(name, value)| (labels(name), value)).collect::<Vec<_>>()
+        })
+    }
+
+    fn links(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let bytes = || Some(Unit::Bytes);
+        let rate = self.of(|d| d.rate_bps.map(|rate| rate / 8.0));
+        out.gauges("link_rate_bytes_per_second", "Rate of the link, by its byte accounting", None, rate)?;
+        let capacity = "What the link could have sent at its rates";
+        out.counters("link_capacity", capacity, bytes(), self.of(|d| d.rate_bps.map(|_| d.capacity_bytes)))?;
+        let arrived = self.of(|d| Some(d.packets.arrived_bytes));
+        out.counters("link_arrived", "Bytes that wanted in", bytes(), arrived)?;
+        let delivered = self.of(|d| Some(d.packets.delivered_bytes));
+        out.counters("link_delivered", "Bytes that were sent", bytes(), delivered)?;
+        let packets = self.of(|d| Some(d.packets.arrived));
+        out.counters("link_arrived_packets", "Packets that wanted in", None, packets)?;
+        let packets = self.of(|d| Some(d.packets.delivered));
+        out.counters("link_delivered_packets", "Packets that were sent", None, packets)?;
+        let utilization = "Delivered rate of the last second as a share of the link's rate";
+        out.gauges("link_utilization_ratio", utilization, None, self.of(|d| d.utilization))?;
+        let drops = self.by("cause", |d| {
+            let Packets { dropped_on_arrival, dropped_at_head, overflowed, shed, .. } = &d.packets;
+            let of_algorithm = [("arrival", *dropped_on_arrival), ("head", *dropped_at_head)];
+            of_algorithm.into_iter().chain([("overflow", *overflowed), ("shed", *shed)]).collect()
+        });
+        let about = "Packets discarded: by the algorithm on arrival or at the head, for lack of room on arrival (overflow) or later (shed)";
+        out.counters("link_dropped_packets", about, None, drops)?;
+        let marks = self.of(|d| Some(d.packets.marked));
+        out.counters("link_marked_packets", "Packets that the algorithm marked CE", None, marks)?;
+        let faults = self.by("cause", |d| d.faults.iter().map(|(cause, n)| (cause.as_str(), *n)).collect());
+        out.counters(
+            "link_faulty_frames",
+            "Frames that could not be parsed or forwarded as they should",
+            None,
+            faults,
+        )
+    }
+
+    fn queues(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let delays = self.of(|d| Some(&d.delays));
+        out.histograms("queue_delay", "Queueing delays of the delivered packets", delays)?;
+        let backlog = self.of(|d| Some(d.backlog_bytes));
+        out.gauges("queue_backlog", "What waits", Some(Unit::Bytes), backlog)?;
+        let packets = self.of(|d| Some(d.backlog_packets));
+        out.gauges("queue_backlog_packets", "Packets that wait", None, packets)?;
+        let setpoint = self.of(|d| d.setpoint_ms.map(|ms| ms / 1e3));
+        let seconds = || Some(Unit::Seconds);
+        out.gauges("queue_setpoint", "The delay that the algorithm holds", seconds(), setpoint)?;
+        let state = "The queue relative to its set point: 1 below, 2 above, 3 around it, 0 not steered";
+        out.gauges("queue_state", state, None, self.of(|d| Some(u32::from(d.table_state))))?;
+        let moves = self.by("rule", |d| d.moves.iter().map(|(rule, n)| (rule.as_str(), *n)).collect());
+        out.counters("queue_moves", "Moves of the set point by rule of the steering law", None, moves)?;
+        let placed = self.of(|d| d.users_placed);
+        out.counters("queue_users_placed", "Users that were given a queue of their own", None, placed)
+    }
+
+    fn policies(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let low = self.of(|d| d.policy.as_ref().map(|policy| policy.utilization_low));
+        out.gauges(
+            "policy_utilization_low_ratio",
+            "Utilization below which the set point is raised",
+            None,
+            low,
+        )?;
+        let aim = self.of(|d| d.policy.as_ref().map(|policy| policy.utilization_target));
+        out.gauges("policy_utilization_target_ratio", "Utilization that is aimed at", None, aim)?;
+        let seconds = || Some(Unit::Seconds);
+        let least = self.of(|d| d.policy.as_ref().map(|policy| policy.target_min_ms / 1e3));
+        out.gauges("policy_target_min", "Smallest set point of the policy", seconds(), least)?;
+        let most = self.of(|d| d.policy.as_ref().map(|policy| policy.target_max_ms / 1e3));
+        out.gauges("policy_target_max", "Largest set point of the policy", seconds(), most)
+    }
+}

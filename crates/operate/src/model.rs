@@ -1,0 +1,271 @@
+//! What is told and asked, as JSON. The description of the interface is made from these declarations.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a running program stands. Counts are of the whole run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    /// What it runs: `run`, for instance.
+    pub verb: String,
+    /// Version of the program.
+    pub version: String,
+    /// Number of the process.
+    pub pid: u32,
+    /// What it works on, such as `eth1 <-> eth2`.
+    pub title: String,
+    /// The file of its configuration.
+    pub file: String,
+    /// How packets come in and go out.
+    pub mode: String,
+    /// Seconds since it began.
+    pub uptime_s: f64,
+    /// Seconds since the packet loop told last how it stands.
+    pub silent_s: f64,
+    /// Whether it ends, and only sends what waits.
+    pub is_draining: bool,
+    /// Live changes that were put into force.
+    pub changes: u64,
+    /// Frames that the kernel forwarded past the queues, because the packet loop did not turn.
+    pub bypassed_frames: u64,
+    /// Seconds in which the packet loop did not turn for more than 1 ms at once.
+    pub stalled_s: f64,
+    /// Times between turns of the packet loop.
+    pub gaps: Delays,
+    /// Its ports.
+    pub ports: Vec<PortStatus>,
+    /// Its queues, one for each direction.
+    pub directions: Vec<DirectionStatus>,
+}
+
+/// How a port stands.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortStatus {
+    /// Name of the interface.
+    pub name: String,
+    /// Whether it is up and has a carrier.
+    pub is_up: bool,
+    /// Frames lost at it before they came to a queue, as its rings were full.
+    pub lost_frames: u64,
+}
+
+/// How a queue stands.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionStatus {
+    /// Name of the direction.
+    pub name: String,
+    /// How packets wait, and the algorithm.
+    pub aqm: String,
+    /// Rate of the link in bit/s, by its byte accounting; none where it is not shaped.
+    pub rate_bps: Option<f64>,
+    /// What the link could have sent so far, in bytes; 0 where it is not shaped.
+    pub capacity_bytes: f64,
+    /// The policy in force, where it is steered.
+    pub policy: Option<PolicyStatus>,
+    /// Arriving rate of the last second, in bit/s.
+    pub arrived_bps: f64,
+    /// Delivered rate of the last second, in bit/s.
+    pub delivered_bps: f64,
+    /// The same as a share of the link's rate.
+    pub utilization: Option<f64>,
+    /// Mean queueing delay of the last second, in ms; none where nothing was delivered.
+    pub delay_mean_ms: Option<f64>,
+    /// Largest queueing delay of the last second, in ms.
+    pub delay_max_ms: f64,
+    /// Set point in ms, where the algorithm has one.
+    pub setpoint_ms: Option<f64>,
+    /// State of the queue relative to the set point: 1 below, 2 above, 3 fluctuating around it; 0 without steering.
+    pub table_state: u8,
+    /// Rate of the virtual queue in bit/s, while it is in charge.
+    pub virtual_rate_bps: Option<f64>,
+    /// Bytes that wait.
+    pub backlog_bytes: u64,
+    /// Packets that wait.
+    pub backlog_packets: u32,
+    /// What happened to packets.
+    pub packets: Packets,
+    /// Queueing delays of the delivered packets.
+    pub delays: Delays,
+    /// Moves of the set point, by rule of the steering law.
+    pub moves: BTreeMap<String, u64>,
+    /// Frames that could not be parsed or forwarded as they should, by cause.
+    pub faults: BTreeMap<String, u64>,
+    /// Places of users, where each has a queue: given to newcomers.
+    pub users_placed: Option<u64>,
+}
+
+/// What happened to packets of a queue: arrived = dropped_on_arrival + overflowed + shed + dropped_at_head +
+/// delivered + waiting.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Packets {
+    /// Wanted in.
+    pub arrived: u64,
+    /// Bytes of these, by the link's accounting.
+    pub arrived_bytes: u64,
+    /// Sent.
+    pub delivered: u64,
+    /// Bytes of these.
+    pub delivered_bytes: u64,
+    /// Discarded by the algorithm on arrival.
+    pub dropped_on_arrival: u64,
+    /// Discarded by the algorithm at the head of the queue.
+    pub dropped_at_head: u64,
+    /// Discarded on arrival for lack of room.
+    pub overflowed: u64,
+    /// Discarded for lack of room after they were stored.
+    pub shed: u64,
+    /// Marked CE by the algorithm.
+    pub marked: u64,
+}
+
+/// Times counted in buckets.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delays {
+    /// Upper bounds of the buckets in seconds; one more bucket has no bound.
+    pub bounds_s: Vec<f64>,
+    /// How many are in each bucket.
+    pub counts: Vec<u64>,
+    /// All times together, in seconds.
+    pub sum_s: f64,
+}
+
+/// A policy of steering.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyStatus {
+    /// Utilization below which the set point is raised.
+    pub utilization_low: f64,
+    /// Utilization that is aimed at.
+    pub utilization_target: f64,
+    /// Smallest set point in ms.
+    pub target_min_ms: f64,
+    /// Largest set point in ms.
+    pub target_max_ms: f64,
+}
+
+/// Whether it works.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// Whether it does.
+    pub ok: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// The configuration in force.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// The file that it was read from.
+    pub file: String,
+    /// The whole in canonical form, with the meaning of each key.
+    pub toml: String,
+    /// Each key that has a value, with it in TOML.
+    pub values: BTreeMap<String, String>,
+}
+
+/// A change of the configuration in force.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigurationChange {
+    /// Keys and their values in TOML; a text needs no quotes. All are put into force together, or none.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Whether it is only checked.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A change that was put into force, or would be.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Applied {
+    /// The keys that changed; empty where everything was so already.
+    pub changed: Vec<Valued>,
+    /// When, in seconds of the run; none where nothing was to be done, or only checked.
+    pub at_s: Option<f64>,
+    /// What is to be known of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A key with its value before and after, in TOML; nothing where it is absent.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Valued {
+    /// The key, as in the file.
+    pub key: String,
+    /// Before.
+    pub from: Option<String>,
+    /// After.
+    pub to: Option<String>,
+}
+
+/// Why nothing was changed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// What is wrong, in a sentence or more, with what to do about it.
+    pub error: String,
+    /// The same of each key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+    /// Whether a restart would do it.
+    #[serde(default)]
+    pub needs_restart: bool,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// The key; none where the file itself is the problem.
+    pub key: Option<String>,
+    /// Its line in the file.
+    pub line: Option<u32>,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Refusal {
+    /// A refusal that is not about a key.
+    pub fn plain(error: impl Into<String>) -> Refusal {
+        Refusal { error: error.into(), ..Refusal::default() }
+    }
+}
+
+/// A packet loop that told nothing for so long does not work, in seconds.
+const SILENT_MAX_S: f64 = 3.0;
+
+impl Status {
+    /// Whether the packet loop turns: packets are managed.
+    pub fn health(&self) -> Health {
+        let silent = self.silent_s > SILENT_MAX_S;
+        let silent = silent.then(|| {
+            format!(
+                "the packet loop told nothing for {:.0} s: the kernel forwards past the queues",
+                self.silent_s
+            )
+        });
+        Health { ok: silent.is_none(), problems: silent.into_iter().collect() }
+    }
+
+    /// Whether packets pass, too.
+    pub fn readiness(&self) -> Health {
+        let mut problems = self.health().problems;
+        let down = self.ports.iter().filter(|port| !port.is_up);
+        problems.extend(down.map(|port| format!("{} is down or has no carrier", port.name)));
+        problems.extend(self.is_draining.then(|| "it ends".to_string()));
+        Health { ok: problems.is_empty(), problems }
+    }
+}

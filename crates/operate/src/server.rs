@@ -1,0 +1,420 @@
+//! The thread that answers: HTTP on the control socket and, for metrics, on a TCP address.
+//!
+//! Everything has a bound: connections, the bytes of a head and of a body, and the time that a client may take to send or
+//! to read. Changes go to whoever runs the program, one after the other, through a queue of fixed length.
+
+use crate::api::{self, Endpoint, ROUTES, Route};
+use crate::metrics;
+use crate::model::{Applied, Configuration, ConfigurationChange, Health, Refusal, Status};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Bytes};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio_io_timeout::TimeoutStream;
+
+/// Most bytes of a body that is sent here.
+pub const BODY_MAX: usize = 64 << 10;
+/// Most bytes of a head, and of what a connection holds of a request at once.
+pub const HEADERS_MAX: usize = 16 << 10;
+/// Most connections at once, of the socket and of the TCP address each.
+pub const CONNECTIONS_MAX: usize = 64;
+/// How long a client may take to send a request, and to take some bytes of the answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection may rest between requests.
+const IDLE: Duration = Duration::from_secs(60);
+/// Orders that wait for whoever runs the program.
+const ORDERS_MAX: usize = 16;
+/// How long an answer to an order is waited for.
+const ANSWER: Duration = Duration::from_secs(10);
+/// A rest after an error of accepting, such as too many open files.
+const REST: Duration = Duration::from_millis(100);
+
+/// Who asked for something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Who {
+    /// Number of the user.
+    pub uid: u32,
+    /// Number of the process, where the kernel tells.
+    pub pid: Option<i32>,
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "uid {}", self.uid)?;
+        let Some(pid) = self.pid else { return Ok(()) };
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        // A name is whatever its process makes of it.
+        let program: String = program.trim_end().chars().filter(|c| !c.is_control()).collect();
+        if program.is_empty() { write!(f, ", pid {pid}") } else { write!(f, ", pid {pid} ({program})") }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Keys of the configuration get other values.
+    Set {
+        /// Keys and values in TOML.
+        values: BTreeMap<String, String>,
+        /// Whether it is only checked.
+        dry_run: bool,
+    },
+    /// The file is read again.
+    Reload {
+        /// Whether it is only checked.
+        dry_run: bool,
+    },
+    /// The run ends, and the kernel forwards.
+    Drain,
+}
+
+/// Why an order was not carried out, and as what that is told.
+pub type Refused = (u16, Refusal);
+
+/// A command, who gave it, and where the answer goes.
+#[derive(Debug)]
+pub struct Order {
+    /// Who gave it.
+    pub who: Who,
+    /// What is to be done.
+    pub command: Command,
+    answer: oneshot::Sender<Result<Applied, Refused>>,
+}
+
+impl Order {
+    /// Says what became of it. Whoever gave it may have gone.
+    pub fn answer(self, answer: Result<Applied, Refused>) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+/// What can be looked at: written by whoever runs the program, as often as it likes.
+#[derive(Clone, Debug, Default)]
+pub struct Board(Arc<Mutex<Shown>>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    status: Status,
+    configuration: Configuration,
+    /// When the status was written.
+    at: Option<Instant>,
+}
+
+impl Board {
+    /// Tells how the program stands.
+    pub fn publish(&self, status: Status) {
+        let mut shown = self.lock();
+        (shown.status, shown.at) = (status, Some(Instant::now()));
+    }
+
+    /// Tells the configuration in force.
+    pub fn configured(&self, configuration: Configuration) {
+        self.lock().configuration = configuration;
+    }
+
+    /// The latest status. Time passes also where nobody writes any more.
+    pub fn status(&self) -> Status {
+        let shown = self.lock();
+        let since = shown.at.map_or(0.0, |at| at.elapsed().as_secs_f64());
+        let mut status = shown.status.clone();
+        status.silent_s += since;
+        status.uptime_s += since;
+        status
+    }
+
+    /// The configuration in force.
+    pub fn configuration(&self) -> Configuration {
+        self.lock().configuration.clone()
+    }
+
+    /// There are no invariants that a panic could break.
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where it listens.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// For everything.
+    pub control: Option<UnixListener>,
+    /// For metrics and health.
+    pub metrics: Option<TcpListener>,
+}
+
+/// What answers, before its thread begins.
+pub struct Server {
+    sockets: Sockets,
+    asked: Asked,
+}
+
+/// What every request needs.
+#[derive(Clone)]
+struct Asked {
+    board: Board,
+    orders: SyncSender<Order>,
+}
+
+impl Server {
+    /// Answers from a board; orders come out at the other end.
+    pub fn new(sockets: Sockets, board: Board) -> (Server, Receiver<Order>) {
+        let (orders, ordered) = sync_channel(ORDERS_MAX);
+        (Server { sockets, asked: Asked { board, orders } }, ordered)
+    }
+
+    /// Answers on a thread of its own until the program ends. `first` is done on that thread before anything is read, to
+    /// give up rights.
+    pub fn start(self, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let Server { sockets, asked } = self;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let Sockets { control, metrics } = sockets;
+        control.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))?;
+        metrics.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))?;
+        let serve = move || {
+            first();
+            runtime.block_on(async {
+                let local = tokio::task::LocalSet::new();
+                // Within the runtime, to which they belong.
+                let control = control.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok());
+                let metrics = metrics.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok());
+                let others = asked.clone();
+                let on_socket = async move {
+                    match control {
+                        Some(listener) => serve_control(listener, others).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let on_address = async move {
+                    match metrics {
+                        Some(listener) => serve_metrics(listener, asked).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                local.spawn_local(on_socket);
+                local.spawn_local(on_address);
+                local.await;
+            });
+        };
+        std::thread::Builder::new().name("weir-control".into()).spawn(serve)?;
+        Ok(())
+    }
+}
+
+async fn serve_control(listener: tokio::net::UnixListener, asked: Asked) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let who = stream.peer_cred().map(|peer| Who { uid: peer.uid(), pid: peer.pid() });
+                // Who does not say who it is is not answered.
+                let Ok(who) = who else { continue };
+                admit(&open, stream, asked.clone(), Some(who));
+            }
+            Err(_) => tokio::time::sleep(REST).await,
+        }
+    }
+}
+
+async fn serve_metrics(listener: tokio::net::TcpListener, asked: Asked) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => admit(&open, stream, asked.clone(), None),
+            Err(_) => tokio::time::sleep(REST).await,
+        }
+    }
+}
+
+/// A place among the connections, which is given back when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers on a connection, if there is a place for it; else it is closed at once.
+fn admit<S>(open: &Arc<AtomicUsize>, stream: S, asked: Asked, who: Option<Who>)
+where
+    S: AsyncRead + AsyncWrite + 'static,
+{
+    let place = Place(open.clone());
+    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        return;
+    }
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_read_timeout(Some(IDLE));
+    stream.set_write_timeout(Some(PATIENCE));
+    let service = hyper::service::service_fn(move |request| {
+        let (asked, who) = (asked.clone(), who.clone());
+        async move { Ok::<_, std::convert::Infallible>(respond(request, &asked, who).await) }
+    });
+    tokio::task::spawn_local(async move {
+        let _place = place;
+        // What goes wrong here is the client's affair.
+        let _ = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE)
+            .max_buf_size(HEADERS_MAX)
+            .serve_connection(TokioIo::new(Box::pin(stream)), service)
+            .await;
+    });
+}
+
+type Answer = Response<Full<Bytes>>;
+
+fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn json(status: StatusCode, value: &impl serde::Serialize) -> Answer {
+    // Plain data is always JSON.
+    let text = serde_json::to_string(value).unwrap_or_default();
+    answer(status, "application/json", text + "\n")
+}
+
+fn refuse(status: StatusCode, error: impl Into<String>) -> Answer {
+    json(status, &Refusal::plain(error))
+}
+
+/// The route of a request, or why there is none.
+fn find(method: &Method, path: &str, is_public: bool) -> Result<&'static Route, Box<Answer>> {
+    let known = || ROUTES.iter().filter(|route| route.is_public || !is_public);
+    let here: Vec<&Route> = known().filter(|route| route.path == path).collect();
+    if let Some(route) = here.iter().find(|route| route.method == method.as_str()) {
+        return Ok(route);
+    }
+    if here.is_empty() {
+        let paths: Vec<&str> = known().map(|route| route.path).collect();
+        let error = format!("there is nothing at this path. Remedy: ask for one of {}", paths.join(", "));
+        return Err(Box::new(refuse(StatusCode::NOT_FOUND, error)));
+    }
+    let methods: Vec<&str> = here.iter().map(|route| route.method).collect();
+    let methods = methods.join(", ");
+    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this path takes {methods}"));
+    if let Ok(value) = HeaderValue::from_str(&methods) {
+        answer.headers_mut().insert(ALLOW, value);
+    }
+    Err(Box::new(answer))
+}
+
+async fn respond<B>(request: Request<B>, asked: &Asked, who: Option<Who>) -> Answer
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let route = match find(request.method(), request.uri().path(), who.is_none()) {
+        Ok(route) => route,
+        Err(answer) => return *answer,
+    };
+    let health = |health: Health| {
+        json(if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &health)
+    };
+    match (route.endpoint, who) {
+        (Endpoint::Status, _) => json(StatusCode::OK, &asked.board.status()),
+        (Endpoint::Configuration, _) => json(StatusCode::OK, &asked.board.configuration()),
+        (Endpoint::Description, _) => json(StatusCode::OK, &api::description()),
+        (Endpoint::Health, _) => health(asked.board.status().health()),
+        (Endpoint::Ready, _) => health(asked.board.status().readiness()),
+        (Endpoint::Metrics, _) => {
+            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+            let status = asked.board.status();
+            if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+                answer(StatusCode::OK, metrics::OPENMETRICS, metrics::openmetrics(&status))
+            } else {
+                answer(StatusCode::OK, metrics::PLAIN, metrics::plain(&status))
+            }
+        }
+        (endpoint @ (Endpoint::Change | Endpoint::Reload | Endpoint::Drain), Some(who)) => {
+            match command(endpoint, request).await {
+                Ok(command) => order(asked, who, command).await,
+                Err(answer) => *answer,
+            }
+        }
+        // `find` gives no such route to the public.
+        (_, None) => refuse(StatusCode::FORBIDDEN, "only the control socket takes this"),
+    }
+}
+
+/// Reads what is to be done.
+async fn command<B>(endpoint: Endpoint, request: Request<B>) -> Result<Command, Box<Answer>>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let wrong = |status, error: String| Err(Box::new(refuse(status, error)));
+    let body = Limited::new(request.into_body(), BODY_MAX);
+    let body = match tokio::time::timeout(PATIENCE, std::pin::pin!(body).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return wrong(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_MAX} bytes"));
+        }
+        Ok(Err(_)) => return wrong(StatusCode::BAD_REQUEST, "the body did not come whole".into()),
+        Err(_) => {
+            let error = format!("the body did not come within {} s", PATIENCE.as_secs());
+            return wrong(StatusCode::REQUEST_TIMEOUT, error);
+        }
+    };
+    let change = match endpoint {
+        Endpoint::Drain => return Ok(Command::Drain),
+        Endpoint::Reload if body.is_empty() => ConfigurationChange::default(),
+        _ => match serde_json::from_slice::<ConfigurationChange>(&body) {
+            Ok(change) => change,
+            Err(error) => {
+                let like = "Remedy: send an object such as {\"set\": {\"a_to_b.rate\": \"50Mbit/s\"}}";
+                return wrong(
+                    StatusCode::BAD_REQUEST,
+                    format!("the body is not what is asked for: {error}. {like}"),
+                );
+            }
+        },
+    };
+    match endpoint {
+        Endpoint::Reload if !change.set.is_empty() => {
+            wrong(StatusCode::BAD_REQUEST, "`set` has no place in a reload: the file says it all".into())
+        }
+        Endpoint::Reload => Ok(Command::Reload { dry_run: change.dry_run }),
+        _ if change.set.is_empty() => {
+            wrong(StatusCode::BAD_REQUEST, "`set` names no key. Remedy: name at least one".into())
+        }
+        _ => Ok(Command::Set { values: change.set, dry_run: change.dry_run }),
+    }
+}
+
+/// Has it done by whoever runs the program.
+async fn order(asked: &Asked, who: Who, command: Command) -> Answer {
+    let (sender, answered) = oneshot::channel();
+    let busy = |error: &str| refuse(StatusCode::SERVICE_UNAVAILABLE, error);
+    match asked.orders.try_send(Order { who, command, answer: sender }) {
+        Ok(()) => {}
+        Err(TrySendError::Full(_)) => {
+            return busy("too many changes wait. Remedy: try again when they are done");
+        }
+        Err(TrySendError::Disconnected(_)) => return busy("it ends"),
+    }
+    match tokio::time::timeout(ANSWER, answered).await {
+        Ok(Ok(Ok(applied))) => json(StatusCode::OK, &applied),
+        Ok(Ok(Err((status, refusal)))) => {
+            json(StatusCode::from_u16(status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY), &refusal)
+        }
+        Ok(Err(_)) => busy("it ends"),
+        Err(_) => {
+            busy("no answer came, and whether it was done is not known. Remedy: look at the configuration")
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The server over real sockets: what it answers, and what it refuses within which bounds.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_operate::client::{Client, Failure};
+use weir_operate::{
+    Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange, ControlSocket,
+    Delays, DirectionStatus, HEADERS_MAX, PortStatus, Refusal, Server, Sockets, Status, Valued, api, metrics,
+};
+
+struct Running {
+    _folder: tempfile::TempDir,
+    socket: ControlSocket,
+    address: SocketAddr,
+    board: Board,
+}
+
+fn status() -> Status {
+    let delays = Delays { bounds_s: vec![0.001, 0.002], counts: vec![3, 2, 1], sum_s: 0.01 };
+    let direction = DirectionStatus {
+        name: "a_to_b".into(),
+        rate_bps: Some(8e6),
+        capacity_bytes: 1000.0,
+        utilization: Some(0.99),
+        delays,
+        setpoint_ms: Some(2.5),
+        moves: [("raise".to_string(), 7)].into(),
+        ..DirectionStatus::default()
+    };
+    let port = PortStatus { name: "eth\"1".into(), is_up: true, lost_frames: 2 };
+    Status {
+        title: "eth1 <-> eth2".into(),
+        version: "1.2.3".into(),
+        directions: vec![direction],
+        ports: vec![port],
+        ..Status::default()
+    }
+}
+
+/// A server whose orders are answered with what was asked for.
+fn start() -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let mut socket = ControlSocket::bind(folder.path()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let board = Board::default();
+    board.publish(status());
+    let file = "bridge.toml".to_string();
+    board.configured(Configuration { file, ..Configuration::default() });
+    let sockets = Sockets { control: socket.take(), metrics: Some(listener) };
+    let (server, orders) = Server::new(sockets, board.clone());
+    server.start(|| {}).unwrap();
+    std::thread::spawn(move || {
+        for order in orders {
+            let own = std::process::id() as i32;
+            assert_eq!(order.who.pid, Some(own), "who asks is told by the kernel");
+            let changed = match &order.command {
+                Command::Set { values, .. } => values
+                    .iter()
+                    .map(|(key, to)| Valued { key: key.clone(), from: None, to: Some(to.clone()) })
+                    .collect(),
+                Command::Reload { .. } => Vec::new(),
+                Command::Drain => {
+                    order.answer(Err((409, Refusal::plain("not now"))));
+                    continue;
+                }
+            };
+            order.answer(Ok(Applied { changed, ..Applied::default() }));
+        }
+    });
+    Running { _folder: folder, socket, address, board }
+}
+
+fn client(running: &Running) -> Client {
+    Client::connect(running.socket.path()).unwrap()
+}
+
+/// What comes back on a connection of its own for bytes as they are.
+fn exchange(mut stream: impl Read + Write, request: &[u8]) -> String {
+    // The other side may close while this one still sends.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut part) {
+        answer.extend_from_slice(&part[..n]);
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn unix(running: &Running) -> UnixStream {
+    let stream = UnixStream::connect(running.socket.path()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+#[test]
+fn every_route_of_the_description_is_answered_as_described() {
+    let running = start();
+    let mut client = client(&running);
+    for route in api::ROUTES {
+        let body = (route.endpoint == api::Endpoint::Change).then(|| r#"{"set":{"a":"1"}}"#.to_string());
+        let (status, kind, text) = client.raw(route.method, route.path, body).unwrap();
+        let described = &api::description()["paths"][route.path][route.method.to_lowercase()];
+        let wanted = if status == 200 { "200" } else { "default" };
+        assert!(
+            described["responses"][wanted]["content"][&kind].is_object(),
+            "{route:?}: {status} {kind} {text}"
+        );
+        assert_eq!(status, if route.path == "/v1/drain" { 409 } else { 200 }, "{route:?}: {text}");
+    }
+    let told: Status = client.ask("GET", "/v1/status", None::<&()>).unwrap();
+    assert_eq!((told.title.as_str(), told.directions.len()), ("eth1 <-> eth2", 1));
+    let configuration: Configuration = client.ask("GET", "/v1/config", None::<&()>).unwrap();
+    assert_eq!(configuration.file, "bridge.toml");
+    let (_, _, description) = client.raw("GET", "/v1/openapi.json", None).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&description).unwrap(), api::description());
+    let change = ConfigurationChange {
+        set: [("a_to_b.rate".to_string(), "5Mbit/s".to_string())].into(),
+        dry_run: true,
+    };
+    let applied: Applied = client.ask("PATCH", "/v1/config", Some(&change)).unwrap();
+    assert_eq!(applied.changed[0].to.as_deref(), Some("5Mbit/s"));
+}
+
+#[test]
+fn bad_requests_are_refused_with_a_reason_and_the_next_is_answered() {
+    let running = start();
+    let mut client = client(&running);
+    let long = format!(r#"{{"set":{{"a":"{}"}}}}"#, "x".repeat(BODY_MAX));
+    let deep = "[".repeat(10_000);
+    let cases = [
+        ("GET", "/", None, 404, "/v1/status"),
+        ("GET", "/v1/status/", None, 404, "nothing at this path"),
+        ("DELETE", "/v1/config", None, 405, "GET, PATCH"),
+        ("PATCH", "/v1/config", None, 400, "Remedy"),
+        ("PATCH", "/v1/config", Some("{"), 400, "Remedy"),
+        ("PATCH", "/v1/config", Some("\u{0}"), 400, "Remedy"),
+        ("PATCH", "/v1/config", Some(r#"{"set":{}}"#), 400, "names no key"),
+        ("PATCH", "/v1/config", Some(r#"{"sett":{"a":"1"}}"#), 400, "unknown field `sett`"),
+        ("PATCH", "/v1/config", Some(r#"{"set":{"a":1}}"#), 400, "expected a string"),
+        ("PATCH", "/v1/config", Some(deep.as_str()), 400, "Remedy"),
+        ("PATCH", "/v1/config", Some(long.as_str()), 413, "65536"),
+        ("POST", "/v1/reload", Some(r#"{"set":{"a":"1"}}"#), 400, "the file says it all"),
+    ];
+    for (method, path, body, status, words) in cases {
+        let mut client = Client::connect(running.socket.path()).unwrap();
+        let (found, _, text) = client.raw(method, path, body.map(String::from)).unwrap();
+        let refusal: Refusal = serde_json::from_str(&text).unwrap();
+        assert_eq!(found, status, "{method} {path}: {text}");
+        assert!(refusal.error.contains(words), "{method} {path}: {text}");
+    }
+    assert!(client.ask::<Status>("GET", "/v1/status", None::<&()>).is_ok());
+    let refused = client.ask::<Applied>("POST", "/v1/drain", None::<&()>);
+    assert_eq!(refused, Err(Failure::Refused(409, Refusal::plain("not now"))));
+    // What is no HTTP, and a head that does not end.
+    for request in [&b"\x16\x03\x01 hello\r\n\r\n"[..], &b"GET / HTTP/1.1\r\nx: ".repeat(HEADERS_MAX)] {
+        let answer = exchange(unix(&running), request);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    assert!(client.ask::<Status>("GET", "/v1/status", None::<&()>).is_ok());
+}
+
+#[test]
+fn a_body_that_does_not_come_is_waited_for_so_long_and_no_longer() {
+    let running = start();
+    let begun = Instant::now();
+    let slow = b"PATCH /v1/config HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n{";
+    let answer = exchange(unix(&running), slow);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(begun.elapsed() >= weir_operate::PATIENCE && begun.elapsed() < 3 * weir_operate::PATIENCE);
+}
+
+#[test]
+fn connections_beyond_the_bound_are_closed_and_others_go_on() {
+    let running = start();
+    let mut early = client(&running);
+    assert!(early.ask::<Status>("GET", "/v1/status", None::<&()>).is_ok());
+    let held: Vec<UnixStream> = (1..CONNECTIONS_MAX).map(|_| unix(&running)).collect();
+    let late = exchange(unix(&running), b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(late, "");
+    assert!(early.ask::<Status>("GET", "/v1/status", None::<&()>).is_ok());
+    // The TCP address has bounds of its own.
+    let scrape = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    assert!(exchange(TcpStream::connect(running.address).unwrap(), scrape).contains("weir_uptime_seconds"));
+    drop(held);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Client::connect(running.socket.path())
+        .and_then(|mut client| client.ask::<Status>("GET", "/v1/status", None::<&()>))
+        .is_err()
+    {
+        assert!(Instant::now() < deadline, "places are given back");
+    }
+}
+
+#[test]
+fn a_tcp_address_has_metrics_and_health_and_nothing_else() {
+    let running = start();
+    let ask = |request: &str, accept: &str| {
+        let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{accept}\r\n");
+        exchange(TcpStream::connect(running.address).unwrap(), request.as_bytes())
+    };
+    for route in api::ROUTES {
+        let answer = ask(&format!("{} {}", route.method, route.path), "");
+        let wanted = if route.is_public { "HTTP/1.1 200" } else { "HTTP/1.1 404" };
+        assert!(answer.starts_with(wanted), "{route:?}: {answer}");
+    }
+    let open = ask("GET /metrics", "accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n");
+    assert!(open.contains(metrics::OPENMETRICS) && open.trim_end().ends_with("# EOF"), "{open}");
+    let plain = ask("GET /metrics", "");
+    assert!(plain.contains(metrics::PLAIN) && !plain.contains("# EOF"), "{plain}");
+    running.board.publish(Status { silent_s: 4.0, ..status() });
+    assert!(ask("GET /health", "").starts_with("HTTP/1.1 503"));
+    let down = PortStatus { name: "eth1".into(), ..PortStatus::default() };
+    running.board.publish(Status { ports: vec![down], ..status() });
+    assert!(ask("GET /health", "").starts_with("HTTP/1.1 200"));
+    let ready = ask("GET /ready", "");
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("eth1 is down"), "{ready}");
+}
+
+#[test]
+fn metrics_are_named_and_typed_by_the_conventions() {
+    let open = metrics::openmetrics(&status());
+    for line in [
+        "# TYPE weir_queue_delay_seconds histogram",
+        "# UNIT weir_queue_delay_seconds seconds",
+        "weir_queue_delay_seconds_bucket{le=\"0.002\",direction=\"a_to_b\"} 5",
+        "weir_queue_delay_seconds_bucket{le=\"+Inf\",direction=\"a_to_b\"} 6",
+        "weir_queue_delay_seconds_count{direction=\"a_to_b\"} 6",
+        "weir_queue_moves_total{direction=\"a_to_b\",rule=\"raise\"} 7",
+        "weir_link_capacity_bytes_total{direction=\"a_to_b\"} 1000.0",
+        "weir_queue_setpoint_seconds{direction=\"a_to_b\"} 0.0025",
+        "weir_port_lost_frames_total{port=\"eth\\\"1\"} 2",
+    ] {
+        assert!(open.lines().any(|found| found == line), "{line}\n{open}");
+    }
+    let plain = metrics::plain(&status());
+    assert!(plain.contains("# TYPE weir_queue_moves_total counter\n"), "{plain}");
+    assert!(plain.contains("# HELP weir_queue_moves_total "), "{plain}");
+    check(&plain);
+}
+
+/// Prometheus's own judgement, where it is installed.
+fn check(plain: &str) {
+    let Some(promtool) = promtool() else {
+        return println!(
+            "SKIPPED: metrics_are_named_and_typed_by_the_conventions: `promtool` is not installed"
+        );
+    };
+    let mut child = std::process::Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(plain.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}\n{plain}");
+}
+
+fn promtool() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|program| program.is_file())
+}
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data");
+
+/// Names of metrics in a text.
+fn metrics_in(text: &str) -> std::collections::BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("weir_")).map(String::from).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
+    let policy = weir_operate::PolicyStatus::default();
+    let faults = [("runt".to_string(), 1)].into();
+    let direction = DirectionStatus {
+        policy: Some(policy),
+        faults,
+        users_placed: Some(1),
+        ..status().directions[0].clone()
+    };
+    let there = metrics_in(&metrics::plain(&Status { directions: vec![direction], ..status() }));
+    for file in ["grafana/weir.json", "prometheus/alerts.yml"] {
+        let text = std::fs::read_to_string(format!("{DATA}/{file}")).unwrap();
+        let asked = metrics_in(&text);
+        assert!(asked.len() > 8, "{file}: {asked:?}");
+        let missing: Vec<_> = asked.difference(&there).collect();
+        assert!(missing.is_empty(), "{file}: {missing:?}");
+    }
+    let dashboard = std::fs::read(format!("{DATA}/grafana/weir.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_slice(&dashboard).unwrap();
+    // Whatever can be drawn is drawn.
+    let drawn = metrics_in(&dashboard.to_string());
+    let left: Vec<&String> = there
+        .iter()
+        .filter(|name| {
+            !["build_info", "uptime", "packets_total", "backlog_packets", "users"]
+                .iter()
+                .any(|no| name.contains(no))
+        })
+        .filter(|name| !drawn.iter().any(|drawn| drawn.starts_with(name.as_str())))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn alerts_fire_when_a_fault_is_made_and_not_before() {
+    let Some(promtool) = promtool() else {
+        return println!(
+            "SKIPPED: alerts_fire_when_a_fault_is_made_and_not_before: `promtool` is not installed"
+        );
+    };
+    for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {
+        let output = std::process::Command::new(&promtool)
+            .args(arguments)
+            .current_dir(format!("{DATA}/prometheus"))
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
+    }
+}
