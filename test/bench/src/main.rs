@@ -4,6 +4,7 @@ mod delay;
 mod error;
 mod forwarding;
 mod instructions;
+mod queues;
 mod rows;
 mod sensing;
 mod sessions;
@@ -31,6 +32,7 @@ parts:
   sim            speed and size of the simulator, beside ns-2
   users          a packet among 100 000 users, and an idle user
   sessions       sessions of a 5G user-plane function: established in a second, and an idle one
+  queues         10 000 queueing disciplines of the kernel decoded
   forwarding     unshaped forwarding beside DPDK's testpmd (root)
   sensing        unshaped forwarding with probes beside it without (root)
   shaper         delivered rate of the shaper (root)
@@ -98,6 +100,7 @@ fn measure(part: &str, options: &Options) -> ExitCode {
         "sim" => sim(options),
         "users" => users(options),
         "sessions" => sessions(options),
+        "queues" => queues::run(if options.quick { 3 } else { 21 }),
         "forwarding" => forwarding(options),
         "sensing" => sensing(options),
         "shaper" => shaper::run(seconds(options)),
@@ -114,6 +117,7 @@ fn all(options: &Options) -> Vec<Row> {
     rows.extend(sim(options));
     rows.extend(users(options));
     rows.extend(sessions(options));
+    rows.extend(queues::run(if options.quick { 3 } else { 21 }));
     if weir_lab::host::is_root() {
         rows.extend(forwarding(options));
         rows.extend(sensing(options));

@@ -10,6 +10,7 @@ mod hostile;
 mod machines;
 mod overseer;
 mod parsers;
+mod queues;
 mod sessions;
 mod tunnels;
 
@@ -17,6 +18,7 @@ pub use hostile::{filters, pfcp_octets};
 pub use machines::{algorithm, discipline};
 pub use overseer::Overseer;
 pub use parsers::{configuration, frame, journal, scenario, sensed, trace, upf_configuration};
+pub use queues::tc_message;
 pub use sessions::{pfcp, sdf_filter};
 pub use tunnels::{gtpu, user_plane};
 

@@ -12,4 +12,5 @@ weir_fuzz::targets! {
     frame: 2000, weir_fuzz::frame;
     journal: 500, weir_fuzz::journal;
     sensed: 1000, weir_fuzz::sensed;
+    tc_message: 2000, weir_fuzz::tc_message;
 }

@@ -1,0 +1,284 @@
+//! Steering by counters that are polled, for a queue that somebody else works.
+
+use crate::law::{Epoch, Law, Observer, SteeringLaw};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Time that a link may seem idle although it is not: the packet that is being sent at either end of what is looked at.
+const IDLE_PACKETS: f64 = 2.0;
+/// Largest error of a link's rate that is not taken for idle time, as a share.
+const RATE_ERROR: f64 = 5e-4;
+/// Length of a packet before any was counted.
+const PACKET: f64 = 1500.0;
+
+/// What the counters of a queue say at an instant. Sums count from any start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// When they were read.
+    pub now: Time,
+    /// Bytes that left.
+    pub sent: Bytes,
+    /// Packets that left.
+    pub sent_packets: u64,
+    /// Packets that were marked or dropped by the AQM.
+    pub signals: u64,
+    /// Packets that were dropped, by whatever.
+    pub discarded: u64,
+    /// Bytes that wait.
+    pub waiting: Bytes,
+    /// The delay of some packet that left lately, if it is told.
+    pub delay: Option<Duration>,
+}
+
+/// Feeds a law with polled counters.
+///
+/// Counters tell neither when a signal was given, nor the smallest delay since, nor whether the queue ran empty in between.
+/// Each is estimated:
+///
+/// * all signals of a period are one, at its end;
+/// * the queue ran empty if nothing waited at some poll, or if the link was idle: it carried less since the last signal than
+///   its rate allows (a link does not rest while packets wait);
+/// * the smallest delay is zero if the queue ran empty, and otherwise the smallest `waiting / rate` at a poll, or the smallest
+///   delay that was told. It is too large by what the queue fell and rose between two polls.
+///
+/// A signal that was counted cannot be withheld any more: where the law raises, the set point moves up and the epoch goes on,
+/// as it does where the signal is deferred.
+#[derive(Clone, Debug)]
+pub struct Polled<L = SteeringLaw> {
+    law: L,
+    /// At the last signal, or at the start.
+    start: Option<Counters>,
+    last: Option<Counters>,
+    delay_min: Option<Duration>,
+    ran_empty: bool,
+}
+
+/// What a poll brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Polling {
+    /// Signals since the last poll.
+    pub signals: u64,
+    /// Whether the counters began anew, as those of another queue: then nothing was judged.
+    pub restarted: bool,
+}
+
+impl<L: Law> Polled<L> {
+    /// Nothing seen yet.
+    pub fn new(law: L) -> Polled<L> {
+        Polled { law, start: None, last: None, delay_min: None, ran_empty: false }
+    }
+
+    /// The law.
+    pub fn law(&self) -> &L {
+        &self.law
+    }
+
+    /// The law, to change its policy.
+    pub fn law_mut(&mut self) -> &mut L {
+        &mut self.law
+    }
+
+    /// What was seen since the last signal; `None` before the second poll.
+    pub fn epoch(&self, link: Rate) -> Option<Epoch> {
+        let (start, last) = (self.start?, self.last?);
+        (last.now > start.now).then(|| self.between(&start, &last, link))
+    }
+
+    /// Takes what the counters say now; `link` is the rate that utilization is measured against, zero if it is not known.
+    ///
+    /// The rate at which the queue is served is that of the law's virtual queue while it has one, as a shaper then has it.
+    pub fn poll(&mut self, now: &Counters, link: Rate, observer: &mut dyn Observer) -> Polling {
+        self.law.follow_link(link);
+        let Some((start, last)) = self.start.zip(self.last) else {
+            self.begin(now);
+            return Polling::default();
+        };
+        let is_back = now.sent < last.sent || now.signals < last.signals || now.discarded < last.discarded;
+        if is_back {
+            self.begin(now);
+            return Polling { signals: 0, restarted: true };
+        }
+        if now.now <= last.now {
+            return Polling::default();
+        }
+        self.last = Some(*now);
+        let served = self.law.virtual_rate().unwrap_or(link);
+        if served > Rate::ZERO {
+            self.notice(&start, now, served);
+        }
+        let signals = now.signals - last.signals;
+        if signals > 0 && link > Rate::ZERO {
+            let seen = self.between(&start, now, link);
+            let raised = seen.ran_empty && self.law.may_raise(link) && self.law.raise(&seen, observer);
+            if !raised {
+                self.law.signalled(&seen, observer);
+                self.begin(now);
+            }
+        }
+        Polling { signals, restarted: false }
+    }
+
+    fn begin(&mut self, now: &Counters) {
+        (self.start, self.last) = (Some(*now), Some(*now));
+        // Nothing is said of a queue that is empty already.
+        self.ran_empty = now.waiting == Bytes::ZERO;
+        self.delay_min = self.ran_empty.then_some(Duration::ZERO);
+    }
+
+    /// Updates the smallest delay, and whether the queue ran empty.
+    fn notice(&mut self, start: &Counters, now: &Counters, served: Rate) {
+        let sent = (now.sent - start.sent).get() as f64;
+        let could = served.as_bps_f64() / 8.0 * now.now.since(start.now).as_secs_f64();
+        let packets = now.sent_packets.saturating_sub(start.sent_packets);
+        let packet = if packets == 0 { PACKET } else { sent / packets as f64 };
+        let idle = could - sent > IDLE_PACKETS * packet + RATE_ERROR * could;
+        self.ran_empty |= idle || now.waiting == Bytes::ZERO;
+        let waits = if self.ran_empty { Duration::ZERO } else { served.time_for(now.waiting) };
+        let least = now.delay.map_or(waits, |told| told.min(waits));
+        self.delay_min = Some(self.delay_min.map_or(least, |before| before.min(least)));
+    }
+
+    fn between(&self, start: &Counters, now: &Counters, link: Rate) -> Epoch {
+        let sent = now.sent - start.sent;
+        let mut arrived = (sent + now.waiting).get().saturating_sub(start.waiting.get());
+        if self.law.counts_discarded() {
+            let packets = now.sent_packets.saturating_sub(start.sent_packets).max(1);
+            arrived += (now.discarded - start.discarded) * (sent.get() / packets);
+        }
+        Epoch {
+            start: start.now,
+            now: now.now,
+            arrived: Bytes::new(arrived),
+            delay_min: self.delay_min,
+            ran_empty: self.ran_empty,
+            link,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::law::{Move, Rule};
+    use crate::policy::Policy;
+    use std::vec::Vec;
+
+    const LINK: Rate = Rate::from_mbps(8);
+
+    #[derive(Default)]
+    struct Rules(Vec<Rule>);
+
+    impl Observer for Rules {
+        fn moved(&mut self, m: &Move) {
+            self.0.push(m.rule);
+        }
+    }
+
+    fn polled(policy: &Policy) -> Polled {
+        Polled::new(SteeringLaw::new(policy).unwrap())
+    }
+
+    /// Counters after `ms`, when `bytes` left in packets of 1000, with `signals` and `waiting` bytes.
+    fn at(ms: u64, bytes: u64, signals: u64, waiting: u64) -> Counters {
+        Counters {
+            now: Time::from_nanos(ms * 1_000_000),
+            sent: Bytes::new(bytes),
+            sent_packets: bytes / 1000,
+            signals,
+            discarded: signals,
+            waiting: Bytes::new(waiting),
+            delay: None,
+        }
+    }
+
+    #[test]
+    fn a_queue_without_signals_is_left_alone() {
+        let mut polled = polled(&Policy::default());
+        let mut rules = Rules::default();
+        for n in 0..1000 {
+            // Half of the link's rate.
+            polled.poll(&at(n * 10, n * 5000, 0, 0), LINK, &mut rules);
+        }
+        assert_eq!((rules.0.len(), polled.law().setpoint()), (0, Duration::from_micros(2500)));
+    }
+
+    #[test]
+    fn an_idle_link_is_a_queue_that_ran_empty_though_no_poll_saw_it() {
+        for (bytes, empty) in [(100_000, false), (98_500, false), (97_000, true)] {
+            let mut polled = polled(&Policy::default());
+            polled.poll(&at(0, 0, 0, 5000), LINK, &mut ());
+            polled.poll(&at(100, bytes, 0, 5000), LINK, &mut ());
+            let epoch = polled.epoch(LINK).unwrap();
+            assert_eq!((epoch.ran_empty, epoch.arrived), (empty, Bytes::new(bytes)), "{bytes}");
+            let least = if empty { Duration::ZERO } else { Duration::from_millis(5) };
+            assert_eq!(epoch.delay_min, Some(least));
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_not_used_well_gets_a_longer_queue_up_to_the_bound_of_the_policy() {
+        let policy = Policy { target_max: Duration::from_millis(12), ..Policy::default() };
+        let mut polled = polled(&policy);
+        let mut rules = Rules::default();
+        let mut most = Duration::ZERO;
+        for n in 0..200 {
+            // 90 %, with a signal in each period.
+            polled.poll(&at(n * 100, n * 90_000, n, 2000), LINK, &mut rules);
+            most = most.max(polled.law().setpoint());
+        }
+        assert!(rules.0.contains(&Rule::Raise), "{:?}", rules.0);
+        assert_eq!(most, Duration::from_millis(12));
+    }
+
+    #[test]
+    fn standing_delay_is_taken_away() {
+        let mut polled = polled(&Policy { target_min_up: Duration::from_millis(20), ..Policy::default() });
+        let mut rules = Rules::default();
+        for n in 0..100 {
+            // The link is busy, and the queue never below 15 ms.
+            polled.poll(&at(n * 100, n * 100_000, n, 15_000 + n % 3 * 1000), LINK, &mut rules);
+        }
+        assert!(rules.0.iter().all(|r| *r == Rule::Lower) && !rules.0.is_empty(), "{:?}", rules.0);
+        assert!(polled.law().setpoint() < Duration::from_millis(10), "{:?}", polled.law().setpoint());
+    }
+
+    #[test]
+    fn the_rate_of_the_shaper_is_what_is_full_while_there_is_a_virtual_queue() {
+        let policy = Policy {
+            utilization_low: weir_aqm::Share(0.90),
+            utilization_target: weir_aqm::Share(0.95),
+            virtual_gain: 1.0,
+            ..Policy::default()
+        };
+        let mut polled = polled(&policy);
+        let mut rules = Rules::default();
+        let mut sent = 0;
+        for n in 0..400 {
+            polled.poll(&at(n * 100, sent, n, 10_000), LINK, &mut rules);
+            let rate = polled.law().virtual_rate().unwrap_or(LINK);
+            sent += rate.bytes_in(Duration::from_millis(100)).get();
+        }
+        assert!(rules.0.contains(&Rule::VirtualOn), "{:?}", rules.0);
+        let rate = polled.law().virtual_rate().unwrap();
+        assert!(rate >= Rate::from_bps(7_600_000) && rate < Rate::from_bps(7_700_000), "{rate:?}");
+    }
+
+    #[test]
+    fn counters_that_begin_anew_are_judged_anew() {
+        let mut polled = polled(&Policy::default());
+        polled.poll(&at(0, 500_000, 10, 0), LINK, &mut ());
+        assert!(polled.poll(&at(100, 1000, 0, 0), LINK, &mut ()).restarted);
+        assert_eq!(polled.poll(&at(200, 2000, 1, 0), LINK, &mut ()).signals, 1);
+        // A clock that stands still, or goes back, is no time.
+        assert_eq!(polled.poll(&at(200, 3000, 2, 0), LINK, &mut ()), Polling::default());
+    }
+
+    #[test]
+    fn without_a_rate_nothing_is_moved() {
+        let mut polled = polled(&Policy::default());
+        let mut rules = Rules::default();
+        for n in 0..100 {
+            polled.poll(&at(n * 100, n * 10_000, n, 0), Rate::ZERO, &mut rules);
+        }
+        assert!(rules.0.is_empty());
+    }
+}
