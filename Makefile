@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo test fuzz faultsim bench metrics reproduce realism witness interop build quick fmt clean
+.PHONY: help msrv demo test fuzz faultsim bench metrics reproduce realism witness interop embed libweir build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -20,6 +20,8 @@ help:
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
+	@echo "make libweir    the C library, into PREFIX=/usr/local"
+	@echo "make embed      the C library, the DPDK switch and the Python package, built, installed into $(OUT)/embed and tried"
 	@echo "make build      the program, in $(WEIR)"
 	@echo "make quick      the simulator alone, in $(QUICK): seconds after a change; no root, no clang, no live links"
 
@@ -88,6 +90,16 @@ interop:
 	@tools/install build interop
 	$(CARGO) build --release -p weir-cli
 	@tools/interop $(WEIR)
+
+# The C library for other programs. DESTDIR is put before the prefix.
+PREFIX ?= /usr/local
+libweir:
+	@tools/libweir $(PREFIX)
+
+# What embeds Weir, as a user of it would build it.
+embed:
+	@tools/install build test embed
+	@tools/embed $(OUT)/embed
 
 # Both are run whether or not the first holds.
 realism:

@@ -1,9 +1,12 @@
 //! Reading whole files: the forms there are, each with those whose keys may be written into it by mistake.
 
+use crate::aqm_config::AqmConfig;
 use crate::document::Document;
+use crate::embedded::Embedded;
 use crate::errors::Errors;
 use crate::experiment::{Scenario, points};
 use crate::library::Library;
+use crate::policy_config::PolicyConfig;
 use crate::problems::{Form, Problems};
 use crate::run_config::RunConfig;
 use crate::schema::{Here, Section, tables_of};
@@ -19,6 +22,10 @@ const IN_RUN_CONFIG: &[Form] = &[("the file", tables_of::<RunConfig>), ("a scena
 /// Where keys belong that are unknown in a configuration of `weir upf`.
 const IN_UPF_CONFIG: &[Form] =
     &[("the file", tables_of::<UpfConfig>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
+
+/// Where keys belong that are unknown in a queue of a program.
+const IN_EMBEDDED: &[Form] =
+    &[("the text", tables_of::<Embedded>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
 
 impl Document {
     /// Checks the document as a scenario.
@@ -41,6 +48,11 @@ impl Document {
     /// Checks the document as a configuration of `weir upf`.
     pub fn upf_config(&self) -> Result<UpfConfig, Errors> {
         UpfConfig::read_file(self, IN_UPF_CONFIG)
+    }
+
+    /// Checks the document as a queue of a program that embeds Weir.
+    pub fn embedded(&self) -> Result<Embedded, Errors> {
+        Embedded::read_file(self, IN_EMBEDDED)
     }
 }
 
@@ -77,5 +89,26 @@ impl UpfConfig {
     /// Reads a text; `file_name` is the name in messages.
     pub fn parse(file_name: &str, text: &str) -> Result<UpfConfig, Errors> {
         Document::parse(file_name, text)?.upf_config()
+    }
+}
+
+impl Embedded {
+    /// Reads a text; `name` is what messages call it.
+    pub fn parse(name: &str, text: &str) -> Result<Embedded, Errors> {
+        Document::parse(name, text)?.embedded()
+    }
+}
+
+impl AqmConfig {
+    /// Reads a text with the keys of an `aqm` table alone; `name` is what messages call it.
+    pub fn parse(name: &str, text: &str) -> Result<AqmConfig, Errors> {
+        AqmConfig::read_file(&Document::parse(name, text)?, &[])
+    }
+}
+
+impl PolicyConfig {
+    /// Reads a text with the keys of a `policy` table alone; `name` is what messages call it.
+    pub fn parse(name: &str, text: &str) -> Result<PolicyConfig, Errors> {
+        PolicyConfig::read_file(&Document::parse(name, text)?, &[])
     }
 }

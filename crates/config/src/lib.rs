@@ -1,7 +1,7 @@
 //! Files that users write: scenarios and configurations, in TOML.
 //!
 //! [`Scenario`] is an experiment on a link made for it; [`RunConfig`] is a link between two real ports,
-//! [`UpfConfig`] a 5G user-plane function. They are read through a [`Document`], which keeps the line of
+//! [`UpfConfig`] a 5G user-plane function, [`Embedded`] a queue in somebody else's program. They are read through a [`Document`], which keeps the line of
 //! every key, so that each problem names its place and its remedy and all problems of a file are told at once
 //! ([`Errors`]).
 //!
@@ -25,6 +25,7 @@ mod axes;
 mod changes;
 mod checks;
 mod document;
+mod embedded;
 mod end_host;
 mod errors;
 mod experiment;
@@ -59,6 +60,7 @@ mod variation;
 pub use aqm_config::AqmConfig;
 pub use changes::Changed;
 pub use document::{Document, MAX_FILE_BYTES};
+pub use embedded::Embedded;
 pub use end_host::{EndHost, Pacing, Recovery};
 pub use errors::{Error, Errors, MAX_PROBLEMS};
 pub use experiment::{Axis, MAX_POINT_VALUES, MAX_POINTS, MAX_SAMPLES, Path, Point, Run, Scenario, Sweep};

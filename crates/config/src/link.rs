@@ -101,7 +101,7 @@ impl Buffer {
         }
     }
 
-    fn allowed(&self) -> bool {
+    pub(crate) fn allowed(&self) -> bool {
         match self {
             Buffer::Time(t) => (Duration::from_micros(1)..=Duration::from_secs(60)).contains(t),
             Buffer::Bytes(b) => (Bytes::new(64)..=Bytes::new(100_000_000_000)).contains(b),

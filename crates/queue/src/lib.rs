@@ -40,7 +40,7 @@ mod sum;
 
 pub use disciplines::*;
 pub use dual_pi2::DualPi2;
-pub use flow_queue::FlowQueue;
+pub use flow_queue::{FlowQueue, SHED_BATCH_MAX};
 pub use per_user::PerUser;
 pub use pooled::{Pooled, Store};
 pub use shaper::Shaper;

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::{Document, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
+use weir_config::{Document, Embedded, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -128,6 +128,11 @@ fn the_reference_pages_are_up_to_date() {
     expect(&here("../../docs/scenario.md"), &Scenario::reference());
     expect(&here("../../docs/config.md"), &RunConfig::reference());
     expect(&here("../../docs/upf-config.md"), &UpfConfig::reference());
+    let path = here("../../docs/libweir.md");
+    let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let [start, end] = GENERATED.map(|line| page.find(line).expect("the page has the place for its keys"));
+    let keys = Embedded::reference();
+    expect(&path, &format!("{}{}{keys}{}", &page[..start], GENERATED[0], &page[end..]));
 }
 
 #[test]
