@@ -62,10 +62,10 @@ pub use interface::{Interface, LinkState, list as interfaces};
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals};
 pub use link_clock::RunClock;
-pub use opening::Progress;
-pub use upkeep::{Chores, LOOK as UPKEEP_PERIOD};
 pub use meter::Faults;
+pub use opening::Progress;
 pub use pipe::DirectionNow;
+pub use upkeep::{Chores, LOOK as UPKEEP_PERIOD};
 pub use upstream::{RttSample, UpstreamNow};
 
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};
