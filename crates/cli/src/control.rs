@@ -119,11 +119,6 @@ impl Control {
     ) -> Result<Control, Failure> {
         let board = Board::default();
         let Doors { socket, sockets } = doors;
-        let (server, orders) = Server::new(sockets, board.clone());
-        server.start(|| {
-            // What is asked for is never read as root. Where that cannot be had, capabilities are gone all the same.
-            let _ = privileges::leave_root();
-        })?;
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
         let about = Status {
             verb: "run".into(),
@@ -132,8 +127,19 @@ impl Control {
             title: format!("{} <-> {}", config.ports.a, config.ports.b),
             file: file.display().to_string(),
             mode: mode.to_string(),
+            // Whether they are up is looked at first when the loop turns.
+            ports: [&config.ports.a, &config.ports.b]
+                .map(|name| PortStatus { name: name.clone(), ..PortStatus::default() })
+                .into(),
             ..Status::default()
         };
+        // Whoever asks before the loop has told anything is told what it is.
+        board.publish(about.clone());
+        let (server, orders) = Server::new(sockets, board.clone());
+        server.start(|| {
+            // What is asked for is never read as root. Where that cannot be had, capabilities are gone all the same.
+            let _ = privileges::leave_root();
+        })?;
         let source = Source { file, set: set.to_vec(), document, live: BTreeMap::new() };
         let control = Control {
             _socket: socket,
