@@ -56,6 +56,7 @@ const EXAMPLES: &str = "Examples:
   weir lab data/scenarios/demo.toml                  run it with real TCP in network namespaces (root)
   weir compare data/scenarios/codel_smoke.toml       how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
+  weir steer eth0 --target-max 20ms             hold the kernel's queue to a policy (root)
   weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
   weir upf upf.toml                             a 5G user-plane function: sessions over PFCP (root)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
@@ -75,7 +76,7 @@ const EXAMPLES: &str = "Examples:
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
 
-This program was made without live links (`run`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
+This program was made without live links (`run`, `steer`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
 
 Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
 
@@ -84,6 +85,9 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Forward between two interfaces under a configuration, until stopped.
     Run(verbs::run::Arguments),
+    #[cfg(feature = "live")]
+    /// Hold queues of the kernel to a policy by moving their targets, until stopped.
+    Steer(verbs::steer::Arguments),
     #[cfg(feature = "live")]
     /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
     Reflect(verbs::reflect::Arguments),
@@ -124,6 +128,8 @@ fn main() -> ExitCode {
     let result = match arguments.verb {
         #[cfg(feature = "live")]
         Verb::Run(a) => verbs::run::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Steer(a) => verbs::steer::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Reflect(a) => verbs::reflect::main(a, &output),
         #[cfg(feature = "live")]

@@ -7,6 +7,7 @@ use crate::library::Library;
 use crate::problems::{Form, Problems};
 use crate::run_config::RunConfig;
 use crate::schema::{Here, Section, tables_of};
+use crate::steer_config::SteerConfig;
 use crate::upf_config::UpfConfig;
 
 /// Where keys belong that are unknown in a scenario.
@@ -19,6 +20,10 @@ const IN_RUN_CONFIG: &[Form] = &[("the file", tables_of::<RunConfig>), ("a scena
 /// Where keys belong that are unknown in a configuration of `weir upf`.
 const IN_UPF_CONFIG: &[Form] =
     &[("the file", tables_of::<UpfConfig>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
+
+/// Where keys belong that are unknown in a configuration of `weir steer`.
+const IN_STEER_CONFIG: &[Form] =
+    &[("the file", tables_of::<SteerConfig>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
 
 impl Document {
     /// Checks the document as a scenario.
@@ -41,6 +46,11 @@ impl Document {
     /// Checks the document as a configuration of `weir upf`.
     pub fn upf_config(&self) -> Result<UpfConfig, Errors> {
         UpfConfig::read_file(self, IN_UPF_CONFIG)
+    }
+
+    /// Checks the document as a configuration of `weir steer`.
+    pub fn steer_config(&self) -> Result<SteerConfig, Errors> {
+        SteerConfig::read_file(self, IN_STEER_CONFIG)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::{Document, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
+use weir_config::{Document, Errors, NetworkLink, RunConfig, Scenario, SteerConfig, UpfConfig};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -128,6 +128,7 @@ fn the_reference_pages_are_up_to_date() {
     expect(&here("../../docs/scenario.md"), &Scenario::reference());
     expect(&here("../../docs/config.md"), &RunConfig::reference());
     expect(&here("../../docs/upf-config.md"), &UpfConfig::reference());
+    expect(&here("../../docs/steer-config.md"), &SteerConfig::reference());
 }
 
 #[test]
