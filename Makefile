@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo test fuzz faultsim bench metrics reproduce realism witness interop embed libweir build quick fmt clean
+.PHONY: help msrv demo test fuzz faultsim bench metrics reproduce realism witness steer-witness interop embed libweir build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -18,6 +18,7 @@ help:
 	@echo "make metrics    metrics and alert rules before Debian's Prometheus, and 10 000 live changes under load (root)"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
+	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
 	@echo "make libweir    the C library, into PREFIX=/usr/local"
@@ -85,6 +86,11 @@ reproduce:
 witness:
 	@tools/install build live witness
 	@tools/kernel-witness
+
+steer-witness:
+	@tools/install build live witness
+	$(CARGO) build --release -p weir-cli
+	@tools/steer-witness
 
 interop:
 	@tools/install build interop

@@ -106,20 +106,20 @@ def module(kernel, name):
     raise Missing(f"the kernel has no module {name}")
 
 
-def file_system(kernel, work):
-    """Everything but the scenario."""
+def file_system(kernel, work, modules=(), programs=()):
+    """Everything but the scenario; `programs` are further files to run, with their libraries."""
     archive = Archive()
     for folder in ["proc", "sys", "dev", "run", "bin", "modules"]:
         archive.folder(folder)
     archive.file("bin/busybox", tool("busybox").read_bytes())
     archive.file("tools/probe", probe(work))
     libraries = set()
-    for path in map(tool, TOOLS):
+    for path in [*map(tool, TOOLS), *programs]:
         archive.file(f"tools/{path.name}", path.read_bytes())
         libraries |= set(re.findall(r"(/\S+) \(0x", output("ldd", str(path))))
     for path in sorted(libraries):
         archive.file(path, pathlib.Path(path).read_bytes())
-    for name in MODULES:
+    for name in [*MODULES, *modules]:
         content = module(kernel, name)
         if content is not None:
             archive.file(f"modules/{name}.ko", content)

@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # The first process of the guest: makes the network, runs one scenario, says what came of it, and switches off.
-# /scenario sets QDISC (what is under test, with its options), SOURCE (what sends), HTB (empty where the queue shapes
-# itself), RATE, RTT, ECN, WARMUP and SECONDS. Lines that begin with "@" are for tools/kernel-witness.
+# /scenario sets QDISC (what is under test, with its options), SOURCE (what sends), STEER (arguments of `weir steer`, or
+# nothing), HTB (empty where the queue shapes itself), RATE, RTT, ECN, WARMUP and SECONDS. Lines that begin with "@" are for
+# tools/kernel-witness and tools/steer-witness.
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin
 mount -t proc proc /proc
@@ -72,15 +73,30 @@ run() {
 	/tools/probe watch r0 r1 00100000 "$WARMUP" "$SECONDS" >/run/result &
 	watch=$!
 	sleep 0.01
+	if [ -n "${STEER:-}" ]; then
+		echo "@found $(/tools/tc -j qdisc show dev r1)"
+		/tools/weir --json steer r1 $STEER >/run/steered 2>/run/said &
+		steer=$!
+	fi
 	at src probe $SOURCE $((SECONDS + 1)) &
 	wait $watch
 	echo "@after $(head -1 /proc/stat)"
 	echo "@result $(cat /run/result)"
 	echo "@qdisc $(/tools/tc -s -j qdisc show dev r1)"
 	echo "@class $(/tools/tc -s class show dev r1 | tr '\n' ' ')"
+	if [ -n "${STEER:-}" ]; then
+		kill -TERM $steer
+		wait $steer || true
+		sed 's/^/ /' /run/said | tail -20
+		echo "@steered $(tr -d '\n' </run/steered)"
+		echo "@left $(/tools/tc -j qdisc show dev r1)"
+	fi
 }
 
-for module in /modules/*; do insmod "$module"; done
+# Some need others, so that a second round loads what the first one could not.
+for round in 1 2; do
+	for module in /modules/*; do insmod "$module" 2>/dev/null; done
+done
 # The firmware leaves its line unfinished.
 echo
 echo "@kernel $(uname -r) $(uname -v)"

@@ -59,6 +59,7 @@ def run(image, initrd, seconds_max, log):
     result = json.loads(words["result"])
     result["busy"] = busy_share(words["before"], words["after"])
     result["kernel"] = words["kernel"]
+    result["words"] = words
     return result
 
 

@@ -61,6 +61,7 @@ const EXAMPLES: &str = "Examples:
   weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
   weir ctl status                               how running links stand; `weir ctl set` changes them (root)
+  weir steer eth0 --target-max 20ms             hold the kernel's queue to a policy (root)
   weir reflect --interface eth0 --peer ADDRESS  turn the probes of another `weir run` around (root)
   weir upf upf.toml                             a 5G user-plane function: sessions over PFCP (root)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
@@ -80,7 +81,7 @@ const EXAMPLES: &str = "Examples:
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
 
-This program was made without live links (`run`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
+This program was made without live links (`run`, `steer`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
 
 Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
 
@@ -92,6 +93,9 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Look at running programs and change them: status, policy, rates, configuration.
     Ctl(verbs::ctl::Arguments),
+    #[cfg(feature = "live")]
+    /// Hold queues of the kernel to a policy by moving their targets, until stopped.
+    Steer(verbs::steer::Arguments),
     #[cfg(feature = "live")]
     /// Turn the probes of a `weir run` with `[sense]` around, until stopped.
     Reflect(verbs::reflect::Arguments),
@@ -141,6 +145,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "live")]
         Verb::Ctl(a) => verbs::ctl::main(a, &output),
         #[cfg(feature = "live")]
+        Verb::Steer(a) => verbs::steer::main(a, &output),
+        #[cfg(feature = "live")]
         Verb::Reflect(a) => verbs::reflect::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Upf(a) => verbs::upf::main(a, &output),
@@ -165,7 +171,7 @@ fn main() -> ExitCode {
 /// Whether a verb was asked for that the program with live links has.
 #[cfg(not(feature = "live"))]
 fn is_live_verb(e: &clap::Error) -> bool {
-    const VERBS: [&str; 6] = ["compare", "doctor", "lab", "reflect", "run", "upf"];
+    const VERBS: [&str; 8] = ["compare", "ctl", "doctor", "lab", "reflect", "run", "steer", "upf"];
     let verb = e.get(clap::error::ContextKind::InvalidSubcommand);
     matches!(verb, Some(clap::error::ContextValue::String(verb)) if VERBS.contains(&verb.as_str()))
 }

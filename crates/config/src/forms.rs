@@ -10,6 +10,7 @@ use crate::policy_config::PolicyConfig;
 use crate::problems::{Form, Problems};
 use crate::run_config::RunConfig;
 use crate::schema::{Here, Section, tables_of};
+use crate::steer_config::SteerConfig;
 use crate::upf_config::UpfConfig;
 
 /// Where keys belong that are unknown in a scenario.
@@ -26,6 +27,10 @@ const IN_UPF_CONFIG: &[Form] =
 /// Where keys belong that are unknown in a queue of a program.
 const IN_EMBEDDED: &[Form] =
     &[("the text", tables_of::<Embedded>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
+
+/// Where keys belong that are unknown in a configuration of `weir steer`.
+const IN_STEER_CONFIG: &[Form] =
+    &[("the file", tables_of::<SteerConfig>), ("a configuration of `weir run`", tables_of::<RunConfig>)];
 
 impl Document {
     /// Checks the document as a scenario.
@@ -53,6 +58,11 @@ impl Document {
     /// Checks the document as a queue of a program that embeds Weir.
     pub fn embedded(&self) -> Result<Embedded, Errors> {
         Embedded::read_file(self, IN_EMBEDDED)
+    }
+
+    /// Checks the document as a configuration of `weir steer`.
+    pub fn steer_config(&self) -> Result<SteerConfig, Errors> {
+        SteerConfig::read_file(self, IN_STEER_CONFIG)
     }
 }
 

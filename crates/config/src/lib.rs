@@ -49,6 +49,7 @@ mod sense;
 mod sense_config;
 mod settings;
 mod spans;
+mod steer_config;
 mod table_doc;
 mod topology;
 pub mod trace;
@@ -78,6 +79,7 @@ pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOption
 pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};
+pub use steer_config::{SteerConfig, SteerOptions, SteeredQueue};
 pub use topology::Link;
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};

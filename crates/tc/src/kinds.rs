@@ -166,6 +166,20 @@ fn to_micros(time: Duration) -> u32 {
     u32::try_from(time.as_nanos() / 1000).unwrap_or(u32::MAX)
 }
 
+impl Kind {
+    /// What to set so that the kernel tells this target, in whole microseconds: it rounds down when it stores and again when it
+    /// tells, CoDel to units of 1024 ns and PIE of 64 ns. What it told once can be set again without a loss.
+    pub fn target_to_set(&self, told: Duration) -> Duration {
+        let us = told.as_nanos() / 1000;
+        let more = match self {
+            Kind::Codel | Kind::FqCodel => true,
+            Kind::Pie | Kind::FqPie => us % 8 != 0,
+            _ => false,
+        };
+        Duration::from_micros(us + u64::from(more))
+    }
+}
+
 impl Options {
     /// The target of the delay, of kinds that have one.
     pub fn target(&self) -> Option<Duration> {

@@ -128,3 +128,17 @@ proptest! {
         prop_assert_eq!(bytes, twice);
     }
 }
+
+#[test]
+fn what_the_kernel_told_is_told_again_when_it_is_set() {
+    // As `codel_change` and `pie_change` store a target, and their dumps tell it.
+    let codel = |us: u64| ((us * 1000) >> 10) * 1024 / 1000;
+    let pie = |us: u64| ((us * 1000) >> 6) * 64 / 1000;
+    for us in 0..100_000 {
+        for (kind, stored) in [(Kind::Codel, codel as fn(u64) -> u64), (Kind::Pie, pie)] {
+            let told = stored(us);
+            let set = kind.target_to_set(Duration::from_micros(told)).as_nanos() / 1000;
+            assert_eq!(stored(set), told, "{kind}: {us}");
+        }
+    }
+}

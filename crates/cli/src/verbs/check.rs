@@ -5,9 +5,9 @@ use crate::results;
 use crate::simulate::{Unknown, unknown};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_config::{RunConfig, Scenario, UpfConfig};
+use weir_config::{RunConfig, Scenario, SteerConfig, UpfConfig};
 
-/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run` or `weir upf`). All
+/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run`, `weir steer` or `weir upf`). All
 /// problems are told at once, each with its line and remedy. Ports and cores that a configuration names and
 /// this machine lacks are warnings.
 #[derive(clap::Args)]
@@ -32,6 +32,7 @@ enum Checked {
     Scenario(Box<Scenario>),
     Config(Box<RunConfig>),
     Upf(Box<UpfConfig>),
+    Steer(Box<SteerConfig>),
 }
 
 /// Runs the verb.
@@ -42,6 +43,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let has_any = |names: &[&str]| names.iter().any(|name| document.has_table(name));
     let checked = if has_any(&["n3", "n4", "n6"]) {
         Checked::Upf(Box::new(document.upf_config().map_err(Failure::input)?))
+    } else if has_any(&["queues", "steer"]) {
+        Checked::Steer(Box::new(document.steer_config().map_err(Failure::input)?))
     } else if has_any(&["ports", "a_to_b", "b_to_a", "fail_open"]) {
         Checked::Config(Box::new(document.run_config().map_err(Failure::input)?))
     } else {
@@ -55,6 +58,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             ("scenario", s.to_toml(), warnings, points.len())
         }
         Checked::Config(c) => ("configuration", c.to_toml(), [c.warnings(), here::run(c)].concat(), 1),
+        Checked::Steer(c) => ("configuration", c.to_toml(), Vec::new(), 1),
         Checked::Upf(c) => ("configuration", c.to_toml(), [c.warnings(), here::upf(c)].concat(), 1),
     };
     let file = arguments.file.display().to_string();

@@ -369,6 +369,9 @@ fn leftovers() -> Finding {
 /// Removes what killed runs left; says in words what it did.
 fn clean() -> Vec<String> {
     let mut said = weir_dataplane::restore_everywhere();
+    if let Ok(mut link) = weir_kernel::Link::open() {
+        said.extend(weir_kernel::restore_dead(Path::new(weir_kernel::JOURNALS), &mut link));
+    }
     match weir_lab::clean_stale() {
         Ok(removed) => said.extend(removed.iter().map(|r| {
             let ended = if r.processes.is_empty() {

@@ -18,6 +18,8 @@ pub mod reproduce;
 #[cfg(feature = "live")]
 pub mod run;
 pub mod sim;
+#[cfg(feature = "live")]
+pub mod steer;
 pub mod sweep;
 #[cfg(feature = "live")]
 pub mod upf;

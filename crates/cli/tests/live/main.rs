@@ -13,6 +13,7 @@ mod run;
 mod sense;
 #[path = "../../../lab/tests/skipped/mod.rs"]
 mod skipping;
+mod steer;
 mod told;
 mod upf;
 mod upstream;

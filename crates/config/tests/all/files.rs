@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::{Document, Embedded, Errors, NetworkLink, RunConfig, Scenario, UpfConfig};
+use weir_config::{Document, Embedded, Errors, NetworkLink, RunConfig, Scenario, SteerConfig, UpfConfig};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -133,6 +133,7 @@ fn the_reference_pages_are_up_to_date() {
     let [start, end] = GENERATED.map(|line| page.find(line).expect("the page has the place for its keys"));
     let keys = Embedded::reference();
     expect(&path, &format!("{}{}{keys}{}", &page[..start], GENERATED[0], &page[end..]));
+    expect(&here("../../docs/steer-config.md"), &SteerConfig::reference());
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here has. CoDel and its
+//! relatives run in QEMU (`tools/steer-witness`).
+
+use crate::common::{exec, try_exec, turn};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// Longest wait for what should happen at once, on a machine that others use.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A namespace with a shaped interface that sends twice as much as it may, until it is dropped.
+struct Busy {
+    namespace: String,
+    stop: Arc<AtomicBool>,
+    sender: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Busy {
+    fn new(name: &str) -> Busy {
+        let namespace = format!("weir-steer-{name}-{}", std::process::id());
+        let ip = |words: &str| {
+            let done = Command::new("ip").args(words.split(' ')).output().unwrap();
+            assert!(done.status.success(), "ip {words}: {done:?}");
+        };
+        ip(&format!("netns add {namespace}"));
+        let mut busy = Busy { namespace, stop: Arc::default(), sender: None };
+        let within = |words: &str| ip(&format!("-n {} {words}", busy.namespace));
+        within("link add d0 type veth peer name d1");
+        within("addr add 10.9.0.1/24 dev d0");
+        within("link set d0 up");
+        within("link set d1 up");
+        within("neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev d0");
+        busy.tc("qdisc add dev d0 root handle 1: tbf rate 8mbit burst 5k limit 200k");
+        busy.tc("qdisc add dev d0 parent 1: handle 10: bfifo limit 100000");
+        let (namespace, stop) = (busy.namespace.clone(), busy.stop.clone());
+        busy.sender = Some(std::thread::spawn(move || {
+            weir_lab::in_netns(&namespace, || {
+                let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    for _ in 0..3 {
+                        // A full queue is what is wanted.
+                        let _ = socket.send_to(&[0; 1400], "10.9.0.2:9");
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            })
+            .unwrap();
+        }));
+        busy
+    }
+
+    fn tc(&self, words: &str) -> String {
+        exec(&self.namespace, "tc", &words.split(' ').collect::<Vec<_>>())
+    }
+
+    /// The queues as `tc` tells them, without counters.
+    fn queues(&self) -> String {
+        self.tc("-d qdisc show dev d0")
+    }
+
+    /// Starts `weir --json steer d0` with some words.
+    fn start(&self, words: &[&str]) -> Child {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace, WEIR, "--json", "steer", "d0"]).args(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Waits until the queues are such.
+    fn until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+        let start = Instant::now();
+        loop {
+            let queues = self.queues();
+            if is(&queues) {
+                return queues;
+            }
+            assert!(start.elapsed() < PATIENCE, "{what}: {queues}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.join();
+        }
+        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
+    }
+}
+
+/// Asks a process to end.
+fn terminate(child: &Child) {
+    let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// What a process said at its end: its status, the result, and the rest.
+fn ended(child: Child) -> (Option<i32>, Value, String) {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let result = serde_json::from_slice(&output.stdout);
+    (output.status.code(), result.unwrap_or_else(|e| panic!("{e}: {output:?}")), said)
+}
+
+#[test]
+fn a_fifo_below_a_shaper_is_steered_and_put_back_also_after_a_kill() {
+    let Some(_turn) = turn() else { return };
+    let busy = Busy::new("kill");
+    let found = busy.queues();
+    let (status, result, _) = ended(busy.start(&["--dry-run"]));
+    assert_eq!((status, &result["changed"]), (Some(0), &Value::Bool(false)), "{result}");
+    assert_eq!(result["would_steer"][0]["kind"], "bfifo", "{result}");
+    assert_eq!(busy.queues(), found);
+
+    let steered = busy.start(&[]);
+    busy.until("the room becomes less", |now| now != found);
+    terminate(&steered);
+    let (status, result, said) = ended(steered);
+    assert_eq!(status, Some(0), "{said}");
+    let queue = &result["queues"][0];
+    assert!(queue["changes"].as_u64() >= Some(1) && queue["left"].is_null(), "{result}");
+    assert!(queue["target_max_ms"].as_f64() <= Some(30.0), "{result}");
+    assert_eq!(busy.queues(), found);
+
+    let mut killed = busy.start(&[]);
+    let changed = busy.until("the room becomes less", |now| now != found);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // A dead program leaves the queue as it was.
+    assert_eq!(busy.queues(), changed);
+    let (status, _, said) = ended(busy.start(&["--duration", "50ms"]));
+    assert!(
+        status == Some(0) && said.contains("after a killed run: d0 bfifo 10:: put its target back"),
+        "{said}"
+    );
+    assert_eq!(busy.queues(), found);
+
+    let kept = busy.start(&["--keep"]);
+    let changed = busy.until("the room becomes less", |now| now != found);
+    terminate(&kept);
+    assert_eq!(ended(kept).0, Some(0));
+    assert_eq!(busy.queues(), changed);
+}
+
+#[test]
+fn what_another_tc_does_is_told_and_left_to_it() {
+    let Some(_turn) = turn() else { return };
+    let busy = Busy::new("other");
+    let found = busy.queues();
+    for (deed, words) in [
+        ("qdisc change dev d0 parent 1: handle 10: bfifo limit 50000", "somebody else changed its target"),
+        ("qdisc del dev d0 parent 1: handle 10:", "removed or replaced"),
+    ] {
+        let steered = busy.start(&[]);
+        busy.until("the room becomes less", |now| now != found);
+        busy.tc(deed);
+        let after = busy.queues();
+        let since = Instant::now();
+        // It ends by itself, as nothing is left to be steered.
+        let (status, result, said) = ended(steered);
+        assert!(since.elapsed() < PATIENCE);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(result["queues"][0]["left"].as_str().unwrap().contains(words), "{result}");
+        assert!(said.contains("left as it is"), "{said}");
+        assert_eq!(busy.queues(), after);
+        let _ =
+            try_exec(&busy.namespace, "tc", &["qdisc", "del", "dev", "d0", "parent", "1:", "handle", "10:"]);
+        busy.tc("qdisc add dev d0 parent 1: handle 10: bfifo limit 100000");
+    }
+    let lone = Busy::new("none");
+    lone.tc("qdisc replace dev d0 root handle 2: pfifo limit 10");
+    let (status, result, _) = ended(lone.start(&[]));
+    assert_eq!(status, Some(2));
+    assert!(result["error"].as_str().unwrap().contains("there is pfifo 2:"), "{result}");
+}
+
+#[test]
+fn the_rate_of_the_shaper_is_moved_and_put_back() {
+    let Some(_turn) = turn() else { return };
+    let busy = Busy::new("rate");
+    let found = busy.queues();
+    let words = ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
+    let steered = busy.start(&words);
+    let slower = busy.until("the shaper becomes slower", |now| !now.contains("rate 8Mbit"));
+    // 95 % of 8 Mbit/s is the least.
+    let rate: f64 =
+        slower.split("rate ").nth(1).unwrap().split("bit").next().unwrap().replace('K', "").parse().unwrap();
+    assert!((7_600.0..8_000.0).contains(&rate) || (7.6..8.0).contains(&rate), "{slower}");
+    terminate(&steered);
+    let (status, result, said) = ended(steered);
+    assert_eq!((status, &result["not_put_back"]), (Some(0), &serde_json::json!([])), "{said}");
+    assert_eq!(busy.queues(), found);
+}

@@ -1,0 +1,122 @@
+//! A configuration of `weir steer`: queues of the kernel that are held to a policy.
+
+use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
+use crate::run_config::{INTERFACE, interface};
+use crate::schema::{
+    Check, Here, OneTable, OptionalTable, Printer, Range, Section, TABLES, absent, or, reference, required,
+    such, within,
+};
+use weir_steer::Policy;
+use weir_units::{Duration, Rate};
+
+section! {
+    /// Queues of the kernel and the policy that they are held to.
+    pub struct SteerConfig {
+        /// The queues.
+        queues: Vec<SteeredQueue> = TABLES;
+        /// The policy of all queues that have none of their own; without it the defaults hold.
+        policy: Option<PolicyConfig> = OptionalTable;
+        /// How it is done.
+        steer: SteerOptions = OneTable;
+    }
+}
+
+section! {
+    /// The queues of an interface, or one of them.
+    pub struct SteeredQueue {
+        /// Name of the interface that packets leave by.
+        interface: String = required(such(INTERFACE, |t: &String| interface(t)));
+        /// Handle of the queueing discipline, as `tc qdisc show` writes it.
+        handle: Option<String> = absent(
+            "every AQM of the interface",
+            such("a handle such as \"10:\"", |t: &String| handle(t).is_some())
+        );
+        /// Rate of the link, with the same bytes as the kernel counts: with Ethernet headers, without preamble and gap.
+        rate: Option<Rate> = absent("that of the shaper above the queue, or else of the driver", within(SLOWEST, FASTEST));
+        /// The policy of this queue.
+        policy: Option<PolicyConfig> = OptionalTable;
+    }
+}
+
+section! {
+    /// How it is done.
+    pub struct SteerOptions {
+        /// Time between two looks at the counters. It becomes longer where a look takes more than a tenth of it.
+        period: Duration =
+            or(Duration::from_millis(10), within(Duration::from_millis(1), Duration::from_millis(500)));
+        /// Least time between two changes of one queue.
+        settle: Duration =
+            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_secs(60)));
+        /// Whether queues stay as they are at the end, instead of being put back as they were found.
+        keep: bool = or(false, Range::Any);
+        /// How long to run.
+        duration: Option<Duration> =
+            absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+    }
+}
+
+impl Check for SteerOptions {}
+impl Check for SteeredQueue {}
+
+impl Check for SteerConfig {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        for (at, queue) in self.queues.iter().enumerate() {
+            let same = |other: &&SteeredQueue| {
+                other.interface == queue.interface
+                    && (other.handle.is_none() || queue.handle.is_none() || other.handle == queue.handle)
+            };
+            if self.queues[..at].iter().any(|other| same(&other)) {
+                let problem = format!("{} is there already", queue.interface);
+                here.wrong(
+                    p,
+                    &format!("queues.{at}.interface"),
+                    problem,
+                    "name each queue once, by its `handle`",
+                );
+            }
+        }
+        let policies =
+            self.queues.iter().enumerate().map(|(at, q)| (format!("queues.{at}.policy"), &q.policy));
+        for (key, policy) in policies.chain([("policy".to_string(), &self.policy)]) {
+            if let Some(Err(wrong)) = policy.as_ref().map(|policy| policy.policy().validate()) {
+                here.wrong(p, &key, "contradicts itself", wrong.to_string());
+            }
+        }
+    }
+}
+
+/// The major number of a handle such as `10:`.
+fn handle(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.strip_suffix(':')?, 16).ok().filter(|major| *major > 0)
+}
+
+impl SteeredQueue {
+    /// The major number of the handle, if one is named.
+    pub fn major(&self) -> Option<u16> {
+        self.handle.as_deref().and_then(handle)
+    }
+}
+
+impl SteerConfig {
+    /// The policy of a queue.
+    pub fn policy_of(&self, queue: &SteeredQueue) -> Policy {
+        queue.policy.as_ref().or(self.policy.as_ref()).map(PolicyConfig::policy).unwrap_or_default()
+    }
+
+    /// The configuration in canonical form: every key with its value, its meaning and its range.
+    pub fn to_toml(&self) -> String {
+        self.print_file(Printer::new(Vec::new(), &[]))
+    }
+
+    /// All keys with type, default, range and meaning, as Markdown.
+    pub fn reference() -> String {
+        reference::<SteerConfig>("Configuration of `weir steer`", INTRO)
+    }
+}
+
+const INTRO: &str = "A configuration of `weir steer` says which queues of the kernel are held to which policy. It is TOML; \
+keys may stand in any\norder. Quantities are written with their unit: `\"2.5ms\"`, `\"100Mbit/s\"`, `\"99%\"`. `--set key=value` \
+sets a key over the file.\nWhat is done with the queues is told in [kernel-queues.md](kernel-queues.md).\n\nThis page is generated \
+from the declarations of the keys.";

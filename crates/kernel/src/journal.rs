@@ -1,0 +1,334 @@
+//! What queues were like before they were changed, for who comes after a kill.
+//!
+//! One file for each process, which holds a lock on it while it lives: a line for each queue when it is found, and one before
+//! each change. A later start in the same network namespace puts back what a dead process left, unless somebody else has
+//! changed it meanwhile: what stands there must be one of the last two values that were noted.
+
+use crate::Kernel;
+use crate::place::{Place, Shaper, is_noted};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use weir_tc::{Handle, Message, Options, Subject};
+use weir_units::Rate;
+
+/// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are queues.
+pub const JOURNALS: &str = "/run/weir/queues";
+/// A journal that grows beyond this is written anew, with the last two values of each queue.
+const SIZE_MAX: u64 = 4 << 20;
+/// Whatever is larger is no journal.
+const READ_MAX: u64 = 64 << 20;
+
+/// A line of a journal. Messages are written as they go to the kernel, in hexadecimal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    /// Where it runs.
+    Here { netns: u64, pid: u32 },
+    /// A queue was found: the discipline, its name, and the shaper with its messages to put it back.
+    Found {
+        queue: usize,
+        name: String,
+        discipline: String,
+        restore: String,
+        shaper: Option<(String, String)>,
+    },
+    /// This is about to be set: nanoseconds, or the bytes of a FIFO.
+    Target { queue: usize, value: u64 },
+    /// This is about to be set, in bytes per second.
+    Rate { queue: usize, bytes: u64 },
+    /// The queue belongs to somebody else now.
+    Left { queue: usize },
+}
+
+/// The journal of this process.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    /// For writing anew: the lines of each queue that still say something.
+    found: Vec<Option<Line>>,
+    last: Vec<[Option<Line>; 4]>,
+}
+
+fn hex(message: &Message) -> String {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn message(hex: &str) -> Option<Message> {
+    let byte = |at: usize| hex.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    Message::decode(&bytes?).ok()
+}
+
+/// The network namespace of this thread.
+fn namespace() -> u64 {
+    fs::metadata("/proc/thread-self/ns/net").map_or(0, |m| m.ino())
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // Whoever could write there could have root change queues.
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+}
+
+impl Journal {
+    /// A new journal in a folder, which is made.
+    pub fn open(folder: &Path) -> io::Result<Journal> {
+        make(folder)?;
+        let pid = std::process::id();
+        let netns = namespace();
+        // A process may steer several times; each has its own.
+        for number in 0..10_000 {
+            let path = folder.join(format!("{pid}-{netns}-{number}.jsonl"));
+            let mut options = OpenOptions::new();
+            let file = match options.create_new(true).append(true).mode(0o600).open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                other => other?,
+            };
+            // Before it says anything: nobody takes the journal of a living process for that of a dead one.
+            file.try_lock().map_err(|e| io::Error::other(e.to_string()))?;
+            let mut journal = Journal { path, file, written: 0, found: Vec::new(), last: Vec::new() };
+            journal.append(&Line::Here { netns, pid })?;
+            return Ok(journal);
+        }
+        Err(io::Error::other(format!("{} is full of journals", folder.display())))
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_string(line).expect("plain data is always JSON");
+        text.push('\n');
+        self.file.write_all(text.as_bytes())?;
+        self.written += text.len() as u64;
+        if self.written > SIZE_MAX { self.shorten() } else { Ok(()) }
+    }
+
+    /// Writes what still says something into a new file, which takes the place of the old one.
+    fn shorten(&mut self) -> io::Result<()> {
+        let path = self.path.with_extension("new");
+        let _ = fs::remove_file(&path);
+        let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
+        file.try_lock().map_err(|e| io::Error::other(e.to_string()))?;
+        let here = Line::Here { netns: namespace(), pid: std::process::id() };
+        let mut text = serde_json::to_string(&here).expect("plain data is always JSON") + "\n";
+        for (found, last) in self.found.iter().zip(&self.last) {
+            for line in found.iter().chain(last.iter().flatten()) {
+                text += &serde_json::to_string(line).expect("plain data is always JSON");
+                text.push('\n');
+            }
+        }
+        file.write_all(text.as_bytes())?;
+        fs::rename(&path, &self.path)?;
+        (self.file, self.written) = (file, 0);
+        Ok(())
+    }
+
+    /// Notes a queue as it was found; its number is the order of calls.
+    pub fn found(&mut self, place: &Place) -> io::Result<()> {
+        let queue = self.found.len();
+        let mut discipline = Message::new(Subject::Discipline, weir_tc::Action::Get, place.interface);
+        (discipline.handle, discipline.parent) = (place.handle, place.parent);
+        discipline.attributes.push(weir_tc::TcAttribute::Kind(place.kind.clone()));
+        let shaper = place.shaper.as_ref().and_then(|shaper| {
+            let mut about = Message::new(shaper.subject, weir_tc::Action::Get, place.interface);
+            (about.handle, about.parent) = (shaper.handle, shaper.parent);
+            Some((hex(&about), hex(&shaper.restore(place.interface)?)))
+        });
+        let restore = place.restore_target().map(|m| hex(&m)).unwrap_or_default();
+        let line =
+            Line::Found { queue, name: place.name.clone(), discipline: hex(&discipline), restore, shaper };
+        self.append(&line)?;
+        self.found.push(Some(line));
+        self.last.push([const { None }; 4]);
+        Ok(())
+    }
+
+    fn note(&mut self, queue: usize, first: usize, line: Line) -> io::Result<()> {
+        self.append(&line)?;
+        let last = &mut self.last[queue];
+        last[first] = last[first + 1].replace(line);
+        Ok(())
+    }
+
+    /// Notes a target that is about to be set: nanoseconds, or the room of a FIFO in bytes.
+    pub fn target(&mut self, queue: usize, value: u64) -> io::Result<()> {
+        self.note(queue, 0, Line::Target { queue, value })
+    }
+
+    /// Notes a rate of the shaper that is about to be set.
+    pub fn rate(&mut self, queue: usize, rate: Rate) -> io::Result<()> {
+        self.note(queue, 2, Line::Rate { queue, bytes: rate.as_bps() / 8 })
+    }
+
+    /// Notes that a queue belongs to somebody else.
+    pub fn left(&mut self, queue: usize) -> io::Result<()> {
+        (self.found[queue], self.last[queue]) = (None, [const { None }; 4]);
+        self.append(&Line::Left { queue })
+    }
+
+    /// The living process, if there is one, that steers one of these queues: process, interface, handle.
+    pub fn rival(&self, places: &[(i32, Handle)]) -> Option<(u32, String, Handle)> {
+        let all = fs::read_dir(self.path.parent()?).ok()?;
+        for path in all.flatten().map(|entry| entry.path()) {
+            let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
+            let Some(file) = is_journal.then(|| File::open(&path).ok()).flatten() else { continue };
+            let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+            let Some(text) = lives.then(|| fs::read_to_string(&path).ok()).flatten() else { continue };
+            let Some((pid, entries)) = read(&text) else { continue };
+            for entry in entries {
+                let Some(about) = entry.discipline else { continue };
+                if places.contains(&(about.interface, about.handle)) {
+                    return Some((pid, entry.name, about.handle));
+                }
+            }
+        }
+        None
+    }
+
+    /// Removes the journal: everything was put back, or is to stay.
+    pub fn remove(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What a journal says of one queue.
+#[derive(Default)]
+struct Entry {
+    name: String,
+    discipline: Option<Message>,
+    restore: Option<Message>,
+    shaper: Option<(Message, Message)>,
+    targets: Vec<u64>,
+    rates: Vec<u64>,
+}
+
+/// The process and the queues of a journal of this network namespace, in their order; `None` if it is of another, or none.
+fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
+    let mut lines = text.lines().map_while(|line| serde_json::from_str::<Line>(line).ok());
+    let pid = match lines.next()? {
+        Line::Here { netns, pid } if netns == namespace() => pid,
+        _ => return None,
+    };
+    let mut entries: std::collections::BTreeMap<usize, Entry> = Default::default();
+    for line in lines {
+        match line {
+            Line::Here { .. } => return None,
+            Line::Found { queue, name, discipline, restore, shaper } => {
+                let shaper = shaper.and_then(|(about, restore)| Some((message(&about)?, message(&restore)?)));
+                let (discipline, restore) = (message(&discipline), message(&restore));
+                entries.insert(queue, Entry { name, discipline, restore, shaper, ..Entry::default() });
+            }
+            Line::Target { queue, value } => {
+                entries.entry(queue).or_default().targets.push(value);
+            }
+            Line::Rate { queue, bytes } => {
+                entries.entry(queue).or_default().rates.push(bytes);
+            }
+            Line::Left { queue } => {
+                entries.remove(&queue);
+            }
+        }
+    }
+    Some((pid, entries.into_values().collect()))
+}
+
+fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
+    all.iter().rev().take(2).copied()
+}
+
+/// Puts one queue back; says in words what was done, or why not.
+fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
+    let Some(about) = &entry.discipline else { return Vec::new() };
+    let kind = about.kind().map(ToString::to_string).unwrap_or_default();
+    let label = format!("{} {kind} {}", entry.name, about.handle);
+    // The number may be that of another interface by now.
+    let is_there = kernel
+        .interfaces()
+        .is_ok_and(|all| all.iter().any(|i| i.index == about.interface && i.name == entry.name));
+    if !is_there {
+        return Vec::new();
+    }
+    let there = |all: Result<Vec<Message>, _>, handle: Handle| {
+        all.ok().and_then(|all: Vec<Message>| all.into_iter().find(|m| m.handle == handle))
+    };
+    let mut said = Vec::new();
+    let mut restore = |order: &Message, what: String, kernel: &mut dyn Kernel| {
+        said.push(match kernel.change(order) {
+            Ok(()) => format!("{label}: put its {what} back"),
+            Err(e) => format!("{label}: NOT put its {what} back: {e}"),
+        });
+    };
+    let mut foreign = Vec::new();
+    if let (Some(order), false) = (&entry.restore, entry.targets.is_empty()) {
+        let now = there(kernel.disciplines(about.interface), about.handle);
+        let target = now.filter(|m| m.kind() == about.kind() && m.parent == about.parent);
+        match target.as_ref().and_then(Message::options) {
+            Some(now) if last_two(&entry.targets).any(|ours| is_noted(now, ours)) => {
+                restore(order, "target".into(), kernel);
+            }
+            _ => foreign.push("target"),
+        }
+    }
+    if let (Some((about, order)), false) = (&entry.shaper, entry.rates.is_empty()) {
+        let all = match about.subject {
+            Subject::Class => kernel.classes(about.interface),
+            Subject::Discipline => kernel.disciplines(about.interface),
+        };
+        let now = there(all, about.handle).and_then(|m| m.options().and_then(Options::shaped_rate));
+        match now {
+            Some(now) if last_two(&entry.rates).any(|ours| ours == now) => {
+                restore(order, format!("shaper's rate ({})", about.handle), kernel);
+            }
+            _ => foreign.push("rate"),
+        }
+    }
+    said.extend(
+        foreign
+            .iter()
+            .map(|what| format!("{label}: somebody else changed its {what} meanwhile; it is left as it is")),
+    );
+    said
+}
+
+/// Puts back what processes left that are dead; says in words what was done. Journals of other network namespaces stay.
+pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
+    let mut said = Vec::new();
+    let Ok(all) = fs::read_dir(folder) else { return said };
+    let mut paths: Vec<PathBuf> = all.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    paths.sort();
+    for path in paths {
+        let Ok(file) = File::open(&path) else { continue };
+        match file.try_lock() {
+            Ok(()) => {}
+            // Somebody lives, or somebody else puts it back.
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(e)) => {
+                said.push(format!("{}: {e}", path.display()));
+                continue;
+            }
+        }
+        let mut text = String::new();
+        if file.metadata().is_ok_and(|m| m.len() > READ_MAX) || (&file).read_to_string(&mut text).is_err() {
+            said.push(format!("{} is no journal; remove it", path.display()));
+            continue;
+        }
+        let Some((_, entries)) = read(&text) else { continue };
+        // Last first, as shapers may be shared.
+        entries.iter().rev().for_each(|entry| said.extend(put_back(entry, kernel)));
+        let _ = fs::remove_file(&path);
+    }
+    said
+}
+
+impl Shaper {
+    /// Whether another queue is served by the same one.
+    pub(crate) fn is_same(&self, other: &Shaper) -> bool {
+        (self.subject, self.handle) == (other.subject, other.handle)
+    }
+}

@@ -1,0 +1,78 @@
+//! Steers queues of the Linux kernel.
+//!
+//! The kernel works the queue; this crate reads its counters, asks the same [`Law`](weir_steer::Law) that steers the
+//! queues of Weir, and moves the target of the kernel's AQM over netlink, or the rate of the shaper above it. The queue
+//! goes on with its last target when this program is gone, for whatever reason.
+//!
+//! ```text
+//!  find > Place            which queue, which shaper above it, how it was found
+//!  look > Counters > Polled<Law> > target, rate > journal > change > the next look reads it back
+//! ```
+//!
+//! * [`find`] says what an interface has, and why something cannot be steered.
+//! * [`Steerer`] holds any number of queues of any number of interfaces; [`Steerer::turn`] is one look at all of them.
+//! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
+//!
+//! The kernel is behind the trait [`Kernel`], which a program in memory can play.
+#![forbid(unsafe_code)]
+
+mod find;
+mod journal;
+mod place;
+mod steerer;
+
+pub use find::{Found, Refused, find};
+pub use journal::{JOURNALS, Journal, restore_dead};
+pub use place::{Left, Place, Report, Shaper};
+pub use steerer::{Event, News, Setup, Steerer};
+pub use weir_tc::Link;
+
+use weir_tc::{Error, Interface, Message};
+
+/// Whom queues are asked of and changed by.
+pub trait Kernel {
+    /// The interfaces.
+    fn interfaces(&mut self) -> Result<Vec<Interface>, Error>;
+    /// The disciplines of an interface, with counters.
+    fn disciplines(&mut self, interface: i32) -> Result<Vec<Message>, Error>;
+    /// The classes of an interface.
+    fn classes(&mut self, interface: i32) -> Result<Vec<Message>, Error>;
+    /// Changes what is there.
+    fn change(&mut self, message: &Message) -> Result<(), Error>;
+}
+
+impl Kernel for Link {
+    fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
+        Link::interfaces(self)
+    }
+
+    fn disciplines(&mut self, interface: i32) -> Result<Vec<Message>, Error> {
+        Link::disciplines(self, interface)
+    }
+
+    fn classes(&mut self, interface: i32) -> Result<Vec<Message>, Error> {
+        Link::classes(self, interface)
+    }
+
+    fn change(&mut self, message: &Message) -> Result<(), Error> {
+        Link::change(self, message)
+    }
+}
+
+impl<K: Kernel + ?Sized> Kernel for &mut K {
+    fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
+        (**self).interfaces()
+    }
+
+    fn disciplines(&mut self, interface: i32) -> Result<Vec<Message>, Error> {
+        (**self).disciplines(interface)
+    }
+
+    fn classes(&mut self, interface: i32) -> Result<Vec<Message>, Error> {
+        (**self).classes(interface)
+    }
+
+    fn change(&mut self, message: &Message) -> Result<(), Error> {
+        (**self).change(message)
+    }
+}

@@ -1,0 +1,612 @@
+//! Looks at the counters, asks the law, changes the queue.
+
+use crate::Kernel;
+use crate::find::{Refused, find};
+use crate::journal::Journal;
+use crate::place::{Left, Place, Report, Sums, is_noted, noted, same};
+use std::collections::BTreeMap;
+use weir_aqm::Value;
+use weir_config::{SteerConfig, SteeredQueue};
+use weir_steer::polled::{Counters, Polled};
+use weir_steer::{Law, Move, Observer, Policy, PolicyError, SteeringLaw};
+use weir_tc::{Error, Handle, Message, Options, Subject};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// A rate of a shaper is changed from a difference of this share on.
+const RATE_STEP: f64 = 0.001;
+/// A target is changed from a difference of this share on, and of at least a unit of CoDel.
+const TARGET_STEP: f64 = 0.005;
+/// Slowest rate that a shaper is given, in bit/s: a policy cannot close a link.
+const RATE_MIN: u64 = 8_000;
+
+/// Why nothing can be steered.
+#[derive(Debug, thiserror::Error)]
+pub enum Setup {
+    /// There is no such interface.
+    #[error("there is no interface `{0}` in this network namespace; `ip link` lists those there are")]
+    NoInterface(String),
+    /// It has no queue with a target.
+    #[error("{name} has no queue that can be steered: {found}. Remedy: {remedy}")]
+    NoQueue {
+        /// Of the interface.
+        name: String,
+        /// What there is instead.
+        found: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The rate of the link is not known.
+    #[error(
+        "{label}: no shaper and no driver tells the rate of the link; say it, as `--rate 100Mbit/s` or `rate` in the file"
+    )]
+    NoRate {
+        /// Of the queue.
+        label: String,
+    },
+    /// There is no shaper to be slowed.
+    #[error(
+        "{label}: a utilization_target below 100% is held by the rate of a shaper above the queue, and there is none that serves \
+         it alone: put tbf or htb above it, use cake with a bandwidth, or leave utilization_target at 100%"
+    )]
+    NoShaper {
+        /// Of the queue.
+        label: String,
+    },
+    /// The policy contradicts itself.
+    #[error("{0}")]
+    Policy(#[from] PolicyError),
+    /// The kernel could not be asked.
+    #[error("{0}")]
+    Kernel(#[from] Error),
+    /// Somebody steers it already.
+    #[error("{interface} {handle} is steered by process {pid} already; end that one first")]
+    Rival {
+        /// The process.
+        pid: u32,
+        /// The interface.
+        interface: String,
+        /// The discipline.
+        handle: Handle,
+    },
+    /// The journal could not be written; nothing was changed.
+    #[error("cannot write the journal: {0}; nothing was changed")]
+    Journal(#[from] std::io::Error),
+}
+
+/// Something worth telling.
+#[derive(Clone, PartialEq, Debug)]
+pub struct News {
+    /// Since the start.
+    pub time: Time,
+    /// The queue.
+    pub label: String,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened to a queue.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// Its target was set.
+    Target {
+        /// Before.
+        from: Duration,
+        /// Now.
+        to: Duration,
+        /// The rule of the law.
+        rule: &'static str,
+    },
+    /// The rate of its shaper was set.
+    Rate {
+        /// Before.
+        from: Rate,
+        /// Now.
+        to: Rate,
+    },
+    /// It is left as it is from now on.
+    Left(Left),
+}
+
+/// Remembers the last rule of the law.
+#[derive(Default)]
+struct LastRule(Option<&'static str>);
+
+impl Observer for LastRule {
+    fn moved(&mut self, m: &Move) {
+        if matches!(m.to, Value::Duration(_)) || self.0.is_none() {
+            self.0 = Some(m.rule.name());
+        }
+    }
+}
+
+/// A queue that is steered.
+struct Queue {
+    place: Place,
+    policy: Policy,
+    /// Of the link, as the user or the shaper says.
+    link: Rate,
+    polled: Polled,
+    sums: Sums,
+    /// What was read back last, or found.
+    options: Options,
+    /// What was set and is to be read back.
+    asked: Option<u64>,
+    target: Duration,
+    /// The rate of the shaper in force, in bit/s.
+    rate: Rate,
+    asked_rate: bool,
+    changed: Option<Time>,
+    changes: u64,
+    polls: u64,
+    signals: u64,
+    range: Option<(Duration, Duration)>,
+    first: Option<Counters>,
+    last: Option<Counters>,
+    left: Option<Left>,
+    rule: &'static str,
+}
+
+/// Steers any number of queues.
+pub struct Steerer {
+    queues: Vec<Queue>,
+    settle: Duration,
+    journal: Option<Journal>,
+    refused: Vec<(String, Refused)>,
+}
+
+fn remedy(refused: &[Refused], name: &str) -> String {
+    refused.first().map_or_else(
+        || format!("`tc qdisc replace dev {name} root fq_codel`, or below the shaper that is there"),
+        |refused| refused.why.clone(),
+    )
+}
+
+impl Steerer {
+    /// Finds the queues of a configuration. `driver_rate` tells the rate of an interface that no shaper limits. Nothing is
+    /// changed yet.
+    pub fn find(
+        config: &SteerConfig,
+        kernel: &mut dyn Kernel,
+        driver_rate: &dyn Fn(&str) -> Option<Rate>,
+    ) -> Result<Steerer, Setup> {
+        let interfaces = kernel.interfaces()?;
+        let mut steerer =
+            Steerer { queues: Vec::new(), settle: config.steer.settle, journal: None, refused: Vec::new() };
+        for wanted in &config.queues {
+            let interface = interfaces.iter().find(|i| i.name == wanted.interface);
+            let interface = interface.ok_or_else(|| Setup::NoInterface(wanted.interface.clone()))?;
+            let disciplines = kernel.disciplines(interface.index)?;
+            let classes = kernel.classes(interface.index)?;
+            let mut found = find(interface.index, &interface.name, &disciplines, &classes);
+            if let Some(major) = wanted.major() {
+                found.places.retain(|place| place.handle == Handle::new(major, 0));
+                found.refused.retain(|refused| refused.handle == Handle::new(major, 0));
+            }
+            if found.places.is_empty() {
+                let there = disciplines.iter().map(|m| {
+                    let kind = m.kind().map(ToString::to_string).unwrap_or_default();
+                    format!("{kind} {}", m.handle)
+                });
+                let there: Vec<String> = there.collect();
+                return Err(Setup::NoQueue {
+                    name: interface.name.clone(),
+                    found: if there.is_empty() {
+                        "nothing is there".into()
+                    } else {
+                        format!("there is {}", there.join(", "))
+                    },
+                    remedy: remedy(&found.refused, &interface.name),
+                });
+            }
+            let policy = config.policy_of(wanted);
+            for place in found.places {
+                let queue = Queue::new(place, wanted, &policy, driver_rate)?;
+                steerer.queues.push(queue);
+            }
+            steerer.refused.extend(found.refused.into_iter().map(|r| (interface.name.clone(), r)));
+        }
+        steerer.check_shapers()?;
+        Ok(steerer)
+    }
+
+    /// A shaper whose rate is moved must serve one steered queue.
+    fn check_shapers(&self) -> Result<(), Setup> {
+        for (at, queue) in self.queues.iter().enumerate() {
+            if !queue.policy.uses_virtual_queue() {
+                continue;
+            }
+            let shared = |shaper: &crate::place::Shaper| {
+                self.queues.iter().enumerate().any(|(other, q)| {
+                    let is_same = q.place.shaper.as_ref().is_some_and(|s| s.is_same(shaper));
+                    other != at && q.place.interface == queue.place.interface && is_same
+                })
+            };
+            // What is above may be the slower one: then moving this one holds nothing.
+            let alone = queue.place.shaper.as_ref().is_some_and(|s| s.rate == s.own() && !shared(s));
+            if !alone {
+                return Err(Setup::NoShaper { label: queue.place.label() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The queues that were found.
+    pub fn places(&self) -> impl Iterator<Item = (&Place, Rate, &Policy)> {
+        self.queues.iter().map(|q| (&q.place, q.link, &q.policy))
+    }
+
+    /// Queues of the same interfaces that cannot be steered.
+    pub fn refused(&self) -> &[(String, Refused)] {
+        &self.refused
+    }
+
+    /// Notes in a journal what was found. From then on [`Steerer::turn`] may change it.
+    pub fn begin(&mut self, mut journal: Journal) -> Result<(), Setup> {
+        for queue in &self.queues {
+            journal.found(&queue.place)?;
+        }
+        let places: Vec<(i32, Handle)> =
+            self.queues.iter().map(|q| (q.place.interface, q.place.handle)).collect();
+        // After it was noted, so that of two that start at once at least one sees the other.
+        if let Some((pid, interface, handle)) = journal.rival(&places) {
+            journal.remove();
+            return Err(Setup::Rival { pid, interface, handle });
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Whether no queue is left to be steered.
+    pub fn is_done(&self) -> bool {
+        self.queues.iter().all(|queue| queue.left.is_some())
+    }
+
+    /// One look at all queues: counters, law, changes. `now` is a time that never goes back. An error of the kernel's socket
+    /// ends nothing: the next turn asks again.
+    pub fn turn(
+        &mut self,
+        kernel: &mut dyn Kernel,
+        now: Time,
+        tell: &mut dyn FnMut(News),
+    ) -> Result<(), Error> {
+        let mut interfaces: BTreeMap<i32, bool> = BTreeMap::new();
+        for queue in self.queues.iter().filter(|q| q.left.is_none()) {
+            *interfaces.entry(queue.place.interface).or_default() |= queue.looks_at_classes();
+        }
+        for (interface, needs_classes) in interfaces {
+            let disciplines = kernel.disciplines(interface)?;
+            let classes = if needs_classes { kernel.classes(interface)? } else { Vec::new() };
+            let by_handle: BTreeMap<Handle, &Message> = disciplines.iter().map(|m| (m.handle, m)).collect();
+            let by_class: BTreeMap<Handle, &Message> = classes.iter().map(|m| (m.handle, m)).collect();
+            // An interface has at least the kernel's own discipline, as long as it is there.
+            let gone = disciplines.is_empty() && !kernel.interfaces()?.iter().any(|i| i.index == interface);
+            for (number, queue) in self.queues.iter_mut().enumerate() {
+                if queue.place.interface != interface || queue.left.is_some() {
+                    continue;
+                }
+                let there = by_handle.get(&queue.place.handle).copied();
+                let mut left =
+                    if gone { Err(Left::Gone) } else { queue.look(there, &by_handle, &by_class, now) };
+                if left.is_ok() && self.journal.is_some() {
+                    let journal = self.journal.as_mut();
+                    left = queue.act(number, kernel, journal, self.settle, now, tell);
+                }
+                if let Err(why) = left {
+                    queue.left = Some(why.clone());
+                    if let Some(journal) = &mut self.journal {
+                        // It only says less if this fails: the value there is not ours.
+                        let _ = journal.left(number);
+                    }
+                    tell(News { time: now, label: queue.place.label(), event: Event::Left(why) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends: puts back what is as this program set it, or leaves it with `keep`. Says in words what was not put back.
+    pub fn end(&mut self, kernel: &mut dyn Kernel, keep: bool) -> Vec<String> {
+        let mut said = Vec::new();
+        if !keep {
+            let mut dumps: BTreeMap<i32, (Vec<Message>, Vec<Message>)> = BTreeMap::new();
+            for queue in self.queues.iter_mut().rev().filter(|q| q.left.is_none()) {
+                let interface = queue.place.interface;
+                let (disciplines, classes) = dumps.entry(interface).or_insert_with(|| {
+                    (
+                        kernel.disciplines(interface).unwrap_or_default(),
+                        kernel.classes(interface).unwrap_or_default(),
+                    )
+                });
+                said.extend(queue.put_back(kernel, disciplines, classes));
+            }
+        }
+        if let Some(journal) = self.journal.take() {
+            journal.remove();
+        }
+        said
+    }
+
+    /// What became of the queues.
+    pub fn reports(&self) -> Vec<Report> {
+        self.queues.iter().map(Queue::report).collect()
+    }
+}
+
+impl Queue {
+    fn new(
+        place: Place,
+        wanted: &SteeredQueue,
+        policy: &Policy,
+        driver_rate: &dyn Fn(&str) -> Option<Rate>,
+    ) -> Result<Queue, Setup> {
+        let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
+        let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
+        let link = link.ok_or_else(|| Setup::NoRate { label: place.label() })?;
+        let target = place.target(&place.options).unwrap_or(Duration::ZERO);
+        Ok(Queue {
+            polled: Polled::new(SteeringLaw::new(policy)?),
+            policy: policy.clone(),
+            link,
+            sums: Sums::default(),
+            options: place.options.clone(),
+            asked: None,
+            target,
+            rate: place.shaper.as_ref().map_or(Rate::ZERO, crate::place::Shaper::own),
+            asked_rate: false,
+            changed: None,
+            changes: 0,
+            polls: 0,
+            signals: 0,
+            range: None,
+            first: None,
+            last: None,
+            left: None,
+            rule: "start",
+            place,
+        })
+    }
+
+    fn looks_at_classes(&self) -> bool {
+        self.place.shaper.as_ref().is_some_and(|shaper| shaper.subject == Subject::Class)
+    }
+
+    /// Looks at what is there: whether it is still ours, and what its counters say to the law.
+    fn look(
+        &mut self,
+        there: Option<&Message>,
+        disciplines: &BTreeMap<Handle, &Message>,
+        classes: &BTreeMap<Handle, &Message>,
+        now: Time,
+    ) -> Result<(), Left> {
+        let there = there.filter(|m| m.kind() == Some(&self.place.kind) && m.parent == self.place.parent);
+        let there = there.ok_or(Left::Replaced)?;
+        let options = there.options().ok_or(Left::Replaced)?;
+        self.read_back(options)?;
+        self.read_shaper(disciplines, classes)?;
+        let counters = there.counters();
+        let (signals, discarded) = self.sums.take(&counters).ok_or(Left::Replaced)?;
+        let counters = Counters {
+            now,
+            sent: Bytes::new(counters.bytes),
+            sent_packets: counters.packets,
+            signals,
+            discarded,
+            waiting: Bytes::new(u64::from(counters.waiting_bytes)),
+            // Where the queue is empty the kernel still tells the delay of the last packet.
+            delay: counters.delay.filter(|_| counters.waiting_packets > 0),
+        };
+        let mut rule = LastRule::default();
+        self.signals += self.polled.poll(&counters, self.link, &mut rule).signals;
+        self.rule = rule.0.unwrap_or(self.rule);
+        self.polls += 1;
+        self.first.get_or_insert(counters);
+        self.last = Some(counters);
+        Ok(())
+    }
+
+    /// Whether the options are those that were found, with the target that was set.
+    fn read_back(&mut self, options: &Options) -> Result<(), Left> {
+        if let Some(asked) = self.asked.take() {
+            if !is_noted(options, asked) {
+                let got = self.place.target(options).ok_or(Left::Replaced)?;
+                let [asked, got] = [self.target, got].map(|d| format!("{:.3} ms", d.as_millis_f64()));
+                return Err(Left::Changed {
+                    what: format!("the target: {asked} was set and {got} is there"),
+                });
+            }
+            self.options = options.clone();
+            return Ok(());
+        }
+        if *options == self.options {
+            return Ok(());
+        }
+        let what = match (self.place.target(options), self.place.target(&self.options)) {
+            (Some(now), Some(before)) if now != before => {
+                format!("its target from {:.3} to {:.3} ms", before.as_millis_f64(), now.as_millis_f64())
+            }
+            _ => "its options".into(),
+        };
+        // The rate of CAKE is among its options.
+        if self.asked_rate && options.target() == self.options.target() {
+            self.options = options.clone();
+            return Ok(());
+        }
+        Err(Left::Changed { what })
+    }
+
+    /// Follows the rate of the shaper, or notices that somebody else moves it while it is moved here.
+    fn read_shaper(
+        &mut self,
+        disciplines: &BTreeMap<Handle, &Message>,
+        classes: &BTreeMap<Handle, &Message>,
+    ) -> Result<(), Left> {
+        let Some(shaper) = &self.place.shaper else { return Ok(()) };
+        let all = if shaper.subject == Subject::Class { classes } else { disciplines };
+        let now = all.get(&shaper.handle).and_then(|m| m.options()?.shaped_rate()).ok_or(Left::Replaced)?;
+        let now = Rate::from_bps(now.saturating_mul(8));
+        let was_asked = std::mem::take(&mut self.asked_rate);
+        if now == self.rate {
+            return Ok(());
+        }
+        if was_asked || self.policy.uses_virtual_queue() {
+            let what =
+                format!("the rate of the shaper {}: {} was set and {now} is there", shaper.handle, self.rate);
+            return Err(Left::Changed { what });
+        }
+        // The rate of the link changed, and with it what the policy means.
+        if self.link == shaper.rate || self.link == self.rate {
+            self.link = now;
+        }
+        self.rate = now;
+        if let Some(shaper) = &mut self.place.shaper {
+            shaper.rate = now;
+        }
+        // The room of a FIFO means another time now.
+        self.target = self.place.target(&self.options).unwrap_or(self.target);
+        Ok(())
+    }
+
+    /// Puts into force what the law decided, at most once in `settle`.
+    fn act(
+        &mut self,
+        number: usize,
+        kernel: &mut dyn Kernel,
+        mut journal: Option<&mut Journal>,
+        settle: Duration,
+        now: Time,
+        tell: &mut dyn FnMut(News),
+    ) -> Result<(), Left> {
+        // Until the law has seen a signal, the queue stays as it was found: it may be no bottleneck.
+        if self.signals == 0 || self.changed.is_some_and(|last| now.since(last) < settle) {
+            return Ok(());
+        }
+        let refused = |what: &str, e: &dyn std::fmt::Display| Left::Refused {
+            what: format!("{what} could not be set: {e}"),
+        };
+        let wanted = self.polled.law().setpoint().clamp(self.policy.target_min, self.policy.target_max);
+        let wanted = self.place.reachable(wanted);
+        let by = wanted.saturating_sub(self.target).max(self.target.saturating_sub(wanted));
+        if !same(wanted, self.target) && by >= self.target.mul_f64(TARGET_STEP) {
+            let order = self.place.set_target(wanted, self.policy.target_max).ok_or(Left::Replaced)?;
+            let value = order.options().and_then(noted);
+            if let (Some(journal), Some(value)) = (journal.as_deref_mut(), value) {
+                journal
+                    .target(number, value)
+                    .map_err(|e| refused("its target", &format!("the journal: {e}")))?;
+            }
+            kernel.change(&order).map_err(|e| refused("its target", &e))?;
+            let from = std::mem::replace(&mut self.target, wanted);
+            self.asked = value;
+            let range = self.range.get_or_insert((wanted, wanted));
+            *range = (range.0.min(wanted), range.1.max(wanted));
+            self.changes += 1;
+            self.changed = Some(now);
+            let event = Event::Target { from, to: wanted, rule: self.rule };
+            tell(News { time: now, label: self.place.label(), event });
+        }
+        if !self.policy.uses_virtual_queue() {
+            return Ok(());
+        }
+        let Some(shaper) = &self.place.shaper else { return Ok(()) };
+        let least = self.link.as_bps_f64() * self.policy.utilization_target.0;
+        // Never faster than it was found.
+        let most = self.link.min(shaper.own());
+        let wanted = self.polled.law().virtual_rate().map_or(most, |rate| rate.min(most));
+        let wanted = Rate::from_bps((wanted.as_bps().max(least as u64).max(RATE_MIN)) / 8 * 8);
+        let by = wanted.as_bps().abs_diff(self.rate.as_bps()) as f64;
+        if by >= self.link.as_bps_f64() * RATE_STEP || (wanted == most && self.rate != most) {
+            let order = shaper.set_rate(self.place.interface, wanted).ok_or(Left::Replaced)?;
+            if let Some(journal) = journal {
+                journal
+                    .rate(number, wanted)
+                    .map_err(|e| refused("its shaper's rate", &format!("the journal: {e}")))?;
+            }
+            kernel.change(&order).map_err(|e| refused("its shaper's rate", &e))?;
+            let from = std::mem::replace(&mut self.rate, wanted);
+            self.asked_rate = true;
+            self.changes += 1;
+            self.changed = Some(now);
+            tell(News { time: now, label: self.place.label(), event: Event::Rate { from, to: wanted } });
+        }
+        Ok(())
+    }
+
+    /// Puts target and rate back, where they are as they were set.
+    fn put_back(
+        &mut self,
+        kernel: &mut dyn Kernel,
+        disciplines: &[Message],
+        classes: &[Message],
+    ) -> Vec<String> {
+        let mut said = Vec::new();
+        let label = self.place.label();
+        let mut tell = |what: &str, done: Result<(), String>| {
+            if let Err(why) = done {
+                said.push(format!("{label}: NOT put its {what} back: {why}"));
+            }
+        };
+        let found = self.place.target(&self.place.options).unwrap_or(self.target);
+        let value = noted(&self.place.options).unwrap_or(0);
+        if !is_noted(&self.options, value)
+            || !same(found, self.target)
+            || self.place.options.interval() != self.options.interval()
+        {
+            let there = disciplines
+                .iter()
+                .find(|m| m.handle == self.place.handle && m.kind() == Some(&self.place.kind));
+            let there = there.and_then(|m| self.place.target(m.options()?));
+            let ours = there.is_some_and(|now| same(now, self.target));
+            let order = self.place.restore_target();
+            tell(
+                "target",
+                match order {
+                    Some(order) if ours => kernel.change(&order).map_err(|e| e.to_string()),
+                    _ => Err("somebody else changed it".into()),
+                },
+            );
+            self.target = found;
+        }
+        if let Some(shaper) =
+            self.place.shaper.as_ref().filter(|s| self.policy.uses_virtual_queue() && s.own() != self.rate)
+        {
+            let all = if shaper.subject == Subject::Class { classes } else { disciplines };
+            let now = all.iter().find(|m| m.handle == shaper.handle).and_then(|m| m.options()?.shaped_rate());
+            let ours = now.is_some_and(|now| now == self.rate.as_bps() / 8);
+            tell(
+                "shaper's rate",
+                match shaper.restore(self.place.interface) {
+                    Some(order) if ours => kernel.change(&order).map_err(|e| e.to_string()),
+                    _ => Err("somebody else changed it".into()),
+                },
+            );
+            self.rate = shaper.own();
+        }
+        said
+    }
+
+    fn report(&self) -> Report {
+        let used = self.first.zip(self.last).and_then(|(first, last)| {
+            let time = last.now.since(first.now).as_secs_f64();
+            let could = self.link.as_bps_f64() / 8.0 * time;
+            (could > 0.0).then(|| (last.sent - first.sent).get() as f64 / could)
+        });
+        let found = self.place.target(&self.place.options).unwrap_or(Duration::ZERO);
+        let range = self.range.unwrap_or((self.target, self.target));
+        Report {
+            interface: self.place.name.clone(),
+            handle: self.place.handle.to_string(),
+            kind: self.place.kind.to_string(),
+            rate_bps: self.link.as_bps(),
+            target_found_ms: found.as_millis_f64(),
+            target_ms: self.target.as_millis_f64(),
+            target_min_ms: range.0.as_millis_f64(),
+            target_max_ms: range.1.as_millis_f64(),
+            shaper_bps: self.place.shaper.as_ref().map(|_| self.rate.as_bps()),
+            changes: self.changes,
+            polls: self.polls,
+            signals: self.signals,
+            utilization: used,
+            left: self.left.as_ref().map(Left::text),
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The steerer against a kernel in memory, which plays what recorded kernels do.
+
+use serde_json::Value;
+use std::path::Path;
+use weir_config::{Document, SteerConfig};
+use weir_kernel::*;
+use weir_tc::*;
+use weir_units::{Duration, Rate, Time};
+
+/// A kernel in memory with one interface: the messages of a record, and what changes do to them.
+struct Memory {
+    name: &'static str,
+    disciplines: Vec<Message>,
+    classes: Vec<Message>,
+    changes: Vec<Message>,
+    refuses: bool,
+    is_gone: bool,
+}
+
+const INDEX: i32 = 7;
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+/// The interface as a recorded kernel has it in a case.
+fn recorded(case: &str) -> Memory {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/vectors/tc/6.12.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let row = rows.find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));
+    let messages = |what: &str| -> Vec<Message> {
+        let decode = |hex: &Value| Message::decode(&bytes(hex.as_str().unwrap())).unwrap();
+        let mut all: Vec<Message> = row[what].as_array().unwrap().iter().map(decode).collect();
+        all.iter_mut().for_each(|m| m.interface = INDEX);
+        all
+    };
+    // Recorded are all interfaces; the loopback has one without a handle.
+    let mut disciplines = messages("qdisc");
+    disciplines.retain(|m| m.kind() != Some(&Kind::Other("noqueue".into())));
+    let classes = messages("class");
+    Memory { name: "eth9", disciplines, classes, changes: Vec::new(), refuses: false, is_gone: false }
+}
+
+impl Memory {
+    fn of(&mut self, handle: Handle) -> &mut Message {
+        self.disciplines.iter_mut().chain(&mut self.classes).find(|m| m.handle == handle).unwrap()
+    }
+
+    /// The options of the message with this handle.
+    fn options(&mut self, handle: Handle) -> &mut Options {
+        let attributes = &mut self.of(handle).attributes;
+        attributes
+            .iter_mut()
+            .find_map(|a| if let TcAttribute::Options(o) = a { Some(o) } else { None })
+            .unwrap()
+    }
+
+    /// What left and waits, and what the AQM dropped so far.
+    fn counts(&mut self, handle: Handle, sent: u64, waiting: u32, drops: u32) {
+        for attribute in &mut self.of(handle).attributes {
+            let TcAttribute::Stats2(stats) = attribute else { continue };
+            for stat in stats.iter_mut() {
+                match stat {
+                    StatAttribute::Of(Stat::Basic(b)) => (b.bytes, b.packets) = (sent, (sent / 1000) as u32),
+                    StatAttribute::Of(Stat::Queue(q)) => {
+                        (q.backlog, q.qlen, q.drops) = (waiting, waiting / 1000, drops);
+                    }
+                    // What the last packet waited at 19 Mbit/s.
+                    StatAttribute::App(Xstats::Codel(x)) => x.ldelay = waiting * 8 / 19,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// A target of CoDel as the kernel stores and tells it.
+fn rounded(us: u32) -> u32 {
+    ((((u64::from(us) * 1000) >> 10) << 10) / 1000) as u32
+}
+
+impl Kernel for Memory {
+    fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
+        let interface = Interface { index: INDEX, name: self.name.into(), mtu: 1500, is_up: true };
+        Ok(if self.is_gone { Vec::new() } else { vec![interface] })
+    }
+
+    fn disciplines(&mut self, _: i32) -> Result<Vec<Message>, Error> {
+        Ok(if self.is_gone { Vec::new() } else { self.disciplines.clone() })
+    }
+
+    fn classes(&mut self, _: i32) -> Result<Vec<Message>, Error> {
+        Ok(if self.is_gone { Vec::new() } else { self.classes.clone() })
+    }
+
+    fn change(&mut self, message: &Message) -> Result<(), Error> {
+        self.changes.push(message.clone());
+        if self.refuses {
+            let source = std::io::Error::from_raw_os_error(1);
+            return Err(Error::Refused { source, text: Some("not today".into()) });
+        }
+        let wanted = message.options().unwrap().clone();
+        match (self.options(message.handle), wanted) {
+            (Options::Codel(now), Options::Codel(new)) => {
+                for attribute in new.items {
+                    let CodelOption::Target(us) = attribute else { panic!("{attribute:?}") };
+                    let place = now.iter_mut().find(|a| matches!(a, CodelOption::Target(_))).unwrap();
+                    *place = CodelOption::Target(rounded(us));
+                }
+            }
+            (Options::FqCodel(now), Options::FqCodel(new)) => {
+                for attribute in new.items {
+                    let FqCodelOption::Target(us) = attribute else { panic!("{attribute:?}") };
+                    let place = now.iter_mut().find(|a| matches!(a, FqCodelOption::Target(_))).unwrap();
+                    *place = FqCodelOption::Target(rounded(us));
+                }
+            }
+            (Options::Cake(now), Options::Cake(new)) => {
+                for attribute in new.items {
+                    let variant = std::mem::discriminant(&attribute);
+                    *now.iter_mut().find(|a| std::mem::discriminant(*a) == variant).unwrap() = attribute;
+                }
+            }
+            (now @ Options::Bfifo(_), new @ Options::Bfifo(_)) => *now = new,
+            // TBF and HTB take all at once; what is told has no burst in bytes.
+            (now @ Options::Tbf(_), Options::Tbf(mut new)) => {
+                new.retain(|a| !matches!(a, TbfOption::Burst(_)));
+                *now = Options::Tbf(new);
+            }
+            (now @ Options::Htb(_), new) => *now = new,
+            (now, new) => panic!("{now:?} {new:?}"),
+        }
+        Ok(())
+    }
+}
+
+fn configured(more: &str) -> SteerConfig {
+    let text = format!("[[queues]]\ninterface = \"eth9\"\n{more}");
+    Document::parse("test", &text).unwrap().steer_config().unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn found(memory: &mut Memory, more: &str) -> Result<Steerer, Setup> {
+    Steerer::find(&configured(more), memory, &|_| None)
+}
+
+const CODEL: Handle = Handle::new(0x10, 0);
+const TBF: Handle = Handle::new(1, 0);
+const POLICY: &str = "[policy]\nutilization_low = \"99%\"\ntarget_max = \"12ms\"\n";
+
+/// A steerer of CoDel below TBF of 19 Mbit/s that began, and the folder of its journal.
+fn begun(memory: &mut Memory, more: &str) -> (Steerer, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut steerer = found(memory, more).unwrap_or_else(|e| panic!("{e}"));
+    steerer.begin(Journal::open(folder.path()).unwrap()).unwrap();
+    (steerer, folder)
+}
+
+fn at(ms: u64) -> Time {
+    Time::from_nanos(ms * 1_000_000)
+}
+
+/// Turns of 100 ms in which the link carries a share of `permille` and the AQM drops one packet each; what was told.
+fn worked(
+    steerer: &mut Steerer,
+    memory: &mut Memory,
+    turns: std::ops::Range<u64>,
+    permille: u64,
+) -> Vec<News> {
+    let mut news = Vec::new();
+    for turn in turns {
+        // 237 500 bytes fit into 100 ms of 19 Mbit/s.
+        memory.counts(CODEL, turn * 237_500 * permille / 1000, 20_000, turn as u32);
+        steerer.turn(memory, at(turn * 100), &mut |n| news.push(n)).unwrap();
+    }
+    news
+}
+
+fn target(memory: &mut Memory) -> Duration {
+    memory.options(CODEL).target().unwrap()
+}
+
+#[test]
+fn the_queue_is_found_wherever_it_is_with_the_shaper_that_serves_it() {
+    for (case, kind, handle, rate) in [
+        ("tbf", Kind::Codel, CODEL, 19_000_000),
+        ("htb", Kind::FqCodel, Handle::new(0x100, 0), 20_000_000),
+        ("cake", Kind::Cake, CODEL, 20_000_000),
+    ] {
+        let mut memory = recorded(case);
+        let steerer = found(&mut memory, "").unwrap_or_else(|e| panic!("{case}: {e}"));
+        let (place, link, _) = steerer.places().next().unwrap();
+        assert_eq!((&place.kind, place.handle, link), (&kind, handle, Rate::from_bps(rate)), "{case}");
+        assert_eq!(steerer.places().count(), 1, "{case}");
+    }
+    // Below mq nothing tells the rate, the user does.
+    let mut memory = recorded("mq");
+    let missing = found(&mut memory, "").err().unwrap().to_string();
+    assert!(missing.contains("--rate"), "{missing}");
+    let steerer = found(&mut memory, "rate = \"1Gbit/s\"\n").unwrap();
+    assert!(steerer.places().any(|(place, _, _)| place.handle == Handle::new(0x11, 0)));
+}
+
+#[test]
+fn what_cannot_be_steered_is_refused_with_its_reason() {
+    let red = found(&mut recorded("red"), "").err().unwrap().to_string();
+    assert!(red.contains("throws its whole queue away") && red.contains("tc qdisc replace"), "{red}");
+    let fifo = found(&mut recorded("pfifo"), "").err().unwrap().to_string();
+    assert!(fifo.contains("pfifo 10:") && fifo.contains("fq_codel"), "{fifo}");
+    let mut renamed = Memory { name: "eth8", ..recorded("codel") };
+    assert!(found(&mut renamed, "").err().unwrap().to_string().contains("ip link"));
+    // A utilization below 100 % needs a shaper of its own.
+    let aim = "rate = \"1Mbit/s\"\n[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\n";
+    let bare = found(&mut recorded("codel"), aim).err().unwrap().to_string();
+    assert!(bare.contains("put tbf or htb above it"), "{bare}");
+}
+
+#[test]
+fn the_policy_is_held_within_its_bounds_at_a_bounded_rate_and_read_back() {
+    let mut memory = recorded("tbf");
+    let before = memory.disciplines.clone();
+    let (mut steerer, folder) = begun(&mut memory, POLICY);
+    // A link that is not used well: the target goes up, to the bound and no further.
+    let news = worked(&mut steerer, &mut memory, 1..100, 900);
+    assert!(news.iter().all(|n| matches!(n.event, Event::Target { .. })), "{news:?}");
+    assert_eq!(target(&mut memory), Duration::from_micros(11_999), "12 ms as CoDel rounds them");
+    // Used well, with a standing queue of 8 ms: down again.
+    let mut sent = 0;
+    for turn in 100..400 {
+        sent = turn * 237_500;
+        memory.counts(CODEL, sent, 19_000, turn as u32);
+        steerer.turn(&mut memory, at(turn * 100), &mut |_| {}).unwrap();
+        let now = target(&mut memory);
+        assert!(now <= Duration::from_millis(12) && now >= Duration::from_micros(200), "{now:?}");
+    }
+    assert!(target(&mut memory) <= Duration::from_millis(8), "{:?}", target(&mut memory));
+    // No more than one change in 100 ms, though it is looked at 100 times as often.
+    let changes = memory.changes.len();
+    for n in 0..1000 {
+        memory.counts(CODEL, sent, 0, 400 + n);
+        steerer.turn(&mut memory, at(40_000 + u64::from(n)), &mut |_| {}).unwrap();
+    }
+    assert!(memory.changes.len() - changes <= 11, "{}", memory.changes.len() - changes);
+    let report = steerer.reports().remove(0);
+    assert_eq!((report.left, report.changes), (None, memory.changes.len() as u64));
+    // At the end everything is as it was, to the bit, and no journal is left.
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    memory.counts(CODEL, 0, 0, 0);
+    let mut want = Memory { disciplines: before, ..recorded("tbf") };
+    want.counts(CODEL, 0, 0, 0);
+    assert_eq!(memory.disciplines, want.disciplines);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_queue_that_is_no_bottleneck_is_left_alone() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    for turn in 0..1000 {
+        memory.counts(CODEL, turn * 100_000, 0, 0);
+        steerer.turn(&mut memory, at(turn * 100), &mut |n| panic!("{n:?}")).unwrap();
+    }
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    assert!(memory.changes.is_empty(), "{:?}", memory.changes);
+}
+
+#[test]
+fn what_somebody_else_changes_is_told_and_left_to_him() {
+    type Deed = fn(&mut Memory);
+    let deeds: [(&str, Deed); 5] = [
+        ("its target from", |m| {
+            let Options::Codel(o) = m.options(CODEL) else { panic!() };
+            *o.iter_mut().find(|a| matches!(a, CodelOption::Target(_))).unwrap() = CodelOption::Target(777);
+        }),
+        ("its options", |m| {
+            let Options::Codel(o) = m.options(CODEL) else { panic!() };
+            *o.iter_mut().find(|a| matches!(a, CodelOption::Limit(_))).unwrap() = CodelOption::Limit(5);
+        }),
+        ("removed or replaced", |m| m.disciplines.retain(|d| d.handle != CODEL)),
+        ("removed or replaced", |m| m.counts(CODEL, 0, 0, 0)),
+        ("its interface is gone", |m| m.is_gone = true),
+    ];
+    for (words, deed) in deeds {
+        let mut memory = recorded("tbf");
+        let (mut steerer, folder) = begun(&mut memory, POLICY);
+        worked(&mut steerer, &mut memory, 1..30, 900);
+        // So that nothing is set in the turn of the deed.
+        worked(&mut steerer, &mut memory, 30..31, 900);
+        deed(&mut memory);
+        let changes = memory.changes.len();
+        let mut news = Vec::new();
+        steerer.turn(&mut memory, at(3100), &mut |n| news.push(n)).unwrap();
+        let Some(News { event: Event::Left(why), .. }) = news.first() else { panic!("{words}: {news:?}") };
+        assert!(why.text().contains(words), "{words}: {}", why.text());
+        assert!(steerer.is_done());
+        steerer.end(&mut memory, false);
+        assert_eq!(memory.changes.len(), changes, "{words}: it was touched after it was left");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_kernel_that_refuses_is_told() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    memory.refuses = true;
+    let news = worked(&mut steerer, &mut memory, 1..30, 900);
+    let [News { event: Event::Left(Left::Refused { what }), .. }] = &news[..] else { panic!("{news:?}") };
+    assert!(what.contains("not today"), "{what}");
+}
+
+#[test]
+fn a_killed_run_is_undone_by_the_next_one_unless_somebody_else_came() {
+    for foreign in [false, true] {
+        let mut memory = recorded("tbf");
+        let found = target(&mut memory);
+        let (mut steerer, folder) = begun(&mut memory, POLICY);
+        worked(&mut steerer, &mut memory, 1..60, 900);
+        assert_ne!(target(&mut memory), found);
+        // While it lives nobody touches what it does.
+        assert_eq!(restore_dead(folder.path(), &mut memory), Vec::<String>::new());
+        // A kill runs nothing; the lock goes with the process.
+        drop(steerer);
+        if foreign {
+            let Options::Codel(o) = memory.options(CODEL) else { panic!() };
+            *o.iter_mut().find(|a| matches!(a, CodelOption::Target(_))).unwrap() = CodelOption::Target(777);
+        }
+        let said = restore_dead(folder.path(), &mut memory);
+        let words = if foreign { "somebody else changed its target" } else { "put its target back" };
+        assert!(said.len() == 1 && said[0].contains(words), "{said:?}");
+        let want = if foreign { Duration::from_micros(777) } else { found };
+        assert_eq!(target(&mut memory), want);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(restore_dead(folder.path(), &mut memory), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn kept_queues_stay_as_they_are() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, folder) = begun(&mut memory, POLICY);
+    worked(&mut steerer, &mut memory, 1..60, 900);
+    let now = target(&mut memory);
+    steerer.end(&mut memory, true);
+    assert_eq!(target(&mut memory), now);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+const AIM: &str = "[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\nvirtual_gain = 1.0\n";
+
+#[test]
+fn the_rate_of_the_shaper_is_moved_for_a_utilization_below_all_and_put_back_to_the_bit() {
+    for dies in [false, true] {
+        let mut memory = recorded("tbf");
+        let before = memory.options(TBF).clone();
+        let (mut steerer, folder) = begun(&mut memory, AIM);
+        let (mut sent, mut news) = (0, Vec::new());
+        for turn in 1..600 {
+            memory.counts(CODEL, sent, 10_000, turn as u32);
+            steerer.turn(&mut memory, at(turn * 100), &mut |n| news.push(n)).unwrap();
+            sent += memory.options(TBF).shaped_rate().unwrap() / 10;
+        }
+        let rate = memory.options(TBF).shaped_rate().unwrap() as f64 * 8.0 / 19e6;
+        assert!((0.95..0.96).contains(&rate), "{rate}");
+        assert!(news.iter().any(|n| matches!(n.event, Event::Rate { .. })), "{news:?}");
+        if dies {
+            drop(steerer);
+            let said = restore_dead(folder.path(), &mut memory);
+            assert!(said.len() == 2, "{said:?}");
+        } else {
+            assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+        }
+        assert_eq!(*memory.options(TBF), before);
+    }
+}
+
+#[test]
+fn a_shaper_that_somebody_else_moves_is_the_new_rate_of_the_link_or_a_reason_to_leave() {
+    for (policy, follows) in [(POLICY, true), (AIM, false)] {
+        let mut memory = recorded("tbf");
+        let (mut steerer, _folder) = begun(&mut memory, policy);
+        worked(&mut steerer, &mut memory, 1..5, 900);
+        let slower = memory.options(TBF).with_shaped_rate(1_000_000).unwrap();
+        *memory.options(TBF) = slower;
+        let mut news = Vec::new();
+        steerer.turn(&mut memory, at(600), &mut |n| news.push(n)).unwrap();
+        let report = steerer.reports().remove(0);
+        assert_eq!(report.left.is_none(), follows, "{report:?}");
+        assert!(!follows || report.rate_bps == 8_000_000, "{report:?}");
+    }
+}
+
+#[test]
+fn cake_gets_an_interval_that_fits_its_target_and_both_are_put_back() {
+    let mut memory = recorded("cake");
+    let before = memory.options(CODEL).clone();
+    let (mut steerer, _folder) = begun(&mut memory, "[policy]\ntarget_max = \"40ms\"\n");
+    for turn in 1..100 {
+        memory.counts(CODEL, turn * 200_000, 20_000, turn as u32);
+        steerer.turn(&mut memory, at(turn * 100), &mut |_| {}).unwrap();
+    }
+    let now = memory.options(CODEL).clone();
+    assert_eq!(
+        (now.target(), now.interval()),
+        (Some(Duration::from_millis(40)), Some(Duration::from_millis(80)))
+    );
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    assert_eq!(*memory.options(CODEL), before);
+}
+
+#[test]
+fn many_leaves_are_steered_in_one_process_and_the_journal_stays_small() {
+    let mut memory = recorded("tbf");
+    let leaf = memory.disciplines.iter().find(|m| m.handle == CODEL).unwrap().clone();
+    memory.disciplines = (0..2000)
+        .map(|n| Message { handle: Handle::new(0x100 + n, 0), parent: Handle::new(1, n + 1), ..leaf.clone() })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let mut steerer = found(&mut memory, "rate = \"20Mbit/s\"\n[policy]\ntarget_max = \"12ms\"\n").unwrap();
+    steerer.begin(Journal::open(folder.path()).unwrap()).unwrap();
+    for turn in 1..20_u32 {
+        for n in 0..2000 {
+            memory.counts(Handle::new(0x100 + n, 0), u64::from(turn) * 200_000, 1000, turn);
+        }
+        steerer.turn(&mut memory, at(u64::from(turn) * 100), &mut |_| {}).unwrap();
+    }
+    let reports = steerer.reports();
+    assert_eq!(reports.len(), 2000);
+    assert!(reports.iter().all(|r| r.left.is_none() && r.changes > 0 && r.target_max_ms <= 12.0));
+    steerer.end(&mut memory, false);
+    assert!(memory.disciplines.iter().all(|m| m.options() == leaf.options()));
+}
+
+#[test]
+fn the_room_of_a_fifo_below_a_shaper_is_its_target() {
+    let mut memory = recorded("tbf");
+    let attributes = &mut memory.of(CODEL).attributes;
+    attributes[0] = TcAttribute::Kind(Kind::Bfifo);
+    attributes[1] = TcAttribute::Options(Options::Bfifo(FifoParms { limit: 100_000, rest: Vec::new() }));
+    let room = |m: &mut Memory| match m.options(CODEL) {
+        Options::Bfifo(parms) => parms.limit,
+        other => panic!("{other:?}"),
+    };
+    let (mut steerer, folder) = begun(&mut memory, POLICY);
+    worked(&mut steerer, &mut memory, 1..60, 900);
+    // 12 ms at 19 Mbit/s.
+    assert_eq!(room(&mut memory), 28_500);
+    // With half of the rate it is half of the room.
+    let slower = memory.options(TBF).with_shaped_rate(1_187_500).unwrap();
+    *memory.options(TBF) = slower;
+    worked(&mut steerer, &mut memory, 60..70, 900);
+    assert_eq!(room(&mut memory), 14_250);
+    drop(steerer);
+    assert_eq!(restore_dead(folder.path(), &mut memory).len(), 1);
+    assert_eq!(room(&mut memory), 100_000);
+    // A room of less than two packets would stop the link.
+    let tight = "[policy]\ntarget_max = \"300us\"\ntarget_min_up = \"200us\"\n";
+    let (mut steerer, _folder) = begun(&mut memory, tight);
+    worked(&mut steerer, &mut memory, 1..20, 450);
+    assert_eq!(room(&mut memory), 3028);
+    steerer.end(&mut memory, false);
+    assert_eq!(room(&mut memory), 100_000);
+}
+
+#[test]
+fn two_processes_do_not_steer_one_queue() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, folder) = begun(&mut memory, POLICY);
+    let mut second = found(&mut memory, POLICY).unwrap();
+    let refused = second.begin(Journal::open(folder.path()).unwrap()).unwrap_err().to_string();
+    assert!(refused.contains("eth9 10: is steered by process"), "{refused}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    steerer.end(&mut memory, false);
+    second.begin(Journal::open(folder.path()).unwrap()).unwrap();
+}
