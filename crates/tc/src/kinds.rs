@@ -173,7 +173,7 @@ impl Kind {
         let us = told.as_nanos() / 1000;
         let more = match self {
             Kind::Codel | Kind::FqCodel => true,
-            Kind::Pie | Kind::FqPie => us % 8 != 0,
+            Kind::Pie | Kind::FqPie => !us.is_multiple_of(8),
             _ => false,
         };
         Duration::from_micros(us + u64::from(more))
