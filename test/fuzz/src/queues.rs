@@ -9,7 +9,7 @@ pub fn tc_message(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let choice = script.byte_or_zero();
     let mut whole = Vec::new();
-    if choice % 4 == 0 {
+    if choice.is_multiple_of(4) {
         whole.extend_from_slice(script.rest());
     } else {
         let subject = if choice & 4 == 0 { Subject::Discipline } else { Subject::Class };
