@@ -9,7 +9,7 @@ use weir_aqm::Value;
 use weir_config::{SteerConfig, SteeredQueue};
 use weir_steer::polled::{Counters, Polled};
 use weir_steer::{Law, Move, Observer, Policy, PolicyError, SteeringLaw};
-use weir_tc::{Error, Handle, Message, Options, Subject};
+use weir_tc::{Error, Handle, Kind, Message, Options, Subject};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// A rate of a shaper is changed from a difference of this share on.
@@ -49,6 +49,15 @@ pub enum Setup {
          it alone: put tbf or htb above it, use cake with a bandwidth, or leave utilization_target at 100%"
     )]
     NoShaper {
+        /// Of the queue.
+        label: String,
+    },
+    /// The shaper would undo what is set below it.
+    #[error(
+        "{label}: tbf gives a fifo below it its own limit whenever its rate is changed, so that a utilization_target below 100% \
+         cannot be held: take htb in its place, or an AQM in place of the fifo, or leave utilization_target at 100%"
+    )]
+    FifoBelowTbf {
         /// Of the queue.
         label: String,
     },
@@ -214,6 +223,11 @@ impl Steerer {
         for (at, queue) in self.queues.iter().enumerate() {
             if !queue.policy.uses_virtual_queue() {
                 continue;
+            }
+            // `tbf_change` of the kernel sets the limit of a FIFO.
+            let is_below_tbf = queue.place.shaper.as_ref().is_some_and(|s| s.kind == Kind::Tbf);
+            if queue.place.kind == Kind::Bfifo && is_below_tbf {
+                return Err(Setup::FifoBelowTbf { label: queue.place.label() });
             }
             let shared = |shaper: &crate::place::Shaper| {
                 self.queues.iter().enumerate().any(|(other, q)| {

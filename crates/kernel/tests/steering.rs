@@ -441,6 +441,9 @@ fn the_room_of_a_fifo_below_a_shaper_is_its_target() {
         Options::Bfifo(parms) => parms.limit,
         other => panic!("{other:?}"),
     };
+    // TBF sets the limit of a FIFO at each change of its rate.
+    let undone = found(&mut memory, AIM).err().unwrap().to_string();
+    assert!(undone.contains("take htb in its place"), "{undone}");
     let (mut steerer, folder) = begun(&mut memory, POLICY);
     worked(&mut steerer, &mut memory, 1..60, 900);
     // 12 ms at 19 Mbit/s.

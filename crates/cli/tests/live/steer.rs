@@ -21,7 +21,8 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(name: &str) -> Busy {
+    /// With these queues, as words of `tc`.
+    fn with(name: &str, queues: &[&str]) -> Busy {
         let namespace = format!("weir-steer-{name}-{}", std::process::id());
         let ip = |words: &str| {
             let done = Command::new("ip").args(words.split(' ')).output().unwrap();
@@ -35,8 +36,7 @@ impl Busy {
         within("link set d0 up");
         within("link set d1 up");
         within("neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev d0");
-        busy.tc("qdisc add dev d0 root handle 1: tbf rate 8mbit burst 5k limit 200k");
-        busy.tc("qdisc add dev d0 parent 1: handle 10: bfifo limit 100000");
+        queues.iter().for_each(|words| drop(busy.tc(words)));
         let (namespace, stop) = (busy.namespace.clone(), busy.stop.clone());
         busy.sender = Some(std::thread::spawn(move || {
             weir_lab::in_netns(&namespace, || {
@@ -54,13 +54,18 @@ impl Busy {
         busy
     }
 
+    fn new(name: &str) -> Busy {
+        let tbf = "qdisc add dev d0 root handle 1: tbf rate 8mbit burst 5k limit 200k";
+        Busy::with(name, &[tbf, "qdisc add dev d0 parent 1: handle 10: bfifo limit 100000"])
+    }
+
     fn tc(&self, words: &str) -> String {
         exec(&self.namespace, "tc", &words.split(' ').collect::<Vec<_>>())
     }
 
-    /// The queues as `tc` tells them, without counters.
+    /// The queues and classes as `tc` tells them, without counters.
     fn queues(&self) -> String {
-        self.tc("-d qdisc show dev d0")
+        self.tc("-d qdisc show dev d0") + &self.tc("-d class show dev d0")
     }
 
     /// Starts `weir --json steer d0` with some words.
@@ -183,15 +188,18 @@ fn what_another_tc_does_is_told_and_left_to_it() {
 #[test]
 fn the_rate_of_the_shaper_is_moved_and_put_back() {
     let Some(_turn) = turn() else { return };
-    let busy = Busy::new("rate");
+    let queues = [
+        "qdisc add dev d0 root handle 1: htb default 1",
+        "class add dev d0 parent 1: classid 1:1 htb rate 8mbit burst 5k quantum 1514",
+        "qdisc add dev d0 parent 1:1 handle 10: bfifo limit 100000",
+    ];
+    let busy = Busy::with("rate", &queues);
     let found = busy.queues();
     let words = ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
     let steered = busy.start(&words);
-    let slower = busy.until("the shaper becomes slower", |now| !now.contains("rate 8Mbit"));
     // 95 % of 8 Mbit/s is the least.
-    let rate: f64 =
-        slower.split("rate ").nth(1).unwrap().split("bit").next().unwrap().replace('K', "").parse().unwrap();
-    assert!((7_600.0..8_000.0).contains(&rate) || (7.6..8.0).contains(&rate), "{slower}");
+    let least = busy.until("the shaper becomes slower", |now| now.contains("ceil 7600Kbit"));
+    assert!(least.contains("rate 7600Kbit"), "{least}");
     terminate(&steered);
     let (status, result, said) = ended(steered);
     assert_eq!((status, &result["not_put_back"]), (Some(0), &serde_json::json!([])), "{said}");
