@@ -621,12 +621,8 @@ impl Kernel {
     /// What goes away with the last descriptor of something.
     fn closed(&mut self, object: Object) {
         match object {
-            Object::Link(link) => {
-                // It goes with the last descriptor.
-                if Rc::strong_count(&link) == 1 {
-                    self.detach(&link);
-                }
-            }
+            // It goes with the last descriptor.
+            Object::Link(link) if Rc::strong_count(&link) == 1 => self.detach(&link),
             Object::Xsk(socket) => {
                 let mut socket = socket.borrow_mut();
                 if let Some(port) = socket.close() {

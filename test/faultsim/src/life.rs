@@ -17,7 +17,7 @@ const LIVES_MAX: u32 = 12;
 /// Between silence and the end: what waits leaves meanwhile.
 const DRAIN: u64 = SECOND / 2;
 /// For so long the system refuses a port before a process leaves it, in ns.
-const REFUSED: u64 = weir_dataplane::FAIL_AFTER.as_nanos() as u64;
+const REFUSED: u64 = weir_dataplane::FAIL_AFTER.as_nanos();
 /// Most chunks that a process can have.
 const CHUNKS_MAX: u64 = 1 << 20;
 
