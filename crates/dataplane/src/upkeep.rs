@@ -31,7 +31,7 @@ pub enum Found {
     Left(usize),
 }
 
-/// Looks after ports. A thread does so that [`Upkeep::begin`] starts, or whoever turns the loop, where that is all in
+/// Looks after ports. A thread does so that `Upkeep::begin` starts, or whoever turns the loop, where that is all in
 /// one thread.
 #[derive(Clone)]
 pub struct Chores(Arc<Mutex<Option<Work>>>);
