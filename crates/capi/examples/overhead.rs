@@ -20,7 +20,8 @@ fn flow(n: usize) -> u32 {
     (n as u32).wrapping_mul(0x9e37_79b9) % 40
 }
 
-fn through_rust(packets: u64) -> u64 {
+/// Passes packets through a queue of Rust.
+pub fn through_rust(packets: u64) -> u64 {
     let limits = Limits { bytes: Bytes::new(10_000_000), packets: 4096 };
     let setup = Setup { limits, rate: Rate::from_mbps(10_000), seed: 0, grows: false };
     let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
@@ -48,7 +49,8 @@ fn through_rust(packets: u64) -> u64 {
     sum
 }
 
-fn through_c(packets: u64) -> u64 {
+/// Passes packets through libweir.
+pub fn through_c(packets: u64) -> u64 {
     let options = weir_options { config: CONFIG.as_ptr(), ..weir_options::new() };
     let mut queue = std::ptr::null_mut();
     let (mut now, mut sum) = (0, 0);

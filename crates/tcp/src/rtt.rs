@@ -35,16 +35,19 @@ pub struct RttEstimator {
     srtt8: u64,
     /// Four times the mean deviation.
     dev4: u64,
-    /// Largest `dev4` since the round began.
+    /// Largest `dev4` since the round began; with [`NO_ROUND`] the smallest timeout, as a flow is to stay small.
     peak4: u64,
     /// What the timeout adds to the smoothed RTT.
     margin: u64,
-    rto: Rto,
+    /// What the margin is at least: of RFC 6298 a tick of the clock.
     floor: u64,
     round_end: u64,
     min: OptionNanos,
     min_at: Time,
 }
+
+/// In the place of the end of a round, which only Linux knows: the timeout is that of RFC 6298.
+const NO_ROUND: u64 = u64::MAX;
 
 /// Linux forgets the smallest RTT after this time (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
@@ -58,18 +61,17 @@ pub(crate) const RTO_MAX: Duration = Duration::from_secs(120);
 impl RttEstimator {
     /// Without samples.
     pub fn new(rto: Rto) -> RttEstimator {
-        let floor = match rto {
-            Rto::Linux { margin } => margin,
-            Rto::Rfc6298 { clock, .. } => clock,
+        let (floor, least) = match rto {
+            Rto::Linux { margin } => (margin, None),
+            Rto::Rfc6298 { least, clock } => (clock, Some(least.as_nanos())),
         };
         RttEstimator {
             srtt8: 0,
             dev4: 0,
-            peak4: 0,
+            peak4: least.unwrap_or(0),
             margin: 0,
-            rto,
             floor: floor.as_nanos(),
-            round_end: 0,
+            round_end: if least.is_some() { NO_ROUND } else { 0 },
             min: OptionNanos::NONE,
             min_at: Time::ZERO,
         }
@@ -79,8 +81,8 @@ impl RttEstimator {
     /// rounds.
     #[inline]
     pub fn sample(&mut self, rtt: Duration, una: u64, nxt: u64) {
-        if let Rto::Rfc6298 { clock, .. } = self.rto {
-            return self.sample_plain(rtt, clock);
+        if self.least().is_some() {
+            return self.sample_plain(rtt);
         }
         let rtt = rtt.as_nanos();
         if self.srtt8 == 0 {
@@ -111,10 +113,15 @@ impl RttEstimator {
         }
     }
 
+    /// The smallest timeout of RFC 6298, where the timeout is not that of Linux.
+    fn least(&self) -> Option<u64> {
+        (self.round_end == NO_ROUND).then_some(self.peak4)
+    }
+
     /// RFC 6298 rules 2.2 and 2.3, of a clock that tells whole ticks, and at least one.
     #[cold]
-    fn sample_plain(&mut self, rtt: Duration, clock: Duration) {
-        let tick = clock.as_nanos().max(1);
+    fn sample_plain(&mut self, rtt: Duration) {
+        let tick = self.floor.max(1);
         let rtt = ((rtt.as_nanos() + tick / 2) / tick).max(1) * tick;
         if self.srtt8 == 0 {
             (self.srtt8, self.dev4) = (rtt << 3, rtt << 1);
@@ -164,12 +171,9 @@ impl RttEstimator {
     /// The retransmission timeout before any back-off.
     #[inline]
     pub fn rto(&self) -> Duration {
-        let least = match self.rto {
-            Rto::Linux { .. } => Duration::ZERO,
-            Rto::Rfc6298 { least, .. } => least,
-        };
+        let least = self.least().unwrap_or(0);
         let rto = self.srtt().map_or(INITIAL_RTO, |srtt| srtt + Duration::from_nanos(self.margin));
-        rto.max(least).min(RTO_MAX)
+        rto.max(Duration::from_nanos(least)).min(RTO_MAX)
     }
 }
 

@@ -185,7 +185,9 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
     ];
     assert_eq!(counts.map(told), [2, 2, 1, 1], "{warnings:?}");
     // A loop that other work keeps from its processor says so beside them.
-    let timed = warnings.iter().filter(|w| w.as_str().unwrap().contains(" s after the start")).count();
+    // What came and went between two looks of the thread that looks after ports may be told beside them, too.
+    let timed = |w: &str| w.contains(" s after the start") && !w.contains("was lost and came back");
+    let timed = warnings.iter().filter(|w| timed(w.as_str().unwrap())).count();
     assert_eq!(timed, 6, "{warnings:?}");
 }
 
@@ -262,7 +264,8 @@ fn frames_that_waited_while_the_kernel_forwarded_newer_ones_are_counted_and_not_
             [&DESTINATION[..], &SOURCE, &[0x88, 0xb5], &number.to_be_bytes(), &[7; 1000]].concat()
         };
         // A queue that takes seconds to send what follows.
-        let link = "[a_to_b]\nrate = \"1Mbit/s\"\nbuffer = \"5s\"\naqm = { name = \"tail_drop\" }\n";
+        let link =
+            "[a_to_b]\nrate = \"1Mbit/s\"\nbuffer = \"5s\"\naqm = { name = \"tail_drop\", limit = \"5s\" }\n";
         let mut weir = Weir::start(testbed.bottleneck(), &(ports(mode) + link));
         (0..200).for_each(|number| sender.send(&frame(number)));
         std::thread::sleep(ms(50));
@@ -279,10 +282,11 @@ fn frames_that_waited_while_the_kernel_forwarded_newer_ones_are_counted_and_not_
         let numbers: Vec<u32> =
             numbers.map(|frame| u32::from_be_bytes(frame[14..18].try_into().unwrap())).collect();
         assert!(numbers.is_sorted(), "{mode}: {numbers:?}");
-        assert!(numbers.iter().filter(|number| **number >= 200).count() == 40, "{mode}: {numbers:?}");
+        // Those of the kernel at least; the loop may be kept from its processor once more.
+        assert!((200..220).all(|number| numbers.contains(&number)), "{mode}: {numbers:?}");
         let ended = weir.interrupt();
         let stale = ended.fault(0, "stale") as usize;
-        say(format!("{mode}: {stale} of 200 frames were stale, {} left before", numbers.len() - 40));
+        say(format!("{mode}: {stale} frames were stale, {} arrived", numbers.len()));
         assert_eq!(stale + numbers.len(), 240, "{mode}: {numbers:?}");
     }
 }
