@@ -253,6 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn timers_are_those_that_were_chosen() {
+        for (timers, lines) in
+            [(0, ["set tick {0.001}", "set least {}"]), (1, ["set tick {0.1}", "set least {1}"])]
+        {
+            let timers = &crate::avq::TIMERS[timers];
+            let plan = plan(&crate::avq::Arguments { timers, ..arguments("1", true) }).unwrap();
+            assert!(
+                plan[0]
+                    .scenario
+                    .flows
+                    .iter()
+                    .all(|group| group.host.rto_min.is_some() == timers.value.is_some())
+            );
+            let text = setup(&plan[0], &[]).unwrap();
+            assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+        }
+    }
+
+    #[test]
     fn short_flows_are_twenty_packets() {
         let plan = plan(&arguments("1", false)).unwrap();
         assert_eq!(flows(&plan[0].scenario.flows[1], 1000.0), "30 0.04 0.13 100 1 -1 20 1");
