@@ -97,6 +97,8 @@ pub struct Control {
     hangup: Option<HangUp>,
     /// Whether the run is to end.
     is_draining: bool,
+    /// Changes that the loop put into force.
+    changes: u64,
 }
 
 /// What came of being asked, for those who read along.
@@ -156,6 +158,7 @@ impl Control {
             told: Instant::now(),
             hangup: Some(hangup),
             is_draining: false,
+            changes: 0,
         };
         control.publish_configuration();
         Ok(control)
@@ -253,13 +256,23 @@ impl Control {
         heard.is_changed |= !applied.changed.is_empty();
         (self.source, self.current) = (next, config);
         self.publish_configuration();
-        // Whoever asked looks at what is in force now.
-        self.publish(handle, &Default::default(), &[]);
-        Ok(applied)
+        // Whoever asked looks at what is in force now, which the loop tells right after it put it there.
+        let begun = Instant::now();
+        loop {
+            self.publish(handle, &Default::default(), &[]);
+            let told = self.recent.back().map_or(0, |now| now.changes);
+            if told >= self.changes || begun.elapsed() > PATIENCE {
+                return Ok(applied);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
-    fn put(&self, handle: &mut Handle, change: Change) -> Result<f64, (u16, Refusal)> {
-        handle.change(change, PATIENCE).map_err(|error| (503, Refusal::plain(error.to_string())))
+    fn put(&mut self, handle: &mut Handle, change: Change) -> Result<f64, (u16, Refusal)> {
+        let at_s =
+            handle.change(change, PATIENCE).map_err(|error| (503, Refusal::plain(error.to_string())))?;
+        self.changes += 1;
+        Ok(at_s)
     }
 
     fn publish_configuration(&self) {
