@@ -31,6 +31,16 @@ pub fn exclusive(mut waiting: impl FnMut(Duration) -> ControlFlow<()>) -> Result
     }
 }
 
+/// What to do while another run measures: `say` so once, and wait as long as `go_on` says.
+pub fn waiting(mut say: impl FnMut(), go_on: impl Fn() -> bool) -> impl FnMut(Duration) -> ControlFlow<()> {
+    move |waited| {
+        if waited.is_zero() {
+            say();
+        }
+        if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

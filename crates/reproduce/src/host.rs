@@ -102,11 +102,9 @@ pub struct Report {
     pub claims: Vec<Claim>,
 }
 
-#[cfg(feature = "live")]
 /// Says that the machine is taken; ends the wait when the user does.
-pub fn waits(host: &dyn Host, waited: Duration) -> ControlFlow<()> {
-    if waited.is_zero() {
-        host.say(&"waiting for another run on this machine to end");
-    }
-    if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+#[cfg(feature = "live")]
+pub fn waits(host: &dyn Host) -> impl FnMut(Duration) -> ControlFlow<()> {
+    let say = move || host.say(&"waiting for another run on this machine to end");
+    weir_lab::waiting(say, move || !host.is_interrupted())
 }

@@ -49,8 +49,6 @@ pub struct Helm<L = SteeringLaw, O = ()> {
     last: Time,
     link: Rate,
     virtual_queue: VirtualQueue,
-    /// How long the virtual queues before this one were empty.
-    virtual_empty: Duration,
     law: L,
     observer: O,
 }
@@ -122,16 +120,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
         let seen = EpochCounters { delay_min: Duration::ZERO, ..EpochCounters::since(start) };
         let virtual_queue = VirtualQueue::new(start, Bytes::ZERO, Rate::ZERO);
         let (last, link) = (start, Rate::ZERO);
-        Ok(Helm {
-            seen,
-            virtual_active: false,
-            last,
-            link,
-            virtual_queue,
-            virtual_empty: Duration::ZERO,
-            law,
-            observer,
-        })
+        Ok(Helm { seen, virtual_active: false, last, link, virtual_queue, law, observer })
     }
 
     /// The law.
@@ -171,7 +160,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
 
     /// How long the virtual queue was empty while it was controlled, until the last arrival.
     pub fn virtual_empty_for(&self) -> Duration {
-        self.virtual_empty + self.virtual_queue.empty_for()
+        self.virtual_queue.empty_for()
     }
 
     /// Inner variables of the law and of what it was told.
@@ -257,10 +246,7 @@ impl<L: Law, O: Observer> Helm<L, O> {
         match self.law.virtual_rate() {
             Some(rate) if self.virtual_active => self.virtual_queue.set_rate(rate),
             // The virtual queue starts as the real one stands, so that nothing jumps.
-            Some(rate) => {
-                self.virtual_empty += self.virtual_queue.empty_for();
-                self.virtual_queue = VirtualQueue::new(now, whole.backlog, rate);
-            }
+            Some(rate) => self.virtual_queue.restart(now, whole.backlog, rate),
             None => {}
         }
         self.virtual_active = self.law.virtual_rate().is_some();

@@ -37,6 +37,11 @@ impl VirtualQueue {
         queue
     }
 
+    /// Begins anew with that backlog, served at `rate`; how long it was empty is kept.
+    pub fn restart(&mut self, now: Time, backlog: Bytes, rate: Rate) {
+        *self = VirtualQueue { empty: self.empty, ..VirtualQueue::new(now, backlog, rate) };
+    }
+
     /// Changes the rate from the last [`VirtualQueue::drain`] on.
     pub fn set_rate(&mut self, rate: Rate) {
         if rate == self.rate {

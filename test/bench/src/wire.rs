@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use crate::tools;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +25,8 @@ const NICE: i32 = 0;
 
 /// Waits until nobody else measures on this machine, and keeps others from it while the value lives.
 pub fn alone() -> Result<weir_lab::Exclusive> {
-    Ok(weir_lab::exclusive(|waited| {
-        if waited.is_zero() {
-            eprintln!("weir-bench: waiting for another run on this machine to end");
-        }
-        ControlFlow::Continue(())
-    })?)
+    let say = || eprintln!("weir-bench: waiting for another run on this machine to end");
+    Ok(weir_lab::exclusive(weir_lab::waiting(say, || true))?)
 }
 
 /// How processes of the end hosts run.

@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use weir_config::{Document, Scenario, nearest};
 use weir_dataplane::Mode;
 use weir_measure::result::Recording;
@@ -132,17 +131,11 @@ pub fn record(
 ) -> Result<Recording, weir_lab::Error> {
     let mut view = View::new(vec![about(scenario)], 0, output);
     let flag = interrupted();
-    let go_on =
-        || if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let waiting = |waited: Duration| {
-        if waited.is_zero() {
-            output.say("waiting for another run on this machine to end");
-        }
-        go_on()
-    };
+    let go_on = || !flag.load(Ordering::Relaxed);
+    let waiting = weir_lab::waiting(|| output.say("waiting for another run on this machine to end"), go_on);
     weir_lab::run(scenario, mode, waiting, &mut |progress| {
         view.update(progress.t_s, Some(progress.length_s), &[progress.samples], progress.events);
-        go_on()
+        if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
 }
 

@@ -4,7 +4,6 @@ pub use crate::skipping::judged::{Attempt, judged};
 pub use crate::skipping::{say, skipped};
 use std::fs;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_lab::{
-    Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, exclusive, host, in_netns, spawn_in,
+    Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, exclusive, host, in_netns, spawn_in, waiting,
 };
 
 /// Longest wait for anything that should happen at once.
@@ -35,13 +34,9 @@ pub fn turn() -> Option<Turn> {
         Some(program) => format!("`{program}` is not installed"),
         None => {
             let _tests = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-            let _machine = exclusive(|waited| {
-                if waited.is_zero() {
-                    say("waiting for another run that measures on this machine");
-                }
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+            let _machine =
+                exclusive(waiting(|| say("waiting for another run that measures on this machine"), || true))
+                    .unwrap();
             return Some(Turn { _machine, _tests });
         }
     };

@@ -5,7 +5,6 @@
 use crate::skipped;
 
 use skipped::judged::{Attempt, judged};
-use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_config::{RunConfig, Variation};
 use weir_lab::cell::mobile::{MobileConfig, run};
@@ -49,12 +48,8 @@ fn the_user_plane_function_keeps_the_base_stations_queue_short() {
 fn two_phones(attempt: &mut Attempt) {
     // Both bounds are wider than a tenth of what is measured.
     attempt.tolerates(0.05);
-    let wait = |waited: Duration| {
-        if waited.is_zero() {
-            skipped::say("waiting for another run that measures on this machine");
-        }
-        ControlFlow::Continue(())
-    };
+    let say = || skipped::say("waiting for another run that measures on this machine");
+    let wait = weir_lab::waiting(say, || true);
     let result = run(&config(), wait, &mut || true).unwrap_or_else(|e| panic!("{e}"));
     attempt.end();
     let mut rtts = result.cell.rtts_ms.clone();

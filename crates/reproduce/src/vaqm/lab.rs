@@ -71,7 +71,7 @@ pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
-        let result = cell::run(&config(case, arguments.quick)?, |waited| waits(host, waited), go_on)?;
+        let result = cell::run(&config(case, arguments.quick)?, waits(host), go_on)?;
         Ok((result, Vec::new()))
     };
     repeat(arguments, note(arguments.quick), host, measure)

@@ -29,7 +29,7 @@ fn config(case: Case, quick: bool) -> Result<MobileConfig, Error> {
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
-        let result = mobile::run(&config(case, arguments.quick)?, |waited| waits(host, waited), go_on)?;
+        let result = mobile::run(&config(case, arguments.quick)?, waits(host), go_on)?;
         let lines = session_lines(&result);
         Ok((result.cell, lines))
     };

@@ -212,7 +212,7 @@ const NOTES: [&str; 2] = [
 ];
 
 fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error> {
-    Ok(access::run(config, |waited| waits(host, waited), &mut |_| {
+    Ok(access::run(config, waits(host), &mut |_| {
         if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?)
 }
