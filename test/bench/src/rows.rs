@@ -81,7 +81,13 @@ impl Row {
     }
 
     fn required(self, required: String, held: bool) -> Row {
-        Row { required, verdict: if held { Verdict::Held } else { Verdict::Missed }, ..self }
+        // Where nothing passed there is no ratio: it was not measured.
+        let verdict = match self.value {
+            Some(value) if !value.is_finite() => Verdict::Failed,
+            _ if held => Verdict::Held,
+            _ => Verdict::Missed,
+        };
+        Row { required, verdict, ..self }
     }
 
     /// How often it was measured.
@@ -206,7 +212,9 @@ mod tests {
         let row = |v| Row::told("x", "y", v, "");
         assert_eq!(row(1.0).at_least(1.0).verdict, Verdict::Held);
         assert_eq!(row(0.99).at_least(1.0).verdict, Verdict::Missed);
-        assert_eq!(row(f64::NAN).at_most(1.0).verdict, Verdict::Missed, "no number holds nothing");
+        for nothing in [f64::NAN, f64::INFINITY] {
+            assert_eq!(row(nothing).at_least(1.0).verdict, Verdict::Failed, "no number holds nothing");
+        }
         assert_eq!(Row::skipped("x", "y", "no tool").verdict, Verdict::Skipped);
     }
 

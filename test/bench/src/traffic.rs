@@ -6,10 +6,10 @@ use crate::wire::end_host;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use weir_lab::netns::{RECEIVER_INTERFACE, SENDER_INTERFACE, address};
-use weir_lab::{NsChild, Side, Testbed, in_netns, spawn_in};
+use weir_lab::{NsChild, Side, SpawnOptions, Testbed, in_netns, spawn_in};
 
 /// A destination that the receiver does not have: it counts the frame and drops it at once.
 const NOBODY: &str = "02:00:00:00:00:99";
@@ -27,25 +27,25 @@ pub fn tcp_gbps(testbed: &Testbed, flows: u32, seconds: u32) -> Result<f64> {
     client.args(["-t", &seconds.to_string(), "-P", &flows.to_string()]);
     client.stdout(Stdio::piped()).stderr(Stdio::null());
     let client = spawn_in(testbed.sender(), client, &end_host())?;
-    let text = finish(client, Duration::from_secs(u64::from(seconds) + 15))?;
+    let (_, text) = finish(client, Duration::from_secs(u64::from(seconds) + 15))?;
     let json: Value = serde_json::from_str(&text)?;
     let bits = json["end"]["sum_received"]["bits_per_second"].as_f64();
     bits.map(|b| b / 1e9).ok_or_else(|| Error::new(format!("iperf3 failed: {}", json["error"])))
 }
 
-/// Waits for a child's end; what it printed.
-fn finish(mut child: NsChild, longest: Duration) -> Result<String> {
+/// Waits for a child's end: how it ended, and what it printed.
+fn finish(mut child: NsChild, longest: Duration) -> Result<(ExitStatus, String)> {
     let deadline = Instant::now() + longest;
     let mut output = child.child_mut().stdout.take().ok_or_else(|| Error::new("a child has no output"))?;
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
     });
-    if child.wait_until(deadline)?.is_none() {
+    let Some(status) = child.wait_until(deadline)? else {
         child.kill();
         return Err(Error::new(format!("a program did not end within {longest:?}")));
-    }
-    Ok(reader.join().map_err(|_| Error::new("the reader of a child panicked"))??)
+    };
+    Ok((status, reader.join().map_err(|_| Error::new("the reader of a child panicked"))??))
 }
 
 /// A flood of UDP frames, sent by `udp_blast`.
@@ -68,12 +68,17 @@ impl Flood {
         command.args([SENDER_INTERFACE, NOBODY, from, to, &seconds.to_string(), "1000000000000"]);
         command.args([&frame_bytes.to_string(), "1", &rate.to_string()]);
         command.stdout(Stdio::piped());
-        Ok(Flood { child: spawn_in(testbed.sender(), command, &end_host())? })
+        // It writes frames to a packet socket, which takes a capability that end hosts do not have.
+        let options = SpawnOptions { is_end_host: false, ..end_host() };
+        Ok(Flood { child: spawn_in(testbed.sender(), command, &options)? })
     }
 
     /// Waits for its end.
     pub fn finish(self) -> Result<()> {
-        finish(self.child, Duration::from_secs(60)).map(|_| ())
+        match finish(self.child, Duration::from_secs(60))?.0 {
+            status if status.success() => Ok(()),
+            status => Err(Error::new(format!("the sender of frames failed: {status}"))),
+        }
     }
 }
 
