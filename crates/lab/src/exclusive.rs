@@ -15,12 +15,24 @@ pub struct Exclusive(#[expect(dead_code, reason = "the lock lives as long as the
 
 /// Waits until no other run measures. While it does, `waiting` is called about ten times a second with the time
 /// since the wait began, from zero, and can end it.
-pub fn exclusive(mut waiting: impl FnMut(Duration) -> ControlFlow<()>) -> Result<Exclusive> {
+pub fn exclusive(waiting: impl FnMut(Duration) -> ControlFlow<()>) -> Result<Exclusive> {
+    locked(File::try_lock, waiting)
+}
+
+/// The same for a run that measures no times, which others like it may run beside.
+pub fn beside_others(waiting: impl FnMut(Duration) -> ControlFlow<()>) -> Result<Exclusive> {
+    locked(File::try_lock_shared, waiting)
+}
+
+fn locked(
+    lock: fn(&File) -> std::result::Result<(), TryLockError>,
+    mut waiting: impl FnMut(Duration) -> ControlFlow<()>,
+) -> Result<Exclusive> {
     const AGAIN: Duration = Duration::from_millis(100);
     let file = File::create(Path::new(LOCK)).map_err(|e| Error::system(format!("open {LOCK}"), e))?;
     let mut waited = Duration::ZERO;
     loop {
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => return Ok(Exclusive(file)),
             Err(TryLockError::WouldBlock) if waiting(waited).is_break() => return Err(Error::Interrupted),
             Err(TryLockError::WouldBlock) => {}

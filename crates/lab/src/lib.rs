@@ -42,7 +42,7 @@ pub mod tcpinfo;
 pub mod traffic;
 
 pub use error::Error;
-pub use exclusive::{Exclusive, exclusive, waiting};
+pub use exclusive::{Exclusive, beside_others, exclusive, waiting};
 pub use experiment::run;
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};

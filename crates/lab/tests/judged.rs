@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// rate is as given.
 fn decided(shares: &[f64], rate: f64) -> (Outcome, usize) {
     let mut number = 0;
-    let outcome = decide(|| {
+    let outcome = decide(&Budget::new(REPEATS), || {
         let mut attempt = Attempt::default();
         attempt.stalled(shares[number]);
         attempt.within("rate", rate, 19.8..=20.2);
@@ -48,9 +48,29 @@ fn the_first_attempt_that_is_not_disturbed_decides() {
 }
 
 #[test]
+fn a_busy_machine_does_not_make_tests_longer_than_the_time_there_is_for_repeats() {
+    let left = Budget::new(Duration::from_millis(30));
+    let mut number = 0;
+    let mut disturbed = || {
+        decide(&left, || {
+            number += 1;
+            std::thread::sleep(Duration::from_millis(20));
+            let mut attempt = Attempt::default();
+            attempt.stalled(0.5);
+            attempt
+        })
+    };
+    let Outcome::Undecided(text) = disturbed() else { panic!("it was disturbed") };
+    assert!(text.contains("in each of 2 attempts"), "{text}");
+    let Outcome::Undecided(text) = disturbed() else { panic!("it was disturbed") };
+    assert!(text.contains("in the one attempt that there was time for"), "{text}");
+    assert_eq!(number, 3);
+}
+
+#[test]
 fn wide_bounds_are_judged_in_spite_of_more() {
     let tolerant = |taken: f64| {
-        decide(|| {
+        decide(&Budget::new(REPEATS), || {
             let mut attempt = Attempt::default();
             attempt.tolerates(0.1);
             attempt.stalled(taken);

@@ -8,40 +8,56 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use weir_lab::{
-    Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, exclusive, host, in_netns, spawn_in, waiting,
+    Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, beside_others, exclusive, host, in_netns,
+    spawn_in, waiting,
 };
 
 /// Longest wait for anything that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Live tests take turns: they measure, and share the machine's processors.
-static TURN: Mutex<()> = Mutex::new(());
+/// Live tests that measure take turns, as they share the machine's processors. Those that count run side by side.
+static TURN: RwLock<()> = RwLock::new(());
 
-/// The right to measure, among these tests and on this machine.
-pub struct Turn {
+/// The right to be on this machine, among these tests and beside other programs.
+pub struct Turn<Tests> {
     _machine: Exclusive,
-    _tests: MutexGuard<'static, ()>,
+    _tests: Tests,
 }
 
-/// Waits for the other tests; `None`, said loudly, where live tests cannot run.
-pub fn turn() -> Option<Turn> {
+/// Waits until no other test runs; `None`, said loudly, where live tests cannot run.
+pub fn turn() -> Option<Turn<RwLockWriteGuard<'static, ()>>> {
+    can_run_live().then(|| {
+        let _tests = TURN.write().unwrap_or_else(PoisonError::into_inner);
+        Turn { _machine: exclusive(told_waiting()).unwrap(), _tests }
+    })
+}
+
+/// The same for a test that judges neither rates nor delays and changes nothing of the machine outside of
+/// its namespaces: waits until none runs that does.
+pub fn turn_beside_others() -> Option<Turn<RwLockReadGuard<'static, ()>>> {
+    can_run_live().then(|| {
+        let _tests = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Turn { _machine: beside_others(told_waiting()).unwrap(), _tests }
+    })
+}
+
+fn told_waiting() -> impl FnMut(Duration) -> std::ops::ControlFlow<()> {
+    waiting(|| say("waiting for another run that measures on this machine"), || true)
+}
+
+/// Whether live tests can run here; if not, why is said.
+fn can_run_live() -> bool {
     let missing = ["ip", "tc", "ethtool"].into_iter().find(|p| !host::has_binary(p));
     let reason = match missing {
         _ if !host::is_root() => "not root".to_string(),
         Some(program) => format!("`{program}` is not installed"),
-        None => {
-            let _tests = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-            let _machine =
-                exclusive(waiting(|| say("waiting for another run that measures on this machine"), || true))
-                    .unwrap();
-            return Some(Turn { _machine, _tests });
-        }
+        None => return true,
     };
     skipped(reason);
-    None
+    false
 }
 
 pub fn testbed() -> Testbed {

@@ -67,7 +67,7 @@ fn logged(weir: &Weir, words: &str) {
 
 #[test]
 fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let mut weir = Weir::start(bot, &steered());
@@ -138,7 +138,7 @@ fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who
 
 #[test]
 fn a_drained_run_leaves_the_kernel_forwarding() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let weir = Weir::start(bot, &steered());

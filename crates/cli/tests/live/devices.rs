@@ -98,7 +98,7 @@ fn bare(mode: &str, more: &str) -> String {
 
 #[test]
 fn bare_ip_packets_are_classified_marked_and_forwarded_whole() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let (near, far) = (Tun::new(bot, "t0"), Tun::new(bot, "t1"));
@@ -196,7 +196,7 @@ fn refused(namespace: &str, config: &str, says: &[&str]) {
 
 #[test]
 fn what_cannot_be_ports_together_is_refused() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let ip = |words: &str| try_exec(bot, "ip", &words.split(' ').collect::<Vec<_>>());
@@ -231,7 +231,7 @@ fn what_cannot_be_ports_together_is_refused() {
 
 #[test]
 fn devices_on_top_of_others_are_ports() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     for (kind, mode) in
         [("vlan id 5", "auto"), ("macvlan mode passthru", "auto"), ("macvlan mode passthru", "af_packet")]
     {
@@ -267,7 +267,7 @@ fn devices_on_top_of_others_are_ports() {
 
 #[test]
 fn a_bond_is_a_port() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let made = try_exec(bot, "ip", &["link", "add", "bond0", "type", "bond", "mode", "active-backup"]);
@@ -292,7 +292,7 @@ fn a_bond_is_a_port() {
 
 #[test]
 fn addresses_that_a_port_is_given_while_it_runs_are_told() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     exec(bot, "sh", &["-c", "echo 0 > /proc/sys/net/ipv6/conf/b/disable_ipv6"]);

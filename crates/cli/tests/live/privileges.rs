@@ -52,7 +52,7 @@ fn assert_reduced(pid: u32, extra: u64) {
 
 #[test]
 fn a_run_keeps_only_what_it_needs_and_still_puts_its_ports_back() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     exec(bot, "ip", &["link", "set", "dev", "b", "down"]);
@@ -86,7 +86,7 @@ fn a_run_keeps_only_what_it_needs_and_still_puts_its_ports_back() {
 
 #[test]
 fn frames_pass_and_the_real_time_class_is_had_all_the_same() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let (near, far) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
     for mode in MODES {
@@ -103,7 +103,7 @@ fn frames_pass_and_the_real_time_class_is_had_all_the_same() {
 
 #[test]
 fn results_are_written_also_where_the_folder_is_anothers() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let folder = Folder::new();
     for owner in [0, 65_534] {
@@ -163,7 +163,7 @@ fn start(namespace: &str, folder: &Folder, arguments: &[&str], says: &str) -> Ns
 
 #[test]
 fn pfcp_is_never_read_as_root() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     exec(bot, "ip", &["link", "set", "dev", "lo", "up"]);
@@ -201,7 +201,7 @@ fn pfcp_is_never_read_as_root() {
 
 #[test]
 fn a_reflector_keeps_nothing() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let folder = Folder::new();
     for mode in ["user", "xdp-generic"] {
@@ -225,7 +225,7 @@ fn a_reflector_keeps_nothing() {
 
 #[test]
 fn doctor_tells_what_can_be_given_up() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let (_, text) = try_exec(testbed.bottleneck(), env!("CARGO_BIN_EXE_weir"), &["doctor"]);
     for name in ["capabilities", "seccomp", "Landlock"] {

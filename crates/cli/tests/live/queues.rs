@@ -70,7 +70,7 @@ fn per_queue(namespace: &str, port: &str, queues: u32) -> Vec<u64> {
 
 #[test]
 fn flows_on_all_queues_pass_both_ways() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed_of_queues([64, 64]);
     let bot = testbed.bottleneck();
     let sender = Raw::open(testbed.sender(), "snd0");
@@ -223,7 +223,7 @@ fn a_loop_that_sleeps_wakes_for_all_queues() {
 
 #[test]
 fn ports_that_cannot_work_are_refused_with_numbers_and_remedy() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed_of_queues([129, 1]);
     let bot = testbed.bottleneck();
     let refused = |weir: Weir| {
@@ -246,7 +246,7 @@ fn ports_that_cannot_work_are_refused_with_numbers_and_remedy() {
 
 #[test]
 fn an_opening_that_takes_long_says_so_and_ends_when_it_is_told_to() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed_of_queues([64, 64]);
     let bot = testbed.bottleneck();
     let states = || ["a", "b"].map(|port| state(bot, port));

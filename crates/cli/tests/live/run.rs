@@ -365,7 +365,7 @@ fn whatever_goes_in_comes_out_bit_identical_and_in_order() {
 
 #[test]
 fn tags_that_the_hosts_left_to_their_interfaces_pass() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let vlan = |namespace: &str, interface: &str, address: &str| {
         let add = format!("link add link {interface} name v5 type vlan id 5");
@@ -395,7 +395,7 @@ fn tags_that_the_hosts_left_to_their_interfaces_pass() {
 
 #[test]
 fn checksums_that_the_other_end_leaves_open_are_told() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let near = udp(testbed.sender(), "10.77.0.1:7000");
     for (offload, mode) in [("off", MODES[0]), ("on", MODES[0]), ("on", MODES[1]), ("on", MODES[2])] {
@@ -443,7 +443,7 @@ fn datagram(v6: bool, tags: &[u8], ecn: u8, number: u32) -> Vec<u8> {
 
 #[test]
 fn only_capable_packets_are_marked_and_nothing_else_changes() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     const TAGS: [&[u8]; 3] = [&[], &[0x81, 0, 0, 5], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5]];
     for mode in MODES {
         let testbed = testbed();
@@ -576,7 +576,7 @@ fn l4s_beside_classic(mode: &str, attempt: &mut Attempt) {
 
 #[test]
 fn long_frames_pass_where_the_mtu_allows() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let big = |mtu: usize, n: u8| frame(&[&[0x88, 0xb5][..], &vec![n; mtu]].concat());
     for (mtu, mode, said) in
         [(9000, "auto", "AF_PACKET"), (3000, "xdp-native", "native"), (3000, "auto", "native")]
@@ -629,7 +629,7 @@ fn refused(namespace: &str, config: &str, code: i32, says: &[&str]) {
 
 #[test]
 fn what_cannot_work_is_refused_with_a_remedy_and_nothing_changes() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let found = ["a", "b"].map(|port| state(bot, port));
@@ -683,7 +683,7 @@ fn processor_time(pid: u32) -> Duration {
 
 #[test]
 fn an_interface_may_go_down_and_come_back_but_not_vanish() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     for mode in MODES {
         let testbed = testbed();
         let bot = testbed.bottleneck();
@@ -720,7 +720,7 @@ fn an_interface_may_go_down_and_come_back_but_not_vanish() {
 
 #[test]
 fn a_port_may_be_moved_to_another_namespace_and_is_free_there() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     for mode in MODES {
         let testbed = testbed();
         let bot = testbed.bottleneck();
@@ -775,7 +775,7 @@ fn a_killed_run_leaves_no_program_on_a_port_that_is_moved_and_is_cleaned_up_from
 
 #[test]
 fn packets_above_a_changed_mtu_are_counted_and_told() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let long = |mtu: usize| frame(&[&[0x88, 0xb5][..], &vec![1; mtu]].concat());
     for mode in ["xdp-generic", "af_packet"] {
         let testbed = testbed();
@@ -818,7 +818,7 @@ fn packets_above_a_changed_mtu_are_counted_and_told() {
 
 #[test]
 fn a_port_with_an_address_is_taken_with_a_warning() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     exec(bot, "ip", &["address", "add", "10.9.9.1/24", "dev", "a"]);
@@ -866,7 +866,7 @@ const ON_A_TERMINAL: [&str; 3] = ["python3", "-c", "import pty, sys; pty.spawn(s
 
 #[test]
 fn a_terminal_that_is_closed_ends_a_run_unless_it_was_started_to_ignore_it() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let ignoring = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
@@ -897,7 +897,7 @@ fn a_terminal_that_is_closed_ends_a_run_unless_it_was_started_to_ignore_it() {
 
 #[test]
 fn a_run_ends_as_it_is_told_and_gives_one_json_object() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let timed = |length: &str| shaped("auto", "20Mbit/s", "") + &format!("[run]\nduration = \"{length}\"\n");

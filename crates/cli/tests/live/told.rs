@@ -55,7 +55,7 @@ fn bytes_in(folder: &Path) -> u64 {
 
 #[test]
 fn memory_descriptors_and_logs_do_not_grow_with_time() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let results = Folder::new();
     for out in [None, Some(results.path())] {
@@ -90,7 +90,7 @@ fn memory_descriptors_and_logs_do_not_grow_with_time() {
 
 #[test]
 fn devices_without_ethernet_headers_beside_one_with_them_are_refused_with_a_remedy_that_fits() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let mut devices = vec![("lo", "loopback")];
@@ -147,7 +147,7 @@ fn devices_without_ethernet_headers_beside_one_with_them_are_refused_with_a_reme
 
 #[test]
 fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let (bot, far) = (testbed.bottleneck(), testbed.receiver());
     // Without a carrier from the start, too.
@@ -193,7 +193,7 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
 
 #[test]
 fn a_link_that_flaps_between_two_looks_is_told_with_its_count() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let folder = Folder::new();
     let file = folder.path().join("flaps");
@@ -294,7 +294,7 @@ fn frames_that_waited_while_the_kernel_forwarded_newer_ones_are_counted_and_not_
 
 #[test]
 fn signals_in_quick_succession_end_a_run_in_order() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
@@ -349,7 +349,7 @@ fn rows(folder: &Path, name: &str) -> usize {
 
 #[test]
 fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let folder = Folder::new();
@@ -403,7 +403,7 @@ fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
 
 #[test]
 fn files_of_others_are_not_overwritten() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let found = states(&testbed);
@@ -431,7 +431,7 @@ fn files_of_others_are_not_overwritten() {
 
 #[test]
 fn a_failure_after_the_result_leaves_one_json_object() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let folder = Folder::new();
     let config = format!("{}[run]\nout = {:?}\n", shaped(), folder.path());

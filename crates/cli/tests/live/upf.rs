@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 use crate::common;
 
-use common::{Attempt, Folder, exec, judged, say, skipped, testbed, turn};
+use common::{Attempt, Folder, exec, judged, say, skipped, testbed, turn, turn_beside_others};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -182,7 +182,7 @@ fn count(socket: &UdpSocket, most: usize) -> usize {
 
 #[test]
 fn packets_of_all_queues_pass_both_ways() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let (server, peer) = ("127.8.7.7", "127.8.7.8");
     let mut wrong = Vec::new();
     for (queues, mode) in [([16, 16], "xdp-native"), ([5, 32], "xdp-generic"), ([16, 16], "af_packet")] {
@@ -322,7 +322,7 @@ fn taken_over(mode: &str, attempt: &mut Attempt) {
 
 #[test]
 fn packets_pass_between_a_base_station_and_the_data_network() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let (server, peer) = ("127.8.7.5", "127.8.7.6");
     let (upf, mut client, established) = forward(&testbed, server, configuration("live", server, peer), peer);

@@ -87,7 +87,7 @@ fn has_strace() -> bool {
 
 #[test]
 fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     if !has_strace() {
         return;
     }
@@ -403,7 +403,7 @@ fn what_is_removed_underfoot_is_told_and_put_back_within_a_second() {
 
 #[test]
 fn a_panic_in_the_loops_thread_leaves_the_wire_open() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     for mode in MODES {
         let testbed = testbed();
         let bot = testbed.bottleneck();
@@ -456,7 +456,7 @@ fn push_tags(namespace: &str, device: &str, folder: &std::path::Path, kind: &str
 
 #[test]
 fn vlan_tags_survive_in_each_mode_and_in_bypass_wherever_they_are_kept() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let folder = Folder::new();
     // Generic XDP does not see a tag beside the frame, and a veth has them there if its peer leaves them.
     for mode in ["xdp-native", "af_packet"] {
@@ -491,7 +491,7 @@ fn vlan_tags_survive_in_each_mode_and_in_bypass_wherever_they_are_kept() {
 
 #[test]
 fn queues_that_are_added_under_load_are_served() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let config = TestbedConfig { queues: [128, 1], ..TestbedConfig::default() };
     let testbed = Testbed::new(config).unwrap();
     let bot = testbed.bottleneck();
@@ -557,7 +557,7 @@ fn is_killed_at(bot: &str, config: &str, n: u32) -> bool {
 
 #[test]
 fn a_run_that_is_killed_at_any_step_leaves_interfaces_to_be_put_back_by_the_next() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     if !has_strace() {
         return;
     }
@@ -590,7 +590,7 @@ fn a_run_that_is_killed_at_any_step_leaves_interfaces_to_be_put_back_by_the_next
 
 #[test]
 fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let prepare = "mkdir -p /run/weir && mount -t tmpfs none /run/weir && umask 0 && : > /run/weir/starting.lock && \
                    chmod 666 /run/weir/starting.lock && (flock 9; sleep 30) 9</run/weir/starting.lock & sleep 0.3; exec \"$@\"";
@@ -612,7 +612,7 @@ fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
 
 #[test]
 fn a_run_goes_on_where_nobody_reads_what_it_says() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let folder = Folder::new();
     let out = folder.path().join("out");

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::{Debug, Display};
 use std::fs::read_to_string;
 use std::ops::RangeBounds;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,12 @@ use std::time::{Duration, Instant};
 pub const MOST_TAKEN: f64 = 0.01;
 /// How often a test is tried until the machine is there.
 pub const ATTEMPTS: usize = 3;
+/// How much time the tests of a program spend on repeated attempts: a machine that is busy all the time makes them
+/// undecided, and not three times as long.
+pub const REPEATS: Duration = Duration::from_secs(60);
+
+/// What is left of it.
+static LEFT: Budget = Budget::new(REPEATS);
 
 /// Tries until the machine was there, and then judges: panics where a bound was missed. Where it never was,
 /// the test is skipped, with the numbers, and has neither passed nor failed. What does not depend on time is
@@ -41,7 +47,7 @@ pub enum Outcome {
 
 /// As [`judged`], but says what came of it.
 pub fn judge(mut attempt: impl FnMut(&mut Attempt)) -> Outcome {
-    decide(|| {
+    decide(&LEFT, || {
         let mut this = Attempt::default();
         this.begin();
         attempt(&mut this);
@@ -50,10 +56,30 @@ pub fn judge(mut attempt: impl FnMut(&mut Attempt)) -> Outcome {
     })
 }
 
-/// The rule: the first attempt in which the machine was there decides.
-pub fn decide(mut attempt: impl FnMut() -> Attempt) -> Outcome {
+/// Time that may be spent.
+pub struct Budget(Mutex<Duration>);
+
+impl Budget {
+    /// All of it is left.
+    pub const fn new(all: Duration) -> Budget {
+        Budget(Mutex::new(all))
+    }
+
+    /// Takes this much; nothing, and `false`, where less is left.
+    fn takes(&self, time: Duration) -> bool {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = left.checked_sub(time);
+        *left = rest.unwrap_or(*left);
+        rest.is_some()
+    }
+}
+
+/// The rule: the first attempt in which the machine was there decides. An attempt is repeated if as much time
+/// as it took is left.
+pub fn decide(left: &Budget, mut attempt: impl FnMut() -> Attempt) -> Outcome {
     let (mut disturbed, mut most) = (Vec::new(), 0.0);
-    for _ in 0..ATTEMPTS {
+    for number in 1..=ATTEMPTS {
+        let start = Instant::now();
         let Attempt { taken, tolerated, text, missed, .. } = attempt();
         let text = format!("{:.1} % of the time taken away:{text}", 100.0 * taken);
         if taken <= tolerated {
@@ -63,10 +89,15 @@ pub fn decide(mut attempt: impl FnMut() -> Attempt) -> Outcome {
         super::say(format!("undecided, {text}"));
         disturbed.push(text);
         most = 100.0 * tolerated;
+        if number < ATTEMPTS && !left.takes(start.elapsed()) {
+            break;
+        }
     }
-    let why = format!(
-        "undecided, as more than {most:.0} % of the time was taken away in each of {ATTEMPTS} attempts"
-    );
+    let attempts = match disturbed.len() {
+        1 => "the one attempt that there was time for".to_string(),
+        more => format!("each of {more} attempts"),
+    };
+    let why = format!("undecided, as more than {most:.0} % of the time was taken away in {attempts}");
     Outcome::Undecided(format!("{why}. {}", disturbed.join(" ")))
 }
 
