@@ -1,26 +1,12 @@
 //! `faultsim`: campaigns of the fault simulation, and the replay of a seed.
 
+use clap::Parser;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_faultsim::campaign::{Case, Sum, essence};
 use weir_faultsim::plan::Plan;
-
-const USAGE: &str = "\
-faultsim: the packet loop and the user plane under simulated faults, in virtual time
-
-  --seeds N     run N seeds (1000 unless another length is given)
-  --hours H     run seeds for H hours (a fraction is allowed)
-  --first S     the first seed (default 1)
-  --jobs J      run on J threads (default 1)
-  --seed S      replay one seed with its trace; a failing one is shrunk first
-  --case FILE   replay a case that was written as JSON
-  --whole       with --seed: do not shrink
-  --years Y     a link of 10 Mbit/s with sparse traffic for Y years
-  --json        tell the result as JSON on standard output
-  --keep-going  do not stop at the first 20 failing seeds
-
-Exit code: 0 nothing found, 1 a failing seed, 2 wrong usage, 130 interrupted by Ctrl-C and nothing found";
 
 /// Failing seeds after which a campaign ends.
 const FAILED_MAX: usize = 20;
@@ -36,56 +22,53 @@ extern "C" fn interrupt(_: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-#[derive(Default)]
+/// The packet loop and the user plane under simulated faults, in virtual time.
+///
+/// Exit code: 0 nothing found, 1 a failing seed, 2 wrong usage, 130 interrupted by Ctrl-C and nothing found.
+#[derive(Parser)]
 struct Options {
+    /// Seeds to run; 1000 unless another length is given.
+    #[arg(long, value_name = "N")]
     seeds: Option<u64>,
+    /// Runs seeds for so many hours; a fraction is allowed.
+    #[arg(long, value_name = "H", value_parser = amount)]
     hours: Option<f64>,
-    first: Option<u64>,
-    jobs: Option<u64>,
+    /// The first seed.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    first: u64,
+    /// Threads that run seeds.
+    #[arg(long, value_name = "J", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: u64,
+    /// Replays one seed with its trace; a failing one is made as small as possible first.
+    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "hours", "case", "years"])]
     seed: Option<u64>,
-    case: Option<String>,
-    years: Option<f64>,
+    /// Replays a case that was written as JSON.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "hours", "years"])]
+    case: Option<PathBuf>,
+    /// With `--seed`: the case as it is, not made smaller.
+    #[arg(long, requires = "seed")]
     whole: bool,
+    /// A link of 10 Mbit/s with sparse traffic for so many years.
+    #[arg(long, value_name = "Y", value_parser = amount, conflicts_with_all = ["seeds", "hours"])]
+    years: Option<f64>,
+    /// The result as one JSON object on standard output.
+    #[arg(long)]
     json: bool,
+    /// Does not stop at the first 20 failing seeds.
+    #[arg(long)]
     keep_going: bool,
 }
 
-fn options() -> Result<Options, String> {
-    let mut options = Options::default();
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        fn number<T: std::str::FromStr>(word: &str, text: String) -> Result<Option<T>, String> {
-            text.parse().map(Some).map_err(|_| format!("{word}: `{text}` is no number"))
-        }
-        match word.as_str() {
-            "--seeds" => options.seeds = number(&word, value()?)?,
-            "--hours" => options.hours = number(&word, value()?)?,
-            "--first" => options.first = number(&word, value()?)?,
-            "--jobs" => options.jobs = number(&word, value()?)?,
-            "--seed" => options.seed = number(&word, value()?)?,
-            "--years" => options.years = number(&word, value()?)?,
-            "--case" => options.case = Some(value()?),
-            "--whole" => options.whole = true,
-            "--json" => options.json = true,
-            "--keep-going" => options.keep_going = true,
-            _ => return Err(format!("`{word}` is not known")),
-        }
+/// A number above zero, of hours or years.
+fn amount(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (1e-6..=1e4).contains(&number) => Ok(number),
+        _ => Err("a number between 0.000001 and 10000 is expected".into()),
     }
-    if options.jobs == Some(0) {
-        return Err("--jobs 0 would run nothing".into());
-    }
-    Ok(options)
 }
 
 fn main() -> ExitCode {
-    let options = match options() {
-        Ok(options) => options,
-        Err(wrong) => {
-            eprintln!("{wrong}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = Options::parse();
     // SAFETY: the handler stores to an atomic and does nothing else.
     unsafe { libc::signal(libc::SIGINT, interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     // A panic is a finding, which is told with its seed.
@@ -100,7 +83,7 @@ fn main() -> ExitCode {
         {
             Ok(case) => replay(&case),
             Err(wrong) => {
-                eprintln!("{file}: {wrong}. Remedy: give a file that `--seed` wrote");
+                eprintln!("{}: {wrong}. Remedy: give a file that `--seed` wrote", file.display());
                 ExitCode::from(2)
             }
         },
@@ -143,10 +126,8 @@ fn simulate_years(years: f64, json: bool) -> ExitCode {
 
 fn campaign(options: &Options) -> ExitCode {
     let start = Instant::now();
-    let deadline =
-        options.hours.map(|hours| start + Duration::from_secs_f64((hours * 3600.0).clamp(0.0, 1e7)));
+    let deadline = options.hours.map(|hours| start + Duration::from_secs_f64(hours * 3600.0));
     let seeds = options.seeds.unwrap_or(if deadline.is_some() { u64::MAX } else { 1000 });
-    let first = options.first.unwrap_or(1);
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     let is_over = || {
         INTERRUPTED.load(Ordering::Relaxed)
@@ -160,12 +141,13 @@ fn campaign(options: &Options) -> ExitCode {
             if number >= seeds {
                 break;
             }
-            let report = Case::of(first + number).run(false);
+            let seed = options.first.wrapping_add(number);
+            let report = Case::of(seed).run(false);
             if let Some(found) = report.violations.first() {
                 failed.fetch_add(1, Ordering::Relaxed);
-                eprintln!("seed {}: {found}", first + number);
+                eprintln!("seed {seed}: {found}");
             }
-            sum.add(first + number, report);
+            sum.add(seed, report);
             if is_first && told.elapsed() >= PROGRESS {
                 told = Instant::now();
                 let done = next.load(Ordering::Relaxed);
@@ -178,13 +160,24 @@ fn campaign(options: &Options) -> ExitCode {
         }
         sum
     };
-    let jobs = options.jobs.unwrap_or(1);
-    let mut all = Sum::default();
+    let (mut all, mut panicked) = (Sum::default(), false);
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|job| scope.spawn(move || work(job == 0))).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).for_each(|sum| all.merge(sum));
+        let threads: Vec<_> = (0..options.jobs).map(|job| scope.spawn(move || work(job == 0))).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(sum) => all.merge(sum),
+                Err(_) => panicked = true,
+            }
+        }
     });
-    tell(&all, start.elapsed(), options.json)
+    let code = tell(&all, start.elapsed(), options.json);
+    if panicked {
+        eprintln!(
+            "a thread of the campaign panicked, and what it found is lost. Remedy: RUST_BACKTRACE=1 shows where"
+        );
+        return ExitCode::from(1);
+    }
+    code
 }
 
 fn tell(sum: &Sum, took: Duration, json: bool) -> ExitCode {
