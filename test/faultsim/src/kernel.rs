@@ -545,12 +545,14 @@ impl Kernel {
             return;
         };
         filter.count_bypassed();
+        let is_before_turn = filter.beat() == 0;
         if copied {
             let (now, after) = (self.now, port);
             self.violated(|| format!("at {now} a frame of port {after} went both ways"));
         }
         let count = &mut self.outside.counts[port];
         count.bypassed += 1;
+        count.bypassed_without_loop += u64::from(is_before_turn);
         let out = self.interfaces.iter().position(|i| i.index == peer && i.is_present);
         match out
             .filter(|out| self.interfaces[*out].has_link() && frame.len() <= self.interfaces[*out].longest())

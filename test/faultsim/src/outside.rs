@@ -56,6 +56,8 @@ pub struct Counts {
     pub shot: u64,
     /// Forwarded by the kernel past the process.
     pub bypassed: u64,
+    /// Of these, while no loop was to have them: before it turned for the first time, and after its end.
+    pub bypassed_without_loop: u64,
     /// Taken from a ring of the process, to be sent.
     pub left: u64,
     /// Lost after that, or after the bypass: the port behind had no link.
