@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo test fuzz faultsim bench metrics reproduce realism witness steer-witness interop embed libweir build quick fmt clean
+.PHONY: help msrv demo package page test fuzz faultsim bench metrics reproduce realism witness steer-witness interop embed libweir build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -16,6 +16,8 @@ help:
 	@echo "make faultsim   packet loop and user plane under simulated faults; SEEDS=100000, or HOURS=8; Ctrl-C ends it"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make metrics    metrics and alert rules before Debian's Prometheus, and 10 000 live changes under load (root)"
+	@echo "make package    the Debian package, in $(OUT)/package; tried on a bare Debian 12 (root): install, upgrade, purge"
+	@echo "make page       the page of a running link in Chromium, with pictures in $(OUT)/page"
 	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
@@ -64,6 +66,18 @@ metrics:
 	@tools/install build live metrics
 	$(CARGO) test -p weir-operate
 	WEIR_CHANGES=10000 $(CARGO) test -p weir-cli --test live control::
+
+# The package is tried where it could not do harm: in a folder with a Debian of its own.
+package:
+	@tools/install build package
+	@tools/package $(OUT)/package
+	@if [ "$$(id -u)" = 0 ]; then tools/package-test $(OUT)/package/weir_*.deb $(OUT)/package/test; \
+	else echo "not root: the package is not tried on a bare Debian"; fi
+
+page:
+	@tools/install build live browser
+	@mkdir -p $(OUT)/page
+	WEIR_PICTURES=$(abspath $(OUT)/page) $(CARGO) test -p weir-operate --test page
 
 # A failing seed is told with its replay: `target/release/faultsim --seed N`.
 SEEDS ?= 100000

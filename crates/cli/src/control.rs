@@ -6,6 +6,8 @@
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use crate::results;
+use crate::service::Service;
+use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -15,13 +17,16 @@ use weir_config::{Channel, Document, RunConfig};
 use weir_dataplane::{Change, DirectionNow, Handle, LinkState, LoopNow, Mode, privileges};
 use weir_measure::Octaves;
 use weir_measure::result::{LinkSample, SteeringEvent};
+use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, Configuration, ControlSocket, Delays, DirectionStatus, FOLDER, Order, Packets,
-    PolicyStatus, PortStatus, Problem, Refusal, Server, Sockets, Status, Valued,
+    Applied, Board, Command, Configuration, ControlSocket, Delays, DirectionStatus, FOLDER, Move, Order,
+    Packets, PolicyStatus, PortStatus, Problem, Refusal, Server, Sockets, Status, Valued,
 };
 
 /// How long the packet loop is waited for: it looks in each turn, and sleeps for 10 ms at most.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a packet loop may tell nothing until it counts as stuck, where samples are not further apart.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// What is called "now" in a status.
 const NOW_S: f64 = 1.0;
 /// Samples at most that are kept for it.
@@ -33,22 +38,29 @@ const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 pub struct Doors {
     socket: Option<ControlSocket>,
     sockets: Sockets,
+    service: Service,
 }
 
 impl Doors {
-    /// Opens the address for metrics, if one is named; refused if it cannot be had.
-    pub fn open(config: &RunConfig) -> Result<Doors, Failure> {
-        let address: Option<SocketAddr> =
-            config.run.metrics.as_ref().and_then(|address| address.parse().ok());
-        let metrics = address.map(|address| {
-            TcpListener::bind(address).map_err(|error| {
-                Failure::Failed(format!(
-                    "key `run.metrics`: cannot listen on {address}: {error}. Remedy: choose another port, or end who \
-                     has it"
-                ))
-            })
-        });
-        Ok(Doors { socket: None, sockets: Sockets { control: None, metrics: metrics.transpose()? } })
+    /// Opens the addresses for metrics and the page, where they are named; refused if they cannot be had. Those of a run that
+    /// is taken over are shared with it until it ends.
+    pub fn open(config: &RunConfig, takeover: bool) -> Result<Doors, Failure> {
+        let bound = |key: &str, address: &Option<String>| {
+            let address: Option<SocketAddr> = address.as_ref().and_then(|address| address.parse().ok());
+            let opened = address.map(|address| {
+                listener(address, takeover).map_err(|error| {
+                    Failure::Failed(format!(
+                        "key `run.{key}`: cannot listen on {address}: {error}. Remedy: choose another port, or end who \
+                         has it"
+                    ))
+                })
+            });
+            opened.transpose()
+        };
+        let metrics = bound("metrics", &config.run.metrics)?;
+        let page = bound("page", &config.run.page)?.map(with_token).transpose()?;
+        let sockets = Sockets { control: None, metrics, page };
+        Ok(Doors { socket: None, sockets, service: Service::find() })
     }
 
     /// Opens the control socket; a run without one goes on, and says so.
@@ -65,6 +77,34 @@ impl Doors {
             )),
         }
     }
+}
+
+/// Listens at an address of which nobody else has anything, or else the run that is taken over.
+fn listener(address: SocketAddr, takeover: bool) -> std::io::Result<TcpListener> {
+    if !takeover {
+        // Sharing as below would go unnoticed.
+        drop(TcpListener::bind(address)?);
+    }
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// The page with what changes there take.
+fn with_token(listener: TcpListener) -> Result<(TcpListener, Token), Failure> {
+    let token = weir_dataplane::make_journals().and_then(|()| Token::of(Path::new(FOLDER)));
+    let token = token.map_err(|error| {
+        Failure::Failed(format!(
+            "key `run.page`: no token in {FOLDER}: {error}. Remedy: leave `run.page` out"
+        ))
+    })?;
+    Ok((listener, token))
 }
 
 /// What was read from a file, and what it says.
@@ -89,12 +129,14 @@ pub struct Control {
     current: RunConfig,
     about: Status,
     moves: [BTreeMap<String, u64>; 2],
+    recent_moves: [VecDeque<Move>; 2],
     /// States of the last second, and the largest delay of each sample in it.
     recent: VecDeque<LoopNow>,
     samples: [VecDeque<LinkSample>; 2],
     begun: Instant,
     told: Instant,
     hangup: Option<HangUp>,
+    service: Service,
     /// Whether the run is to end.
     is_draining: bool,
     /// Changes that the loop put into force.
@@ -120,7 +162,7 @@ impl Control {
         hangup: HangUp,
     ) -> Result<Control, Failure> {
         let board = Board::default();
-        let Doors { socket, sockets } = doors;
+        let Doors { socket, sockets, service } = doors;
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
         let about = Status {
             verb: "run".into(),
@@ -134,6 +176,13 @@ impl Control {
                 .map(|name| PortStatus { name: name.clone(), ..PortStatus::default() })
                 .into(),
             ..Status::default()
+        };
+        let about = Status {
+            page: sockets
+                .page
+                .as_ref()
+                .and_then(|(listener, _)| Some(listener.local_addr().ok()?.to_string())),
+            ..about
         };
         // Whoever asks before the loop has told anything is told what it is.
         board.publish(about.clone());
@@ -152,11 +201,13 @@ impl Control {
             current: config.clone(),
             about,
             moves: Default::default(),
+            recent_moves: Default::default(),
             recent: VecDeque::new(),
             samples: Default::default(),
             begun: Instant::now(),
             told: Instant::now(),
             hangup: Some(hangup),
+            service,
             is_draining: false,
             changes: 0,
         };
@@ -178,7 +229,7 @@ impl Control {
     pub fn serve(&mut self, handle: &mut Handle, time: Duration) -> Heard {
         let (begun, mut heard) = (Instant::now(), Heard::default());
         if self.hangup.as_ref().is_some_and(HangUp::was_told) {
-            let answer = self.carry_out(&Command::Reload { dry_run: false }, handle, &mut heard);
+            let answer = self.reload(handle, &mut heard);
             heard.lines.push(told("SIGHUP", "reload", &answer));
         }
         while let Some(left) = time.checked_sub(begun.elapsed()).filter(|_| !self.is_draining) {
@@ -203,14 +254,23 @@ impl Control {
         heard
     }
 
+    /// The packet loop turns: the service manager is told.
+    pub fn begin(&self) {
+        self.service.ready();
+    }
+
     /// Refuses what is asked for from now on: the run ends.
     pub fn close(&mut self) {
+        self.service.stopping();
         let Some(orders) = self.orders.take() else { return };
         orders.try_iter().for_each(|order| order.answer(Err((503, Refusal::plain("it ends")))));
     }
 
     fn take(&mut self, order: Order, handle: &mut Handle, heard: &mut Heard) {
-        let answer = self.carry_out(&order.command, handle, heard);
+        let answer = match order.command {
+            Command::Reload { dry_run: false } => self.reload(handle, heard),
+            _ => self.carry_out(&order.command, handle, heard),
+        };
         let (what, is_quiet) = match &order.command {
             Command::Set { dry_run, .. } => ("set", *dry_run),
             Command::Reload { dry_run } => ("reload", *dry_run),
@@ -221,6 +281,14 @@ impl Control {
             heard.lines.push(told(&order.who.to_string(), what, &answer));
         }
         order.answer(answer);
+    }
+
+    /// Reads the file again, of which the service manager is told.
+    fn reload(&mut self, handle: &mut Handle, heard: &mut Heard) -> Result<Applied, (u16, Refusal)> {
+        self.service.reloading();
+        let answer = self.carry_out(&Command::Reload { dry_run: false }, handle, heard);
+        self.service.ready();
+        answer
     }
 
     fn carry_out(
@@ -295,6 +363,10 @@ impl Control {
         for event in events {
             let index = usize::from(event.link == DIRECTIONS[1]);
             *self.moves[index].entry(event.rule.clone()).or_default() += 1;
+            self.recent_moves[index].push_back(moved(event));
+            if self.recent_moves[index].len() > MOVES_MAX {
+                self.recent_moves[index].pop_front();
+            }
         }
         if let Some(now) = handle.now() {
             self.told = Instant::now();
@@ -305,7 +377,18 @@ impl Control {
                 self.recent.pop_front();
             }
         }
-        self.board.publish(self.status(handle.links()));
+        let status = self.status(handle.links());
+        // A loop that does not turn is not told to be alive, so that the service manager starts another.
+        if self.told.elapsed() < self.silence_max() {
+            self.service.alive();
+        }
+        self.service.status(|| line(&status));
+        self.board.publish(status);
+    }
+
+    /// How long a loop that works may tell nothing: it does with each sample.
+    fn silence_max(&self) -> Duration {
+        SILENCE_MAX.max(Duration::from_nanos(self.current.run.sample.as_nanos()) * 2)
     }
 
     fn status(&self, links: [LinkState; 2]) -> Status {
@@ -369,9 +452,25 @@ impl Control {
             },
             delays: delays(&now.directions[index].delays),
             moves: self.moves[index].clone(),
+            recent_moves: self.recent_moves[index].iter().cloned().collect(),
             faults: faults(&now.directions[index]),
             users_placed: users.map(|users| users.placed),
         }
+    }
+}
+
+/// Moves of the set point that are told one by one.
+const MOVES_MAX: usize = 30;
+
+fn moved(event: &SteeringEvent) -> Move {
+    Move {
+        t_s: event.t_s,
+        rule: event.rule.clone(),
+        from: event.from,
+        to: event.to,
+        unit: event.unit.clone(),
+        // What is not a number has no place in JSON.
+        measured: event.measured.iter().filter(|(_, value)| value.is_finite()).cloned().collect(),
     }
 }
 
@@ -421,6 +520,20 @@ fn faults(now: &DirectionNow) -> BTreeMap<String, u64> {
         ("delay_line_full", faults.delay_line_full),
     ];
     all.into_iter().map(|(cause, count)| (cause.to_string(), count)).collect()
+}
+
+/// How a run stands, for whoever asks the service manager.
+fn line(status: &Status) -> String {
+    let problems = status.readiness().problems;
+    if !problems.is_empty() {
+        return format!("{}: {}", status.title, problems.join(", "));
+    }
+    let direction = |d: &DirectionStatus| {
+        let used = d.utilization.map_or(String::new(), |used| format!(", {:.0} % used", used * 100.0));
+        format!("{} {:.1} Mbit/s{used}", d.name, d.delivered_bps / 1e6)
+    };
+    let directions: Vec<String> = status.directions.iter().map(direction).collect();
+    format!("{}: {}", status.title, directions.join(", "))
 }
 
 /// How packets wait on a direction, in words.
@@ -530,6 +643,18 @@ mod tests {
         assert_eq!(told("SIGHUP", "reload", &Ok(applied)), "reload by SIGHUP at 1.500 s: a.b absent -> 1");
         let same = told("uid 0", "set", &Ok(Applied::default()));
         assert_eq!(same, "set by uid 0: everything was so already");
+    }
+
+    #[test]
+    fn an_address_is_shared_with_the_run_that_is_taken_over_and_with_nobody_else() {
+        let first = listener("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let address = first.local_addr().unwrap();
+        assert!(listener(address, false).is_err());
+        let second = listener(address, true).unwrap();
+        drop(first);
+        let begun = std::net::TcpStream::connect(address).unwrap();
+        assert!(second.accept().is_ok());
+        drop(begun);
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod progress;
 mod results;
 mod runs;
 #[cfg(feature = "live")]
+mod service;
+#[cfg(feature = "live")]
 mod sessions;
 mod simulate;
 #[cfg(feature = "live")]
@@ -27,7 +29,7 @@ mod sweep;
 mod table;
 mod verbs;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use output::Output;
 use std::process::ExitCode;
 
@@ -59,6 +61,7 @@ const EXAMPLES: &str = "Examples:
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
   weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
   weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
+  weir init bridge.toml                         write a configuration: asks, and looks at the machine
   weir run bridge.toml                          forward between two interfaces (root)
   weir ctl status                               how running links stand; `weir ctl set` changes them (root)
   weir steer eth0 --target-max 20ms             hold the kernel's queue to a policy (root)
@@ -121,10 +124,17 @@ enum Verb {
     #[cfg(feature = "live")]
     /// Say what this machine can do, what is missing and how to get it.
     Doctor(verbs::doctor::Arguments),
+    #[cfg(feature = "live")]
+    /// Write a configuration of `run` with comments, from what is asked and found.
+    Init(verbs::init::Arguments),
     /// Run the experiments of RFC 7928 with an algorithm: what it is good at, and where it breaks.
     Characterize(verbs::characterize::Arguments),
     /// Repeat the experiment of a paper and print each of its claims as held or missed.
     Reproduce(verbs::reproduce::Arguments),
+    /// Print a script with which a shell completes arguments.
+    Completions(verbs::completions::Arguments),
+    /// Write manual pages.
+    Man(verbs::man::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -161,6 +171,10 @@ fn main() -> ExitCode {
         Verb::Check(a) => verbs::check::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Doctor(a) => verbs::doctor::main(a, &output),
+        #[cfg(feature = "live")]
+        Verb::Init(a) => verbs::init::main(a, &output),
+        Verb::Completions(a) => verbs::completions::main(a, Arguments::command(), &output),
+        Verb::Man(a) => verbs::man::main(a, Arguments::command(), &output),
         Verb::Characterize(a) => verbs::characterize::main(a, &output),
         Verb::Reproduce(a) => verbs::reproduce::main(a, &output),
     };
@@ -171,7 +185,7 @@ fn main() -> ExitCode {
 /// Whether a verb was asked for that the program with live links has.
 #[cfg(not(feature = "live"))]
 fn is_live_verb(e: &clap::Error) -> bool {
-    const VERBS: [&str; 8] = ["compare", "ctl", "doctor", "lab", "reflect", "run", "steer", "upf"];
+    const VERBS: [&str; 9] = ["compare", "ctl", "doctor", "init", "lab", "reflect", "run", "steer", "upf"];
     let verb = e.get(clap::error::ContextKind::InvalidSubcommand);
     matches!(verb, Some(clap::error::ContextValue::String(verb)) if VERBS.contains(&verb.as_str()))
 }

@@ -150,6 +150,10 @@ section! {
         /// this machine, as whoever reaches it may read; nothing can be changed there. Without it they are at the
         /// control socket.
         metrics: Option<String> = absent("only at the control socket", such(LOOPBACK, |t: &String| loopback(t)));
+        /// Address and port of the page, on which the run is looked at and its policy changed with a browser; `weir ctl page`
+        /// prints how. Changes take a token. At an address that others reach, looking takes it, too, and goes over the
+        /// network as it is: put it behind TLS, or leave it at 127.0.0.1 and forward the port with ssh.
+        page: Option<String> = absent("no page but at the control socket", such(ADDRESS, |t: &String| address(t)));
     }
 }
 
@@ -158,6 +162,12 @@ const LOOPBACK: &str = "an address of this machine alone with a port, such as 12
 fn loopback(text: &str) -> bool {
     let address = text.parse::<std::net::SocketAddr>();
     address.is_ok_and(|address| address.ip().is_loopback() && address.port() > 0)
+}
+
+const ADDRESS: &str = "an address with a port, such as 127.0.0.1:9470 or [::1]:9470";
+
+fn address(text: &str) -> bool {
+    text.parse::<std::net::SocketAddr>().is_ok_and(|address| address.port() > 0)
 }
 
 fn path(text: &str) -> bool {

@@ -25,6 +25,10 @@ pub enum Endpoint {
     Health,
     /// Whether packets pass, too.
     Ready,
+    /// How the program stands, again and again.
+    Events,
+    /// A file of the page.
+    File(&'static crate::files::File),
 }
 
 /// A request and what it is for.
@@ -84,11 +88,29 @@ pub const ROUTES: &[Route] = &[
         false,
         "Ends the run in order: what waits is sent, and the kernel goes on forwarding between the ports.",
     ),
+    route(
+        "GET",
+        "/v1/events",
+        Endpoint::Events,
+        false,
+        "Server-sent events: `history` with the last minutes, then a `status` twice a second. Who reads slowly gets fewer.",
+    ),
     route("GET", "/v1/openapi.json", Endpoint::Description, false, "This description."),
     route("GET", "/metrics", Endpoint::Metrics, true, "Metrics in OpenMetrics, or in the older text format."),
     route("GET", "/health", Endpoint::Health, true, "Whether the packet loop turns; status 503 if not."),
     route("GET", "/ready", Endpoint::Ready, true, "Whether packets pass, too; status 503 if not."),
+    route("GET", "/", Endpoint::File(&crate::files::HTML), false, "The page."),
+    route("GET", "/page.css", Endpoint::File(&crate::files::STYLE), false, "How the page looks."),
+    route("GET", "/page.js", Endpoint::File(&crate::files::SCRIPT), false, "What the page does."),
 ];
+
+/// The name of a request in the description.
+fn operation(route: &Route) -> String {
+    match route.endpoint {
+        Endpoint::File(_) => route.path.replace('/', "page_").replace("page_page.", "page_"),
+        endpoint => format!("{endpoint:?}").to_lowercase(),
+    }
+}
 
 /// The description of the interface.
 pub fn description() -> Value {
@@ -110,18 +132,20 @@ pub fn description() -> Value {
             Endpoint::Change | Endpoint::Reload | Endpoint::Drain => content("Applied"),
             Endpoint::Health | Endpoint::Ready => content("Health"),
             Endpoint::Description => json!({ "application/json": {} }),
+            Endpoint::Events => json!({ "text/event-stream": {} }),
+            Endpoint::File(file) => json!({ file.kind: {} }),
             Endpoint::Metrics => json!({ crate::metrics::OPENMETRICS: {}, crate::metrics::PLAIN: {} }),
         };
         let mut operation = json!({
             "summary": route.summary,
-            "operationId": format!("{:?}", route.endpoint).to_lowercase(),
+            "operationId": operation(route),
             "responses": {
                 "200": { "description": "Done.", "content": answer },
                 "default": { "description": "Refused: nothing was changed.", "content": content("Refusal") },
             },
         });
         if matches!(route.endpoint, Endpoint::Change | Endpoint::Reload) {
-            let is_required = route.endpoint == Endpoint::Change;
+            let is_required = matches!(route.endpoint, Endpoint::Change);
             operation["requestBody"] =
                 json!({ "required": is_required, "content": content("ConfigurationChange") });
         }
@@ -136,7 +160,8 @@ pub fn description() -> Value {
         "openapi": "3.0.3",
         "info": {
             "title": "Weir's control socket",
-            "description": "HTTP on a Unix socket that belongs to root. Requests without a body of JSON, or with one of more than \
+            "description": "HTTP on a Unix socket that belongs to root, and at the address of the page (`--page`), where what \
+                            changes anything takes the header `Authorization: Bearer TOKEN`. Requests without a body of JSON, or with one of more than \
                             64 KiB, are refused; so are more than 64 connections at once.",
             "version": "1",
             "license": { "name": "MIT OR Apache-2.0" },

@@ -14,18 +14,25 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod answers;
 pub mod api;
+mod board;
 pub mod client;
+mod files;
 pub mod metrics;
 mod model;
+pub mod page;
 mod server;
 mod socket;
 
+pub use board::Board;
 pub use model::{
-    Applied, Configuration, ConfigurationChange, Delays, DirectionStatus, Health, Packets, PolicyStatus,
-    PortStatus, Problem, Refusal, Status, Valued,
+    Applied, Configuration, ConfigurationChange, Delays, DirectionStatus, Health, Move, Packets,
+    PolicyStatus, PortStatus, Problem, Refusal, Status, Valued,
 };
+pub use page::VIEWERS_MAX;
 pub use server::{
-    BODY_MAX, Board, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PATIENCE, Server, Sockets, Who,
+    BODY_MAX, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PAGE_CONNECTIONS_MAX, PATIENCE, Server, Sockets,
+    Who,
 };
 pub use socket::{ControlSocket, FOLDER, running};

@@ -24,6 +24,9 @@ pub struct Status {
     pub uptime_s: f64,
     /// Seconds since the packet loop told last how it stands.
     pub silent_s: f64,
+    /// Address of its page, where it has one.
+    #[serde(default)]
+    pub page: Option<String>,
     /// Whether it ends, and only sends what waits.
     pub is_draining: bool,
     /// Live changes that were put into force.
@@ -92,10 +95,31 @@ pub struct DirectionStatus {
     pub delays: Delays,
     /// Moves of the set point, by rule of the steering law.
     pub moves: BTreeMap<String, u64>,
+    /// The latest moves of the set point, oldest first.
+    #[serde(default)]
+    pub recent_moves: Vec<Move>,
     /// Frames that could not be parsed or forwarded as they should, by cause.
     pub faults: BTreeMap<String, u64>,
     /// Places of users, where each has a queue: given to newcomers.
     pub users_placed: Option<u64>,
+}
+
+/// A move of a set point, or of the rate of the virtual queue, and why.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    /// When, in seconds of the run.
+    pub t_s: f64,
+    /// The rule of the steering law.
+    pub rule: String,
+    /// Before.
+    pub from: f64,
+    /// After.
+    pub to: f64,
+    /// Unit of both: `ms` or `Mbit/s`.
+    pub unit: String,
+    /// What was measured, by name.
+    pub measured: BTreeMap<String, f64>,
 }
 
 /// What happened to packets of a queue: arrived = dropped_on_arrival + overflowed + shed + dropped_at_head +

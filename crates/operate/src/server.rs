@@ -3,22 +3,25 @@
 //! Everything has a bound: connections, the bytes of a head and of a body, and the time that a client may take to send or
 //! to read. Changes go to whoever runs the program, one after the other, through a queue of fixed length.
 
+use crate::answers::{Answer, answer, json, refuse};
 use crate::api::{self, Endpoint, ROUTES, Route};
+use crate::board::Board;
 use crate::metrics;
-use crate::model::{Applied, Configuration, ConfigurationChange, Health, Refusal, Status};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Body, Bytes};
-use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use crate::model::{Applied, ConfigurationChange, Health, Refusal};
+use crate::page::{self, Door, Viewed};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
+use hyper::header::{ACCEPT, ALLOW, HeaderValue};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio_io_timeout::TimeoutStream;
@@ -29,6 +32,8 @@ pub const BODY_MAX: usize = 64 << 10;
 pub const HEADERS_MAX: usize = 16 << 10;
 /// Most connections at once, of the socket and of the TCP address each.
 pub const CONNECTIONS_MAX: usize = 64;
+/// Most connections of the page at once: a browser takes up to six.
+pub const PAGE_CONNECTIONS_MAX: usize = 512;
 /// How long a client may take to send a request, and to take some bytes of the answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a connection may rest between requests.
@@ -42,17 +47,26 @@ const REST: Duration = Duration::from_millis(100);
 
 /// Who asked for something.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Who {
-    /// Number of the user.
-    pub uid: u32,
-    /// Number of the process, where the kernel tells.
-    pub pid: Option<i32>,
+pub enum Who {
+    /// Somebody at the control socket.
+    Process {
+        /// Number of the user.
+        uid: u32,
+        /// Number of the process, where the kernel tells.
+        pid: Option<i32>,
+    },
+    /// Somebody at the page, with the token, from this address.
+    Page(SocketAddr),
 }
 
 impl std::fmt::Display for Who {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "uid {}", self.uid)?;
-        let Some(pid) = self.pid else { return Ok(()) };
+        let (uid, pid) = match self {
+            Who::Process { uid, pid } => (uid, pid),
+            Who::Page(address) => return write!(f, "the page, {address}"),
+        };
+        write!(f, "uid {uid}")?;
+        let Some(pid) = pid else { return Ok(()) };
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         // A name is whatever its process makes of it.
         let program: String = program.trim_end().chars().filter(|c| !c.is_control()).collect();
@@ -99,51 +113,6 @@ impl Order {
     }
 }
 
-/// What can be looked at: written by whoever runs the program, as often as it likes.
-#[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Shown>>);
-
-#[derive(Debug, Default)]
-struct Shown {
-    status: Status,
-    configuration: Configuration,
-    /// When the status was written.
-    at: Option<Instant>,
-}
-
-impl Board {
-    /// Tells how the program stands.
-    pub fn publish(&self, status: Status) {
-        let mut shown = self.lock();
-        (shown.status, shown.at) = (status, Some(Instant::now()));
-    }
-
-    /// Tells the configuration in force.
-    pub fn configured(&self, configuration: Configuration) {
-        self.lock().configuration = configuration;
-    }
-
-    /// The latest status. Time passes also where nobody writes any more.
-    pub fn status(&self) -> Status {
-        let shown = self.lock();
-        let since = shown.at.map_or(0.0, |at| at.elapsed().as_secs_f64());
-        let mut status = shown.status.clone();
-        status.silent_s += since;
-        status.uptime_s += since;
-        status
-    }
-
-    /// The configuration in force.
-    pub fn configuration(&self) -> Configuration {
-        self.lock().configuration.clone()
-    }
-
-    /// There are no invariants that a panic could break.
-    fn lock(&self) -> MutexGuard<'_, Shown> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Where it listens.
 #[derive(Debug, Default)]
 pub struct Sockets {
@@ -151,6 +120,8 @@ pub struct Sockets {
     pub control: Option<UnixListener>,
     /// For metrics and health.
     pub metrics: Option<TcpListener>,
+    /// For the page, and who may change something there.
+    pub page: Option<(TcpListener, page::Token)>,
 }
 
 /// What answers, before its thread begins.
@@ -164,13 +135,26 @@ pub struct Server {
 struct Asked {
     board: Board,
     orders: SyncSender<Order>,
+    viewed: Viewed,
+}
+
+/// Where somebody came in.
+#[derive(Clone)]
+enum Entry {
+    /// The control socket.
+    Control(Who),
+    /// The address of metrics.
+    Metrics,
+    /// The page.
+    Page(SocketAddr, Arc<Door>),
 }
 
 impl Server {
     /// Answers from a board; orders come out at the other end.
     pub fn new(sockets: Sockets, board: Board) -> (Server, Receiver<Order>) {
         let (orders, ordered) = sync_channel(ORDERS_MAX);
-        (Server { sockets, asked: Asked { board, orders } }, ordered)
+        let viewed = Viewed::new(board.clone());
+        (Server { sockets, asked: Asked { board, orders, viewed } }, ordered)
     }
 
     /// Answers on a thread of its own until the program ends. `first` is done on that thread before anything is read, to
@@ -178,9 +162,10 @@ impl Server {
     pub fn start(self, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let Server { sockets, asked } = self;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let Sockets { control, metrics } = sockets;
+        let Sockets { control, metrics, page } = sockets;
         control.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))?;
         metrics.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))?;
+        page.as_ref().map_or(Ok(()), |(listener, _)| listener.set_nonblocking(true))?;
         let serve = move || {
             first();
             runtime.block_on(async {
@@ -188,6 +173,14 @@ impl Server {
                 // Within the runtime, to which they belong.
                 let control = control.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok());
                 let metrics = metrics.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok());
+                let page = page.and_then(|(listener, token)| {
+                    let door = Door::new(listener.local_addr().ok()?, token);
+                    Some((tokio::net::TcpListener::from_std(listener).ok()?, Arc::new(door)))
+                });
+                local.spawn_local(asked.viewed.clone().feed());
+                if let Some((listener, door)) = page {
+                    local.spawn_local(serve_page(listener, door, asked.clone()));
+                }
                 let others = asked.clone();
                 let on_socket = async move {
                     match control {
@@ -216,10 +209,10 @@ async fn serve_control(listener: tokio::net::UnixListener, asked: Asked) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let who = stream.peer_cred().map(|peer| Who { uid: peer.uid(), pid: peer.pid() });
+                let who = stream.peer_cred().map(|peer| Who::Process { uid: peer.uid(), pid: peer.pid() });
                 // Who does not say who it is is not answered.
                 let Ok(who) = who else { continue };
-                admit(&open, stream, asked.clone(), Some(who));
+                admit(&open, stream, asked.clone(), Entry::Control(who), (CONNECTIONS_MAX, IDLE));
             }
             Err(_) => tokio::time::sleep(REST).await,
         }
@@ -230,7 +223,21 @@ async fn serve_metrics(listener: tokio::net::TcpListener, asked: Asked) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(&open, stream, asked.clone(), None),
+            Ok((stream, _)) => admit(&open, stream, asked.clone(), Entry::Metrics, (CONNECTIONS_MAX, IDLE)),
+            Err(_) => tokio::time::sleep(REST).await,
+        }
+    }
+}
+
+async fn serve_page(listener: tokio::net::TcpListener, door: Arc<Door>, asked: Asked) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // Whoever says nothing gives way soon: everybody may come here.
+                let entry = Entry::Page(peer, door.clone());
+                admit(&open, stream, asked.clone(), entry, (PAGE_CONNECTIONS_MAX, PATIENCE));
+            }
             Err(_) => tokio::time::sleep(REST).await,
         }
     }
@@ -246,50 +253,35 @@ impl Drop for Place {
 }
 
 /// Answers on a connection, if there is a place for it; else it is closed at once.
-fn admit<S>(open: &Arc<AtomicUsize>, stream: S, asked: Asked, who: Option<Who>)
+fn admit<S>(open: &Arc<AtomicUsize>, stream: S, asked: Asked, entry: Entry, (most, idle): (usize, Duration))
 where
     S: AsyncRead + AsyncWrite + 'static,
 {
     let place = Place(open.clone());
-    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+    if open.fetch_add(1, Ordering::Relaxed) >= most {
         return;
     }
     let mut stream = TimeoutStream::new(stream);
-    stream.set_read_timeout(Some(IDLE));
+    // Heads and bodies have times of their own; a viewer says nothing as long as it looks.
     stream.set_write_timeout(Some(PATIENCE));
     let service = hyper::service::service_fn(move |request| {
-        let (asked, who) = (asked.clone(), who.clone());
-        async move { Ok::<_, std::convert::Infallible>(respond(request, &asked, who).await) }
+        let (asked, entry) = (asked.clone(), entry.clone());
+        async move {
+            let mut answer = respond(request, &asked, &entry).await;
+            page::harden(answer.headers_mut());
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     tokio::task::spawn_local(async move {
         let _place = place;
         // What goes wrong here is the client's affair.
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(IDLE)
+            .header_read_timeout(idle)
             .max_buf_size(HEADERS_MAX)
             .serve_connection(TokioIo::new(Box::pin(stream)), service)
             .await;
     });
-}
-
-type Answer = Response<Full<Bytes>>;
-
-fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
-}
-
-fn json(status: StatusCode, value: &impl serde::Serialize) -> Answer {
-    // Plain data is always JSON.
-    let text = serde_json::to_string(value).unwrap_or_default();
-    answer(status, "application/json", text + "\n")
-}
-
-fn refuse(status: StatusCode, error: impl Into<String>) -> Answer {
-    json(status, &Refusal::plain(error))
 }
 
 /// The route of a request, or why there is none.
@@ -313,14 +305,22 @@ fn find(method: &Method, path: &str, is_public: bool) -> Result<&'static Route, 
     Err(Box::new(answer))
 }
 
-async fn respond<B>(request: Request<B>, asked: &Asked, who: Option<Who>) -> Answer
+async fn respond<B>(request: Request<B>, asked: &Asked, entry: &Entry) -> Answer
 where
     B: Body,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
-    let route = match find(request.method(), request.uri().path(), who.is_none()) {
+    let route = match find(request.method(), request.uri().path(), matches!(entry, Entry::Metrics)) {
         Ok(route) => route,
         Err(answer) => return *answer,
+    };
+    let who = match entry {
+        Entry::Control(who) => Some(who.clone()),
+        Entry::Metrics => None,
+        Entry::Page(peer, door) => match door.admit(request.method(), request.headers(), route) {
+            Ok(()) => Some(Who::Page(*peer)),
+            Err(answer) => return *answer,
+        },
     };
     let health = |health: Health| {
         json(if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &health)
@@ -329,6 +329,8 @@ where
         (Endpoint::Status, _) => json(StatusCode::OK, &asked.board.status()),
         (Endpoint::Configuration, _) => json(StatusCode::OK, &asked.board.configuration()),
         (Endpoint::Description, _) => json(StatusCode::OK, &api::description()),
+        (Endpoint::Events, _) => asked.viewed.answer(),
+        (Endpoint::File(file), _) => answer(StatusCode::OK, file.kind, file.text.into()),
         (Endpoint::Health, _) => health(asked.board.status().health()),
         (Endpoint::Ready, _) => health(asked.board.status().readiness()),
         (Endpoint::Metrics, _) => {

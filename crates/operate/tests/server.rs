@@ -6,15 +6,19 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_operate::client::{Client, Failure};
+use weir_operate::page::Token;
 use weir_operate::{
     Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange, ControlSocket,
-    Delays, DirectionStatus, HEADERS_MAX, PortStatus, Refusal, Server, Sockets, Status, Valued, api, metrics,
+    Delays, DirectionStatus, HEADERS_MAX, PAGE_CONNECTIONS_MAX, PortStatus, Refusal, Server, Sockets, Status,
+    VIEWERS_MAX, Valued, Who, api, metrics,
 };
 
 struct Running {
     _folder: tempfile::TempDir,
     socket: ControlSocket,
     address: SocketAddr,
+    page: SocketAddr,
+    token: Token,
     board: Board,
 }
 
@@ -50,13 +54,20 @@ fn start() -> Running {
     board.publish(status());
     let file = "bridge.toml".to_string();
     board.configured(Configuration { file, ..Configuration::default() });
-    let sockets = Sockets { control: socket.take(), metrics: Some(listener) };
+    let page = TcpListener::bind("127.0.0.1:0").unwrap();
+    let page_address = page.local_addr().unwrap();
+    let token = Token::new().unwrap();
+    let sockets =
+        Sockets { control: socket.take(), metrics: Some(listener), page: Some((page, token.clone())) };
     let (server, orders) = Server::new(sockets, board.clone());
     server.start(|| {}).unwrap();
     std::thread::spawn(move || {
         for order in orders {
             let own = std::process::id() as i32;
-            assert_eq!(order.who.pid, Some(own), "who asks is told by the kernel");
+            match &order.who {
+                Who::Process { pid, .. } => assert_eq!(*pid, Some(own), "who asks is told by the kernel"),
+                Who::Page(address) => assert!(address.ip().is_loopback()),
+            }
             let changed = match &order.command {
                 Command::Set { values, .. } => values
                     .iter()
@@ -71,7 +82,7 @@ fn start() -> Running {
             order.answer(Ok(Applied { changed, ..Applied::default() }));
         }
     });
-    Running { _folder: folder, socket, address, board }
+    Running { _folder: folder, socket, address, page: page_address, token, board }
 }
 
 fn client(running: &Running) -> Client {
@@ -100,7 +111,8 @@ fn unix(running: &Running) -> UnixStream {
 fn every_route_of_the_description_is_answered_as_described() {
     let running = start();
     let mut client = client(&running);
-    for route in api::ROUTES {
+    // Events do not end.
+    for route in api::ROUTES.iter().filter(|route| route.endpoint != api::Endpoint::Events) {
         let body = (route.endpoint == api::Endpoint::Change).then(|| r#"{"set":{"a":"1"}}"#.to_string());
         let (status, kind, text) = client.raw(route.method, route.path, body).unwrap();
         let described = &api::description()["paths"][route.path][route.method.to_lowercase()];
@@ -132,7 +144,7 @@ fn bad_requests_are_refused_with_a_reason_and_the_next_is_answered() {
     let long = format!(r#"{{"set":{{"a":"{}"}}}}"#, "x".repeat(BODY_MAX));
     let deep = "[".repeat(10_000);
     let cases = [
-        ("GET", "/", None, 404, "/v1/status"),
+        ("GET", "/nothing", None, 404, "/v1/status"),
         ("GET", "/v1/status/", None, 404, "nothing at this path"),
         ("DELETE", "/v1/config", None, 405, "GET, PATCH"),
         ("PATCH", "/v1/config", None, 400, "Remedy"),
@@ -329,4 +341,131 @@ fn alerts_fire_when_a_fault_is_made_and_not_before() {
         let said = [output.stdout, output.stderr].concat();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
     }
+}
+
+/// A request to the page, as a browser would send it.
+fn at_page(running: &Running, request: &str, headers: &str, body: &str) -> String {
+    let host = running.page;
+    let length = body.len();
+    let request = format!(
+        "{request} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
+    exchange(tcp(running.page), request.as_bytes())
+}
+
+fn tcp(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+#[test]
+fn at_the_page_everybody_of_this_machine_looks_and_who_has_the_token_changes() {
+    let running = start();
+    let page = at_page(&running, "GET /", "", "");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>Weir</title>"), "{page}");
+    for header in [
+        "content-security-policy: default-src 'none'",
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+    ] {
+        assert!(page.contains(header), "{header}: {page}");
+    }
+    let change = r#"{"set":{"a_to_b.rate":"5Mbit/s"}}"#;
+    let origin = format!("origin: http://{}\r\n", running.page);
+    let good = format!("authorization: Bearer {}\r\n", running.token.text());
+    let wrong = format!("authorization: Bearer {}\r\n", Token::new().unwrap().text());
+    for (headers, wanted) in [
+        (origin.clone(), "HTTP/1.1 401"),
+        (origin.clone() + &wrong, "HTTP/1.1 401"),
+        (origin.clone() + &good, "HTTP/1.1 200"),
+        ("origin: http://evil.example\r\n".to_string() + &good, "HTTP/1.1 403"),
+    ] {
+        let answer = at_page(&running, "PATCH /v1/config", &headers, change);
+        assert!(answer.starts_with(wanted), "{headers}: {answer}");
+    }
+    // A body that is too long is refused, and what waits behind it, too.
+    let long = format!(r#"{{"set":{{"a":"{}"}}}}"#, "x".repeat(BODY_MAX));
+    assert!(at_page(&running, "PATCH /v1/config", &good, &long).starts_with("HTTP/1.1 413"));
+    assert!(at_page(&running, "GET /v1/status", "", "").starts_with("HTTP/1.1 200"));
+}
+
+/// Reads events until something is in them.
+fn read_until(stream: &mut TcpStream, words: &str) -> String {
+    let (mut text, mut part) = (String::new(), [0; 4096]);
+    while !text.contains(words) {
+        let length = stream.read(&mut part).unwrap();
+        assert!(length > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+    text
+}
+
+fn viewer(running: &Running) -> TcpStream {
+    let mut stream = tcp(running.page);
+    write!(stream, "GET /v1/events HTTP/1.1\r\nhost: {}\r\n\r\n", running.page).unwrap();
+    stream
+}
+
+#[test]
+fn viewers_are_told_twice_a_second_and_those_who_do_not_read_cost_nothing() {
+    let running = start();
+    let mut first = viewer(&running);
+    let begin = read_until(&mut first, "event: status");
+    assert!(begin.contains("text/event-stream") && begin.contains("event: history"), "{begin}");
+    // What was written to the board comes with the next.
+    running.board.publish(Status { title: "another title".into(), ..status() });
+    read_until(&mut first, "another title");
+    // A hundred who look, and as many as there is room for who never read.
+    let idle: Vec<TcpStream> = (1..VIEWERS_MAX).map(|_| viewer(&running)).collect();
+    let mut readers: Vec<TcpStream> = idle.iter().take(100).map(|one| one.try_clone().unwrap()).collect();
+    readers.iter_mut().for_each(|one| drop(read_until(one, "event: status")));
+    let late = read_until(&mut viewer(&running), "others look already");
+    assert!(late.contains("HTTP/1.1 503"), "{late}");
+    let begun = Instant::now();
+    let text = (0..4).map(|_| read_until(&mut first, "event: status")).collect::<String>();
+    assert!(text.matches("event: status").count() <= 10, "{text}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    // Places are given back.
+    drop((readers, idle));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut again = viewer(&running);
+        let answer = read_until(&mut again, "\r\n\r\n");
+        if answer.contains("HTTP/1.1 200") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{answer}");
+    }
+}
+
+#[test]
+fn a_thousand_connections_leave_the_control_socket_and_metrics_alone_and_give_way() {
+    let running = start();
+    // Both ends are here.
+    // SAFETY: the pointers are to a plain struct.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        limit.rlim_cur = limit.rlim_max.min(8192);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+    }
+    let mut held = Vec::new();
+    for _ in 0..1000 {
+        // The kernel may refuse some, too.
+        held.extend(TcpStream::connect_timeout(&running.page, Duration::from_secs(2)));
+    }
+    assert!(held.len() > PAGE_CONNECTIONS_MAX, "{}", held.len());
+    let begun = Instant::now();
+    assert!(client(&running).ask::<Status>("GET", "/v1/status", None::<&()>).is_ok());
+    let scrape = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    assert!(exchange(tcp(running.address), scrape).contains("weir_uptime_seconds"));
+    assert!(begun.elapsed() < weir_operate::PATIENCE, "{:?}", begun.elapsed());
+    // Who says nothing has no place for long.
+    let deadline = Instant::now() + 3 * weir_operate::PATIENCE;
+    while !at_page(&running, "GET /health", "", "").starts_with("HTTP/1.1 200") {
+        assert!(Instant::now() < deadline, "silent connections keep others out");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(held);
 }

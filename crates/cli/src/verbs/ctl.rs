@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_operate::client::{self, Client};
+use weir_operate::page::TOKEN_FILE;
 use weir_operate::{Applied, Configuration, ConfigurationChange, DirectionStatus, FOLDER, Refusal, Status};
 use weir_report::table;
 
@@ -69,6 +70,8 @@ enum Verb {
     },
     /// End in order: what waits is sent, and the kernel goes on forwarding between the ports.
     Drain,
+    /// Say where the pages of running links are, with the token that changes there take.
+    Page,
     /// Show how links stand, again and again.
     Top {
         /// Seconds between two looks, 0.1 to 3600.
@@ -92,6 +95,7 @@ const EXAMPLES: &str = "Examples:
   weir ctl --link eth1 set a_to_b.aqm.interval=50ms     of the link with that port
   weir ctl --all reload --dry-run                       would the files be taken?
   weir ctl get a_to_b.policy --json                     for programs
+  weir ctl page                                         where the page of a run with --page is, with its token
   curl --unix-socket /run/weir/control-PID.sock http://localhost/metrics";
 
 /// A program that runs.
@@ -118,6 +122,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Verb::Policy { direction, values, dry_run } => policy(&link, all, direction, values, dry_run, output),
         Verb::Reload { dry_run } => change(chosen(&link, all)?, &|_| Ok(Asked::Reload), dry_run, output),
         Verb::Drain => drain(chosen(&link, all)?, output),
+        Verb::Page => pages(running(&link)?, output),
         Verb::Top { interval, count } => top(&link, interval, count, output),
     }
 }
@@ -393,6 +398,32 @@ fn policy(
         Ok(Asked::Set(keys.collect()))
     };
     change(chosen(link, all)?, &asked, dry_run, output)
+}
+
+fn pages(found: Vec<Running>, output: &Output) -> Done {
+    let with: Vec<&Status> =
+        found.iter().map(|one| &one.status).filter(|status| status.page.is_some()).collect();
+    if with.is_empty() {
+        return Err(Failure::Failed(
+            "no link that runs has a page. Remedy: start one with `--page`, or set `run.page` in its file; over the control \
+             socket the page is served all the same: `curl --unix-socket SOCKET http://localhost/`"
+                .into(),
+        ));
+    }
+    let file = Path::new(FOLDER).join(TOKEN_FILE);
+    let token = std::fs::read_to_string(&file).map_err(|error| {
+        Failure::Failed(format!("cannot read the token in {}: {error}. Remedy: run as root", file.display()))
+    })?;
+    let url = |status: &Status| {
+        format!("http://{}/#token={}", status.page.as_deref().unwrap_or_default(), token.trim_end())
+    };
+    let all: Vec<Value> = with
+        .iter()
+        .map(|status| json!({ "title": status.title, "pid": status.pid, "url": url(status) }))
+        .collect();
+    output
+        .result(&json!({ "links": all }), || with.iter().map(|one| url(one)).collect::<Vec<_>>().join("\n"));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn drain(found: Vec<Running>, output: &Output) -> Done {

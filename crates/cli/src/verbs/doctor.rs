@@ -26,11 +26,15 @@ pub struct Arguments {
     /// First remove what killed runs left: namespaces, and changes to interfaces in any namespace.
     #[arg(long)]
     clean: bool,
+    /// Only remove that, and look at nothing else. Exit status 1 if something could not be removed.
+    #[arg(long, conflicts_with = "clean")]
+    clean_only: bool,
 }
 
 const EXAMPLES: &str = "Examples:
   sudo weir doctor
-  sudo weir doctor --clean   after a killed run";
+  sudo weir doctor --clean        after a killed run
+  sudo weir doctor --clean-only   the same without the examination";
 
 /// Length of the measurement of wakeups.
 const JITTER_LENGTH: Duration = Duration::from_millis(300);
@@ -125,6 +129,9 @@ struct Diagnosis {
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
+    if arguments.clean_only {
+        return only_clean(output);
+    }
     let cleaned = if arguments.clean { clean() } else { Vec::new() };
     let checks = examine();
     let can = |verb| !checks.iter().any(|finding| finding.forbids(verb));
@@ -135,6 +142,19 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     Ok(if can.lab && can.run { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Removes what killed runs left.
+fn only_clean(output: &Output) -> Done {
+    let cleaned = clean();
+    let is_whole = !cleaned.iter().any(|line| line.contains("NOT "));
+    output.result(&serde_json::json!({ "cleaned": cleaned, "whole": is_whole }), || {
+        match cleaned.as_slice() {
+            [] => "Nothing was left by killed runs.".into(),
+            lines => lines.join("\n"),
+        }
+    });
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 fn examine() -> Vec<Finding> {
     let mut findings = vec![kernel()];
     findings.extend(host::checks().into_iter().map(Finding::from_lab));
@@ -143,6 +163,7 @@ fn examine() -> Vec<Finding> {
     findings.extend(least_privilege());
     findings.extend(scheduling());
     findings.push(leftovers());
+    findings.extend(units());
     findings.extend(TOOLS.iter().map(|(name, good_for)| tool(name, good_for)));
     findings
 }
@@ -354,6 +375,68 @@ fn wakeups(jitter: &host::Jitter) -> Finding {
     Finding::new(Need::Optional, "wakeups", late.p99 <= JITTER_MAX_MS, detail, remedy)
 }
 
+/// Units of systemd, where they are installed: `systemctl` tells how each stands.
+fn units() -> Vec<Finding> {
+    let installed = ["/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system"]
+        .iter()
+        .any(|folder| Path::new(folder).join("weir@.service").exists());
+    if !installed {
+        return Vec::new();
+    }
+    if !Path::new("/run/systemd/system").exists() {
+        let detail = "weir@.service is installed, and systemd does not run here";
+        let remedy = "start links with `weir run FILE --keep-forwarding`";
+        return vec![Finding::new(Need::Optional, "systemd", false, detail, remedy)];
+    }
+    let kinds = ["weir@*", "weir-steer@*", "weir-upf@*"];
+    let properties = "--property=Id,ActiveState,SubState,StatusText,NRestarts,Result";
+    let asked = std::process::Command::new("systemctl").args(["show", properties]).args(kinds).output();
+    match asked {
+        Ok(answer) if answer.status.success() => told_units(&String::from_utf8_lossy(&answer.stdout)),
+        Ok(answer) => {
+            let why = String::from_utf8_lossy(&answer.stderr).trim().to_string();
+            vec![Finding::new(Need::Optional, "systemd", false, why, "ask `systemctl status 'weir*'`")]
+        }
+        Err(error) => {
+            vec![Finding::new(Need::Optional, "systemd", false, error.to_string(), "install systemctl")]
+        }
+    }
+}
+
+/// The same out of what `systemctl show` prints: a block of lines for each unit.
+fn told_units(text: &str) -> Vec<Finding> {
+    let found: Vec<Finding> = text.split("\n\n").filter_map(unit).collect();
+    if found.is_empty() {
+        let detail = "units are installed, and none was started";
+        return vec![Finding::new(Need::Optional, "systemd", true, detail, "")];
+    }
+    found
+}
+
+fn unit(block: &str) -> Option<Finding> {
+    let value = |key: &str| {
+        block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default().trim()
+    };
+    let name = Some(value("Id")).filter(|name| !name.is_empty())?;
+    let (state, sub) = (value("ActiveState"), value("SubState"));
+    let mut detail = format!("{state} ({sub})");
+    let status = value("StatusText");
+    if !status.is_empty() {
+        detail.push_str(&format!(": {status}"));
+    }
+    let restarts: u64 = value("NRestarts").parse().unwrap_or(0);
+    if restarts > 0 {
+        detail.push_str(&format!("; started anew {restarts} times by systemd"));
+    }
+    // One that was stopped is in order.
+    let is_well = restarts == 0 && (state == "active" || state == "inactive" || state == "reloading");
+    if !is_well && value("Result") != "success" {
+        detail.push_str(&format!("; the last end: {}", value("Result")));
+    }
+    let remedy = format!("`journalctl -u {name}` says why");
+    Some(Finding::new(Need::Optional, name, is_well, detail, &remedy))
+}
+
 /// What killed runs left behind.
 fn leftovers() -> Finding {
     let mut left: Vec<String> = match netns::stale_namespaces() {
@@ -500,6 +583,18 @@ mod tests {
     fn releases_of_kernels_are_compared_as_numbers() {
         assert!(version("6.1.0-18-amd64") >= KERNEL_MIN && version("5.10") >= KERNEL_MIN);
         assert!(version("5.4.0") < KERNEL_MIN && version("") < KERNEL_MIN);
+    }
+
+    #[test]
+    fn units_are_told_as_they_stand() {
+        let text = "Id=weir@home.service\nActiveState=active\nSubState=running\nStatusText=a <-> b: 5 Mbit/s\nNRestarts=0\nResult=success\n\n\
+                    Id=weir@lab.service\nActiveState=activating\nSubState=auto-restart\nStatusText=\nNRestarts=7\nResult=exit-code\n";
+        let found = told_units(text);
+        assert_eq!(found.iter().map(|f| f.ok).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(found[0].detail, "active (running): a <-> b: 5 Mbit/s");
+        assert!(found[1].detail.contains("7 times") && found[1].detail.ends_with("exit-code"), "{found:?}");
+        assert!(found[1].remedy.contains("journalctl -u weir@lab.service"));
+        assert!(told_units("\n")[0].ok);
     }
 
     #[test]

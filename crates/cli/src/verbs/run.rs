@@ -41,10 +41,15 @@ pub struct Arguments {
     /// Let the kernel go on forwarding after the end; the same as `--set fail_open.keep_forwarding=true`.
     #[arg(long)]
     keep_forwarding: bool,
+    /// Serve a page at this address, by default 127.0.0.1:9470: how the link stands, live, and its policy to be changed. The same as
+    /// `--set run.page=ADDRESS`; `weir ctl page` prints where it is, with the token that changes take.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
+    page: Option<String>,
 }
 
 const EXAMPLES: &str = "Examples:
   sudo weir run bridge.toml
+  sudo weir run bridge.toml --page                                         with a page in the browser
   sudo weir run bridge.toml --set run.duration=60s --set run.out=out/run   a minute, with results
 A configuration that shapes one direction:
   ports = { a = \"eth1\", b = \"eth2\" }
@@ -63,7 +68,8 @@ const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let kept = arguments.keep_forwarding.then(|| "fail_open.keep_forwarding=true".to_string());
-    let set: Vec<String> = arguments.set.into_iter().chain(kept).collect();
+    let page = arguments.page.map(|address| format!("run.page={address}"));
+    let set: Vec<String> = arguments.set.into_iter().chain(kept).chain(page).collect();
     let document = results::document(&arguments.config, &set)?;
     let config = document.run_config().map_err(Failure::input)?;
     check_core(&config, &host::cpus().allowed)?;
@@ -76,7 +82,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
     let hangup = HangUp::listen();
-    let mut doors = Doors::open(&config)?;
+    let mut doors = Doors::open(&config, arguments.takeover)?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut opening = Opening::begin();
     let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(line));
@@ -97,6 +103,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let control = Control::new(doors, file, &config, looping.mode(), hangup)?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
+    control.begin();
     drop(speaker);
     privileges::keep(out.map_or(&[], privileges::for_results))?;
     let has_ended = || thread.is_finished();

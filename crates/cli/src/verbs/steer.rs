@@ -2,6 +2,8 @@
 
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, Output, warn};
+use crate::service::Service;
+use crate::verbs::init::driver_rate;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,17 +117,6 @@ fn configuration(a: &Arguments) -> Result<SteerConfig, Failure> {
     Ok(config)
 }
 
-/// The rate that the driver of an interface tells, which some do not.
-fn driver_rate(name: &str) -> Option<Rate> {
-    // A virtual interface tells 10 Gbit/s, which is no link's rate.
-    let folder = Path::new("/sys/class/net").join(name);
-    if !folder.join("device").exists() {
-        return None;
-    }
-    let mbps: u64 = std::fs::read_to_string(folder.join("speed")).ok()?.trim().parse().ok()?;
-    (mbps > 0).then(|| Rate::from_mbps(mbps))
-}
-
 fn described(place: &Place, rate: Rate, policy: &Policy) -> String {
     let shaper =
         place.shaper.as_ref().map_or_else(String::new, |s| format!(", served by {} {}", s.kind, s.handle));
@@ -166,6 +157,7 @@ fn wrong(e: Setup) -> Failure {
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let config = configuration(&arguments)?;
     let stop = interrupted();
+    let mut service = Service::find();
     let mut link = Link::open()?;
     let journals = Path::new(JOURNALS);
     if !arguments.dry_run {
@@ -193,7 +185,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             policy.target_max
         ));
     }
-    let worked = steer(&mut steerer, &mut link, &config, &stop, output);
+    service.ready();
+    let worked = steer(&mut steerer, &mut link, &config, &stop, &mut service, output);
+    service.stopping();
     let not_back = steerer.end(&mut link, config.steer.keep);
     not_back.iter().for_each(warn);
     worked?;
@@ -226,6 +220,7 @@ fn steer(
     link: &mut Link,
     config: &SteerConfig,
     stop: &AtomicBool,
+    service: &mut Service,
     output: &Output,
 ) -> Result<(), Failure> {
     let start = Instant::now();
@@ -240,7 +235,10 @@ fn steer(
         }
         let now = Time::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
         match steerer.turn(link, now, &mut |news| output.say(told(&news))) {
-            Ok(()) => answered = began,
+            Ok(()) => {
+                answered = began;
+                service.alive();
+            }
             Err(e) if began - answered > SILENCE_MAX => return Err(e.into()),
             Err(_) => {}
         }

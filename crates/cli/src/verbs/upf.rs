@@ -4,6 +4,7 @@ use crate::interrupt::interrupted;
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
+use crate::service::Service;
 use crate::sessions::{Board, SessionRow};
 use crate::verbs::run::given_up;
 use std::collections::BTreeMap;
@@ -72,16 +73,18 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let config = document.upf_config().map_err(Failure::input)?;
     config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let stop = interrupted();
+    let service = Service::find();
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
         let kept = Kept::take(&config, None, arguments.takeover, output)?;
         let writable: Vec<PathBuf> = kept.iter().map(|kept| kept.folder.clone()).collect();
         privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
-        return serve(&config, alone(plane_setup(&config, seed))?, kept.as_ref(), &stop, &|| false, output);
+        let plane = alone(plane_setup(&config, seed))?;
+        return serve(&config, plane, kept.as_ref(), (&stop, service), &|| false, output);
     }
     let usual = config.run.duration.is_none().then(|| format!("/var/lib/weir/upf-{}", config.n4.address));
     let kept = Kept::take(&config, usual, arguments.takeover, output)?;
-    forward(&config, kept.as_ref(), &stop, output)
+    forward(&config, kept.as_ref(), (&stop, service), output)
 }
 
 /// Where sessions are kept. The lock is given back when the ports are.
@@ -134,7 +137,7 @@ impl Kept {
 }
 
 /// With the packet loop in a thread of its own.
-fn forward(config: &UpfConfig, kept: Option<&Kept>, stop: &AtomicBool, output: &Output) -> Done {
+fn forward(config: &UpfConfig, kept: Option<&Kept>, who: (&AtomicBool, Service), output: &Output) -> Done {
     let seed = RandomState::new().build_hasher().finish();
     let mut opening = Opening::begin();
     let step = &mut |at: Progress<'_>| opening.step(at, |line| output.say(line));
@@ -151,7 +154,7 @@ fn forward(config: &UpfConfig, kept: Option<&Kept>, stop: &AtomicBool, output: &
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
-    let status = serve(config, desk, kept, stop, &|| thread.is_finished(), output);
+    let status = serve(config, desk, kept, who, &|| thread.is_finished(), output);
     end.store(true, Ordering::Relaxed);
     let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
     left.iter().for_each(|line| output.say(line));
@@ -189,7 +192,7 @@ fn serve(
     config: &UpfConfig,
     plane: impl Plane + Tells,
     kept: Option<&Kept>,
-    stop: &AtomicBool,
+    (stop, mut service): (&AtomicBool, Service),
     has_ended: &dyn Fn() -> bool,
     output: &Output,
 ) -> Done {
@@ -204,6 +207,7 @@ fn serve(
     if let Some(user) = privileges::leave_root()? {
         output.say(format!("PFCP is read as the user {user}, without capabilities"));
     }
+    service.ready();
     let start = Instant::now();
     let length = config.run.duration.map(|d| Duration::from_nanos(d.as_nanos()));
     let period = if output.live() { PICTURE } else { LINE };
@@ -212,6 +216,7 @@ fn serve(
         || stop.load(Ordering::Relaxed) || length.is_some_and(|l| start.elapsed() >= l) || has_ended();
     while !is_over() {
         server.turn(TURN)?;
+        service.alive();
         server.said().iter().for_each(|line| board.say(line));
         server.control().told().iter().for_each(|line| board.say(line));
         server.control().plane().warnings().iter().for_each(|line| board.say(line));
@@ -220,6 +225,7 @@ fn serve(
             show(&mut server, &mut board, start.elapsed());
         }
     }
+    service.stopping();
     let was_stopped = stop.load(Ordering::Relaxed) && length.is_some();
     finish(&mut server, &mut board, start.elapsed(), was_stopped, output)?;
     Ok(if was_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })

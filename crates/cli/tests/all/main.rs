@@ -3,6 +3,8 @@
 mod characterize;
 mod figures;
 mod full_disk;
+#[cfg(feature = "live")]
+mod package;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;

@@ -158,7 +158,7 @@ fn a_drained_run_leaves_the_kernel_forwarding() {
 }
 
 /// TCP that fills the link, and numbered datagrams beside it, all ECN-capable.
-struct Load {
+pub struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     numbers: JoinHandle<(u32, u32, u32)>,
@@ -168,7 +168,7 @@ struct Load {
 const WAIT: Duration = Duration::from_millis(200);
 
 impl Load {
-    fn start(testbed: &Testbed) -> Load {
+    pub fn start(testbed: &Testbed) -> Load {
         for namespace in [testbed.sender(), testbed.receiver()] {
             exec(namespace, "sysctl", &["-qw", "net.ipv4.tcp_ecn=1"]);
         }
@@ -236,7 +236,7 @@ impl Load {
         Load { stop, threads, numbers }
     }
 
-    fn end(self) -> (u32, u32, u32) {
+    pub fn end(self) -> (u32, u32, u32) {
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
         self.numbers.join().unwrap()

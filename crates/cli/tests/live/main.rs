@@ -1,5 +1,7 @@
 //! The tests of `weir-cli` that need real links, in one program, which links once.
 
+#[path = "../../../operate/tests/browser/mod.rs"]
+mod browser;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;
@@ -11,6 +13,7 @@ mod privileges;
 mod queues;
 mod run;
 mod sense;
+mod service;
 #[path = "../../../lab/tests/skipped/mod.rs"]
 mod skipping;
 mod steer;

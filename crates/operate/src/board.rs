@@ -1,0 +1,50 @@
+//! Where whoever runs the program tells how it stands.
+
+use crate::model::{Configuration, Status};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What can be looked at: written by whoever runs the program, as often as it likes.
+#[derive(Clone, Debug, Default)]
+pub struct Board(Arc<Mutex<Shown>>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    status: Status,
+    configuration: Configuration,
+    /// When the status was written.
+    at: Option<Instant>,
+}
+
+impl Board {
+    /// Tells how the program stands.
+    pub fn publish(&self, status: Status) {
+        let mut shown = self.lock();
+        (shown.status, shown.at) = (status, Some(Instant::now()));
+    }
+
+    /// Tells the configuration in force.
+    pub fn configured(&self, configuration: Configuration) {
+        self.lock().configuration = configuration;
+    }
+
+    /// The latest status. Time passes also where nobody writes any more.
+    pub fn status(&self) -> Status {
+        let shown = self.lock();
+        let since = shown.at.map_or(0.0, |at| at.elapsed().as_secs_f64());
+        let mut status = shown.status.clone();
+        status.silent_s += since;
+        status.uptime_s += since;
+        status
+    }
+
+    /// The configuration in force.
+    pub fn configuration(&self) -> Configuration {
+        self.lock().configuration.clone()
+    }
+
+    /// There are no invariants that a panic could break.
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

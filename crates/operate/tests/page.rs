@@ -1,0 +1,278 @@
+//! The page in a real browser: Chromium opens it, follows a program, applies a policy and is refused.
+
+mod browser;
+
+use browser::{Browser, chromium};
+use serde_json::json;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use weir_operate::page::Token;
+use weir_operate::{
+    Applied, Board, Command, DirectionStatus, Move, Packets, PolicyStatus, PortStatus, Problem, Refusal,
+    Server, Sockets, Status, Valued, Who,
+};
+
+/// A program that runs: its status changes as that of a link does.
+struct Program {
+    address: SocketAddr,
+    token: Token,
+    policy: Arc<Mutex<PolicyStatus>>,
+    /// Who changed something.
+    who: Arc<Mutex<Vec<Who>>>,
+    end: Arc<AtomicBool>,
+}
+
+fn status(pid: u32, t_s: f64, policy: &PolicyStatus) -> Status {
+    let wave = (t_s * 1.3).sin();
+    let setpoint = 6.0 + 3.0 * (t_s * 0.4).sin();
+    let delivered = 48.5e6 + 1.2e6 * wave;
+    let measured = [("utilization".to_string(), 0.974), ("depth_ms".to_string(), 4.2)].into();
+    let a_move =
+        Move { t_s, rule: "raise".into(), from: setpoint - 1.0, to: setpoint, unit: "ms".into(), measured };
+    let a_to_b = DirectionStatus {
+        name: "a_to_b".into(),
+        aqm: "gsp, steered".into(),
+        rate_bps: Some(50e6),
+        policy: Some(policy.clone()),
+        delivered_bps: delivered,
+        utilization: Some(delivered / 50e6),
+        delay_mean_ms: Some(setpoint * 0.7 + wave),
+        delay_max_ms: setpoint * 1.4 + 2.0,
+        setpoint_ms: Some(setpoint),
+        backlog_bytes: 30_000,
+        backlog_packets: 20,
+        packets: Packets { dropped_on_arrival: 31, marked: 4711, overflowed: 2, ..Packets::default() },
+        moves: [("raise".to_string(), (t_s as u64) + 3), ("lower".to_string(), 2)].into(),
+        recent_moves: vec![a_move],
+        ..DirectionStatus::default()
+    };
+    let b_to_a = DirectionStatus {
+        name: "b_to_a".into(),
+        aqm: "unmanaged".into(),
+        delivered_bps: 1.1e6,
+        ..DirectionStatus::default()
+    };
+    let port = |name: &str| PortStatus { name: name.into(), is_up: true, lost_frames: 0 };
+    Status {
+        verb: "run".into(),
+        version: "0.1.0".into(),
+        pid,
+        title: "eth1 <-> eth2".into(),
+        file: "/etc/weir/run/home.toml".into(),
+        mode: "AF_XDP, native".into(),
+        uptime_s: t_s,
+        ports: vec![port("eth1"), port("eth2")],
+        directions: vec![a_to_b, b_to_a],
+        ..Status::default()
+    }
+}
+
+/// What is put into force, or why not.
+fn carry_out(command: &Command, policy: &Mutex<PolicyStatus>) -> Result<Applied, (u16, Refusal)> {
+    let Command::Set { values, dry_run } = command else { return Err((409, Refusal::plain("not here"))) };
+    let mut changed = Vec::new();
+    for (key, value) in values {
+        let ms: f64 = value.trim_end_matches("ms").parse().unwrap_or(f64::INFINITY);
+        if key != "a_to_b.policy.target_max" || ms > 10_000.0 {
+            let problem =
+                Problem { key: Some(key.clone()), remedy: "name 10 s at most".into(), ..Problem::default() };
+            let error = format!("key `{key}`: {value} is out of range. Remedy: name 10 s at most");
+            return Err((422, Refusal { error, problems: vec![problem], needs_restart: false }));
+        }
+        if !dry_run {
+            policy.lock().unwrap().target_max_ms = ms;
+        }
+        changed.push(Valued {
+            key: key.clone(),
+            from: Some("\"30ms\"".into()),
+            to: Some(format!("\"{value}\"")),
+        });
+    }
+    Ok(Applied { changed, at_s: (!dry_run).then_some(12.5), notes: Vec::new() })
+}
+
+fn start(pid: u32, token: Token) -> Program {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let board = Board::default();
+    let policy = PolicyStatus {
+        utilization_low: 0.97,
+        utilization_target: 1.0,
+        target_min_ms: 0.5,
+        target_max_ms: 30.0,
+    };
+    let policy = Arc::new(Mutex::new(policy));
+    let (who, end) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+    let sockets = Sockets { page: Some((listener, token.clone())), ..Sockets::default() };
+    board.publish(status(pid, 0.0, &policy.lock().unwrap()));
+    let (server, orders) = Server::new(sockets, board.clone());
+    server.start(|| {}).unwrap();
+    let (in_force, asked, stop) = (policy.clone(), who.clone(), end.clone());
+    std::thread::spawn(move || {
+        let begun = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            if let Ok(order) = orders.recv_timeout(Duration::from_millis(100)) {
+                asked.lock().unwrap().push(order.who.clone());
+                let answer = carry_out(&order.command, &in_force);
+                order.answer(answer);
+            }
+            board.publish(status(pid, begun.elapsed().as_secs_f64() * 10.0, &in_force.lock().unwrap()));
+        }
+    });
+    Program { address, token, policy, who, end }
+}
+
+/// A way to a program that can be cut and lead to another one.
+struct Way {
+    address: SocketAddr,
+    to: Arc<Mutex<Option<SocketAddr>>>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+fn way(to: SocketAddr) -> Way {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let way = Way { address, to: Arc::new(Mutex::new(Some(to))), open: Arc::default() };
+    let (leads, open) = (way.to.clone(), way.open.clone());
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let Some(far) = leads.lock().unwrap().and_then(|to| TcpStream::connect(to).ok()) else {
+                continue;
+            };
+            for (from, to) in [(&near, &far), (&far, &near)] {
+                let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+            open.lock().unwrap().extend([near, far]);
+        }
+    });
+    way
+}
+
+impl Way {
+    /// Cuts everything; from now on it leads elsewhere, or nowhere.
+    fn lead(&self, to: Option<SocketAddr>) {
+        *self.to.lock().unwrap() = to;
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Keeps a picture where it was asked for (`WEIR_PICTURES=FOLDER`).
+fn keep(browser: &mut Browser, name: &str) {
+    if let Some(folder) = std::env::var_os("WEIR_PICTURES") {
+        std::fs::write(Path::new(&folder).join(name), browser.picture()).unwrap();
+    }
+}
+
+const LIVE: &str = "document.getElementById('link').dataset.state === 'live' && document.querySelectorAll('.tile').length === 8";
+
+#[test]
+fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_token() {
+    let Some(chromium) = chromium() else {
+        return println!(
+            "SKIPPED: a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_token: `chromium` is not \
+             installed"
+        );
+    };
+    let first = start(4711, Token::new().unwrap());
+    let way = way(first.address);
+    let url = format!("http://{}/", way.address);
+    let mut page = Browser::open(&chromium, &url, |_| {});
+    page.until(LIVE);
+
+    // It draws, and follows.
+    page.until("document.querySelectorAll('#delay polyline').length >= 4 && document.querySelectorAll('#phase circle').length > 3");
+    assert_eq!(page.text("title"), "eth1 <-> eth2");
+    assert!(page.text("moves").contains("raise") && page.text("moves").contains("utilization 0.974"));
+    let before = page.text("moves");
+    page.until(&format!("document.getElementById('moves').innerText !== {}", json!(before)));
+    assert!(page.text("used-text").contains("the policy asks for 97.0 %"), "{}", page.text("used-text"));
+
+    // Search and sort.
+    page.fill("search", "port up");
+    assert_eq!(page.text("found"), "2 of 4");
+    page.fill("search", "");
+    page.value(
+        "[...document.querySelectorAll('#queues th button')].find((b) => b.innerText === 'marks').click()",
+    );
+    page.value(
+        "[...document.querySelectorAll('#queues th button')].find((b) => b.innerText === 'marks').click()",
+    );
+    let sorted = "document.querySelector('#queues th[aria-sort=descending]').innerText + ': ' + \
+                  document.querySelector('#queues tbody th').innerText";
+    assert_eq!(page.value(sorted), "marks: a_to_b");
+
+    // Without the token nothing changes; with it the policy does, at once.
+    page.fill("target_max", "20");
+    page.click("apply");
+    page.until("document.getElementById('answer').dataset.kind === 'bad'");
+    assert!(page.text("answer").contains("this takes the token"), "{}", page.text("answer"));
+    assert!(first.who.lock().unwrap().is_empty() && first.policy.lock().unwrap().target_max_ms == 30.0);
+    page.go("about:blank");
+    page.go(&format!("{url}#token={}", first.token.text()));
+    page.until(LIVE);
+    assert_eq!(page.value("location.hash"), "", "the token stays in no history");
+    page.fill("target_max", "20");
+    page.click("check");
+    page.until("document.getElementById('answer').innerText.startsWith('This would change')");
+    assert_eq!(first.policy.lock().unwrap().target_max_ms, 30.0);
+    page.click("apply");
+    page.until("document.getElementById('answer').innerText.startsWith('In force since 12.500 s')");
+    assert_eq!(first.policy.lock().unwrap().target_max_ms, 20.0);
+    assert!(first.who.lock().unwrap().iter().all(|who| matches!(who, Who::Page(_))));
+    page.until("[...document.querySelectorAll('.tile')].some((t) => t.innerText.includes('to 20.0 ms'))");
+    page.fill("target_max", "99s");
+    page.click("apply");
+    page.until("document.getElementById('answer').innerText.includes('Remedy: name 10 s at most')");
+    page.click("undo");
+
+    // Keys, names for who does not see, dark and light.
+    page.value("document.activeElement.blur()");
+    page.press("/");
+    assert_eq!(page.value("document.activeElement.id"), "search");
+    page.press("Escape");
+    page.press("2");
+    page.until("document.querySelector('[role=tab][aria-selected=true]').innerText === 'b_to_a'");
+    assert_eq!(page.value("document.getElementById('policy').hidden"), true);
+    page.press("1");
+    let theme = page.value("document.documentElement.dataset.theme");
+    page.press("t");
+    assert_ne!(page.value("document.documentElement.dataset.theme"), theme);
+    let unnamed = "[...document.querySelectorAll('input')].filter((i) => !i.labels.length).length + \
+                   [...document.querySelectorAll('svg')].filter((s) => !s.getAttribute('aria-labelledby')).length + \
+                   [...document.querySelectorAll('button')].filter((b) => !b.innerText.trim()).length";
+    assert_eq!(page.value(unnamed), 0);
+    keep(&mut page, "page-dark.png");
+    page.press("t");
+    keep(&mut page, "page-light.png");
+
+    // The width of a phone.
+    page.size(390, 1800, true);
+    page.until("document.documentElement.scrollWidth <= 390");
+    keep(&mut page, "page-phone.png");
+    page.size(1280, 1400, false);
+
+    // A start anew: what was drawn stays, and what comes is of the new program.
+    let second = start(4712, first.token.clone());
+    way.lead(None);
+    page.until("document.getElementById('link').dataset.state === 'lost'");
+    first.end.store(true, Ordering::Relaxed);
+    way.lead(Some(second.address));
+    page.until("document.getElementById('link').dataset.state === 'live' && document.getElementById('about').innerText.includes('4712')");
+    assert!(page.value("document.querySelectorAll('#phase circle').length").as_u64() > Some(10));
+    page.until("document.getElementById('answer').innerText.includes('started anew')");
+    page.fill("target_max", "25");
+    page.click("apply");
+    page.until("document.getElementById('answer').innerText.startsWith('In force since')");
+    assert_eq!(second.policy.lock().unwrap().target_max_ms, 25.0);
+    assert_eq!(page.errors, [] as [String; 0]);
+    second.end.store(true, Ordering::Relaxed);
+}
