@@ -1,10 +1,11 @@
 //! A TOML file that is read into a tree, and the values that are set over it.
 
-use crate::axes::{axis_of, forget_axis};
+use crate::axes::{SCHEMES, axis_of, forget_axis, scheme_that_sets};
 use crate::errors::{Errors, Place, Wrong};
 use crate::limits::MAX_NESTING;
 use crate::problems::Problems;
 use crate::tree::{Entry, Item, Node, Table};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -65,8 +66,11 @@ impl Document {
             }
             return Err(problems.into_errors());
         }
-        let at = |span: std::ops::Range<usize>| lines.place(span.start);
-        let root = table_from(table.get_ref(), Place::Line(1), &at);
+        let at = |span: Range<usize>| lines.place(span.start);
+        // The span of a table that keys with dots made is that of its key.
+        let is_dotted = |span: Range<usize>| !matches!(text.as_bytes().get(span.start), Some(b'{' | b'['));
+        let root =
+            table_from(table.get_ref(), Place::Line(1), false, &Source { at: &at, is_dotted: &is_dotted });
         Ok(Document { file: file.to_string(), folder, root })
     }
 
@@ -81,6 +85,13 @@ impl Document {
         if path.len() > MAX_NESTING || path.iter().any(|part| part.trim() != *part || part.is_empty()) {
             let wrong = Wrong::new("is no key", "write it like `run.duration=5s`");
             problems.add(&place, key, wrong);
+            return Err(problems.into_errors());
+        }
+        if let Some((axis, set)) = scheme_that_sets(&self.root, key) {
+            let problem =
+                format!("is set by the schemes `sweep.{SCHEMES}.{axis}` (`{set}`), which would undo it");
+            let remedy = "change the schemes, or take them out of the file";
+            problems.add(&place, key, Wrong::new(problem, remedy));
             return Err(problems.into_errors());
         }
         let item = setting(value, &place);
@@ -148,8 +159,10 @@ fn setting(text: &str, place: &Place) -> Item {
     if check_nesting(text).is_ok()
         && let Ok(value) = DeValue::parse(text)
     {
-        let at = |_: std::ops::Range<usize>| place.clone();
-        return item_from(value.get_ref(), place.clone(), &at);
+        let at = |_: Range<usize>| place.clone();
+        let is_dotted = |span: Range<usize>| !matches!(text.as_bytes().get(span.start), Some(b'{' | b'['));
+        let source = Source { at: &at, is_dotted: &is_dotted };
+        return item_from(value.get_ref(), value.span(), place.clone(), &source);
     }
     Item { node: Node::Text(text.to_string()), place: place.clone() }
 }
@@ -201,24 +214,30 @@ fn check_nesting(text: &str) -> Result<(), usize> {
     Ok(())
 }
 
-type At<'a> = &'a dyn Fn(std::ops::Range<usize>) -> Place;
+/// What the text says of a span.
+struct Source<'a> {
+    /// Where it lies.
+    at: &'a dyn Fn(Range<usize>) -> Place,
+    /// Whether a table with this span was made by keys with dots.
+    is_dotted: &'a dyn Fn(Range<usize>) -> bool,
+}
 
-fn table_from(table: &DeTable<'_>, place: Place, at: At) -> Table {
+fn table_from(table: &DeTable<'_>, place: Place, is_dotted: bool, source: &Source) -> Table {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        let key_place = at(key.span());
+        let key_place = (source.at)(key.span());
         let key: &std::borrow::Cow<'_, str> = key.get_ref();
         Entry {
             key: key.to_string(),
-            item: item_from(value.get_ref(), at(value.span()), at),
+            item: item_from(value.get_ref(), value.span(), (source.at)(value.span()), source),
             place: key_place,
         }
     };
-    Table { entries: entries.into_iter().map(entry).collect(), place }
+    Table { entries: entries.into_iter().map(entry).collect(), place, is_dotted }
 }
 
-fn item_from(value: &DeValue<'_>, place: Place, at: At) -> Item {
+fn item_from(value: &DeValue<'_>, span: Range<usize>, place: Place, source: &Source) -> Item {
     let node = match value {
         DeValue::String(text) => Node::Text(text.to_string()),
         DeValue::Integer(n) => Node::Int(integer(n.as_str(), n.radix())),
@@ -227,9 +246,14 @@ fn item_from(value: &DeValue<'_>, place: Place, at: At) -> Item {
         DeValue::Boolean(flag) => Node::Flag(*flag),
         DeValue::Datetime(date) => Node::Date(date.to_string()),
         DeValue::Array(items) => {
-            Node::List(items.iter().map(|i| item_from(i.get_ref(), at(i.span()), at)).collect())
+            let item = |i: &toml::Spanned<DeValue<'_>>| {
+                item_from(i.get_ref(), i.span(), (source.at)(i.span()), source)
+            };
+            Node::List(items.iter().map(item).collect())
         }
-        DeValue::Table(table) => Node::Table(table_from(table, place.clone(), at)),
+        DeValue::Table(table) => {
+            Node::Table(table_from(table, place.clone(), (source.is_dotted)(span), source))
+        }
     };
     Item { node, place }
 }

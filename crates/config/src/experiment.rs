@@ -236,7 +236,7 @@ impl Scenario {
     /// the same folder.
     pub fn to_toml(&self) -> String {
         let omitted = if self.links.is_empty() { &[] } else { ONE_LINK };
-        self.print_file(Printer::new(self.sweep.axes.iter().map(|a| a.key.clone()).collect(), omitted))
+        self.print_file(Printer::new(self.sweep.axes.iter().flat_map(|a| a.keys.clone()).collect(), omitted))
     }
 
     /// All keys with type, default, range and meaning, as Markdown.

@@ -89,12 +89,14 @@ pub(crate) struct Entry {
 pub(crate) struct Table {
     pub entries: Vec<Entry>,
     pub place: Place,
+    /// Whether keys with dots made it (`aqm.name = "gsp"`), so that it was not written as a whole.
+    pub is_dotted: bool,
 }
 
 impl Table {
     /// A table that was not written; problems of what is missing in it are told at `place`.
     pub fn absent(place: Place) -> Table {
-        Table { entries: Vec::new(), place }
+        Table { entries: Vec::new(), place, is_dotted: false }
     }
 
     pub fn get(&self, key: &str) -> Option<&Entry> {
@@ -108,6 +110,13 @@ impl Table {
 
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
+    }
+
+    /// Whether there is something at a dotted path.
+    pub fn has_path(&self, path: &str) -> bool {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let Some(entry) = self.get(first) else { return false };
+        rest.is_none_or(|rest| has_path(&entry.item.node, rest))
     }
 
     /// Where the deepest part of a dotted path was written that is there at all.
@@ -155,6 +164,19 @@ impl Table {
                 entry.into_iter().for_each(|entry| remove(&mut entry.item.node, rest));
             }
         }
+    }
+}
+
+fn has_path(node: &Node, path: &str) -> bool {
+    match node {
+        Node::Table(table) => table.has_path(path),
+        Node::List(items) => {
+            let (first, rest) =
+                path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+            let item = first.parse().ok().and_then(|i: usize| items.get(i));
+            item.is_some_and(|item| rest.is_none_or(|rest| has_path(&item.node, rest)))
+        }
+        _ => false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::fingerprint::Fingerprint;
 use super::rows::RunRow;
+use crate::measured::Measured;
 use crate::output::Failure;
 use crate::results::{make_folder, prepare, refuse_foreign};
 use serde::{Deserialize, Serialize};
@@ -27,19 +28,30 @@ struct Owner {
     /// Fingerprint of the program that wrote this last; programs before had none.
     #[serde(default)]
     program: String,
+    /// Of all points.
     fingerprint: String,
-    points: usize,
+    /// Of each point; programs before had none.
+    #[serde(default)]
+    points: Vec<String>,
 }
 
-/// The file of a run: the row, whose it is, and a checksum of it.
+/// The file of a run: what it measured, whose it is, and a checksum of it.
 #[derive(Serialize, Deserialize)]
 struct RunFile {
-    /// Fingerprint of the program that made it; programs before had none.
-    #[serde(default)]
+    /// Fingerprint of the program that made it.
     program: String,
+    /// Fingerprint of the scenario of its point, with its traces.
     fingerprint: String,
     checksum: String,
-    row: RunRow,
+    run: Kept,
+}
+
+/// What is kept of a run. Which point of a sweep it is, only the sweep knows.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    seed: u64,
+    trace_hash: String,
+    measured: Measured,
 }
 
 /// What became of the file of a run.
@@ -65,7 +77,7 @@ impl Store {
             version: env!("CARGO_PKG_VERSION").into(),
             program: program.clone(),
             fingerprint: all.to_string(),
-            points: points.len(),
+            points: points.iter().map(Fingerprint::to_string).collect(),
         };
         make_folder(out)?;
         let path = out.join("sweep.json");
@@ -82,43 +94,41 @@ impl Store {
         Ok(Store { out: out.to_path_buf(), program })
     }
 
-    fn path(&self, point: usize, seed: u64) -> PathBuf {
-        self.out.join("points").join(format!("{point:06}-{seed}.json"))
+    /// Runs are found by what they are made of, not by the number of their point, so that a sweep takes over
+    /// what it has in common with the one before.
+    fn path(&self, seed: u64, fingerprint: Fingerprint) -> PathBuf {
+        self.out.join("points").join(format!("{fingerprint}-{seed}.json"))
     }
 
-    /// Looks for the run of a point (from 1) with a seed.
+    /// Looks for the run with a seed of a point (its number from 1), whose scenario has this fingerprint.
     pub fn find(&self, point: usize, seed: u64, fingerprint: Fingerprint) -> Result<StoredRun, Failure> {
-        let path = self.path(point, seed);
+        let path = self.path(seed, fingerprint);
         let bytes = match read_regular(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(StoredRun::Absent),
             Err(e) => return Err(format!("cannot read {}: {e}", path.display()).into()),
         };
         let Ok(kept) = serde_json::from_slice::<RunFile>(&bytes) else { return Ok(StoredRun::Damaged(path)) };
-        if kept.checksum != checksum(&kept.row) || (kept.row.point, kept.row.seed) != (point, seed) {
+        let is_whole = kept.checksum == checksum(&kept.run);
+        if !is_whole || kept.run.seed != seed || kept.fingerprint != fingerprint.to_string() {
             return Ok(StoredRun::Damaged(path));
         }
         if kept.program != self.program {
             return Ok(StoredRun::OfAnotherBuild);
         }
-        if kept.fingerprint != fingerprint.to_string() {
-            let problem = "belongs to another sweep";
-            let remedy = "remove it, or choose another folder with --out";
-            return Err(Failure::Input(format!("{} {problem}; {remedy}", path.display())));
-        }
-        Ok(StoredRun::Whole(kept.row))
+        let Kept { seed, trace_hash, measured } = kept.run;
+        Ok(StoredRun::Whole(RunRow { point, seed, trace_hash, measured }))
     }
 
     /// Keeps what a run measured: whole or not at all.
     pub fn keep(&self, row: &RunRow, fingerprint: Fingerprint) -> Result<(), Failure> {
-        let kept = RunFile {
-            program: self.program.clone(),
-            fingerprint: fingerprint.to_string(),
-            checksum: checksum(row),
-            row: row.clone(),
-        };
+        let RunRow { seed, trace_hash, measured, .. } = row.clone();
+        let run = Kept { seed, trace_hash, measured };
+        let checksum = checksum(&run);
+        let kept =
+            RunFile { program: self.program.clone(), fingerprint: fingerprint.to_string(), checksum, run };
         let text = serde_json::to_string(&kept).expect("plain data");
-        Ok(write_atomic(self.path(row.point, row.seed), text)?)
+        Ok(write_atomic(self.path(row.seed, fingerprint), text)?)
     }
 
     /// The tables, which appear together.
@@ -127,8 +137,8 @@ impl Store {
     }
 }
 
-fn checksum(row: &RunRow) -> String {
-    Fingerprint::of(&serde_json::to_string(row).expect("plain data")).to_string()
+fn checksum(run: &Kept) -> String {
+    Fingerprint::of(&serde_json::to_string(run).expect("plain data")).to_string()
 }
 
 /// Refuses a folder with results of a single run: those of both would take each other's places.
@@ -145,11 +155,11 @@ fn refuse_others(out: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a folder that belongs to another sweep. A damaged note of it is written again: every run is
-/// checked.
+/// Refuses a folder that belongs to another sweep: one that has no point in common with this one. A damaged
+/// note of it is written again: every run is checked.
 fn check_owner(bytes: &[u8], owner: &Owner, out: &Path, scenario: &str) -> Result<(), Failure> {
     let Ok(was) = serde_json::from_slice::<Owner>(bytes) else { return Ok(()) };
-    if was.fingerprint == owner.fingerprint {
+    if was.fingerprint == owner.fingerprint || was.points.iter().any(|point| owner.points.contains(point)) {
         return Ok(());
     }
     let before = fs::read_to_string(out.join("sweep.toml")).unwrap_or_default();
@@ -231,8 +241,11 @@ mod tests {
         assert!(matches!(store.find(2, 1, mine), Ok(StoredRun::Absent)));
         store.keep(&row(), mine).unwrap();
         assert!(matches!(store.find(2, 1, mine), Ok(StoredRun::Whole(found)) if found == row()));
-        assert!(matches!(store.find(2, 1, other), Err(Failure::Input(_))));
-        let path = folder.path().join("points/000002-1.json");
+        assert!(matches!(store.find(2, 1, other), Ok(StoredRun::Absent)));
+        assert!(matches!(store.find(2, 2, mine), Ok(StoredRun::Absent)));
+        // The same scenario is found again as another point.
+        assert!(matches!(store.find(7, 1, mine), Ok(StoredRun::Whole(found)) if found.point == 7));
+        let path = store.path(1, mine);
         let whole = fs::read_to_string(&path).unwrap();
         let damaged = [whole[..whole.len() - 9].to_string(), whole.replace("00ff", "00fe"), String::new()];
         for text in damaged {
@@ -240,8 +253,10 @@ mod tests {
             assert!(matches!(store.find(2, 1, mine), Ok(StoredRun::Damaged(_))));
         }
         // A whole file under the name of another run.
-        fs::write(folder.path().join("points/000003-1.json"), whole).unwrap();
-        assert!(matches!(store.find(3, 1, mine), Ok(StoredRun::Damaged(_))));
+        fs::write(store.path(2, mine), &whole).unwrap();
+        assert!(matches!(store.find(2, 2, mine), Ok(StoredRun::Damaged(_))));
+        fs::write(store.path(1, other), whole).unwrap();
+        assert!(matches!(store.find(2, 1, other), Ok(StoredRun::Damaged(_))));
     }
 
     #[test]
@@ -260,11 +275,18 @@ mod tests {
             assert!(told(name).contains(name));
         }
         let store = Store::open(folder.path(), &[mine], "a = 1\n").unwrap();
-        std::process::Command::new("mkfifo")
-            .arg(folder.path().join("points/000002-1.json"))
-            .status()
-            .unwrap();
+        std::process::Command::new("mkfifo").arg(store.path(1, mine)).status().unwrap();
         assert!(matches!(store.find(2, 1, mine), Err(Failure::Failed(told)) if told.contains("no file")));
+    }
+
+    #[test]
+    fn a_sweep_with_a_point_in_common_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |texts: &[&str]| texts.iter().map(|text| Fingerprint::of(text)).collect::<Vec<_>>();
+        let open = |texts: &[&str], scenario: &str| Store::open(folder.path(), &of(texts), scenario);
+        open(&["a", "b"], "x = [1, 2]\n").unwrap();
+        open(&["b", "c"], "x = [2, 3]\n").unwrap();
+        assert!(open(&["a"], "x = [1]\n").is_err(), "nothing in common with what was last");
     }
 
     #[test]

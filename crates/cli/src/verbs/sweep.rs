@@ -19,8 +19,9 @@ use weir_sim::batch::{cost, lock, processors, work_through};
 
 /// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.
 ///
-/// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it;
-/// results of another build of this program are computed anew. Tables hold
+/// Each finished run is kept at once. Started again, a sweep goes on where it ended, whatever ended it; with
+/// more values, schemes or seeds only what is new is computed, and results of another build of this program
+/// are computed anew. Tables hold
 /// the runs that are there, in the order of points and seeds: table.csv and table.parquet a row for each run,
 /// summary.csv mean, 95 % confidence interval, smallest and largest value of each point.
 #[derive(clap::Args)]
@@ -54,6 +55,10 @@ const EXAMPLES: &str = "Example: add to a scenario
   \"flows.0.count\" = [2, 9, 36]
 and run its six points with five seeds each:
   weir sweep my.toml --seeds 5 --out out/my
+Several keys at a time, under names:
+  [sweep.schemes.queue]
+  \"tail drop\" = { aqm = { name = \"tail_drop\" }, without = [\"policy\"] }
+  \"FQ-CoDel\" = { aqm = { name = \"codel\" }, queue = { discipline = \"flow\" } }
 On two machines with copies of one program, then together:
   weir sweep my.toml --seeds 5 --out a --shard 1/2
   weir sweep my.toml --seeds 5 --out b --shard 2/2
@@ -226,7 +231,7 @@ impl Sweep {
     fn labels(&self) -> Labels {
         let values = |p: &Point| p.settings.iter().map(|(_, value)| value.clone()).collect();
         Labels {
-            names: self.scenario.sweep.axes.iter().map(|axis| axis.key.clone()).collect(),
+            names: self.scenario.sweep.axes.iter().map(|axis| axis.name.clone()).collect(),
             points: self.points.iter().map(values).collect(),
         }
     }

@@ -111,12 +111,14 @@ fn damaged_files_are_seen_and_made_again() {
     let out = folder.path().join("out");
     sweep(&scenario, &out, "");
     let before = tree(&out);
-    let path = |name: &str| out.join("points").join(name);
-    let text = fs::read_to_string(path("000001-1.json")).unwrap();
-    fs::write(path("000001-1.json"), &text[..text.len() / 2]).unwrap();
-    let text = fs::read_to_string(path("000003-2.json")).unwrap();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(out.join("points")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let text = fs::read_to_string(&paths[0]).unwrap();
+    fs::write(&paths[0], &text[..text.len() / 2]).unwrap();
+    let text = fs::read_to_string(&paths[5]).unwrap();
     assert!(text.contains("\"drops\","), "{text}");
-    fs::write(path("000003-2.json"), text.replacen("\"drops\",", "\"drops\",1", 1)).unwrap();
+    fs::write(&paths[5], text.replacen("\"drops\",", "\"drops\",1", 1)).unwrap();
     let output = weir(&format!("sweep {} --out {}", scenario.display(), out.display()));
     assert!(program::text(&output.stdout).contains("2 runs made, 6 found"), "{output:?}");
     assert_eq!(program::text(&output.stderr).matches("is damaged: its run is made again").count(), 2);
@@ -237,6 +239,69 @@ fn results_of_another_program_are_computed_anew() {
     let told = text(&output.stderr);
     assert!(told.contains("4 of 8 results are of another build"), "{told}");
     assert_eq!(tables(&out), before);
+}
+
+/// Three schemes of one axis, each of which changes several keys or takes a table out.
+fn schemes(folder: &Path, more: &str) -> PathBuf {
+    let text = format!(
+        "{}policy.target_max = \"30ms\"\nrun.seeds = 2\n[sweep]\n\"flows.0.count\" = {{ name = \"flows\", values = [1, 3] }}\n\
+         [sweep.schemes.queue]\n\"Tail drop\" = {{ aqm = {{ name = \"tail_drop\" }}, without = [\"policy\"] }}\n\
+         \"FQ-CoDel\" = {{ aqm = {{ name = \"codel\" }}, queue.discipline = \"flow\", without = [\"policy\"] }}\n{more}",
+        SMALL.replace("\"3s\"", "\"1s\"")
+    );
+    file(folder, "schemes.toml", &text)
+}
+
+#[test]
+fn schemes_have_short_names_and_only_new_ones_are_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let two = schemes(folder.path(), "");
+    let said = sweep(&two, &out, "");
+    assert!(said.contains("8 runs made, 0 found, 0 missing"), "{said}");
+    assert!(said.contains("FQ-CoDel") && said.contains("queue"), "{said}");
+    let header =
+        |out: &Path| fs::read_to_string(out.join("table.csv")).unwrap().lines().next().unwrap().to_string();
+    assert!(header(&out).starts_with("point,flows,queue,seed,"), "{}", header(&out));
+    let chart = fs::read_to_string(out.join("chart.svg")).unwrap();
+    assert!(chart.contains(">FQ-CoDel<") && !chart.contains('{'), "the legend has the names of the schemes");
+    // A third scheme, between the two: what is there is taken over though the numbers of points move.
+    let text = fs::read_to_string(&two).unwrap();
+    let three = text.replace("\"FQ-CoDel\" =", "\"GSP-AS\" = { aqm = { name = \"gsp\" } }\n\"FQ-CoDel\" =");
+    let three = file(folder.path(), "three.toml", &three);
+    let said = sweep(&three, &out, "");
+    assert!(said.contains("4 runs made, 8 found, 0 missing"), "{said}");
+    let fresh = folder.path().join("fresh");
+    assert!(sweep(&three, &fresh, "").contains("12 runs made, 0 found"));
+    assert_eq!(tables(&out), tables(&fresh), "what was taken over is what is computed");
+    // More seeds: the new ones.
+    assert!(sweep(&three, &out, "--seeds 3").contains("6 runs made, 12 found, 0 missing"));
+    // Fewer values: nothing to do, and what is not asked for stays.
+    assert!(sweep(&two, &out, "").contains("0 runs made, 8 found, 0 missing"));
+    assert!(sweep(&three, &out, "").contains("0 runs made, 12 found, 0 missing"));
+    // What is common to all points is another scenario.
+    let told = refused(&format!("sweep {} --out {} --set path.rtt=33ms", two.display(), out.display()), 2);
+    assert!(told.contains("results of another scenario") && told.contains("path.rtt"), "{told}");
+}
+
+#[test]
+fn schemes_that_contradict_the_command_or_the_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = schemes(folder.path(), "");
+    let told = refused(&format!("sweep {} --set aqm.name=pie", scenario.display()), 2);
+    assert!(
+        told.contains("is set by the schemes `sweep.schemes.queue` (`aqm`), which would undo it"),
+        "{told}"
+    );
+    let wrong = schemes(folder.path(), "\"PIE\" = { aqm = { name = \"pie\" }, without = [\"polcy\"] }\n");
+    let told = refused(&format!("sweep {}", wrong.display()), 2);
+    assert!(
+        told.contains("takes out `polcy`, which the file does not have; did you mean `policy`?"),
+        "{told}"
+    );
+    let wrong = schemes(folder.path(), "\"PIE\" = { aqm = { name = \"pie\", tarket = \"5ms\" } }\n");
+    let told = refused(&format!("sweep {}", wrong.display()), 2);
+    assert!(told.contains("queue=PIE: is unknown; did you mean `target`?"), "{told}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Sweeps: one scenario file, many points.
 
 use super::Scenario;
-use crate::axes::{Values, check_keys, collect};
+use crate::axes::{Change, SCHEMES, Values, check_keys, check_removals, collect};
 use crate::document::Document;
-use crate::errors::{Wrong, shown_key};
+use crate::errors::Wrong;
 use crate::problems::Problems;
 use crate::schema::{Here, Key, Printer, Rule, Section, tidy};
 use crate::table_doc::TableDoc;
@@ -24,19 +24,41 @@ pub struct Sweep {
     pub points: Vec<Point>,
 }
 
-/// A key and the values it takes one after the other.
+/// A key and the values it takes one after the other, or schemes, each of which changes several keys.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// The key, such as `aqm.name` or `flows.0.count`.
-    pub key: String,
-    /// The values, as TOML.
+    /// Its name in tables and figures; that of a key which was given none is the key.
+    pub name: String,
+    /// The key, such as `aqm.name` or `flows.0.count`; none of schemes.
+    pub key: Option<String>,
+    /// The values, as TOML: of a key what it is set to, of schemes tables of their changes.
     pub values: Vec<String>,
+    /// What the values are called, in the same order.
+    pub names: Vec<String>,
+    /// The keys that it changes.
+    pub keys: Vec<String>,
+}
+
+impl Axis {
+    fn of(values: &Values) -> Axis {
+        let literal = |choice: &crate::axes::Choice| match (&values.key, &choice.changes[..]) {
+            (Some(_), [Change::Put(_, item)]) => item.node.literal(),
+            _ => choice.literal(),
+        };
+        Axis {
+            name: values.name.clone(),
+            key: values.key.clone(),
+            values: values.items.iter().map(literal).collect(),
+            names: values.items.iter().map(|choice| choice.name.clone()).collect(),
+            keys: values.keys(),
+        }
+    }
 }
 
 /// One combination of the values of a sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
-    /// Keys and values that are set here, in the order of the axes; texts without their quotes.
+    /// Names of the axes, and what the values are called that they have here, in the order of the axes.
     pub settings: Vec<(String, String)>,
     /// The scenario with these values. It has no sweep itself.
     pub scenario: Scenario,
@@ -60,7 +82,11 @@ pub(crate) struct SweepTable;
 const EXAMPLE: &str = "Each key is a key of this file in quotes, its value the list of values it takes: \
     `\"aqm.name\" = [\"gsp\", \"codel\"]`, `\"flows.0.count\" = [2, 9, 36]`, or whole tables: \
     `\"aqm\" = [{ name = \"gsp\", target = \"5ms\" }, { name = \"codel\" }]`. \
-    All combinations are run. The file must be a valid scenario without this table.";
+    `{ name = \"flows\", values = [2, 9] }` in place of a list gives the axis a short name. Schemes change several \
+    keys together, under a name: `[sweep.schemes.queue]` is an axis called `queue`, and each line below it a scheme, \
+    `\"FQ-CoDel\" = { aqm = { name = \"codel\" }, queue.discipline = \"flow\", without = [\"policy\"] }`. A table in \
+    braces takes the place of the file's, a key with dots sets itself alone, and `without` takes tables or keys out. \
+    All combinations are run, the last axis varies fastest. The file must be a valid scenario without this table.";
 
 impl Rule<Sweep> for SweepTable {
     fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Sweep> {
@@ -70,12 +96,10 @@ impl Rule<Sweep> for SweepTable {
             p.add(&entry.place, key.name, Wrong::new(problem, "write a table, `[sweep]`"));
             return None;
         };
-        let mut axes = Vec::new();
-        collect(table, "", &mut axes, p);
+        let axes = collect(table, p);
         check_keys(&axes, p);
-        let axis =
-            |v: Values| Axis { key: v.key, values: v.items.iter().map(|i| i.node.literal()).collect() };
-        Some(Sweep { axes: axes.into_iter().map(axis).collect(), points: Vec::new() })
+        check_removals(&axes, here.table, p);
+        Some(Sweep { axes: axes.iter().map(Axis::of).collect(), points: Vec::new() })
     }
 
     fn print_tables(&self, _key: &Key, value: &Sweep, out: &mut Printer) {
@@ -84,7 +108,20 @@ impl Rule<Sweep> for SweepTable {
         }
         out.line("\n[sweep]");
         for axis in &value.axes {
-            out.line(&format!("{} = [{}]", quote(&axis.key), axis.values.join(", ")));
+            let values = axis.values.join(", ");
+            match &axis.key {
+                Some(key) if *key == axis.name => out.line(&format!("{} = [{values}]", quote(key))),
+                Some(key) => out.line(&format!(
+                    "{} = {{ name = {}, values = [{values}] }}",
+                    quote(key),
+                    quote(&axis.name)
+                )),
+                None => {
+                    for (name, changes) in axis.names.iter().zip(&axis.values) {
+                        out.line(&format!("{SCHEMES}.{}.{} = {changes}", quote(&axis.name), quote(name)));
+                    }
+                }
+            }
         }
     }
 
@@ -99,8 +136,7 @@ pub(crate) fn points(doc: &Document, p: &mut Problems) -> Vec<Point> {
     let Some(Entry { item: Item { node: Node::Table(table), .. }, place, .. }) = doc.root.get("sweep") else {
         return Vec::new();
     };
-    let mut axes = Vec::new();
-    collect(table, "", &mut axes, p);
+    let axes = collect(table, p);
     if axes.is_empty() {
         return Vec::new();
     }
@@ -126,7 +162,7 @@ pub(crate) fn points(doc: &Document, p: &mut Problems) -> Vec<Point> {
 /// The number of points, if they are within the limits.
 fn affordable(base: &Table, axes: &[Values]) -> Option<usize> {
     let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.items.len()))?;
-    let largest = |axis: &Values| axis.items.iter().map(|i| i.node.size()).max().unwrap_or(0);
+    let largest = |axis: &Values| axis.items.iter().map(|i| i.size()).max().unwrap_or(0);
     let size = base.size() + axes.iter().map(largest).sum::<usize>();
     (count <= MAX_POINTS && count.checked_mul(size)? <= MAX_POINT_VALUES).then_some(count)
 }
@@ -140,11 +176,18 @@ fn point(base: &Table, axes: &[Values], index: usize, p: &mut Problems) -> Optio
     for axis in axes.iter().rev() {
         let item = &axis.items[rest % axis.items.len()];
         rest /= axis.items.len();
-        let path: Vec<&str> = axis.key.split('.').collect();
-        if let Err(wrong) = root.put(&path, item.clone()) {
-            own.add(axis.place, &format!("sweep.{}", shown_key(&axis.key)), wrong);
+        for change in &item.changes {
+            match change {
+                Change::Remove(key, _) => root.remove(&key.split('.').collect::<Vec<_>>()),
+                Change::Put(key, value) => {
+                    let path: Vec<&str> = key.split('.').collect();
+                    if let Err(wrong) = root.put(&path, (*value).clone()) {
+                        own.add(item.place, &axis.shown(), wrong);
+                    }
+                }
+            }
         }
-        settings.push((axis.key.clone(), plain(&item.node)));
+        settings.push((axis.name.clone(), item.name.clone()));
     }
     settings.reverse();
     let scenario = Scenario::read(&Here { table: &root, path: String::new() }, &mut own);
@@ -153,11 +196,4 @@ fn point(base: &Table, axes: &[Values], index: usize, p: &mut Problems) -> Optio
         return None;
     }
     scenario.map(|scenario| Point { settings, scenario })
-}
-
-fn plain(node: &Node) -> String {
-    match node {
-        Node::Text(text) => text.clone(),
-        other => other.literal(),
-    }
 }

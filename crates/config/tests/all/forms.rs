@@ -176,6 +176,45 @@ fn a_sweep_survives_printing() {
 }
 
 #[test]
+fn schemes_change_several_keys_and_take_tables_out() {
+    let text = "policy.target_max = \"30ms\"\nrun.warmup = \"1s\"\n[sweep]\nschemes.queue.FIFO = { aqm = { name = \"tail_drop\" }, without = [\"policy\"] }\n\
+                schemes.queue.\"FQ-CoDel\" = { aqm = { name = \"codel\" }, queue.discipline = \"flow\", run.duration = \"6s\",\n  without = [\"policy\"] }\n\
+                schemes.queue.steered = {}\n\"flows.0.count\" = { name = \"n\", values = [2, 9] }\n";
+    let s = small(text);
+    let labels: Vec<String> = s.expand().iter().map(|p| p.label()).collect();
+    assert_eq!(labels[..3], ["queue=FIFO, n=2", "queue=FIFO, n=9", "queue=FQ-CoDel, n=2"]);
+    let of = |at: usize| &s.sweep.points[at].scenario;
+    assert_eq!((of(0).aqm.name.as_str(), of(0).policy.is_none()), ("tail_drop", true));
+    assert_eq!((of(2).queue.discipline.as_str(), of(2).aqm.name.as_str()), ("flow", "codel"));
+    // A key with dots leaves its neighbours alone.
+    assert_eq!((of(2).run.duration, of(2).run.warmup), (Duration::from_secs(6), Duration::from_secs(1)));
+    assert_eq!((of(5).aqm.name.as_str(), of(5).policy.is_some(), of(5).flows[0].count), ("gsp", true, 9));
+    let again = Scenario::parse("x", &s.to_toml()).unwrap_or_else(|e| panic!("{e}\n{}", s.to_toml()));
+    assert_eq!(again, s, "{}", s.to_toml());
+    for (more, told) in [
+        ("[sweep.schemes.queue]\n", "has no scheme"),
+        ("[sweep.schemes.point]\na = { aqm.name = \"gsp\" }\n", "cannot be called \"point\""),
+        ("[sweep.schemes.q]\na = \"gsp\"\n", "cannot be the text \"gsp\""),
+        ("[sweep.schemes.q]\n\"\" = { aqm.name = \"gsp\" }\n", "has a scheme without a short name"),
+        (
+            "[sweep.schemes.q]\na = { aqm = { name = \"gsp\" }, \"aqm.target\" = \"1ms\" }\n",
+            "one of which is part",
+        ),
+        ("[sweep.schemes.q]\na = { without = \"policy\" }\n", "is a list of keys"),
+        ("[sweep.schemes.q]\na = { without = [\"flows.0\"] }\n", "an element of a list"),
+        ("[sweep.schemes.q]\na = { run.seeds = 3 }\n", "has no meaning in a sweep"),
+        (
+            "[sweep]\n\"aqm.name\" = [\"gsp\"]\nschemes.q.a = { aqm = { name = \"gsp\" } }\n",
+            "sets what `sweep.aqm.name` sets too",
+        ),
+        ("[sweep]\n\"flows.0.count\" = { name = 3, values = [2] }\n", "cannot be the number 3"),
+    ] {
+        let said = refusal(more);
+        assert!(said.contains(told), "{more}: {said}");
+    }
+}
+
+#[test]
 fn a_setting_replaces_the_axis_of_its_key() {
     let text = format!("{SMALL}[sweep]\n\"aqm.name\" = [\"gsp\", \"codel\"]\nflows.0.count = [2, 9]\n");
     let mut doc = Document::parse("x", &text).unwrap();
