@@ -16,7 +16,7 @@ help:
 	@echo "make faultsim   packet loop and user plane under simulated faults; SEEDS=100000, or HOURS=8; Ctrl-C ends it"
 	@echo "make bench      instructions per packet, forwarding beside DPDK, shaper, delay line, simulator beside ns-2"
 	@echo "make metrics    metrics and alert rules before Debian's Prometheus, and 10 000 live changes under load (root)"
-	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
+	@echo "make reproduce  every paper in every arm at full length, and a page of all results; more than a day (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
@@ -79,7 +79,7 @@ bench:
 
 reproduce:
 	@tools/install build live
-	$(CARGO) build --release -p weir-cli
+	WEIR_COMMIT="$$(git describe --always --dirty=', changed' --exclude='*')" $(CARGO) build --release -p weir-cli
 	@tools/reproduce $(WEIR) $(OUT)/reproduce
 
 # The record is kept in the repository, so this is needed only for another kernel or another matrix.
