@@ -18,7 +18,7 @@ help:
 	@echo "make metrics    metrics and alert rules before Debian's Prometheus, and 10 000 live changes under load (root)"
 	@echo "make package    the Debian package, in $(OUT)/package; tried on a bare Debian 12 (root): install, upgrade, purge"
 	@echo "make page       the page of a running link in Chromium, with pictures in $(OUT)/page"
-	@echo "make reproduce  the paper's figures at 1 Gbit/s and 200 Mbit/s; about an hour (root)"
+	@echo "make reproduce  every paper in every arm at full length, and a page of all results; more than a day (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
@@ -93,7 +93,7 @@ bench:
 
 reproduce:
 	@tools/install build live
-	$(CARGO) build --release -p weir-cli
+	WEIR_COMMIT="$$(git describe --always --dirty=', changed' --exclude='*')" $(CARGO) build --release -p weir-cli
 	@tools/reproduce $(WEIR) $(OUT)/reproduce
 
 # The record is kept in the repository, so this is needed only for another kernel or another matrix.

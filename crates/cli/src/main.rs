@@ -10,6 +10,7 @@ mod growing;
 mod interrupt;
 #[cfg(feature = "live")]
 mod live;
+mod made;
 mod measured;
 #[cfg(feature = "live")]
 mod opening;

@@ -347,6 +347,8 @@ impl Run<'_> {
         recording.flow_samples = samples.samples;
         recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
         self.scenario.note_flows(&mut recording.summary);
+        let unresponsive = recording.unresponsive();
+        recording.summary.warnings.extend(unresponsive);
         Ok(recording)
     }
 }

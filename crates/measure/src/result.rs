@@ -340,8 +340,8 @@ pub struct LinkSample {
     pub overflows: u64,
     /// Packets marked in the period.
     pub marks: u64,
-    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point); 0 without
-    /// steering.
+    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point), or 4: the flows do not
+    /// respond; 0 without steering.
     pub table_state: u8,
     /// Virtual backlog in bytes; 0 while the virtual queue is not in charge.
     pub virtual_backlog_bytes: u64,
@@ -407,6 +407,34 @@ pub struct Recording {
     pub events: Vec<SteeringEvent>,
 }
 
+/// State of [`LinkSample::table_state`] of a queue whose flows do not respond.
+const UNRESPONSIVE: u8 = 4;
+
+impl Recording {
+    /// What a reader must know of steered links whose flows did not respond to signals in at least a quarter of the measured
+    /// time: no set point holds their delay.
+    pub fn unresponsive(&self) -> Vec<String> {
+        let warmup_s = self.summary.warmup_s;
+        let one = |(link, rows): (&LinkSummary, &Vec<LinkSample>)| {
+            let measured = || rows.iter().filter(|row| row.t_s > warmup_s);
+            let share = measured().filter(|row| row.table_state == UNRESPONSIVE).count() as f64
+                / measured().count().max(1) as f64;
+            let name = if link.name.is_empty() { String::new() } else { format!("link {}: ", link.name) };
+            let setpoint = measured().next_back().map_or(f64::NAN, |row| row.setpoint_ms);
+            (share >= 0.25).then(|| {
+                format!(
+                    "{name}the flows do not respond to signals ({:.0} % of the time): 95 % of the packets waited up to \
+                     {:.1} ms at a set point of {setpoint:.1} ms, and no set point holds them; a queue for each flow keeps \
+                     others from them (queue.discipline = \"flow\", docs/steering.md)",
+                    share * 100.0,
+                    link.delay_ms.p95
+                )
+            })
+        };
+        self.summary.links.iter().zip(&self.link_samples).filter_map(one).collect()
+    }
+}
+
 /// What somebody who watches a run is told.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
@@ -427,8 +455,14 @@ pub struct Claim {
     pub id: String,
     /// The claim in a sentence.
     pub text: String,
-    /// What was expected, in numbers.
+    /// What the paper itself says, in its own numbers where it has any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub paper: String,
+    /// What was expected, in numbers: the bound that was judged by.
     pub expected: String,
+    /// Where that bound comes from: the paper's text, the axis of a figure, arithmetic, or a choice and its reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub basis: String,
     /// What was measured, in numbers.
     pub measured: String,
     /// Whether it held.
@@ -436,6 +470,9 @@ pub struct Claim {
     /// Whether it was missed by a run that is too short to decide it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,
+    /// Why it was missed, where that is known; only of claims that were missed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
 }
 
 impl Claim {
@@ -455,5 +492,39 @@ mod nan_as_null {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_that_do_not_respond_are_told_with_their_delay() {
+        let of = |state: u8| {
+            let row = |t: u32| LinkSample {
+                t_s: f64::from(t),
+                table_state: if t.is_multiple_of(3) { 2 } else { state },
+                setpoint_ms: 2.5,
+                ..LinkSample::default()
+            };
+            let delay_ms = Spread { p95: 70.0, ..Spread::default() };
+            let link = LinkSummary { name: "access".into(), delay_ms, ..LinkSummary::default() };
+            let summary = Summary { warmup_s: 10.0, links: vec![link], ..Summary::default() };
+            let recording = Recording {
+                summary,
+                link_samples: vec![(1..=40).map(row).collect()],
+                ..Recording::default()
+            };
+            recording.unresponsive()
+        };
+        let told = of(UNRESPONSIVE);
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("link access: the flows do not respond to signals (67 % of the time)"),
+            "{told:?}"
+        );
+        assert!(told[0].contains("70.0 ms at a set point of 2.5 ms"), "{told:?}");
+        assert_eq!(of(3), Vec::<String>::new());
     }
 }

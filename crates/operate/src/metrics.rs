@@ -223,7 +223,7 @@ impl Metrics {
         let setpoint = self.of(|d| d.setpoint_ms.map(|ms| ms / 1e3));
         let seconds = || Some(Unit::Seconds);
         out.gauges("queue_setpoint", "The delay that the algorithm holds", seconds(), setpoint)?;
-        let state = "The queue relative to its set point: 1 below, 2 above, 3 around it, 0 not steered";
+        let state = "The queue relative to its set point: 1 below, 2 above, 3 around it, 4 flows do not respond, 0 not steered";
         out.gauges("queue_state", state, None, self.of(|d| Some(u32::from(d.table_state))))?;
         let moves = self.by("rule", |d| d.moves.iter().map(|(rule, n)| (rule.as_str(), *n)).collect());
         out.counters("queue_moves", "Moves of the set point by rule of the steering law", None, moves)?;

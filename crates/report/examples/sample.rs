@@ -205,7 +205,7 @@ fn claims() -> Vec<Claim> {
         expected: expected.to_string(),
         measured: measured.to_string(),
         held,
-        undecided: false,
+        ..Claim::default()
     };
     vec![
         claim("A5", "Few flows use the link as well as many do.", "≥ 99 %", "99.41 %", true),

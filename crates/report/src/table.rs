@@ -227,12 +227,14 @@ fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
     names.into_iter().chain(numbers.iter().map(String::as_str)).map(Cell::new).collect()
 }
 
-/// One row for each claim, with HELD or MISSED and the numbers; the count follows below.
+/// One row for each claim, with HELD or MISSED, the paper's number, the bound and what was measured; below them
+/// why those were missed of which it is known, and the count.
 pub fn claims(claims: &[Claim], paint: Paint) -> String {
-    const COLUMNS: [(&str, Align); 5] = [
+    const COLUMNS: [(&str, Align); 6] = [
         ("claim", Align::Left),
         ("outcome", Align::Left),
-        ("expected", Align::Right),
+        ("paper", Align::Left),
+        ("bound", Align::Right),
         ("measured", Align::Right),
         ("what it says", Align::Left),
     ];
@@ -243,13 +245,22 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
             _ => ("MISSED", Hue::Bad),
         };
         let outcome = Cell { text: word.to_string(), hue };
-        vec![Cell::new(&c.id), outcome, Cell::new(&c.expected), Cell::new(&c.measured), Cell::new(&c.text)]
+        let [id, paper, bound, measured, text] =
+            [&c.id, &c.paper, &c.expected, &c.measured, &c.text].map(|text| Cell::new(text));
+        vec![id, outcome, paper, bound, measured, text]
     };
     let rows: Vec<Vec<Cell>> = claims.iter().map(row).collect();
     if claims.is_empty() {
         return "no claim could be judged: runs that they compare were not made\n".to_string();
     }
-    render(&COLUMNS, &rows, paint) + &tally(claims, "claims ") + "\n"
+    let mut causes: Vec<String> = Vec::new();
+    for claim in claims.iter().filter(|c| c.is_missed() && !c.cause.is_empty()) {
+        let line = format!("{} missed: {}\n", terminal(&claim.id), terminal(&claim.cause));
+        if !causes.contains(&line) {
+            causes.push(line);
+        }
+    }
+    render(&COLUMNS, &rows, paint) + &causes.concat() + &tally(claims, "claims ") + "\n"
 }
 
 /// Rows of text under a header: the first column to the left, the others to the right.

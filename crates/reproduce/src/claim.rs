@@ -12,7 +12,7 @@ pub fn claim(
     held: bool,
 ) -> Claim {
     let (id, text, expected, measured) = (id.into(), text.into(), expected.into(), measured.into());
-    Claim { id, text, expected, measured, held, undecided: false }
+    Claim { id, text, expected, measured, held, ..Claim::default() }
 }
 
 /// Claims with the bounds of the long form. What the short one misses there, and holds with the bounds `short`

@@ -1,5 +1,6 @@
 //! What a reproduction needs from the program that runs it, and what it returns.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Display;
 #[cfg(feature = "live")]
@@ -67,6 +68,8 @@ pub trait Host: Sync {
     fn say(&self, line: &dyn Display);
     /// Whether the tables of [`Report::text`] may have colours.
     fn paint(&self) -> Paint;
+    /// When, with which program and on which machine the results are made.
+    fn made(&self) -> Made;
     /// Whether the user asked for an end.
     fn is_interrupted(&self) -> bool;
     /// Shows the progress of so many simulated runs with so much work together, until it is dropped.
@@ -78,6 +81,19 @@ pub trait Host: Sync {
     /// The part of the program that runs the lab.
     #[cfg(feature = "live")]
     fn lab(&self) -> &dyn Lab;
+}
+
+/// Where results come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// The day in UTC, as 2026-11-23.
+    pub date: String,
+    /// The commit of the program, and whether its tree was changed.
+    pub commit: String,
+    /// Version of the program.
+    pub version: String,
+    /// Processor, number of processors, and operating system.
+    pub machine: String,
 }
 
 /// What the arms with real TCP need besides.

@@ -19,15 +19,17 @@ mod figure;
 mod host;
 mod publish;
 mod runs;
+mod said;
 mod segments;
 mod statistics;
 pub mod steering;
+pub mod summary;
 pub mod vaqm;
 
 pub use choice::{Arm, Choice, by_name};
 #[cfg(feature = "live")]
 pub use host::Lab;
-pub use host::{Error, Host, Report};
+pub use host::{Error, Host, Made, Report};
 
 /// What is said before the short form of an experiment.
 const SHORT_FORM: &str =

@@ -3,6 +3,7 @@
 
 use crate::figure::Figure;
 use crate::host::{Error, Host, Report};
+use crate::said::{Unjudged, totals};
 use serde_json::{Value, json};
 use std::path::Path;
 use weir_measure::result::Claim;
@@ -25,6 +26,8 @@ pub struct Outcome {
     pub more: Value,
     /// The claims, judged; none where no claim was to be judged.
     pub claims: Option<Vec<Claim>>,
+    /// Claims of the paper that no run can judge.
+    pub unjudged: &'static [Unjudged],
     /// Numbers of the paper beside those measured; none where the paper has no numbers.
     pub beside: Option<Vec<Beside>>,
     /// The charts.
@@ -106,11 +109,17 @@ impl Outcome {
     fn json(&self, folder: &Path, host: &dyn Host) -> Value {
         let mut result = self.about.clone();
         if let Some(claims) = &self.claims {
+            result["totals"] = totals(claims, self.unjudged);
             result["claims"] = json!(claims);
         }
         if let Some(rows) = &self.beside {
             result["beside"] = rows.iter().map(beside_json).collect();
         }
+        let table = |t: &Rows| json!({ "title": t.title, "header": t.header, "rows": t.rows });
+        result["tables"] = self.tables.iter().map(table).collect();
+        result["notes"] = json!(self.notes);
+        result["title"] = self.title.clone().into();
+        result["made"] = json!(host.made());
         result["runs"] = self.runs.clone();
         result["interrupted"] = host.is_interrupted().into();
         result["out"] = folder.display().to_string().into();

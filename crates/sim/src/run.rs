@@ -144,6 +144,8 @@ fn outcome<T: Tap>(
         events,
     };
     scenario.note_flows(&mut recording.summary);
+    let unresponsive = recording.unresponsive();
+    recording.summary.warnings.extend(unresponsive);
     Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts() }
 }
 

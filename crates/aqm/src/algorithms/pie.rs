@@ -61,6 +61,9 @@ crate::params! {
         derandomize: bool = true, false => true;
         /// Whether a probability from 10 % on grows by at most 2 % at once (RFC 8033 section 5.5).
         cap: bool = true, false => true;
+        /// In how many steps the gains are reduced at small drop probabilities, the first below 10 %, each further
+        /// one a tenth of that (RFC 8033 section 4.2 has all six). Linux from 3.14 to 4.20 has two.
+        tune_steps: u32 = 6, 0 => 6;
         /// Mean packet: a backlog of at most two of them is never signalled (RFC 8033 section 4.1).
         mean_packet: Bytes = Bytes::new(1538), Bytes::new(1) => Bytes::new(65_536);
     }
@@ -94,6 +97,8 @@ pub struct Pie {
     ecn: bool,
     derandomize: bool,
     cap: bool,
+    /// Below this drop probability the gains are not reduced any further.
+    tuned_down_to: f64,
     /// Measures the rate of departures, if that gives the delay.
     departures: Option<Departures>,
     updates: Periodic,
@@ -111,8 +116,7 @@ pub struct Pie {
 
 impl Algorithm for Pie {
     const NAME: &'static str = "pie";
-    const SUMMARY: &'static str =
-        "Signals by a chance that a self-tuning PI controller of the delay sets, after an allowance for bursts.";
+    const SUMMARY: &'static str = "Signals by a chance that a self-tuning PI controller of the delay sets, after an allowance for bursts.";
     const SOURCE: &'static str = "RFC 8033";
     const SETPOINT: Option<&'static str> = Some("target");
     type Params = Params;
@@ -130,6 +134,7 @@ impl Algorithm for Pie {
             ecn: p.ecn,
             derandomize: p.derandomize,
             cap: p.cap,
+            tuned_down_to: TUNED_DOWN_TO[p.tune_steps.min(6) as usize],
             departures: p.departure_rate.then(|| Departures::new(p.dq_threshold)),
             updates: Periodic::new(p.t_update, start),
             active: p.activation == Bytes::ZERO,
@@ -143,6 +148,9 @@ impl Algorithm for Pie {
         }
     }
 }
+
+/// Least drop probability for which `divisor` still counts, after so many steps.
+const TUNED_DOWN_TO: [f64; 7] = [0.1, 0.01, 0.001, 0.000_1, 0.000_01, 0.000_001, 0.0];
 
 /// By how much a change of the drop probability is divided: the smaller it is, the smaller the steps
 /// (section 4.2).
@@ -172,7 +180,7 @@ impl Pie {
     fn step(&mut self, delay: Duration) {
         let (now, old) = (delay.as_secs_f64(), self.delay_old.as_secs_f64());
         let p = self.alpha * (now - self.target.as_secs_f64()) + self.beta * (now - old);
-        let mut p = p / divisor(self.drop_prob);
+        let mut p = p / divisor(self.drop_prob.max(self.tuned_down_to));
         if self.cap && self.drop_prob >= CAP_FROM {
             p = p.min(CAP);
         }

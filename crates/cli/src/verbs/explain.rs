@@ -141,10 +141,14 @@ const RULES: [(&str, &str); 7] = [
     ("virtual off", "the virtual queue is as fast as the link again: the real queue takes over (Alg. 4)"),
 ];
 
-const STATES: [(&str, &str); 3] = [
+const STATES: [(&str, &str); 4] = [
     ("1", "persistently below the set point: no bottleneck, nothing to move"),
     ("2", "persistently above: the senders have not responded yet, moving would not help"),
     ("3", "fluctuating around: the AQM is in control, the set point can be assessed and moved"),
+    (
+        "4",
+        "above twice the set point for most of 10 s, though signals are given: the flows do not respond (BBR)",
+    ),
 ];
 
 fn steering(output: &Output) -> Done {

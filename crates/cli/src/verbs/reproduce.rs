@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use weir_measure::result::Claim;
 use weir_report::FileSet;
 use weir_report::table::Paint;
-use weir_reproduce::{Arm, Choice, Error, Host, Report, asqm, avq, by_name, steering, vaqm};
+use weir_reproduce::{Arm, Choice, Error, Host, Made, Report, asqm, avq, by_name, steering, summary, vaqm};
 use weir_sim::batch;
 
 /// Repeat the experiment of a paper and print each of its claims as held or missed, with its numbers.
@@ -38,6 +38,21 @@ enum Paper {
     Avq(Avq),
     Asqm(Asqm),
     Vaqm(Vaqm),
+    Summary(Summary),
+}
+
+/// Put results that were written before into one page, in Markdown.
+///
+/// Reads every `result.json` below a folder and writes their tables and claims, each with the command, date, commit,
+/// machine and number of runs. It is what makes docs/results.md.
+#[derive(clap::Args)]
+struct Summary {
+    /// The folder that `--out` named when they were made.
+    #[arg(value_name = "FOLDER", default_value = OUT)]
+    folder: PathBuf,
+    /// The file to write; otherwise the page is printed.
+    #[arg(long, value_name = "FILE")]
+    into: Option<PathBuf>,
 }
 
 /// Policy-oriented AQM Steering (Bless et al., 2018).
@@ -48,14 +63,14 @@ enum Paper {
 #[derive(clap::Args)]
 #[command(after_help = STEERING_EXAMPLES)]
 struct Steering {
-    /// The figure; the lab has 5 and 8.
+    /// The figure, or `text` for what the paper says without one; in the lab every figure, at 1 Gbit/s.
     #[arg(long, value_parser = choice(&steering::FIGURES))]
     figure: &'static Choice<&'static [steering::Part]>,
     /// Where to run: `lab` is real TCP in network namespaces on this machine, `sim` the simulator.
     #[arg(long, value_parser = choice(&steering::ARMS), default_value = DEFAULT_ARM)]
     arm: &'static Choice<Arm>,
-    /// A short form with fewer and shorter runs (lab, figure 5: at 200 Mbit/s; simulator: at 1 Gbit/s), and
-    /// wider margins.
+    /// A short form with fewer and shorter runs (lab: figures 5, at 200 Mbit/s, and 8a; simulator: at 1
+    /// Gbit/s). What it misses and longer runs could hold is not judged.
     #[arg(long)]
     quick: bool,
     /// Rate of the link, instead of the scenario's; the simulator takes 10 Gbit/s and 1 Gbit/s otherwise.
@@ -193,9 +208,24 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
         .map(|name| by_name(choices, &name).expect("only names of choices are possible"))
 }
 
+/// Writes the page of what was made before.
+fn summarize(Summary { folder, into }: Summary, output: &Output) -> Done {
+    let page = summary::page(&folder).map_err(failure)?;
+    match into {
+        Some(file) => {
+            weir_report::write_atomic(&file, page.as_bytes()).map_err(|e| Failure::Failed(e.to_string()))?;
+            let written = serde_json::json!({ "page": file.display().to_string() });
+            output.result(&written, || format!("Page: {}", file.display()));
+        }
+        None => output.result(&serde_json::json!({ "markdown": page }), || page.clone()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let report = match arguments.paper {
+        Paper::Summary(summary) => return summarize(summary, output),
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
         Paper::Avq(Avq { experiment, quick, seeds, timers, witness, out }) => {
             avq::reproduce(&avq::Arguments { experiment, quick, seeds, timers, witness, out }, output)
@@ -242,6 +272,10 @@ impl Host for Output {
 
     fn paint(&self) -> Paint {
         Output::paint(self)
+    }
+
+    fn made(&self) -> Made {
+        crate::made::made()
     }
 
     fn is_interrupted(&self) -> bool {

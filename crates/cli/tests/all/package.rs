@@ -81,8 +81,8 @@ fn a_package_is_installed_starts_nothing_and_is_purged_without_a_trace() {
     let built =
         Command::new(repository().join("tools/package")).arg(folder.path()).arg("--tests").output().unwrap();
     assert!(built.status.success(), "{}", said(&built));
-    let package = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
-    let package = package.filter(|path| path.extension().is_some_and(|e| e == "deb")).next().unwrap();
+    let mut package = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
+    let package = package.find(|path| path.extension().is_some_and(|e| e == "deb")).unwrap();
 
     let root = folder.path().join("root");
     for part in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "etc"] {

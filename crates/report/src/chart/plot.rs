@@ -46,6 +46,8 @@ pub enum Look {
     Step,
     /// Marks at the upper edge, whatever their value: something happened there.
     Marks,
+    /// Hollow marks without a line: values that a paper prints.
+    Printed,
 }
 
 /// One series of a chart.
@@ -79,6 +81,8 @@ const HEIGHT: f64 = PLACE.top + PLACE.height + 54.0;
 const MAX_POINTS: usize = 4000;
 const SHAPES: [Shape; 5] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Up, Shape::Down];
 const COLOURS: usize = 7;
+/// Class of values that a paper prints: hollow, with a dashed edge.
+const PRINTED: &str = "limit";
 
 /// The ends of the three axes, as both the picture and the page use them.
 pub(crate) struct Scales {
@@ -110,6 +114,9 @@ impl Plot {
     /// other.
     pub(crate) fn aside(&self, index: usize) -> f64 {
         if self.categories.is_empty() {
+            return 0.0;
+        }
+        if self.series.get(index).is_some_and(|series| series.look == Look::Printed) {
             return 0.0;
         }
         let count = self.series.len().max(1) as f64;
@@ -188,12 +195,19 @@ fn legend(svg: &mut Svg, plot: &Plot) {
         .series
         .iter()
         .enumerate()
-        .map(|(i, s)| LegendEntry { text: &s.name, class: colour(i) })
+        .map(|(i, s)| LegendEntry {
+            text: &s.name,
+            class: if s.look == Look::Printed { PRINTED.to_string() } else { colour(i) },
+        })
         .collect();
     let right = PLACE.right() + 50.0;
     for (i, middle) in draw_legend(svg, right, 62.0, &entries).into_iter().enumerate() {
-        if matches!(plot.series[i].look, Look::Points | Look::Marks) {
-            svg.shape(middle, shape(i, plot.series[i].look), &format!("mark {}", colour(i)));
+        match plot.series[i].look {
+            look @ (Look::Points | Look::Marks) => {
+                svg.shape(middle, shape(i, look), &format!("mark {}", colour(i)));
+            }
+            look @ Look::Printed => svg.shape(middle, shape(i, look), PRINTED),
+            Look::Line | Look::Step => {}
         }
     }
 }
@@ -203,7 +217,11 @@ fn colour(index: usize) -> String {
 }
 
 fn shape(index: usize, look: Look) -> Shape {
-    if look == Look::Marks { Shape::Down } else { SHAPES[index % SHAPES.len()] }
+    match look {
+        Look::Marks => Shape::Down,
+        Look::Printed => Shape::Diamond,
+        _ => SHAPES[index % SHAPES.len()],
+    }
 }
 
 fn draw_vertical(svg: &mut Svg, plot: &Plot, left: &Axis, right: &Axis) {
@@ -245,6 +263,12 @@ fn draw_series(svg: &mut Svg, plot: &Plot, index: usize, series: &PlotSeries, x:
     let line = match series.look {
         Look::Points => "series thin link",
         Look::Marks => return draw_marks(svg, &places, &class),
+        Look::Printed => {
+            for place in places.iter().filter(|place| drawable(place.0)) {
+                svg.shape(*place, shape(index, series.look), PRINTED);
+            }
+            return;
+        }
         Look::Line | Look::Step => "series",
     };
     svg.path(&places, series.look == Look::Step, &format!("{line} {class}"));

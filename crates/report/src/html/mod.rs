@@ -237,12 +237,14 @@ fn result_cells(run: &PageRun, link: &LinkSummary, chart: usize) -> Vec<String> 
 }
 
 fn push_claims(out: &mut String, claims: &[Claim]) {
-    const COLUMNS: [Column; 5] = [
+    const COLUMNS: [Column; 7] = [
         ("Claim", false),
         ("Outcome", false),
         ("What it says", false),
-        ("Expected", false),
+        ("Paper", false),
+        ("Bound", false),
         ("Measured", false),
+        ("Where the bound comes from; why it was missed", false),
     ];
     if claims.is_empty() {
         return;
@@ -259,8 +261,10 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
             format!("<b>{}</b>", xml(&claim.id)),
             format!("<span class=\"{class}\">{word}</span>"),
             xml(&claim.text),
+            xml(&claim.paper),
             xml(&claim.expected),
             xml(&claim.measured),
+            format!("{} {}", xml(&claim.basis), xml(&claim.cause)),
         ];
         push_row(out, &COLUMNS, &cells);
     }

@@ -110,7 +110,7 @@ fn nasty_figure(categories: usize) -> Plot {
         .iter()
         .flat_map(|x| wrong.iter().map(|y| PlotPoint { x: *x, y: *y, range: Some((f64::NAN, *y)) }));
     let points: Vec<PlotPoint> = points.collect();
-    let looks = [Look::Points, Look::Line, Look::Step, Look::Marks];
+    let looks = [Look::Points, Look::Line, Look::Step, Look::Marks, Look::Printed];
     let series = |on_right| {
         looks.map(|look| PlotSeries { name: NASTY.to_string(), look, on_right, points: points.clone() })
     };

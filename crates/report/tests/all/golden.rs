@@ -98,3 +98,18 @@ fn a_plot_looks_as_before() {
     });
     check("plot.svg", &drawn);
 }
+
+#[test]
+fn values_that_a_paper_prints_are_marks_without_a_line() {
+    let at = |x: f64, y: f64| PlotPoint { x, y, range: None };
+    let printed = PlotSeries {
+        name: "the paper prints".to_string(),
+        look: Look::Printed,
+        on_right: false,
+        points: vec![at(2.0, 11.0), at(36.0, 0.825), at(40.0, f64::NAN)],
+    };
+    let drawn = plot(&Plot { series: vec![printed], ..Plot::default() });
+    // The two that can be drawn, and the legend's; hollow, as limits are.
+    assert_eq!(drawn.matches("Z\" class=\"limit\"").count(), 3, "{drawn}");
+    assert!(!drawn.contains("class=\"series"), "{drawn}");
+}

@@ -109,7 +109,17 @@ pub fn nasty() -> Recording {
 /// A claim in which every text is `text`.
 pub fn claim(text: &str, held: bool) -> Claim {
     let text = || text.to_string();
-    Claim { id: text(), text: text(), expected: text(), measured: text(), held, undecided: false }
+    Claim {
+        id: text(),
+        text: text(),
+        paper: text(),
+        expected: text(),
+        basis: text(),
+        measured: text(),
+        held,
+        undecided: false,
+        cause: text(),
+    }
 }
 
 /// Recordings in which something is missing.

@@ -4,7 +4,7 @@ use super::Arguments;
 use crate::host::Error;
 use crate::runs::{NestedCase, Planned};
 use serde::Serialize;
-use weir_aqm::Value;
+use weir_aqm::{Share, Value};
 use weir_config::{AqmConfig, Document, Rtt, Scenario};
 use weir_units::{Duration, Rate};
 
@@ -68,6 +68,56 @@ pub enum Study {
     Targets,
     /// ASQM at peak hours of faster and slower links.
     Rates,
+    /// ASQM off-peak with a target of 50 ms: the other reading of what the paper's figure 8 shows.
+    HalfTarget,
+    /// PIE and CoDel as in the kernel of the paper's modems, off-peak.
+    Kernel,
+    /// ASQM at peak hours with other ways of probing.
+    Probing,
+    /// Peak hours with a telephone in each home, in the class that no algorithm manages.
+    Voice,
+}
+
+/// When probes are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Probing {
+    /// One for so many data packets.
+    pub every: u32,
+    /// Probes in a second, at most.
+    pub rate_max: u32,
+    /// Bytes of probes for a million bytes of data, at most.
+    pub budget_ppm: u32,
+}
+
+impl Probing {
+    /// As the paper has it.
+    pub const USUAL: Probing = Probing { every: 4, rate_max: 1000, budget_ppm: 5_000 };
+
+    /// In proportion to packets.
+    const fn of_packets(every: u32) -> Probing {
+        Probing { every, rate_max: 100_000, budget_ppm: 100_000 }
+    }
+
+    /// At regular times while there is data.
+    const fn periodic(rate_max: u32) -> Probing {
+        Probing { every: 1, rate_max, budget_ppm: 100_000 }
+    }
+
+    /// In proportion to bytes.
+    const fn of_bytes(budget_ppm: u32) -> Probing {
+        Probing { every: 1, rate_max: 100_000, budget_ppm }
+    }
+
+    /// A few words for it.
+    pub fn name(&self) -> String {
+        match *self {
+            Probing { every: 1, rate_max: 100_000, budget_ppm } if budget_ppm < 100_000 => {
+                format!("{:.2} % of the bytes", f64::from(budget_ppm) / 1e4)
+            }
+            Probing { every: 1, rate_max, .. } if rate_max < 100_000 => format!("{rate_max} a second"),
+            Probing { every, .. } => format!("1 in {every} packets"),
+        }
+    }
 }
 
 /// What a figure shows.
@@ -136,6 +186,8 @@ pub struct Case {
     pub access_kbps: u64,
     /// ASQM's target.
     pub target_ms: u64,
+    /// ASQM's probes.
+    pub probing: Probing,
 }
 
 /// Rates of the paper, in kbit/s.
@@ -155,14 +207,49 @@ pub const USUAL_RTT: u64 = 100;
 const SHORTFALLS: [u64; 6] = [24_000, 23_900, 23_800, 23_700, 23_600, 23_500];
 const LONG_RTTS: [u64; 9] = [10, 50, 100, 200, 250, 300, 500, 700, 1_000];
 const TARGETS: [u64; 6] = [10, 20, 50, 100, 200, 500];
+/// Ways of probing that are compared: in proportion to packets, periodic, in proportion to bytes.
+const PROBINGS: [Probing; 9] = [
+    Probing::of_packets(1),
+    Probing::USUAL,
+    Probing::of_packets(16),
+    Probing::of_packets(64),
+    Probing::periodic(100),
+    Probing::periodic(10),
+    Probing::periodic(2),
+    Probing::of_bytes(5_000),
+    Probing::of_bytes(500),
+];
+/// Parameters of PIE in Linux 3.15 (net/sched/sch_pie.c): target 20 ms, an update each 30 ms, 100 ms of bursts, the delay
+/// from the rate of departures, and gains that are reduced in two steps, at 10 and 1 %; no marks, no
+/// de-randomization. alpha and beta are the same as RFC 8033's.
+const PIE_OF_LINUX_3_15: [(&str, Value); 7] = [
+    ("target", Value::Duration(Duration::from_millis(20))),
+    ("t_update", Value::Duration(Duration::from_millis(30))),
+    ("max_burst", Value::Duration(Duration::from_millis(100))),
+    ("departure_rate", Value::Flag(true)),
+    ("derandomize", Value::Flag(false)),
+    ("ecn", Value::Flag(false)),
+    ("tune_steps", Value::Count(2)),
+];
+/// Parameters of CoDel in Linux 3.15 (include/net/codel.h): RFC 8289's, without marks.
+const CODEL_OF_LINUX_3_15: [(&str, Value); 1] = [("ecn", Value::Flag(false))];
 /// Committed rates; peak rate and access link keep their proportion to it.
 const RATES: [u64; 5] = [1_000, 2_000, 8_000, 25_000, 50_000];
 
 impl Case {
     /// The usual one of a study.
     pub fn of(study: Study, way: Direction, managed: Algorithm) -> Case {
-        let access_kbps = if study == Study::Peak { PEAK } else { OFF_PEAK };
-        Case { study, way, managed, rtt_ms: USUAL_RTT, limit_kbps: LIMIT, access_kbps, target_ms: TARGET_MS }
+        let access_kbps = if matches!(study, Study::Peak | Study::Voice) { PEAK } else { OFF_PEAK };
+        Case {
+            study,
+            way,
+            managed,
+            rtt_ms: USUAL_RTT,
+            limit_kbps: LIMIT,
+            access_kbps,
+            target_ms: TARGET_MS,
+            probing: Probing::USUAL,
+        }
     }
 
     /// The testbed as it is run, or a short form of it.
@@ -171,8 +258,9 @@ impl Case {
             Direction::Upload => scenario_file!("asqm_upload.toml"),
             Direction::Download => scenario_file!("asqm_download.toml"),
         };
+        let text = if self.study == Study::Voice { self.with_voice(text) } else { text.to_string() };
         let mut scenario =
-            Document::parse(name, text).and_then(|file| file.scenario()).map_err(Error::input)?;
+            Document::parse(name, &text).and_then(|file| file.scenario()).map_err(Error::input)?;
         scenario.run.seeds = 1;
         if quick {
             scenario.run.duration = Duration::from_secs(20);
@@ -183,6 +271,23 @@ impl Case {
         }
         self.set_links(&mut scenario);
         Ok(scenario)
+    }
+
+    /// The scenario with a call of 64 kbit/s and its headers in each home: a datagram of 160 bytes of voice and 12 of RTP each
+    /// 20 ms, of class EF, which passes the limiter first and waits below IP as everything else does.
+    fn with_voice(&self, text: &str) -> String {
+        let call = |home: u32| {
+            let (from, to) = match self.way {
+                Direction::Upload => (format!("home{home}"), "cdn".to_string()),
+                Direction::Download => ("cdn".to_string(), format!("home{home}")),
+            };
+            format!(
+                "\n[[flows]]\nfrom = \"{from}\"\nto = \"{to}\"\nrtt = \"100ms\"\nclass = \"ef\"\nudp_rate = \"80kbit/s\"\n\
+                 packet = \"172B\"\n"
+            )
+        };
+        let calls: String = (1..=3).map(call).collect();
+        text.replace("\n[run]", &format!("{calls}\n[run]"))
     }
 
     fn set_links(&self, scenario: &mut Scenario) {
@@ -196,6 +301,11 @@ impl Case {
             if link.sense.is_some() {
                 link.aqm = Some(self.algorithm());
                 link.sense = link.sense.take().filter(|_| self.managed == Algorithm::Asqm);
+                if let Some(sense) = &mut link.sense {
+                    sense.every = self.probing.every;
+                    sense.rate_max = self.probing.rate_max;
+                    sense.budget = Share(f64::from(self.probing.budget_ppm) / 1e6);
+                }
             }
         }
     }
@@ -205,6 +315,14 @@ impl Case {
         if self.managed == Algorithm::Asqm {
             let target = Value::Duration(Duration::from_millis(self.target_ms));
             aqm.set("target", target).expect("the targets of the paper are allowed");
+        }
+        let of_kernel: &[(&str, Value)] = match self.managed {
+            Algorithm::Pie if self.study == Study::Kernel => &PIE_OF_LINUX_3_15,
+            Algorithm::CoDel if self.study == Study::Kernel => &CODEL_OF_LINUX_3_15,
+            _ => &[],
+        };
+        for (name, value) in of_kernel {
+            aqm.set(name, *value).expect("parameters of the list");
         }
         aqm
     }
@@ -222,7 +340,8 @@ pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Err
     Ok(plan)
 }
 
-fn cases(arguments: &Arguments) -> Vec<Case> {
+/// The cases that the arguments ask for.
+pub fn cases(arguments: &Arguments) -> Vec<Case> {
     let ways: &[Direction] =
         if arguments.quick { &[Direction::Upload] } else { &[Direction::Upload, Direction::Download] };
     let mut cases = Vec::new();
@@ -247,7 +366,7 @@ pub fn of_figures(figures: &[Figure]) -> Vec<(Study, Algorithm)> {
 
 /// What the paper tells without a figure, for upload. The short form has the ends of each.
 fn sweeps(quick: bool) -> Vec<Case> {
-    fn ends<const N: usize>(values: [u64; N], quick: bool) -> Vec<u64> {
+    fn ends<T: Copy, const N: usize>(values: [T; N], quick: bool) -> Vec<T> {
         if quick { vec![values[0], values[N - 1]] } else { values.to_vec() }
     }
     let mut cases = Vec::new();
@@ -269,6 +388,14 @@ fn sweeps(quick: bool) -> Vec<Case> {
         access_kbps: rate * PEAK / COMMITTED,
         ..of(Study::Rates)
     }));
+    cases.extend(ALGORITHMS.map(|managed| Case::of(Study::Voice, Direction::Upload, managed)));
+    cases.extend(ends(PROBINGS, quick).into_iter().map(|probing| Case { probing, ..of(Study::Probing) }));
+    let rtts = if quick { &QUICK_RTTS[..] } else { &RTTS };
+    for &rtt_ms in rtts {
+        let of = |study, managed| Case { rtt_ms, ..Case::of(study, Direction::Upload, managed) };
+        cases.push(Case { target_ms: TARGET_MS / 2, ..of(Study::HalfTarget, Algorithm::Asqm) });
+        cases.extend([Algorithm::CoDel, Algorithm::Pie].map(|managed| of(Study::Kernel, managed)));
+    }
     cases
 }
 
@@ -291,6 +418,17 @@ pub mod tests {
         let figures = plan.iter().filter(|p| matches!(p.case.study, Study::OffPeak | Study::Peak));
         assert_eq!(figures.count(), 2 * 3 * 3 * 2 * 5);
         assert!(plan.iter().all(|p| p.scenario.run.duration == Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn a_call_in_each_home_is_of_the_class_that_is_not_managed() {
+        for way in [Direction::Upload, Direction::Download] {
+            let scenario = Case::of(Study::Voice, way, Algorithm::Asqm).scenario(true).unwrap();
+            let calls = scenario.flows.iter().filter(|flows| flows.class == weir_config::Class::Expedited);
+            assert_eq!(calls.count(), 3);
+            let named = |name: &str| scenario.links.iter().find(|l| l.name == name).unwrap();
+            assert_eq!(named("mac_up1").rate(), Rate::from_mbps(21));
+        }
     }
 
     #[test]

@@ -12,12 +12,15 @@ use weir_sim::batch::Progress;
 #[derive(Clone, Debug, Serialize)]
 pub struct Values {
     /// What each modem delivered on average, in Mbit/s of payload.
-    pub bandwidth_mbps: [f64; 3],
+    pub bandwidth_mbps: Vec<f64>,
     /// Standard deviation of what it delivered in a second.
-    pub deviation_mbps: [f64; 3],
+    pub deviation_mbps: Vec<f64>,
     /// Bytes of probes divided by those of data, over all links that probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<f64>,
+    /// Round trip that 95 % of the packets of class EF do not exceed, in ms, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voice_p95_ms: Option<f64>,
     /// Round trips.
     #[serde(skip)]
     pub delays: Delays,
@@ -37,9 +40,10 @@ pub fn measure(planned: &Planned<NestedCase<Case>>, progress: &dyn Progress) -> 
     simulate(planned, observer, progress, |recording, seen| {
         let sensed = recording.summary.links.iter().filter_map(|link| link.sensing.as_ref());
         Values {
-            bandwidth_mbps: seen.delivered.each_ref().map(|bins| mean(bins.iter().copied())),
-            deviation_mbps: seen.delivered.each_ref().map(|bins| deviation(bins.iter().copied())),
+            bandwidth_mbps: seen.delivered.iter().map(|bins| mean(bins.iter().copied())).collect(),
+            deviation_mbps: seen.delivered.iter().map(|bins| deviation(bins.iter().copied())).collect(),
             overhead: sensed.map(|sensing| sensing.share).reduce(f64::max),
+            voice_p95_ms: Some(seen.voice.quantile(0.95)).filter(|ms| ms.is_finite()),
             delays: seen.delays,
             seconds: seen.delivered.concat(),
         }
@@ -65,7 +69,7 @@ impl<'a> Measured<'a> {
     }
 
     fn bandwidths(&self) -> Vec<f64> {
-        self.runs.iter().flat_map(|run| run.values.bandwidth_mbps).collect()
+        self.runs.iter().flat_map(|run| run.values.bandwidth_mbps.iter().copied()).collect()
     }
 
     /// Mean over modems and runs, in Mbit/s of payload.
@@ -80,7 +84,7 @@ impl<'a> Measured<'a> {
 
     /// Standard deviation of what a modem delivers in a second, mean over modems and runs.
     pub fn deviation(&self) -> f64 {
-        mean(self.runs.iter().flat_map(|run| run.values.deviation_mbps))
+        mean(self.runs.iter().flat_map(|run| run.values.deviation_mbps.iter().copied()))
     }
 
     /// The largest share of probes.
@@ -93,6 +97,11 @@ impl<'a> Measured<'a> {
         let mut delays = Delays::default();
         self.runs.iter().for_each(|run| delays.add(&run.values.delays));
         delays
+    }
+
+    /// The round trip that 95 % of the packets of class EF do not exceed, in ms; NaN without any.
+    pub fn voice_p95_ms(&self) -> f64 {
+        mean(self.runs.iter().filter_map(|run| run.values.voice_p95_ms))
     }
 
     /// The round trip that a share of the packets does not exceed, in ms.

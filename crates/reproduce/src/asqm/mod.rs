@@ -8,7 +8,9 @@ mod lab;
 mod measured;
 mod observer;
 mod results;
+mod said;
 mod tables;
+mod text;
 
 use crate::SHORT_FORM;
 use crate::choice::{Arm, Choice};
@@ -47,7 +49,7 @@ pub static FIGURES: [Choice<Selection>; 14] = [
     figure("15", "Bandwidth under ASQM, at peak hours", 11),
     Choice::new(
         "sweep",
-        "Slight shortfalls, long round trips, other rates and targets",
+        "What is told without a figure: slight shortfalls, long round trips, other rates, targets, probes and kernels",
         Selection { figures: &[], sweeps: true },
     ),
     Choice::new("all", "All of them", Selection { figures: &cases::FIGURES, sweeps: true }),
@@ -79,11 +81,6 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
     }
     if arguments.arm == Arm::Sim {
         return results::main(arguments, host);
-    }
-    if arguments.figure.value.figures.is_empty() || arguments.seeds.is_some() {
-        return Err(Error::input(
-            "the lab makes the runs of the figures once each: choose one of them or --figure all, without --seeds",
-        ));
     }
     #[cfg(feature = "live")]
     return lab::main(arguments, host);

@@ -1,7 +1,7 @@
 //! What is seen of a run: what each modem delivered in each second, and how long packets took.
 
 use crate::segments::Connections;
-use weir_config::Scenario;
+use weir_config::{Class, Scenario};
 use weir_sim::Body;
 use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_units::Duration;
@@ -17,7 +17,8 @@ pub struct Delays {
 const LONGEST_MS: usize = 60_000;
 
 impl Delays {
-    fn note(&mut self, delay_ms: f64) {
+    /// Counts one.
+    pub fn note(&mut self, delay_ms: f64) {
         let slot = (delay_ms as usize).min(LONGEST_MS);
         if self.counts.len() <= slot {
             self.counts.resize(slot + 1, 0);
@@ -68,6 +69,10 @@ pub struct Observer {
     /// The modem of a link behind which data has passed all queues.
     modem: Vec<Option<usize>>,
     connections: Connections,
+    /// The first flow of class EF; all that follow are of it.
+    voice_from: u32,
+    /// End-to-end delays of the packets of class EF, there and back without queues on the way back.
+    pub voice: Delays,
     /// Megabits that each modem delivered in each second of the measured part.
     pub delivered: [Vec<f64>; 3],
     /// End-to-end round trips of the data packets.
@@ -85,7 +90,10 @@ impl Observer {
             "3" => Some(2),
             _ => None,
         };
+        let assured = scenario.flows.iter().take_while(|flows| flows.class == Class::Assured);
         Observer {
+            voice_from: assured.map(|flows| flows.count).sum(),
+            voice: Delays::default(),
             from_s,
             rtt_ms,
             modem: scenario.links.iter().map(|link| modem(&link.name)).collect(),
@@ -99,6 +107,12 @@ impl Observer {
 impl Tap for Observer {
     fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, _marked: bool) {
         let (Some(modem), Body::Data(segment)) = (self.modem[at.link], &seen.item.body) else { return };
+        if seen.flow >= self.voice_from {
+            if at.now.as_secs_f64() >= self.from_s {
+                self.voice.note(self.rtt_ms + at.now.since(segment.sent).as_millis_f64());
+            }
+            return;
+        }
         let key = (seen.flow, seen.item.connection, seen.item.generation);
         let arrived = self.connections.entry(key).or_default().note(segment.seq).unwrap_or(0);
         let now_s = at.now.as_secs_f64();

@@ -2,10 +2,11 @@
 
 use super::cases::plan;
 use super::measured::{Measured, measure};
-use super::{Arguments, claims, draw, tables};
+use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::run_all;
+use crate::said::tell;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -16,6 +17,12 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     host.prepare(&folder)?;
     let runs = run_all(&plan, host, measure)?;
     let cases = Measured::new(&runs);
+    let mut claims = match arguments.figure.value.sweeps {
+        true => text::oversized(host)?.map_or(Vec::new(), claims::oversized),
+        false => Vec::new(),
+    };
+    claims.extend(claims::all(&cases));
+    tell(&mut claims, said::TABLE);
     let outcome = Outcome {
         title: title(arguments),
         notes: vec![note(arguments)],
@@ -23,7 +30,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             "paper": "asqm", "figure": arguments.figure.name, "arm": "sim", "quick": arguments.quick,
         }),
         runs: json!(runs),
-        claims: Some(claims::all(&cases)),
+        claims: Some(claims),
+        unjudged: said::UNJUDGED,
         figures: draw::figures(arguments.figure.value.figures, &cases),
         tables: tables::all(&cases),
         ..Outcome::default()

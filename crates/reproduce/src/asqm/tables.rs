@@ -1,25 +1,31 @@
 //! Tables of what was measured.
 
-use super::cases::Study;
+use super::cases::{Algorithm, Study};
 use super::measured::Measured;
 use weir_report::html::Rows;
 
-const STUDIES: [(Study, &str); 6] = [
+const STUDIES: [(Study, &str); 10] = [
     (Study::OffPeak, "Off-peak: 48 Mbit/s for three modems of 16 (figures 4 to 9)"),
     (Study::Peak, "Peak hours: 21 Mbit/s for three modems of 16 (figures 10 to 15)"),
     (Study::Shortfall, "A slight shortfall: 24 to 23.5 Mbit/s for three modems of 8"),
     (Study::LongRtt, "Long round trips, off-peak"),
     (Study::Targets, "ASQM at peak hours, other targets"),
     (Study::Rates, "ASQM at peak hours, other rates"),
+    (Study::HalfTarget, "ASQM off-peak, a target of 50 ms"),
+    (Study::Kernel, "PIE and CoDel with the constants of Linux 3.15, off-peak"),
+    (Study::Voice, "Peak hours with a call of class EF in each home"),
+    (Study::Probing, "ASQM at peak hours, other ways of probing"),
 ];
 
-const HEADER: [&str; 14] = [
+const HEADER: [&str; 17] = [
     "AQM",
     "way",
     "RTT ms",
     "limit Mbit/s",
     "access Mbit/s",
     "target ms",
+    "probes",
+    "probes %",
     "modem Mbit/s",
     "least",
     "most",
@@ -28,6 +34,7 @@ const HEADER: [&str; 14] = [
     "p90",
     "p95",
     "p99",
+    "EF p95 ms",
 ];
 
 /// One table for each study that was run.
@@ -50,11 +57,15 @@ fn row(m: &Measured) -> Vec<String> {
         mbps(case.limit_kbps),
         mbps(case.access_kbps),
         case.target_ms.to_string(),
+        if case.managed == Algorithm::Asqm { case.probing.name() } else { "–".into() },
+        m.overhead().map_or("–".into(), |share| format!("{:.3}", share * 100.0)),
         format!("{:.2}", m.bandwidth()),
         format!("{:.2}", least),
         format!("{:.2}", most),
         format!("{:.2}", m.deviation()),
     ];
     cells.extend([0.5, 0.9, 0.95, 0.99].map(|share| format!("{:.0}", m.delay(share))));
+    let voice = m.voice_p95_ms();
+    cells.push(if voice.is_finite() { format!("{voice:.0}") } else { "–".into() });
     cells
 }

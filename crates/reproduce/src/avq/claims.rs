@@ -90,7 +90,8 @@ type Quantity = fn(&Run, f64, f64) -> f64;
 /// Experiment 1.
 fn marking_alone(runs: &Loads) -> Vec<Claim> {
     let (lost, carried, used) = (runs.lost(AVQ), runs.carried(AVQ), mean(runs.utilization(AVQ)));
-    let most = (carried * 100.0 / 250_000.0).ceil();
+    // Twice the paper's.
+    let most = (carried * 20.0 / 250_000.0).ceil();
     let (expected, held) = (format!("at most {most:.0} of {carried:.0}"), carried > 0.0 && lost <= most);
     let text = "AVQ uses 98.27 % of the link where 98 % are wanted";
     let mut claims = vec![
@@ -98,8 +99,8 @@ fn marking_alone(runs: &Loads) -> Vec<Claim> {
         within("D1", text, 0.975..=0.99, used, percent),
     ];
     let middle = runs.runs.load(1).from_s;
-    // What was there before and what is new have settled by then.
-    let calm = 0.3 * middle;
+    // The flows begin in this time; what the short ones change counts from their first on.
+    let begun = 0.1 * middle;
     let wanted: [(&str, Quantity); 2] = [
         ("the mean of the queue", |run, from, to| {
             mean(between(&run.values.samples, from, to).map(|s| s.queue_mean))
@@ -111,7 +112,7 @@ fn marking_alone(runs: &Loads) -> Vec<Claim> {
     let curve = runs.runs.curve(AVQ);
     for (name, what) in wanted {
         let of = |from: f64, to: f64| mean(curve.runs.iter().map(|run| what(run, from, to)));
-        let (before, after) = (of(calm, middle), of(middle + calm, 2.0 * middle));
+        let (before, after) = (of(begun, middle), of(middle, 2.0 * middle));
         let margin = (0.2 * before).max(5.0);
         claims.push(claim(
             "D2",
@@ -175,12 +176,12 @@ fn long_flows(runs: &Loads) -> Vec<Claim> {
 /// Width of what counts as settled, in packets.
 const NEAR: f64 = 15.0;
 
-/// Seconds after which the queue stays near its level; all of the span if it never does. The level of AVQ,
-/// which aims at none, is that of the span's last third.
-pub fn settling(run: &Run, span: usize) -> f64 {
+/// Seconds after which the queue stays near a level; all of the span if it never does. Without a level, near
+/// the one that it has in the span's last third: the same rule for every algorithm, as AVQ aims at none.
+pub fn settling(run: &Run, span: usize, level: Option<f64>) -> f64 {
     let Some((length, smooth)) = smoothed(run, span) else { return f64::NAN };
     let late = smooth[smooth.len() * 2 / 3..].iter().copied();
-    let level = if run.case.series == AVQ { mean(late) } else { REFERENCE };
+    let level = level.unwrap_or_else(|| mean(late));
     let last = smooth.iter().rposition(|q| (q - level).abs() > NEAR);
     last.map_or(0.0, |i| length * (i + 1) as f64 / smooth.len() as f64)
 }
@@ -200,14 +201,21 @@ fn changes(runs: &Measured) -> Vec<Claim> {
         |series: &str, of: &dyn Fn(&Run) -> f64| mean(runs.curve(series).runs.iter().map(|run| of(run)));
     let mut claims = Vec::new();
     for (span, what) in [(1, "when 105 flows leave"), (2, "when 105 flows come")] {
-        let ours = mean_of(AVQ, &|run| settling(run, span));
+        let ours = mean_of(AVQ, &|run| settling(run, span, None));
         for other in ["PI", "REM"] {
-            let theirs = mean_of(other, &|run| settling(run, span));
+            let theirs = mean_of(other, &|run| settling(run, span, None));
             let text = format!("{what}, the queue of {other} settles much later than that of AVQ");
             let expected = format!("at least twice {}", seconds(ours));
             claims.push(claim("D6", text, expected, seconds(theirs), theirs >= 2.0 * ours && theirs > 0.0));
         }
     }
+    let (ours, rem) = (
+        mean_of(AVQ, &|run| settling(run, 2, None)),
+        mean_of("REM", &|run| settling(run, 2, Some(REFERENCE))),
+    );
+    let text = "REM is slow to bring the queue to the 50 packets wanted when flows come";
+    let expected = format!("at least twice {}", seconds(ours));
+    claims.push(claim("D6", text, expected, seconds(rem), rem >= 2.0 * ours && rem > 0.0));
     let high = mean_of("REM", &|run| smoothed(run, 2).map_or(f64::NAN, |(_, smooth)| most(smooth)));
     let text = "when 105 flows come, the queue of REM overshoots";
     claims.push(claim("D6", text, "above 75 packets", packets(high), high > 1.5 * REFERENCE));
@@ -256,12 +264,12 @@ fn dropping(runs: &Loads) -> Vec<Claim> {
         format!("{:.0} packets/s", goodput(FULL)),
         goodput(FULL) >= 0.97 * best,
     ));
-    let fair = least(LOSSY.map(fairness)) - 0.05;
+    let fair = least(LOSSY.map(fairness));
     claims.push(claim(
         "D8",
         "AVQ adds no bias towards flows with short round-trip times",
-        format!("Jain's index at least {fair:.2}, the least of the others less 0.05"),
-        format!("{:.2} (98 %), {:.2} (100 %)", fairness(SPARE), fairness(FULL)),
+        format!("Jain's index at least {fair:.3}, the least of the others"),
+        format!("{:.3} (98 %), {:.3} (100 %)", fairness(SPARE), fairness(FULL)),
         fairness(SPARE).min(fairness(FULL)) >= fair,
     ));
     claims

@@ -7,6 +7,7 @@ mod measured;
 mod observer;
 mod paper;
 mod results;
+mod said;
 mod spans;
 mod witness;
 

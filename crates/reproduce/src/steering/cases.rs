@@ -1,7 +1,7 @@
 //! The figures of the paper as scenario files, what the short form and other rates change in them, and what
 //! is measured.
 
-use super::{Arguments, series};
+use super::{Arguments, series, text};
 use crate::host::Error;
 use crate::runs::{self, Planned};
 use serde::Serialize;
@@ -30,6 +30,9 @@ pub enum Part {
     /// A virtual queue, over time.
     #[serde(rename = "8b")]
     EightB,
+    /// What the paper says without a figure.
+    #[serde(rename = "text")]
+    Text,
 }
 
 /// Name and content of a scenario file.
@@ -56,7 +59,7 @@ pub const FIVE: [File; 2] =
 const SHORT: [Changes; 2] =
     [&[("run.duration", "50s"), ("run.warmup", "20s")], &[("run.duration", "120s"), ("run.warmup", "70s")]];
 
-static EXPERIMENTS: [Experiment; 6] = [
+static EXPERIMENTS: [Experiment; 7] = [
     Experiment { name: "5", files: &FIVE, quick_flows: &[2, 36], quick: SHORT },
     Experiment {
         name: "6",
@@ -88,7 +91,13 @@ static EXPERIMENTS: [Experiment; 6] = [
         quick_flows: &[36],
         quick: [&[("run.duration", "65s"), ("run.warmup", "20s")]; 2],
     },
+    // Its scenarios have links of their own.
+    Experiment { name: "text", files: &[], quick_flows: &[], quick: [&[]; 2] },
 ];
+
+/// Packets of figure 7 besides those of 1500 bytes: how fast CUBIC has a link again depends on their size,
+/// which the paper does not tell.
+const JUMBO: Changes = &[("path.mtu", "9000")];
 
 /// Without `--rate`: the rates of the paper, of which it shows the first.
 const RATES: [&str; 2] = ["10Gbit/s", "1Gbit/s"];
@@ -98,8 +107,8 @@ const FULL_RATE_BPS: f64 = 10e9;
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 6] =
-        [Part::Five, Part::Six, Part::SevenA, Part::SevenB, Part::EightA, Part::EightB];
+    pub const ALL: [Part; 7] =
+        [Part::Five, Part::Six, Part::SevenA, Part::SevenB, Part::EightA, Part::EightB, Part::Text];
 
     fn experiment(self) -> &'static Experiment {
         &EXPERIMENTS[self as usize]
@@ -144,6 +153,11 @@ impl Case {
     /// The rate in words.
     pub fn rate(&self) -> String {
         Rate::from_bps_f64(self.rate_bps).to_string()
+    }
+
+    /// The rate by which runs are judged together; what is told without a figure is of several rates.
+    pub fn judged_rate(&self) -> Option<u64> {
+        (self.figure != Part::Text).then_some(self.rate_bps as u64)
     }
 }
 
@@ -232,9 +246,19 @@ impl<'a> Measured<'a> {
         Some(link)
     }
 
-    /// The first run with its samples, of figures over time.
+    /// The runs with their samples, of figures over time.
+    pub fn recordings(&self) -> impl Iterator<Item = &'a Recording> {
+        self.runs.iter().filter_map(|run| run.values.recording.as_ref())
+    }
+
+    /// The first of them, which is drawn.
     pub fn recording(&self) -> Option<&'a Recording> {
-        self.runs.iter().find_map(|run| run.values.recording.as_ref())
+        self.recordings().next()
+    }
+
+    /// The curves apart, with their names.
+    pub fn curves(&self) -> Vec<(&'a str, Measured<'a>)> {
+        self.series().into_iter().map(|name| (name, self.only(|case| case.series == name))).collect()
     }
 }
 
@@ -256,21 +280,37 @@ pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     let rates = arguments.rate.as_deref().map_or(default.to_vec(), |rate| vec![rate]);
     let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 });
     let mut plan = Vec::new();
-    for rate in rates {
-        for &part in arguments.figure.value {
-            for &file in part.experiment().files {
-                for scenario in points(part, file, rate, arguments.quick)? {
-                    plan.extend(Planned::repeated(&Case::of(part, &scenario), &scenario, seeds));
-                }
+    for &part in arguments.figure.value {
+        if part == Part::Text {
+            plan.extend(text::plan(seeds)?);
+        }
+        for rate in &rates {
+            for scenario in part_at(part, rate, arguments.quick)? {
+                plan.extend(Planned::repeated(&Case::of(part, &scenario), &scenario, seeds));
             }
         }
     }
     Ok(plan)
 }
 
+/// The points of a part at one rate; figure 7 with packets of two sizes.
+pub fn part_at(part: Part, rate: &str, quick: bool) -> Result<Vec<Scenario>, Error> {
+    let sizes: &[Changes] = match part {
+        Part::SevenA | Part::SevenB => &[&[], JUMBO],
+        _ => &[&[]],
+    };
+    let mut scenarios = Vec::new();
+    for &file in part.experiment().files {
+        for changes in sizes {
+            scenarios.extend(points(part, file, changes, rate, quick)?);
+        }
+    }
+    Ok(scenarios)
+}
+
 /// The points of one file at one rate.
-fn points(part: Part, file: File, rate: &str, quick: bool) -> Result<Vec<Scenario>, Error> {
-    let mut document = document(file, [])?;
+fn points(part: Part, file: File, changes: Changes, rate: &str, quick: bool) -> Result<Vec<Scenario>, Error> {
+    let mut document = document(file, changes.iter().copied())?;
     document.set("link.rate", rate).map_err(Error::input)?;
     let is_steered = document.has_table("policy");
     for (key, value) in part.quick_changes(is_steered).iter().filter(|_| quick) {
@@ -301,9 +341,11 @@ mod tests {
         assert_eq!(count(Part::Five), 5 * 8 * rates * seeds);
         assert_eq!(count(Part::Six), 5 * 3 * rates * seeds);
         assert_eq!(count(Part::EightA), 8 * rates * seeds);
-        for part in [Part::SevenA, Part::SevenB, Part::EightB] {
-            assert_eq!(count(part), rates * seeds, "{}", part.name());
+        assert_eq!(count(Part::EightB), rates * seeds);
+        for part in [Part::SevenA, Part::SevenB] {
+            assert_eq!(count(part), 2 * rates * seeds, "{}: two sizes of packets", part.name());
         }
+        assert_eq!(count(Part::Text), text::plan(1).unwrap().len() * seeds);
     }
 
     #[test]

@@ -3,9 +3,12 @@
 //! A comparison with a number that is missing (NaN) does not hold.
 
 use super::cases::{Measured, Part};
-use super::over_time::{LOW_MS, peaks, transition, virtual_queue};
+use super::over_time::{LOW_MS, Transition, VirtualQueue, peaks, transition, virtual_queue};
+use super::text::{BLOATED, HALF, HULL, ONE_BDP, QUARTER};
 use crate::claim::{at_least, below, claim, percent, within};
-use crate::statistics::{least, most};
+use crate::statistics::{least, mean, most};
+use std::ops::RangeInclusive;
+use weir_config::AqmConfig;
 use weir_measure::result::Claim;
 
 /// The steered curve.
@@ -24,27 +27,54 @@ pub struct Margins {
     utilization: f64,
     /// Factor by which a delay may lie outside of what is expected.
     delay: f64,
-    /// Utilization with a target of 95 %.
-    band: (f64, f64),
+    /// What may be missing to the bounds of a utilization target, as a share of one.
+    band: f64,
 }
 
 impl Margins {
     /// Those of the paper.
-    pub const FULL: Margins = Margins { utilization: 0.0, delay: 1.0, band: (0.94, 0.95) };
+    pub const FULL: Margins = Margins { utilization: 0.0, delay: 1.0, band: 0.0 };
     /// What runs may miss that contain some of the convergence.
-    pub const SHORT: Margins = Margins { utilization: 0.005, delay: 1.5, band: (0.93, 0.955) };
+    pub const SHORT: Margins = Margins { utilization: 0.005, delay: 1.5, band: 0.01 };
+    /// The same with real TCP, for some seconds.
+    #[cfg(feature = "live")]
+    pub const SHORT_LIVE: Margins = Margins { utilization: 0.05, delay: 1.5, band: 0.04 };
+
+    /// These, with a range of delays around the paper's number. The paper prints those of 10 Gbit/s and calls
+    /// those of 1 Gbit/s "very similar", which is taken as half as much again; of other rates it says nothing.
+    fn of_delay(self, m: &Measured, from: f64, to: f64) -> Option<RangeInclusive<f64>> {
+        let similar = match m.rate_bps() {
+            rate if rate >= 10e9 => 1.0,
+            rate if rate >= 1e9 => 1.5,
+            _ => return None,
+        };
+        Some(from / self.delay / similar..=to * self.delay * similar)
+    }
 }
 
 /// The claims of one figure at one rate.
 pub fn of(part: Part, measured: &Measured, margins: Margins) -> Vec<Claim> {
     match part {
+        Part::Text => background(measured),
         Part::Five => long_lived(measured, margins),
         Part::Six => with_short_flows(measured, margins),
-        Part::SevenA => one_transition(measured),
-        Part::SevenB => many_transitions(measured),
+        Part::SevenA => by_series(measured, one_transition),
+        Part::SevenB => by_series(measured, many_transitions),
         Part::EightA => headroom(measured, margins),
         Part::EightB => virtual_queue_in_detail(measured),
     }
+}
+
+/// The claims about each curve of a figure over time, named where there are several.
+fn by_series(m: &Measured, claims: fn(&Measured) -> Vec<Claim>) -> Vec<Claim> {
+    let series = m.series();
+    let several = series.len() > 1;
+    let one = |name: &&str| {
+        let named = move |c: Claim| Claim { text: format!("{name}: {}", c.text), ..c };
+        let found = claims(&m.only(|case| case.series == *name));
+        found.into_iter().map(move |c| if several { named(c) } else { c }).collect::<Vec<_>>()
+    };
+    series.iter().flat_map(one).collect()
 }
 
 fn ms(value: f64) -> String {
@@ -89,7 +119,7 @@ fn long_lived(m: &Measured, margins: Margins) -> Vec<Claim> {
     }
     claims.push(small_tail_drop(m, &many));
     claims.extend(steered_delay(m, &flows, margins));
-    claims.extend(large_tail_drop(m, &flows));
+    claims.extend(large_tail_drop(m, &flows, margins));
     let least = |n: u32| m.utilization(TAIL_DROP_LARGE, n).min(0.99) - margins.utilization;
     let text = "GSP-AS uses the link as its policy says, or as tail drop with 30 ms does";
     let expected = format!("at least {} or what tail drop has", percent(full));
@@ -105,19 +135,33 @@ fn small_tail_drop(m: &Measured, many: &[u32]) -> Claim {
     claim("A4", text, "below static GSP for 9 flows and more", over_flows(many, both), held)
 }
 
+/// "Clearly below 30 ms" is two thirds of it: with two flows the paper's figure shows 10 to 20 ms.
+const CLEARLY_BELOW_MS: f64 = 20.0;
+
 fn steered_delay(m: &Measured, flows: &[u32], margins: Margins) -> Vec<Claim> {
     let p95 = |n: u32| m.p95(STEERED, n);
-    let range = |from: f64, to: f64| from / margins.delay..=to * margins.delay;
+    let clearly = CLEARLY_BELOW_MS * margins.delay;
     let text = "the 95 % delay of GSP-AS stays clearly below 30 ms";
-    let mut claims = vec![each("A5", text, "below 30 ms", flows, p95, ms, |_, delay| delay < 30.0)];
-    let text = "with 2 flows GSP-AS takes the delay that throughput needs, and not 30 ms";
-    claims.push(within("A5", text, range(10.0, 20.0), p95(2), ms));
+    let expected = format!("at most {clearly:.0} ms");
+    let mut claims = vec![each("A5", text, expected, flows, p95, ms, |_, delay| delay <= clearly)];
+    if let Some(range) = margins.of_delay(m, 10.0, CLEARLY_BELOW_MS) {
+        let text = "with 2 flows GSP-AS takes the delay that throughput needs, and not 30 ms";
+        claims.push(within("A5", text, range, p95(2), ms));
+    }
     claims.push(falling(m, "the 95 % delay of GSP-AS falls with the number of flows", "each below the last"));
-    let text = "with 36 flows the delay of GSP-AS is as low as 0.825 ms";
-    claims.push(within("A6", text, range(0.5, 1.2), p95(36), ms));
-    for other in STATIC_AQMS {
-        let text = format!("with 36 flows {other} stays at its set point");
-        claims.push(within("A6", text, range(2.0, 3.0), m.p95(other, 36), ms));
+    if let Some(range) = margins.of_delay(m, 0.5, 1.2) {
+        let text = "with 36 flows the delay of GSP-AS is as low as 0.825 ms";
+        claims.push(within("A6", text, range, p95(36), ms));
+    }
+    // 0.825 ms is a third of 2.5 ms.
+    let bound = 0.5 * margins.delay * m.p95(STATIC_AQMS[1], 36);
+    let text = "with 36 flows the delay of GSP-AS is less than half of that of the static set point";
+    claims.push(below("A6", text, bound, p95(36), ms));
+    if let Some(range) = margins.of_delay(m, 2.0, 3.0) {
+        for other in STATIC_AQMS {
+            let text = format!("with 36 flows {other} stays at its set point");
+            claims.push(within("A6", text, range.clone(), m.p95(other, 36), ms));
+        }
     }
     claims
 }
@@ -130,13 +174,15 @@ pub fn falling(m: &Measured, text: &str, expected: &str) -> Claim {
     claim("A6", text, expected, over_flows(&flows, |n| ms(p95(n))), falls)
 }
 
-fn large_tail_drop(m: &Measured, flows: &[u32]) -> [Claim; 2] {
+fn large_tail_drop(m: &Measured, flows: &[u32], margins: Margins) -> [Claim; 2] {
     let used = |n: u32| m.utilization(TAIL_DROP_LARGE, n);
     let delay = |n: u32| m.p95(TAIL_DROP_LARGE, n);
     let text = "tail drop with 30 ms has all of the throughput";
     [
         each("A7", text, "at least 99 %", flows, used, percent, |_, used| used >= 0.99),
-        each("A7", "and its delay", "25 ms to 31 ms", flows, delay, ms, |_, d| (25.0..=31.0).contains(&d)),
+        each("A7", "and its delay", "25 ms to 31 ms", flows, delay, ms, |_, d| {
+            (25.0 / margins.delay..=31.0).contains(&d)
+        }),
     ]
 }
 
@@ -165,61 +211,78 @@ fn with_short_flows(m: &Measured, margins: Margins) -> Vec<Claim> {
     claims.push(below("A9", text, m.p95(STEERED, few), m.p95(STEERED, many), ms));
     let text = "and that does not hurt its throughput";
     claims.push(at_least("A9", text, 0.99 - margins.utilization, steered(many), percent));
-    let text = "the utilization of an AQM can fall to 60 to 80 %";
-    let expected = "the lower of CoDel and GSP with 2 flows below 80 %";
-    claims.push(claim("A10", text, expected, percent(next), next < 0.8));
+    let text = "the utilization of an AQM can fall to 60 to 80 % (the lower of CoDel and GSP with 2 flows)";
+    claims.push(within("A10", text, 0.6..=0.8, next, percent));
     claims
 }
 
+/// "About", of a set point that moves by doubling: three tenths to either side.
+fn about(id: &str, text: &str, said_ms: f64, value_ms: f64) -> Claim {
+    within(id, text, 0.7 * said_ms..=1.3 * said_ms, value_ms, ms)
+}
+
+/// What the paper's two flows need to have the link again, in seconds.
+const RECLAIMED_S: f64 = 18.0;
+
 /// Figure 7a.
 fn one_transition(m: &Measured) -> Vec<Claim> {
-    let Some(recording) = m.recording() else { return Vec::new() };
-    let seen = transition(recording);
-    let regained = seen.before_ms * 2.0 / 3.0;
+    let seen: Vec<Transition> = m.recordings().map(transition).collect();
+    if seen.is_empty() {
+        return Vec::new();
+    }
+    let mean_of = |of: fn(&Transition) -> f64| mean(seen.iter().map(of));
     let signals = |n: Option<u64>| n.map_or("never".to_string(), |n| format!("with {n}"));
-    let counts = format!("up {}, down {}", signals(seen.up), signals(seen.down));
-    let quick = seen.up.zip(seen.down).is_some_and(|(up, down)| up < down);
-    let low = format!("at most {LOW_MS} ms");
-    let moved = if seen.moved_unsignalled { "moved" } else { "none" };
-    let reclaimed = seen.reclaimed_s.map_or("never".to_string(), |s| format!("{s:.1} s"));
-    let text = "the set point is regained when two flows have the link again";
+    let counts: Vec<String> =
+        seen.iter().map(|s| format!("up {}, down {}", signals(s.up), signals(s.down))).collect();
+    let quick = seen.iter().all(|s| s.up.zip(s.down).is_some_and(|(up, down)| up < down));
+    let moved = seen.iter().filter(|s| s.moved_unsignalled).count();
+    let reclaimed = mean_of(|s| s.reclaimed_s.unwrap_or(f64::NAN));
+    let low = most(seen.iter().map(|s| s.low_ms));
     vec![
-        claim(
-            "A11",
-            "two flows need a set point of about 11 ms",
-            "7 ms to 20 ms",
-            ms(seen.before_ms),
-            (7.0..=20.0).contains(&seen.before_ms),
-        ),
+        about("A11", "two flows need a set point of about 11 ms", 11.0, mean_of(|s| s.before_ms)),
         claim(
             "A11",
             "with 36 flows the set point is low before 34 of them leave",
-            low,
-            ms(seen.low_ms),
-            seen.low_ms <= LOW_MS,
+            format!("at most {LOW_MS} ms"),
+            ms(low),
+            low <= LOW_MS,
         ),
-        at_least("A11", text, regained, seen.regained_ms, ms),
+        about(
+            "A11",
+            "the set point regained when two flows have the link again",
+            10.0,
+            mean_of(|s| s.regained_ms),
+        ),
         claim(
             "A11",
             "the set point is raised quicker than it was lowered",
             "up with fewer signals",
-            counts,
+            counts.join("; "),
             quick,
         ),
         claim(
             "A12",
-            "nothing is adapted while the two flows reclaim the link (the paper: 18 s)",
+            "nothing is adapted while the two flows reclaim the link",
             "no move before the next discard",
-            format!("{moved}, after {reclaimed}"),
-            !seen.moved_unsignalled && seen.reclaimed_s.is_some(),
+            format!("moved in {moved} of {} runs", seen.len()),
+            moved == 0 && reclaimed.is_finite(),
+        ),
+        within(
+            "A12",
+            "the two flows have the link again in the paper's time",
+            0.5 * RECLAIMED_S..=1.5 * RECLAIMED_S,
+            reclaimed,
+            |s| format!("{s:.1} s"),
         ),
     ]
 }
 
 /// Figure 7b.
 fn many_transitions(m: &Measured) -> Vec<Claim> {
-    let Some(recording) = m.recording() else { return Vec::new() };
-    let peaks = peaks(recording);
+    let peaks: Vec<f64> = m.recordings().flat_map(peaks).collect();
+    if peaks.is_empty() {
+        return Vec::new();
+    }
     let judged = |text: &str, expected: &str, held: &dyn Fn(f64) -> bool| {
         let found = peaks.iter().map(|p| ms(*p)).collect::<Vec<_>>().join(", ");
         claim("A13", text, expected, found, !peaks.is_empty() && peaks.iter().all(|p| held(*p)))
@@ -232,21 +295,27 @@ fn many_transitions(m: &Measured) -> Vec<Claim> {
     ]
 }
 
+/// "Effectively zero", in ms: the width of a line in the paper's figure 8a, whose axis is 6 ms long.
+const EMPTY_MS: f64 = 0.1;
+
 /// Figure 8a.
 fn headroom(m: &Measured, margins: Margins) -> Vec<Claim> {
     let flows = m.flows();
     let many: Vec<u32> = flows.iter().copied().filter(|n| *n >= 6).collect();
-    let band = margins.band.0..=margins.band.1;
+    let band = 0.94 - margins.band..=0.95 + margins.band / 2.0;
     let in_band = |n: &u32| {
         let text = format!("with {n} flows the utilization stays within its bounds");
         within("A14", text, band.clone(), m.utilization(STEERED, *n), percent)
     };
     let mut claims: Vec<Claim> = flows.iter().map(in_band).collect();
-    let mean = |n: u32| m.mean_delay(STEERED, n);
-    let bound = 0.1 * margins.delay;
-    let text = "from 6 flows on the real queue is effectively empty";
-    let (expected, unit) = (format!("mean below {bound:.2} ms"), |mean: f64| format!("{mean:.3} ms"));
-    claims.push(each("A15", text, expected, &many, mean, unit, |_, mean| mean < bound));
+    let bound = EMPTY_MS * margins.delay;
+    let quantities: [(&str, &dyn Fn(u32) -> f64); 2] =
+        [("mean", &|n| m.mean_delay(STEERED, n)), ("95 % quantile", &|n| m.p95(STEERED, n))];
+    for (name, of) in quantities {
+        let text = format!("from 6 flows on the real queue is effectively empty ({name})");
+        let unit = |delay: f64| format!("{delay:.3} ms");
+        claims.push(each("A15", text, format!("below {bound:.2} ms"), &many, of, unit, |_, d| d < bound));
+    }
     let (few, rest) = (m.p95(STEERED, 2), most(many.iter().map(|n| m.p95(STEERED, *n))));
     let text = "with 2 flows the virtual queue overshoots into the real one";
     claims.push(claim("A15", text, format!("95 % delay above {}", ms(rest)), ms(few), few > rest));
@@ -255,24 +324,80 @@ fn headroom(m: &Measured, margins: Margins) -> Vec<Claim> {
 
 /// Figure 8b.
 fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
-    let Some(recording) = m.recording() else { return Vec::new() };
-    let seen = virtual_queue(recording);
+    let seen: Vec<VirtualQueue> = m.recordings().map(virtual_queue).collect();
+    if seen.is_empty() {
+        return Vec::new();
+    }
+    let mean_of = |of: fn(&VirtualQueue) -> f64| mean(seen.iter().map(of));
     // The paper's scale, which is for 10 Gbit/s.
     let scale_kb = 800.0 * m.rate_bps() / 10e9;
-    let rates = format!("{:.1} Mbit/s at {:.1} Mbit/s", seen.delivered_bps / 1e6, seen.virtual_bps / 1e6);
-    let ratio = seen.delivered_bps / seen.virtual_bps;
+    let (delivered, rate) = (mean_of(|v| v.delivered_bps), mean_of(|v| v.virtual_bps));
+    let rates = format!("{:.1} Mbit/s at {:.1} Mbit/s", delivered / 1e6, rate / 1e6);
+    let ratio = delivered / rate;
     let near = (0.98..=1.02).contains(&ratio);
     let text = "the virtual queue of 36 flows fluctuates within the paper's scale";
     let expected = format!("99 % of the time below {scale_kb:.*} kB", if scale_kb < 1.0 { 2 } else { 0 });
-    let found = format!("{:.0} kB", seen.p99_kb);
-    let empty = (percent(seen.empty), seen.empty < 0.05);
+    let p99_kb = mean_of(|v| v.p99_kb);
+    let (empty, above) = (mean_of(|v| v.empty), mean_of(|v| v.above));
     let close = "the rate that leaves is close to that of the virtual queue";
     vec![
-        claim("A16", text, expected, found, seen.p99_kb <= scale_kb),
-        claim("A16", "it is almost never empty", "in less than 5 % of the time", empty.0, empty.1),
+        claim("A16", text, expected, format!("{p99_kb:.0} kB"), p99_kb <= scale_kb),
+        claim(
+            "A16",
+            "it is almost never empty",
+            "in less than 5 % of the time",
+            percent(empty),
+            empty < 0.05,
+        ),
         claim("A16", close, "mean within 2 %", rates.clone(), near),
-        claim("A17", "and not above it on average", "at most the same", rates, ratio <= 1.0),
+        claim(
+            "A17",
+            "the rate exceeds that of the virtual queue briefly",
+            "in some samples",
+            percent(above),
+            above > 0.0,
+        ),
+        claim("A17", "and not on average", "at most the same", rates, ratio <= 1.0),
     ]
+}
+
+/// Background and remarks: what the paper says without a figure.
+fn background(m: &Measured) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let p95 = m.only(|case| case.series == BLOATED).mean(|v| v.link.delay_ms.p95);
+    let text = "a buffer of 1 MB before 2 Mbit/s delays by several seconds";
+    claims.push(at_least("A1", text, 2000.0, p95, ms));
+    let codel = AqmConfig::new("codel");
+    let of = |name: &str| {
+        let value = codel.as_ref().and_then(|codel| codel.get(name)).map(|value| value.to_string());
+        value.unwrap_or_default()
+    };
+    let (target, interval) = (of("target"), of("interval"));
+    claims.push(claim(
+        "A2",
+        "CoDel's default target is 5 ms, 5 % of an interval of 100 ms",
+        "5ms of 100ms",
+        format!("{target} of {interval}"),
+        (target.as_str(), interval.as_str()) == ("5ms", "100ms"),
+    ));
+    let spare = m.only(|case| case.series == HALF);
+    let used = spare.mean(|v| v.link.utilization);
+    let text = "a policy can keep half of a link free (utilization_target 50 %, 9 flows)";
+    claims.push(within("A18", text, 0.49..=0.5, used, percent));
+    let hull = m.only(|case| case.series == HULL);
+    let (used, delay) = (hull.mean(|v| v.link.utilization), hull.mean(|v| v.link.delay_ms.p95));
+    let text = "HULL's phantom queue at 95 % of the link leaves the rest free, with DCTCP";
+    claims.push(within("A19", text, 0.90..=0.95, used, percent));
+    claims.push(below("A19", "and so the real queue stays short (95 %)", 1.0, delay, ms));
+    let whole = m.only(|case| case.series == ONE_BDP);
+    let flows = whole.flows();
+    let used = |n: u32| whole.utilization(ONE_BDP, n);
+    let text = "a tail-drop buffer of one bandwidth-delay product keeps the link busy";
+    claims.push(each("A20", text, "at least 99 %", &flows, used, percent, |_, used| used >= 0.99));
+    let many = m.utilization(QUARTER, 36);
+    let text = "36 desynchronized flows need less: GSP at a quarter of it";
+    claims.push(at_least("A20", text, 0.99, many, percent));
+    claims
 }
 
 #[cfg(test)]

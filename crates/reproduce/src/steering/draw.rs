@@ -19,16 +19,36 @@ pub fn figures(part: Part, m: &Measured) -> Vec<Figure> {
     let plots = match part {
         Part::Five => vec![throughput(m, "5a", 0.88 * rate), delay_over_flows(m)],
         Part::Six => vec![throughput(m, "6a", 0.2 * rate), delay_by_flows(m)],
-        Part::SevenA | Part::SevenB => m.recording().map(|r| transition(part, r)).into_iter().collect(),
+        Part::SevenA | Part::SevenB => return transitions(part, m),
+        Part::Text => Vec::new(),
         Part::EightA => vec![headroom(m)],
         Part::EightB => m.recording().map_or(Vec::new(), |r| vec![virtual_queue(r), virtual_rate(r)]),
     };
-    let rate = m.rate();
-    let named = |(name, plot): (&str, Plot)| Figure {
+    plots.into_iter().map(|(name, plot)| named(name, &m.rate(), plot)).collect()
+}
+
+/// A chart whose file and title say its rate.
+fn named(name: &str, rate: &str, plot: Plot) -> Figure {
+    Figure {
         file: format!("figure{name}-{}", rate.replace('/', "p")),
         plot: Plot { title: format!("{} ({rate})", plot.title), ..plot },
+    }
+}
+
+/// Values that the paper prints, as marks.
+fn printed(points: &[(f64, f64)]) -> PlotSeries {
+    series("the paper prints", Look::Printed, points.iter().map(|(x, y)| point(*x, *y)))
+}
+
+/// Figures 7a and 7b: one chart for each size of packets.
+fn transitions(part: Part, m: &Measured) -> Vec<Figure> {
+    let chart = |(name, m): (&str, Measured)| {
+        let (number, plot) = transition(part, m.recording()?);
+        let size = name.split(", ").nth(1).map_or(String::new(), |s| format!("-{}", s.replace(' ', "")));
+        let title = if size.is_empty() { plot.title } else { format!("{}, {name}", plot.title) };
+        Some(named(&format!("{number}{size}"), &m.rate(), Plot { title, ..plot }))
     };
-    plots.into_iter().map(named).collect()
+    m.curves().into_iter().filter_map(chart).collect()
 }
 
 const OVER_RUNS: &str = "95th percentile; mean over the runs, and their range.";
@@ -41,19 +61,26 @@ fn by_flows(
     left: PlotAxis,
     factor: f64,
     of: fn(&Values) -> f64,
+    aim: Option<f64>,
 ) -> Plot {
     let shown: Vec<u32> = m.flows().into_iter().filter(|n| SHOWN.contains(n)).collect();
     let curve = |name: &&str| {
         let at = |(i, n): (usize, &u32)| m.at(name, *n).plotted(i as f64, factor, of);
         series(name, Look::Points, shown.iter().enumerate().map(at))
     };
+    let aims: Vec<(f64, f64)> = match aim {
+        Some(aim) => (0..shown.len()).map(|i| (i as f64, aim)).collect(),
+        None => Vec::new(),
+    };
+    let mut curves: Vec<PlotSeries> = m.series().iter().map(curve).collect();
+    curves.extend((!aims.is_empty()).then(|| printed(&aims)));
     Plot {
         title,
         subtitle: subtitle.into(),
         x: "Number of flows".into(),
         categories: shown.iter().map(u32::to_string).collect(),
         left,
-        series: m.series().iter().map(curve).collect(),
+        series: curves,
         ..Plot::default()
     }
 }
@@ -63,14 +90,14 @@ fn throughput(m: &Measured, name: &'static str, floor: f64) -> (&'static str, Pl
     let rate = m.rate_bps() / 1e9;
     let subtitle = "Byte accounting of Ethernet lines; the paper's axis, longer where values lie below it.";
     let (title, left) = (format!("Figure {name}: throughput"), axis("Throughput (Gbit/s)", floor, rate));
-    (name, by_flows(m, title, subtitle, left, rate, |v| v.link.utilization))
+    (name, by_flows(m, title, subtitle, left, rate, |v| v.link.utilization, Some(0.99 * rate)))
 }
 
 /// Figure 6b.
 fn delay_by_flows(m: &Measured) -> (&'static str, Plot) {
     let (title, left) =
         ("Figure 6b: queueing delay, disturbed by short flows", axis("95 % delay (ms)", 0.0, 30.0));
-    ("6b", by_flows(m, title.into(), OVER_RUNS, left, 1.0, p95))
+    ("6b", by_flows(m, title.into(), OVER_RUNS, left, 1.0, p95, None))
 }
 
 fn p95(values: &Values) -> f64 {
@@ -85,12 +112,14 @@ fn over_flows(m: &Measured, curve: &str, name: &str, factor: f64, of: fn(&Values
 
 /// Figure 5b.
 fn delay_over_flows(m: &Measured) -> (&'static str, Plot) {
+    // GSP-AS with 36 flows, the static set point, and the large tail-drop buffer.
+    let paper = printed(&[(36.0, 0.825), (36.0, 2.5), (36.0, 30.0)]);
     let plot = Plot {
         title: "Figure 5b: queueing delay".into(),
         subtitle: OVER_RUNS.into(),
         x: axis("Number of flows", 0.0, 37.0),
         left: axis("95 % delay (ms)", 0.0, 30.0),
-        series: m.series().iter().map(|name| over_flows(m, name, name, 1.0, p95)).collect(),
+        series: m.series().iter().map(|name| over_flows(m, name, name, 1.0, p95)).chain([paper]).collect(),
         ..Plot::default()
     };
     ("5b", plot)
@@ -115,6 +144,9 @@ fn transition(part: Part, recording: &Recording) -> (&'static str, Plot) {
     let from = 160.0;
     let end = samples(recording).last().map_or(from, |s| s.t_s);
     let here = || between(recording, from, end);
+    // About 11 ms before, the end of the time in which the link is reclaimed, and about 10 ms afterwards.
+    let said: &[(f64, f64)] =
+        if part == Part::SevenA { &[(180.0, 11.0), (278.0, 0.0), (300.0, 10.0)] } else { &[(200.0, 11.0)] };
     let what = if part == Part::SevenA { "34 flows for 80 s" } else { "34 flows for 20 s, every 40 s" };
     let plot = Plot {
         title: format!("Figure {}: transitions, {what}", part.name()),
@@ -127,6 +159,7 @@ fn transition(part: Part, recording: &Recording) -> (&'static str, Plot) {
             over_time("Queueing delay", Look::Line, here(), |s| s.delay_mean_ms),
             over_time("Threshold", Look::Step, here(), |s| s.setpoint_ms),
             over_time("Packet discard", Look::Marks, here().filter(is_discard), |_| 0.0),
+            printed(said),
         ],
         ..Plot::default()
     };
@@ -139,6 +172,8 @@ fn headroom(m: &Measured) -> (&'static str, Plot) {
         on_right,
         ..over_flows(m, STEERED, name, factor, of)
     };
+    let bounds: Vec<(f64, f64)> =
+        m.flows().into_iter().flat_map(|n| [(f64::from(n), 94.0), (f64::from(n), 95.0)]).collect();
     let plot = Plot {
         title: "Figure 8a: throughput and queueing delay, u_target 95 %, u_low 94 %".into(),
         subtitle: "Mean over the runs, and their range; delays of the real queue.".into(),
@@ -149,6 +184,7 @@ fn headroom(m: &Measured) -> (&'static str, Plot) {
             curve("Queue length q-95", p95, 1.0, false),
             curve("Queue length average", |v| v.link.delay_ms.mean, 1.0, false),
             curve("Throughput", |v| v.link.utilization, 100.0, true),
+            PlotSeries { on_right: true, ..printed(&bounds) },
         ],
         ..Plot::default()
     };

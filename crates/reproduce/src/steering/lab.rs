@@ -1,27 +1,30 @@
-//! The arm with real TCP in network namespaces: figures 5 and 8.
+//! The arm with real TCP in network namespaces: the scenarios and the claims of the simulator, at 1 Gbit/s.
 
-use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document};
-use super::claims::{STATIC, STEERED, TAIL_DROP_LARGE, falling};
-use super::{Arguments, folder};
-use crate::claim::{claim, of_form, percent};
+use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at};
+use super::claims::Margins;
+use super::sim::{rows, titled as of_part};
+use super::{Arguments, claims, draw, folder, paper, said};
+use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
+use crate::said::tell;
 use serde_json::{Value, json};
 use std::path::Path;
 use weir_config::Scenario;
-use weir_measure::result::{Claim, HostJitter, Summary};
-use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
-use weir_report::{FileSet, html, table};
+use weir_measure::result::{HostJitter, Recording, Summary};
+use weir_report::chart::{Figure, FigurePoint, FigureSeries, Plot, figure, plot};
+use weir_report::{FileSet, csv, html, table};
 
-/// What is run for a figure, and how far it may miss the paper's numbers on a machine that is no testbed.
-struct Experiment {
-    number: &'static str,
+/// The rate, unless one is given: what one processor can forward with room to spare.
+const RATE: &str = "1Gbit/s";
+
+/// The short form of a figure: what is run, and what it changes.
+struct Short {
     part: Part,
     files: &'static [File],
-    /// What the short form changes, and what it changes besides where the set point is steered.
-    quick: [Changes; 2],
-    claims: fn(&Measured, &Margins) -> Vec<Claim>,
+    /// What it changes, and what it changes besides where the set point is steered.
+    changes: [Changes; 2],
 }
 
 /// Steering converges while static set points are just there, and in a short run it must not remember its
@@ -35,71 +38,116 @@ const QUICK_STEERED: Changes = &[
 /// Both ends of the range of flows.
 const QUICK_FLOWS: [u32; 2] = [2, 36];
 
-static EXPERIMENTS: [Experiment; 2] = [
-    Experiment {
-        number: "5",
+static SHORT: [Short; 2] = [
+    Short {
         part: Part::Five,
         files: &[scenario_file!("steering_figure5.toml"), scenario_file!("steering_figure5_static.toml")],
         // The host has no part in the result at this rate, and CUBIC's epochs are short.
-        quick: [&[("link.rate", "200Mbit/s"), ("run.duration", "14s"), ("run.warmup", "6s")], QUICK_STEERED],
-        claims: claims_of_figure_5,
+        changes: [
+            &[("link.rate", "200Mbit/s"), ("run.duration", "14s"), ("run.warmup", "6s")],
+            QUICK_STEERED,
+        ],
     },
-    Experiment {
-        number: "8",
+    Short {
         part: Part::EightA,
         files: &[scenario_file!("steering_figure8.toml")],
         // At 200 Mbit/s 36 flows do not fill the link at all without a queue, virtual or real.
-        quick: [&[("run.duration", "14s"), ("run.warmup", "6s")], QUICK_STEERED],
-        claims: claims_of_figure_8,
+        changes: [&[("run.duration", "14s"), ("run.warmup", "6s")], QUICK_STEERED],
     },
 ];
 
 /// Runs the figure and judges its claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let experiment = EXPERIMENTS
-        .iter()
-        .find(|e| e.number == arguments.figure.name)
-        .ok_or_else(|| Error::input("the lab repeats figures 5 and 8: choose one of them, or --arm sim"))?;
-    let plan = plan(experiment, arguments)?;
-    let folder = folder(arguments, &format!("figure{}-lab", experiment.number));
+    let plan = plan(arguments)?;
+    let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
     host.prepare(&folder)?;
     let seconds: f64 = plan.iter().map(|p| p.scenario.run.duration.as_secs_f64() + 2.0).sum();
     host.say(&format!("{} runs, about {:.0} min", plan.len(), seconds / 60.0));
-    let mut runs = Vec::new();
+    FileSet::withdraw(&folder)?;
+    let (mut runs, mut folders) = (Vec::new(), Vec::new());
     for planned in &plan {
         host.say(&format!("[{}/{}] {}", runs.len() + 1, plan.len(), planned.scenario.title));
-        runs.push(measure(planned, host)?);
+        let mut run = measure(planned, host)?;
+        if let Some(recording) = &mut run.values.recording {
+            // A campaign of hours leaves what it has, also where it is ended.
+            let name = format!(
+                "{}-{}-{}-{}",
+                run.case.figure.name(),
+                run.case.series.replace([' ', ','], "_"),
+                run.case.flows,
+                run.seed
+            );
+            host.lab().write(recording, &planned.scenario, &folder.join(&name))?;
+            folders.push(name);
+            if !arguments.quick {
+                slim(recording, run.case.figure);
+            }
+        }
+        runs.push(run);
         if host.is_interrupted() {
             break;
         }
     }
-    let outcome = judge(&Measured::new(&runs), experiment, arguments, host);
-    publish(outcome, &runs, &plan, &folder, host)
+    let (outcome, plots) = judge(&Measured::new(&runs), arguments, host);
+    publish(outcome, plots, &runs, &plan, (&folder, folders), host)
+}
+
+/// Leaves what claims and charts ask for: samples of all runs of a campaign need more memory than there is.
+fn slim(recording: &mut Recording, part: Part) {
+    recording.flow_samples.clear();
+    if !part.is_over_time() {
+        recording.link_samples.clear();
+    }
 }
 
 /// Every run of the figure, with the options applied: all points, again and again.
-fn plan(experiment: &Experiment, arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
-    let mut points = Vec::new();
-    for &file in experiment.files {
-        let is_steered = document(file, [])?.has_table("policy");
-        let [always, steered] = experiment.quick;
-        let steered = steered.iter().filter(|_| is_steered);
-        let changes = always.iter().chain(steered).filter(|_| arguments.quick).copied();
-        let mut document = document(file, changes)?;
-        if let Some(rate) = &arguments.rate {
-            document.set("link.rate", rate).map_err(Error::input)?;
-        }
-        let scenario = document.scenario().map_err(Error::input)?;
-        for mut point in scenario.expand().into_iter().map(|p| p.scenario) {
-            let case = Case::of(experiment.part, &point);
-            point.title = format!("{}, {} flows, {}", case.series, case.flows, point.rate());
-            points.push((case, point));
-        }
+fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
+    let parts = || arguments.figure.value.iter().copied().filter(|part| *part != Part::Text);
+    if parts().next().is_none() {
+        return Err(Error::input("what the paper tells without a figure is simulated: choose --arm sim"));
     }
-    points.retain(|(case, _)| !arguments.quick || QUICK_FLOWS.contains(&case.flows));
+    let mut points: Vec<(Part, Scenario)> = Vec::new();
+    for part in parts() {
+        let scenarios = match arguments.quick {
+            true => short_points(part, arguments)?,
+            false => part_at(part, arguments.rate.as_deref().unwrap_or(RATE), false)?,
+        };
+        points.extend(scenarios.into_iter().map(|scenario| (part, scenario)));
+    }
+    if points.is_empty() {
+        let remedy = "leave out --quick, or choose --arm sim";
+        return Err(Error::input(format!("the lab has short forms of figures 5 and 8a: {remedy}")));
+    }
+    let name = |(part, mut scenario): (Part, Scenario)| {
+        let case = Case::of(part, &scenario);
+        scenario.title =
+            format!("figure {}, {}, {} flows, {}", part.name(), case.series, case.flows, scenario.rate());
+        (case, scenario)
+    };
+    let points: Vec<(Case, Scenario)> = points.into_iter().map(name).collect();
     let all = |seed| points.iter().map(move |(case, scenario)| (case.clone(), seed, scenario.clone()));
     let plan = (0..u64::from(arguments.runs.unwrap_or(1))).flat_map(all);
     Ok(plan.map(|(case, seed, scenario)| Planned { case, seed, scenario }).collect())
+}
+
+/// The points of a part's short form; none where it has no such.
+fn short_points(part: Part, arguments: &Arguments) -> Result<Vec<Scenario>, Error> {
+    let mut points = Vec::new();
+    for short in SHORT.iter().filter(|short| short.part == part) {
+        for &file in short.files {
+            let is_steered = document(file, [])?.has_table("policy");
+            let [always, steered] = short.changes;
+            let changes = always.iter().chain(steered.iter().filter(|_| is_steered)).copied();
+            let mut document = document(file, changes)?;
+            if let Some(rate) = &arguments.rate {
+                document.set("link.rate", rate).map_err(Error::input)?;
+            }
+            let scenario = document.scenario().map_err(Error::input)?;
+            points.extend(scenario.expand().into_iter().map(|point| point.scenario));
+        }
+    }
+    points.retain(|scenario| QUICK_FLOWS.contains(&scenario.flows[0].count));
+    Ok(points)
 }
 
 fn measure(planned: &Planned<Case>, host: &dyn Host) -> Result<Run, Error> {
@@ -115,92 +163,16 @@ fn measure(planned: &Planned<Case>, host: &dyn Host) -> Result<Run, Error> {
     })
 }
 
-struct Margins {
-    /// Least utilization of GSP-AS with two flows.
-    steered_two_flows: f64,
-    /// What another curve may be above GSP-AS with two flows.
-    above_static: f64,
-    /// Most that GSP-AS with 36 flows may lose against tail drop 30 ms.
-    against_tail_drop: f64,
-    /// Share of the static set point's delay that GSP-AS stays below with 36 flows.
-    share_of_static: f64,
-    /// Range of the utilization with a target of 95 %.
-    band: (f64, f64),
-    /// Most mean delay of the real queue beside a virtual one, in ms.
-    real_queue_ms: f64,
-}
-
-const FULL: Margins = Margins {
-    steered_two_flows: 0.985,
-    above_static: 0.0,
-    against_tail_drop: 0.01,
-    share_of_static: 0.5,
-    band: (0.93, 0.96),
-    real_queue_ms: 0.1,
-};
-/// What runs may miss that contain some of the convergence; and a packet at 200 Mbit/s takes 0.06 ms by
-/// itself.
-const SHORT: Margins = Margins {
-    steered_two_flows: 0.93,
-    above_static: 0.02,
-    against_tail_drop: 0.03,
-    share_of_static: 0.9,
-    band: (0.90, 0.97),
-    real_queue_ms: 0.5,
-};
-
-fn claims_of_figure_5(m: &Measured, margins: &Margins) -> Vec<Claim> {
-    let (few, many) = (2, 36);
-    let used = m.utilization(STEERED, few);
-    let least = format!("utilization at least {}", percent(margins.steered_two_flows));
-    let text = "With 2 flows GSP-AS keeps the link busy";
-    let mut claims = vec![claim("A8", text, least, percent(used), used >= margins.steered_two_flows)];
-    for other in m.series().into_iter().filter(|s| ![STEERED, TAIL_DROP_LARGE].contains(s)) {
-        let theirs = m.utilization(other, few) - margins.above_static;
-        let text = format!("With 2 flows GSP-AS uses the link better than {other}");
-        let expected = format!("above {} of {other}", percent(theirs));
-        claims.push(claim("A3", text, expected, percent(used), used > theirs));
+fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> (Outcome, Vec<crate::figure::Figure>) {
+    let (mut claims, mut beside, mut plots) = (Vec::new(), Vec::new(), Vec::new());
+    for ((part, _), m) in m.by(|case| (case.figure, case.judged_rate())) {
+        let margins = [&Margins::FULL, &Margins::SHORT_LIVE];
+        let mut found = of_form(arguments.quick, margins, |margins| claims::of(part, &m, *margins));
+        tell(&mut found, said::TABLE);
+        claims.extend(of_part(part, &m.rate(), found));
+        beside.extend(paper::beside(part, &m));
+        plots.extend(draw::figures(part, &m));
     }
-    let delays: Vec<(u32, f64)> = m.flows().into_iter().map(|n| (n, m.p95(STEERED, n))).collect();
-    let found: Vec<String> = delays.iter().map(|(n, delay)| format!("{delay:.2} ms ({n})")).collect();
-    let bounded = !delays.is_empty() && delays.iter().all(|(_, delay)| *delay < 30.0);
-    let text = "The 95 % delay of GSP-AS stays below its bound for every number of flows";
-    claims.push(claim("A5", text, "below 30 ms", found.join(", "), bounded));
-    let text = "The 95 % delay of GSP-AS falls with the number of flows";
-    claims.push(falling(m, text, "each below the one before"));
-    let (steered, fixed, share) = (m.p95(STEERED, many), m.p95(STATIC[2], many), margins.share_of_static);
-    let text = "With 36 flows the 95 % delay of GSP-AS lies far below that of the static set point";
-    let expected = format!("below {share} of {fixed:.2} ms");
-    claims.push(claim("A6", text, expected, format!("{steered:.2} ms"), steered < share * fixed));
-    let (steered, full) = (m.utilization(STEERED, many), m.utilization(TAIL_DROP_LARGE, many));
-    let text = "With 36 flows GSP-AS uses the link as tail drop with 30 ms does";
-    let expected = format!("within {} of {}", percent(margins.against_tail_drop), percent(full));
-    let held = (full - steered) <= margins.against_tail_drop;
-    claims.push(claim("A7", text, expected, percent(steered), held));
-    claims
-}
-
-fn claims_of_figure_8(m: &Measured, margins: &Margins) -> Vec<Claim> {
-    let (from, to) = margins.band;
-    let mut claims = Vec::new();
-    for flows in m.flows() {
-        let used = m.utilization(STEERED, flows);
-        let text = format!("With {flows} flows the utilization target of 95 % is held");
-        let expected = format!("between {} and {}", percent(from), percent(to));
-        claims.push(claim("A14", text, expected, percent(used), (from..=to).contains(&used)));
-        if flows >= 9 {
-            let mean = m.mean_delay(STEERED, flows);
-            let text = format!("With {flows} flows the real queue is practically empty");
-            let expected = format!("mean below {} ms", margins.real_queue_ms);
-            let held = mean < margins.real_queue_ms;
-            claims.push(claim("A15", text, expected, format!("{mean:.3} ms"), held));
-        }
-    }
-    claims
-}
-
-fn judge(m: &Measured, experiment: &Experiment, arguments: &Arguments, host: &dyn Host) -> Outcome {
-    let claims = of_form(arguments.quick, [&FULL, &SHORT], |margins| (experiment.claims)(m, margins));
     let short = if arguments.quick { " (short form)" } else { "" };
     let line = host_line(m);
     let summaries = m.runs.iter().filter_map(|run| run.values.recording.as_ref()).map(|recording| {
@@ -209,26 +181,30 @@ fn judge(m: &Measured, experiment: &Experiment, arguments: &Arguments, host: &dy
         summary.links.truncate(1);
         summary
     });
-    let table = table::results(&summaries.collect::<Vec<_>>(), host.paint());
+    let summaries: Vec<Summary> = summaries.collect();
+    let table = table::results(&summaries, host.paint());
     let mut outcome = Outcome {
-        title: format!("AQM Steering, figure {}, real TCP{short}", experiment.number),
+        title: format!("AQM Steering, figure {}, real TCP{short}", arguments.figure.name),
         about: json!({
-            "paper": "steering", "figure": experiment.number, "arm": "lab", "quick": arguments.quick,
+            "paper": "steering", "figure": arguments.figure.name, "arm": "lab", "quick": arguments.quick,
         }),
         runs: m.runs.iter().map(|run| json_of(run)).collect(),
         claims: Some(claims),
+        unjudged: said::UNJUDGED,
+        beside: Some(beside),
+        tables: vec![rows(m)],
         text: format!("{table}\n{line}\n\n"),
         notes: vec![line],
         ..Outcome::default()
     };
     outcome.keep_measured(host);
-    outcome
+    (outcome, plots)
 }
 
 fn json_of(run: &Run) -> Value {
     let Values { link, host, .. } = &run.values;
     json!({
-        "series": run.case.series, "flows": run.case.flows, "run": run.seed, "link": link, "host": host,
+        "figure": run.case.figure, "rate_bps": run.case.rate_bps, "series": run.case.series, "flows": run.case.flows, "run": run.seed, "link": link, "host": host,
         "warnings": run.warnings,
     })
 }
@@ -271,28 +247,41 @@ fn chart(m: &Measured, title: &str) -> Figure {
     }
 }
 
-/// Writes every run to a folder of its own, and the page with all of them.
+/// Writes the page with all runs, their charts and the result.
 fn publish(
     outcome: Outcome,
+    plots: Vec<crate::figure::Figure>,
     runs: &[Run],
     plan: &[Planned<Case>],
-    folder: &Path,
+    (folder, folders): (&Path, Vec<String>),
     host: &dyn Host,
 ) -> Result<Report, Error> {
     let title = titled(&outcome.title, host);
     let mut files = host.files(folder)?;
-    FileSet::withdraw(folder)?;
-    let scenarios: Vec<&Scenario> = plan.iter().map(|planned| &planned.scenario).collect();
+    folders.into_iter().for_each(|name| files.add_folder(name));
     let mut shown = Vec::new();
-    for (run, scenario) in runs.iter().zip(scenarios) {
-        let Some(recording) = &run.values.recording else { continue };
-        let name = format!("{}-{}-{}", run.case.series.replace(' ', "_"), run.case.flows, run.seed);
-        host.lab().write(recording, scenario, &folder.join(&name))?;
-        files.add_folder(name);
+    for (run, scenario) in runs.iter().zip(plan.iter().map(|planned| &planned.scenario)) {
+        // Runs whose samples were left out have nothing to be drawn over time.
+        let Some(recording) = run.values.recording.as_ref().filter(|r| !r.flow_samples.is_empty()) else {
+            continue;
+        };
         let label = format!("{}, {} flows", run.case.series, run.case.flows);
         shown.push((label, recording, host.lab().policies(scenario)));
     }
+    for figure in &plots {
+        files.add(format!("{}.svg", figure.file), plot(&figure.plot))?;
+    }
+    for run in runs.iter().filter(|run| run.case.figure.is_over_time()) {
+        let Some(samples) = run.values.recording.as_ref().and_then(|r| r.link_samples.first()) else {
+            continue;
+        };
+        let name = format!("figure{}-run{}-samples.csv", run.case.figure.name(), run.seed);
+        if run.case.series == super::claims::STEERED {
+            files.add(name, csv::link_samples(samples))?;
+        }
+    }
     files.add("figure.svg", figure(&chart(&Measured::new(runs), &title)))?;
+    let plots: Vec<Plot> = plots.into_iter().map(|figure| figure.plot).collect();
     let page = html::Page {
         title: &title,
         runs: shown
@@ -301,8 +290,39 @@ fn publish(
             .collect(),
         claims: outcome.claims.as_deref().unwrap_or_default(),
         notes: &with_note(&outcome.notes, host),
+        figures: &plots,
+        beside: outcome.beside.as_deref().unwrap_or_default(),
         ..html::Page::default()
     };
     files.add("report.html", html::page(&page))?;
     outcome.finish(folder, files, &format!("Results: {}", folder.display()), host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steering::tests::arguments;
+
+    #[test]
+    fn the_lab_has_every_figure_of_the_paper_with_the_simulators_scenarios() {
+        let planned = plan(&Arguments { runs: Some(3), ..arguments("all", false) }).unwrap();
+        let count = |part| planned.iter().filter(|p| p.case.figure == part).count();
+        assert_eq!([Part::Five, Part::Six, Part::EightA].map(count), [5 * 8 * 3, 5 * 3 * 3, 8 * 3]);
+        assert_eq!([Part::SevenA, Part::SevenB, Part::EightB].map(count), [2 * 3, 2 * 3, 3]);
+        assert!(planned.iter().all(|p| p.scenario.rate().as_bps() == 1_000_000_000));
+        let policies = planned.iter().filter_map(|p| p.scenario.policy.as_ref());
+        assert!(policies.into_iter().all(|policy| !policy.given.contains(&"memory_depth")), "the default");
+    }
+
+    #[test]
+    fn what_has_no_short_form_or_is_only_simulated_is_refused() {
+        let refused = |figure: &str, quick| match plan(&arguments(figure, quick)) {
+            Err(Error::Input(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused("6", true).contains("short forms of figures 5 and 8a"));
+        assert!(refused("text", false).contains("choose --arm sim"));
+        let short = plan(&arguments("8", true)).unwrap();
+        assert!(!short.is_empty() && short.iter().all(|p| p.case.figure == Part::EightA), "8a alone");
+    }
 }

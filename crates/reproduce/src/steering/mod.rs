@@ -8,7 +8,9 @@ mod each;
 mod lab;
 mod over_time;
 mod paper;
+mod said;
 mod sim;
+mod text;
 
 use crate::choice::{Arm, Choice};
 use crate::host::{Error, Host, Report};
@@ -19,7 +21,7 @@ use weir_config::Scenario;
 /// What is to be repeated, and how.
 #[derive(Clone, Debug)]
 pub struct Arguments {
-    /// One of [`FIGURES`]; the lab has 5 and 8.
+    /// One of [`FIGURES`]; the lab has all but what is told without a figure.
     pub figure: &'static Choice<&'static [Part]>,
     /// One of [`ARMS`].
     pub arm: Arm,
@@ -38,7 +40,7 @@ pub struct Arguments {
 }
 
 /// Figures of the paper.
-pub static FIGURES: [Choice<&[Part]>; 9] = [
+pub static FIGURES: [Choice<&[Part]>; 10] = [
     Choice::new("5", "Throughput and 95 % delay over the number of flows", &[Part::Five]),
     Choice::new("6", "The same with short transfers of 64 MB between", &[Part::Six]),
     Choice::new("7", "Both parts of figure 7", &[Part::SevenA, Part::SevenB]),
@@ -51,6 +53,7 @@ pub static FIGURES: [Choice<&[Part]>; 9] = [
         &[Part::EightA],
     ),
     Choice::new("8b", "That virtual queue over time", &[Part::EightB]),
+    Choice::new("text", "What the paper says without a figure (A1, A2, A18 to A20)", &[Part::Text]),
     Choice::new("all", "All of them", &Part::ALL),
 ];
 
@@ -108,6 +111,9 @@ fn folder(arguments: &Arguments, what: &str) -> PathBuf {
     arguments.out.join(format!("steering-{what}{rate}{quick}"))
 }
 
+/// Packets of ordinary Ethernet.
+const USUAL_MTU: u32 = 1500;
+
 /// Name of the curve that a scenario belongs to, as in the paper.
 fn series(scenario: &Scenario) -> String {
     let name = match scenario.aqm.name.as_str() {
@@ -115,6 +121,7 @@ fn series(scenario: &Scenario) -> String {
         other => other.to_uppercase(),
     };
     match (&scenario.policy, scenario.aqm.setpoint()) {
+        (Some(_), _) if scenario.path.mtu > USUAL_MTU => format!("{name}-AS, MTU {}", scenario.path.mtu),
         (Some(_), _) => format!("{name}-AS"),
         (None, Some(setpoint)) => format!("{name} {setpoint}"),
         (None, None) => name,

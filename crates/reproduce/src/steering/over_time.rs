@@ -102,6 +102,8 @@ pub struct VirtualQueue {
     pub delivered_bps: f64,
     /// Mean rate of the virtual queue, in bit/s.
     pub virtual_bps: f64,
+    /// Share of that time in which more was delivered than the virtual queue would have, sample by sample.
+    pub above: f64,
 }
 
 /// Reads figure 8b.
@@ -117,6 +119,7 @@ pub fn virtual_queue(recording: &Recording) -> VirtualQueue {
         p99_kb: p99,
         delivered_bps: mean(mine.iter().map(|s| s.delivered_bps)),
         virtual_bps: mean(mine.iter().map(|s| s.virtual_rate_bps)),
+        above: mean(mine.iter().map(|s| f64::from(u8::from(s.delivered_bps > s.virtual_rate_bps)))),
     }
 }
 

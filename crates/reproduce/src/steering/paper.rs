@@ -13,7 +13,7 @@ pub fn beside(part: Part, m: &Measured) -> Vec<Beside> {
         Part::Five => long_lived(m),
         Part::Six => with_short_flows(m),
         Part::SevenA => one_transition(m),
-        Part::SevenB => Vec::new(),
+        Part::SevenB | Part::Text => Vec::new(),
         Part::EightA => headroom(m),
         Part::EightB => virtual_queue_in_detail(m),
     };
@@ -77,14 +77,17 @@ fn with_short_flows(m: &Measured) -> Vec<Row> {
 }
 
 fn one_transition(m: &Measured) -> Vec<Row> {
-    let Some(seen) = m.recording().map(transition) else { return Vec::new() };
-    let reclaimed = seen.reclaimed_s.map_or("never".into(), |s| format!("{s:.1} s"));
-    vec![
-        ("set point with two flows, before".into(), "about 11 ms", ms(seen.before_ms)),
-        ("set point with 36 flows, at their end".into(), "low", ms(seen.low_ms)),
-        ("time in which two flows reclaim the link".into(), "18 s", reclaimed),
-        ("set point with two flows, afterwards".into(), "about 10 ms", ms(seen.regained_ms)),
-    ]
+    let of_curve = |(name, m): (&str, Measured)| {
+        let Some(seen) = m.recording().map(transition) else { return Vec::new() };
+        let reclaimed = seen.reclaimed_s.map_or("never".into(), |s| format!("{s:.1} s"));
+        vec![
+            (format!("{name}: set point with two flows, before"), "about 11 ms", ms(seen.before_ms)),
+            (format!("{name}: set point with 36 flows, at their end"), "low", ms(seen.low_ms)),
+            (format!("{name}: time in which two flows reclaim the link"), "18 s", reclaimed),
+            (format!("{name}: set point with two flows, afterwards"), "about 10 ms", ms(seen.regained_ms)),
+        ]
+    };
+    m.curves().into_iter().flat_map(of_curve).collect()
 }
 
 fn headroom(m: &Measured) -> Vec<Row> {

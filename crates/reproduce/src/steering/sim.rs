@@ -1,14 +1,16 @@
 //! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
 
-use super::cases::{Case, Measured, Run, Values, plan};
+use super::cases::{Case, Measured, Part, Run, Values, plan};
 use super::claims::Margins;
-use super::{Arguments, claims, draw, folder, paper};
+use super::{Arguments, claims, draw, folder, paper, said};
 use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::{Planned, run_all, simulate};
+use crate::said::tell;
 use serde_json::json;
 use weir_measure::result::{Claim, Recording, Summary};
+use weir_report::html::Rows;
 use weir_report::{FileSet, csv, table};
 use weir_sim::batch::Progress;
 
@@ -27,7 +29,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 
 /// A run, if it was not interrupted.
 pub fn measure(planned: &Planned<Case>, progress: &dyn Progress) -> Result<Option<Run>, Error> {
-    let is_shown = planned.case.figure.is_over_time() && planned.seed == 0;
+    let is_shown = planned.case.figure.is_over_time();
     let mut warnings = Vec::new();
     let values = |mut recording: Recording, ()| {
         warnings = std::mem::take(&mut recording.summary.warnings);
@@ -43,11 +45,12 @@ pub fn measure(planned: &Planned<Case>, progress: &dyn Progress) -> Result<Optio
 fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome {
     let quick = arguments.quick;
     let (mut claims, mut beside, mut figures, mut summaries) = (vec![], vec![], vec![], vec![]);
-    for ((part, _), measured) in measured.by(|case| (case.figure, case.rate_bps)) {
+    for ((part, _), measured) in measured.by(|case| (case.figure, case.judged_rate())) {
         let (name, rate) = (part.name(), measured.rate());
         let margins = [&Margins::FULL, &Margins::SHORT];
-        let found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
-        claims.extend(found.into_iter().map(|c| Claim { text: format!("{name}: {} ({rate})", c.text), ..c }));
+        let mut found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
+        tell(&mut found, said::TABLE);
+        claims.extend(titled(part, &rate, found));
         beside.extend(paper::beside(part, &measured));
         figures.extend(draw::figures(part, &measured));
         for (series, flows, link) in measured.rows() {
@@ -56,7 +59,8 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
         }
     }
     let what = match arguments.figure.name {
-        "all" => "figures 5 to 8".to_string(),
+        "all" => "figures 5 to 8, and what is told without".to_string(),
+        "text" => "what is told without a figure".to_string(),
         one => format!("figure {one}"),
     };
     Outcome {
@@ -66,11 +70,44 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
             "paper": "steering", "figure": arguments.figure.name, "arm": "sim", "quick": quick,
         }),
         claims: Some(claims),
+        unjudged: said::UNJUDGED,
         beside: Some(beside),
         figures,
+        tables: vec![rows(measured)],
         text: format!("{}\n", table::results(&summaries, host.paint())),
         ..Outcome::default()
     }
+}
+
+/// A row for each point: means over its runs.
+pub fn rows(measured: &Measured) -> Rows {
+    let mut rows = Vec::new();
+    for ((part, rate), measured) in measured.by(|case| (case.figure, case.rate())) {
+        for (series, flows, link) in measured.rows() {
+            let ms = |value: f64| format!("{value:.2}");
+            let runs = measured.at(series, flows).runs.len();
+            rows.push(vec![
+                format!("{}, {series}", part.name()),
+                rate.clone(),
+                flows.to_string(),
+                runs.to_string(),
+                format!("{:.2}", link.utilization * 100.0),
+                ms(link.delay_ms.mean),
+                ms(link.delay_ms.p95),
+                link.drops.to_string(),
+                link.overflows.to_string(),
+            ]);
+        }
+    }
+    let header =
+        ["figure, queue", "rate", "flows", "runs", "util %", "mean ms", "95 % ms", "signals", "overflows"];
+    Rows { title: "Means over the runs".into(), header: header.map(String::from).to_vec(), rows }
+}
+
+/// Claims that say of which figure they are, and at which rate.
+pub fn titled(part: Part, rate: &str, claims: Vec<Claim>) -> impl Iterator<Item = Claim> {
+    let rate = if part == Part::Text { String::new() } else { format!(" ({rate})") };
+    claims.into_iter().map(move |c| Claim { text: format!("{}: {}{rate}", part.name(), c.text), ..c })
 }
 
 fn note(runs: u64, quick: bool) -> String {
@@ -85,8 +122,10 @@ fn note(runs: u64, quick: bool) -> String {
 
 /// Adds the samples and moves of a run that is shown over time.
 fn add_samples(run: &Run, files: &mut FileSet) -> Result<(), Error> {
-    let Some(recording) = &run.values.recording else { return Ok(()) };
-    let name = format!("figure{}-{}", run.case.figure.name(), run.case.rate().replace('/', "p"));
+    let Some(recording) = run.values.recording.as_ref().filter(|_| run.seed == 0) else { return Ok(()) };
+    let size =
+        run.case.series.split(", ").nth(1).map_or(String::new(), |s| format!("-{}", s.replace(' ', "")));
+    let name = format!("figure{}{size}-{}", run.case.figure.name(), run.case.rate().replace('/', "p"));
     let samples = recording.link_samples.first().map_or(&[][..], Vec::as_slice);
     files.add(format!("{name}-samples.csv"), csv::link_samples(samples))?;
     Ok(files.add(format!("{name}-events.csv"), csv::steering_events(&recording.events))?)

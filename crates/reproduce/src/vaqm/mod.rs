@@ -7,7 +7,9 @@ mod draw;
 mod lab;
 mod measured;
 mod results;
+mod said;
 mod tables;
+mod text;
 #[cfg(feature = "live")]
 mod upf;
 

@@ -2,12 +2,14 @@
 
 use super::cases::plan;
 use super::measured::{Measured, Run, measure};
-use super::{Arguments, claims, draw, tables};
+use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::run_all;
+use crate::said::tell;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use weir_measure::result::Claim;
 
 /// Repeats the test in the simulator.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
@@ -15,10 +17,12 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let folder = folder(arguments);
     host.prepare(&folder)?;
     let runs = run_all(&plan, host, measure)?;
-    publish(&runs, note(arguments.quick), arguments, &folder, host)
+    let background = text::background(host)?;
+    publish_with(&runs, background, note(arguments.quick), arguments, &folder, host)
 }
 
 /// Judges what an arm measured and writes it.
+#[cfg(feature = "live")]
 pub fn publish(
     runs: &[Run],
     note: String,
@@ -26,13 +30,29 @@ pub fn publish(
     folder: &Path,
     host: &dyn Host,
 ) -> Result<Report, Error> {
+    publish_with(runs, Vec::new(), note, arguments, folder, host)
+}
+
+/// The same, with claims that were judged on other runs.
+fn publish_with(
+    runs: &[Run],
+    background: Vec<Claim>,
+    note: String,
+    arguments: &Arguments,
+    folder: &Path,
+    host: &dyn Host,
+) -> Result<Report, Error> {
     let cases = Measured::new(runs);
+    let mut claims = claims::all(&cases);
+    claims.extend(background);
+    tell(&mut claims, said::TABLE);
     let outcome = Outcome {
         title: "Virtual AQM before a radio cell".into(),
         notes: vec![note],
         about: json!({ "paper": "vaqm", "arm": arguments.arm.name(), "quick": arguments.quick }),
         runs: json!(runs),
-        claims: Some(claims::all(&cases)),
+        claims: Some(claims),
+        unjudged: said::UNJUDGED,
         figures: draw::figures(&cases),
         tables: tables::all(&cases, arguments.quick),
         ..Outcome::default()

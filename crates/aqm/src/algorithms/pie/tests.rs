@@ -67,6 +67,24 @@ fn the_table_of_auto_tuning() {
 }
 
 #[test]
+fn the_gains_of_linux_3_15_are_reduced_in_two_steps() {
+    let grown = |tune_steps: u32, before: f64| {
+        let mut pie = Pie {
+            drop_prob: before,
+            delay_old: ms(18),
+            ..pie(Params { tune_steps, max_burst: Duration::ZERO, ..Params::default() })
+        };
+        pie.on_wakeup(&moment(ms(15), ms(20), 0));
+        pie.drop_prob - before
+    };
+    // 0.125 * 5 ms + 1.25 * 2 ms, through 8 in the second step and through 32 in the third.
+    assert!((grown(2, 0.000_5) - 0.003_125 / 8.0).abs() < 1e-12);
+    assert!((grown(6, 0.000_5) - 0.003_125 / 32.0).abs() < 1e-12);
+    assert!((grown(2, 0.05) - 0.003_125 / 2.0).abs() < 1e-12);
+    assert!((grown(0, 0.05) - 0.003_125).abs() < 1e-12);
+}
+
+#[test]
 fn a_burst_of_150_ms_passes_and_the_next_needs_a_calm_queue() {
     let mut pie = pie(Params::default());
     // The first signal in a stretch of time, in ms, with a packet each 50 us.
@@ -128,7 +146,8 @@ fn the_coin_agrees_with_its_twin_in_floats() {
     for n in 0..200_000u64 {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         if n.is_multiple_of(500) {
-            pie.drop_prob = (dice >> 11) as f64 / (1u64 << 53) as f64 * [1e-3, 0.01, 0.3, 1.0][n as usize / 500 % 4];
+            pie.drop_prob =
+                (dice >> 11) as f64 / (1u64 << 53) as f64 * [1e-3, 0.01, 0.3, 1.0][n as usize / 500 % 4];
             pie.refresh();
             // Exact: both sides are multiples of 2^-57 at the least.
             assert!((pie.prob as f64 - pie.drop_prob * ONE).abs() <= 0.5);

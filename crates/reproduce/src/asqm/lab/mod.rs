@@ -1,12 +1,15 @@
 //! The access network in namespaces, with real TCP and an unmodified gateway.
 
-mod claims;
 mod draw;
 
-use super::Arguments;
-use super::cases::{Algorithm, Case, Direction, Figure, RTTS, Study, of_figures};
+use super::cases::{Algorithm, Case, Direction, RTTS, Study, cases as simulated};
+use super::measured::{Measured, Run, Values};
+use super::observer::Delays;
+use super::{Arguments, claims, draw as paper, said, tables};
 use crate::host::{Error, Host, Report, waits};
 use crate::publish::Outcome;
+use crate::runs::NestedCase;
+use crate::said::tell;
 use crate::statistics::{deviation, mean, quantile, sorted};
 use serde::Serialize;
 use serde_json::json;
@@ -17,8 +20,6 @@ use weir_report::html::Rows;
 use weir_report::table;
 use weir_units::Rate;
 
-/// The round-trip time of downloads, in milliseconds.
-const DOWNLOAD_RTT_MS: u64 = 100;
 /// Users of a home come behind its transfers and the connection without end.
 const PAGES_FROM: usize = 6;
 
@@ -32,7 +33,7 @@ struct Overrides {
     homes: usize,
 }
 
-const FULL: Overrides = Overrides { length_s: 60, warmup_s: 15, homes: 3 };
+const FULL: Overrides = Overrides { length_s: 120, warmup_s: 10, homes: 3 };
 const QUICK: Overrides = Overrides { length_s: 24, warmup_s: 10, homes: 1 };
 
 impl Overrides {
@@ -61,21 +62,14 @@ fn load_name(study: Study) -> &'static str {
     if study == Study::Peak { "peak" } else { "off-peak" }
 }
 
-/// Uploads of the figures that were asked for at each round-trip time, downloads at one.
-fn cases(figures: &[Figure], quick: bool) -> Vec<Case> {
-    if quick {
+/// What the arguments ask for, as in the simulator; the short form has two runs.
+fn cases(arguments: &Arguments) -> Vec<Case> {
+    if arguments.quick {
         let of = |managed| Case { rtt_ms: RTTS[0], ..Case::of(Study::Peak, Direction::Upload, managed) };
         return [Algorithm::CoDel, Algorithm::Asqm].map(of).to_vec();
     }
-    let paths = RTTS
-        .map(|rtt_ms| (Direction::Upload, rtt_ms))
-        .into_iter()
-        .chain([(Direction::Download, DOWNLOAD_RTT_MS)]);
-    let of = |(way, rtt_ms)| {
-        let studies = of_figures(figures).into_iter();
-        studies.map(move |(study, managed)| Case { rtt_ms, ..Case::of(study, way, managed) })
-    };
-    paths.flat_map(of).collect()
+    // The lab has one class of packets.
+    simulated(arguments).into_iter().filter(|case| case.study != Study::Voice).collect()
 }
 
 /// What was measured of a run, over all its modems.
@@ -104,6 +98,11 @@ struct Point {
     pings_ms: Vec<f64>,
     #[serde(skip)]
     bins_mbps: Vec<f64>,
+    /// Of each modem: the mean of its seconds, and their standard deviation.
+    #[serde(skip)]
+    bandwidths: Vec<f64>,
+    #[serde(skip)]
+    deviations: Vec<f64>,
 }
 
 impl Point {
@@ -112,7 +111,9 @@ impl Point {
             sorted(modems.iter().flat_map(|m| of(m).iter().map(move |v| v / unit)))
         };
         let (pings_ms, bins_mbps) = (sorted(|m| &m.pings_ms, 1.0), sorted(|m| &m.bins_bps, 1e6));
-        let deviations = modems.iter().map(|m| deviation(m.bins_bps.iter().copied()) / 1e6);
+        let bandwidths = modems.iter().map(|m| mean(m.bins_bps.iter().copied()) / 1e6).collect();
+        let deviations: Vec<f64> =
+            modems.iter().map(|m| deviation(m.bins_bps.iter().copied()) / 1e6).collect();
         let sensing = || modems.iter().filter_map(|m| m.link.sensing.as_ref());
         let wires = || sensing().filter_map(|s| s.wire.as_ref());
         let sent: u64 = sensing().map(|s| s.sent).sum();
@@ -126,7 +127,9 @@ impl Point {
             load: load_name(case.study).replace('-', ""),
             rtt_ms: case.rtt_ms,
             mbps: mean(bins_mbps.iter().copied()),
-            deviation_mbps: mean(deviations),
+            deviation_mbps: mean(deviations.iter().copied()),
+            bandwidths,
+            deviations,
             ping_p50_ms: quantile(&pings_ms, 0.5),
             ping_p95_ms: quantile(&pings_ms, 0.95),
             pages: modems
@@ -141,6 +144,26 @@ impl Point {
             modems: modems.into_iter().map(|m| m.link).collect(),
             pings_ms,
             bins_mbps,
+        }
+    }
+
+    /// The same as a run of the simulator, which claims, charts and tables ask for. Round trips are those of pings.
+    fn as_simulated(&self, seed: usize) -> Run {
+        let mut delays = Delays::default();
+        self.pings_ms.iter().for_each(|ms| delays.note(*ms));
+        Run {
+            case: NestedCase { case: self.case },
+            seed: seed as u64,
+            values: Values {
+                bandwidth_mbps: self.bandwidths.clone(),
+                deviation_mbps: self.deviations.clone(),
+                overhead: self.overhead,
+                voice_p95_ms: None,
+                delays,
+                seconds: self.bins_mbps.clone(),
+            },
+            trace_hash: None,
+            warnings: None,
         }
     }
 
@@ -165,7 +188,7 @@ const HEADER: [&str; 8] =
 
 /// Runs the experiment and judges its claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let (figures, quick) = (arguments.figure.value.figures, arguments.quick);
+    let quick = arguments.quick;
     let which = match (quick, arguments.figure.name) {
         (true, _) => "-quick".to_string(),
         (false, "all") => String::new(),
@@ -173,7 +196,9 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     };
     let folder = arguments.out.join(format!("asqm-lab{which}"));
     host.prepare(&folder)?;
-    let (cases, overrides) = (cases(figures, quick), Overrides::of(quick));
+    let (cases, overrides) = (cases(arguments), Overrides::of(quick));
+    let seeds = arguments.seeds.unwrap_or(1) as usize;
+    let cases: Vec<Case> = (0..seeds).flat_map(|_| cases.iter().copied()).collect();
     let configs: Vec<AccessConfig> = cases.iter().map(|c| overrides.config(c)).collect::<Result<_, _>>()?;
     let seconds = cases.len() as u64 * (overrides.length_s + 2);
     host.say(&format!("{} runs, about {:.0} min", cases.len(), seconds as f64 / 60.0));
@@ -188,15 +213,32 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         host.say(&format!("  {}", points[n].row()[1..].join("  ")));
     }
     let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
+    let runs: Vec<Run> =
+        points.iter().enumerate().map(|(n, p)| p.as_simulated(n / (cases.len() / seeds))).collect();
+    let measured = Measured::new(&runs);
+    let mut claims = claims::all(&measured);
+    if quick {
+        // One modem for some seconds decides what is far apart.
+        claims.iter_mut().filter(|c| !["B2", "B3", "B10", "B11"].contains(&c.id.as_str())).for_each(|c| {
+            c.undecided = !c.held;
+        });
+    }
+    tell(&mut claims, said::TABLE);
+    let mut figures = draw::figures(&points);
+    figures.extend(paper::figures(arguments.figure.value.figures, &measured));
+    let mut shown =
+        vec![Rows { title: "Runs".into(), header: HEADER.map(str::to_string).to_vec(), rows: rows.clone() }];
+    shown.extend(tables::all(&measured));
     let outcome = Outcome {
         title: format!("ASQM, real TCP{}", if quick { " (short form)" } else { "" }),
         notes: NOTES.map(str::to_string).to_vec(),
         about: json!({ "paper": "asqm", "arm": "lab", "quick": quick }),
         runs: json!(points),
-        claims: Some(claims::of(&points, quick)),
-        figures: draw::figures(&points),
+        claims: Some(claims),
+        unjudged: said::UNJUDGED,
+        figures,
         text: format!("{}\n", table::aligned(&HEADER, &rows)),
-        tables: vec![Rows { title: "Runs".into(), header: HEADER.map(str::to_string).to_vec(), rows }],
+        tables: shown,
         last: Some(format!("Results: {}", folder.display())),
         ..Outcome::default()
     };
@@ -220,13 +262,16 @@ fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asqm::cases::FIGURES;
+    use crate::asqm::cases::tests::arguments;
     use weir_lab::access::Home;
 
     #[test]
     fn the_lab_runs_the_scenarios_of_the_paper() {
         for (quick, modems, shared) in [(true, 1, [16, 7]), (false, 3, [48, 21])] {
-            for case in cases(&FIGURES, quick) {
+            let wanted: Vec<Case> = cases(&arguments("all", quick));
+            assert!(quick || wanted.iter().any(|case| case.study == Study::Shortfall));
+            let of_figures = |case: &Case| matches!(case.study, Study::OffPeak | Study::Peak);
+            for case in wanted.into_iter().filter(of_figures) {
                 let config = Overrides::of(quick).config(&case).unwrap_or_else(|e| panic!("{e:?}"));
                 let is_peak = usize::from(case.study == Study::Peak);
                 assert_eq!((config.homes.len(), config.fifo), (modems, 1000));
@@ -246,17 +291,18 @@ mod tests {
         let modem =
             |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
         let points = |asqm_ms: f64| {
-            let [codel, asqm] = <[Case; 2]>::try_from(cases(&FIGURES, true)).expect("two");
-            [Point::of(&codel, vec![modem(vec![1500.0; 9])]), Point::of(&asqm, vec![modem(vec![asqm_ms; 9])])]
+            let [codel, asqm] = <[Case; 2]>::try_from(cases(&arguments("all", true))).expect("two");
+            [Point::of(&codel, vec![modem(vec![1400.0; 9])]), Point::of(&asqm, vec![modem(vec![asqm_ms; 9])])]
         };
-        let held = |asqm_ms: f64| -> Vec<bool> {
-            let claims = claims::of(&points(asqm_ms), true);
-            claims.iter().filter(|c| c.id == "B10").map(|c| c.held).collect()
+        let judged = |asqm_ms: f64, id: &str| -> Vec<bool> {
+            let runs = points(asqm_ms).each_ref().map(|point| point.as_simulated(0));
+            let claims = claims::all(&Measured::new(&runs));
+            claims.iter().filter(|c| c.id == id).map(|c| c.held).collect()
         };
-        assert_eq!(held(200.0), [true, true]);
-        assert_eq!(held(600.0), [true, false]);
+        assert_eq!(judged(200.0, "B10"), [true, false], "they do not vary");
+        assert_eq!(judged(200.0, "B11"), [true]);
+        assert_eq!(judged(800.0, "B11"), [false]);
         let point = &points(200.0)[0];
-        assert_eq!((point.mbps, point.deviation_mbps, point.ping_p95_ms), (6.5, 0.5, 1500.0));
-        assert!(claims::of(&points(f64::NAN), true).iter().any(|c| c.id == "B10" && !c.held));
+        assert_eq!((point.mbps, point.deviation_mbps, point.ping_p95_ms), (6.5, 0.5, 1400.0));
     }
 }

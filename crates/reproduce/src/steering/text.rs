@@ -1,0 +1,59 @@
+//! What the paper says without a figure: background, and remarks that an experiment can check.
+
+use super::cases::{Case, Changes, File, Part, document};
+use crate::host::Error;
+use crate::runs::Planned;
+
+/// A buffer that is far too large (section II-A).
+pub const BLOATED: &str = "TD 1MB at 2Mbit/s";
+/// A policy that keeps half of a link free, as providers do for protection.
+pub const HALF: &str = "GSP-AS <49 %, 50 %>";
+/// The virtual queue of related work, at its fixed fraction of 95 %.
+pub const HULL: &str = "HULL";
+/// The rule of thumb for a tail-drop buffer.
+pub const ONE_BDP: &str = "TD 1 bdp";
+/// A quarter of it, under an algorithm that desynchronizes losses.
+pub const QUARTER: &str = "GSP 1/4 bdp";
+
+const TAIL_DROP: File = scenario_file!("steering_text.toml");
+const WITH_POLICY: File = scenario_file!("steering_figure8a.toml");
+const OF_GSP: File = scenario_file!("steering_text_gsp.toml");
+const OF_HULL: File = scenario_file!("steering_text_hull.toml");
+
+/// A curve, its scenario, what is changed in it, and its numbers of flows.
+type Experiment = (&'static str, File, Changes, &'static [u32]);
+
+const EXPERIMENTS: [Experiment; 5] = [
+    (BLOATED, TAIL_DROP, &[("link.rate", "2Mbit/s"), ("link.buffer", "1MB"), ("run.duration", "120s")], &[1]),
+    (
+        HALF,
+        WITH_POLICY,
+        &[
+            ("link.rate", "1Gbit/s"),
+            ("policy.utilization_low", "49%"),
+            ("policy.utilization_target", "50%"),
+            ("run.duration", "120s"),
+            ("run.warmup", "60s"),
+        ],
+        &[9],
+    ),
+    (HULL, OF_HULL, &[], &[9]),
+    (ONE_BDP, TAIL_DROP, &[("aqm.limit", "50ms")], &[1, 2, 9, 36]),
+    (QUARTER, OF_GSP, &[], &[36]),
+];
+
+/// Every run, the same at each rate.
+pub fn plan(seeds: u32) -> Result<Vec<Planned<Case>>, Error> {
+    let mut plan = Vec::new();
+    for (series, file, changes, flows) in EXPERIMENTS {
+        let scenario = document(file, changes.iter().copied())?.scenario().map_err(Error::input)?;
+        for scenario in scenario.expand().into_iter().map(|point| point.scenario) {
+            if !flows.contains(&scenario.flows[0].count) {
+                continue;
+            }
+            let case = Case { series: series.into(), ..Case::of(Part::Text, &scenario) };
+            plan.extend(Planned::repeated(&case, &scenario, seeds));
+        }
+    }
+    Ok(plan)
+}

@@ -1,0 +1,264 @@
+//! One page of results that reproductions left: each with its date, commit, machine and number of runs.
+
+use crate::host::{Error, Made};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use weir_measure::result::Claim;
+
+/// What a reproduction wrote, as far as the page shows it.
+struct Outcome {
+    folder: String,
+    title: String,
+    command: String,
+    made: Made,
+    value: Value,
+    claims: Vec<Claim>,
+}
+
+/// Makes the page of all results below a folder, in the order of their names.
+///
+/// # Errors
+///
+/// If the folder cannot be read, has no results, or one of them is damaged or does not say when it was made.
+pub fn page(root: &Path) -> Result<String, Error> {
+    let mut found = Vec::new();
+    find(root, &mut found)?;
+    found.sort();
+    let outcomes = found.iter().map(|file| read(root, file)).collect::<Result<Vec<_>, Error>>()?;
+    let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
+    if outcomes.is_empty() {
+        let remedy = "make some with `weir reproduce PAPER`, or name the folder that --out named";
+        return Err(Error::input(format!(
+            "no results of `weir reproduce` below {}: {remedy}",
+            root.display()
+        )));
+    }
+    let mut out = String::from(HEAD);
+    totals(&outcomes, &mut out);
+    outcomes.iter().for_each(|outcome| section(outcome, &mut out));
+    Ok(out)
+}
+
+const HEAD: &str = "# Results of reproductions
+
+This page is made by `weir reproduce summary FOLDER --into docs/results.md` from the files that `weir reproduce` wrote; \
+nothing in it is written by hand. Each section says which command made it, when, with which commit, on which machine and with how many \
+runs. \"Paper\" is what the paper says, \"bound\" what was judged by; where bounds come from, the JSON and the HTML page of each \
+reproduction tell. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
+[measurements.md](measurements.md).
+
+";
+
+/// The files called `result.json` of reproductions below a folder. Folders of single runs have one too.
+fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
+    let failed = |e: std::io::Error| Error::input(format!("{}: {e}", folder.display()));
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            find(&path, found)?;
+        } else if path.file_name().is_some_and(|name| name == "result.json") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// A result; nothing where the file is that of a single run.
+fn read(root: &Path, file: &Path) -> Result<Option<Outcome>, Error> {
+    let damaged = |what: &dyn std::fmt::Display| {
+        Error::input(format!("{}: {what}; make it again with `weir reproduce`", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|e| damaged(&e))?;
+    let value: Value = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
+    if !value["paper"].is_string() {
+        return Ok(None);
+    }
+    let made = value.get("made").cloned().unwrap_or_default();
+    let made: Made = serde_json::from_value(made)
+        .map_err(|_| damaged(&"it does not say when and with what it was made (`made`)"))?;
+    let claims = value.get("claims").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+    let claims: Vec<Claim> = serde_json::from_value(claims).map_err(|e| damaged(&e))?;
+    let folder = file.parent().and_then(|f| f.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+    let title = value["title"].as_str().unwrap_or("Results").to_string();
+    let folder = folder.display().to_string();
+    Ok(Some(Outcome { command: command(&value), folder, title, made, value, claims }))
+}
+
+/// The command that makes such results.
+fn command(value: &Value) -> String {
+    let text = |key: &str| value[key].as_str();
+    let mut command = format!("weir reproduce {}", text("paper").unwrap_or("?"));
+    for key in ["figure", "experiment"] {
+        text(key).iter().for_each(|which| command += &format!(" --{key} {which}"));
+    }
+    let arm = text("arm").filter(|_| text("paper") != Some("avq"));
+    arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
+    let timers = text("timers").filter(|timers| *timers != "linux");
+    timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
+    if value["quick"] == true {
+        command += " --quick";
+    }
+    command
+}
+
+/// The largest number of runs of one case: 0 is the first of them.
+fn repetitions(value: &Value) -> u64 {
+    let number = |run: &Value| run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0) + 1;
+    value["runs"].as_array().into_iter().flatten().map(number).max().unwrap_or(0)
+}
+
+/// What was held of each paper in each arm. Short forms count apart.
+fn totals(outcomes: &[Outcome], out: &mut String) {
+    let mut sums: BTreeMap<[String; 3], [usize; 4]> = BTreeMap::new();
+    for outcome in outcomes {
+        let text = |key: &str| outcome.value[key].as_str().unwrap_or("sim").to_string();
+        let form = if outcome.value["quick"] == true { "short" } else { "full" };
+        let sum = sums.entry([text("paper"), text("arm"), form.to_string()]).or_default();
+        for claim in &outcome.claims {
+            sum[0] += usize::from(claim.held);
+            sum[1] += usize::from(claim.is_missed());
+            sum[2] += usize::from(claim.is_missed() && !claim.cause.is_empty());
+            sum[3] += usize::from(claim.undecided);
+        }
+    }
+    out.push_str(
+        "## Totals\n\n| paper | arm | form | held | missed | of these with a known cause | not judged |\n",
+    );
+    out.push_str("| --- | --- | --- | ---: | ---: | ---: | ---: |\n");
+    for ([paper, arm, form], [held, missed, explained, open]) in sums {
+        let _ = writeln!(out, "| {paper} | {arm} | {form} | {held} | {missed} | {explained} | {open} |");
+    }
+    out.push('\n');
+}
+
+/// A cell of a table: one line, and no bar.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
+    let cells: Vec<String> = cells.into_iter().map(|text| cell(&text)).collect();
+    let _ = writeln!(out, "| {} |", cells.join(" | "));
+}
+
+fn section(outcome: &Outcome, out: &mut String) {
+    let Outcome { title, made, value, claims, command, folder } = outcome;
+    let runs = match repetitions(value) {
+        1 => "one run of each case".to_string(),
+        n => format!("{n} runs of each case"),
+    };
+    let _ = writeln!(out, "## {title}\n");
+    let _ = writeln!(
+        out,
+        "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
+        made.date, made.commit, made.version, made.machine
+    );
+    if value["interrupted"] == true {
+        out.push_str("**Interrupted**: not all runs were made.\n\n");
+    }
+    for table in value["tables"].as_array().into_iter().flatten() {
+        rows(table, out);
+    }
+    if !claims.is_empty() {
+        let held = claims.iter().filter(|c| c.held).count();
+        let _ = writeln!(out, "Claims: {held} of {} held.\n", claims.len());
+        out.push_str("| claim | outcome | paper | bound | measured | what it says |\n");
+        out.push_str("| --- | --- | --- | --- | --- | --- |\n");
+        for c in claims {
+            let outcome = match c {
+                c if c.held => "held",
+                c if c.undecided => "not judged",
+                _ => "**missed**",
+            };
+            let cells = [&c.id, outcome, &c.paper, &c.expected, &c.measured, &c.text];
+            row(cells.map(str::to_string), out);
+        }
+        out.push('\n');
+        let mut told: Vec<String> = Vec::new();
+        for c in claims.iter().filter(|c| c.is_missed() && !c.cause.is_empty()) {
+            let line = format!("* {} is missed: {}.", c.id, c.cause);
+            if !told.contains(&line) {
+                told.push(line);
+            }
+        }
+        if !told.is_empty() {
+            let _ = writeln!(out, "{}\n", told.join("\n"));
+        }
+    }
+    for open in value["totals"]["not_judgeable"].as_array().into_iter().flatten() {
+        let text = |key: &str| open[key].as_str().unwrap_or_default();
+        let _ = writeln!(out, "{} cannot be judged: {}.\n", text("id"), text("why"));
+    }
+}
+
+fn rows(table: &Value, out: &mut String) {
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().map(|v| v.as_str().unwrap_or_default().to_string()).collect()
+    };
+    let header = texts(&table["header"]);
+    let _ = writeln!(out, "{}\n", table["title"].as_str().unwrap_or_default());
+    row(header.clone(), out);
+    row(header.iter().map(|_| "---".to_string()), out);
+    table["rows"].as_array().into_iter().flatten().for_each(|cells| row(texts(cells), out));
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("weir-summary-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(folder.join("avq")).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn a_page_tells_of_each_result_what_made_it_and_what_held() {
+        let folder = folder("page");
+        let result = json!({
+            "paper": "avq", "experiment": "2", "timers": "2001", "quick": false, "title": "AVQ, experiment 2",
+            "made": { "date": "2026-11-23", "commit": "abc1234", "version": "0.1.0", "machine": "2 x EPYC" },
+            "runs": [{ "seed": 0 }, { "seed": 2 }],
+            "tables": [{ "title": "Loads", "header": ["AQM", "lost"], "rows": [["AVQ", "a|b"]] }],
+            "totals": { "not_judgeable": [{ "id": "B15", "why": "a survey" }] },
+            "claims": [
+                { "id": "D3", "text": "fewer", "paper": "fewer", "expected": "below 5", "measured": "4", "held": true },
+                { "id": "D4", "text": "poor", "expected": "below 1", "measured": "2", "held": false, "cause": "why" },
+            ],
+        });
+        let write =
+            |value: &Value| std::fs::write(folder.join("avq/result.json"), value.to_string()).unwrap();
+        write(&result);
+        let page = page(&folder).expect("a page");
+        for wanted in [
+            "`weir reproduce avq --experiment 2 --timers 2001` (avq): 2026-11-23, commit abc1234, version 0.1.0; 2 x EPYC; 3 \
+             runs of each case.",
+            "| avq | sim | full | 1 | 1 | 1 | 0 |",
+            "| D4 | **missed** |  | below 1 | 2 | poor |",
+            "| AVQ | a\\|b |",
+            "* D4 is missed: why.",
+            "B15 cannot be judged: a survey.",
+        ] {
+            assert!(page.contains(wanted), "{wanted:?} in {page}");
+        }
+        // A run of its own beside them is no reproduction.
+        std::fs::create_dir_all(folder.join("run")).unwrap();
+        std::fs::write(folder.join("run/result.json"), "{}").unwrap();
+        assert!(super::page(&folder).is_ok());
+        let mut old = result.clone();
+        old.as_object_mut().expect("an object").remove("made");
+        write(&old);
+        let Err(Error::Input(told)) = super::page(&folder) else { panic!("it says nothing of its origin") };
+        assert!(told.contains("result.json") && told.contains("does not say when"), "{told}");
+        std::fs::write(folder.join("avq/result.json"), "{").unwrap();
+        assert!(super::page(&folder).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+        let Err(Error::Input(told)) = super::page(&folder) else { panic!("there is no such folder") };
+        assert!(told.contains("weir-summary"), "{told}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Background of the article: fixed links, and what a page takes.
+
+use crate::claim::{at_most, claim};
+use crate::host::{Error, Host};
+use crate::runs::{Planned, Run, run_all, simulate};
+use weir_config::{AqmConfig, Document};
+use weir_measure::result::{Claim, Recording};
+
+/// What is measured of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Share of the link that was used.
+    pub utilization: f64,
+    /// Mean delay in the queue, in ms.
+    pub delay_ms: f64,
+    /// Mean time of a transfer in seconds, where there are any.
+    pub transfer_s: f64,
+}
+
+/// A run: what its queue or path is, and what was measured.
+type Point = (String, Seen);
+
+/// Runs both scenarios and judges what they show. Nothing where they were interrupted.
+pub fn background(host: &dyn Host) -> Result<Vec<Claim>, Error> {
+    let mut plan = Vec::new();
+    for (name, text) in [scenario_file!("vaqm_text.toml"), scenario_file!("vaqm_text_page.toml")] {
+        let scenario = Document::parse(name, text).and_then(|file| file.scenario()).map_err(Error::input)?;
+        for point in scenario.expand() {
+            let scenario = point.scenario;
+            let case = match scenario.flows[0].transfer {
+                Some(_) => format!("{}", scenario.path.rtt.as_millis_f64()),
+                None => match scenario.aqm.setpoint().filter(|_| scenario.aqm.name == "codel") {
+                    Some(target) => format!("codel {target}"),
+                    None => scenario.aqm.name.clone(),
+                },
+            };
+            plan.push(Planned { case, seed: 0, scenario });
+        }
+    }
+    let runs: Vec<Run<String, Seen>> = run_all(&plan, host, |planned, progress| {
+        simulate(planned, (), progress, |recording: Recording, ()| {
+            let link = recording.summary.links.first();
+            let transfers = recording.summary.flows.first().and_then(|flow| flow.transfers);
+            Seen {
+                utilization: link.map_or(f64::NAN, |link| link.utilization),
+                delay_ms: link.map_or(f64::NAN, |link| link.delay_ms.mean),
+                transfer_s: transfers.and_then(|t| t.mean_s).unwrap_or(f64::NAN),
+            }
+        })
+    })?;
+    if runs.len() < plan.len() {
+        return Ok(Vec::new());
+    }
+    Ok(judge(&runs.into_iter().map(|run| (run.case, run.values)).collect::<Vec<_>>()))
+}
+
+fn judge(points: &[Point]) -> Vec<Claim> {
+    let of = |name: &str| points.iter().find(|(case, _)| case == name).map(|(_, seen)| *seen);
+    let nothing = Seen { utilization: f64::NAN, delay_ms: f64::NAN, transfer_s: f64::NAN };
+    let [unmanaged, short, long] =
+        ["tail_drop", "codel 5ms", "codel 20ms"].map(|name| of(name).unwrap_or(nothing));
+    let codel = AqmConfig::new("codel");
+    let default = |name: &str| {
+        codel.as_ref().and_then(|codel| codel.get(name)).map(|value| value.to_string()).unwrap_or_default()
+    };
+    let constants = [default("target"), default("interval")];
+    let ratio = unmanaged.delay_ms / short.delay_ms;
+    let pages: Vec<(f64, f64)> =
+        points.iter().filter_map(|(case, seen)| Some((case.parse::<f64>().ok()?, seen.transfer_s))).collect();
+    let fit = linear(&pages);
+    let points_of = |share: f64| format!("{:.2} points", share * 100.0);
+    vec![
+        claim(
+            "C4",
+            "CoDel's target is 5 ms and its interval 100 ms",
+            "5ms, 100ms",
+            constants.join(", "),
+            constants == ["5ms", "100ms"],
+        ),
+        at_most(
+            "C4",
+            "A target of 20 ms instead of 5 gains little utilization (9 flows, 50 ms)",
+            0.02,
+            long.utilization - short.utilization,
+            points_of,
+        ),
+        claim(
+            "C5",
+            "CoDel reduces the delay of a bloated fixed link by two to three orders of magnitude",
+            "100 to 1000 times",
+            format!("{ratio:.0} times, {:.0} to {:.1} ms", unmanaged.delay_ms, short.delay_ms),
+            (100.0..=1000.0).contains(&ratio),
+        ),
+        claim(
+            "C5",
+            "The time of a page grows linearly with the round-trip time",
+            "r squared at least 0.99",
+            format!(
+                "{fit:.4}: {}",
+                pages.iter().map(|(x, y)| format!("{y:.2} s at {x} ms")).collect::<Vec<_>>().join(", ")
+            ),
+            fit >= 0.99,
+        ),
+    ]
+}
+
+/// How much of the variance a line explains (r squared); NaN of fewer than three points.
+fn linear(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    let (xx, yy) = (sum(&|p| (p.0 - x).powi(2)), sum(&|p| (p.1 - y).powi(2)));
+    let xy = sum(&|p| (p.0 - x) * (p.1 - y));
+    if points.len() < 3 { f64::NAN } else { xy * xy / (xx * yy) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(bloated_ms: f64, gained: f64, last_page_s: f64) -> Vec<Point> {
+        let seen = |utilization, delay_ms| Seen { utilization, delay_ms, transfer_s: f64::NAN };
+        let page = |rtt: f64, s| (rtt.to_string(), Seen { transfer_s: s, ..seen(0.1, 0.0) });
+        vec![
+            ("tail_drop".into(), seen(1.0, bloated_ms)),
+            ("codel 5ms".into(), seen(0.98, 5.0)),
+            ("codel 20ms".into(), seen(0.98 + gained, 12.0)),
+            page(25.0, 0.25),
+            page(50.0, 0.5),
+            page(100.0, last_page_s),
+        ]
+    }
+
+    #[test]
+    fn the_background_holds_as_told_and_is_missed_otherwise() {
+        let held = |points: &[Point]| judge(points).iter().map(|c| c.held).collect::<Vec<_>>();
+        assert_eq!(held(&points(800.0, 0.01, 1.0)), [true; 4]);
+        assert_eq!(held(&points(80.0, 0.03, 0.1)), [true, false, false, false]);
+        assert_eq!(held(&[]), [true, false, false, false]);
+        crate::said::assert_told(&judge(&[]), crate::vaqm::said::TABLE);
+    }
+}
