@@ -174,7 +174,7 @@ fn named<'a>(table: &'a Table, path: &str, p: &mut Problems) -> Option<(String, 
 }
 
 const SCHEME: &str = "write `[sweep.schemes.queue]`, and under it a line for each scheme: \
-    `\"FQ-CoDel\" = { aqm = { name = \"codel\" }, queue = { discipline = \"flow\" } }`";
+    `\"short queue\" = { link.buffer = \"5ms\", aqm = { name = \"NAME\" } }`";
 
 fn collect_schemes<'a>(item: &'a Item, place: &'a Place, axes: &mut Vec<Values<'a>>, p: &mut Problems) {
     let mut refuse =
