@@ -424,8 +424,8 @@ impl Recording {
             (share >= 0.25).then(|| {
                 format!(
                     "{name}the flows do not respond to signals ({:.0} % of the time): 95 % of the packets waited up to \
-                     {:.1} ms at a set point of {setpoint:.1} ms, and no set point holds them; a queue for each flow keeps \
-                     others from them (`queue.discipline`, docs/steering.md)",
+                     {:.1} ms at a set point of {setpoint:.1} ms, and no set point holds them; a short buffer bounds them, a \
+                     queue for each flow keeps others from them (docs/steering.md)",
                     share * 100.0,
                     link.delay_ms.p95
                 )

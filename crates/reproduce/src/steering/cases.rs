@@ -1,7 +1,7 @@
 //! The figures of the paper as scenario files, what the short form and other rates change in them, and what
 //! is measured.
 
-use super::{Arguments, series, text};
+use super::{Arguments, series};
 use crate::host::Error;
 use crate::runs::{self, Planned};
 use serde::Serialize;
@@ -274,16 +274,18 @@ pub fn document(
     Ok(document)
 }
 
-/// Every run that the arguments ask for, checked before the first one starts.
+/// How often each point is run in the simulator.
+pub fn seeds(arguments: &Arguments) -> u32 {
+    arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 })
+}
+
+/// Every run of the figures that the arguments ask for, checked before the first one starts.
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     let default: &[&str] = if arguments.quick { &[QUICK_RATE] } else { &RATES };
     let rates = arguments.rate.as_deref().map_or(default.to_vec(), |rate| vec![rate]);
-    let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 });
+    let seeds = seeds(arguments);
     let mut plan = Vec::new();
     for &part in arguments.figure.value {
-        if part == Part::Text {
-            plan.extend(text::plan(seeds)?);
-        }
         for rate in &rates {
             for scenario in part_at(part, rate, arguments.quick)? {
                 plan.extend(Planned::repeated(&Case::of(part, &scenario), &scenario, seeds));
@@ -345,7 +347,7 @@ mod tests {
         for part in [Part::SevenA, Part::SevenB] {
             assert_eq!(count(part), 2 * rates * seeds, "{}: two sizes of packets", part.name());
         }
-        assert_eq!(count(Part::Text), text::plan(1).unwrap().len() * seeds);
+        assert_eq!(count(Part::Text), 0, "its plan is one of its own");
     }
 
     #[test]

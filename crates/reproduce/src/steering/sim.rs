@@ -1,8 +1,8 @@
 //! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
 
-use super::cases::{Case, Measured, Part, Run, Values, plan};
+use super::cases::{Case, Measured, Part, Run, Values, plan, seeds};
 use super::claims::Margins;
-use super::{Arguments, claims, draw, folder, paper, said};
+use super::{Arguments, claims, draw, folder, paper, said, text};
 use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
@@ -16,7 +16,10 @@ use weir_sim::batch::Progress;
 
 /// Runs the figures and judges their claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let plan = plan(arguments)?;
+    let mut plan = plan(arguments)?;
+    if arguments.figure.value.contains(&Part::Text) {
+        plan.extend(text::plan(seeds(arguments))?);
+    }
     let folder = folder(arguments, &format!("figure{}-sim", arguments.figure.name));
     host.prepare(&folder)?;
     let runs = run_all(&plan, host, measure)?;

@@ -57,3 +57,16 @@ pub fn plan(seeds: u32) -> Result<Vec<Planned<Case>>, Error> {
     }
     Ok(plan)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_remark_has_its_runs() {
+        let plan = plan(2).unwrap_or_else(|e| panic!("{e:?}"));
+        let count = |series: &str| plan.iter().filter(|planned| planned.case.series == series).count();
+        assert_eq!([BLOATED, HALF, HULL, ONE_BDP, QUARTER].map(count), [2, 2, 2, 8, 2]);
+        assert!(plan.iter().all(|planned| planned.case.figure == Part::Text));
+    }
+}
