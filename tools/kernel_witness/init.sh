@@ -1,8 +1,9 @@
 #!/bin/busybox sh
 # The first process of the guest: makes the network, runs one scenario, says what came of it, and switches off.
 # /scenario sets QDISC (what is under test, with its options), SOURCE (what sends), STEER (arguments of `weir steer`, or
-# nothing), HTB (empty where the queue shapes itself), RATE, RTT, ECN, WARMUP and SECONDS. Lines that begin with "@" are for
-# tools/kernel-witness and tools/steer-witness.
+# nothing), HTB (empty where the queue shapes itself), RATE, RTT, ECN, WARMUP and SECONDS. With DISTURB, nothing is measured: that
+# is done to the queue at WARMUP, and what `weir steer` says of it is. Lines that begin with "@" are for tools/kernel-witness and
+# tools/steer-witness.
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin
 mount -t proc proc /proc
@@ -61,6 +62,47 @@ make_queue() { # the whole round-trip time is on the way back, where acknowledge
 	/tools/tc qdisc add dev r1 parent 1:1 handle 10: $QDISC
 }
 
+steer() { # in the background
+	/tools/weir --json steer r1 $STEER >"$1" 2>>/run/said &
+	steer=$!
+}
+
+disturb() {
+	case $DISTURB in
+	replaced)
+		/tools/tc qdisc del dev r1 parent 1:1
+		/tools/tc qdisc add dev r1 parent 1:1 handle 10: $QDISC
+		;;
+	rival) /tools/tc qdisc change dev r1 parent 1:1 handle 10: codel target 7ms ;;
+	down)
+		ip link set r1 down
+		sleep 1
+		ip link set r1 up
+		;;
+	clock) date -s "@$(($(date +%s) + 3600))" >/dev/null ;;
+	killed)
+		kill -KILL $steer
+		wait $steer 2>/dev/null || true
+		;;
+	esac
+}
+
+disturbed() { # how long it takes until it is told, and what is there then
+	sleep "$WARMUP"
+	echo "@there $(/tools/tc -j qdisc show dev r1)"
+	disturb
+	echo "@done_to $(/tools/tc -j qdisc show dev r1)"
+	waited=0
+	while ! grep -q somebody /run/said && [ $waited -lt 2000 ]; do
+		usleep 20000
+		waited=$((waited + 20))
+	done
+	echo "@told_after_ms $waited"
+	if [ "$DISTURB" = killed ]; then steer /run/again; fi
+	sleep $((SECONDS - WARMUP - waited / 1000))
+	echo "@result {}"
+}
+
 run() {
 	. /scenario
 	make_network
@@ -70,25 +112,31 @@ run() {
 	at dst probe sink 5000 &
 	at src ping -c 2 10.0.2.2 >/dev/null
 	echo "@before $(head -1 /proc/stat)"
-	/tools/probe watch r0 r1 00100000 "$WARMUP" "$SECONDS" >/run/result &
-	watch=$!
-	sleep 0.01
+	if [ -z "${DISTURB:-}" ]; then
+		/tools/probe watch r0 r1 00100000 "$WARMUP" "$SECONDS" >/run/result &
+		watch=$!
+		sleep 0.01
+	fi
 	if [ -n "${STEER:-}" ]; then
 		echo "@found $(/tools/tc -j qdisc show dev r1)"
-		/tools/weir --json steer r1 $STEER >/run/steered 2>/run/said &
-		steer=$!
+		steer /run/steered
 	fi
 	at src probe $SOURCE $((SECONDS + 1)) &
-	wait $watch
+	if [ -z "${DISTURB:-}" ]; then
+		wait $watch
+		echo "@result $(cat /run/result)"
+	else
+		disturbed
+	fi
 	echo "@after $(head -1 /proc/stat)"
-	echo "@result $(cat /run/result)"
 	echo "@qdisc $(/tools/tc -s -j qdisc show dev r1)"
 	echo "@class $(/tools/tc -s class show dev r1 | tr '\n' ' ')"
 	if [ -n "${STEER:-}" ]; then
-		kill -TERM $steer
+		# One that has left its queue is gone already.
+		kill -TERM $steer 2>/dev/null || true
 		wait $steer || true
 		sed 's/^/ /' /run/said | tail -20
-		echo "@steered $(tr -d '\n' </run/steered)"
+		echo "@steered $(cat /run/steered /run/again 2>/dev/null | tr -d '\n')"
 		echo "@left $(/tools/tc -j qdisc show dev r1)"
 	fi
 }

@@ -34,6 +34,10 @@ impl Scenario {
         if let Some(policy) = &self.policy {
             policy.check_with(&self.aqm, &self.queue, here, p);
         }
+        let link = &self.link;
+        if let Some(wrong) = link.steering.wrong_with(self.policy.as_ref(), &link.variation, false) {
+            here.wrong(p, "link.steered_by", wrong.problem, wrong.remedy);
+        }
         for (i, flows) in self.flows.iter().enumerate() {
             let keys =
                 [("from", flows.from.is_some()), ("to", flows.to.is_some()), ("via", !flows.via.is_empty())];
@@ -78,7 +82,11 @@ impl Scenario {
         self.check_routes(here, p);
         self.check_media_and_probes(here, p);
         let first = &self.links[0];
-        self.link = Bottleneck { shape: first.shape.clone(), variation: first.variation.clone() };
+        self.link = Bottleneck {
+            shape: first.shape.clone(),
+            variation: first.variation.clone(),
+            steering: first.steering.clone(),
+        };
         self.queue = first.queue.clone();
         self.aqm = first.aqm.clone().unwrap_or_else(AqmConfig::fifo);
         self.policy = first.policy.clone();
@@ -143,11 +151,11 @@ impl Scenario {
             warnings.extend(link.variation.stuck().map(|told| format!("link {}, steps: {told}", link.name)));
         }
         if self.links.is_empty() {
-            warnings.extend(self.policy.as_ref().and_then(|policy| policy.unused_setpoint(&self.aqm)));
+            warnings.extend(self.link.steering.unused_setpoint(self.policy.as_ref(), &self.aqm));
         }
         for link in &self.links {
-            let pair = link.policy.as_ref().zip(link.aqm.as_ref());
-            let unused = pair.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
+            let aqm = link.aqm.as_ref();
+            let unused = aqm.and_then(|aqm| link.steering.unused_setpoint(link.policy.as_ref(), aqm));
             warnings.extend(unused.map(|warning| format!("link {}: {warning}", link.name)));
         }
         warnings

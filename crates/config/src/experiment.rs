@@ -17,6 +17,7 @@ use crate::schema::{
     Arm, Check, Given, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES,
     absent, or, reference, required, such, within,
 };
+use crate::steering::Steering;
 use crate::table_doc::TableDoc;
 use crate::topology::Link;
 use crate::variation::Variation;
@@ -95,7 +96,7 @@ impl<T, R: Rule<T>> Rule<T> for OneLink<R, T> {
 /// Stands in `link` until the first of the `[[links]]` is known.
 fn no_link() -> Bottleneck {
     let (link, variation) = (Channel::unshaped().link, Variation::default());
-    Bottleneck { shape: link, variation }
+    Bottleneck { shape: link, variation, steering: Steering::default() }
 }
 
 fn no_path() -> Path {

@@ -11,6 +11,7 @@ use crate::schema::{
     Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, absent,
     or, such, within, wrong_type,
 };
+use crate::steering::Steering;
 use crate::table_doc::TableDoc;
 use crate::trace::Trace;
 use crate::tree::{Node, Table, quote};
@@ -235,6 +236,8 @@ section! {
         shape: LinkConfig = Shaped;
         /// How it differs from a link of constant rate that loses nothing.
         variation: Variation = Flat;
+        /// What steers its queue.
+        steering: Steering = Flat;
     }
 }
 

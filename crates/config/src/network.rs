@@ -10,6 +10,7 @@ use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
 use crate::schema::Here;
 use crate::sense::Sense;
+use crate::steering::Steering;
 use crate::topology::{Link, Map};
 use crate::variation::Variation;
 use weir_sense::probe::Settings;
@@ -52,6 +53,8 @@ pub struct NetworkLink {
     pub aqm: AqmConfig,
     /// The policy, where it is steered.
     pub policy: Option<PolicyConfig>,
+    /// What steers its queue, where there is a policy.
+    pub steering: Steering,
     /// What it learns of the bottlenecks behind it from the packets that pass.
     pub upstream: Upstream,
     /// Index of the first link of its medium; its own where it shares none.
@@ -147,6 +150,7 @@ impl Scenario {
             queue: link.queue.clone(),
             aqm: link.aqm.clone().unwrap_or_else(AqmConfig::fifo),
             policy: link.policy.clone(),
+            steering: link.steering.clone(),
             upstream: link.upstream,
             medium: self.first_of_medium(number),
             expedite: link.expedite,
@@ -224,6 +228,7 @@ impl Scenario {
             queue: self.queue.clone(),
             aqm: self.aqm.clone(),
             policy: self.policy.clone(),
+            steering: self.link.steering.clone(),
             upstream: Upstream::Off,
             medium: 0,
             expedite: false,

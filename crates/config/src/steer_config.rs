@@ -11,6 +11,15 @@ use crate::schema::{
 use weir_steer::Policy;
 use weir_units::{Duration, Rate};
 
+/// Usual time between two looks at counters.
+pub(crate) const PERIOD: Duration = Duration::from_millis(10);
+/// The shortest and the longest one.
+pub(crate) const PERIODS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(500));
+/// Usual least time between two changes of a queue.
+pub(crate) const SETTLE: Duration = Duration::from_millis(100);
+/// The shortest and the longest one.
+pub(crate) const SETTLES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
+
 section! {
     /// Queues of the kernel and the policy that they are held to.
     pub struct SteerConfig {
@@ -44,11 +53,9 @@ section! {
     /// How it is done.
     pub struct SteerOptions {
         /// Time between two looks at the counters. It becomes longer where a look takes more than a tenth of it.
-        period: Duration =
-            or(Duration::from_millis(10), within(Duration::from_millis(1), Duration::from_millis(500)));
+        period: Duration = or(PERIOD, within(PERIODS.0, PERIODS.1));
         /// Least time between two changes of one queue.
-        settle: Duration =
-            or(Duration::from_millis(100), within(Duration::from_millis(1), Duration::from_secs(60)));
+        settle: Duration = or(SETTLE, within(SETTLES.0, SETTLES.1));
         /// Whether queues stay as they are at the end, instead of being put back as they were found.
         keep: bool = or(false, Range::Any);
         /// How long to run.

@@ -10,6 +10,7 @@ use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, or, required, such, within};
 use crate::sense::Sense;
+use crate::steering::Steering;
 use crate::variation::Variation;
 use std::collections::{BTreeMap, VecDeque};
 use weir_aqm::Needs;
@@ -42,6 +43,8 @@ section! {
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
+        /// What steers its queue.
+        steering: Steering = Flat;
         /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing; "inform"
         /// measures round-trip times and bytes in flight behind it and tells its algorithm, which `vaqm` needs;
         /// "follow" in addition lowers its own rate to that of the bottleneck. Acknowledgements must come back
@@ -67,6 +70,11 @@ impl Check for Link {
             }
             (Some(aqm), Some(policy)) => policy.check_with(aqm, &self.queue, here, p),
             _ => {}
+        }
+        if let Some(wrong) =
+            self.steering.wrong_with(self.policy.as_ref(), &self.variation, self.medium.is_some())
+        {
+            here.wrong(p, "steered_by", wrong.problem, wrong.remedy);
         }
         if self.sense.is_some() && self.aqm.is_none() {
             let like = weir_aqm::names_needing(Needs::Probes).next().unwrap_or(weir_aqm::UNMANAGED);

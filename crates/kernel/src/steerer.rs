@@ -7,17 +7,10 @@ use crate::place::{Left, Place, Report, Sums, is_noted, noted, same};
 use std::collections::BTreeMap;
 use weir_aqm::Value;
 use weir_config::{SteerConfig, SteeredQueue};
-use weir_steer::polled::{Counters, Polled};
-use weir_steer::{Law, Move, Observer, Policy, PolicyError, SteeringLaw};
+use weir_steer::polled::{Counters, Pace, Polled};
+use weir_steer::{Move, Observer, Policy, PolicyError, SteeringLaw};
 use weir_tc::{Error, Handle, Kind, Message, Options, Subject};
 use weir_units::{Bytes, Duration, Rate, Time};
-
-/// A rate of a shaper is changed from a difference of this share on.
-const RATE_STEP: f64 = 0.001;
-/// A target is changed from a difference of this share on, and of at least a unit of CoDel.
-const TARGET_STEP: f64 = 0.005;
-/// Slowest rate that a shaper is given, in bit/s: a policy cannot close a link.
-const RATE_MIN: u64 = 8_000;
 
 /// Why nothing can be steered.
 #[derive(Debug, thiserror::Error)]
@@ -144,10 +137,9 @@ struct Queue {
     /// The rate of the shaper in force, in bit/s.
     rate: Rate,
     asked_rate: bool,
-    changed: Option<Time>,
+    pace: Pace,
     changes: u64,
     polls: u64,
-    signals: u64,
     range: Option<(Duration, Duration)>,
     first: Option<Counters>,
     last: Option<Counters>,
@@ -158,7 +150,6 @@ struct Queue {
 /// Steers any number of queues.
 pub struct Steerer {
     queues: Vec<Queue>,
-    settle: Duration,
     journal: Option<Journal>,
     refused: Vec<(String, Refused)>,
 }
@@ -179,8 +170,7 @@ impl Steerer {
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
     ) -> Result<Steerer, Setup> {
         let interfaces = kernel.interfaces()?;
-        let mut steerer =
-            Steerer { queues: Vec::new(), settle: config.steer.settle, journal: None, refused: Vec::new() };
+        let mut steerer = Steerer { queues: Vec::new(), journal: None, refused: Vec::new() };
         for wanted in &config.queues {
             let interface = interfaces.iter().find(|i| i.name == wanted.interface);
             let interface = interface.ok_or_else(|| Setup::NoInterface(wanted.interface.clone()))?;
@@ -209,7 +199,7 @@ impl Steerer {
             }
             let policy = config.policy_of(wanted);
             for place in found.places {
-                let queue = Queue::new(place, wanted, &policy, driver_rate)?;
+                let queue = Queue::new(place, wanted, &policy, config.steer.settle, driver_rate)?;
                 steerer.queues.push(queue);
             }
             steerer.refused.extend(found.refused.into_iter().map(|r| (interface.name.clone(), r)));
@@ -303,7 +293,7 @@ impl Steerer {
                     if gone { Err(Left::Gone) } else { queue.look(there, &by_handle, &by_class, now) };
                 if left.is_ok() && self.journal.is_some() {
                     let journal = self.journal.as_mut();
-                    left = queue.act(number, kernel, journal, self.settle, now, tell);
+                    left = queue.act(number, kernel, journal, now, tell);
                 }
                 if let Err(why) = left {
                     queue.left = Some(why.clone());
@@ -351,6 +341,7 @@ impl Queue {
         place: Place,
         wanted: &SteeredQueue,
         policy: &Policy,
+        settle: Duration,
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
     ) -> Result<Queue, Setup> {
         let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
@@ -367,10 +358,9 @@ impl Queue {
             target,
             rate: place.shaper.as_ref().map_or(Rate::ZERO, crate::place::Shaper::own),
             asked_rate: false,
-            changed: None,
+            pace: Pace::new(settle),
             changes: 0,
             polls: 0,
-            signals: 0,
             range: None,
             first: None,
             last: None,
@@ -410,7 +400,8 @@ impl Queue {
             delay: counters.delay.filter(|_| counters.waiting_packets > 0),
         };
         let mut rule = LastRule::default();
-        self.signals += self.polled.poll(&counters, self.link, &mut rule).signals;
+        let polling = self.polled.poll(&counters, self.link, &mut rule);
+        self.pace.note(&polling);
         self.rule = rule.0.unwrap_or(self.rule);
         self.polls += 1;
         self.first.get_or_insert(counters);
@@ -486,21 +477,17 @@ impl Queue {
         number: usize,
         kernel: &mut dyn Kernel,
         mut journal: Option<&mut Journal>,
-        settle: Duration,
         now: Time,
         tell: &mut dyn FnMut(News),
     ) -> Result<(), Left> {
-        // Until the law has seen a signal, the queue stays as it was found: it may be no bottleneck.
-        if self.signals == 0 || self.changed.is_some_and(|last| now.since(last) < settle) {
+        if !self.pace.is_due(now) {
             return Ok(());
         }
         let refused = |what: &str, e: &dyn std::fmt::Display| Left::Refused {
             what: format!("{what} could not be set: {e}"),
         };
-        let wanted = self.polled.law().setpoint().clamp(self.policy.target_min, self.policy.target_max);
-        let wanted = self.place.reachable(wanted);
-        let by = wanted.saturating_sub(self.target).max(self.target.saturating_sub(wanted));
-        if !same(wanted, self.target) && by >= self.target.mul_f64(TARGET_STEP) {
+        let wanted = self.place.reachable(self.polled.wanted_target());
+        if !same(wanted, self.target) && Pace::is_step(self.target, wanted) {
             let order = self.place.set_target(wanted, self.policy.target_max).ok_or(Left::Replaced)?;
             let value = order.options().and_then(noted);
             if let (Some(journal), Some(value)) = (journal.as_deref_mut(), value) {
@@ -514,7 +501,7 @@ impl Queue {
             let range = self.range.get_or_insert((wanted, wanted));
             *range = (range.0.min(wanted), range.1.max(wanted));
             self.changes += 1;
-            self.changed = Some(now);
+            self.pace.changed(now);
             let event = Event::Target { from, to: wanted, rule: self.rule };
             tell(News { time: now, label: self.place.label(), event });
         }
@@ -522,13 +509,10 @@ impl Queue {
             return Ok(());
         }
         let Some(shaper) = &self.place.shaper else { return Ok(()) };
-        let least = self.link.as_bps_f64() * self.policy.utilization_target.0;
         // Never faster than it was found.
         let most = self.link.min(shaper.own());
-        let wanted = self.polled.law().virtual_rate().map_or(most, |rate| rate.min(most));
-        let wanted = Rate::from_bps((wanted.as_bps().max(least as u64).max(RATE_MIN)) / 8 * 8);
-        let by = wanted.as_bps().abs_diff(self.rate.as_bps()) as f64;
-        if by >= self.link.as_bps_f64() * RATE_STEP || (wanted == most && self.rate != most) {
+        let wanted = self.polled.wanted_rate(self.link, shaper.own());
+        if Pace::is_rate_step(self.rate, wanted, most, self.link) {
             let order = shaper.set_rate(self.place.interface, wanted).ok_or(Left::Replaced)?;
             if let Some(journal) = journal {
                 journal
@@ -539,7 +523,7 @@ impl Queue {
             let from = std::mem::replace(&mut self.rate, wanted);
             self.asked_rate = true;
             self.changes += 1;
-            self.changed = Some(now);
+            self.pace.changed(now);
             tell(News { time: now, label: self.place.label(), event: Event::Rate { from, to: wanted } });
         }
         Ok(())
@@ -618,7 +602,7 @@ impl Queue {
             shaper_bps: self.place.shaper.as_ref().map(|_| self.rate.as_bps()),
             changes: self.changes,
             polls: self.polls,
-            signals: self.signals,
+            signals: self.pace.signals(),
             utilization: used,
             left: self.left.as_ref().map(Left::text),
         }

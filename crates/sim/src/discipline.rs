@@ -7,13 +7,13 @@ use crate::error::Error;
 use crate::packet::Item;
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
-use weir_config::{AqmConfig, PolicyConfig, QueueConfig};
+use weir_config::{AqmConfig, Estimator, PolicyConfig, QueueConfig, Steering};
 use weir_measure::Status;
 use weir_queue::{
     Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single, UserCounters,
 };
-use weir_steer::{Helm, Move, Observer, SteeringLaw};
-use weir_units::{Bytes, Rate, Time};
+use weir_steer::{ByHand, Helm, Law as _, Move, Observer, Pace, Polled, SteeringLaw};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// A packet that a queue discarded.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,8 @@ pub trait LinkQueue {
     fn status(&mut self, now: Time) -> Status;
     /// Inner variables of the algorithm, by name.
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64));
+    /// Reads its counters, where these steer it; a rate if it is to be served at another one from now on.
+    fn poll(&mut self, now: Time) -> Option<Rate>;
     /// Takes the moves of the set point since the last call, oldest first.
     fn take_moves(&mut self) -> Vec<Move>;
 }
@@ -63,6 +65,8 @@ pub struct QueueSetup<'a> {
     pub aqm: &'a AqmConfig,
     /// The policy, if it is steered.
     pub policy: Option<&'a PolicyConfig>,
+    /// How the policy is held.
+    pub steering: &'a Steering,
     /// Room in bytes by the link's accounting.
     pub room: Bytes,
     /// What the algorithm is told about the link.
@@ -80,7 +84,14 @@ fn limits(room: Bytes) -> Limits {
 }
 
 type Built = Result<Box<dyn LinkQueue>, Error>;
-type Steering = Helm<SteeringLaw, Moves>;
+type Law = Helm<SteeringLaw, Moves>;
+
+/// Who steers a queue.
+enum Steers {
+    Nobody,
+    EachPacket(Law),
+    Polls(Box<Poller>),
+}
 
 impl QueueSetup<'_> {
     /// Builds the queue.
@@ -97,10 +108,15 @@ impl QueueSetup<'_> {
     }
 
     /// What steers the algorithm of that name, if anything does.
-    fn helm<A: Aqm>(&self, name: &'static str, aqm: &mut A, fifos: Fifos) -> Result<Option<Steering>, Error> {
-        let Some(policy) = self.policy else { return Ok(None) };
+    fn steers<A: Aqm>(&self, name: &'static str, aqm: &mut A, fifos: Fifos) -> Result<Steers, Error> {
+        let Some(policy) = self.policy else { return Ok(Steers::Nobody) };
+        let wrong = |reason: String| Error::Steering { algorithm: name, reason };
+        if let Some(steering) = self.steering.polls() {
+            let law = SteeringLaw::new(&policy.policy()).map_err(|e| wrong(e.to_string()))?;
+            return Ok(Steers::Polls(Box::new(Poller::new(law, steering, self.rate))));
+        }
         let helm = policy.helm(aqm, fifos, Time::ZERO, Moves::default());
-        helm.map(Some).map_err(|e| Error::Steering { algorithm: name, reason: e.to_string() })
+        helm.map(Steers::EachPacket).map_err(|e| wrong(e.to_string()))
     }
 }
 
@@ -117,9 +133,12 @@ impl weir_queue::Visitor for QueueSetup<'_> {
     fn of_its_own<D: OfItsOwn>(self) -> Built {
         let params = self.queue.params();
         let mut aqm = D::aqm(&params, Time::ZERO);
-        Ok(match self.helm(D::NAME, &mut aqm, Fifos::Many)? {
-            None => Box::new(Plain(D::build(&params, aqm, (), &self.setup()))),
-            Some(helm) => Box::new(Guided(D::build(&params, aqm, helm, &self.setup()))),
+        Ok(match self.steers(D::NAME, &mut aqm, Fifos::Many)? {
+            Steers::Nobody => Box::new(Plain(D::build(&params, aqm, (), &self.setup()))),
+            Steers::EachPacket(helm) => Box::new(Guided(D::build(&params, aqm, helm, &self.setup()))),
+            Steers::Polls(poller) => {
+                Box::new(Polling(D::build(&params, aqm, ByHand::default(), &self.setup()), poller))
+            }
         })
     }
 }
@@ -134,9 +153,12 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
         let setup = self.0;
         let params = setup.queue.params();
         let mut aqm = A::new(&setup.aqm.params(), Time::ZERO);
-        Ok(match setup.helm(A::NAME, &mut aqm, D::FIFOS)? {
-            None => Box::new(Plain(D::build(&params, aqm, (), &setup.setup()))),
-            Some(helm) => Box::new(Guided(D::build(&params, aqm, helm, &setup.setup()))),
+        Ok(match setup.steers(A::NAME, &mut aqm, D::FIFOS)? {
+            Steers::Nobody => Box::new(Plain(D::build(&params, aqm, (), &setup.setup()))),
+            Steers::EachPacket(helm) => Box::new(Guided(D::build(&params, aqm, helm, &setup.setup()))),
+            Steers::Polls(poller) => {
+                Box::new(Polling(D::build(&params, aqm, ByHand::default(), &setup.setup()), poller))
+            }
         })
     }
 }
@@ -162,20 +184,14 @@ struct Plain<Q>(Q);
 /// A queue that is steered.
 struct Guided<Q>(Q);
 
+/// A queue that is steered by its counters.
+struct Polling<Q>(Q, Box<Poller>);
+
 /// What both do alike.
 macro_rules! forward_to_queue {
     () => {
         fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>) {
-            let mut out = |packet: &Packet, item, cause| {
-                discarded.push(Discarded { packet: *packet, item, cause });
-            };
-            self.0.enqueue(now, arrival, item, &mut out);
-        }
-        fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>> {
-            let mut out = |packet: &Packet, item, cause| {
-                discarded.push(Discarded { packet: *packet, item, cause });
-            };
-            self.0.dequeue(now, &mut out)
+            self.0.enqueue(now, arrival, item, &mut outbox(discarded));
         }
         fn head(&self) -> Option<&Item> {
             self.0.head()
@@ -192,20 +208,37 @@ macro_rules! forward_to_queue {
         fn user_counters(&self) -> Option<UserCounters> {
             self.0.user_counters()
         }
-        fn set_rate(&mut self, rate: Rate) {
-            self.0.set_rate(rate);
-        }
         fn sample(&mut self, now: Time, sample: Sample) {
             self.0.sample(now, sample);
-        }
-        fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-            self.0.gauges(plot);
         }
     };
 }
 
+/// What queues do alike that no counters steer.
+macro_rules! forward_all_to_queue {
+    () => {
+        forward_to_queue!();
+        fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>> {
+            self.0.dequeue(now, &mut outbox(discarded))
+        }
+        fn set_rate(&mut self, rate: Rate) {
+            self.0.set_rate(rate);
+        }
+        fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+            self.0.gauges(plot);
+        }
+        fn poll(&mut self, _now: Time) -> Option<Rate> {
+            None
+        }
+    };
+}
+
+fn outbox(discarded: &mut Vec<Discarded>) -> impl FnMut(&Packet, Item, Cause) {
+    move |packet: &Packet, item, cause| discarded.push(Discarded { packet: *packet, item, cause })
+}
+
 impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
-    forward_to_queue!();
+    forward_all_to_queue!();
 
     fn status(&mut self, _now: Time) -> Status {
         Status::plain(self.0.setpoint())
@@ -215,13 +248,105 @@ impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
     }
 }
 
-impl<Q: Managed<Item, Guide = Steering>> LinkQueue for Guided<Q> {
-    forward_to_queue!();
+impl<Q: Managed<Item, Guide = Law>> LinkQueue for Guided<Q> {
+    forward_all_to_queue!();
 
     fn status(&mut self, now: Time) -> Status {
         Status::steered(self.0.guide(), now)
     }
     fn take_moves(&mut self) -> Vec<Move> {
         std::mem::take(&mut self.0.guide_mut().observer_mut().0)
+    }
+}
+
+/// Steers a queue by what its counters say now and then, as `weir steer` does with queues of the kernel.
+struct Poller {
+    polled: Polled,
+    pace: Pace,
+    /// Utilization is measured against it; a step of the link's rate changes it.
+    link: Rate,
+    /// The rate at which the queue is served, which is lower where that stands for the virtual queue.
+    served: Rate,
+    tells_delay: bool,
+    /// Delay of the last packet that left.
+    last_delay: Duration,
+    moves: Moves,
+}
+
+impl Poller {
+    fn new(law: SteeringLaw, steering: &Steering, link: Rate) -> Poller {
+        Poller {
+            polled: Polled::new(law),
+            pace: Pace::new(steering.poll_settle),
+            link,
+            served: link,
+            tells_delay: steering.poll_estimator == Estimator::Delay,
+            last_delay: Duration::ZERO,
+            moves: Moves::default(),
+        }
+    }
+
+    /// The counters as a queue of the kernel tells them.
+    fn counters(&self, now: Time, counters: &Counters, waiting: Bytes) -> weir_steer::polled::Counters {
+        weir_steer::polled::Counters {
+            now,
+            sent: Bytes::new(counters.dequeued_bytes),
+            sent_packets: counters.dequeued,
+            signals: counters.drops() + counters.marked,
+            discarded: counters.drops() + counters.overflows(),
+            waiting,
+            delay: (self.tells_delay && waiting > Bytes::ZERO).then_some(self.last_delay),
+        }
+    }
+}
+
+impl<Q: Managed<Item, Guide = ByHand>> LinkQueue for Polling<Q> {
+    forward_to_queue!();
+
+    fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>> {
+        let departure = self.0.dequeue(now, &mut outbox(discarded))?;
+        self.1.last_delay = departure.sojourn;
+        Some(departure)
+    }
+    fn set_rate(&mut self, rate: Rate) {
+        (self.1.link, self.1.served) = (rate, rate);
+        self.0.set_rate(rate);
+    }
+    fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
+        self.0.gauges(plot);
+        self.1.polled.law().gauges(plot);
+    }
+    fn status(&mut self, _now: Time) -> Status {
+        let setpoint = self.0.guide().0.or_else(|| self.0.setpoint());
+        let state = self.1.polled.epoch(self.1.link).map(|seen| self.1.polled.law().state(&seen));
+        Status { setpoint, table_state: state.map_or(0, |state| state as u8), ..Status::default() }
+    }
+    fn take_moves(&mut self) -> Vec<Move> {
+        std::mem::take(&mut self.1.moves.0)
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Rate> {
+        let Polling(queue, poller) = self;
+        let counters = poller.counters(now, queue.counters(), queue.backlog());
+        let polling = poller.polled.poll(&counters, poller.link, &mut poller.moves);
+        poller.pace.note(&polling);
+        if !poller.pace.is_due(now) {
+            return None;
+        }
+        let wanted = poller.polled.wanted_target();
+        let in_force = queue.guide().0.or_else(|| queue.setpoint());
+        if in_force.is_none_or(|in_force| Pace::is_step(in_force, wanted)) {
+            queue.guide_mut().0 = Some(wanted);
+            poller.pace.changed(now);
+        }
+        let wanted = poller.polled.wanted_rate(poller.link, poller.link);
+        let is_lowered = poller.polled.law().policy().uses_virtual_queue();
+        if !is_lowered || !Pace::is_rate_step(poller.served, wanted, poller.link, poller.link) {
+            return None;
+        }
+        poller.served = wanted;
+        poller.pace.changed(now);
+        queue.set_rate(wanted);
+        Some(wanted)
     }
 }

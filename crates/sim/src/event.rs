@@ -41,6 +41,8 @@ pub enum Rare {
     Step(u32),
     /// The timer of a link's sensor.
     Probe(u32),
+    /// The counters of a link's queue are read, by which it is steered.
+    Poll(u32),
     /// The measured part begins.
     MeasureFrom,
     /// The measured part ends.

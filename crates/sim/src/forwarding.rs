@@ -1,7 +1,7 @@
 //! What links do with packets: take them, discard them, send them on.
 
 use crate::discipline::Discarded;
-use crate::event::Event;
+use crate::event::{Event, Rare};
 use crate::flow::FlowKind;
 use crate::hash::Decision;
 use crate::host::Identity;
@@ -221,6 +221,20 @@ impl<T: Tap> Simulation<T> {
         }
         // The memory is kept for the next.
         self.discarded = discarded;
+    }
+
+    /// The counters of a link's queue are read; the law may move its set point, or the rate at which it is served.
+    pub(crate) fn poll(&mut self, number: u32) {
+        let link = number as usize;
+        let served = self.links[link].queue.poll(self.now);
+        if let Some(rate) = served {
+            self.links[link].service.set_rate(rate);
+            if self.soonest.get(link) == NEVER {
+                self.wake(link);
+            }
+        }
+        let period = self.links[link].poll_period;
+        self.wheel.insert(self.now + period, Event::Rare(Rare::Poll(number)));
     }
 
     pub(crate) fn change_rate(&mut self, number: u32) {

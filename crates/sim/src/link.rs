@@ -38,6 +38,8 @@ pub struct Link {
     pub lost: u64,
     /// What it learns of the bottlenecks behind it, if it observes packets.
     pub observer: Option<Box<Observer>>,
+    /// Time between two looks at the counters of its queue, where they steer it.
+    pub poll_period: Duration,
     delay: Duration,
     jitter: Option<Jitter>,
     loss: Option<Chance>,
@@ -58,6 +60,7 @@ impl Link {
             queue: &setup.queue,
             aqm: &setup.aqm,
             policy: setup.policy.as_ref(),
+            steering: &setup.steering,
             room: setup.buffer,
             rate: setup.rate,
             seed: crate::dice::seed_of(run, &stream("aqm")),
@@ -83,6 +86,7 @@ impl Link {
             meter,
             lost: 0,
             observer: Observer::of(setup),
+            poll_period: setup.steering.poll_period,
             delay: setup.delay,
             jitter: (variation.jitter > Duration::ZERO).then_some(jitter),
             loss: (loss > 0.0).then(|| Chance::new(loss, Dice::of(run, &stream("loss")))),

@@ -137,6 +137,10 @@ impl<T: Tap> Simulation<T> {
                 self.wheel.insert(Time::ZERO + step.at, Event::Rare(Rare::Step(self.steps.len() as u32)));
                 self.steps.push((number as u32, step.rate));
             }
+            if let Some(period) = link.policy.as_ref().and_then(|_| Some(link.steering.polls()?.poll_period))
+            {
+                self.wheel.insert(Time::ZERO + period, Event::Rare(Rare::Poll(number as u32)));
+            }
         }
         self.wheel.insert(self.window.from, Event::Rare(Rare::MeasureFrom));
         self.wheel.insert(self.window.until, Event::Rare(Rare::MeasureUntil));
@@ -215,6 +219,7 @@ impl<T: Tap> Simulation<T> {
             Rare::Stop(flow) => self.stop(flow),
             Rare::Step(number) => self.change_rate(number),
             Rare::Probe(link) => self.ring_prober(link),
+            Rare::Poll(link) => self.poll(link),
             Rare::MeasureFrom => self.links.iter_mut().for_each(|l| l.meter.begins(l.queue.counters())),
             Rare::MeasureUntil => self.links.iter_mut().for_each(|l| l.meter.ends(l.queue.counters())),
             Rare::Sample => self.take_samples(),

@@ -36,6 +36,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod by_hand;
 mod error;
 mod helm;
 mod law;
@@ -45,10 +46,11 @@ pub mod smooth;
 mod steered;
 mod virtual_queue;
 
+pub use by_hand::ByHand;
 pub use error::SteerError;
 pub use helm::Helm;
 pub use law::{Assessment, Epoch, Law, Move, Observer, Rule, SteeringLaw, TableState};
 pub use policy::{Policy, PolicyError};
-pub use polled::Polled;
+pub use polled::{Pace, Polled};
 pub use steered::Steered;
 pub use virtual_queue::VirtualQueue;

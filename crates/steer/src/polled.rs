@@ -61,6 +61,81 @@ pub struct Polling {
     pub restarted: bool,
 }
 
+/// A target is changed from a difference of this share on.
+const TARGET_STEP: f64 = 0.005;
+/// A rate of a shaper is changed from a difference of this share of the link's rate on.
+const RATE_STEP: f64 = 0.001;
+/// Slowest rate that a shaper is given: a policy cannot close a link.
+const RATE_MIN: Rate = Rate::from_bps(8_000);
+
+/// When and how far what the law found is put into force, for a queue that is changed by messages.
+///
+/// Nothing is changed before the AQM has signalled, as the queue may be no bottleneck; then at most once in `settle`, and the
+/// last decision of the law counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    settle: Duration,
+    signals: u64,
+    changed: Option<Time>,
+}
+
+impl Pace {
+    /// Nothing seen and nothing changed yet.
+    pub fn new(settle: Duration) -> Pace {
+        Pace { settle, signals: 0, changed: None }
+    }
+
+    /// Takes what a poll brought.
+    pub fn note(&mut self, polling: &Polling) {
+        self.signals += polling.signals;
+    }
+
+    /// Signals so far.
+    pub fn signals(&self) -> u64 {
+        self.signals
+    }
+
+    /// Whether something may be changed now.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.signals > 0 && self.changed.is_none_or(|last| now.since(last) >= self.settle)
+    }
+
+    /// Something was changed.
+    pub fn changed(&mut self, now: Time) {
+        self.changed = Some(now);
+    }
+
+    /// Whether a target differs enough from the one in force to be set.
+    pub fn is_step(in_force: Duration, wanted: Duration) -> bool {
+        let by = wanted.saturating_sub(in_force).max(in_force.saturating_sub(wanted));
+        by > Duration::ZERO && by >= in_force.mul_f64(TARGET_STEP)
+    }
+
+    /// Whether a rate of the shaper differs enough from the one in force to be set. The rate that it was found with is always
+    /// reached again.
+    pub fn is_rate_step(in_force: Rate, wanted: Rate, found: Rate, link: Rate) -> bool {
+        let by = wanted.as_bps().abs_diff(in_force.as_bps()) as f64;
+        by >= link.as_bps_f64() * RATE_STEP || (wanted == found && in_force != found)
+    }
+}
+
+impl Polled<SteeringLaw> {
+    /// The target that the queue is to have, within the policy.
+    pub fn wanted_target(&self) -> Duration {
+        let policy = self.law.policy();
+        self.law.setpoint().clamp(policy.target_min, policy.target_max)
+    }
+
+    /// The rate that the shaper above the queue is to have, in whole bytes a second: that of the virtual queue, for which it
+    /// stands, and never more than it was found with.
+    pub fn wanted_rate(&self, link: Rate, found: Rate) -> Rate {
+        let least = link.as_bps_f64() * self.law.policy().utilization_target.0;
+        let most = link.min(found);
+        let wanted = self.law.virtual_rate().map_or(most, |rate| rate.min(most));
+        Rate::from_bps(wanted.as_bps().max(least as u64).max(RATE_MIN.as_bps()) / 8 * 8)
+    }
+}
+
 impl<L: Law> Polled<L> {
     /// Nothing seen yet.
     pub fn new(law: L) -> Polled<L> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use weir_config::{
-    BOTTLENECK, Buffer, ExtraDelay, Network, Rtt, Scenario, Step, Timing, Trace, Traffic, Web,
+    Arm, BOTTLENECK, Buffer, Estimator, ExtraDelay, Network, Rtt, Scenario, Step, Timing, Trace, Traffic, Web,
 };
 use weir_units::{Bytes, Duration, Rate};
 
@@ -233,4 +233,49 @@ fn the_cellular_trace_is_what_its_scenario_says() {
         }
         assert!((sent - wanted).abs() < 1.01, "{sent} and {wanted} at {t} ms");
     }
+}
+
+#[test]
+fn a_queue_may_be_steered_by_polls() {
+    let keys = "steered_by = \"poll\", poll_period = \"50ms\", poll_estimator = \"delay\"";
+    let link = format!("link = {{ rate = \"10Mbit/s\", {keys} }}\npath.rtt = \"20ms\"\npolicy = {{}}");
+    let scenario = one_link(&link, "{}");
+    let network = scenario.network();
+    let polls = network.links[0].steering.polls().expect("it was said");
+    assert_eq!((polls.poll_period, polls.poll_settle), (ms(50), ms(100)));
+    assert_eq!(polls.poll_estimator, Estimator::Delay);
+    // The queue keeps its own set point until it signals, so that none is unused.
+    assert_eq!(one_link(&format!("{link}\naqm.target = \"7ms\""), "{}").warnings(), Vec::<String>::new());
+    let unplayed = scenario.unplayed(Arm::Row);
+    assert_eq!(unplayed, ["link.steered_by", "link.poll_period", "link.poll_estimator"]);
+    let exact = one_link("link.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\npolicy = {}", "{}");
+    assert_eq!(exact.network().links[0].steering.polls(), None);
+
+    let of_many = links("up a b\ndown b a", "from = \"a\"; to = \"b\"").to_toml();
+    let polled = of_many.replacen("steered_by = \"packet\"", "steered_by = \"poll\"", 1);
+    let wrong = Scenario::parse("x.toml", &polled).unwrap_err().to_string();
+    assert!(wrong.contains("`links.0.steered_by`: is \"poll\", and there is no policy to hold"), "{wrong}");
+}
+
+#[test]
+fn polls_that_do_not_go_with_the_rest_are_told() {
+    let told = |link: &str, tables: &str| {
+        let text = format!(
+            "title = \"x\"\naqm.name = \"codel\"\nflows = [{{}}]\nrun.duration = \"10s\"\npath.rtt = \"20ms\"\n{tables}\n\
+             [link]\nrate = \"10Mbit/s\"\n{link}\n"
+        );
+        Scenario::parse("x.toml", &text).map(|_| ()).map_err(|e| e.to_string()).unwrap_err()
+    };
+    let wrong = told("poll_period = \"50ms\"", "policy = {}");
+    assert!(wrong.contains("x.toml:9") && wrong.contains("`link.poll_period`: has no meaning"), "{wrong}");
+    assert!(wrong.contains("add `steered_by = \"poll\"`"), "{wrong}");
+    let wrong = told("steered_by = \"poll\"", "");
+    assert!(wrong.contains("`link.steered_by`: is \"poll\", and there is no policy to hold"), "{wrong}");
+    let wrong = told("steered_by = \"poll\"\npoll_period = \"600ms\"", "policy = {}");
+    assert!(wrong.contains("out of range; give a value in 1ms .. 500ms"), "{wrong}");
+    let wrong = told("steered_by = \"pol\"", "policy = {}");
+    assert!(wrong.contains("did you mean \"poll\"?"), "{wrong}");
+    let policy = "policy = { utilization_low = \"90%\", utilization_target = \"95%\" }";
+    let wrong = told("steered_by = \"poll\"\nsteps = [{ at = \"1s\", rate = \"5Mbit/s\" }]", policy);
+    assert!(wrong.contains("and so does `steps`; remove `steps`"), "{wrong}");
 }

@@ -87,6 +87,7 @@ fn piece() -> impl Strategy<Value = String> {
         "steps = [[]]",
         "loss = \"5%\"",
         "jitter = \"1ms\"",
+        "steered_by = \"poll\"",
         "from = \"server\"",
         "to = \"home\"",
         "via = [\"core\"]",

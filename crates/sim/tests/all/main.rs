@@ -7,6 +7,7 @@ mod determinism;
 mod disciplines;
 mod flows;
 mod physics;
+mod polling;
 mod sensing;
 mod sharing;
 mod upstream;
