@@ -12,6 +12,7 @@ pub mod explain;
 #[cfg(feature = "live")]
 pub mod lab;
 pub mod list;
+pub mod plot;
 #[cfg(feature = "live")]
 pub mod reflect;
 pub mod reproduce;
@@ -23,3 +24,4 @@ pub mod steer;
 pub mod sweep;
 #[cfg(feature = "live")]
 pub mod upf;
+pub mod warmup;

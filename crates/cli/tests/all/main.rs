@@ -3,6 +3,7 @@
 mod characterize;
 mod figures;
 mod full_disk;
+mod plot;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
@@ -13,5 +14,6 @@ mod reproduce_vaqm;
 mod sim;
 #[path = "../../../lab/tests/skipped/mod.rs"]
 mod skipping;
+mod studies;
 mod sweep;
 mod tools;
