@@ -1,6 +1,7 @@
 //! What `[record]` asks for, as files: `decisions.csv`, and a capture for each link.
 
 use crate::output::Failure;
+use crate::table::{Cells, Table};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io;
@@ -29,6 +30,8 @@ pub struct Records {
     decisions: Option<Recorder<SetFile>>,
     captures: Vec<Option<Recorder<SetFile>>>,
     size_max: Bytes,
+    /// Whether decisions are those about packets that were forwarded, too.
+    forwarded: bool,
 }
 
 /// What was written down.
@@ -67,18 +70,26 @@ impl Records {
     /// For a run whose results go into `files`.
     pub fn new(scenario: &Scenario, record: &Record, files: &FileSet) -> Result<Records, Failure> {
         let links: Vec<String> = scenario.network().links.into_iter().map(|l| l.name).collect();
-        let decisions = record.decisions.then(|| Recorder::new(scenario, record, None)).transpose();
+        let decisions =
+            (record.decisions || record.forwarded).then(|| Recorder::new(scenario, record, None)).transpose();
         let capture = |link: &String| -> Result<Option<Recorder<SetFile>>, Failure> {
             if !record.pcapng || !(record.links.is_empty() || record.links.contains(link)) {
                 return Ok(None);
             }
-            let only = Record { decisions: false, links: vec![link.clone()], ..record.clone() };
+            let only =
+                Record { decisions: false, forwarded: false, links: vec![link.clone()], ..record.clone() };
             let out = files.open(capture_name(link))?;
             let made = Recorder::new(scenario, &only, Some(out));
             Ok(Some(made.map_err(|e| cannot_write(files, &capture_name(link), &e))?))
         };
         let captures = links.iter().map(capture).collect::<Result<Vec<_>, _>>()?;
-        Ok(Records { links, decisions: decisions?, captures, size_max: record.size_max })
+        Ok(Records {
+            links,
+            decisions: decisions?,
+            captures,
+            size_max: record.size_max,
+            forwarded: record.forwarded,
+        })
     }
 
     /// Finishes the files and puts them into the set.
@@ -96,8 +107,15 @@ impl Records {
         if let Some(recorder) = self.decisions {
             let full_at = recorder.full_at();
             let (rows, _) = recorder.finish()?;
-            files.add("decisions.csv", decisions_csv(&rows, &self.links))?;
-            note("decisions.csv".into(), full_at);
+            let name = if self.forwarded { "decisions.parquet" } else { "decisions.csv" };
+            if self.forwarded {
+                let table = decisions_table(&rows, &self.links);
+                let bytes = table.to_parquet().map_err(|e| format!("cannot make {name}: {e}"))?;
+                files.add(name, bytes)?;
+            } else {
+                files.add(name, decisions_csv(&rows, &self.links))?;
+            }
+            note(name.into(), full_at);
         }
         for (link, recorder) in self.links.iter().zip(self.captures) {
             let Some(recorder) = recorder else { continue };
@@ -135,15 +153,51 @@ fn cannot_write(files: &FileSet, name: &str, e: &io::Error) -> Failure {
     format!("cannot write {}: {e}", files.folder().join(name).display()).into()
 }
 
+/// Names of all inner variables, in the order in which they first appear.
+fn gauge_names(rows: &[DecisionRow]) -> Vec<&'static str> {
+    let mut gauges: Vec<&'static str> = Vec::new();
+    let mut last: Vec<&'static str> = Vec::new();
+    for row in rows {
+        // Nearly all rows are alike.
+        if row.gauges.iter().map(|(name, _)| name).ne(&last) {
+            last = row.gauges.iter().map(|(name, _)| *name).collect();
+            for name in &last {
+                if !gauges.contains(name) {
+                    gauges.push(*name);
+                }
+            }
+        }
+    }
+    gauges
+}
+
+/// Decisions as a table with the columns of [`decisions_csv`].
+fn decisions_table(rows: &[DecisionRow], links: &[String]) -> Table {
+    let mut table = Table::default();
+    let number =
+        |of: &dyn Fn(&DecisionRow) -> f64| Cells::Number(rows.iter().map(|row| Some(of(row))).collect());
+    let count =
+        |of: &dyn Fn(&DecisionRow) -> u64| Cells::Count(rows.iter().map(|row| Some(of(row))).collect());
+    table.push("t_s", number(&|row| row.t_s));
+    table.push("link", Cells::Text(rows.iter().map(|row| links[row.link as usize].clone()).collect()));
+    table.push("flow", count(&|row| row.flow.into()));
+    table.push("seq", count(&|row| row.seq));
+    table.push("verdict", Cells::Text(rows.iter().map(|row| row.verdict.name().into()).collect()));
+    table.push("waited_ms", number(&|row| row.waited_ms));
+    table.push("backlog_bytes", count(&|row| row.backlog_bytes));
+    for name in gauge_names(rows) {
+        let value = |row: &DecisionRow| {
+            row.gauges.iter().find(|(n, _)| *n == name).map(|(_, value)| *value).filter(|v| v.is_finite())
+        };
+        table.push(name, Cells::Number(rows.iter().map(value).collect()));
+    }
+    table
+}
+
 /// Decisions as CSV. Inner variables have columns of their own, in the order in which they first appear;
 /// algorithms differ in them, so that cells may be empty. Nothing in it needs quotes.
 fn decisions_csv(rows: &[DecisionRow], links: &[String]) -> String {
-    let mut gauges: Vec<&str> = Vec::new();
-    for (name, _) in rows.iter().flat_map(|row| &row.gauges) {
-        if !gauges.contains(name) {
-            gauges.push(name);
-        }
-    }
+    let gauges = gauge_names(rows);
     let mut out = String::from("t_s,link,flow,seq,verdict,waited_ms,backlog_bytes");
     gauges.iter().for_each(|name| out.extend([",", name]));
     out.push('\n');

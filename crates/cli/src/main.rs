@@ -5,6 +5,7 @@ mod capture;
 mod control;
 #[cfg(feature = "live")]
 mod differences;
+mod distributions;
 #[cfg(feature = "live")]
 mod growing;
 mod interrupt;
@@ -26,9 +27,11 @@ mod simulate;
 #[cfg(feature = "live")]
 mod speaker;
 mod statistics;
+mod studies;
 mod sweep;
 mod table;
 mod verbs;
+mod warmup;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use output::Output;
@@ -60,6 +63,7 @@ const EXAMPLES: &str = "Examples:
   weir check data/scenarios/demo.toml           validate a scenario or configuration
   weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir plot out/sweep                           a figure of it for a paper: PDF, SVG, CSV, LaTeX
   weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
   weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
   weir init bridge.toml                         write a configuration: asks, and looks at the machine
@@ -81,6 +85,7 @@ const EXAMPLES: &str = "Examples:
   weir check data/scenarios/demo.toml           validate a scenario or configuration
   weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir plot out/sweep                           a figure of it for a paper: PDF, SVG, CSV, LaTeX
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
@@ -113,6 +118,8 @@ enum Verb {
     Sim(verbs::sim::Arguments),
     /// Run every combination and seed of a scenario in the simulator, on all cores; can be resumed.
     Sweep(verbs::sweep::Arguments),
+    /// Draw figures for papers from results: PDF, SVG, CSV and LaTeX.
+    Plot(verbs::plot::Arguments),
     /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
     #[cfg(feature = "live")]
     Compare(verbs::compare::Arguments),
@@ -165,6 +172,7 @@ fn main() -> ExitCode {
         Verb::Lab(a) => verbs::lab::main(a, &output),
         Verb::Sim(a) => verbs::sim::main(a, &output),
         Verb::Sweep(a) => verbs::sweep::main(a, &output),
+        Verb::Plot(a) => verbs::plot::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Compare(a) => verbs::compare::main(a, &output),
         Verb::List(a) => verbs::list::main(a, &output),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_measure::jain;
 use weir_measure::result::{FlowSummary, LinkSummary, Summary};
+use weir_measure::study::{Study, size_column};
 
 /// A value of a row. Whole numbers and others stay apart, so that columns have types.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -50,6 +51,49 @@ pub fn measured(summary: &Summary) -> Measured {
     for group in (0..groups).filter(|_| groups > 1) {
         let flows: Vec<&FlowSummary> = summary.flows.iter().filter(|f| f.group == group).collect();
         add_flows(&mut row, &format!("flows.{group}."), &flows, measured_s);
+    }
+    row
+}
+
+/// The row of a run of the simulator, with what a study asks for. Completion times of all transfers are
+/// `transfer_...`, of pages `page_...`; those of one size, or of one group of flows, have its name in front.
+pub fn measured_with(summary: &Summary, study: &Study) -> Measured {
+    let mut row = measured(summary);
+    let several = summary.links.len() > 1;
+    let prefix = |link: &str| if several { format!("{link}.") } else { String::new() };
+    for c in &study.completions {
+        let kind = c.kind.name();
+        let name = match (&c.size, c.group) {
+            (Some(size), _) => format!("{}.{kind}", size_column(size)),
+            (None, Some(group)) => format!("flows.{group}.{kind}"),
+            (None, None) => kind.to_string(),
+        };
+        row.push((format!("{name}s"), Value::Count(c.completed)));
+        row.extend(c.unfinished.map(|n| (format!("{name}s_unfinished"), Value::Count(n))));
+        let value = |of: f64| if c.completed > 0 { Value::number(Some(of)) } else { Value::Missing };
+        let (t, s) = (&c.time_ms, &c.slowdown);
+        let times = [("mean", t.mean), ("p50", t.p50), ("p95", t.p95), ("p99", t.p99)];
+        row.extend(times.map(|(which, ms)| (format!("{name}_{which}_ms"), value(ms))));
+        let slow = [("mean", s.mean), ("p50", s.p50), ("p95", s.p95), ("p99", s.p99)];
+        row.extend(slow.map(|(which, x)| (format!("{name}_slowdown_{which}"), value(x))));
+    }
+    for g in &study.groups {
+        let name = format!("{}flows.{}.delay", prefix(&g.link), g.group);
+        let d = &g.delay_ms;
+        let all = [("mean", d.mean), ("p50", d.p50), ("p95", d.p95), ("p99", d.p99)];
+        row.extend(all.map(|(which, ms)| (format!("{name}_{which}_ms"), Value::number(Some(ms)))));
+    }
+    for f in &study.fairness {
+        let name = format!("{}fairness_{}s", prefix(&f.link), f.scale_s);
+        row.push((format!("{name}_mean"), Value::number(Some(f.mean))));
+        row.push((format!("{name}_p5"), Value::number(Some(f.p5))));
+    }
+    for (number, link) in summary.links.iter().enumerate() {
+        let mine = study.convergence.iter().filter(|c| c.link as usize == number);
+        for c in mine {
+            let name = format!("{}settled_after_{}s_s", prefix(&link.name), c.at_s);
+            row.push((name, Value::number(c.settled_s)));
+        }
     }
     row
 }

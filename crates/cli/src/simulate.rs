@@ -1,22 +1,33 @@
 //! A run of the simulator, as the verbs use it.
 
 use crate::capture::{Records, Truncated, Written};
+use crate::distributions::add_study;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::results::{Planned, file_set, write_as};
+use crate::warmup::Decided;
 use serde::Serialize;
 use weir_config::{Document, Scenario, Traffic, nearest};
 use weir_measure::result::{Recording, Summary};
+use weir_measure::study::Study;
 use weir_report::FileSet;
 use weir_sim::Outcome;
-use weir_sim::tap::Tap;
+use weir_sim::Watcher;
+use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_tcp::Congestion;
+use weir_units::Duration;
 
 /// A summary as it is written, with what is needed to make the same run again.
 #[derive(Clone, Debug, Serialize)]
 pub struct Simulated {
     #[serde(flatten)]
     pub summary: Summary,
+    /// Completion times and what else a study asks for.
+    #[serde(flatten)]
+    pub study: Study,
+    /// How the warm-up was decided, where the run itself was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Decided>,
     /// Seed of the run.
     pub seed: u64,
     /// Fingerprint of every decision about every packet.
@@ -59,9 +70,15 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
     Err(Failure::input(document.refuse(&format!("flows.{group}.congestion"), problem, remedy)))
 }
 
-/// Runs a scenario once. Returns the outcome and whether it was interrupted.
+/// Runs a scenario once. Returns the outcome and whether it was interrupted. `[record]` is left out.
 pub fn simulate(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, bool), Failure> {
-    let (outcome, interrupted, ()) = simulate_with(scenario, seed, (), progress)?;
+    let Some(watcher) = Watcher::new(scenario) else {
+        let (outcome, interrupted, ()) = simulate_with(scenario, seed, (), progress)?;
+        return Ok((outcome, interrupted));
+    };
+    let taps = Taps { records: None, watcher: Some(watcher) };
+    let (mut outcome, interrupted, taps) = simulate_with(scenario, seed, taps, progress)?;
+    taps.finish(&mut outcome);
     Ok((outcome, interrupted))
 }
 
@@ -72,14 +89,48 @@ fn simulate_recording(
     files: &mut FileSet,
     progress: &Progress,
 ) -> Result<(Outcome, Written), Failure> {
-    let Some(record) = scenario.record.as_ref().filter(|r| r.decisions || r.pcapng) else {
+    let wanted = |r: &&weir_config::Record| r.decisions || r.forwarded || r.pcapng;
+    let Some(record) = scenario.record.as_ref().filter(wanted) else {
         return Ok((simulate(scenario, seed, progress)?.0, Written::default()));
     };
-    let records = Records::new(scenario, record, files)?;
-    let (mut outcome, _, records) = simulate_with(scenario, seed, records, progress)?;
-    let written = records.finish(files)?;
+    let taps =
+        Taps { records: Some(Records::new(scenario, record, files)?), watcher: Watcher::new(scenario) };
+    let (mut outcome, _, taps) = simulate_with(scenario, seed, taps, progress)?;
+    let written = match taps.finish(&mut outcome) {
+        Some(records) => records.finish(files)?,
+        None => Written::default(),
+    };
     outcome.recording.summary.warnings.extend(written.truncated.iter().map(Truncated::to_string));
     Ok((outcome, written))
+}
+
+/// What looks at single packets, of which a run has what was asked for.
+struct Taps {
+    records: Option<Records>,
+    watcher: Option<Watcher>,
+}
+
+impl Taps {
+    /// Adds what was measured to the outcome; the records are left.
+    fn finish(self, outcome: &mut Outcome) -> Option<Records> {
+        if let Some(watcher) = self.watcher {
+            watcher.finish(outcome);
+        }
+        self.records
+    }
+}
+
+impl Tap for Taps {
+    fn on_drop(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, cause: weir_aqm::Cause) {
+        self.records.iter_mut().for_each(|records| records.on_drop(at, seen, cause));
+    }
+    fn on_mark(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>) {
+        self.records.iter_mut().for_each(|records| records.on_mark(at, seen));
+    }
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, marked: bool) {
+        self.records.iter_mut().for_each(|records| records.on_depart(at, seen, sojourn, marked));
+        self.watcher.iter_mut().for_each(|watcher| watcher.on_depart(at, seen, sojourn, marked));
+    }
 }
 
 /// Runs a scenario once with a tap that looks at the packets, which is given back.
@@ -93,15 +144,22 @@ pub fn simulate_with<T: Tap>(
 }
 
 /// Makes a planned run and writes its results.
-pub fn record(planned: &Planned, seed: u64, progress: &Progress) -> Result<(Simulated, Recording), Failure> {
+pub fn record(
+    planned: &Planned,
+    seed: u64,
+    warmup: Option<&Decided>,
+    progress: &Progress,
+) -> Result<(Simulated, Recording), Failure> {
     let Planned { scenario, folder, .. } = planned;
     let mut files = file_set(folder)?;
     let (outcome, written) = simulate_recording(scenario, seed, &mut files, progress)?;
     let Written { names: records, truncated } = written;
     let trace_hash = format!("{:016x}", outcome.trace_hash);
-    let recording = outcome.recording;
+    let Outcome { recording, study, .. } = outcome;
     let summary = recording.summary.clone();
-    let simulated = Simulated { summary, seed, trace_hash, records, truncated };
+    add_study(&study, &mut files)?;
+    let simulated =
+        Simulated { summary, study, warmup: warmup.cloned(), seed, trace_hash, records, truncated };
     // The copy is this run alone.
     let mut copy = scenario.clone();
     copy.run.seeds = 1;

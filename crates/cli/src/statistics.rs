@@ -1,6 +1,7 @@
 //! Mean and confidence over repeated runs.
 
 use serde::Serialize;
+use weir_measure::bootstrap_median;
 
 /// What repeated measurements of a quantity tell.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -15,6 +16,10 @@ pub struct Statistics {
     pub min: f64,
     /// Largest value.
     pub max: f64,
+    /// 95 % confidence interval of the median by the bootstrap; none for a single value, and where it was
+    /// not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median95: Option<(f64, f64)>,
 }
 
 impl Statistics {
@@ -29,7 +34,12 @@ impl Statistics {
         let ci95 = (n > 1).then(|| t_975(n - 1) * (squares / (n - 1) as f64 / n as f64).sqrt());
         let min = values.iter().copied().fold(f64::INFINITY, f64::min);
         let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Some(Statistics { n, mean, ci95, min, max })
+        Some(Statistics { n, mean, ci95, min, max, median95: None })
+    }
+
+    /// The same with an interval of the median, for what is not normally distributed.
+    pub fn with_median(values: &[f64]) -> Option<Statistics> {
+        Statistics::of(values).map(|s| Statistics { median95: bootstrap_median(values), ..s })
     }
 }
 

@@ -173,8 +173,8 @@ fn named<'a>(table: &'a Table, path: &str, p: &mut Problems) -> Option<(String, 
     Some((name.unwrap_or_else(|| path.trim_start_matches("sweep.").to_string()), values))
 }
 
-const SCHEME: &str = "write `[sweep.schemes.queue]`, and under it a line for each scheme: \
-    `\"short queue\" = { link.buffer = \"5ms\", aqm = { name = \"NAME\" } }`";
+const SCHEME: &str = "write `[sweep.schemes.policy]`, and under it a line for each scheme, with its name: \
+    `\"steered\" = { aqm = { name = \"...\" }, policy = { target_max = \"30ms\" } }`";
 
 fn collect_schemes<'a>(item: &'a Item, place: &'a Place, axes: &mut Vec<Values<'a>>, p: &mut Problems) {
     let mut refuse =

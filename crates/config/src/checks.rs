@@ -6,9 +6,11 @@ use crate::experiment::Scenario;
 use crate::flows::{Direction, IpVersion};
 use crate::limits::{MAX_FLOWS, MAX_LINKS};
 use crate::link::Bottleneck;
+use crate::measure::MAX_BINS;
 use crate::network::BOTTLENECK;
 use crate::problems::Problems;
 use crate::schema::{Check, Here};
+use crate::traffic::Traffic;
 use std::collections::BTreeMap;
 use weir_units::Bytes;
 
@@ -24,6 +26,7 @@ impl Check for Scenario {
         }
         self.check_flows(here, p);
         self.check_record(here, p);
+        self.check_measure(here, p);
     }
 }
 
@@ -121,6 +124,19 @@ impl Scenario {
         }
     }
 
+    fn check_measure(&self, here: &Here, p: &mut Problems) {
+        let Some(shortest) = self.measure.as_ref().and_then(|m| m.scales(self.run.duration).first().copied())
+        else {
+            return;
+        };
+        let bins = self.run.duration.as_nanos() / shortest.as_nanos().max(1);
+        if bins.saturating_mul(self.flow_count()) > MAX_BINS {
+            let problem =
+                format!("{shortest} makes more than {MAX_BINS} counters for {} flows", self.flow_count());
+            here.wrong(p, "measure.fairness.0", problem, "begin with a longer scale, or run shorter");
+        }
+    }
+
     fn check_record(&self, here: &Here, p: &mut Problems) {
         let Some(record) = &self.record else { return };
         let known = |name: &String| match self.links.is_empty() {
@@ -137,6 +153,40 @@ impl Scenario {
         }
     }
 
+    /// Tells of acknowledgements that come back by another way than the data goes, or by none: which one is
+    /// meant can only be said by links.
+    fn ways_back(&self) -> Vec<String> {
+        if self.links.is_empty() {
+            return Vec::new();
+        }
+        let network = self.network();
+        let mut told = Vec::new();
+        for (i, (flows, route)) in self.flows.iter().zip(&network.routes).enumerate() {
+            if matches!(flows.traffic(), Traffic::Unresponsive(_)) {
+                continue;
+            }
+            let (from, to) =
+                (flows.from.as_deref().unwrap_or_default(), flows.to.as_deref().unwrap_or_default());
+            let there: Vec<&str> =
+                route.forward.iter().rev().map(|l| network.links[*l].from.as_str()).collect();
+            let back: Vec<&str> = route.back.iter().map(|l| network.links[*l].to.as_str()).collect();
+            let names: Vec<&str> = route.back.iter().map(|l| network.links[*l].name.as_str()).collect();
+            if names.is_empty() {
+                told.push(format!(
+                    "acknowledgements of flows.{i} pass no link: none lead from {to} to {from}. If they are to have queues, \
+                     write links that lead back"
+                ));
+            } else if there != back {
+                told.push(format!(
+                    "acknowledgements of flows.{i} come back by {}, and not through the nodes that its data passes: if \
+                     that is not meant, write links that lead back",
+                    names.join(", ")
+                ));
+            }
+        }
+        told
+    }
+
     /// What is allowed but may not be what was meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -147,6 +197,7 @@ impl Scenario {
                 warnings.push(format!("flows.{i} would stop only after the end of the run"));
             }
         }
+        warnings.extend(self.ways_back());
         for link in self.network().links {
             warnings.extend(link.variation.stuck().map(|told| format!("link {}, steps: {told}", link.name)));
         }

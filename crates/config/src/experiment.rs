@@ -9,6 +9,7 @@ use crate::aqm_config::AqmConfig;
 use crate::flows::FlowGroup;
 use crate::limits::MAX_DURATION;
 use crate::link::{Bottleneck, Channel};
+use crate::measure::Measure;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
@@ -56,6 +57,8 @@ section! {
         run: Run = OneTable;
         /// What the simulator writes down beyond summaries and samples.
         record: Option<Record> = OptionalTable => [Simulator];
+        /// What the simulator measures beyond summaries and samples.
+        measure: Option<Measure> = OptionalTable => [Simulator];
         /// Variations of this file.
         sweep: Sweep = SweepTable;
     }

@@ -14,6 +14,9 @@ section! {
     pub struct Record {
         /// Whether each decision of the algorithms is written down, with what it was made from.
         decisions: bool = or(false, Range::Any);
+        /// Whether packets that were forwarded count as decisions, too. They are many: the table is then
+        /// `decisions.parquet` and not CSV.
+        forwarded: bool = or(false, Range::Any);
         /// Whether packets are written down, as a capture in the format pcapng.
         pcapng: bool = or(false, Range::Any);
         /// Start of what is written down, after the start of the run.
@@ -30,7 +33,15 @@ section! {
 impl Default for Record {
     fn default() -> Record {
         let from = Duration::ZERO;
-        Record { decisions: false, pcapng: false, from, to: None, size_max: SIZE_MAX, links: Vec::new() }
+        Record {
+            decisions: false,
+            forwarded: false,
+            pcapng: false,
+            from,
+            to: None,
+            size_max: SIZE_MAX,
+            links: Vec::new(),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::result::{ByClass, Spread};
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use weir_units::{Duration, Ecn, Time};
 
 /// Resolution of the distributions.
@@ -41,6 +42,66 @@ impl Distribution {
             max: ms(self.0.max() as f64),
         }
     }
+}
+
+impl Distribution {
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Quantiles and a histogram in milliseconds.
+    pub fn quantiles_ms(&self) -> Quantiles {
+        let ms = |ticks: u64| (ticks as f64) * TICK_NS as f64 / 1e6;
+        let steps = self.0.iter_recorded();
+        Quantiles::of(steps.map(|step| (ms(step.value_iterated_to()), step.count_since_last_iteration())))
+    }
+}
+
+/// A distribution for figures: quantiles at fixed shares, and a histogram with eight bins for each doubling.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many values there are.
+    pub count: u64,
+    /// Share of the values, and the value that so many do not exceed.
+    pub quantiles: Vec<(f64, f64)>,
+    /// Lower and upper end of a bin, and how many values are in it. Bins without any are left out.
+    pub histogram: Vec<(f64, f64, u64)>,
+}
+
+impl Quantiles {
+    /// Of values in ascending order, each with how many there are of it.
+    pub fn of(steps: impl Iterator<Item = (f64, u64)>) -> Quantiles {
+        let steps: Vec<(f64, u64)> = steps.collect();
+        let count: u64 = steps.iter().map(|(_, n)| n).sum();
+        let mut shares: Vec<f64> = (0..100).map(|i| f64::from(i) / 100.0).collect();
+        shares.extend([0.995, 0.999, 1.0]);
+        let (mut quantiles, mut histogram) = (Vec::new(), Vec::<(f64, f64, u64)>::new());
+        let (mut seen, mut next) = (0, shares.into_iter().peekable());
+        for (value, n) in steps {
+            seen += n;
+            while let Some(share) = next.next_if(|share| seen as f64 >= share * count as f64) {
+                quantiles.push((share, value));
+            }
+            let (from, to) = bin(value);
+            match histogram.last_mut() {
+                Some(last) if last.0 == from => last.2 += n,
+                _ => histogram.push((from, to, n)),
+            }
+        }
+        Quantiles { count, quantiles, histogram }
+    }
+}
+
+/// The ends of the bin of a value: 0 to 1 us, and then eight for each doubling.
+fn bin(value: f64) -> (f64, f64) {
+    const FIRST: f64 = 0.001;
+    if value < FIRST {
+        return (0.0, FIRST);
+    }
+    let number = ((value / FIRST).log2() * 8.0 + 1e-9).floor();
+    let end = |number: f64| FIRST * (number / 8.0).exp2();
+    (end(number), end(number + 1.0))
 }
 
 /// Times counted by powers of two, from 16 us to 9 s: few enough to be copied while packets pass, and cumulative
@@ -106,11 +167,16 @@ impl Sojourns {
 
     /// Of all packets, in milliseconds.
     pub fn spread_ms(&self) -> Spread {
+        self.all().spread_ms()
+    }
+
+    /// Of all packets.
+    pub fn all(&self) -> Distribution {
         let mut all = Distribution::default();
         for part in [&self.low_latency, &self.classic] {
             all.0.add(&part.0).expect("both have the same bounds");
         }
-        all.spread_ms()
+        all
     }
 
     /// Of each kind, where there was low-latency traffic.
@@ -157,6 +223,23 @@ mod tests {
         let (first, second, ms, last) = (16_384e-9, 32_768e-9, 1_048_576e-9, 8.589934592);
         assert_eq!(found, [(first, 3), (second, 2), (ms, 1), (last, 1), (f64::INFINITY, 2)]);
         assert_eq!((octaves.count(), octaves.buckets().count()), (9, Octaves::BOUNDS + 1));
+    }
+
+    #[test]
+    fn quantiles_and_histogram_are_of_the_same_values() {
+        let mut times = Distribution::default();
+        (1..=1000).for_each(|ms| times.record(Duration::from_millis(ms)));
+        let q = times.quantiles_ms();
+        assert_eq!((q.count, q.quantiles.len()), (1000, 103));
+        let at = |share: f64| q.quantiles.iter().find(|(s, _)| *s == share).unwrap().1;
+        for (share, ms) in [(0.0, 1.0), (0.5, 500.0), (0.95, 950.0), (0.999, 999.0), (1.0, 1000.0)] {
+            assert!((at(share) - ms).abs() <= 0.002 * ms, "{share}: {}", at(share));
+        }
+        assert_eq!(q.histogram.iter().map(|(.., n)| n).sum::<u64>(), 1000);
+        assert!(q.histogram.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-9));
+        let (from, to, _) = q.histogram[q.histogram.len() - 1];
+        assert!(from <= 1000.5 && 999.0 < to && (to / from - 2f64.powf(0.125)).abs() < 1e-9);
+        assert_eq!(Distribution::default().quantiles_ms(), Quantiles::default());
     }
 
     #[test]

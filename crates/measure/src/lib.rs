@@ -13,14 +13,17 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod confidence;
 mod distribution;
 mod fairness;
 mod moves;
 mod phases;
 pub mod result;
 mod sampler;
+pub mod study;
 
-pub use distribution::{Distribution, Octaves, Sojourns, Window};
+pub use confidence::{Truncation, bootstrap_median, bootstrap_quantile, mser};
+pub use distribution::{Distribution, Octaves, Quantiles, Sojourns, Window};
 pub use fairness::jain;
 pub use phases::{Phases, Settled};
 pub use sampler::{Sampler, Status};

@@ -225,6 +225,11 @@ fn quote(field: &str) -> String {
     }
 }
 
+/// The records of a table, the header first, with the line where each begins.
+pub fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, ReadError> {
+    split_records(text)
+}
+
 fn read_table<R: CsvRow>(text: &str) -> Result<Vec<R>, ReadError> {
     let mut records = split_records(text)?.into_iter();
     match records.next() {

@@ -23,6 +23,7 @@ mod files;
 pub mod html;
 mod number;
 mod panels;
+pub mod paper;
 mod svg;
 pub mod table;
 mod tally;

@@ -46,6 +46,19 @@ impl Application {
         }
     }
 
+    /// Pages loaded so far, and when the one that was requested last was requested, with its bytes.
+    pub fn pages(&self) -> Option<(u64, Time, u64)> {
+        let Application::Web(reader) = self else { return None };
+        let (since, bytes) = reader.web.page();
+        Some((reader.web.pages(), since, bytes))
+    }
+
+    /// When the page was requested that is loading now.
+    pub fn loading_since(&self) -> Option<Time> {
+        let Application::Web(reader) = self else { return None };
+        reader.web.is_loading().then(|| reader.web.page().0)
+    }
+
     /// The bytes that it writes now, if any.
     pub fn act(&mut self, now: Time, sender: &Sender) -> Option<u64> {
         match self {

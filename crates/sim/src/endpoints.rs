@@ -3,7 +3,7 @@
 use crate::application::Application;
 use crate::event::{Event, Rare, Side, Timer};
 use crate::host::{Sink, Transmitter};
-use crate::network::Simulation;
+use crate::network::{Ended, Simulation};
 use crate::packet::{Body, ConnectionId, Item, LightAck, StoreIndex};
 use crate::tap::Tap;
 use weir_tcp::{Ack, Segment};
@@ -176,7 +176,15 @@ impl<T: Tap> Simulation<T> {
         let side = &mut self.hosts.outbound[id as usize];
         let Transmitter::Transport(sender) = &mut side.transmitter else { return };
         let Some(application) = &mut side.application else { return };
+        let pages = application.pages();
         let written = application.act(self.now, sender);
+        if let Some((number, requested, bytes)) =
+            application.pages().filter(|p| Some(p.0) != pages.map(|p| p.0))
+        {
+            debug_assert!(number > 0);
+            let took = self.now.since(requested);
+            self.ended.push(Ended { flow: side.flow, is_page: true, began: requested, took, bytes });
+        }
         let event = Event::Rare(Rare::Act { connection: id, generation: side.generation });
         if let Some(next) = application.next() {
             self.wheel.insert(next.max(self.now), event);

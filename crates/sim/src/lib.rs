@@ -49,6 +49,7 @@ mod sensing;
 mod service;
 pub mod tap;
 mod time_tree;
+mod watcher;
 mod wheel;
 
 pub use discipline::{LinkQueue, queue_of};
@@ -64,4 +65,5 @@ pub use recorder::{DecisionRow, PacketOutcome, Recorder};
 pub use run::{Outcome, run, run_prepared, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};
 pub use sensing::Prober;
+pub use watcher::Watcher;
 pub use weir_measure::result::Progress;

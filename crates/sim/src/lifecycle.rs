@@ -6,7 +6,7 @@ use crate::dice::{Dice, seed_of};
 use crate::event::{Event, Rare};
 use crate::flow::FlowKind;
 use crate::host::{BackDelay, Identity, Inbound, Outbound, Progress, Sink, Transmitter};
-use crate::network::Simulation;
+use crate::network::{Ended, Simulation};
 use crate::packet::ConnectionId;
 use crate::tap::Tap;
 use weir_config::Traffic;
@@ -110,6 +110,11 @@ impl<T: Tap> Simulation<T> {
         let stats = &mut self.flows[flow as usize].stats;
         stats.completed += 1;
         stats.transfer_time += at.since(side.opened);
+        let (began, took) = (side.opened, at.since(side.opened));
+        let kind = &self.kinds[self.flows[flow as usize].kind as usize];
+        if let Traffic::Transfers { size, .. } = kind.traffic {
+            self.ended.push(Ended { flow, is_page: false, began, took, bytes: size.get() });
+        }
         self.close(id, at);
         let kind = &self.kinds[self.flows[flow as usize].kind as usize];
         if let Traffic::Transfers { pause: Some(pause), .. } = kind.traffic {
@@ -148,10 +153,25 @@ impl<T: Tap> Simulation<T> {
         self.links.iter_mut().for_each(|l| l.meter.completes(self.now, &mut *l.queue));
         for id in 0..self.hosts.outbound.len() as ConnectionId {
             if self.hosts.is_open(id) {
+                self.note_unfinished(id);
                 self.close(id, self.now);
             }
         }
         Window { until: whole.until.min(self.now).max(whole.from), ..whole }
+    }
+
+    /// Remembers what did not end, of what began in the measured part.
+    fn note_unfinished(&mut self, id: ConnectionId) {
+        let flow = self.hosts.inbound[id as usize].flow;
+        let kind = self.flows[flow as usize].kind;
+        let application = self.hosts.outbound[id as usize].application.as_ref();
+        let (is_page, began) = match self.kinds[kind as usize].traffic {
+            Traffic::Transfers { .. } => (false, Some(self.hosts.inbound[id as usize].opened)),
+            _ => (true, application.and_then(|a| a.loading_since())),
+        };
+        if began.is_some_and(|began| began >= self.window.from) {
+            self.unfinished.push((is_page, kind));
+        }
     }
 
     pub(crate) fn take_flow_samples(&mut self) {

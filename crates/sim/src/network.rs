@@ -88,12 +88,28 @@ pub struct Simulation<T: Tap = ()> {
     /// Whether any flow stops before the end.
     pub(crate) stops: bool,
     pub(crate) flow_samples: Vec<FlowSample>,
+    /// Transfers and pages that were completed, in order of time.
+    pub(crate) ended: Vec<Ended>,
+    /// Those that were not when the run ended: whether it was a page, and the group.
+    pub(crate) unfinished: Vec<(bool, u32)>,
     pub(crate) seed: u64,
     pub(crate) counts: Counts,
     pub(crate) hash: TraceHash,
     pub(crate) steps: Vec<(u32, Rate)>,
     pub(crate) discarded: Vec<Discarded>,
     pub(crate) tap: T,
+}
+
+/// A transfer or a page that was completed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// Number of the flow.
+    pub flow: u32,
+    pub is_page: bool,
+    pub began: Time,
+    pub took: Duration,
+    /// Bytes of the application.
+    pub bytes: u64,
 }
 
 impl<T: Tap> Simulation<T> {
@@ -120,6 +136,8 @@ impl<T: Tap> Simulation<T> {
             sample_flows: setup.sample_flows,
             stops: false,
             flow_samples: Vec::new(),
+            ended: Vec::new(),
+            unfinished: Vec::new(),
             seed: setup.seed,
             counts: Counts::default(),
             hash: TraceHash::default(),

@@ -38,6 +38,8 @@ pub enum PacketOutcome {
     Marked,
     /// It was discarded.
     Dropped(Cause),
+    /// It passed as it was.
+    Forwarded,
 }
 
 impl PacketOutcome {
@@ -45,6 +47,7 @@ impl PacketOutcome {
     pub fn name(self) -> &'static str {
         match self {
             PacketOutcome::Marked => "marked",
+            PacketOutcome::Forwarded => "forwarded",
             PacketOutcome::Dropped(Cause::Overflow) => "dropped: no room",
             PacketOutcome::Dropped(Cause::SetPoint) => "dropped: above the set point",
             PacketOutcome::Dropped(Cause::Chance) => "dropped: by chance",
@@ -59,6 +62,8 @@ pub struct Recorder<W: Write> {
     links: Vec<bool>,
     looks: Vec<FlowHeaders>,
     decisions: Option<Vec<DecisionRow>>,
+    /// Whether packets that pass as they were are decisions, too.
+    forwarded: bool,
     capture: Option<Capture<W>>,
     /// The first failure; nothing is written after it.
     failure: Option<io::Error>,
@@ -83,7 +88,8 @@ impl<W: Write> Recorder<W> {
             to: record.to.map(|to| Time::ZERO + to),
             links: names.iter().map(chosen).collect(),
             looks: looks(scenario),
-            decisions: record.decisions.then(Vec::new),
+            decisions: (record.decisions || record.forwarded).then(Vec::new),
+            forwarded: record.forwarded,
             capture,
             failure: None,
             most: record.size_max.get(),
@@ -183,7 +189,10 @@ impl<W: Write> Tap for Recorder<W> {
 
     fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, _sojourn: Duration, marked: bool) {
         if self.wants(at) {
-            let what = if marked { PacketOutcome::Marked.name() } else { "forwarded" };
+            if self.forwarded && !marked {
+                self.decide(at, seen, PacketOutcome::Forwarded);
+            }
+            let what = if marked { PacketOutcome::Marked } else { PacketOutcome::Forwarded }.name();
             self.capture(at, seen, what, marked || seen.packet.ecn == Ecn::Ce);
         }
     }

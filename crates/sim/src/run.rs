@@ -3,15 +3,16 @@
 use crate::error::Error;
 use crate::flow::{Flow, FlowStats};
 use crate::link::Link;
-use crate::network::{Counts, Simulation};
+use crate::network::{Counts, Ended, Simulation};
 use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
-use weir_config::{NetworkLink, Scenario, Traffic};
-use weir_measure::Window;
+use weir_config::{Network, NetworkLink, Scenario, Traffic};
 use weir_measure::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers, UsersSummary,
 };
+use weir_measure::study::{self, Completion, Distributed, Kind, Study};
+use weir_measure::{Quantiles, Window};
 use weir_sense::probe::State;
 use weir_units::{Duration, Time};
 
@@ -27,6 +28,9 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// Packets by where they ended.
     pub counts: Counts,
+    /// Completion times and what else a study asks for. Groups and fairness are filled in by a
+    /// [`Watcher`](crate::Watcher).
+    pub study: Study,
 }
 
 /// Runs a scenario once. `watch` is called from time to time and can end the run early; what was measured
@@ -146,7 +150,98 @@ fn outcome<T: Tap>(
     scenario.note_flows(&mut recording.summary);
     let unresponsive = recording.unresponsive();
     recording.summary.warnings.extend(unresponsive);
-    Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts() }
+    let study = study(scenario, simulation, &network, &recording);
+    Outcome { recording, trace_hash: simulation.trace_hash(), counts: simulation.counts(), study }
+}
+
+/// What a study asks for and costs nothing while packets pass.
+fn study<T: Tap>(
+    scenario: &Scenario,
+    simulation: &Simulation<T>,
+    network: &Network,
+    recording: &Recording,
+) -> Study {
+    let ideal = |ended: &Ended| {
+        let flow = &simulation.flows()[ended.flow as usize];
+        let kind = &simulation.kinds[flow.kind as usize];
+        let links = |of: &[u32]| {
+            of.iter().map(|l| network.links[*l as usize].delay).fold(Duration::ZERO, |sum, delay| sum + delay)
+        };
+        let there = links(&kind.forward) + flow.extra.forward;
+        let back = links(&kind.back) + flow.extra.back;
+        let payload = u64::from(kind.sender.mss_payload);
+        // Each object of a page has a last packet of its own, and is asked for by an acknowledgement.
+        let pieces = match &kind.traffic {
+            Traffic::Web(web) => u64::from(web.objects).max(1),
+            _ => 1,
+        };
+        let packets = (ended.bytes.div_ceil(payload)).max(pieces);
+        let sending = kind.forward.iter().map(|l| {
+            let link = &network.links[*l as usize];
+            // What the link counts beside the IP packet.
+            let more = link.counting.of_ip(kind.headers.data).get();
+            (ended.bytes + packets * more) as f64 * 8.0 / link.rate.as_bps_f64()
+        });
+        let slowest = sending.filter(|s| s.is_finite()).fold(0.0, f64::max);
+        let trips =
+            if ended.is_page { (there + back).as_secs_f64() * pieces as f64 } else { there.as_secs_f64() };
+        trips + slowest
+    };
+    let kind = |is_page: bool| if is_page { Kind::Page } else { Kind::Transfer };
+    let each: Vec<Completion> = simulation
+        .ended
+        .iter()
+        .map(|ended| Completion {
+            kind: kind(ended.is_page),
+            flow: ended.flow,
+            group: simulation.flows()[ended.flow as usize].kind,
+            start_s: ended.began.as_secs_f64(),
+            bytes: ended.bytes,
+            took_s: ended.took.as_secs_f64(),
+            ideal_s: ideal(ended),
+        })
+        .collect();
+    let unfinished: Vec<(Kind, u32)> =
+        simulation.unfinished.iter().map(|(p, group)| (kind(*p), *group)).collect();
+    let from_s = scenario.run.warmup.as_secs_f64();
+    let mut convergence = Vec::new();
+    let links = recording.summary.links.iter().zip(&recording.link_samples).enumerate();
+    for (number, (link, samples)) in links {
+        let rate = link.rate_bps.unwrap_or(0.0);
+        convergence.extend(link.phases.iter().map(|p| study::convergence(number as u32, samples, p, rate)));
+    }
+    let mut distributions: Vec<Distributed> = simulation
+        .links()
+        .iter()
+        .filter(|link| link.meter.totals().packets > 0)
+        .map(|link| Distributed {
+            quantity: "delay".into(),
+            link: link.name.clone(),
+            group: None,
+            values: link.meter.sojourn().all().quantiles_ms(),
+        })
+        .collect();
+    for kind in [Kind::Transfer, Kind::Page] {
+        let mine = each.iter().filter(|c| c.kind == kind && c.start_s >= from_s);
+        let mut times: Vec<f64> = mine.map(|c| c.took_s * 1e3).collect();
+        times.sort_by(f64::total_cmp);
+        if !times.is_empty() {
+            let values = Quantiles::of(times.into_iter().map(|ms| (ms, 1)));
+            distributions.push(Distributed {
+                quantity: kind.name().into(),
+                link: String::new(),
+                group: None,
+                values,
+            });
+        }
+    }
+    Study {
+        completions: study::completions(&each, from_s, &unfinished),
+        convergence,
+        each,
+        distributions,
+        ..Study::default()
+    }
 }
 
 fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary {

@@ -365,6 +365,7 @@ impl Congestion {
 }
 
 mod hystart;
+mod hystart_plus;
 
 #[cfg(test)]
 mod tests {

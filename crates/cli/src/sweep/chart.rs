@@ -133,10 +133,13 @@ fn entries(value: &str) -> Vec<&str> {
 
 const HOLE: FigurePoint = FigurePoint { value: f64::NAN, range: None };
 
-/// The axis that is drawn horizontally: the last one that is not the algorithm.
+/// The axis that is drawn horizontally: the last one of numbers. Algorithms, schemes and other words are compared
+/// and stand in the legend.
 fn horizontal(labels: &Labels) -> Option<usize> {
-    let is_aqm = |name: &String| name == "aqm" || name == "aqm.name";
-    labels.names.iter().rposition(|name| !is_aqm(name)).or(labels.names.len().checked_sub(1))
+    let is_number = |value: &String| value.starts_with(|c: char| c.is_ascii_digit());
+    let is_compared = |axis: &usize| labels.points.iter().all(|values| !is_number(&values[*axis]));
+    let mut axes = (0..labels.names.len()).rev();
+    axes.find(|axis| !is_compared(axis)).or(labels.names.len().checked_sub(1))
 }
 
 fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {

@@ -4,6 +4,7 @@ use crate::measured::{Measured, Value};
 use crate::statistics::Statistics;
 use crate::table::{Cells, Table};
 use serde::{Deserialize, Serialize};
+use weir_measure::study::Distributed;
 use weir_report::table::aligned;
 
 /// What one run measured.
@@ -17,6 +18,9 @@ pub struct RunRow {
     pub trace_hash: String,
     /// What was measured.
     pub measured: Measured,
+    /// Distributions, where the scenario asks for them by `[measure]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distributions: Vec<Distributed>,
 }
 
 /// What tells the points apart: columns, and their values for each point.
@@ -34,6 +38,14 @@ impl Labels {
         let pairs = self.names.iter().zip(&self.points[point]);
         let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
         if pairs.is_empty() { "the scenario".into() } else { pairs.join(", ") }
+    }
+
+    /// The columns of what tells the points apart.
+    pub fn columns(&self) -> Vec<(String, Vec<String>)> {
+        let column = |(i, name): (usize, &String)| {
+            (name.clone(), self.points.iter().map(|values| values[i].clone()).collect())
+        };
+        self.names.iter().enumerate().map(column).collect()
     }
 
     /// Adds a column for each name, with the values of these points (from 1).
@@ -115,13 +127,19 @@ pub struct Quantity {
     pub statistics: Option<Statistics>,
 }
 
+/// Percentiles of runs are not normally distributed: their interval is that of the median, by the bootstrap.
+fn is_percentile(column: &str) -> bool {
+    ["_p5", "_p50", "_p95", "_p99"].iter().any(|p| column.ends_with(p) || column.contains(&format!("{p}_")))
+}
+
 /// Statistics of every point that has a run. Rows come in the order of points.
 pub fn statistics(labels: &Labels, rows: &[RunRow]) -> Vec<PointStatistics> {
     let names = names(rows);
     let of_point = |rows: &[RunRow]| {
         let quantity = |(place, name): (usize, &&str)| {
             let values: Vec<f64> = rows.iter().filter_map(|row| value(row, name, place).get()).collect();
-            Quantity { name: name.to_string(), statistics: Statistics::of(&values) }
+            let of = if is_percentile(name) { Statistics::with_median } else { Statistics::of };
+            Quantity { name: name.to_string(), statistics: of(&values) }
         };
         let point = rows[0].point;
         PointStatistics {
@@ -150,6 +168,10 @@ pub fn summary_table(labels: &Labels, points: &[PointStatistics]) -> Table {
         push("ci95", |s| s.ci95);
         push("min", |s| Some(s.min));
         push("max", |s| Some(s.max));
+        if is_percentile(&points[0].measured[i].name) {
+            push("median_low95", |s| s.median95.map(|(low, _)| low));
+            push("median_high95", |s| s.median95.map(|(_, high)| high));
+        }
     }
     table
 }
@@ -204,7 +226,7 @@ mod tests {
     fn row(point: usize, seed: u64, x: f64, extra: Option<u64>) -> RunRow {
         let mut measured = vec![("x".to_string(), Value::Number(x)), ("n".to_string(), Value::Count(seed))];
         measured.extend(extra.map(|n| ("extra".to_string(), Value::Count(n))));
-        RunRow { point, seed, trace_hash: format!("h{seed}"), measured }
+        RunRow { point, seed, trace_hash: format!("h{seed}"), measured, distributions: Vec::new() }
     }
 
     #[test]

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use weir_measure::study::Distributed;
 use weir_report::{FileSet, read_regular, remove_leftovers, write_atomic};
 
 /// The tables of a sweep.
-const TABLES: [&str; 5] = ["INCOMPLETE", "chart.svg", "summary.csv", "table.csv", "table.parquet"];
+const TABLES: [&str; 6] =
+    ["INCOMPLETE", "chart.svg", "distributions.csv", "summary.csv", "table.csv", "table.parquet"];
 
 /// The folder with the results of a sweep.
 pub struct Store {
@@ -52,6 +54,8 @@ struct Kept {
     seed: u64,
     trace_hash: String,
     measured: Measured,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    distributions: Vec<Distributed>,
 }
 
 /// What became of the file of a run.
@@ -116,14 +120,14 @@ impl Store {
         if kept.program != self.program {
             return Ok(StoredRun::OfAnotherBuild);
         }
-        let Kept { seed, trace_hash, measured } = kept.run;
-        Ok(StoredRun::Whole(RunRow { point, seed, trace_hash, measured }))
+        let Kept { seed, trace_hash, measured, distributions } = kept.run;
+        Ok(StoredRun::Whole(RunRow { point, seed, trace_hash, measured, distributions }))
     }
 
     /// Keeps what a run measured: whole or not at all.
     pub fn keep(&self, row: &RunRow, fingerprint: Fingerprint) -> Result<(), Failure> {
-        let RunRow { seed, trace_hash, measured, .. } = row.clone();
-        let run = Kept { seed, trace_hash, measured };
+        let RunRow { seed, trace_hash, measured, distributions, .. } = row.clone();
+        let run = Kept { seed, trace_hash, measured, distributions };
         let checksum = checksum(&run);
         let kept =
             RunFile { program: self.program.clone(), fingerprint: fingerprint.to_string(), checksum, run };
@@ -230,7 +234,7 @@ mod tests {
 
     fn row() -> RunRow {
         let measured = vec![("x".to_string(), Value::Number(0.1 + 0.2)), ("n".to_string(), Value::Count(3))];
-        RunRow { point: 2, seed: 1, trace_hash: "00ff".into(), measured }
+        RunRow { point: 2, seed: 1, trace_hash: "00ff".into(), measured, distributions: Vec::new() }
     }
 
     #[test]

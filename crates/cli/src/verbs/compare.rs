@@ -104,7 +104,7 @@ fn compare(planned: &Planned, output: &Output) -> Result<Compared, Failure> {
     write(&live, scenario, &folder.join("lab"))?;
     let of_sim = Planned { folder: folder.join("sim"), ..planned.clone() };
     let progress = Progress::new(1, cost(scenario), output);
-    let (simulated, recording) = record(&of_sim, SEED, &progress)?;
+    let (simulated, recording) = record(&of_sim, SEED, None, &progress)?;
     drop(progress);
     let differences = differences(&simulated.summary, &live.summary);
     let within = are_within(&differences);

@@ -16,6 +16,7 @@ pub mod init;
 pub mod lab;
 pub mod list;
 pub mod man;
+pub mod plot;
 #[cfg(feature = "live")]
 pub mod reflect;
 pub mod reproduce;
@@ -27,3 +28,4 @@ pub mod steer;
 pub mod sweep;
 #[cfg(feature = "live")]
 pub mod upf;
+pub mod warmup;

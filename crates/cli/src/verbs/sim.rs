@@ -1,13 +1,15 @@
 //! `weir sim`: a scenario in the simulator.
 
+use super::warmup;
 use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::measured::measured;
+use crate::measured::measured_with;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results::{Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
 use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
+use crate::warmup::Decided;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_config::Record;
@@ -36,6 +38,10 @@ pub struct Arguments {
     /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Leave out this much of the beginning, such as 10s, instead of `run.warmup`; `auto` decides by MSER-5 from the
+    /// delay and the rate of the first link, makes each run twice, and says what it found.
+    #[arg(long, value_name = "TIME|auto", value_parser = warmup::parse)]
+    warmup: Option<warmup::Warmup>,
     /// Directory for the results: summary.json, samples, events and flows as CSV, SVG and an HTML page.
     #[arg(long, value_name = "DIR", default_value = "out/sim")]
     out: PathBuf,
@@ -49,6 +55,7 @@ pub struct Arguments {
 const EXAMPLES: &str = "Examples:
   weir sim data/scenarios/demo.toml
   weir sim data/scenarios/demo.toml --seeds 10                  ten runs, mean and 95 % confidence
+  weir sim data/scenarios/demo.toml --warmup auto               leaves out what is not yet steady, and says how much
   weir sim data/scenarios/demo.toml --record 12s..12.5s         why each packet was dropped, and a capture
   weir sim data/scenarios/demo.toml data/scenarios/demo_codel.toml   side by side";
 
@@ -65,13 +72,17 @@ struct Finished {
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let plan = plan_records(&arguments)?;
+    let mut plan = plan_records(&arguments)?;
     prepare_all(&arguments.out, &plan)?;
     let _ = interrupted();
     if plan.len() > 1 {
         FileSet::withdraw(&arguments.out)?;
     }
-    let finished = make(&plan, arguments.seed, output)?;
+    let decided = match arguments.warmup {
+        Some(warmup::Warmup::Auto) => warmup::decide(&mut plan, arguments.seed, output)?,
+        _ => Vec::new(),
+    };
+    let finished = make(&plan, arguments.seed, &decided, output)?;
     if plan.len() > 1 {
         write_together(&plan, &finished, &arguments.out)?;
     }
@@ -82,7 +93,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 /// Every run, with what is to be written down.
 fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
     let seeds = arguments.seeds.map(|seeds| format!("run.seeds={seeds}"));
-    let set: Vec<String> = arguments.set.iter().cloned().chain(seeds).collect();
+    let warmup = match &arguments.warmup {
+        Some(warmup::Warmup::Fixed(text)) => Some(format!("run.warmup={text}")),
+        Some(warmup::Warmup::Auto) => Some("run.warmup=0s".to_string()),
+        None => None,
+    };
+    let set: Vec<String> = arguments.set.iter().cloned().chain(seeds).chain(warmup).collect();
     let mut plan = draft(&arguments.scenarios, &set, &arguments.out, &[check])?;
     for planned in &mut plan {
         let scenario = &mut planned.scenario;
@@ -100,14 +116,20 @@ fn plan_records(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
 }
 
 /// Makes all runs. Those that were not started when it was interrupted are missing.
-fn make(plan: &[Planned], seed: u64, output: &Output) -> Result<Vec<Option<Finished>>, Failure> {
+fn make(
+    plan: &[Planned],
+    seed: u64,
+    decided: &[Decided],
+    output: &Output,
+) -> Result<Vec<Option<Finished>>, Failure> {
     run_all(
         plan,
         |planned| &planned.scenario,
         output,
         |planned, progress| {
             let seed = seed.wrapping_add(u64::from(planned.run));
-            let (simulated, recording) = record(planned, seed, progress)?;
+            let decided = decided.iter().find(|d| d.point == planned.point);
+            let (simulated, recording) = record(planned, seed, decided, progress)?;
             let recording = (plan.len() <= SIDE_BY_SIDE).then_some(recording);
             Ok(Some(Finished { simulated, recording }))
         },
@@ -136,7 +158,8 @@ fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<RunRo
                 point: planned.point + 1,
                 seed: s.seed,
                 trace_hash: s.trace_hash.clone(),
-                measured: measured(&s.summary),
+                measured: measured_with(&s.summary, &s.study),
+                distributions: Vec::new(),
             });
         }
     }
@@ -212,6 +235,10 @@ fn show_runs(
             ));
         }
     }
+    text.push_str(&crate::studies::show(runs.iter().map(|r| (&r.summary, &r.study))));
+    let mut decided: Vec<&Decided> = runs.iter().filter_map(|run| run.warmup.as_ref()).collect();
+    decided.dedup_by_key(|d| d.point);
+    decided.iter().for_each(|d| text.push_str(&format!("{d}\n")));
     if repeated || runs.len() > SIDE_BY_SIDE {
         text.push_str("\nMean over the seeds, with half the 95 % confidence interval\n");
         text.push_str(&show(labels, points, POINTS_SHOWN));

@@ -1,7 +1,8 @@
 //! `weir sweep`: every combination of a sweep and every seed, in the simulator, on all cores.
 
+use crate::distributions::quantiles;
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::measured::measured;
+use crate::measured::measured_with;
 use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use crate::progress::Progress;
 use crate::results::{load, mark_incomplete};
@@ -247,7 +248,8 @@ fn one(scenario: &Scenario, point: usize, seed: u64, progress: &Progress) -> Res
         point: point + 1,
         seed,
         trace_hash: format!("{:016x}", outcome.trace_hash),
-        measured: measured(&outcome.recording.summary),
+        measured: measured_with(&outcome.recording.summary, &outcome.study),
+        distributions: if scenario.measure.is_some() { outcome.study.distributions } else { Vec::new() },
     }))
 }
 
@@ -267,6 +269,16 @@ fn write_tables(
     }
     if let Some(chart) = chart(title, labels, points) {
         files.add("chart.svg", chart)?;
+    }
+    let distributed = |row: &'_ RunRow| row.distributions.len();
+    if rows.iter().any(|row| distributed(row) > 0) {
+        let all: Vec<_> =
+            rows.iter().flat_map(|row| row.distributions.iter().map(|d| (row.point, row.seed, d))).collect();
+        let mut axes = labels.columns();
+        if axes.is_empty() {
+            axes.push(("scenario".into(), vec![title.to_string()]));
+        }
+        files.add("distributions.csv", quantiles(&axes, &all).to_csv())?;
     }
     files.add("summary.csv", summary_table(labels, points).to_csv())?;
     files.add("table.parquet", parquet)?;

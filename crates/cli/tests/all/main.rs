@@ -5,6 +5,7 @@ mod figures;
 mod full_disk;
 #[cfg(feature = "live")]
 mod package;
+mod plot;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
@@ -15,5 +16,6 @@ mod reproduce_vaqm;
 mod sim;
 #[path = "../../../lab/tests/skipped/mod.rs"]
 mod skipping;
+mod studies;
 mod sweep;
 mod tools;

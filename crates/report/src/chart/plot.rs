@@ -148,7 +148,7 @@ impl PlotSeries {
 }
 
 /// A range that holds the given one and all values; of length one where there is nothing.
-fn reach(given: Option<(f64, f64)>, values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(crate) fn reach(given: Option<(f64, f64)>, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let given = given.filter(|(lo, hi)| drawable(*lo) && drawable(*hi));
     let all: Vec<f64> = values.chain(given.into_iter().flat_map(|(lo, hi)| [lo, hi])).collect();
     match extent(&all) {
@@ -160,7 +160,7 @@ fn reach(given: Option<(f64, f64)>, values: impl Iterator<Item = f64>) -> (f64, 
 
 /// The range with its ends moved outwards to round numbers. What lies just beyond one, such as a rate of
 /// which a packet more was counted, needs no other.
-fn rounded((lo, hi): (f64, f64)) -> (f64, f64) {
+pub(crate) fn rounded((lo, hi): (f64, f64)) -> (f64, f64) {
     const JUST: f64 = 0.02;
     let step = Axis::step(hi - lo, 8);
     ((lo / step + JUST).floor() * step, (hi / step - JUST).ceil() * step)

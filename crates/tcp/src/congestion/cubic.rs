@@ -9,6 +9,7 @@
 //! second. It is at least 2, so that the window grows by no more than half per round trip.
 
 use super::hystart::HyStart;
+use super::hystart_plus::HyStartPlus;
 use super::{AckSample, ReductionCause, CongestionControl, Env, Window};
 use crate::nanos::OptionNanos;
 use weir_units::{Duration, Time};
@@ -18,6 +19,8 @@ weir_params::params! {
     pub struct Params {
         /// Whether slow start of CUBIC ends early when the delay rises (HyStart).
         hystart: bool = true, false => true;
+        /// Whether that is HyStart++ (RFC 9406) and not Linux's HyStart.
+        hystart_plus: bool = false, false => true;
     }
 }
 
@@ -78,8 +81,28 @@ pub struct Cubic {
     epoch: Option<Epoch>,
     /// ACKed segments not yet counted into the epoch.
     uncounted: u32,
-    hystart_on: bool,
-    hystart: HyStart,
+    start: Start,
+}
+
+/// How slow start ends before something is lost.
+#[derive(Clone, Debug)]
+enum Start {
+    /// Not at all.
+    Plain,
+    /// As in Linux.
+    HyStart(HyStart),
+    /// RFC 9406.
+    HyStartPlus(HyStartPlus),
+}
+
+impl Start {
+    fn of(params: &Params, env: &Env) -> Start {
+        match (params.hystart, params.hystart_plus) {
+            (false, _) => Start::Plain,
+            (true, false) => Start::HyStart(HyStart::new(env.now, env.paced, env.mss)),
+            (true, true) => Start::HyStartPlus(HyStartPlus::new(env.paced)),
+        }
+    }
 }
 
 /// Ticks of Linux's clock, which has as many bits and goes on for half a year.
@@ -168,8 +191,7 @@ impl CongestionControl for Cubic {
             min_rtt: OptionNanos::NONE,
             epoch: None,
             uncounted: 0,
-            hystart_on: params.hystart,
-            hystart: HyStart::new(env.now, env.paced, env.mss),
+            start: Start::of(params, env),
         }
     }
 
@@ -184,8 +206,12 @@ impl CongestionControl for Cubic {
         }
         let min = self.min_rtt.duration().map_or(rtt, |m| m.min(rtt));
         self.min_rtt = OptionNanos::lasting(min);
-        if self.hystart_on && window.in_slow_start() {
-            self.hystart.on_ack(window, s, rtt, min);
+        if window.in_slow_start() {
+            match &mut self.start {
+                Start::Plain => {}
+                Start::HyStart(hystart) => hystart.on_ack(window, s, rtt, min),
+                Start::HyStartPlus(hystart) => hystart.on_ack(window, s, rtt),
+            }
         }
     }
 
@@ -196,6 +222,9 @@ impl CongestionControl for Cubic {
         }
         let mut acked = s.delivered;
         if window.in_slow_start() {
+            if let Start::HyStartPlus(hystart) = &mut self.start {
+                acked = hystart.growth(window, acked);
+            }
             acked = window.slow_start(acked);
             if acked == 0 {
                 return;
@@ -226,7 +255,9 @@ impl CongestionControl for Cubic {
         self.min_rtt = OptionNanos::NONE;
         self.epoch = None;
         self.uncounted = 0;
-        self.hystart.restart();
+        if let Start::HyStart(hystart) = &mut self.start {
+            hystart.restart();
+        }
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration) {

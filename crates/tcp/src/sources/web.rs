@@ -33,6 +33,8 @@ pub struct Web {
     page_start: Time,
     pages: u32,
     last_load: OptionNanos,
+    /// Bytes of the page that is loading, or was loaded last.
+    page_bytes: u64,
 }
 
 impl Web {
@@ -44,6 +46,7 @@ impl Web {
             page_start: start,
             pages: 0,
             last_load: OptionNanos::NONE,
+            page_bytes: 0,
         }
     }
 
@@ -62,6 +65,7 @@ impl Web {
             Stage::Thinking(until) if now < until => None,
             Stage::Thinking(_) => {
                 self.page_start = now;
+                self.page_bytes = 0;
                 self.stage = Stage::Loading { left: self.config.objects.saturating_sub(1) };
                 Some(self.object(&mut dice))
             }
@@ -79,8 +83,20 @@ impl Web {
         }
     }
 
-    fn object(&self, dice: &mut impl FnMut() -> u64) -> u64 {
-        (self.config.size.draw(dice()) as u64).max(1)
+    fn object(&mut self, dice: &mut impl FnMut() -> u64) -> u64 {
+        let bytes = (self.config.size.draw(dice()) as u64).max(1);
+        self.page_bytes += bytes;
+        bytes
+    }
+
+    /// Whether a page is loading.
+    pub fn is_loading(&self) -> bool {
+        matches!(self.stage, Stage::Loading { .. })
+    }
+
+    /// When the page that is loading, or was loaded last, was requested, and its bytes so far.
+    pub fn page(&self) -> (Time, u64) {
+        (self.page_start, self.page_bytes)
     }
 
     /// Pages loaded so far.

@@ -55,7 +55,7 @@ pub fn ms(ms: u64) -> Duration {
 
 /// Parameters with which CUBIC uses HyStart or not.
 pub fn with_hystart(hystart: bool) -> Parameters {
-    Parameters { cubic: cubic::Params { hystart }, ..Parameters::default() }
+    Parameters { cubic: cubic::Params { hystart, ..cubic::Params::default() }, ..Parameters::default() }
 }
 
 pub fn at(d: Duration) -> Time {

@@ -1,0 +1,71 @@
+//! What a study asks for, for people.
+
+use weir_measure::result::{Spread, Summary};
+use weir_measure::study::Study;
+use weir_report::table::aligned;
+
+/// Completion times, delays of groups, fairness and times to settle of each run; nothing where there is nothing.
+pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) -> String {
+    let several = runs.clone().count() > 1;
+    let mut text = String::new();
+    let mut add = |title: &str, header: &[&str], rows: Vec<Vec<String>>| {
+        if !rows.is_empty() {
+            let header: Vec<&str> = header.iter().skip(usize::from(!several)).copied().collect();
+            text.push_str(&format!("\n{title}\n{}", aligned(&header, &rows)));
+        }
+    };
+    let begin = |summary: &Summary| if several { vec![summary.title.clone()] } else { Vec::new() };
+    let numbers = |s: &Spread| [s.mean, s.p50, s.p95, s.p99].map(|v| format!("{v:.2}"));
+    let mut rows = Vec::new();
+    for (summary, study) in runs.clone() {
+        for c in &study.completions {
+            let mut row = begin(summary);
+            let of = match (&c.size, c.group) {
+                (Some(size), _) => size.clone(),
+                (None, Some(group)) => format!("flows.{group}"),
+                (None, None) => "all".into(),
+            };
+            row.extend([c.kind.name().into(), of, c.completed.to_string()]);
+            row.push(c.unfinished.map_or(String::new(), |n| n.to_string()));
+            row.extend(numbers(&c.time_ms));
+            row.extend([c.slowdown.mean, c.slowdown.p99].map(|v| format!("{v:.2}")));
+            rows.push(row);
+        }
+    }
+    let header = [
+        "run",
+        "what",
+        "of",
+        "completed",
+        "open",
+        "mean ms",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "slowdown",
+        "p99",
+    ];
+    add("Completion times of what began after the warm-up; slow-down against an empty path", &header, rows);
+    let mut rows = Vec::new();
+    for (summary, study) in runs.clone() {
+        for g in &study.groups {
+            let mut row = begin(summary);
+            row.extend([g.link.clone(), format!("flows.{}", g.group), g.packets.to_string()]);
+            row.extend(numbers(&g.delay_ms));
+            rows.push(row);
+        }
+    }
+    let header = ["run", "link", "flows", "packets", "mean ms", "p50 ms", "p95 ms", "p99 ms"];
+    add("Queueing delay of each group of flows", &header, rows);
+    let mut rows = Vec::new();
+    for (summary, study) in runs {
+        for f in &study.fairness {
+            let mut row = begin(summary);
+            row.extend([f.link.clone(), format!("{} s", f.scale_s), f.windows.to_string()]);
+            row.extend([f.mean, f.p5, f.min].map(|v| format!("{v:.3}")));
+            rows.push(row);
+        }
+    }
+    add("Fairness (Jain) over time scales", &["run", "link", "over", "windows", "mean", "p5", "least"], rows);
+    text
+}

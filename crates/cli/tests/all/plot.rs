@@ -1,0 +1,153 @@
+//! `weir plot` as it is used: figures of a sweep and of single runs.
+
+use crate::program;
+
+use program::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A sweep of two schemes, two numbers of flows and two round-trip times, with distributions.
+fn swept(folder: &Path) -> PathBuf {
+    let text = format!(
+        "{}run.seeds = 3\n[measure]\n[sweep]\n\"path.rtt\" = [\"10ms\", \"40ms\"]\n\
+         \"flows.0.count\" = {{ name = \"flows\", values = [1, 3] }}\n[sweep.schemes.queue]\n\
+         \"Tail drop\" = {{ aqm = {{ name = \"tail_drop\" }} }}\n\"FQ-CoDel\" = {{ queue = {{ discipline = \"flow\" }} }}\n",
+        SMALL.replace("\"3s\"", "\"2s\"")
+    );
+    let (scenario, out) = (file(folder, "study.toml", &text), folder.join("study"));
+    done(&format!("sweep {} --out {}", scenario.display(), out.display()));
+    out
+}
+
+fn text_of(stem: &Path, ending: &str) -> String {
+    fs::read_to_string(format!("{}.{ending}", stem.display())).unwrap()
+}
+
+#[test]
+fn a_sweep_becomes_figures_for_a_paper() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, stem) = (swept(folder.path()), folder.path().join("fig/delay"));
+    let (results, figure) = (out.display(), stem.display());
+    // By itself: schemes are compared, flows lie below, round-trip times have panels.
+    let said = done(&format!("plot {results} --out {figure}"));
+    for ending in ["svg", "pdf", "csv", "tex"] {
+        assert!(said.contains(&format!("{figure}.{ending}")), "{said}");
+    }
+    let svg = text_of(&stem, "svg");
+    assert!(svg.contains("width=\"252pt\"") && svg.contains("font-size=\"8\""), "{}", &svg[..300]);
+    for text in
+        [">Tail drop<", ">FQ-CoDel<", ">RTT 10ms<", ">RTT 40ms<", ">Flows<", ">95 % queueing delay (ms)<"]
+    {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert!(!svg.contains("small"), "no title");
+    let pdf = fs::read(format!("{figure}.pdf")).unwrap();
+    assert!(pdf.starts_with(b"%PDF-") && pdf.ends_with(b"%%EOF"));
+    // The numbers are those of the sweep: the mean over the seeds and Student's interval.
+    let summary = fs::read_to_string(out.join("summary.csv")).unwrap();
+    let mut lines = summary.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let column = |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{name}"));
+    let first = lines.next().unwrap();
+    let (mean, half): (f64, f64) = (
+        first[column("delay_p95_ms_mean")].parse().unwrap(),
+        first[column("delay_p95_ms_ci95")].parse().unwrap(),
+    );
+    let csv = text_of(&stem, "csv");
+    let row: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
+    assert_eq!(row[..3], ["RTT 10ms", "Tail drop", "1"]);
+    let number = |i: usize| row[i].parse::<f64>().unwrap();
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
+    assert!(near(number(3), mean) && near(number(4), mean - half) && near(number(5), mean + half), "{row:?}");
+    assert_eq!(csv.lines().count(), 9);
+    let tex = text_of(&stem, "tex");
+    assert!(
+        tex.contains("\\begin{tabular}{llrr}") && tex.contains("FQ-CoDel & $") && tex.contains("\\pm"),
+        "{tex}"
+    );
+    // Percentiles of seeds by the bootstrap, in the table of the sweep, too.
+    assert!(header.contains(&"delay_p95_ms_median_low95") && !header.contains(&"utilization_median_low95"));
+    done(&format!("plot {results} --interval bootstrap --width 120mm --font 9 --height 70 --out {figure}"));
+    let svg = text_of(&stem, "svg");
+    assert!(
+        svg.contains("width=\"340.16pt\" height=\"198.43pt\"") && svg.contains("font-size=\"9\""),
+        "{}",
+        &svg[..300]
+    );
+}
+
+#[test]
+fn planes_and_distributions_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, stem) = (swept(folder.path()), folder.path().join("figure"));
+    let (results, figure) = (out.display(), stem.display());
+    done(&format!("plot {results} --kind plane --out {figure} --where path.rtt=10ms"));
+    let svg = text_of(&stem, "svg");
+    assert!(
+        svg.contains(">Utilization (%)<") && svg.contains("fill-opacity"),
+        "ellipses are see-through: {svg}"
+    );
+    done(&format!(
+        "plot {results} --kind cdf --log-x --where flows=3 --series queue --panels path.rtt --out {figure}"
+    ));
+    let csv = text_of(&stem, "csv");
+    let of = |scheme: &str| -> Vec<(f64, f64)> {
+        let rows = csv.lines().filter(|line| line.contains("RTT 10ms") && line.contains(scheme));
+        let pair = |line: &str| {
+            let cells: Vec<&str> = line.split(',').collect();
+            (cells[2].parse().unwrap(), cells[3].parse().unwrap())
+        };
+        rows.map(pair).collect()
+    };
+    for scheme in ["Tail drop", "FQ-CoDel"] {
+        let points = of(scheme);
+        assert!(points.len() > 90, "{csv}");
+        assert!(points.windows(2).all(|p| p[0].1 < p[1].1 && p[0].0 <= p[1].0), "{points:?}");
+    }
+    let median = |scheme: &str| of(scheme).iter().find(|p| p.1 >= 0.5).unwrap().0;
+    assert!(median("FQ-CoDel") < median("Tail drop"));
+    // What is not chosen is asked for.
+    let told = refused(&format!("plot {results} --kind cdf --out {figure} --series queue"), 2);
+    assert!(told.contains("choose a value with --where of") && told.contains("flows (1, 3)"), "{told}");
+}
+
+#[test]
+fn runs_over_time_and_figures_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let out = folder.path().join("run");
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    let text = "[[figure]]\nresults = [\"run\"]\ny = \"delivered_bps\"\nout = \"rate\"\nwidth = \"text\"\n\
+                [[figure]]\nresults = [\"run\"]\nkind = \"cdf\"\nout = \"cdf\"\ny_label = \"Share\"\n";
+    let figures = file(folder.path(), "figures.toml", text);
+    let said = done(&format!("plot --from {} --json", figures.display()));
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(told["figures"].as_array().unwrap().len(), 2, "{said}");
+    let svg = text_of(&folder.path().join("rate"), "svg");
+    assert!(svg.contains(">Delivered (Mbit/s)<") && svg.contains(">Time (s)<"), "{svg}");
+    assert!(text_of(&folder.path().join("cdf"), "svg").contains(">Queueing delay (ms)<"));
+    let wrong = file(folder.path(), "wrong.toml", "[[figure]]\nresults = [\"run\"]\nwidht = \"text\"\n");
+    let told = refused(&format!("plot --from {}", wrong.display()), 2);
+    assert!(told.contains("wrong.toml:3:") && told.contains("widht") && told.contains("--help"), "{told}");
+}
+
+#[test]
+fn wrong_questions_are_refused_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = swept(folder.path());
+    let out = out.display();
+    for (more, told) in [
+        ("--y delay_p95_s", "has no column delay_p95_s; did you mean delay_p95_ms?"),
+        ("--x flow", "has no axis flow; its axes are path.rtt, flows, queue"),
+        ("--where flows=2", "flows has the values 1, 3"),
+        ("--where flows", "write it like flows=36"),
+        ("--width narrow", "write column, text, or millimetres"),
+        ("--font 1", "give points from 3 to 40"),
+        ("--kind cdf --quantity transfer", "no distribution of transfer times"),
+        ("--kind time", "has no results of a run"),
+    ] {
+        let said = refused(&format!("plot {out} {more}"), 2);
+        assert!(said.contains(told), "{more}: {said}");
+    }
+    assert!(refused("plot", 2).contains("no results"));
+}
