@@ -27,7 +27,7 @@ pub struct Discarded {
 }
 
 /// A queue with any algorithm.
-pub trait LinkQueue {
+pub trait LinkQueue: Send {
     /// Takes a packet, or adds it to `discarded`, as it may do with others.
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>);
     /// The next packet to send; discarded heads are added to `discarded`.
@@ -142,7 +142,10 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
 }
 
 /// A FIFO of at most `room` bytes under an algorithm of the caller's own, on a link of this rate.
-pub fn queue_of<A: Aqm + 'static>(aqm: A, room: Bytes, rate: Rate, seed: u64) -> Box<dyn LinkQueue> {
+pub fn queue_of<A>(aqm: A, room: Bytes, rate: Rate, seed: u64) -> Box<dyn LinkQueue>
+where
+    A: Aqm + Send + 'static,
+{
     Box::new(Plain(Single::growing(aqm, limits(room), rate, seed)))
 }
 
@@ -204,7 +207,7 @@ macro_rules! forward_to_queue {
     };
 }
 
-impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
+impl<Q: Managed<Item, Guide = ()> + Send> LinkQueue for Plain<Q> {
     forward_to_queue!();
 
     fn status(&mut self, _now: Time) -> Status {
@@ -215,7 +218,7 @@ impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
     }
 }
 
-impl<Q: Managed<Item, Guide = Steering>> LinkQueue for Guided<Q> {
+impl<Q: Managed<Item, Guide = Steering> + Send> LinkQueue for Guided<Q> {
     forward_to_queue!();
 
     fn status(&mut self, now: Time) -> Status {
