@@ -10,7 +10,6 @@ mod growing;
 mod interrupt;
 #[cfg(feature = "live")]
 mod live;
-mod measured;
 #[cfg(feature = "live")]
 mod opening;
 mod output;
@@ -22,9 +21,7 @@ mod sessions;
 mod simulate;
 #[cfg(feature = "live")]
 mod speaker;
-mod statistics;
 mod sweep;
-mod table;
 mod verbs;
 
 use clap::{Parser, Subcommand};
