@@ -77,7 +77,11 @@ impl Algorithm {
             return Err(PyValueError::new_err("a time is larger than 2^62 ns"));
         }
         if now < self.last {
-            let text = format!("now_ns = {} is before {}, that of the step before", step.now_ns, self.last.as_nanos());
+            let text = format!(
+                "now_ns = {} is before {}, that of the step before",
+                step.now_ns,
+                self.last.as_nanos()
+            );
             return Err(PyValueError::new_err(text));
         }
         let queue = View {
@@ -115,7 +119,9 @@ impl Algorithm {
             }
             other => {
                 let known = "enqueue, dequeue, overflow, empty, wakeup, sample";
-                return Err(PyValueError::new_err(format!("there is no call {other:?}; the calls are {known}")));
+                return Err(PyValueError::new_err(format!(
+                    "there is no call {other:?}; the calls are {known}"
+                )));
             }
         };
         self.last = now;
@@ -187,11 +193,18 @@ pub fn parameters(name: &str) -> PyResult<Vec<[String; 5]>> {
         type Output = Vec<[String; 5]>;
         fn visit<A: weir_aqm::Algorithm>(self) -> Self::Output {
             let of = |i: &weir_aqm::ParamInfo| {
-                [i.name.into(), i.doc.trim().into(), i.default.to_string(), i.min.to_string(), i.max.to_string()]
+                [
+                    i.name.into(),
+                    i.doc.trim().into(),
+                    i.default.to_string(),
+                    i.min.to_string(),
+                    i.max.to_string(),
+                ]
             };
             A::Params::INFO.iter().map(of).collect()
         }
     }
-    let known = || format!("there is no algorithm {name:?}; the algorithms are {}", weir_aqm::names().join(", "));
+    let known =
+        || format!("there is no algorithm {name:?}; the algorithms are {}", weir_aqm::names().join(", "));
     weir_aqm::visit(name, Ask).ok_or_else(|| PyValueError::new_err(known()))
 }

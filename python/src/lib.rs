@@ -3,15 +3,18 @@
 //! Runs release the interpreter, so that threads simulate side by side.
 
 mod algorithm;
+mod environment;
 mod tables;
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_config::{Document, Errors};
+use weir_report::measured::measured_with;
+use weir_report::sweep::{self, Fingerprint, Labels, RunRow};
 
 create_exception!(
     weir,
@@ -54,7 +57,12 @@ struct Scenario {
     settings: Vec<(String, String)>,
 }
 
-fn checked(py: Python<'_>, document: Result<Document, Errors>, set: Vec<(String, String)>, has_lines: bool) -> PyResult<Scenario> {
+fn checked(
+    py: Python<'_>,
+    document: Result<Document, Errors>,
+    set: Vec<(String, String)>,
+    has_lines: bool,
+) -> PyResult<Scenario> {
     let read = || -> Result<weir_config::Scenario, Errors> {
         let mut document = document?;
         for (key, value) in &set {
@@ -76,7 +84,13 @@ impl Scenario {
 
     /// Reads a text, which messages call `name`. Without `has_lines` the user did not write it as a text.
     #[staticmethod]
-    fn parse(py: Python<'_>, name: &str, text: &str, set: Vec<(String, String)>, has_lines: bool) -> PyResult<Scenario> {
+    fn parse(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        set: Vec<(String, String)>,
+        has_lines: bool,
+    ) -> PyResult<Scenario> {
         checked(py, Document::parse(name, text), set, has_lines)
     }
 
@@ -115,8 +129,63 @@ impl Scenario {
         self.inner.to_toml()
     }
 
+    /// What tells it from others: a hash of its canonical form and its traces, whatever its number of seeds.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        Fingerprint::of_point(&self.inner).to_string()
+    }
+
+    /// What a run costs, about, in an unit of its own.
+    #[getter]
+    fn cost(&self) -> f64 {
+        weir_sim::batch::cost(&self.inner)
+    }
+
+    /// Runs it once: what was measured, as the row of a sweep in JSON.
+    fn row(&self, py: Python<'_>, point: usize, seed: u64) -> PyResult<String> {
+        let outcome = self.simulate(py, seed)?;
+        let trace_hash = format!("{:016x}", outcome.trace_hash);
+        let measured = measured_with(&outcome.recording.summary, &outcome.study);
+        let distributions =
+            if self.inner.measure.is_some() { outcome.study.distributions } else { Vec::new() };
+        let row = RunRow { point, seed, trace_hash, measured, distributions };
+        serde_json::to_string(&row).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+
+    /// The files of a sweep with these rows, in the order of points and seeds.
+    fn tables<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Vec<String>,
+    ) -> PyResult<Vec<(String, Bound<'py, PyBytes>)>> {
+        let rows = rows.iter().map(|row| serde_json::from_str(row)).collect::<Result<Vec<RunRow>, _>>();
+        let rows = rows.map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let labels = Labels::of(&self.inner, &self.inner.expand());
+        let tables = sweep::tables(&self.inner.title, &labels, &rows).map_err(PyRuntimeError::new_err)?;
+        Ok(tables.into_iter().map(|(name, bytes)| (name.to_string(), PyBytes::new(py, &bytes))).collect())
+    }
+
     /// Runs it once: summary as JSON, samples of links by name, of flows, moves of set points, fingerprint.
     fn run(&self, py: Python<'_>, seed: u64) -> PyResult<Ran> {
+        let outcome = self.simulate(py, seed)?;
+        let recording = &outcome.recording;
+        let summary =
+            serde_json::to_string(&recording.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+        let links = recording.summary.links.iter().zip(&recording.link_samples);
+        let links = links.map(|(link, rows)| Ok((link.name.clone(), tables::of_link(rows)?)));
+        Ok((
+            summary,
+            links.collect::<PyResult<Vec<_>>>()?,
+            tables::of_flows(&recording.flow_samples)?,
+            tables::of_events(&recording.events)?,
+            outcome.trace_hash,
+        ))
+    }
+}
+
+impl Scenario {
+    /// Runs it once, without holding the interpreter; an interrupt ends it.
+    fn simulate(&self, py: Python<'_>, seed: u64) -> PyResult<weir_sim::Outcome> {
         let mut interrupt = None;
         let ran = py.detach(|| {
             let mut looked = Instant::now();
@@ -132,18 +201,7 @@ impl Scenario {
         if let Some(interrupt) = interrupt {
             return Err(interrupt);
         }
-        let outcome = ran.map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-        let recording = &outcome.recording;
-        let summary = serde_json::to_string(&recording.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-        let links = recording.summary.links.iter().zip(&recording.link_samples);
-        let links = links.map(|(link, rows)| Ok((link.name.clone(), tables::of_link(rows)?)));
-        Ok((
-            summary,
-            links.collect::<PyResult<Vec<_>>>()?,
-            tables::of_flows(&recording.flow_samples)?,
-            tables::of_events(&recording.events)?,
-            outcome.trace_hash,
-        ))
+        ran.map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 }
 
@@ -162,6 +220,7 @@ fn _weir(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Scenario>()?;
     m.add_class::<tables::Table>()?;
     m.add_class::<algorithm::Algorithm>()?;
+    m.add_class::<environment::Environments>()?;
     m.add_function(wrap_pyfunction!(disciplines, m)?)?;
     m.add_function(wrap_pyfunction!(algorithm::algorithms, m)?)?;
     m.add_function(wrap_pyfunction!(algorithm::parameters, m)?)

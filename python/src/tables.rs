@@ -1,8 +1,10 @@
 //! Samples as columns that others read where they lie: the Arrow C stream interface.
 
+use arrow_array::builder::{Float64Builder, MapBuilder, StringBuilder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt8Array, UInt32Array, UInt64Array,
+    ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt8Array, UInt32Array,
+    UInt64Array,
 };
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -38,21 +40,26 @@ impl Table {
 type Columns = Vec<(&'static str, ArrayRef)>;
 
 fn table(columns: Columns) -> PyResult<Table> {
-    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, of)| (name, of, true)));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, of)| (name, of, true)));
     batch.map(Table).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// A column of numbers out of rows.
 macro_rules! column {
     ($rows:expr, $field:ident, $array:ty) => {
-        (stringify!($field), Arc::new(<$array>::from($rows.iter().map(|r| r.$field).collect::<Vec<_>>())) as ArrayRef)
+        (
+            stringify!($field),
+            Arc::new(<$array>::from($rows.iter().map(|r| r.$field).collect::<Vec<_>>())) as ArrayRef,
+        )
     };
 }
 
 /// Samples of a link.
 pub fn of_link(rows: &[LinkSample]) -> PyResult<Table> {
     // What is not a number is nothing.
-    let setpoints: Float64Array = rows.iter().map(|r| Some(r.setpoint_ms).filter(|ms| !ms.is_nan())).collect();
+    let setpoints: Float64Array =
+        rows.iter().map(|r| Some(r.setpoint_ms).filter(|ms| !ms.is_nan())).collect();
     table(vec![
         column!(rows, t_s, Float64Array),
         column!(rows, arrived_bps, Float64Array),
@@ -67,6 +74,7 @@ pub fn of_link(rows: &[LinkSample]) -> PyResult<Table> {
         column!(rows, table_state, UInt8Array),
         column!(rows, virtual_backlog_bytes, UInt64Array),
         column!(rows, virtual_rate_bps, Float64Array),
+        column!(rows, virtual_empty, Float64Array),
     ])
 }
 
@@ -87,7 +95,16 @@ pub fn of_flows(rows: &[FlowSample]) -> PyResult<Table> {
 
 /// Moves of set points.
 pub fn of_events(rows: &[SteeringEvent]) -> PyResult<Table> {
-    let texts = |of: fn(&SteeringEvent) -> &str| Arc::new(rows.iter().map(|r| Some(of(r))).collect::<StringArray>());
+    let mut measured = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
+    for row in rows {
+        for (name, value) in &row.measured {
+            measured.keys().append_value(name);
+            measured.values().append_value(*value);
+        }
+        measured.append(true).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    }
+    let texts =
+        |of: fn(&SteeringEvent) -> &str| Arc::new(rows.iter().map(|r| Some(of(r))).collect::<StringArray>());
     table(vec![
         column!(rows, t_s, Float64Array),
         ("link", texts(|r| &r.link)),
@@ -95,5 +112,6 @@ pub fn of_events(rows: &[SteeringEvent]) -> PyResult<Table> {
         column!(rows, from, Float64Array),
         column!(rows, to, Float64Array),
         ("unit", texts(|r| &r.unit)),
+        ("measured", Arc::new(measured.finish())),
     ])
 }

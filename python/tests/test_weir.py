@@ -57,8 +57,11 @@ def test_results_are_tables():
     assert link.schema.field("t_s").type == pyarrow.float64() and link["t_s"][0].as_py() == pytest.approx(0.1)
     assert sum(link["marks"].to_pylist()) + sum(link["drops"].to_pylist()) > 0
     assert set(result.flows["flow"].to_pylist()) == {0, 1}
-    assert result.events.num_rows > 0 and set(result.events["unit"].to_pylist()) <= {"ms", "Mbit/s"}
     assert result.summary["links"][0]["utilization"] > 0.9
+    # Moves of the set point, with what was measured by name. A long path leaves the link idle, so that there are some.
+    events = weir.run(SCENARIO, set={"path.rtt": "80ms"}).events
+    assert events.num_rows > 0 and set(events["unit"].to_pylist()) <= {"ms", "Mbit/s"}
+    assert dict(events["measured"][0].as_py())["rate_target_bps"] == 10_000_000
     # Without a set point there is nothing, and not a number that means nothing.
     plain = weir.run({**{k: v for k, v in SCENARIO.items() if k != "policy"}, "aqm": {"name": "blue"}})
     assert plain.link()["setpoint_ms"].null_count == 60

@@ -15,8 +15,8 @@ True
 >>> result.link().column_names[:3]
 ['t_s', 'arrived_bps', 'delivered_bps']
 
-Units are in the names: ``_s`` seconds, ``_ms`` and ``_ns`` milli- and nanoseconds, ``_bps`` bit/s, ``_bytes`` bytes. The same
-scenario and seed give the same numbers on every machine, as ``weir sim`` does.
+Units are in the names: ``_s`` seconds, ``_ms`` and ``_ns`` milli- and nanoseconds, ``_bps`` bit/s, ``_bytes``
+bytes. The same scenario and seed give the same numbers on every machine, as ``weir sim`` does.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Union, overload
 
 import pyarrow
 
-from . import _weir
+from . import _sweep, _weir
+from ._sweep import Failure, Sweep
 from ._weir import ScenarioError, __version__
 
 __all__ = [
-    "Algorithm", "Result", "ScenarioError", "__version__", "algorithms", "check", "disciplines", "parameters", "run", "sweep",
+    "Algorithm", "Failure", "Result", "ScenarioError", "Sweep", "__version__", "algorithms", "check", "disciplines", "parameters",
+    "run", "sweep",
 ]
 
 Scenario = Union[str, os.PathLike, Mapping[str, Any]]
-"""A scenario: the path of a TOML file, TOML as text (with a line end in it), or a mapping with the same keys."""
+"""A scenario: the path of a TOML file, TOML as text (with a line end in it), or a mapping with the same
+keys."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,15 @@ class Result:
     summary: dict[str, Any]
     """The summary, with the keys of ``summary.json`` of ``weir sim --out``."""
     links: dict[str, pyarrow.Table]
-    """For each link by name a table with a row for each sampling period: time ``t_s``, rates, delays, backlog, set point
+    """For each link by name a table with a row for each sampling period: time ``t_s``, rates, delays,
+    backlog, set point
     (null where there is none), and packets dropped, overflowed and marked in the period."""
     flows: pyarrow.Table
-    """A row for each flow and sampling period: window, threshold and round trip as ``tcp_info`` tells them."""
+    """A row for each flow and sampling period: window, threshold and round trip as ``tcp_info`` tells
+    them."""
     events: pyarrow.Table
-    """A row for each move of a set point: when, on which link, by which rule, from where to where, in which unit."""
+    """A row for each move of a set point: when, on which link, by which rule, from where to where, in which
+    unit."""
     seed: int
     """The seed of the run."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -88,12 +94,24 @@ def _toml_file(mapping: Mapping[str, Any]) -> str:
 
 
 def _read(scenario: Scenario, set: Mapping[str, Any] | None) -> _weir.Scenario:
-    over = [(key, _toml(value, key)) for key, value in (set or {}).items()]
+    if isinstance(scenario, Mapping) or (isinstance(scenario, str) and "\n" in scenario):
+        return _source(scenario, set).read()
+    return _weir.Scenario.load(os.fspath(scenario), list(_over(set)))
+
+
+def _over(set: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((key, _toml(value, key)) for key, value in (set or {}).items())
+
+
+def _source(scenario: Scenario, set: Mapping[str, Any] | None) -> _sweep.Source:
+    """A scenario as a text, for others to read."""
     if isinstance(scenario, Mapping):
-        return _weir.Scenario.parse("scenario", _toml_file(scenario), over, False)
+        return _sweep.Source("scenario", _toml_file(scenario), _over(set), False)
     if isinstance(scenario, str) and "\n" in scenario:
-        return _weir.Scenario.parse("scenario", scenario, over, True)
-    return _weir.Scenario.load(os.fspath(scenario), over)
+        return _sweep.Source("scenario", scenario, _over(set), True)
+    path = os.path.abspath(scenario)
+    with open(path, encoding="utf-8") as file:
+        return _sweep.Source(path, file.read(), _over(set), True)
 
 
 def check(scenario: Scenario, *, set: Mapping[str, Any] | None = None) -> list[str]:
@@ -107,6 +125,7 @@ def check(scenario: Scenario, *, set: Mapping[str, Any] | None = None) -> list[s
     ... except weir.ScenarioError as error:
     ...     print([p["remedy"] for p in error.problems if p["key"] == "link.bufer"])
     ['did you mean `buffer`?']
+   
     """
     return _read(scenario, set).warnings
 
@@ -127,35 +146,85 @@ def _run(scenario: _weir.Scenario, seed: int) -> Result:
 def run(scenario: Scenario, seed: int = 1, *, set: Mapping[str, Any] | None = None) -> Result:
     """Simulates a scenario once.
 
-    ``set`` changes keys over the scenario, as ``--set`` of the program does: ``{"run.duration": "5s", "flows.0.count": 9}``.
-    A sweep in the scenario is passed over: see :func:`sweep`. The interpreter is released meanwhile, so that
-    threads run side by side; Ctrl-C ends a run. Raises :class:`ScenarioError` for a scenario that is refused.
+    ``set`` changes keys over the scenario, as ``--set`` of the program does: ``{"run.duration": "5s",
+    "flows.0.count": 9}``. A sweep in the scenario is passed over: see :func:`sweep`. The interpreter is
+    released meanwhile, so that threads run side by side; Ctrl-C ends a run. Raises :class:`ScenarioError` for
+    a scenario that is refused.
     """
     return _run(_read(scenario, set), seed)
 
 
+@overload
 def sweep(
     scenario: Scenario,
     *,
     seeds: int | Iterable[int] | None = None,
     jobs: int | None = None,
     set: Mapping[str, Any] | None = None,
-) -> Iterator[Result]:
-    """Runs every point of a scenario's sweep with every seed, on all cores; an iterator of results.
+    client: Any = None,
+    out: None = None,
+) -> Iterator[Result]: ...
+@overload
+def sweep(
+    scenario: Scenario,
+    *,
+    seeds: int | Iterable[int] | None = None,
+    jobs: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    client: Any = None,
+    out: str | os.PathLike[str],
+    progress: bool | _sweep.Progress = False,
+) -> Sweep: ...
+def sweep(
+    scenario: Scenario,
+    *,
+    seeds: int | Iterable[int] | None = None,
+    jobs: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    client: Any = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool | _sweep.Progress = False,
+) -> Iterator[Result] | Sweep:
+    """Runs every point of a scenario's sweep with every seed; an iterator of results, or with ``out`` a
+    folder of tables.
 
-    They come in the order of points and seeds, each as soon as it and those before it are there, and no more than
-    twice as many as ``jobs`` (processors, if not given) are kept. ``seeds`` is a number of runs of each point, with the seeds
-    from 1 on, or the seeds themselves; without it ``run.seeds`` of the scenario says how many. ``settings`` of a
-    result has the point. A scenario that is refused raises here, before the first run.
+    ``seeds`` is a number of runs of each point, with the seeds from 1 on, or the seeds themselves; without it
+    ``run.seeds`` of the scenario says how many. A scenario that is refused raises here, before the first run.
+
+    Runs are made on threads of this process, as many as ``jobs`` (processors, if not given), or where
+    ``client`` says: on the workers of a ``distributed.Client`` (Dask), of Ray (``client=ray``, the module),
+    or on an executor of ``concurrent.futures``. Each is a pure task, which a cluster makes again where a
+    worker died.
+
+    Without ``out``, results come in the order of points and seeds, each as soon as it and those before it are
+    there; on threads no more than twice as many as ``jobs`` are kept. ``settings`` of a result has the point.
+    A run that fails raises.
+
+    With ``out`` everything is run now, into that folder: ``table.parquet``, ``table.csv``, ``summary.csv``
+    and ``chart.svg`` are, byte for byte, those that ``weir sweep`` writes, whoever made the runs and in which
+    order. Each run is kept as soon as it is there; started again, the sweep makes those that are missing. A
+    run that fails is told in ``failures``, and the others are made all the same. ``progress`` prints how far
+    it is, or is called with how many runs are there, of how many, and how many failed.
     """
     checked = _read(scenario, set)
+    points = checked.points()
     if seeds is None:
-        seeds = checked.seeds
+        # Points may have numbers of seeds of their own; as in the program, all get as many as the largest.
+        seeds = max(point.seeds for point in points)
     numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
-    jobs = jobs if jobs is not None else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    jobs = jobs if jobs is not None else _sweep.processors()
     if jobs < 1:
         raise ValueError(f"jobs = {jobs} makes no runs: give 1 or more")
-    return _in_order(((point, seed) for point in checked.points() for seed in numbers), jobs)
+    if out is not None:
+        return _sweep.into_folder(_source(scenario, set), numbers, out, client, jobs, progress)
+    if client is not None:
+        return _sweep.in_order(client, _sweep.tasks_of(_source(scenario, set), points, numbers), _result, jobs)
+    return _in_order(((point, seed) for point in points for seed in numbers), jobs)
+
+
+def _result(task: _sweep.Task) -> Result:
+    """One run of a sweep, on a worker."""
+    return _run(_sweep.point_of(task), task.seed)
 
 
 def _in_order(runs: Iterable[tuple[_weir.Scenario, int]], jobs: int) -> Iterator[Result]:
@@ -179,6 +248,7 @@ def algorithms() -> list[str]:
     >>> import weir
     >>> "codel" in weir.algorithms()
     True
+   
     """
     return _weir.algorithms()
 
@@ -194,6 +264,7 @@ def parameters(algorithm: str) -> list[dict[str, str]]:
     >>> import weir
     >>> weir.parameters("codel")[0]["name"]
     'target'
+   
     """
     return [dict(zip(("name", "doc", "default", "min", "max"), row)) for row in _weir.parameters(algorithm)]
 
@@ -201,9 +272,10 @@ def parameters(algorithm: str) -> list[dict[str, str]]:
 class Algorithm:
     """An algorithm alone, step by step; who asks keeps the packets.
 
-    Parameters are those of the ``aqm`` table: ``Algorithm("codel", target="5ms")``. A step is a mapping with ``call`` and
-    ``now_ns``, and what the call needs, as golden steps have it (data/vectors/README.md): ``enqueue``, ``dequeue``, ``overflow``,
-    ``empty``, ``wakeup`` or ``sample``. ``dice`` are 64 random bits as a number.
+    Parameters are those of the ``aqm`` table: ``Algorithm("codel", target="5ms")``. A step is a mapping with
+    ``call`` and ``now_ns``, and what the call needs, as golden steps have it (data/vectors/README.md):
+    ``enqueue``, ``dequeue``, ``overflow``, ``empty``, ``wakeup`` or ``sample``. ``dice`` are 64 random bits
+    as a number.
 
     >>> import weir
     >>> codel = weir.Algorithm("codel", target="5ms")
@@ -211,6 +283,7 @@ class Algorithm:
     'forward'
     >>> codel.setpoint_ns
     5000000
+   
     """
 
     def __init__(self, name: str, *, start_ns: int = 0, **parameters: Any) -> None:
@@ -218,7 +291,8 @@ class Algorithm:
         self.name = name
 
     def step(self, **step: Any) -> str | None:
-        """Asks one question: ``forward``, ``mark: CAUSE``, ``drop: CAUSE``, or None where there is nothing to say."""
+        """Asks one question: ``forward``, ``mark: CAUSE``, ``drop: CAUSE``, or None where there is nothing to
+        say."""
         return self._inner.steps([step])[0]
 
     def steps(self, steps: Iterable[Mapping[str, Any]]) -> list[str | None]:
@@ -227,7 +301,8 @@ class Algorithm:
 
     @property
     def setpoint_ns(self) -> int | None:
-        """The set point in force in nanoseconds, None where there is none. Set, it is kept within its range."""
+        """The set point in force in nanoseconds, None where there is none. Set, it is kept within its
+        range."""
         return self._inner.setpoint_ns
 
     @setpoint_ns.setter

@@ -1,7 +1,7 @@
 //! What `[record]` asks for, as files: `decisions.csv`, and a capture for each link.
 
 use crate::output::Failure;
-use crate::table::{Cells, Table};
+use weir_report::columns::{Cells, Table};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io;

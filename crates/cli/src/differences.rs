@@ -1,8 +1,8 @@
 //! What a simulation and a measurement of the same scenario differ in.
 
-use crate::measured::Goodput;
 use serde::Serialize;
 use weir_measure::result::{LinkSummary, Summary};
+use weir_report::measured::Goodput;
 use weir_report::table::aligned;
 
 /// A value of a link by its name.

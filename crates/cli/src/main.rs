@@ -5,14 +5,12 @@ mod capture;
 mod control;
 #[cfg(feature = "live")]
 mod differences;
-mod distributions;
 #[cfg(feature = "live")]
 mod growing;
 mod interrupt;
 #[cfg(feature = "live")]
 mod live;
 mod made;
-mod measured;
 #[cfg(feature = "live")]
 mod opening;
 mod output;
@@ -26,10 +24,8 @@ mod sessions;
 mod simulate;
 #[cfg(feature = "live")]
 mod speaker;
-mod statistics;
 mod studies;
 mod sweep;
-mod table;
 mod verbs;
 mod warmup;
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_config::{Document, PolicyConfig, Scenario, Trace, TraceFile};
+use weir_config::{Document, PolicyConfig, Scenario, TraceFile};
 use weir_measure::result::Recording;
 use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
 use weir_report::{FileSet, Policy, csv, html};
@@ -284,28 +284,13 @@ fn add_scenario(scenario: &Scenario, files: &mut FileSet) -> Result<(), Failure>
         file.path = trace_name(number);
     }
     for (number, file) in traces.iter().enumerate() {
-        files.add(trace_name(number), trace_text(&file.trace))?;
+        files.add(trace_name(number), file.trace.to_text())?;
     }
     Ok(files.add("scenario.toml", copy.to_toml())?)
 }
 
 fn trace_name(number: usize) -> String {
     format!("link{}.trace", number + 1)
-}
-
-/// A trace as the file it can be read from.
-pub fn trace_text(trace: &Trace) -> String {
-    let mut text = String::new();
-    let mut left = trace.opportunities_in_period();
-    for (at, count) in trace.opportunities() {
-        let line = format!("{}\n", at.as_nanos() / 1_000_000);
-        text.push_str(&line.repeat(count as usize));
-        left = left.saturating_sub(u64::from(count));
-        if left == 0 {
-            break;
-        }
-    }
-    text
 }
 
 /// The files of a folder with several runs, each of which has a folder of its own in it.

@@ -1,7 +1,6 @@
 //! A run of the simulator, as the verbs use it.
 
 use crate::capture::{Records, Truncated, Written};
-use crate::distributions::add_study;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::results::{Planned, file_set, write_as};
@@ -11,6 +10,7 @@ use weir_config::{Document, Scenario, Traffic, nearest};
 use weir_measure::result::{Recording, Summary};
 use weir_measure::study::Study;
 use weir_report::FileSet;
+use weir_report::sweep::add_study;
 use weir_sim::Outcome;
 use weir_sim::Watcher;
 use weir_sim::tap::{LinkContext, Tap, TappedPacket};

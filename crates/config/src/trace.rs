@@ -39,6 +39,21 @@ struct Slot {
 }
 
 impl Trace {
+    /// The text of a file that it can be read from.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        let mut left = self.opportunities_in_period();
+        for (at, count) in self.opportunities() {
+            let line = format!("{}\n", at.as_nanos() / 1_000_000);
+            text.push_str(&line.repeat(count as usize));
+            left = left.saturating_sub(u64::from(count));
+            if left == 0 {
+                break;
+            }
+        }
+        text
+    }
+
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Trace, Errors> {
         let path = path.as_ref();

@@ -15,16 +15,20 @@
 
 mod axis;
 pub mod chart;
+pub mod columns;
 pub mod csv;
 mod downsample;
 mod escape;
 mod file_set;
 mod files;
 pub mod html;
+pub mod measured;
 mod number;
 mod panels;
 pub mod paper;
+pub mod statistics;
 mod svg;
+pub mod sweep;
 pub mod table;
 mod tally;
 

@@ -27,7 +27,7 @@ pub struct Discarded {
 }
 
 /// A queue with any algorithm.
-pub trait LinkQueue {
+pub trait LinkQueue: Send {
     /// Takes a packet, or adds it to `discarded`, as it may do with others.
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>);
     /// The next packet to send; discarded heads are added to `discarded`.
@@ -164,7 +164,10 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
 }
 
 /// A FIFO of at most `room` bytes under an algorithm of the caller's own, on a link of this rate.
-pub fn queue_of<A: Aqm + 'static>(aqm: A, room: Bytes, rate: Rate, seed: u64) -> Box<dyn LinkQueue> {
+pub fn queue_of<A>(aqm: A, room: Bytes, rate: Rate, seed: u64) -> Box<dyn LinkQueue>
+where
+    A: Aqm + Send + 'static,
+{
     Box::new(Plain(Single::growing(aqm, limits(room), rate, seed)))
 }
 
@@ -237,7 +240,7 @@ fn outbox(discarded: &mut Vec<Discarded>) -> impl FnMut(&Packet, Item, Cause) {
     move |packet: &Packet, item, cause| discarded.push(Discarded { packet: *packet, item, cause })
 }
 
-impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
+impl<Q: Managed<Item, Guide = ()> + Send> LinkQueue for Plain<Q> {
     forward_all_to_queue!();
 
     fn status(&mut self, _now: Time) -> Status {
@@ -248,7 +251,7 @@ impl<Q: Managed<Item, Guide = ()>> LinkQueue for Plain<Q> {
     }
 }
 
-impl<Q: Managed<Item, Guide = Law>> LinkQueue for Guided<Q> {
+impl<Q: Managed<Item, Guide = Law> + Send> LinkQueue for Guided<Q> {
     forward_all_to_queue!();
 
     fn status(&mut self, now: Time) -> Status {
@@ -300,7 +303,7 @@ impl Poller {
     }
 }
 
-impl<Q: Managed<Item, Guide = ByHand>> LinkQueue for Polling<Q> {
+impl<Q: Managed<Item, Guide = ByHand> + Send> LinkQueue for Polling<Q> {
     forward_to_queue!();
 
     fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>> {

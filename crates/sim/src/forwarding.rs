@@ -11,7 +11,7 @@ use crate::service::NEVER;
 use crate::tap::{LinkContext, Tap, TappedPacket};
 use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
-use weir_units::{Duration, Ecn, Time};
+use weir_units::{Duration, Ecn, Rate, Time};
 
 impl<T: Tap> Simulation<T> {
     /// A packet arrives at a link, `ip` bytes long.
@@ -239,7 +239,12 @@ impl<T: Tap> Simulation<T> {
 
     pub(crate) fn change_rate(&mut self, number: u32) {
         let (link, rate) = self.steps[number as usize];
-        let link = link as usize;
+        self.set_rate(link as usize, rate);
+    }
+
+    /// Changes the rate of a link, or of the medium that it leads, from now on; a packet in transmission is not
+    /// touched. Zero stops it. A link that follows a trace has no rate to change.
+    pub fn set_rate(&mut self, link: usize, rate: Rate) {
         self.links[link].service.set_rate(rate);
         let on_medium = self.links[link].medium.as_ref().map_or(vec![link], |m| m.members().to_vec());
         for member in on_medium {

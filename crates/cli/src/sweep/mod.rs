@@ -1,6 +1,3 @@
-//! Many runs of one scenario: which ones, what was found of them, and the tables they make.
+//! The folder of a sweep.
 
-pub mod chart;
-pub mod fingerprint;
-pub mod rows;
 pub mod store;

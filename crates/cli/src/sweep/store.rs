@@ -1,8 +1,5 @@
 //! The folder of a sweep: a file for each finished run, and what the folder belongs to.
 
-use super::fingerprint::Fingerprint;
-use super::rows::RunRow;
-use crate::measured::Measured;
 use crate::output::Failure;
 use crate::results::{make_folder, prepare, refuse_foreign};
 use serde::{Deserialize, Serialize};
@@ -10,6 +7,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use weir_measure::study::Distributed;
+use weir_report::measured::Measured;
+use weir_report::sweep::{Fingerprint, RunRow};
 use weir_report::{FileSet, read_regular, remove_leftovers, write_atomic};
 
 /// The tables of a sweep.
@@ -76,7 +75,10 @@ impl Store {
     /// sweep in canonical form.
     pub fn open(out: &Path, points: &[Fingerprint], scenario: &str) -> Result<Store, Failure> {
         let all = points.iter().fold(Fingerprint::of("sweep"), |hash, point| hash.and(&point.to_string()));
-        let program = Fingerprint::of_program()?.to_string();
+        let program = Fingerprint::of_program().map_err(|e| {
+            format!("cannot read the program itself, which tells its results from those of other builds: {e}")
+        })?;
+        let program = program.to_string();
         let owner = Owner {
             version: env!("CARGO_PKG_VERSION").into(),
             program: program.clone(),
@@ -230,7 +232,7 @@ fn settings(text: &str) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::Value;
+    use weir_report::measured::Value;
 
     fn row() -> RunRow {
         let measured = vec![("x".to_string(), Value::Number(0.1 + 0.2)), ("n".to_string(), Value::Count(3))];

@@ -3,17 +3,17 @@
 use super::warmup;
 use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::measured::measured_with;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results::{Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
-use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
 use crate::warmup::Decided;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_config::Record;
 use weir_measure::result::Recording;
+use weir_report::measured::measured_with;
+use weir_report::sweep::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
 use weir_report::{FileSet, table};
 use weir_units::Duration;
 

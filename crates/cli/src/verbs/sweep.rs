@@ -1,21 +1,18 @@
 //! `weir sweep`: every combination of a sweep and every seed, in the simulator, on all cores.
 
-use crate::distributions::quantiles;
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::measured::measured_with;
 use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use crate::progress::Progress;
 use crate::results::{load, mark_incomplete};
 use crate::simulate::{check, simulate};
-use crate::sweep::chart::chart;
-use crate::sweep::fingerprint::Fingerprint;
-use crate::sweep::rows::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
 use crate::sweep::store::{Store, StoredRun};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use weir_config::{Point, Scenario};
+use weir_report::measured::measured_with;
+use weir_report::sweep::{Fingerprint, Labels, PointStatistics, RunRow, show, statistics, tables};
 use weir_sim::batch::{cost, lock, processors, work_through};
 
 /// Run every combination of a scenario's sweep with every seed, in the simulator, on all cores.
@@ -137,7 +134,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let rows: Vec<RunRow> = sweep.rows.iter().flatten().cloned().collect();
     let points = statistics(&labels, &rows);
     let missing = sweep.rows.len() - rows.len();
-    write_tables(&store, &sweep.scenario.title, &labels, &rows, &points, missing)?;
+    write_tables(&store, &sweep.scenario.title, &labels, &rows, missing)?;
     let told = SweepSummary {
         title: sweep.scenario.title.clone(),
         points: sweep.points.len(),
@@ -230,11 +227,7 @@ impl Sweep {
     }
 
     fn labels(&self) -> Labels {
-        let values = |p: &Point| p.settings.iter().map(|(_, value)| value.clone()).collect();
-        Labels {
-            names: self.scenario.sweep.axes.iter().map(|axis| axis.name.clone()).collect(),
-            points: self.points.iter().map(values).collect(),
-        }
+        Labels::of(&self.scenario, &self.points)
     }
 }
 
@@ -258,31 +251,15 @@ fn write_tables(
     title: &str,
     labels: &Labels,
     rows: &[RunRow],
-    points: &[PointStatistics],
     missing: usize,
 ) -> Result<(), Failure> {
-    let table = run_table(labels, rows);
-    let parquet = table.to_parquet().map_err(|e| format!("cannot make table.parquet: {e}"))?;
     let mut files = store.tables();
     if missing > 0 {
         mark_incomplete(&mut files, &format!("{missing} runs are missing"))?;
     }
-    if let Some(chart) = chart(title, labels, points) {
-        files.add("chart.svg", chart)?;
+    for (name, bytes) in tables(title, labels, rows)? {
+        files.add(name, bytes)?;
     }
-    let distributed = |row: &'_ RunRow| row.distributions.len();
-    if rows.iter().any(|row| distributed(row) > 0) {
-        let all: Vec<_> =
-            rows.iter().flat_map(|row| row.distributions.iter().map(|d| (row.point, row.seed, d))).collect();
-        let mut axes = labels.columns();
-        if axes.is_empty() {
-            axes.push(("scenario".into(), vec![title.to_string()]));
-        }
-        files.add("distributions.csv", quantiles(&axes, &all).to_csv())?;
-    }
-    files.add("summary.csv", summary_table(labels, points).to_csv())?;
-    files.add("table.parquet", parquet)?;
-    files.add("table.csv", table.to_csv())?;
     Ok(files.publish()?)
 }
 

@@ -2,10 +2,10 @@
 
 use super::experiments::Experiment;
 use super::plan::capacity;
-use crate::measured::Goodput;
 use serde::Serialize;
 use weir_config::{Scenario, Traffic};
 use weir_measure::result::{FlowSummary, LinkSample, LinkSummary, Phase, Recording, Spread, Summary};
+use weir_report::measured::Goodput;
 
 /// The numbers of one run.
 #[derive(Clone, Debug, Serialize)]

@@ -3,7 +3,7 @@
 use super::data::{Cells, run_folders};
 use super::{Asked, Interval, Kind};
 use crate::output::Failure;
-use crate::statistics::Statistics;
+use weir_report::statistics::Statistics;
 use std::path::{Path, PathBuf};
 use weir_measure::result::LinkSample;
 use weir_report::csv::read_link_samples;

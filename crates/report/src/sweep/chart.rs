@@ -2,7 +2,7 @@
 //! the others.
 
 use super::rows::{Labels, PointStatistics};
-use weir_report::chart::{Figure, FigurePoint, FigureSeries, figure};
+use crate::chart::{Figure, FigurePoint, FigureSeries, figure};
 
 /// More series could not be told apart, and more categories would not fit.
 const SERIES_MAX: usize = 35;

@@ -1,18 +1,17 @@
 //! Tables of completions and distributions.
 
-use crate::output::Failure;
-use crate::table::{Cells, Table};
+use crate::{FileSet, WriteError};
+use crate::columns::{Cells, Table};
 use weir_measure::study::{Distributed, Study};
-use weir_report::FileSet;
 
 /// Adds `distributions.csv` and `histograms.csv`, and `completions.csv` where something was completed.
-pub fn add_study(study: &Study, files: &mut FileSet) -> Result<(), Failure> {
+pub fn add_study(study: &Study, files: &mut FileSet) -> Result<(), WriteError> {
     if !study.each.is_empty() {
         files.add("completions.csv", completions(study).to_csv())?;
     }
     let all: Vec<(usize, u64, &Distributed)> = study.distributions.iter().map(|d| (1, 1, d)).collect();
     files.add("histograms.csv", histograms(&study.distributions).to_csv())?;
-    Ok(files.add("distributions.csv", quantiles(&[], &all).to_csv())?)
+    files.add("distributions.csv", quantiles(&[], &all).to_csv())
 }
 
 /// Each completion.

@@ -1,5 +1,6 @@
 //! Tables with typed columns: as CSV and as Parquet.
 
+use crate::csv;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -7,7 +8,6 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 use std::sync::Arc;
-use weir_report::csv;
 
 /// The cells of a column.
 #[derive(Clone, PartialEq, Debug)]

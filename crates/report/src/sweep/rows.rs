@@ -1,11 +1,12 @@
 //! Tables of runs, and of points with their statistics.
 
+use crate::columns::{Cells, Table};
 use crate::measured::{Measured, Value};
 use crate::statistics::Statistics;
-use crate::table::{Cells, Table};
+use crate::table::aligned;
 use serde::{Deserialize, Serialize};
+use weir_config::{Point, Scenario};
 use weir_measure::study::Distributed;
-use weir_report::table::aligned;
 
 /// What one run measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,6 +34,15 @@ pub struct Labels {
 }
 
 impl Labels {
+    /// The axes of a sweep, and the settings of its points.
+    pub fn of(scenario: &Scenario, points: &[Point]) -> Labels {
+        let values = |p: &Point| p.settings.iter().map(|(_, value)| value.clone()).collect();
+        Labels {
+            names: scenario.sweep.axes.iter().map(|axis| axis.name.clone()).collect(),
+            points: points.iter().map(values).collect(),
+        }
+    }
+
     /// A point in a few words.
     pub fn text(&self, point: usize) -> String {
         let pairs = self.names.iter().zip(&self.points[point]);

@@ -1,7 +1,5 @@
 //! Fingerprints: what a result belongs to, and whether a file is whole.
 
-use crate::output::Failure;
-use crate::results::trace_text;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,14 +34,15 @@ impl Fingerprint {
 
     /// Of the program that runs: of every byte of its file, so that no result of another build, with other
     /// algorithms or models, is taken for one of this build.
-    pub fn of_program() -> Result<Fingerprint, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn of_program() -> io::Result<Fingerprint> {
         // On Linux this is the file that runs, also where it has been replaced or removed since it was
         // started.
         let running = File::open("/proc/self/exe").or_else(|_| File::open(std::env::current_exe()?));
-        running.and_then(Fingerprint::of_bytes).map_err(|e| {
-            format!("cannot read the program itself, which tells its results from those of other builds: {e}")
-                .into()
-        })
+        running.and_then(Fingerprint::of_bytes)
     }
 
     fn of_bytes(mut from: impl Read) -> io::Result<Fingerprint> {
@@ -67,7 +66,7 @@ impl Fingerprint {
         let mut hash = Fingerprint::of(&one.to_toml());
         for link in scenario.network().links {
             if let Some(trace) = link.variation.trace() {
-                hash = hash.and(&trace_text(trace));
+                hash = hash.and(&trace.to_text());
             }
         }
         hash

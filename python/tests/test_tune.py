@@ -1,0 +1,71 @@
+"""Tuning: a stated objective, the same trials again, and a front on which nothing is beaten."""
+
+import doctest
+import json
+
+import pytest
+import weir
+
+pytest.importorskip("optuna", reason="optuna is not installed")
+import weir.tune  # noqa: E402
+from weir.__main__ import main  # noqa: E402
+
+FEW = {"trials": 6, "batch": 3, "seeds": 2}
+
+
+def test_the_same_arguments_give_the_same_trials_however_many_runs_at_a_time():
+    one = weir.tune.tune([weir.tune.EXAMPLE], jobs=1, **FEW)
+    two = weir.tune.tune([weir.tune.EXAMPLE], jobs=2, **FEW)
+    assert one == two and [t.number for t in one.trials] == list(range(6))
+    assert one.trials != weir.tune.tune([weir.tune.EXAMPLE], seed=2, **FEW).trials
+    # The objective is what it says it is, over all seeds.
+    runs = [weir.run(weir.tune.EXAMPLE, seed, set=one.best.parameters).summary["links"][0] for seed in (1, 2)]
+    delay, used = (sum(of) / 2 for of in zip(*((r["delay_ms"]["p95"], r["utilization"]) for r in runs)))
+    assert one.best.delay_ms == pytest.approx(delay) and one.best.utilization == pytest.approx(used)
+    assert one.best.objective == pytest.approx(used - 0.005 * delay) == max(t.objective for t in one.trials)
+    for trial in one.front:
+        assert not any(t.delay_ms < trial.delay_ms and t.utilization > trial.utilization for t in one.trials)
+
+
+def test_it_finds_what_is_better():
+    # A search along one key whose answer is known: with delay for nothing, a set point that may be high is best.
+    space = {"policy.target_max": ("1ms", "60ms")}
+    free = weir.tune.tune([weir.tune.EXAMPLE], search=space, price=0.0, trials=8, batch=4, seeds=1)
+    dear = weir.tune.tune([weir.tune.EXAMPLE], search=space, price=1.0, trials=8, batch=4, seeds=1)
+    assert free.best.utilization > dear.best.utilization and free.best.delay_ms > dear.best.delay_ms
+
+
+def test_what_contradicts_itself_is_told_and_passed_over():
+    space = {"policy.target_max": ("1ms", "30ms"), "policy.target_min": ("1ms", "30ms")}
+    tuned = weir.tune.tune([weir.tune.EXAMPLE], search=space, trials=8, batch=8, seeds=1)
+    assert len(tuned.trials) + len(tuned.refused) == 8 and tuned.trials
+    with pytest.raises(weir.ScenarioError, match="nosuch"):
+        weir.tune.tune([weir.tune.EXAMPLE], search={"policy.nosuch": (1, 2)}, trials=2)
+    with pytest.raises(ValueError, match="one unit"):
+        weir.tune.tune([weir.tune.EXAMPLE], search={"policy.target_max": ("1ms", "2s")}, trials=1)
+
+
+def test_the_command_writes_a_front_and_lines_for_a_scenario(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    file = tmp_path / "example.toml"
+    file.write_text(weir._toml_file(weir.tune.EXAMPLE))
+    arguments = ["tune", str(file), "--trials", "3", "--seeds", "1", "--search", "policy.margin=0..4", "--out"]
+    assert main([*arguments, str(tmp_path / "a")]) == 0
+    assert "Pareto" not in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "b"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["trials"]) == 3 and told["objective"] == "utilization - 0.005 * delay_p95_ms"
+    for name in ("front.svg", "best.toml", "tuning.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    lines = (tmp_path / "a/best.toml").read_text()
+    weir.check(lines + weir._toml_file({k: v for k, v in weir.tune.EXAMPLE.items() if k != "policy"}))
+    assert main(["tune", str(tmp_path / "nosuch.toml")]) == 2
+    assert "nosuch.toml" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["tune", "--help"])
+    assert "Pareto front" in capsys.readouterr().out
+
+
+def test_examples_of_the_docstrings():
+    failed, attempted = doctest.testmod(weir.tune)
+    assert failed == 0 and attempted > 3
