@@ -137,7 +137,9 @@ def test_a_worker_of_dask_that_is_killed_changes_no_byte(alone, tmp_path):
             assert some.made == 1 and "nosuch" in some.failures[0].error
 
 
-def test_ray_makes_the_same_bytes(alone, tmp_path):
+def test_ray_makes_the_same_bytes(alone, tmp_path, monkeypatch):
+    # Else it leaves a file in the user's home.
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     ray = pytest.importorskip("ray", reason="ray is not installed")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
