@@ -185,7 +185,10 @@ impl Browser {
     pub fn until(&mut self, script: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.value(script) != Value::Bool(true) {
-            assert!(Instant::now() < deadline, "never: {script}; {:?}; {}", self.errors, self.text("answer"));
+            if Instant::now() >= deadline {
+                let answer = self.text("answer");
+                panic!("never: {script}; {:?}; {answer}", self.errors);
+            }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
