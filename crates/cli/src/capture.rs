@@ -1,11 +1,11 @@
 //! What `[record]` asks for, as files: `decisions.csv`, and a capture for each link.
 
 use crate::output::Failure;
-use weir_report::columns::{Cells, Table};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io;
 use weir_config::{Record, Scenario};
+use weir_report::columns::{Cells, Table};
 use weir_report::{FileSet, SetFile};
 use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_sim::{DecisionRow, Recorder};

@@ -89,7 +89,7 @@ type Law = Helm<SteeringLaw, Moves>;
 /// Who steers a queue.
 enum Steers {
     Nobody,
-    EachPacket(Law),
+    EachPacket(Box<Law>),
     Polls(Box<Poller>),
 }
 
@@ -116,7 +116,7 @@ impl QueueSetup<'_> {
             return Ok(Steers::Polls(Box::new(Poller::new(law, steering, self.rate))));
         }
         let helm = policy.helm(aqm, fifos, Time::ZERO, Moves::default());
-        helm.map(Steers::EachPacket).map_err(|e| wrong(e.to_string()))
+        helm.map(|helm| Steers::EachPacket(Box::new(helm))).map_err(|e| wrong(e.to_string()))
     }
 }
 
@@ -135,7 +135,7 @@ impl weir_queue::Visitor for QueueSetup<'_> {
         let mut aqm = D::aqm(&params, Time::ZERO);
         Ok(match self.steers(D::NAME, &mut aqm, Fifos::Many)? {
             Steers::Nobody => Box::new(Plain(D::build(&params, aqm, (), &self.setup()))),
-            Steers::EachPacket(helm) => Box::new(Guided(D::build(&params, aqm, helm, &self.setup()))),
+            Steers::EachPacket(helm) => Box::new(Guided(D::build(&params, aqm, *helm, &self.setup()))),
             Steers::Polls(poller) => {
                 Box::new(Polling(D::build(&params, aqm, ByHand::default(), &self.setup()), poller))
             }
@@ -155,7 +155,7 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
         let mut aqm = A::new(&setup.aqm.params(), Time::ZERO);
         Ok(match setup.steers(A::NAME, &mut aqm, D::FIFOS)? {
             Steers::Nobody => Box::new(Plain(D::build(&params, aqm, (), &setup.setup()))),
-            Steers::EachPacket(helm) => Box::new(Guided(D::build(&params, aqm, helm, &setup.setup()))),
+            Steers::EachPacket(helm) => Box::new(Guided(D::build(&params, aqm, *helm, &setup.setup()))),
             Steers::Polls(poller) => {
                 Box::new(Polling(D::build(&params, aqm, ByHand::default(), &setup.setup()), poller))
             }

@@ -1,7 +1,7 @@
 //! Tables of completions and distributions.
 
-use crate::{FileSet, WriteError};
 use crate::columns::{Cells, Table};
+use crate::{FileSet, WriteError};
 use weir_measure::study::{Distributed, Study};
 
 /// Adds `distributions.csv` and `histograms.csv`, and `completions.csv` where something was completed.

@@ -3,11 +3,11 @@
 use super::data::{Cells, run_folders};
 use super::{Asked, Interval, Kind};
 use crate::output::Failure;
-use weir_report::statistics::Statistics;
 use std::path::{Path, PathBuf};
 use weir_measure::result::LinkSample;
 use weir_report::csv::read_link_samples;
 use weir_report::paper::{Chart, ChartAxis, ChartPoint, Look, Panel, Series};
+use weir_report::statistics::Statistics;
 
 /// The figure that is asked for.
 pub fn chart(asked: &Asked) -> Result<Chart, Failure> {
