@@ -131,7 +131,7 @@ pub struct Kernel {
     pub at_stop: Option<[Counts; 2]>,
     /// By port: the first and the last time of those at which it was refused without an end in between.
     pub refused: [(u64, u64); 2],
-    /// Since when the programs of a port were removed by somebody.
+    /// When the programs of a port were removed by somebody; while the process stands still it cannot notice.
     pub removed: [Option<u64>; 2],
     /// Says to the loop that it is to end.
     pub stop: *const AtomicBool,
@@ -524,7 +524,8 @@ impl Kernel {
             }
         }
         let Some(filter) = interface.filter.clone() else {
-            let is_excused = self.removed[port].is_some_and(|since| self.now < since + BACK);
+            let is_excused =
+                self.removed[port].is_some_and(|since| self.now < since.max(self.stalled_until) + BACK);
             if !copied && is_excused {
                 count.unguarded += 1;
             } else if !copied {
