@@ -142,6 +142,12 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    // A file that may not grow is an error of the write, which is told as a full disk is, and no end without a word.
+    #[cfg(unix)]
+    // SAFETY: nothing runs at that signal.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         #[cfg(not(feature = "live"))]

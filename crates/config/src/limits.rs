@@ -20,3 +20,12 @@ pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000);
 
 /// Highest rate of a link.
 pub(crate) const FASTEST: Rate = Rate::from_bps(1_000_000_000_000);
+
+/// Usual time between two looks at counters of a queue that is polled.
+pub(crate) const PERIOD: Duration = Duration::from_millis(10);
+/// The shortest and the longest one.
+pub(crate) const PERIODS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(500));
+/// Usual least time between two changes of a queue that is polled.
+pub(crate) const SETTLE: Duration = Duration::from_millis(100);
+/// The shortest and the longest one.
+pub(crate) const SETTLES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));

@@ -1,6 +1,6 @@
 //! A configuration of `weir steer`: queues of the kernel that are held to a policy.
 
-use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::limits::{FASTEST, MAX_DURATION, PERIOD, PERIODS, SETTLE, SETTLES, SLOWEST};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::run_config::{INTERFACE, interface};
@@ -10,15 +10,6 @@ use crate::schema::{
 };
 use weir_steer::Policy;
 use weir_units::{Duration, Rate};
-
-/// Usual time between two looks at counters.
-pub(crate) const PERIOD: Duration = Duration::from_millis(10);
-/// The shortest and the longest one.
-pub(crate) const PERIODS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(500));
-/// Usual least time between two changes of a queue.
-pub(crate) const SETTLE: Duration = Duration::from_millis(100);
-/// The shortest and the longest one.
-pub(crate) const SETTLES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
 
 section! {
     /// Queues of the kernel and the policy that they are held to.

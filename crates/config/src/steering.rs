@@ -2,10 +2,10 @@
 
 use crate::aqm_config::AqmConfig;
 use crate::errors::Wrong;
+use crate::limits::{PERIOD, PERIODS, SETTLE, SETTLES};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::schema::{Check, Here, Range, or, within};
-use crate::steer_config::{PERIOD, PERIODS, SETTLE, SETTLES};
 use crate::variation::Variation;
 use weir_units::Duration;
 

@@ -453,8 +453,9 @@ pub fn refuse_taken(port: &Interface) -> Result<(), Error> {
     if is_guarded(port.index) {
         return Err(Error::Refused(format!(
             "{}: the filter of another run is attached already. Remedy: end that run, or take over from it with \
-             `weir run --takeover`; if it was killed, `weir doctor --clean`",
-            port.name
+             `weir run --takeover`; if it was killed, `weir doctor --clean`, and where that finds nothing, as /run/weir was \
+             emptied since, `tc qdisc del dev {} clsact`",
+            port.name, port.name
         )));
     }
     refuse_other_xdp(port)

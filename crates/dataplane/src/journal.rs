@@ -123,7 +123,11 @@ impl Journal {
         });
         let written = written.map_err(|e| {
             let _ = fs::remove_file(&temporary);
-            Error::io(format!("cannot write the journal {}", path.display()), e)
+            let what = format!(
+                "cannot write the journal {}, without which nothing is changed. Remedy: make room in {JOURNALS}",
+                path.display()
+            );
+            Error::io(what, e)
         });
         self.lock = Some(written?);
         Ok(())

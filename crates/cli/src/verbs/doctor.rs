@@ -455,6 +455,8 @@ fn clean() -> Vec<String> {
     if let Ok(mut link) = weir_kernel::Link::open() {
         said.extend(weir_kernel::restore_dead(Path::new(weir_kernel::JOURNALS), &mut link));
     }
+    // Looking for sockets takes those away that nobody listens behind; without the folder there are none.
+    let _ = weir_operate::running(Path::new(weir_operate::FOLDER));
     match weir_lab::clean_stale() {
         Ok(removed) => said.extend(removed.iter().map(|r| {
             let ended = if r.processes.is_empty() {

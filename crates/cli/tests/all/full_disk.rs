@@ -86,6 +86,18 @@ fn a_run_that_does_not_fit_is_told_with_its_file() {
 }
 
 #[test]
+fn a_file_that_may_not_grow_is_told_as_a_full_disk_is() {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "small.toml", SMALL);
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 100; exec \"$weir\" sim small.toml --out out --record .."]);
+    let output = command.env("weir", WEIR).current_dir(folder.path()).output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot write") && told.contains("File too large"), "{told}");
+}
+
+#[test]
 fn a_sweep_goes_on_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let sweep = "run.seeds = 60\n[sweep]\n\"aqm.name\" = [\"gsp\", \"codel\"]\n";
