@@ -87,8 +87,8 @@ impl<A: Aqm> Aqm for Held<A> {
     }
 }
 
-/// Signals arriving packets with a probability that a learner sets: marks those that are ECN-capable and discards
-/// the others. Before it is set there are no signals.
+/// Signals arriving packets with a probability that a learner sets: marks those that are ECN-capable and
+/// discards the others. Before it is set there are no signals.
 #[derive(Clone)]
 struct Signals {
     knob: Knob,
@@ -244,8 +244,8 @@ impl Place {
 
 #[pymethods]
 impl Environments {
-    /// `count` simulations of a scenario whose sampling period is the length of a step. `sets` says what an action
-    /// sets: `setpoint`, `rate` or `probability`, on the link of this name, or on the first one.
+    /// `count` simulations of a scenario whose sampling period is the length of a step. `sets` says what an
+    /// action sets: `setpoint`, `rate` or `probability`, on the link of this name, or on the first one.
     #[new]
     fn new(
         scenario: &Scenario,
@@ -323,8 +323,8 @@ impl Environments {
         FIELDS.to_vec()
     }
 
-    /// Rate of the link in Mbit/s, range of its set point in ms where it has one, steps of warm-up (one at least),
-    /// steps of an episode.
+    /// Rate of the link in Mbit/s, range of its set point in ms where it has one, steps of warm-up (one at
+    /// least), steps of an episode.
     fn limits(&self) -> (f64, Option<(f64, f64)>, u64, u64) {
         let network = self.scenario.network();
         let link = &network.links[self.link];
@@ -335,8 +335,8 @@ impl Environments {
         (self.rate_bps / 1e6, range, warm, all.saturating_sub(warm))
     }
 
-    /// Begins an episode in one place with this seed, and lets the warm-up pass; what its last step showed, as
-    /// 32-bit floats.
+    /// Begins an episode in one place with this seed, and lets the warm-up pass; what its last step showed,
+    /// as 32-bit floats.
     fn reset<'py>(&mut self, py: Python<'py>, place: usize, seed: u64) -> PyResult<Bound<'py, PyBytes>> {
         let count = self.places().len();
         if place >= count {
@@ -354,8 +354,8 @@ impl Environments {
         Ok(PyBytes::new(py, &bytes(&observed)))
     }
 
-    /// One step in every place, with an action for each (64-bit floats), of which none changes anything if one is no
-    /// number; what it showed, a row for each place.
+    /// One step in every place, with an action for each (64-bit floats), of which none changes anything if
+    /// one is no number; what it showed, a row for each place.
     fn step<'py>(&mut self, py: Python<'py>, actions: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let (sets, link, rate_bps, step, threads) =
             (self.sets, self.link, self.rate_bps, self.step, self.threads);

@@ -42,7 +42,8 @@ macro_rules! algorithms {
             &[$($(#[$gate])* <$module::$ty as Algorithm>::NAME),*]
         }
 
-        /// Whether there is an algorithm of that name, and it [does not notice packets that pass](Aqm::IGNORES_PASSING).
+        /// Whether there is an algorithm of that name, and it [does not notice packets that
+        /// pass](Aqm::IGNORES_PASSING).
         pub fn ignores_passing(name: &str) -> bool {
             $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {
                 return <$module::$ty as Aqm>::IGNORES_PASSING;

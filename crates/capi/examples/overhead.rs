@@ -1,7 +1,8 @@
-//! What the border to C costs: the same packets through a queue of Rust and through libweir, in batches of 32.
+//! What the border to C costs: the same packets through a queue of Rust and through libweir, in batches of
+//! 32.
 //!
-//! `overhead` prints nanoseconds a packet of both, in rounds that take turns, and their difference; with `rust N` or
-//! `c N` it passes N packets one way and says nothing, for whoever counts instructions.
+//! `overhead` prints nanoseconds a packet of both, in rounds that take turns, and their difference; with
+//! `rust N` or `c N` it passes N packets one way and says nothing, for whoever counts instructions.
 
 use ::weir_aqm::{Algorithm, Ecn, Packet, algorithms::codel};
 use ::weir_queue::{Arrival, Discipline, FlowQueue, Hosts, Limits, Setup, flow_queue};

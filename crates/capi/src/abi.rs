@@ -1,4 +1,5 @@
-//! What C calls. cbindgen makes `include/weir.h` from this file and `types.rs`, so that their texts are the header's.
+//! What C calls. cbindgen makes `include/weir.h` from this file and `types.rs`, so that their texts are the
+//! header's.
 #![allow(non_camel_case_types)]
 
 use crate::handle::{Body, Handle, Options, Refusal, caught, clock, put, text, usable};
@@ -69,8 +70,8 @@ pub extern "C" fn weir_strerror(code: i32) -> *const c_char {
     text.as_ptr().cast()
 }
 
-/// Puts the names of all algorithms into `names`, one a line, cut if they are longer; returns how many bytes they
-/// take with the zero at the end.
+/// Puts the names of all algorithms into `names`, one a line, cut if they are longer; returns how many bytes
+/// they take with the zero at the end.
 ///
 /// # Safety
 ///
@@ -101,8 +102,8 @@ unsafe fn list(all: &[&str], names: *mut c_char, size: usize) -> usize {
     text.len() + 1
 }
 
-/// How many bytes of the caller's memory a queue of these options takes, into `bytes`. The queue is made for it
-/// and thrown away.
+/// How many bytes of the caller's memory a queue of these options takes, into `bytes`. The queue is made for
+/// it and thrown away.
 ///
 /// # Safety
 ///
@@ -151,11 +152,13 @@ fn queue_of(options: &Options, config: &Embedded) -> Result<Queue, Refusal> {
     Ok(Queue { inner, pace: Pace::new(config, options.start), pending: Pending::new() })
 }
 
-/// Ends a queue and sets the variable to null. Packets that still wait are not handed back: see weir_queue_drain.
+/// Ends a queue and sets the variable to null. Packets that still wait are not handed back: see
+/// weir_queue_drain.
 ///
 /// # Safety
 ///
-/// `queue` is null, or a variable with null, a queue, or a queue that has ended in memory that is still the caller's.
+/// `queue` is null, or a variable with null, a queue, or a queue that has ended in memory that is still the
+/// caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weir_queue_destroy(queue: *mut *mut weir_queue) -> i32 {
     // SAFETY: the caller's promise.
@@ -170,9 +173,9 @@ unsafe fn queue_with(
     unsafe { Handle::<Queue>::with(queue.cast(), call) }
 }
 
-/// Offers packets, and writes a verdict for each: WEIR_FORWARD if it waits now, WEIR_DROP with a cause if it is the
-/// caller's again. Returns how many were taken in, which is less than `count` only if discarded packets must be taken
-/// out first, or a code below 0.
+/// Offers packets, and writes a verdict for each: WEIR_FORWARD if it waits now, WEIR_DROP with a cause if it
+/// is the caller's again. Returns how many were taken in, which is less than `count` only if discarded
+/// packets must be taken out first, or a code below 0.
 ///
 /// # Safety
 ///
@@ -204,9 +207,9 @@ pub unsafe extern "C" fn weir_queue_enqueue(
     }
 }
 
-/// Asks for packets, and fills `out` with those to be sent, in order, and those that are discarded. A shaped queue
-/// gives those that its link would have begun by `now_ns`. Returns how many elements were filled, or a code below 0;
-/// where that is `count`, more may be there.
+/// Asks for packets, and fills `out` with those to be sent, in order, and those that are discarded. A shaped
+/// queue gives those that its link would have begun by `now_ns`. Returns how many elements were filled, or a
+/// code below 0; where that is `count`, more may be there.
 ///
 /// # Safety
 ///
@@ -276,8 +279,8 @@ fn batch(count: u32) -> Result<usize, i32> {
     if count > WEIR_BATCH_MAX { Err(WEIR_E_VALUE) } else { Ok(count as usize) }
 }
 
-/// When weir_queue_dequeue may have something, into `due_ns`; WEIR_NEVER while nothing waits. Discarded packets are
-/// there at once.
+/// When weir_queue_dequeue may have something, into `due_ns`; WEIR_NEVER while nothing waits. Discarded
+/// packets are there at once.
 ///
 /// # Safety
 ///
@@ -438,13 +441,14 @@ pub unsafe extern "C" fn weir_queue_set_setpoint(queue: *mut weir_queue, setpoin
     }
 }
 
-/// Steers from now on by a policy, the keys of a `policy` table as TOML, or by another one than before. Null ends
-/// steering and leaves the set point where it is. An error changes nothing; its text goes into `message`, which may
-/// be null.
+/// Steers from now on by a policy, the keys of a `policy` table as TOML, or by another one than before. Null
+/// ends steering and leaves the set point where it is. An error changes nothing; its text goes into
+/// `message`, which may be null.
 ///
 /// # Safety
 ///
-/// The queue is live; `policy` is null or ends with a zero byte; `message` is null or has `message_size` bytes.
+/// The queue is live; `policy` is null or ends with a zero byte; `message` is null or has `message_size`
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weir_queue_set_policy(
     queue: *mut weir_queue,
@@ -522,8 +526,9 @@ fn span_of(ns: u64) -> Result<Duration, i32> {
     if ns <= 3_600_000_000_000 { Ok(Duration::from_nanos(ns)) } else { Err(WEIR_E_VALUE) }
 }
 
-/// Holds the user among these hosts to a rate in bit/s from the next packet on, WEIR_NO_RATE for none. It takes the
-/// key `user_rates`, a discipline with users, and a packet of that user before; else nothing happens.
+/// Holds the user among these hosts to a rate in bit/s from the next packet on, WEIR_NO_RATE for none. It
+/// takes the key `user_rates`, a discipline with users, and a packet of that user before; else nothing
+/// happens.
 ///
 /// # Safety
 ///
@@ -545,7 +550,8 @@ pub unsafe extern "C" fn weir_queue_set_user_rate(
     }
 }
 
-/// Packets that wait for the user among these hosts, into `packets`; all of them where users are not told apart.
+/// Packets that wait for the user among these hosts, into `packets`; all of them where users are not told
+/// apart.
 ///
 /// # Safety
 ///
@@ -567,8 +573,8 @@ pub unsafe extern "C" fn weir_queue_user_packets(
     }
 }
 
-/// Makes an algorithm alone, into `aqm`; `config` has the keys of an `aqm` table. It lies in the caller's memory if
-/// there is any: weir_aqm_size tells how much.
+/// Makes an algorithm alone, into `aqm`; `config` has the keys of an `aqm` table. It lies in the caller's
+/// memory if there is any: weir_aqm_size tells how much.
 ///
 /// # Safety
 ///
@@ -622,8 +628,9 @@ unsafe fn aqm_with(aqm: *mut weir_aqm, call: impl FnOnce(&mut Handle<Algorithm>)
     unsafe { Handle::<Algorithm>::with(aqm.cast(), call) }
 }
 
-/// Asks questions in order, and writes what the algorithm says to each, WEIR_NO_VERDICT where it says nothing.
-/// Returns how many were asked: less than `count` if the next one has a `call` or a time that does not exist.
+/// Asks questions in order, and writes what the algorithm says to each, WEIR_NO_VERDICT where it says
+/// nothing. Returns how many were asked: less than `count` if the next one has a `call` or a time that does
+/// not exist.
 ///
 /// # Safety
 ///

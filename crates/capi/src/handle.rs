@@ -68,8 +68,8 @@ impl<T: Body> Handle<T> {
     ///
     /// # Safety
     ///
-    /// Null, or memory of a handle, also of one that ended if the memory is still the caller's; no other call on
-    /// it is under way.
+    /// Null, or memory of a handle, also of one that ended if the memory is still the caller's; no other call
+    /// on it is under way.
     pub unsafe fn with(this: *mut Handle<T>, call: impl FnOnce(&mut Handle<T>) -> Result<i32, i32>) -> i32 {
         if let Err(code) = usable(this, 1) {
             return if code == WEIR_E_VALUE { WEIR_E_HANDLE } else { code };

@@ -1,8 +1,8 @@
 //! libweir: Weir's queues and algorithms for programs in C.
 //!
-//! What C sees is in [`abi`], from which cbindgen makes `include/weir.h`; the manual is `docs/libweir.md`. The
-//! library has no thread and no state of its own, reads no clock and does no I/O. Nothing panics across the border:
-//! a panic would be a fault of this library, and is told as `WEIR_E_FAULT`.
+//! What C sees is in [`abi`], from which cbindgen makes `include/weir.h`; the manual is `docs/libweir.md`.
+//! The library has no thread and no state of its own, reads no clock and does no I/O. Nothing panics across
+//! the border: a panic would be a fault of this library, and is told as `WEIR_E_FAULT`.
 //!
 //! ```
 //! use weir_capi::abi::*;

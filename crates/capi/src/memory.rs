@@ -1,10 +1,10 @@
 //! Memory of the caller: what a call allocates lies in a region that the caller gave.
 //!
 //! The disciplines allocate when they are made and never while packets pass. The allocator of this library
-//! looks whether the thread is within a call on a queue in a region ([`within`]) and serves it from there, one
-//! piece after the other; nothing of a region is used twice, as a queue gives nothing back before its end.
-//! What does not fit comes from the system, and is counted, so that whoever makes the queue knows that the
-//! region is too small. Outside of such calls this is the system's allocator.
+//! looks whether the thread is within a call on a queue in a region ([`within`]) and serves it from there,
+//! one piece after the other; nothing of a region is used twice, as a queue gives nothing back before its
+//! end. What does not fit comes from the system, and is counted, so that whoever makes the queue knows that
+//! the region is too small. Outside of such calls this is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -92,8 +92,8 @@ fn region<'a>() -> Option<&'a mut Region> {
     if region.is_null() || std::thread::panicking() {
         return None;
     }
-    // SAFETY: `within` has it for as long as the call takes, and only this thread and only the allocator, which
-    // does not call itself, uses it in that time.
+    // SAFETY: `within` has it for as long as the call takes, and only this thread and only the allocator,
+    // which does not call itself, uses it in that time.
     Some(unsafe { &mut *region })
 }
 
@@ -133,8 +133,8 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: as in `dealloc`.
             return unsafe { System.realloc(p, layout, size) };
         }
-        // SAFETY: the caller promises that `size` with this alignment is a layout, and what it says of `p`; the
-        // new piece does not overlap the old one.
+        // SAFETY: the caller promises that `size` with this alignment is a layout, and what it says of `p`;
+        // the new piece does not overlap the old one.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

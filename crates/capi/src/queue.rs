@@ -19,8 +19,8 @@ use weir_queue::{
 use weir_steer::{Helm, Policy, SteerError};
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// Most discarded packets that wait to be handed out. At half of it no packets are taken in, so that what is near it came
-/// of packets that left.
+/// Most discarded packets that wait to be handed out. At half of it no packets are taken in, so that what is
+/// near it came of packets that left.
 const PENDING_MAX: usize = 1024;
 
 /// Packets that were discarded while there was no room to say so.
@@ -38,8 +38,8 @@ impl Pending {
         self.0.len()
     }
 
-    /// Those that are to be told first: half of what can be told, so that packets leave even while a queue sheds as
-    /// many as come; all of it where there is no room for those of one more dequeue.
+    /// Those that are to be told first: half of what can be told, so that packets leave even while a queue
+    /// sheds as many as come; all of it where there is no room for those of one more dequeue.
     fn share(&self, places: usize) -> usize {
         if self.0.len() + DROPS_PER_DEQUEUE_MAX as usize > PENDING_MAX { places } else { places / 2 }
     }
@@ -200,7 +200,8 @@ impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> Built<Q, A> {
         let Some(shaper) = &pace.shaper else {
             return Some(if pace.users { head } else { pace.last });
         };
-        // Something waits since the queue was empty last, in whatever order packets go; unless users must wait.
+        // Something waits since the queue was empty last, in whatever order packets go; unless users must
+        // wait.
         Some(shaper.departure(if pace.users { head } else { pace.busy_from }))
     }
 }
@@ -247,7 +248,8 @@ impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> AnyQueue for Built<Q, A> {
         if let Some(shaper) = &mut pace.shaper {
             shaper.looked(now);
         }
-        // A departure has the last place: what is discarded before it and finds none is pending, once in a call.
+        // A departure has the last place: what is discarded before it and finds none is pending, once in a
+        // call.
         while n < out.len() {
             let mut at = now;
             if pace.shaper.is_some() {

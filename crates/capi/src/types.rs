@@ -66,8 +66,8 @@ pub struct weir_options {
     pub start_ns: u64,
     /// For dice and hashes: the same seed makes the same decisions. On a live link take a secret one.
     pub seed: u64,
-    /// Memory for it, of at least as many bytes as weir_queue_size tells and of any alignment; null to have the
-    /// library allocate. It must stay as it is until the handle is destroyed.
+    /// Memory for it, of at least as many bytes as weir_queue_size tells and of any alignment; null to have
+    /// the library allocate. It must stay as it is until the handle is destroyed.
     pub memory: *mut c_void,
     /// Bytes of `memory`.
     pub memory_size: usize,

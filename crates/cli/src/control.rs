@@ -1,7 +1,8 @@
-//! A running program under control: how it stands is published, and its configuration changes as it is asked to.
+//! A running program under control: how it stands is published, and its configuration changes as it is asked
+//! to.
 //!
-//! Everything here is done by the thread that watches the run, so that changes come one after the other; the packet loop
-//! sees only those that were checked.
+//! Everything here is done by the thread that watches the run, so that changes come one after the other; the
+//! packet loop sees only those that were checked.
 
 use crate::interrupt::HangUp;
 use crate::output::Failure;
@@ -42,8 +43,8 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Opens the addresses for metrics and the page, where they are named; refused if they cannot be had. Those of a run that
-    /// is taken over are shared with it until it ends.
+    /// Opens the addresses for metrics and the page, where they are named; refused if they cannot be had.
+    /// Those of a run that is taken over are shared with it until it ends.
     pub fn open(config: &RunConfig, takeover: bool) -> Result<Doors, Failure> {
         let bound = |key: &str, address: &Option<String>| {
             let address: Option<SocketAddr> = address.as_ref().and_then(|address| address.parse().ok());
@@ -188,7 +189,8 @@ impl Control {
         board.publish(about.clone());
         let (server, orders) = Server::new(sockets, board.clone());
         server.start(|| {
-            // What is asked for is never read as root. Where that cannot be had, capabilities are gone all the same.
+            // What is asked for is never read as root. Where that cannot be had, capabilities are gone all
+            // the same.
             let _ = privileges::leave_root();
         })?;
         let source = Source { file, set: set.to_vec(), document, live: BTreeMap::new() };

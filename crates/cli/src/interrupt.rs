@@ -43,8 +43,8 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 
 #[cfg(feature = "live")]
 impl HangUp {
-    /// From now on SIGHUP that a process sends is such a request. One that the kernel sends, as a terminal was closed, asks
-    /// for the end as before, unless the program was started to ignore it.
+    /// From now on SIGHUP that a process sends is such a request. One that the kernel sends, as a terminal
+    /// was closed, asks for the end as before, unless the program was started to ignore it.
     pub fn listen() -> HangUp {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

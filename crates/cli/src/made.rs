@@ -39,8 +39,8 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02}", days + 1)
 }
 
-/// The commit that the program was built from, if the build was told (`WEIR_COMMIT`); otherwise that of the tree in which the
-/// program lies, with a mark if files in it were changed.
+/// The commit that the program was built from, if the build was told (`WEIR_COMMIT`); otherwise that of the
+/// tree in which the program lies, with a mark if files in it were changed.
 fn commit() -> String {
     if let Some(told) = option_env!("WEIR_COMMIT") {
         return told.to_string();

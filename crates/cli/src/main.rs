@@ -142,7 +142,8 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    // A file that may not grow is an error of the write, which is told as a full disk is, and no end without a word.
+    // A file that may not grow is an error of the write, which is told as a full disk is, and no end without
+    // a word.
     #[cfg(unix)]
     // SAFETY: nothing runs at that signal.
     unsafe {

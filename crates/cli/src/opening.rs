@@ -1,5 +1,5 @@
-//! Opening ports takes seconds with many queues and large buffers, as the kernel keeps something of each chunk for each
-//! socket: who waits is told, and a request to end is heeded.
+//! Opening ports takes seconds with many queues and large buffers, as the kernel keeps something of each
+//! chunk for each socket: who waits is told, and a request to end is heeded.
 
 use crate::interrupt::interrupted;
 use std::sync::Arc;

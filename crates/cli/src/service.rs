@@ -1,7 +1,8 @@
-//! What a service manager is told (sd_notify(3)): that it works, that it reads its configuration, that it ends.
+//! What a service manager is told (sd_notify(3)): that it works, that it reads its configuration, that it
+//! ends.
 //!
-//! The socket is connected before files and system calls are confined, and each message is one datagram that nobody waits
-//! for. Without `NOTIFY_SOCKET` nothing is told.
+//! The socket is connected before files and system calls are confined, and each message is one datagram that
+//! nobody waits for. Without `NOTIFY_SOCKET` nothing is told.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -57,8 +58,8 @@ impl Service {
         self.tell("STOPPING=1");
     }
 
-    /// It works: told twice in the time after which the service manager would start it anew. Whoever does not work does
-    /// not call this.
+    /// It works: told twice in the time after which the service manager would start it anew. Whoever does not
+    /// work does not call this.
     pub fn alive(&mut self) {
         let Some(period) = self.watchdog else { return };
         if self.alive.is_none_or(|last| last.elapsed() >= period / 2) {

@@ -4,7 +4,8 @@ use weir_measure::result::{Spread, Summary};
 use weir_measure::study::Study;
 use weir_report::table::aligned;
 
-/// Completion times, delays of groups, fairness and times to settle of each run; nothing where there is nothing.
+/// Completion times, delays of groups, fairness and times to settle of each run; nothing where there is
+/// nothing.
 pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) -> String {
     let several = runs.clone().count() > 1;
     let mut text = String::new();

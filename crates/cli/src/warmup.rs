@@ -19,8 +19,8 @@ pub struct Decided {
     pub of_rate_s: f64,
     /// Runs that were looked at.
     pub runs: usize,
-    /// Whether a series was least uncertain only in its later half, so that the run is too short to tell: then
-    /// half of it is left out.
+    /// Whether a series was least uncertain only in its later half, so that the run is too short to tell:
+    /// then half of it is left out.
     pub is_undecided: bool,
     /// Length of the run.
     pub duration_s: f64,

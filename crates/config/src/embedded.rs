@@ -18,15 +18,16 @@ const MAX_PACKETS: u32 = 10_000_000;
 section! {
     /// A queue in a program that embeds Weir.
     pub struct Embedded {
-        /// Rate of the link behind the queue, which algorithms are told, in the bytes that the program counts.
+        /// Rate of the link behind the queue, which algorithms are told, in the bytes that the program
+        /// counts.
         rate: Option<Rate> = absent("not known to algorithms", within(SLOWEST, FASTEST));
-        /// Whether the queue hands packets out at that rate. Otherwise it hands out whatever is asked for, and the
-        /// program knows when its link is free.
+        /// Whether the queue hands packets out at that rate. Otherwise it hands out whatever is asked for,
+        /// and the program knows when its link is free.
         shaped: bool = or(false, Range::Any);
         /// Transmission time, lost while the program did not ask, that a shaped queue makes up for.
         catch_up: Duration = or(Duration::from_millis(1), within(Duration::ZERO, Duration::from_secs(1)));
-        /// Room for waiting packets, as the time they take at the link's rate or in bytes. Queues for each flow or each
-        /// user have a limit of their own in `queue` beside it.
+        /// Room for waiting packets, as the time they take at the link's rate or in bytes. Queues for each
+        /// flow or each user have a limit of their own in `queue` beside it.
         buffer: Buffer =
             or(Buffer::Time(Duration::from_millis(100)), such("1us .. 60s or 64B .. 100GB", Buffer::allowed));
         /// Most packets that wait; memory for them is taken when the queue is made.
@@ -91,8 +92,8 @@ impl Embedded {
         self.print_file(Printer::new(Vec::new(), &[]))
     }
 
-    /// Its own keys with type, default, range and meaning, as Markdown; those of the tables in it are the same
-    /// in every configuration.
+    /// Its own keys with type, default, range and meaning, as Markdown; those of the tables in it are the
+    /// same in every configuration.
     pub fn reference() -> String {
         markdown_rows(&tables_of::<Embedded>()[0].rows)
     }

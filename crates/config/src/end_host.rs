@@ -37,33 +37,36 @@ section! {
     pub struct EndHost {
         /// Parameters of congestion controls.
         control: Parameters = OfControls => [Simulator];
-        /// Whether segments are spread over the round-trip time: "default" as the congestion control wants it,
-        /// "on" or "off".
+        /// Whether segments are spread over the round-trip time: "default" as the congestion control wants
+        /// it, "on" or "off".
         pacing: Pacing = or(Pacing::Default, Range::Any) => [Simulator];
         /// Most data that leaves the sender back to back. Linux gathers what its pacing rate would send in a
-        /// millisecond, up to 64kB, whether or not the network card cuts it up. All flows of a lab share one value.
+        /// millisecond, up to 64kB, whether or not the network card cuts it up. All flows of a lab share one
+        /// value.
         burst: Option<Bytes> = absent("one segment", within(Bytes::new(536), Bytes::new(1_000_000))) => [Simulator, Row];
         /// An acknowledgement is sent for so many segments, or when the delayed-acknowledgement time is over.
         ack_every: u32 = or(2, within(1, 64)) => [Simulator];
         /// Receive window: most data on its way.
         window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000))) => [Simulator];
-        /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC 6582).
+        /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC
+        /// 6582).
         recovery: Recovery = or(Recovery::Rack, Range::Any) => [Simulator];
-        /// Segments of the smallest window after a congestion mark. With 1, as in RFC 3168, a sender that is marked at
-        /// a window of one waits for its retransmission timer, so that it can send less than a packet per round-trip
-        /// time. BBR has a smallest window of its own; Prague does not wait.
+        /// Segments of the smallest window after a congestion mark. With 1, as in RFC 3168, a sender that is
+        /// marked at a window of one waits for its retransmission timer, so that it can send less than a
+        /// packet per round-trip time. BBR has a smallest window of its own; Prague does not wait.
         window_min: u32 = or(2, within(1, 2)) => [Simulator];
-        /// Smallest retransmission timeout: 1 s in RFC 6298, rule 2.4, and in senders of about 2000. Without it the
-        /// timeout is that of Linux, which adds at least 200 ms to the smoothed round-trip time.
+        /// Smallest retransmission timeout: 1 s in RFC 6298, rule 2.4, and in senders of about 2000. Without
+        /// it the timeout is that of Linux, which adds at least 200 ms to the smoothed round-trip time.
         rto_min: Option<Duration> = absent("200 ms above the smoothed round-trip time", within(Duration::from_millis(1), Duration::from_secs(10))) => [Simulator];
-        /// Tick of the clock by which the sender measures round-trip times for its timeout (RFC 6298, G): 100 ms in
-        /// ns-2, 500 ms in BSD. It takes `rto_min`.
+        /// Tick of the clock by which the sender measures round-trip times for its timeout (RFC 6298, G): 100
+        /// ms in ns-2, 500 ms in BSD. It takes `rto_min`.
         rto_clock: Option<Duration> = absent("too fine to matter", within(Duration::from_millis(1), Duration::from_secs(1))) => [Simulator];
-        /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2 to 4 in
-        /// RFC 3390, 1 in senders of before 1998.
+        /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2
+        /// to 4 in RFC 3390, 1 in senders of before 1998.
         initial_window: u32 = or(10, within(1, 1000)) => [Simulator];
-        /// Whether a connection begins with the slow-start threshold that earlier ones between the same two nodes ended
-        /// with, of all flows that say so. Linux did up to 5.5, and does with `tcp_no_ssthresh_metrics_save = 0`.
+        /// Whether a connection begins with the slow-start threshold that earlier ones between the same two
+        /// nodes ended with, of all flows that say so. Linux did up to 5.5, and does with
+        /// `tcp_no_ssthresh_metrics_save = 0`.
         ssthresh_saved: bool = or(false, Range::Any) => [Simulator, Modems];
     }
 }

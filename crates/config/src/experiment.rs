@@ -35,7 +35,8 @@ section! {
     /// An experiment.
     ///
     /// Files have one of two forms, and [`Scenario::network`] is the same view of both. With `[[links]]` the
-    /// fields `link`, `queue`, `aqm` and `policy` are those of the first of them, for displays, and `path` is empty.
+    /// fields `link`, `queue`, `aqm` and `policy` are those of the first of them, for displays, and `path` is
+    /// empty.
     pub struct Scenario {
         /// What the experiment shows, in a line.
         title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
@@ -47,9 +48,11 @@ section! {
         queue: QueueConfig = OneLink(OneTable, QueueConfig::default);
         /// The algorithm at the bottleneck and its parameters.
         aqm: AqmConfig = OneLink(Algorithm, AqmConfig::fifo);
-        /// The policy: how much delay may be traded for throughput. The presence of this table turns steering on.
+        /// The policy: how much delay may be traded for throughput. The presence of this table turns steering
+        /// on.
         policy: Option<PolicyConfig> = OneLink(OptionalTable, || None);
-        /// Links between named nodes, each in one direction. Flows then go from node to node. For the simulator.
+        /// Links between named nodes, each in one direction. Flows then go from node to node. For the
+        /// simulator.
         links: Vec<Link> = OPTIONAL_TABLES;
         /// Flows that are alike. Flows are numbered over all these tables from 0.
         flows: Vec<FlowGroup> = TABLES;

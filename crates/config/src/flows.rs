@@ -143,7 +143,8 @@ section! {
         congestion: String = or(USUAL.to_string(), such(WORD, |t: &String| word(t, 15))) => [Simulator, Row];
         /// Transport protocol: "tcp", or "quic" for one that shows the network nothing but a spin bit.
         protocol: Protocol = or(Protocol::Tcp, Range::Any) => [Simulator];
-        /// Whether the flows use ECN. "dctcp" and "prague" are Reno without it, as in Linux; the lab has them with it only.
+        /// Whether the flows use ECN. "dctcp" and "prague" are Reno without it, as in Linux; the lab has them
+        /// with it only.
         ecn: EcnUse = EcnRule => [Simulator, Row];
         /// When they start, after the start of the run.
         start: Duration = or(Duration::ZERO, within(Duration::ZERO, MAX_DURATION)) => [Simulator, Row];
@@ -157,21 +158,22 @@ section! {
         every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION)) => [Simulator, Row];
         /// The next transfer starts this long after the last was complete; needs `transfer`.
         pause: Option<Duration> = absent("a single transfer", within(Duration::ZERO, MAX_DURATION)) => [Simulator, Modems];
-        /// Class of the packets: "ef" for a few that must not wait. Acknowledgements have the class of the data.
+        /// Class of the packets: "ef" for a few that must not wait. Acknowledgements have the class of the
+        /// data.
         class: Class = or(Class::Assured, Range::Any) => [Simulator];
         /// Rate at which the application makes data, where that limits it.
         app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST)) => [Simulator];
         /// Version of IP.
         ip: IpVersion = or(IpVersion::V4, Range::Any);
-        /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse". With `[[links]]`
-        /// `from` and `to` say it.
+        /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse". With
+        /// `[[links]]` `from` and `to` say it.
         direction: Direction = or(Direction::Forward, Range::Any);
         /// With `[[links]]`: the node that sends.
         from: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
         /// With `[[links]]`: the node that receives.
         to: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
-        /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route has as few
-        /// links as possible; of several such, the one whose links come first in the file.
+        /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route
+        /// has as few links as possible; of several such, the one whose links come first in the file.
         via: Vec<String> = list("fewest links", MAX_LINKS, such(NAME, |t: &String| name_allowed(t))) => [Simulator, Row];
         /// Round-trip time without any queue: one for all, or two between which that of each flow is drawn,
         /// uniformly. It is split between the directions as that of `[path]`. With `[[links]]` it is at least
@@ -182,8 +184,8 @@ section! {
         mtu: Option<u32> = absent("`path.mtu`; 1500 with `[[links]]`", within(576, 9000)).like(1500) => [Simulator, Row];
         /// Rate of datagrams that are sent whatever happens, instead of TCP.
         udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST)) => [Simulator, Row];
-        /// When the datagrams are sent: "cbr" at equal distances, "poisson" at exponentially distributed ones,
-        /// "onoff" at equal distances for a time and then not at all for another; needs `udp_rate`.
+        /// When the datagrams are sent: "cbr" at equal distances, "poisson" at exponentially distributed
+        /// ones, "onoff" at equal distances for a time and then not at all for another; needs `udp_rate`.
         udp_pattern: Option<UdpPattern> = absent("\"cbr\"", Range::Any).like(UdpPattern::Cbr) => [Simulator];
         /// With "onoff", the mean time of sending, exponentially distributed. The rate then is `udp_rate`.
         on: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR)) => [Simulator];

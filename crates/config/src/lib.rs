@@ -1,9 +1,9 @@
 //! Files that users write: scenarios and configurations, in TOML.
 //!
 //! [`Scenario`] is an experiment on a link made for it; [`RunConfig`] is a link between two real ports,
-//! [`UpfConfig`] a 5G user-plane function, [`Embedded`] a queue in somebody else's program. They are read through a [`Document`], which keeps the line of
-//! every key, so that each problem names its place and its remedy and all problems of a file are told at once
-//! ([`Errors`]).
+//! [`UpfConfig`] a 5G user-plane function, [`Embedded`] a queue in somebody else's program. They are read
+//! through a [`Document`], which keeps the line of every key, so that each problem names its place and its
+//! remedy and all problems of a file are told at once ([`Errors`]).
 //!
 //! Every key is declared once, in the struct it belongs to (see `schema.rs`): reading, hints for unknown
 //! keys, canonical printing and the reference documentation come from that declaration.

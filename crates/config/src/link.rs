@@ -149,14 +149,15 @@ section! {
             Buffer::Time(Duration::from_millis(100)),
             such("1us .. 60s or 64B .. 100GB", Buffer::allowed),
         );
-        /// Which bytes of a packet count for rates and utilization: "line" adds 38 bytes to the IP packet (all
-        /// that takes time on an Ethernet line), "frame" adds 14, "ip" none.
+        /// Which bytes of a packet count for rates and utilization: "line" adds 38 bytes to the IP packet
+        /// (all that takes time on an Ethernet line), "frame" adds 14, "ip" none.
         accounting: Accounting = or(Accounting::Line, Range::Any);
-        /// What the link behind adds to each IP packet, in the words of tc-cake(8); it then counts in place of
-        /// `accounting`, for rates, the buffer and utilization. A technology: conservative, ethernet, docsis, pppoe-ptm,
-        /// bridged-ptm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, bridged-vcmux, bridged-llcsnap, ipoa-vcmux,
-        /// ipoa-llcsnap. Beside it or alone: `overhead N` and `mpu N` in bytes, `atm`, `ptm` or `noatm`, `ether-vlan` for
-        /// each VLAN tag. VLAN tags that packets bear here do not count.
+        /// What the link behind adds to each IP packet, in the words of tc-cake(8); it then counts in place
+        /// of `accounting`, for rates, the buffer and utilization. A technology: conservative, ethernet,
+        /// docsis, pppoe-ptm, bridged-ptm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, bridged-vcmux,
+        /// bridged-llcsnap, ipoa-vcmux, ipoa-llcsnap. Beside it or alone: `overhead N` and `mpu N` in bytes,
+        /// `atm`, `ptm` or `noatm`, `ether-vlan` for each VLAN tag. VLAN tags that packets bear here do not
+        /// count.
         overhead: Option<Overhead> = absent("counted by `accounting`", Range::Any);
     }
 }
@@ -250,8 +251,8 @@ section! {
         link: LinkConfig = Flat;
         /// Delay that every packet gets in addition, behind the queue.
         delay: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
-        /// Transmission time, lost while the host did not run, that the shaper makes up for. More keeps the rate
-        /// exact on a disturbed host, less keeps bursts short.
+        /// Transmission time, lost while the host did not run, that the shaper makes up for. More keeps the
+        /// rate exact on a disturbed host, less keeps bursts short.
         catch_up: Duration = or(Duration::from_millis(5), within(Duration::ZERO, Duration::from_secs(1)));
         /// How packets wait.
         queue: QueueConfig = OneTable;
@@ -259,11 +260,11 @@ section! {
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
-        /// What the direction learns of the bottlenecks behind it from the packets that pass: "off" nothing; "inform"
-        /// measures round-trip times and bytes in flight behind it and tells its algorithm, which `vaqm` needs, each
-        /// user's where `queue.discipline` is "user"; "follow" in addition lowers its own rate to that of the
-        /// bottleneck, or with "user" that of each user to that of the user's bottleneck. Acknowledgements must come
-        /// back through the other direction.
+        /// What the direction learns of the bottlenecks behind it from the packets that pass: "off" nothing;
+        /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
+        /// `vaqm` needs, each user's where `queue.discipline` is "user"; "follow" in addition lowers its own
+        /// rate to that of the bottleneck, or with "user" that of each user to that of the user's bottleneck.
+        /// Acknowledgements must come back through the other direction.
         upstream: Upstream = or(Upstream::Off, Range::Any);
     }
 }

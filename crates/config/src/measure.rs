@@ -10,11 +10,12 @@ const MAX_SCALES: usize = 8;
 pub(crate) const MAX_BINS: u64 = 50_000_000;
 
 section! {
-    /// What the simulator measures beyond summaries and samples, which costs time for each packet: the queueing
-    /// delay of the packets of each group of flows at each link, with its distribution, and fairness over time scales.
-    /// A sweep keeps the distributions of its runs, which figures of them need.
+    /// What the simulator measures beyond summaries and samples, which costs time for each packet: the
+    /// queueing delay of the packets of each group of flows at each link, with its distribution, and fairness
+    /// over time scales. A sweep keeps the distributions of its runs, which figures of them need.
     pub struct Measure {
-        /// Time scales over which the fairness of the flows of a link is measured, each a multiple of the first.
+        /// Time scales over which the fairness of the flows of a link is measured, each a multiple of the
+        /// first.
         fairness: Vec<Duration> = list("100ms, 1s and 10s", MAX_SCALES, within(Duration::from_millis(1), Duration::from_secs(3600)));
     }
 }

@@ -1,5 +1,5 @@
-//! What a link adds to IP packets, in the words of tc-cake(8), so that what is known of a line for CAKE can be
-//! written here as it is.
+//! What a link adds to IP packets, in the words of tc-cake(8), so that what is known of a line for CAKE can
+//! be written here as it is.
 
 use crate::errors::{Wrong, quoted};
 use crate::near::nearest;
@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn packets_count_as_cake_counts_them() {
-        // tc-cake(8), "Overhead compensation parameters", and cake_calc_overhead of the kernel: the overhead, then
-        // the least, then the framing.
+        // tc-cake(8), "Overhead compensation parameters", and cake_calc_overhead of the kernel: the overhead,
+        // then the least, then the framing.
         let packets = [40, 52, 576, 1500];
         assert_eq!(sizes("conservative", packets), [106, 159, 689, 1749], "48 bytes in cells of 48");
         assert_eq!(sizes("pppoe-llcsnap", packets), [106, 106, 689, 1749]);

@@ -21,8 +21,9 @@ section! {
         a_to_b: Channel = OneTable;
         /// What enters at b and leaves at a.
         b_to_a: Channel = OneTable;
-        /// Probes that measure what waits below IP, behind the port that faces the gateway. The presence of this
-        /// table turns sensing on; packets of the class EF (DSCP 46) then pass the algorithm of that direction by.
+        /// Probes that measure what waits below IP, behind the port that faces the gateway. The presence of
+        /// this table turns sensing on; packets of the class EF (DSCP 46) then pass the algorithm of that
+        /// direction by.
         sense: Option<SenseConfig> = OptionalTable;
         /// How the packet loop uses this machine.
         host: Host = OneTable;
@@ -77,8 +78,8 @@ section! {
         /// Name of the second network interface.
         b: String = required(such(INTERFACE, |t: &String| interface(t)));
         /// How packets get from and to the ports; "auto" takes the fastest way that works.
-        /// Native AF_XDP, generic AF_XDP and AF_PACKET are tried in this order. A port may have up to 128 receive
-        /// queues in AF_XDP, each with buffers of its own, and any number in AF_PACKET.
+        /// Native AF_XDP, generic AF_XDP and AF_PACKET are tried in this order. A port may have up to 128
+        /// receive queues in AF_XDP, each with buffers of its own, and any number in AF_PACKET.
         mode: PortMode = or(PortMode::Auto, Range::Any);
     }
 }
@@ -116,8 +117,8 @@ section! {
         core: Option<u32> = absent("any core", within(0, 1023));
         /// Whether the packet loop asks for a real-time scheduling class, where it has a core of its own.
         realtime: bool = or(true, Range::Any);
-        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
-        /// the price of a core; "sleep" waits.
+        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact
+        /// timing at the price of a core; "sleep" waits.
         poll: Poll = or(Poll::Busy, Range::Any);
     }
 }
@@ -133,26 +134,27 @@ section! {
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
-        /// Directory for the results. Rows are in their tables as soon as they are known; while they grow, and after a
-        /// run that did not come to its end, a file `INCOMPLETE` says so, and `summary.json` comes last. Files there
-        /// that weir did not write are not overwritten: the run is refused.
+        /// Directory for the results. Rows are in their tables as soon as they are known; while they grow,
+        /// and after a run that did not come to its end, a file `INCOMPLETE` says so, and `summary.json`
+        /// comes last. Files there that weir did not write are not overwritten: the run is refused.
         out: Option<String> = absent("no results are written", such("a path", |t: &String| path(t)));
-        /// Size at which a table of `out` is put aside as `NAME.1.csv` and begun anew; what was put aside before becomes
-        /// `NAME.2.csv`, and so on. For runs of months: the tables take at most three times this, and once more for each
-        /// of `rotations`.
+        /// Size at which a table of `out` is put aside as `NAME.1.csv` and begun anew; what was put aside
+        /// before becomes `NAME.2.csv`, and so on. For runs of months: the tables take at most three times
+        /// this, and once more for each of `rotations`.
         rotate: Option<Bytes> = absent(
             "tables grow as long as the run goes",
             within(Bytes::new(100_000), Bytes::new(1_000_000_000_000)),
         );
         /// How many tables that were put aside are kept of each; the oldest goes.
         rotations: u32 = or(4, within(1, 100));
-        /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health` and `/ready`. Only of
-        /// this machine, as whoever reaches it may read; nothing can be changed there. Without it they are at the
-        /// control socket.
+        /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
+        /// and `/ready`. Only of this machine, as whoever reaches it may read; nothing can be changed there.
+        /// Without it they are at the control socket.
         metrics: Option<String> = absent("only at the control socket", such(LOOPBACK, |t: &String| loopback(t)));
-        /// Address and port of the page, on which the run is looked at and its policy changed with a browser; `weir ctl page`
-        /// prints how. Changes take a token. At an address that others reach, looking takes it, too, and goes over the
-        /// network as it is: put it behind TLS, or leave it at 127.0.0.1 and forward the port with ssh.
+        /// Address and port of the page, on which the run is looked at and its policy changed with a browser;
+        /// `weir ctl page` prints how. Changes take a token. At an address that others reach, looking takes
+        /// it, too, and goes over the network as it is: put it behind TLS, or leave it at 127.0.0.1 and
+        /// forward the port with ssh.
         page: Option<String> = absent("no page but at the control socket", such(ADDRESS, |t: &String| address(t)));
     }
 }
@@ -191,8 +193,8 @@ section! {
         /// Time after which packets pass unmanaged.
         after: Duration =
             or(Duration::from_millis(200), within(Duration::from_millis(20), Duration::from_millis(900)));
-        /// Whether the kernel goes on forwarding, past the queues, after an end in order, too, as after a crash. The
-        /// next run on the ports takes over; `weir doctor --clean` puts them back.
+        /// Whether the kernel goes on forwarding, past the queues, after an end in order, too, as after a
+        /// crash. The next run on the ports takes over; `weir doctor --clean` puts them back.
         keep_forwarding: bool = or(false, Range::Any);
     }
 }

@@ -11,8 +11,8 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 section! {
-    /// Probes that follow the packets of a link through what lies behind it to a node and back. What they measure is told
-    /// to the algorithm of the link.
+    /// Probes that follow the packets of a link through what lies behind it to a node and back. What they
+    /// measure is told to the algorithm of the link.
     pub struct Sense {
         /// The node that sends the probes back, as a gateway does.
         at: String = required(such(NAME, |t: &String| name_allowed(t)));
@@ -22,8 +22,8 @@ section! {
         budget: Share = or(Share(0.005), within(Share(0.0001), Share(0.1)));
         /// Probes in a second, at most.
         rate_max: u32 = or(1000, within(1, 100_000));
-        /// While no probe comes back, the age of the oldest is taken for a sample up to this; then the last good value is
-        /// held.
+        /// While no probe comes back, the age of the oldest is taken for a sample up to this; then the last
+        /// good value is held.
         hold: Duration = or(Duration::from_secs(2), within(MILLISECOND, MINUTE));
         /// After this time without a probe the link is managed by what its own queue shows.
         fall_back: Duration = or(Duration::from_secs(5), within(MILLISECOND, MINUTE));

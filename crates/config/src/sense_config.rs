@@ -21,8 +21,8 @@ choices! {
 choices! {
     /// What turns probes around.
     pub enum SenseMode {
-        /// The gateway, whatever it is: probes are addressed to their own sender and given to the gateway, which
-        /// routes them back.
+        /// The gateway, whatever it is: probes are addressed to their own sender and given to the gateway,
+        /// which routes them back.
         Bounce = "bounce",
         /// A host that runs `weir reflect`.
         Reflector = "reflector",
@@ -94,13 +94,14 @@ impl Scalar for IpAddr {
 section! {
     /// Probes in the queue of one direction, which measure all queues up to where they turn around.
     pub struct SenseConfig {
-        /// Port that faces the gateway. The queue of what leaves there is sensed; probes leave and return there.
+        /// Port that faces the gateway. The queue of what leaves there is sensed; probes leave and return
+        /// there.
         port: PortName = required(Range::Any);
-        /// What turns probes around: "bounce" needs nothing but a gateway that forwards; "reflector" a host that runs
-        /// `weir reflect`; "icmp" a host that answers echo requests.
+        /// What turns probes around: "bounce" needs nothing but a gateway that forwards; "reflector" a host
+        /// that runs `weir reflect`; "icmp" a host that answers echo requests.
         mode: SenseMode = or(SenseMode::Bounce, Range::Any);
-        /// Address that probes come from and return to. For an upload behind NAT, and wherever the gateway routes the
-        /// senders' addresses back through this port, the senders' own will do.
+        /// Address that probes come from and return to. For an upload behind NAT, and wherever the gateway
+        /// routes the senders' addresses back through this port, the senders' own will do.
         address: Option<IpAddr> = absent("the source address of the packets that probes follow", such(HOST, |a: &IpAddr| is_routed(a)));
         /// Host that turns probes around, in the modes "reflector" and "icmp".
         target: Option<IpAddr> = absent("needed in the modes \"reflector\" and \"icmp\"", such(HOST, |a: &IpAddr| is_routed(a)));
@@ -112,10 +113,11 @@ section! {
         budget: Share = or(Share(0.005), within(Share(0.0001), Share(0.05)));
         /// Most probes in a second.
         rate_max: u32 = or(1_000, within(1, 10_000));
-        /// While no probe comes back, the age of the oldest counts as its round trip up to this; then the last good value is
-        /// held.
+        /// While no probe comes back, the age of the oldest counts as its round trip up to this; then the
+        /// last good value is held.
         hold: Duration = or(Duration::from_secs(2), within(Duration::from_millis(100), Duration::from_secs(60)));
-        /// Time without a probe that came back after which the direction is managed by what its own queue shows.
+        /// Time without a probe that came back after which the direction is managed by what its own queue
+        /// shows.
         fall_back: Duration = or(Duration::from_secs(5), within(Duration::from_secs(1), Duration::from_secs(60)));
     }
 }

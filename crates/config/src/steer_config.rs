@@ -33,7 +33,8 @@ section! {
             "every AQM of the interface",
             such("a handle such as \"10:\"", |t: &String| handle(t).is_some())
         );
-        /// Rate of the link, with the same bytes as the kernel counts: with Ethernet headers, without preamble and gap.
+        /// Rate of the link, with the same bytes as the kernel counts: with Ethernet headers, without
+        /// preamble and gap.
         rate: Option<Rate> = absent("that of the shaper above the queue, or else of the driver", within(SLOWEST, FASTEST));
         /// The policy of this queue.
         policy: Option<PolicyConfig> = OptionalTable;
@@ -43,7 +44,8 @@ section! {
 section! {
     /// How it is done.
     pub struct SteerOptions {
-        /// Time between two looks at the counters. It becomes longer where a look takes more than a tenth of it.
+        /// Time between two looks at the counters. It becomes longer where a look takes more than a tenth of
+        /// it.
         period: Duration = or(PERIOD, within(PERIODS.0, PERIODS.1));
         /// Least time between two changes of one queue.
         settle: Duration = or(SETTLE, within(SETTLES.0, SETTLES.1));

@@ -14,7 +14,8 @@ choices! {
     pub enum SteeredBy {
         /// The law is asked at each signal and told of each packet, as where Weir works the queue.
         Packet = "packet",
-        /// The law is fed with counters that are read now and then, as `weir steer` does with queues of the kernel.
+        /// The law is fed with counters that are read now and then, as `weir steer` does with queues of the
+        /// kernel.
         Poll = "poll",
     }
 }
@@ -32,18 +33,18 @@ choices! {
 section! {
     /// What steers the queue of a link, and what it is told.
     pub struct Steering {
-        /// How the policy is held: "packet" as where Weir works the queue, by a law that is told of each packet and
-        /// asked before each signal; "poll" as `weir steer` holds it for a queue of the kernel, by the same law fed with
-        /// counters that are read now and then. Its estimates are those of `weir steer`. The queue begins with its
-        /// own set point then.
+        /// How the policy is held: "packet" as where Weir works the queue, by a law that is told of each
+        /// packet and asked before each signal; "poll" as `weir steer` holds it for a queue of the kernel, by
+        /// the same law fed with counters that are read now and then. Its estimates are those of `weir
+        /// steer`. The queue begins with its own set point then.
         steered_by: SteeredBy = or(SteeredBy::Packet, Range::Any) => [Simulator];
         /// With "poll": time between two looks at the counters.
         poll_period: Duration = or(PERIOD, within(PERIODS.0, PERIODS.1)) => [Simulator];
         /// With "poll": least time between two changes of the queue.
         poll_settle: Duration = or(SETTLE, within(SETTLES.0, SETTLES.1)) => [Simulator];
-        /// With "poll": what is told of the delay. "backlog" is nothing, so that it is estimated as the bytes that
-        /// wait divided by the rate, as for fq_codel, fq_pie, cake and FIFOs; "delay" is that of the last packet in
-        /// addition, as codel, pie and dualpi2 tell it.
+        /// With "poll": what is told of the delay. "backlog" is nothing, so that it is estimated as the bytes
+        /// that wait divided by the rate, as for fq_codel, fq_pie, cake and FIFOs; "delay" is that of the
+        /// last packet in addition, as codel, pie and dualpi2 tell it.
         poll_estimator: Estimator = or(Estimator::Backlog, Range::Any) => [Simulator];
     }
 }

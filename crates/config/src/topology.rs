@@ -31,24 +31,26 @@ section! {
         delay: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
         /// How it differs from a link of constant rate that loses nothing.
         variation: Variation = Flat;
-        /// The medium that the link shares with all others that name the same one: they take turns, packet by packet, as
-        /// modems on a cable and phones in a radio cell do. `rate` or `trace` is that of the medium and the same for
-        /// all; `steps` are those of the first.
+        /// The medium that the link shares with all others that name the same one: they take turns, packet by
+        /// packet, as modems on a cable and phones in a radio cell do. `rate` or `trace` is that of the
+        /// medium and the same for all; `steps` are those of the first.
         medium: Option<String> = absent("one of its own", such(NAME, |t: &String| name_allowed(t)));
-        /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the algorithm.
+        /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the
+        /// algorithm.
         expedite: bool = or(false, Range::Any) => [Simulator, Modems];
         /// How packets wait at the beginning of the link.
         queue: QueueConfig = OneTable;
-        /// The algorithm at the beginning of the link. Without it, packets are discarded when `buffer` is full.
+        /// The algorithm at the beginning of the link. Without it, packets are discarded when `buffer` is
+        /// full.
         aqm: Option<AqmConfig> = Algorithm;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
         /// What steers its queue.
         steering: Steering = Flat;
-        /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing; "inform"
-        /// measures round-trip times and bytes in flight behind it and tells its algorithm, which `vaqm` needs;
-        /// "follow" in addition lowers its own rate to that of the bottleneck. Acknowledgements must come back
-        /// through the node where it begins.
+        /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing;
+        /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
+        /// `vaqm` needs; "follow" in addition lowers its own rate to that of the bottleneck. Acknowledgements
+        /// must come back through the node where it begins.
         upstream: Upstream = or(Upstream::Off, Range::Any);
         /// Probes; their presence turns sensing on.
         sense: Option<Sense> = OptionalTable;

@@ -30,12 +30,13 @@ section! {
         n4: N4 = OneTable;
         /// The side of the data network.
         n6: N6 = OneTable;
-        /// The data network beside it, for local breakout. Session management names it by its network instance.
+        /// The data network beside it, for local breakout. Session management names it by its network
+        /// instance.
         local: Option<N6> = OptionalTable;
         /// How much there can be.
         limits: UpfLimits = OneTable;
-        /// How the packets of a QoS flow wait where nothing else is said; without an algorithm that is vAQM, which learns
-        /// what it needs.
+        /// How the packets of a QoS flow wait where nothing else is said; without an algorithm that is vAQM,
+        /// which learns what it needs.
         flow: FlowConfig = OneTable;
         /// How packets from and to the port for local breakout wait, where they wait otherwise.
         local_flow: Option<FlowConfig> = OptionalTable;
@@ -52,11 +53,11 @@ section! {
     /// How the packet loop uses this machine.
     pub struct UpfHost {
         /// How packets get from and to the ports; "auto" takes the fastest way that works for all of them.
-        /// Native AF_XDP, generic AF_XDP and AF_PACKET are tried in this order. A port may have up to 128 receive
-        /// queues in AF_XDP, each with buffers of its own, and any number in AF_PACKET.
+        /// Native AF_XDP, generic AF_XDP and AF_PACKET are tried in this order. A port may have up to 128
+        /// receive queues in AF_XDP, each with buffers of its own, and any number in AF_PACKET.
         mode: PortMode = or(PortMode::Auto, Range::Any);
-        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact timing at
-        /// the price of a core; "sleep" waits.
+        /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact
+        /// timing at the price of a core; "sleep" waits.
         poll: Poll = or(Poll::Sleep, Range::Any);
     }
 }
@@ -66,8 +67,8 @@ impl Check for UpfHost {}
 section! {
     /// For how long it runs.
     pub struct UpfRun {
-        /// A folder in which sessions are kept, so that a restart loses none and session management sees none; "none" keeps
-        /// them in memory alone.
+        /// A folder in which sessions are kept, so that a restart loses none and session management sees
+        /// none; "none" keeps them in memory alone.
         state: Option<String> = absent(
             "/var/lib/weir/upf-ADDRESS with that of `n4`, and \"none\" with `duration` or --control-only",
             such("a folder such as \"/var/lib/weir/upf\", or \"none\"", |t: &String| !t.is_empty())
@@ -119,9 +120,10 @@ section! {
         address: Vec<LinkAddress> = list("needed", 2, such(OWN, |a: &LinkAddress| own(a)));
         /// Next hop to base stations that are not on the link; one for each IP version.
         gateway: Vec<IpAddr> = list("all are on the link", 2, such(OWN, |a: &IpAddr| unicast(a)));
-        /// From whom packets in the tunnel of a session are taken: "any" host; "known", base stations to which this or any
-        /// other session sends, as a handover over Xn changes the base station before session management tells; "own",
-        /// those to which this session sends. A session that sends to none yet, or is idle, takes packets from any.
+        /// From whom packets in the tunnel of a session are taken: "any" host; "known", base stations to
+        /// which this or any other session sends, as a handover over Xn changes the base station before
+        /// session management tells; "own", those to which this session sends. A session that sends to none
+        /// yet, or is idle, takes packets from any.
         sources: Sources = or(Sources::Known, Range::Any);
         /// Networks of base stations from which packets are taken as well.
         stations: Vec<LinkAddress> = list("none", 64, such("an IP network", |_: &LinkAddress| true));
@@ -185,9 +187,9 @@ section! {
         peers: Vec<IpAddr> = list("needed", 64, such(OWN, |a: &IpAddr| here_or_unicast(a)));
         /// Whether peers that are not associated are asked for it, each `heartbeat`; they may ask as well.
         initiate: bool = or(false, Range::Any);
-        /// Whether an address of `peers` without an association may speak about sessions of another, whose Node ID it gives
-        /// or at whose sessions' address it is: a function with several addresses. Say false where peers do not trust each
-        /// other.
+        /// Whether an address of `peers` without an association may speak about sessions of another, whose
+        /// Node ID it gives or at whose sessions' address it is: a function with several addresses. Say false
+        /// where peers do not trust each other.
         aliases: bool = or(true, Range::Any);
         /// Between two heartbeats to an associated peer.
         heartbeat: Duration = or(Duration::from_secs(10), within(Duration::from_secs(1), Duration::from_secs(3600)));
@@ -199,7 +201,9 @@ section! {
         hold: Duration = or(Duration::from_secs(60), within(Duration::from_secs(2), Duration::from_secs(86_400)));
         /// After which time packets that still wait for user equipment that is idle are reported again.
         page_again: Duration = or(Duration::from_secs(10), within(Duration::from_secs(1), Duration::from_secs(3600)));
-        /// Most requests of a peer in a second, of which a tenth, or 64, may come at once, each counting once for every kilobyte that it begins; what is above is discarded and counted, and the peer sends it again.
+        /// Most requests of a peer in a second, of which a tenth, or 64, may come at once, each counting once
+        /// for every kilobyte that it begins; what is above is discarded and counted, and the peer sends it
+        /// again.
         rate_max: u32 = or(50_000, within(10, 1_000_000));
         /// Answers kept for requests that come again, an equal part for each peer.
         answers: u32 = or(65_536, within(16, 4_000_000));
@@ -253,11 +257,11 @@ section! {
         learners: u32 = or(1024, within(1, 100_000));
         /// Packets that wait at once, in all queues together.
         packets: u32 = or(32_768, within(64, 4_000_000));
-        /// Packets that wait at once for user equipment that is idle, under rules that buffer, of `packets`. A session may
-        /// have as many as are still free.
+        /// Packets that wait at once for user equipment that is idle, under rules that buffer, of `packets`.
+        /// A session may have as many as are still free.
         buffered: Option<u32> = absent("a quarter of `packets`", within(16, 4_000_000));
-        /// How long they wait at most, within a second or, with more than 100 000 sessions, a hundred-thousandth of a second
-        /// for each.
+        /// How long they wait at most, within a second or, with more than 100 000 sessions, a
+        /// hundred-thousandth of a second for each.
         buffered_for: Duration =
             or(Duration::from_secs(30), within(Duration::from_millis(100), Duration::from_secs(3600)));
         /// Room of a queue, as the time that packets take at its rate.
@@ -277,8 +281,9 @@ section! {
         aqm: Option<AqmConfig> = OptionalTable;
         /// The policy; its presence turns steering on.
         policy: Option<PolicyConfig> = OptionalTable;
-        /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station, so that packets wait
-        /// here and not there. The set point of an algorithm that is given none is then made from the path's round trip.
+        /// Whether the rate follows what round-trip times tell of a bottleneck behind the base station, so
+        /// that packets wait here and not there. The set point of an algorithm that is given none is then
+        /// made from the path's round trip.
         follow: Option<bool> = absent("as if true without an algorithm, as if false with one", Range::Any);
     }
 }

@@ -21,16 +21,16 @@ pub const MAX_STEPS: usize = 10_000;
 section! {
     /// How a link differs from one of constant rate that loses nothing.
     pub struct Variation {
-        /// Changes of the rate: from `at` on, after the start of the run, it is `rate`. Room given as a time, and
-        /// utilization, still refer to the `rate` of the link.
+        /// Changes of the rate: from `at` on, after the start of the run, it is `rate`. Room given as a time,
+        /// and utilization, still refer to the `rate` of the link.
         steps: Vec<Step> = list("constant rate", MAX_STEPS, such(STEP, |_: &Step| true));
-        /// A file that says when the link may send: on each line a whole number of milliseconds, never less than
-        /// on the line above, at which 1500 bytes may be sent, by the link's accounting. It repeats with the last
-        /// number as its period (the format of Mahimahi). The path starts at the folder of this file. It takes
-        /// the place of `rate`, which is then the average of the trace.
+        /// A file that says when the link may send: on each line a whole number of milliseconds, never less
+        /// than on the line above, at which 1500 bytes may be sent, by the link's accounting. It repeats with
+        /// the last number as its period (the format of Mahimahi). The path starts at the folder of this
+        /// file. It takes the place of `rate`, which is then the average of the trace.
         trace: Option<TraceFile> = FromFile;
-        /// Each packet is delayed by a random time up to this in addition, uniformly distributed. The order is
-        /// kept.
+        /// Each packet is delayed by a random time up to this in addition, uniformly distributed. The order
+        /// is kept.
         jitter: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
         /// Share of the packets that is lost at random behind the queue.
         loss: Share = or(Share(0.0), within(Share(0.0), Share(0.9)));

@@ -1,7 +1,8 @@
 //! Changes of a running loop: made and checked by others, put into force by the loop between two packets.
 //!
-//! What can change while packets wait is what leaves them where they are: rates, parameters of an algorithm, the policy.
-//! Everything else is what the loop was built from, and takes a restart, which `--takeover` makes without a gap.
+//! What can change while packets wait is what leaves them where they are: rates, parameters of an algorithm,
+//! the policy. Everything else is what the loop was built from, and takes a restart, which `--takeover` makes
+//! without a gap.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -76,8 +77,8 @@ impl std::fmt::Display for NeedsRestart {
 const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 
 impl Change {
-    /// What leads from one configuration to another, both of which were checked; `started` is the one that the loop was
-    /// built from. Where any key takes a restart all those are told, and nothing may change.
+    /// What leads from one configuration to another, both of which were checked; `started` is the one that
+    /// the loop was built from. Where any key takes a restart all those are told, and nothing may change.
     pub fn between(
         started: &RunConfig,
         from: &RunConfig,

@@ -197,8 +197,9 @@ impl Handle {
         std::iter::from_fn(|| self.states.pop().ok()).last()
     }
 
-    /// Puts a change into force: as a whole between two packets, or not at all. Waits for the loop, which looks in each
-    /// turn; after `patience` the change is withdrawn. Says when it was put into force, in seconds of the run.
+    /// Puts a change into force: as a whole between two packets, or not at all. Waits for the loop, which
+    /// looks in each turn; after `patience` the change is withdrawn. Says when it was put into force, in
+    /// seconds of the run.
     pub fn change(&mut self, change: Change, patience: std::time::Duration) -> Result<f64, Error> {
         let waits = "a change before it still waits for the packet loop".to_string();
         self.changes.send(Box::new(change)).map_err(|_| Error::Refused(waits))?;
@@ -336,7 +337,8 @@ impl Loop {
         Loop::open_with(setup, Ports::open)
     }
 
-    /// As [`Loop::open`], for as long as `watcher` says so, who is told of each step; else [`Error::GivenUp`].
+    /// As [`Loop::open`], for as long as `watcher` says so, who is told of each step; else
+    /// [`Error::GivenUp`].
     pub fn open_while(
         setup: Setup,
         watcher: &mut dyn FnMut(Progress<'_>) -> bool,
@@ -344,8 +346,9 @@ impl Loop {
         Loop::open_with(setup, |setup| Ports::open_while(setup, watcher))
     }
 
-    /// As [`Loop::open`] with a journal, without the thread that looks after ports: whoever calls does its work as often
-    /// as [`crate::UPKEEP_PERIOD`] says. For those who run everything in one thread, such as the fault simulation.
+    /// As [`Loop::open`] with a journal, without the thread that looks after ports: whoever calls does its
+    /// work as often as [`crate::UPKEEP_PERIOD`] says. For those who run everything in one thread, such as
+    /// the fault simulation.
     pub fn open_alone(setup: Setup) -> Result<(Loop, Handle, Option<Chores>), Error> {
         let (looping, handle) = Loop::open_with(setup, |setup| Ports::open_alone(setup, &mut |_| true))?;
         let chores = looping.ports.chores();
@@ -457,10 +460,10 @@ impl Loop {
         self.ports.mode()
     }
 
-    /// Turns until `stop` is set, another run takes over, or an interface vanishes. Puts the interfaces back, unless
-    /// the kernel is to go on forwarding: if the setup or another run says so, and after every unexpected error. To
-    /// be called on a thread of its own, which from then on has no more rights than the loop needs
-    /// ([`privileges::LOOP`]).
+    /// Turns until `stop` is set, another run takes over, or an interface vanishes. Puts the interfaces back,
+    /// unless the kernel is to go on forwarding: if the setup or another run says so, and after every
+    /// unexpected error. To be called on a thread of its own, which from then on has no more rights than the
+    /// loop needs ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
         self.claim = Claim::make(self.setup.core, self.setup.realtime);
         self.clock.begin(clock());
@@ -579,8 +582,9 @@ impl Loop {
         Ok(End::Told)
     }
 
-    /// The loop did not turn for so long that the kernel forwarded in its place: what came before that, and waits in rings and
-    /// queues, would leave behind newer frames. No more of it comes as long as the heart does not beat.
+    /// The loop did not turn for so long that the kernel forwarded in its place: what came before that, and
+    /// waits in rings and queues, would leave behind newer frames. No more of it comes as long as the heart
+    /// does not beat.
     #[cold]
     fn forget_stale(&mut self, now: Time, batch: &mut Vec<Received>) {
         for from in 0..2 {

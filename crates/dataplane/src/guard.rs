@@ -129,8 +129,8 @@ impl Place {
     }
 }
 
-/// Whether an interface has the qdisc that holds the filter. One that cannot be asked about has it, so that nobody takes it
-/// for his own.
+/// Whether an interface has the qdisc that holds the filter. One that cannot be asked about has it, so that
+/// nobody takes it for his own.
 pub fn has_clsact(ifindex: u32) -> bool {
     Place::of(ifindex) != Place::Missing
 }
@@ -320,8 +320,8 @@ impl Programs {
             .is_none_or(|link| link_info(link.as_fd()).is_some_and(|info| info.0 == self.ifindex))
     }
 
-    /// Attaches a native XDP program anew; its link. A veth does not give it to queues that were added, and does
-    /// not look at them either when the same program is put in its own place.
+    /// Attaches a native XDP program anew; its link. A veth does not give it to queues that were added, and
+    /// does not look at them either when the same program is put in its own place.
     pub fn reattach_xdp(&mut self) -> Option<Result<OwnedFd, Error>> {
         let link = self.link.as_ref().filter(|_| self.is_native)?;
         // SAFETY: a plain descriptor.
@@ -378,12 +378,13 @@ fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
     (code == 0).then_some(info.id)
 }
 
-/// Index of the interface that the XDP program of a link is on, zero for none any more, and id of the program.
+/// Index of the interface that the XDP program of a link is on, zero for none any more, and id of the
+/// program.
 fn link_info(link: BorrowedFd<'_>) -> Option<(u32, u32)> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut len = size_of_val(&info) as u32;
-    // SAFETY: the pointers describe `info`, which the call fills up to `len`; of the union this member is read
-    // only where the type says so.
+    // SAFETY: the pointers describe `info`, which the call fills up to `len`; of the union this member is
+    // read only where the type says so.
     unsafe {
         let code = libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len);
         let is_xdp = code == 0 && info.type_ == libbpf_sys::BPF_LINK_TYPE_XDP;
@@ -473,8 +474,8 @@ pub fn refuse_other_xdp(port: &Interface) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes our filter off an interface; `clsact` too if we had brought it. What is not there any more is no error, so
-/// that it can be called twice.
+/// Takes our filter off an interface; `clsact` too if we had brought it. What is not there any more is no
+/// error, so that it can be called twice.
 pub fn detach(ifindex: u32, created_clsact: bool) -> Result<(), Error> {
     // SAFETY: detaching names no program, so the descriptor is only carried along.
     let none = unsafe { BorrowedFd::borrow_raw(0) };

@@ -1,7 +1,8 @@
-//! What a packet loop and the programs in the kernel share of its life: when it last turned, and what passed it by.
+//! What a packet loop and the programs in the kernel share of its life: when it last turned, and what passed
+//! it by.
 //!
-//! The loop alone writes the beat, any processor in the kernel reads it, and any counts what it forwards. Each word is for
-//! itself, so no order between them is needed; `test/proofs` tries every interleaving.
+//! The loop alone writes the beat, any processor in the kernel reads it, and any counts what it forwards.
+//! Each word is for itself, so no order between them is needed; `test/proofs` tries every interleaving.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use weir_units::{Duration, Time};

@@ -132,7 +132,8 @@ impl Interface {
         Ok([0, 1, 2, 3, 4, 5].map(|at| data[at] as u8))
     }
 
-    /// What its frames begin with. Refuses the loopback interface, and kinds of frames that nobody here reads.
+    /// What its frames begin with. Refuses the loopback interface, and kinds of frames that nobody here
+    /// reads.
     pub fn link_layer(&self) -> Result<LinkLayer, Error> {
         let name = &self.name;
         if self.flags()? & libc::IFF_LOOPBACK as i16 != 0 {

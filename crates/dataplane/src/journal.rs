@@ -1,10 +1,10 @@
 //! What a run changes of its interfaces, and how it is put back.
 //!
 //! Every change is written to a journal before it is made. A clean exit undoes the changes and removes the
-//! journal. After a crash, and where a run leaves its ports to the kernel, the journal stays: the next start on
-//! the same ports takes over what it says, without taking anything off, and `weir doctor --clean` undoes it
-//! wherever it is. A living run holds a lock on its journal, which tells it from a dead one also across PID
-//! namespaces.
+//! journal. After a crash, and where a run leaves its ports to the kernel, the journal stays: the next start
+//! on the same ports takes over what it says, without taking anything off, and `weir doctor --clean` undoes
+//! it wherever it is. A living run holds a lock on its journal, which tells it from a dead one also across
+//! PID namespaces.
 
 use crate::interface::{Interface, OFFLOADS, Offload};
 use crate::{Error, guard, namespace};
@@ -192,8 +192,8 @@ impl Journal {
         Some(text.trim().parse().unwrap_or(0))
     }
 
-    /// What was changed stays, for the next run or for `weir doctor --clean`; `kept` says that the run ended in
-    /// order.
+    /// What was changed stays, for the next run or for `weir doctor --clean`; `kept` says that the run ended
+    /// in order.
     pub fn leave(mut self, kept: bool) {
         self.stays = true;
         self.content.kept = kept;
@@ -241,8 +241,8 @@ impl Journal {
         self.note(interface, Change::Programs { created_clsact: true })
     }
 
-    /// Puts everything back, last change first; says in words what it could not put back. What the system refuses stays
-    /// in the journal, for the next start or `weir doctor --clean`.
+    /// Puts everything back, last change first; says in words what it could not put back. What the system
+    /// refuses stays in the journal, for the next start or `weir doctor --clean`.
     pub fn restore(&mut self) -> Vec<String> {
         let said = self.content.restore().into_iter().filter_map(Result::err).collect();
         if self.content.records.is_empty() {
@@ -346,8 +346,8 @@ impl Content {
             && self.netns_cookie.is_none_or(|cookie| namespace::cookie() == Some(cookie))
     }
 
-    /// Says in words what was put back, as an error what was not. What the system refused, and may grant later, stays
-    /// in the records.
+    /// Says in words what was put back, as an error what was not. What the system refused, and may grant
+    /// later, stays in the records.
     fn restore(&mut self) -> Vec<Result<String, String>> {
         let (mut said, mut left) = (Vec::new(), Vec::new());
         for record in std::mem::take(&mut self.records).into_iter().rev() {
@@ -651,7 +651,8 @@ mod tests {
         let told = lock_of_starts(&path, Duration::from_millis(30)).unwrap_err().to_string();
         assert!(told.contains("is locked by another program") && told.contains("Remedy: `fuser"), "{told}");
         drop(other);
-        let lock = lock_of_starts(&path, Duration::from_millis(30)).unwrap();
+        // A process that another test starts may have the file open for a moment.
+        let lock = lock_of_starts(&path, Duration::from_secs(10)).unwrap();
         assert_eq!(lock.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -1,7 +1,7 @@
 //! A letter to the packet loop and its way back: at most one at a time, without locks.
 //!
-//! The loop neither allocates nor frees: it changes the letter in place and gives it back, and who sent it drops it. A
-//! turn of the loop without a letter costs one load.
+//! The loop neither allocates nor frees: it changes the letter in place and gives it back, and who sent it
+//! drops it. A turn of the loop without a letter costs one load.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicPtr, Ordering};
@@ -24,7 +24,8 @@ impl<T> Drop for Slots<T> {
 
 /// Takes over what a slot pointed to.
 fn taken<T>(letter: *mut T) -> Option<Box<T>> {
-    // SAFETY: slots hold what `Box::into_raw` gave, and whoever swaps a pointer out is the only one to have it.
+    // SAFETY: slots hold what `Box::into_raw` gave, and whoever swaps a pointer out is the only one to have
+    // it.
     (!letter.is_null()).then(|| unsafe { Box::from_raw(letter) })
 }
 
@@ -70,7 +71,8 @@ impl<T: Send> Sender<T> {
         letter
     }
 
-    /// Takes a letter out that was not opened: from here on it never will be. `None` where it was, or is being.
+    /// Takes a letter out that was not opened: from here on it never will be. `None` where it was, or is
+    /// being.
     pub fn withdraw(&mut self) -> Option<Box<T>> {
         let letter = taken(self.slots.there.swap(null_mut(), Ordering::AcqRel));
         self.is_waiting &= letter.is_none();

@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Length of a netlink message's header, and of what describes an interface behind it (rtnetlink(7)).
 const HEADER: usize = 16;
 const LINK: usize = 16;
-/// Attributes of an interface (`if_link.h`): the interface that it sends through or that is its other end, the
-/// one above, what it is, and the namespace of the first if that is another.
+/// Attributes of an interface (`if_link.h`): the interface that it sends through or that is its other end,
+/// the one above, what it is, and the namespace of the first if that is another.
 const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
@@ -39,8 +39,8 @@ pub fn master_named(index: Option<u32>) -> Option<String> {
     Some(master.name_now().map_or(master.name, |name| name.to_string_lossy().into_owned()))
 }
 
-/// What to say of a port in generic XDP whose frames lose VLAN tags where the other end leaves these to its device, which
-/// for a veth is the kernel: the program does not see them.
+/// What to say of a port in generic XDP whose frames lose VLAN tags where the other end leaves these to its
+/// device, which for a veth is the kernel: the program does not see them.
 pub fn warn_of_lost_tags(port: &Interface) -> Option<String> {
     let is_veth = relations(port.index).is_ok_and(|relations| relations.kind.as_deref() == Some("veth"));
     is_veth.then(|| {
@@ -186,8 +186,8 @@ const KNOWN_MAX: usize = 1024;
 /// Notices addresses that are given to ports while they are open. It costs one system call a look.
 pub struct AddressWatch {
     kernel: Option<OwnedFd>,
-    /// Those that were told or were there before: the kernel tells of one again when it has proved unique, and
-    /// when its lifetime changes.
+    /// Those that were told or were there before: the kernel tells of one again when it has proved unique,
+    /// and when its lifetime changes.
     known: BTreeSet<(u32, IpAddr)>,
 }
 
@@ -231,8 +231,8 @@ impl AddressWatch {
     }
 }
 
-/// Addresses that interfaces were given (true) or lost, of messages of the kernel; link-local IPv6, which every
-/// interface gives itself, is left out.
+/// Addresses that interfaces were given (true) or lost, of messages of the kernel; link-local IPv6, which
+/// every interface gives itself, is left out.
 fn changes(mut messages: &[u8]) -> Vec<(bool, u32, IpAddr)> {
     let mut found = Vec::new();
     while let Some(len) = messages.first_chunk().map(|len| u32::from_ne_bytes(*len) as usize) {

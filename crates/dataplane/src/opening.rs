@@ -96,7 +96,8 @@ impl Opening<'_> {
                 Err(error) => {
                     said.push(format!("{mode} is unavailable: {error}"));
                     if !self.is_taken_over {
-                        // What stays there is replaced by the next mode, or taken off when the journal is undone.
+                        // What stays there is replaced by the next mode, or taken off when the journal is
+                        // undone.
                         let _ = self.interfaces.iter().try_for_each(|port| guard::detach(port.index, false));
                     }
                     refusal = Some(error);
@@ -180,8 +181,8 @@ fn refuse_stripping(name: &str, stripping: &[&str]) -> Result<(), Error> {
     )))
 }
 
-/// A socket for each receive queue of a port. A driver that cannot do without copies, as it seemed to, is asked to
-/// copy; the other port is not concerned.
+/// A socket for each receive queue of a port. A driver that cannot do without copies, as it seemed to, is
+/// asked to copy; the other port is not concerned.
 fn sockets(
     arena: &mut Arena,
     interface: &Interface,

@@ -59,7 +59,8 @@ fn attach_filter(fd: RawFd, program: RawFd) -> Result<(), Error> {
     if code == 0 { Ok(()) } else { Err(Error::os("cannot attach the filter of the AF_PACKET ring")) }
 }
 
-/// Opens a packet socket that hears nothing yet, for frames (`SOCK_RAW`) or for what is in them (`SOCK_DGRAM`).
+/// Opens a packet socket that hears nothing yet, for frames (`SOCK_RAW`) or for what is in them
+/// (`SOCK_DGRAM`).
 fn open(kind: libc::c_int) -> Result<OwnedFd, Error> {
     // SAFETY: no pointers are involved.
     let raw = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
@@ -107,8 +108,8 @@ pub fn size(frame_max: usize) -> usize {
 
 impl PacketRing {
     /// Opens both rings on an interface, for frames of at most `frame_max` bytes. `filter` is a BPF program
-    /// that says which frames are copied. Where frames are bare IP packets, each gets a header of Ethernet on its
-    /// way in, which goes on its way out, so that all between reads frames of one form.
+    /// that says which frames are copied. Where frames are bare IP packets, each gets a header of Ethernet on
+    /// its way in, which goes on its way out, so that all between reads frames of one form.
     pub fn open(
         ifindex: u32,
         frame_max: usize,
@@ -291,9 +292,9 @@ impl PacketRing {
         }
     }
 
-    /// Sends packets without the header that they got, taking from the front, and frees them; those left over were
-    /// not taken by the interface now. One call for each, as each names its protocol: devices such as PPP do not
-    /// look for it.
+    /// Sends packets without the header that they got, taking from the front, and frees them; those left over
+    /// were not taken by the interface now. One call for each, as each names its protocol: devices such as
+    /// PPP do not look for it.
     pub fn send_bare(&mut self, arena: &mut Arena, frames: &mut VecDeque<Frame>) -> std::io::Result<()> {
         while let Some(frame) = frames.front().copied() {
             let result = match ethernet::uncover(arena.bytes(frame)) {

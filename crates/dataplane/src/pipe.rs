@@ -40,8 +40,8 @@ pub trait Pipe: Send {
     /// Takes received frames, lets packets depart, and hands those whose time has come to the port.
     /// Returns whether there was anything to do.
     fn turn(&mut self, now: Time, received: &[Received], arena: &mut Arena, out: &mut Port) -> bool;
-    /// The loop ends, and others forward from now on: hands what waits to the port at once, as far as it has room.
-    /// Returns whether there was any.
+    /// The loop ends, and others forward from now on: hands what waits to the port at once, as far as it has
+    /// room. Returns whether there was any.
     fn drain(&mut self, now: Time, arena: &mut Arena, out: &mut Port) -> bool;
     /// The kernel forwarded newer frames meanwhile: drops what waits, and counts it.
     fn forget(&mut self, now: Time, arena: &mut Arena);

@@ -40,8 +40,8 @@ pub struct PortsSetup {
     pub fails_open: bool,
     /// Age of the heartbeat at which frames are the kernel's.
     pub fail_after: Duration,
-    /// Whether changes to interfaces are journalled on disk, for a start after a crash. Then the ports are looked
-    /// after, too: what others take off or switch on is put back and told.
+    /// Whether changes to interfaces are journalled on disk, for a start after a crash. Then the ports are
+    /// looked after, too: what others take off or switch on is put back and told.
     pub journal: bool,
     /// Whether the ports of a living run are taken over.
     pub takeover: bool,
@@ -53,8 +53,9 @@ pub struct Ports {
     guards: Vec<Guard>,
     sleeper: Sleeper,
     pub(crate) arena: Arena,
-    /// Looks after what the kernel keeps; `None` in namespaces that were made for this. It goes before the journal, so
-    /// that after a panic of the loop it is the loop's thread that drops the journal, which knows of the panic.
+    /// Looks after what the kernel keeps; `None` in namespaces that were made for this. It goes before the
+    /// journal, so that after a panic of the loop it is the loop's thread that drops the journal, which knows
+    /// of the panic.
     upkeep: Option<Upkeep>,
     journal: Arc<Mutex<Journal>>,
     /// Receive queues that each port is to have, and whether some have no socket yet.
@@ -306,8 +307,8 @@ impl Ports {
         self.ports[port].push(frame);
     }
 
-    /// Sends what waits and takes back the memory of what was sent. What the system refuses is tried again; a port
-    /// on which it does so for as long as a heartbeat is fresh has failed.
+    /// Sends what waits and takes back the memory of what was sent. What the system refuses is tried again; a
+    /// port on which it does so for as long as a heartbeat is fresh has failed.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.lacks_sockets {
             self.add_queue();
@@ -428,8 +429,8 @@ impl Ports {
         }
     }
 
-    /// Serves a queue that was added, one in a turn, as each takes some milliseconds: until then the kernel forwards
-    /// what arrives there.
+    /// Serves a queue that was added, one in a turn, as each takes some milliseconds: until then the kernel
+    /// forwards what arrives there.
     #[cold]
     fn add_queue(&mut self) {
         self.lacks_sockets = false;
@@ -468,8 +469,8 @@ impl Ports {
         }
     }
 
-    /// What is to be done every [`crate::upkeep::LOOK`] where no thread does it; nothing for ports that nobody looks
-    /// after.
+    /// What is to be done every [`crate::upkeep::LOOK`] where no thread does it; nothing for ports that
+    /// nobody looks after.
     pub(crate) fn chores(&self) -> Option<Chores> {
         self.upkeep.as_ref().map(Upkeep::chores)
     }

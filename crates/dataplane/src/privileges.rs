@@ -22,8 +22,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 pub use system_calls::is_filtered_here;
 
-/// What a packet loop keeps: to put interfaces, offloads, filters and programs back (NET_ADMIN, and BPF where the
-/// kernel asks for it), and sockets on queues that appear while it runs (NET_RAW).
+/// What a packet loop keeps: to put interfaces, offloads, filters and programs back (NET_ADMIN, and BPF where
+/// the kernel asks for it), and sockets on queues that appear while it runs (NET_RAW).
 pub const LOOP: [Capability; 3] = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, PROGRAMS];
 /// To ask about programs and maps, where the kernel keeps that from others (before Linux 5.19).
 pub const PROGRAMS: Capability = Capability::CAP_BPF;
@@ -46,8 +46,8 @@ const READABLE: [&str; 8] =
 /// Devices that are opened while a program runs, such as the terminal for the live view.
 const DEVICES: [&str; 3] = ["/dev/tty", "/dev/null", "/dev/urandom"];
 
-/// Keeps these capabilities of the calling thread, as far as it has them, and gives up all others for ever. Threads that it starts
-/// have no more.
+/// Keeps these capabilities of the calling thread, as far as it has them, and gives up all others for ever.
+/// Threads that it starts have no more.
 pub fn keep(kept: &[Capability]) -> Result<(), Error> {
     let refused = |error: caps::errors::CapsError| {
         Error::Refused(format!("cannot give up capabilities: {error}. Remedy: a kernel since 2.6.26"))
@@ -94,9 +94,9 @@ pub fn leave_root() -> Result<Option<String>, Error> {
     Ok(name)
 }
 
-/// Gives a folder to the user whose place a thread takes in [`leave_root`], so that what is kept there can still be written.
-/// Nothing if this process is not root's. Refuses a folder with anything in it whose name does not begin with one of
-/// `names`: it has other uses.
+/// Gives a folder to the user whose place a thread takes in [`leave_root`], so that what is kept there can
+/// still be written. Nothing if this process is not root's. Refuses a folder with anything in it whose name
+/// does not begin with one of `names`: it has other uses.
 pub fn give_to_user(folder: &Path, names: &[&str]) -> io::Result<()> {
     // SAFETY: no pointers are involved.
     if unsafe { libc::geteuid() } != 0 {
@@ -138,8 +138,9 @@ fn user(name: &str) -> Option<(u32, u32)> {
 }
 
 /// From now on all threads of this process make only the system calls that a running program needs, and the
-/// calling thread with those that it starts opens for writing only what lies in these folders, and for reading what lies
-/// in `readable`, too. Nothing of it can be undone. Says in words what this kernel does not do.
+/// calling thread with those that it starts opens for writing only what lies in these folders, and for
+/// reading what lies in `readable`, too. Nothing of it can be undone. Says in words what this kernel does not
+/// do.
 pub fn confine(writable: &[PathBuf], readable: &[PathBuf]) -> Vec<String> {
     let files = confine_files(writable, readable).err().map(|why| format!("files stay open to it ({why})"));
     let calls = system_calls::filter_all_threads().err();
@@ -171,7 +172,8 @@ fn confine_files(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), Strin
     }
 }
 
-/// Capabilities for results in a folder: none where it is one's own, that of root over the files of others else.
+/// Capabilities for results in a folder: none where it is one's own, that of root over the files of others
+/// else.
 pub fn for_results(folder: &Path) -> &'static [Capability] {
     use std::os::unix::fs::MetadataExt;
     // SAFETY: no pointers are involved.

@@ -1,7 +1,7 @@
 //! Indices of a ring that two sides share: who may read an entry, and who may write it.
 //!
-//! The entries between what was consumed and what was produced are the consumer's; the others are the producer's. An entry
-//! is handed over by the index behind it, so that whoever sees the index sees the entry.
+//! The entries between what was consumed and what was produced are the consumer's; the others are the
+//! producer's. An entry is handed over by the index behind it, so that whoever sees the index sees the entry.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 

@@ -5,8 +5,8 @@ use crate::{Error, QUEUES_MAX, guard, neighbours};
 use serde::Serialize;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What the driver of an interface can do with XDP programs, as the kernel tells it (`linux/netdev.h`, Linux 6.3
-/// and later).
+/// What the driver of an interface can do with XDP programs, as the kernel tells it (`linux/netdev.h`, Linux
+/// 6.3 and later).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct DriverXdp {
     /// It runs programs, and hands frames to sockets.

@@ -40,8 +40,8 @@ pub fn look(ports: &[Interface], is_wire: bool) -> Result<Together, Error> {
     } else if let Some((port, kind)) = ports.iter().zip(&relations).find_map(|(port, of)| {
         Some((port, of.kind.as_deref().filter(|kind| ["bond", "team"].contains(kind))?))
     }) {
-        // The kernel runs a program of the bond in the drivers of its members, and a socket on the bond takes no
-        // frames that came in at a member.
+        // The kernel runs a program of the bond in the drivers of its members, and a socket on the bond takes
+        // no frames that came in at a member.
         let why = format!(
             "`{}` is a {kind}, whose members take the frames: they would not reach its sockets. Remedy: mode = \
              \"xdp-generic\" or \"auto\"",

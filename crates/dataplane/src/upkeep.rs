@@ -1,8 +1,8 @@
-//! Looks after what the kernel keeps of ports while they are open: programs, offloads, queues, and who else has
-//! the interface. What was changed underfoot is put back and told.
+//! Looks after what the kernel keeps of ports while they are open: programs, offloads, queues, and who else
+//! has the interface. What was changed underfoot is put back and told.
 //!
-//! A thread of its own does that: most of these questions wait for a lock that the kernel holds for all changes
-//! of interfaces (RTNL), at times for longer than a heartbeat is fresh.
+//! A thread of its own does that: most of these questions wait for a lock that the kernel holds for all
+//! changes of interfaces (RTNL), at times for longer than a heartbeat is fresh.
 
 use crate::guard::Programs;
 use crate::interface::{Interface, OFFLOADS};
@@ -31,8 +31,8 @@ pub enum Found {
     Left(usize),
 }
 
-/// Looks after ports. A thread does so that `Upkeep::begin` starts, or whoever turns the loop, where that is all in
-/// one thread.
+/// Looks after ports. A thread does so that `Upkeep::begin` starts, or whoever turns the loop, where that is
+/// all in one thread.
 #[derive(Clone)]
 pub struct Chores(Arc<Mutex<Option<Work>>>);
 
@@ -44,7 +44,8 @@ struct Work {
 }
 
 impl Chores {
-    /// Looks once at each port, puts back what was changed, and tells the loop. Nothing after the ports were closed.
+    /// Looks once at each port, puts back what was changed, and tells the loop. Nothing after the ports were
+    /// closed.
     pub fn look(&self) {
         if let Some(Work { kept, journal, tell }) = &mut *self.work() {
             kept.iter_mut().for_each(|port| port.look(journal, &mut |one| drop(tell.send(one))));
@@ -70,8 +71,8 @@ struct Thread {
 }
 
 impl Upkeep {
-    /// What there is to do for these ports, without a thread that does it. `has_tags` says that frames have lost their
-    /// VLAN tags where these are taken off.
+    /// What there is to do for these ports, without a thread that does it. `has_tags` says that frames have
+    /// lost their VLAN tags where these are taken off.
     pub fn new(ports: Vec<(Interface, Programs)>, has_tags: bool, journal: Arc<Mutex<Journal>>) -> Upkeep {
         let (tell, found) = channel();
         let keep = |(number, (interface, programs)): (usize, (Interface, Programs))| {

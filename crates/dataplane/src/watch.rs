@@ -87,8 +87,8 @@ pub struct FlapWatch {
 }
 
 impl FlapWatch {
-    /// So often the carrier came or went since the last look; what to say of that. A single loss, or return, is
-    /// told by who looks at the state of the link.
+    /// So often the carrier came or went since the last look; what to say of that. A single loss, or return,
+    /// is told by who looks at the state of the link.
     pub fn look(&mut self, changes: u32, now: Time) -> Option<String> {
         let before = std::mem::replace(&mut self.looked, now);
         if changes > 1 {

@@ -1,9 +1,9 @@
 //! AF_XDP sockets: four rings shared with the kernel for each receive queue of a port.
 //!
-//! Both ports use one arena, so a forwarded frame is a descriptor that moves from a receive ring to a transmit
-//! ring; the kernel copies only where the driver has no zero-copy mode. Each port registers the arena for
-//! itself, and its sockets share that (`XDP_SHARED_UMEM`): all that share it have to work without copies if the
-//! first does, and ports may differ in that.
+//! Both ports use one arena, so a forwarded frame is a descriptor that moves from a receive ring to a
+//! transmit ring; the kernel copies only where the driver has no zero-copy mode. Each port registers the
+//! arena for itself, and its sockets share that (`XDP_SHARED_UMEM`): all that share it have to work without
+//! copies if the first does, and ports may differ in that.
 
 use crate::frames::{Arena, Frame};
 use crate::losses::LostFrames;

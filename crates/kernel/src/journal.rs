@@ -1,8 +1,9 @@
 //! What queues were like before they were changed, for who comes after a kill.
 //!
-//! One file for each process, which holds a lock on it while it lives: a line for each queue when it is found, and one before
-//! each change. A later start in the same network namespace puts back what a dead process left, unless somebody else has
-//! changed it meanwhile: what stands there must be one of the last two values that were noted.
+//! One file for each process, which holds a lock on it while it lives: a line for each queue when it is
+//! found, and one before each change. A later start in the same network namespace puts back what a dead
+//! process left, unless somebody else has changed it meanwhile: what stands there must be one of the last two
+//! values that were noted.
 
 use crate::Kernel;
 use crate::place::{Place, Shaper, is_noted};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 use weir_tc::{Handle, Message, Options, Subject};
 use weir_units::Rate;
 
-/// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are queues.
+/// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are
+/// queues.
 pub const JOURNALS: &str = "/run/weir/queues";
 /// A journal that grows beyond this is written anew, with the last two values of each queue.
 const SIZE_MAX: u64 = 4 << 20;
@@ -207,7 +209,8 @@ struct Entry {
     rates: Vec<u64>,
 }
 
-/// The process and the queues of a journal of this network namespace, in their order; `None` if it is of another, or none.
+/// The process and the queues of a journal of this network namespace, in their order; `None` if it is of
+/// another, or none.
 fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
     let mut lines = text.lines().map_while(|line| serde_json::from_str::<Line>(line).ok());
     let pid = match lines.next()? {
@@ -295,7 +298,8 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
     said
 }
 
-/// Puts back what processes left that are dead; says in words what was done. Journals of other network namespaces stay.
+/// Puts back what processes left that are dead; says in words what was done. Journals of other network
+/// namespaces stay.
 pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
     let mut said = Vec::new();
     let Ok(all) = fs::read_dir(folder) else { return said };

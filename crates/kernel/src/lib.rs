@@ -1,8 +1,8 @@
 //! Steers queues of the Linux kernel.
 //!
-//! The kernel works the queue; this crate reads its counters, asks the same [`Law`](weir_steer::Law) that steers the
-//! queues of Weir, and moves the target of the kernel's AQM over netlink, or the rate of the shaper above it. The queue
-//! goes on with its last target when this program is gone, for whatever reason.
+//! The kernel works the queue; this crate reads its counters, asks the same [`Law`](weir_steer::Law) that
+//! steers the queues of Weir, and moves the target of the kernel's AQM over netlink, or the rate of the
+//! shaper above it. The queue goes on with its last target when this program is gone, for whatever reason.
 //!
 //! ```text
 //!  find > Place            which queue, which shaper above it, how it was found
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! * [`find`] says what an interface has, and why something cannot be steered.
-//! * [`Steerer`] holds any number of queues of any number of interfaces; [`Steerer::turn`] is one look at all of them.
+//! * [`Steerer`] holds any number of queues of any number of interfaces; [`Steerer::turn`] is one look at
+//!   all of them.
 //! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
 //!
 //! The kernel is behind the trait [`Kernel`], which a program in memory can play.

@@ -115,8 +115,8 @@ pub(crate) fn same(a: Duration, b: Duration) -> bool {
 /// Least room that a FIFO is given, in bytes: with less than two packets nothing would pass.
 const ROOM_MIN: u64 = 2 * 1514;
 
-/// The number by which it is known whether a value is still the one that was set: the room of a FIFO in bytes, of others the
-/// target in nanoseconds.
+/// The number by which it is known whether a value is still the one that was set: the room of a FIFO in
+/// bytes, of others the target in nanoseconds.
 pub(crate) fn noted(options: &Options) -> Option<u64> {
     match options {
         Options::Bfifo(parms) => Some(u64::from(parms.limit)),
@@ -143,7 +143,8 @@ impl Place {
         format!("{} {} {}", self.name, self.kind, self.handle)
     }
 
-    /// The target that options mean. The room of a FIFO means the time that it takes at the rate of its shaper.
+    /// The target that options mean. The room of a FIFO means the time that it takes at the rate of its
+    /// shaper.
     pub(crate) fn target(&self, options: &Options) -> Option<Duration> {
         match (options, &self.shaper) {
             (Options::Bfifo(parms), Some(shaper)) => {
@@ -161,7 +162,8 @@ impl Place {
         }
     }
 
-    /// The message that sets the target, which stays below `most` after rounding, and with it what CAKE wants.
+    /// The message that sets the target, which stays below `most` after rounding, and with it what CAKE
+    /// wants.
     pub(crate) fn set_target(&self, target: Duration, most: Duration) -> Option<Message> {
         let options = match (&self.options, &self.shaper) {
             (Options::Bfifo(_), Some(shaper)) => {

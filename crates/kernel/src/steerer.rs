@@ -162,8 +162,8 @@ fn remedy(refused: &[Refused], name: &str) -> String {
 }
 
 impl Steerer {
-    /// Finds the queues of a configuration. `driver_rate` tells the rate of an interface that no shaper limits. Nothing is
-    /// changed yet.
+    /// Finds the queues of a configuration. `driver_rate` tells the rate of an interface that no shaper
+    /// limits. Nothing is changed yet.
     pub fn find(
         config: &SteerConfig,
         kernel: &mut dyn Kernel,
@@ -265,8 +265,8 @@ impl Steerer {
         self.queues.iter().all(|queue| queue.left.is_some())
     }
 
-    /// One look at all queues: counters, law, changes. `now` is a time that never goes back. An error of the kernel's socket
-    /// ends nothing: the next turn asks again.
+    /// One look at all queues: counters, law, changes. `now` is a time that never goes back. An error of the
+    /// kernel's socket ends nothing: the next turn asks again.
     pub fn turn(
         &mut self,
         kernel: &mut dyn Kernel,
@@ -308,7 +308,8 @@ impl Steerer {
         Ok(())
     }
 
-    /// Ends: puts back what is as this program set it, or leaves it with `keep`. Says in words what was not put back.
+    /// Ends: puts back what is as this program set it, or leaves it with `keep`. Says in words what was not
+    /// put back.
     pub fn end(&mut self, kernel: &mut dyn Kernel, keep: bool) -> Vec<String> {
         let mut said = Vec::new();
         if !keep {

@@ -160,7 +160,8 @@ fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
 
-/// Turns of 100 ms in which the link carries a share of `permille` and the AQM drops one packet each; what was told.
+/// Turns of 100 ms in which the link carries a share of `permille` and the AQM drops one packet each; what
+/// was told.
 fn worked(
     steerer: &mut Steerer,
     memory: &mut Memory,

@@ -115,9 +115,9 @@ pub struct ConnectionResult {
     pub rtt_ms: f64,
 }
 
-/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times a
-/// second with the time since then, from zero, and can end it.
-/// `watch` is called about ten times a second; what was measured until it breaks off is returned.
+/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
+/// a second with the time since then, from zero, and can end it. `watch` is called about ten times a second;
+/// what was measured until it breaks off is returned.
 pub fn run(
     config: &AccessConfig,
     waiting: impl FnMut(Duration) -> ControlFlow<()>,

@@ -72,9 +72,9 @@ pub struct CellResult {
     pub links: Vec<LinkSummary>,
 }
 
-/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times a
-/// second with the time since then, from zero, and can end it.
-/// `go_on` is asked about twenty times a second; what was measured until it says no is returned.
+/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
+/// a second with the time since then, from zero, and can end it. `go_on` is asked about twenty times a
+/// second; what was measured until it says no is returned.
 pub fn run(
     config: &CellConfig,
     waiting: impl FnMut(Duration) -> ControlFlow<()>,

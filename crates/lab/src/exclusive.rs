@@ -13,8 +13,8 @@ const LOCK: &str = "/run/weir-lab.lock";
 #[derive(Debug)]
 pub struct Exclusive(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
 
-/// Waits until no other run measures. While it does, `waiting` is called about ten times a second with the time
-/// since the wait began, from zero, and can end it.
+/// Waits until no other run measures. While it does, `waiting` is called about ten times a second with the
+/// time since the wait began, from zero, and can end it.
 pub fn exclusive(waiting: impl FnMut(Duration) -> ControlFlow<()>) -> Result<Exclusive> {
     locked(File::try_lock, waiting)
 }

@@ -41,8 +41,9 @@ pub const REVERSE: &str = "b_to_a";
 const BUFFER_LIMITED: f64 = 0.02;
 
 /// Runs a scenario once. One run measures at a time on a machine: while another does, `waiting` is
-/// called about ten times a second with the time since then, from zero, and can end it. `watch` is called about ten times a second and can end the run early; what was
-/// measured until then is returned with a warning.
+/// called about ten times a second with the time since then, from zero, and can end it. `watch` is called
+/// about ten times a second and can end the run early; what was measured until then is returned with a
+/// warning.
 pub fn run(
     scenario: &Scenario,
     mode: Option<weir_dataplane::Mode>,

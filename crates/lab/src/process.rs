@@ -16,8 +16,8 @@ pub struct SpawnOptions {
     pub cpus: Vec<usize>,
     /// Niceness, from -20 (gets much) to 19 (gets little).
     pub nice: i32,
-    /// Whether it is an end host's program, which has none of root's capabilities but NET_ADMIN: Linux asks for
-    /// that where a socket is to have a congestion control that is not for all.
+    /// Whether it is an end host's program, which has none of root's capabilities but NET_ADMIN: Linux asks
+    /// for that where a socket is to have a congestion control that is not for all.
     pub is_end_host: bool,
 }
 
@@ -168,7 +168,8 @@ fn prepare_child(
     Ok(())
 }
 
-/// Lets the program that comes next have no capability but NET_ADMIN, though it is root's, and none that it starts.
+/// Lets the program that comes next have no capability but NET_ADMIN, though it is root's, and none that it
+/// starts.
 fn give_up_capabilities() -> io::Result<()> {
     const CAP_NET_ADMIN: libc::c_ulong = 12;
     // The kernel has numbers for as many, and refuses those that it does not know.

@@ -3,9 +3,9 @@
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2000;
 
-/// The 95 % confidence interval of the median of these values, such as percentiles of repeated runs, by the percentile
-/// bootstrap (B. Efron: Bootstrap methods: another look at the jackknife. Annals of Statistics 7, 1979); none of
-/// fewer than two. The same values give the same interval.
+/// The 95 % confidence interval of the median of these values, such as percentiles of repeated runs, by the
+/// percentile bootstrap (B. Efron: Bootstrap methods: another look at the jackknife. Annals of Statistics 7,
+/// 1979); none of fewer than two. The same values give the same interval.
 pub fn bootstrap_median(values: &[f64]) -> Option<(f64, f64)> {
     bootstrap(values, |sample| {
         sample.sort_by(f64::total_cmp);
@@ -57,14 +57,14 @@ const BATCH: usize = 5;
 pub struct Truncation {
     /// Samples to leave out at the beginning.
     pub samples: usize,
-    /// Whether the error becomes smaller up to the middle of the series, beyond which is not looked, so that it is
-    /// too short to tell: half of it is left out.
+    /// Whether the error becomes smaller up to the middle of the series, beyond which is not looked, so that
+    /// it is too short to tell: half of it is left out.
     pub is_undecided: bool,
 }
 
-/// How many samples to leave out at the beginning, by MSER-5 (K. P. White: An effective truncation heuristic for bias
-/// reduction in simulation output. Simulation 69, 1997): the number that makes the standard error of the mean of
-/// the rest smallest, over means of five samples. None of fewer than forty samples.
+/// How many samples to leave out at the beginning, by MSER-5 (K. P. White: An effective truncation heuristic
+/// for bias reduction in simulation output. Simulation 69, 1997): the number that makes the standard error of
+/// the mean of the rest smallest, over means of five samples. None of fewer than forty samples.
 pub fn mser(samples: &[f64]) -> Option<Truncation> {
     let batches: Vec<f64> = samples
         .chunks_exact(BATCH)
@@ -74,8 +74,8 @@ pub fn mser(samples: &[f64]) -> Option<Truncation> {
     if n < 8 {
         return None;
     }
-    // Sums from the end on, so that each step adds one batch, around the mean, or differences of large numbers
-    // would be left. The later half is not searched: a few batches at the end are alike by chance.
+    // Sums from the end on, so that each step adds one batch, around the mean, or differences of large
+    // numbers would be left. The later half is not searched: a few batches at the end are alike by chance.
     let centre = batches.iter().sum::<f64>() / n as f64;
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
     for d in (0..n).rev() {

@@ -104,8 +104,8 @@ fn bin(value: f64) -> (f64, f64) {
     (end(number), end(number + 1.0))
 }
 
-/// Times counted by powers of two, from 16 us to 9 s: few enough to be copied while packets pass, and cumulative
-/// since the start, as metrics want them.
+/// Times counted by powers of two, from 16 us to 9 s: few enough to be copied while packets pass, and
+/// cumulative since the start, as metrics want them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Octaves {
     counts: [u64; Octaves::BOUNDS + 1],

@@ -340,15 +340,15 @@ pub struct LinkSample {
     pub overflows: u64,
     /// Packets marked in the period.
     pub marks: u64,
-    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point), or 4: the flows do not
-    /// respond; 0 without steering.
+    /// State of Table I (0 unknown, 1 below, 2 above, 3 fluctuating around the set point), or 4: the flows do
+    /// not respond; 0 without steering.
     pub table_state: u8,
     /// Virtual backlog in bytes; 0 while the virtual queue is not in charge.
     pub virtual_backlog_bytes: u64,
     /// Rate of the virtual queue in bit/s; 0 while it is not in charge.
     pub virtual_rate_bps: f64,
-    /// Share of the period in which the virtual queue was in charge and empty, 0 to 1. What lies between the last
-    /// arrival of a period and its end counts in the next.
+    /// Share of the period in which the virtual queue was in charge and empty, 0 to 1. What lies between the
+    /// last arrival of a period and its end counts in the next.
     pub virtual_empty: f64,
 }
 
@@ -411,8 +411,8 @@ pub struct Recording {
 const UNRESPONSIVE: u8 = 4;
 
 impl Recording {
-    /// What a reader must know of steered links whose flows did not respond to signals in at least a quarter of the measured
-    /// time: no set point holds their delay.
+    /// What a reader must know of steered links whose flows did not respond to signals in at least a quarter
+    /// of the measured time: no set point holds their delay.
     pub fn unresponsive(&self) -> Vec<String> {
         let warmup_s = self.summary.warmup_s;
         let one = |(link, rows): (&LinkSummary, &Vec<LinkSample>)| {
@@ -460,7 +460,8 @@ pub struct Claim {
     pub paper: String,
     /// What was expected, in numbers: the bound that was judged by.
     pub expected: String,
-    /// Where that bound comes from: the paper's text, the axis of a figure, arithmetic, or a choice and its reason.
+    /// Where that bound comes from: the paper's text, the axis of a figure, arithmetic, or a choice and its
+    /// reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub basis: String,
     /// What was measured, in numbers.

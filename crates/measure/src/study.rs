@@ -1,5 +1,5 @@
-//! What a study asks of a run beyond its summary: completion times, delays of each group of flows, fairness over
-//! time scales, how long a link takes to settle after a change.
+//! What a study asks of a run beyond its summary: completion times, delays of each group of flows, fairness
+//! over time scales, how long a link takes to settle after a change.
 
 use crate::distribution::Quantiles;
 use crate::fairness::jain;
@@ -64,7 +64,8 @@ pub struct Completion {
     pub bytes: u64,
     /// How long it took, in seconds.
     pub took_s: f64,
-    /// How long it would have taken at the least: propagation, and all its packets at the rate of the slowest link.
+    /// How long it would have taken at the least: propagation, and all its packets at the rate of the slowest
+    /// link.
     pub ideal_s: f64,
 }
 
@@ -132,8 +133,9 @@ pub fn spread(values: &mut [f64]) -> Spread {
     }
 }
 
-/// Completion times of what began at `from_s` or later: of each kind together, by size where there is more than one,
-/// and by group where there is more than one. `unfinished` are kinds and groups of what did not end.
+/// Completion times of what began at `from_s` or later: of each kind together, by size where there is more
+/// than one, and by group where there is more than one. `unfinished` are kinds and groups of what did not
+/// end.
 pub fn completions(each: &[Completion], from_s: f64, unfinished: &[(Kind, u32)]) -> Vec<Completions> {
     let mut all = Vec::new();
     for kind in [Kind::Transfer, Kind::Page] {
@@ -205,9 +207,9 @@ pub struct FairnessOver {
     pub windows: u64,
 }
 
-/// Fairness over windows of `scale` bins each. `flows` has the bytes of each flow in bins of equal length from the
-/// start of the run; of these, bins `from` to `until` are looked at. A flow counts in windows between its first and
-/// its last packet.
+/// Fairness over windows of `scale` bins each. `flows` has the bytes of each flow in bins of equal length
+/// from the start of the run; of these, bins `from` to `until` are looked at. A flow counts in windows
+/// between its first and its last packet.
 pub fn fairness_over(flows: &[&[u32]], from: usize, until: usize, scale: usize) -> Option<[f64; 4]> {
     let mut lives: Vec<(&[u32], usize, usize)> = Vec::new();
     for bins in flows {
@@ -257,7 +259,8 @@ const UTILIZATION_NEAR: f64 = 0.05;
 /// What leaves its settled mean in the last part of a span has not settled.
 const DECIDED: f64 = 0.75;
 
-/// How long the link with these samples took to settle in the span of a phase, on a link of that rate in bit/s.
+/// How long the link with these samples took to settle in the span of a phase, on a link of that rate in
+/// bit/s.
 pub fn convergence(link: u32, samples: &[LinkSample], phase: &Phase, rate_bps: f64) -> Convergence {
     // A phase is the later half of its span.
     let at_s = 2.0 * phase.from_s - phase.to_s;
@@ -333,7 +336,10 @@ mod tests {
         // Two flows take turns, a bin each.
         let (a, b): (Vec<u32>, Vec<u32>) = (0..40).map(|i| if i % 2 == 0 { (8, 1) } else { (1, 8) }).unzip();
         let [one, _, least, windows] = fairness_over(&[&a, &b], 0, 40, 1).unwrap();
-        assert!((one - 81.0 / 130.0).abs() < 1e-12 && least == one && windows == 40.0, "{one} {windows}");
+        assert!(
+            (one - 81.0 / 130.0).abs() < 1e-12 && (least - one).abs() < 1e-12 && windows == 40.0,
+            "{one} {windows}"
+        );
         assert_eq!(fairness_over(&[&a, &b], 0, 40, 2).unwrap()[0], 1.0);
         // A flow that is not there yet is not treated unfairly; one that starves while it is there is.
         let late: Vec<u32> = (0..40).map(|i| if i < 20 { 0 } else { 9 }).collect();

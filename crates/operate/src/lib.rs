@@ -1,8 +1,9 @@
 //! How a running program is looked at and changed: a control socket that speaks HTTP and JSON, and metrics.
 //!
-//! Whoever runs something publishes a [`Status`] on a [`Board`] and takes [`Order`]s, one after the other, from the
-//! server's thread; nothing here touches the packet path. [`api`] has every request that is answered, [`client`] asks.
-//! The socket is its owner's alone; on a TCP address there are metrics and health, and nothing that changes anything.
+//! Whoever runs something publishes a [`Status`] on a [`Board`] and takes [`Order`]s, one after the other,
+//! from the server's thread; nothing here touches the packet path. [`api`] has every request that is
+//! answered, [`client`] asks. The socket is its owner's alone; on a TCP address there are metrics and health,
+//! and nothing that changes anything.
 //!
 //! ```
 //! use weir_operate::{Board, Status, metrics};

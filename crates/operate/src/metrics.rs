@@ -1,7 +1,7 @@
 //! A status as metrics: OpenMetrics, and the text format of Prometheus before it.
 //!
-//! Every label has few values: a direction, a port, a cause, a rule. What an endpoint is of, Prometheus says with its
-//! own label `instance`.
+//! Every label has few values: a direction, a port, a cause, a rule. What an endpoint is of, Prometheus says
+//! with its own label `instance`.
 
 use crate::model::{Delays, DirectionStatus, Packets, Status};
 use prometheus_client::collector::Collector;
@@ -27,7 +27,8 @@ pub fn openmetrics(status: &Status) -> String {
     text
 }
 
-/// The same in the older text format, in which a counter's name has its suffix everywhere and units are comments.
+/// The same in the older text format, in which a counter's name has its suffix everywhere and units are
+/// comments.
 pub fn plain(status: &Status) -> String {
     let text = openmetrics(status);
     let counters: Vec<&str> =

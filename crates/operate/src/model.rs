@@ -81,7 +81,8 @@ pub struct DirectionStatus {
     pub delay_max_ms: f64,
     /// Set point in ms, where the algorithm has one.
     pub setpoint_ms: Option<f64>,
-    /// State of the queue relative to the set point: 1 below, 2 above, 3 fluctuating around it, 4 its flows do not respond; 0 without steering.
+    /// State of the queue relative to the set point: 1 below, 2 above, 3 fluctuating around it, 4 its flows
+    /// do not respond; 0 without steering.
     pub table_state: u8,
     /// Rate of the virtual queue in bit/s, while it is in charge.
     pub virtual_rate_bps: Option<f64>,

@@ -1,7 +1,8 @@
 //! The page: who may ask there, and what viewers are told as long as they look.
 //!
-//! A status is written once for all viewers, twice a second and only while somebody looks. Each viewer has room for one; who
-//! reads slowly misses those between, and who does not read at all is closed by the connection's own bound.
+//! A status is written once for all viewers, twice a second and only while somebody looks. Each viewer has
+//! room for one; who reads slowly misses those between, and who does not read at all is closed by the
+//! connection's own bound.
 
 use crate::answers::{Answer, Stream, refuse};
 use crate::api::{Endpoint, Route};
@@ -27,7 +28,8 @@ use tokio::sync::{mpsc, watch};
 
 /// Where the page is by default: on this machine alone.
 pub const ADDRESS: &str = "127.0.0.1:9470";
-/// The file of the token in the folder of control sockets. It outlives a run, so that a page that is open goes on with the next.
+/// The file of the token in the folder of control sockets. It outlives a run, so that a page that is open
+/// goes on with the next.
 pub const TOKEN_FILE: &str = "page.token";
 /// Most viewers at once, of the page and of the socket each.
 pub const VIEWERS_MAX: usize = 128;

@@ -1,7 +1,8 @@
 //! The thread that answers: HTTP on the control socket and, for metrics, on a TCP address.
 //!
-//! Everything has a bound: connections, the bytes of a head and of a body, and the time that a client may take to send or
-//! to read. Changes go to whoever runs the program, one after the other, through a queue of fixed length.
+//! Everything has a bound: connections, the bytes of a head and of a body, and the time that a client may
+//! take to send or to read. Changes go to whoever runs the program, one after the other, through a queue of
+//! fixed length.
 
 use crate::answers::{Answer, answer, json, refuse};
 use crate::api::{self, Endpoint, ROUTES, Route};
@@ -14,10 +15,12 @@ use hyper::body::Body;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -157,8 +160,8 @@ impl Server {
         (Server { sockets, asked: Asked { board, orders, viewed } }, ordered)
     }
 
-    /// Answers on a thread of its own until the program ends. `first` is done on that thread before anything is read, to
-    /// give up rights.
+    /// Answers on a thread of its own until the program ends. `first` is done on that thread before anything
+    /// is read, to give up rights.
     pub fn start(self, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let Server { sockets, asked } = self;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -264,7 +267,10 @@ where
     let mut stream = TimeoutStream::new(stream);
     // Heads and bodies have times of their own; a viewer says nothing as long as it looks.
     stream.set_write_timeout(Some(PATIENCE));
+    let has_asked = Rc::new(Cell::new(false));
+    let asks = has_asked.clone();
     let service = hyper::service::service_fn(move |request| {
+        asks.set(true);
         let (asked, entry) = (asked.clone(), entry.clone());
         async move {
             let mut answer = respond(request, &asked, &entry).await;
@@ -274,13 +280,17 @@ where
     });
     tokio::task::spawn_local(async move {
         let _place = place;
-        // What goes wrong here is the client's affair.
-        let _ = hyper::server::conn::http1::Builder::new()
+        let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(idle)
             .max_buf_size(HEADERS_MAX)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service)
-            .await;
+            .serve_connection(TokioIo::new(Box::pin(stream)), service);
+        let mut connection = std::pin::pin!(connection);
+        // What goes wrong here is the client's affair. The time of a head begins with its first octet: who says
+        // nothing at all has no longer.
+        if tokio::time::timeout(idle, &mut connection).await.is_err() && has_asked.get() {
+            let _ = connection.await;
+        }
     });
 }
 

@@ -19,8 +19,8 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens in a folder under the number of this process, as nobody but its owner may ask; takes away the names that
-    /// killed runs left there.
+    /// Listens in a folder under the number of this process, as nobody but its owner may ask; takes away the
+    /// names that killed runs left there.
     pub fn bind(folder: &Path) -> io::Result<ControlSocket> {
         let _ = running(folder);
         let path = folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
@@ -48,8 +48,8 @@ impl Drop for ControlSocket {
     }
 }
 
-/// The sockets in a folder that somebody listens on, by number of the process; names that nobody listens behind are taken
-/// away.
+/// The sockets in a folder that somebody listens on, by number of the process; names that nobody listens
+/// behind are taken away.
 pub fn running(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found: Vec<(u32, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)? {

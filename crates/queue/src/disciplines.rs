@@ -154,8 +154,8 @@ macro_rules! disciplines {
     ($dollar:tt $($module:ident => $ty:ident,)*) => {
         $(pub mod $module;)*
 
-        /// Calls a macro with the lines of the list, where each discipline needs an item of its own, such as a
-        /// test.
+        /// Calls a macro with the lines of the list, where each discipline needs an item of its own, such as
+        /// a test.
         #[macro_export]
         macro_rules! each_discipline {
             ($dollar name:ident) => {

@@ -64,7 +64,8 @@ impl Shaper {
     #[inline]
     pub fn sent(&mut self, at: Time, len: Bytes) {
         // Of 57 bits a byte at 1 bit/s: packets of less than 2^31 bytes take less than 2^64 ns.
-        // None of these can overflow; the checks of a development build would take half as much as the packet.
+        // None of these can overflow; the checks of a development build would take half as much as the
+        // packet.
         let cost = u128::from(len.get()).wrapping_mul(u128::from(self.cost));
         let cost = cost.wrapping_add(u128::from(self.fraction));
         self.free_at = at + Duration::from_nanos((cost >> FRACTION_BITS) as u64);

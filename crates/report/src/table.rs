@@ -227,8 +227,8 @@ fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
     names.into_iter().chain(numbers.iter().map(String::as_str)).map(Cell::new).collect()
 }
 
-/// One row for each claim, with HELD or MISSED, the paper's number, the bound and what was measured; below them
-/// why those were missed of which it is known, and the count.
+/// One row for each claim, with HELD or MISSED, the paper's number, the bound and what was measured; below
+/// them why those were missed of which it is known, and the count.
 pub fn claims(claims: &[Claim], paint: Paint) -> String {
     const COLUMNS: [(&str, Align); 6] = [
         ("claim", Align::Left),

@@ -15,9 +15,9 @@ pub fn claim(
     Claim { id, text, expected, measured, held, ..Claim::default() }
 }
 
-/// Claims with the bounds of the long form. What the short one misses there, and holds with the bounds `short`
-/// that allow for the shortness of its runs, is not judged. Both bounds are of the same claims in the same
-/// order.
+/// Claims with the bounds of the long form. What the short one misses there, and holds with the bounds
+/// `short` that allow for the shortness of its runs, is not judged. Both bounds are of the same claims in the
+/// same order.
 pub fn of_form<M>(quick: bool, [full, short]: [&M; 2], claims: impl Fn(&M) -> Vec<Claim>) -> Vec<Claim> {
     let mut judged = claims(full);
     if quick {

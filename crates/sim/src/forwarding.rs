@@ -223,7 +223,8 @@ impl<T: Tap> Simulation<T> {
         self.discarded = discarded;
     }
 
-    /// The counters of a link's queue are read; the law may move its set point, or the rate at which it is served.
+    /// The counters of a link's queue are read; the law may move its set point, or the rate at which it is
+    /// served.
     pub(crate) fn poll(&mut self, number: u32) {
         let link = number as usize;
         let served = self.links[link].queue.poll(self.now);
@@ -242,8 +243,8 @@ impl<T: Tap> Simulation<T> {
         self.set_rate(link as usize, rate);
     }
 
-    /// Changes the rate of a link, or of the medium that it leads, from now on; a packet in transmission is not
-    /// touched. Zero stops it. A link that follows a trace has no rate to change.
+    /// Changes the rate of a link, or of the medium that it leads, from now on; a packet in transmission is
+    /// not touched. Zero stops it. A link that follows a trace has no rate to change.
     pub fn set_rate(&mut self, link: usize, rate: Rate) {
         self.links[link].service.set_rate(rate);
         let on_medium = self.links[link].medium.as_ref().map_or(vec![link], |m| m.members().to_vec());

@@ -1,5 +1,5 @@
-//! Queues of Linux under `weir steer`, as `tools/steer-witness` recorded them, beside the exact law in the simulator and the
-//! law that polls there.
+//! Queues of Linux under `weir steer`, as `tools/steer-witness` recorded them, beside the exact law in the
+//! simulator and the law that polls there.
 //!
 //! `docs/kernel-queues.md` says what is compared. Its table is written by
 //! `WEIR_REGENERATE=1 cargo test -p weir-sim --test steer_witness`.
@@ -207,7 +207,8 @@ fn the_kernels_queues_hold_the_policy_as_the_exact_law_does() {
         // The policy itself: the link is used, and where the default leaves it idle steering uses it better.
         assert!(row.steered.utilization > 0.985, "{told}");
         assert!(row.steered.utilization > row.still.utilization - 0.005, "{told}");
-        // Never longer than the exact law by more than the bound; rows that are shorter are told as missed in the page.
+        // Never longer than the exact law by more than the bound; rows that are shorter are told as missed in
+        // the page.
         assert!(one.utilization_off() >= -UTILIZATION_BELOW && one.delay_off() <= DELAY_OFF, "{told}");
     }
     let page = std::fs::read_to_string(PAGE).expect("the page is there");

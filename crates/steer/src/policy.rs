@@ -36,8 +36,9 @@ weir_aqm::params! {
         /// Memory of the average depth of the dips: the age at which a sample has lost 63 % of its weight
         /// (UTEMA of Menth and Hauser, section 3.2.4).
         memory_depth: Duration = Duration::from_secs(10), Duration::from_millis(1) => Duration::from_secs(3600);
-        /// Memory of the average arrival rate (TDRM-UTEMA-CPA of Menth and Hauser, section 6.1.6). Nothing is lowered
-        /// before the average has forgotten an idle phase, so it must be shorter than the traffic's changes.
+        /// Memory of the average arrival rate (TDRM-UTEMA-CPA of Menth and Hauser, section 6.1.6). Nothing is
+        /// lowered before the average has forgotten an idle phase, so it must be shorter than the traffic's
+        /// changes.
         memory_rate: Duration = Duration::from_secs(4), Duration::from_millis(1) => Duration::from_secs(3600);
         /// Whether the variance of the depth is the estimate for a sample (n - 1) and not that of a
         /// population (n). The margin absorbs the difference.

@@ -3,7 +3,8 @@
 use crate::law::{Epoch, Law, Observer, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// Time that a link may seem idle although it is not: the packet that is being sent at either end of what is looked at.
+/// Time that a link may seem idle although it is not: the packet that is being sent at either end of what is
+/// looked at.
 const IDLE_PACKETS: f64 = 2.0;
 /// Largest error of a link's rate that is not taken for idle time, as a share.
 const RATE_ERROR: f64 = 5e-4;
@@ -31,17 +32,17 @@ pub struct Counters {
 
 /// Feeds a law with polled counters.
 ///
-/// Counters tell neither when a signal was given, nor the smallest delay since, nor whether the queue ran empty in between.
-/// Each is estimated:
+/// Counters tell neither when a signal was given, nor the smallest delay since, nor whether the queue ran
+/// empty in between. Each is estimated:
 ///
 /// * all signals of a period are one, at its end;
-/// * the queue ran empty if nothing waited at some poll, or if the link was idle: it carried less since the last signal than
-///   its rate allows (a link does not rest while packets wait);
-/// * the smallest delay is zero if the queue ran empty, and otherwise the smallest `waiting / rate` at a poll, or the smallest
-///   delay that was told. It is too large by what the queue fell and rose between two polls.
+/// * the queue ran empty if nothing waited at some poll, or if the link was idle: it carried less since the
+///   last signal than its rate allows (a link does not rest while packets wait);
+/// * the smallest delay is zero if the queue ran empty, and otherwise the smallest `waiting / rate` at a
+///   poll, or the smallest delay that was told. It is too large by what the queue fell and rose between two polls.
 ///
-/// A signal that was counted cannot be withheld any more: where the law raises, the set point moves up and the epoch goes on,
-/// as it does where the signal is deferred.
+/// A signal that was counted cannot be withheld any more: where the law raises, the set point moves up and
+/// the epoch goes on, as it does where the signal is deferred.
 #[derive(Clone, Debug)]
 pub struct Polled<L = SteeringLaw> {
     law: L,
@@ -70,8 +71,8 @@ const RATE_MIN: Rate = Rate::from_bps(8_000);
 
 /// When and how far what the law found is put into force, for a queue that is changed by messages.
 ///
-/// Nothing is changed before the AQM has signalled, as the queue may be no bottleneck; then at most once in `settle`, and the
-/// last decision of the law counts.
+/// Nothing is changed before the AQM has signalled, as the queue may be no bottleneck; then at most once in
+/// `settle`, and the last decision of the law counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     settle: Duration,
@@ -111,8 +112,8 @@ impl Pace {
         by > Duration::ZERO && by >= in_force.mul_f64(TARGET_STEP)
     }
 
-    /// Whether a rate of the shaper differs enough from the one in force to be set. The rate that it was found with is always
-    /// reached again.
+    /// Whether a rate of the shaper differs enough from the one in force to be set. The rate that it was
+    /// found with is always reached again.
     pub fn is_rate_step(in_force: Rate, wanted: Rate, found: Rate, link: Rate) -> bool {
         let by = wanted.as_bps().abs_diff(in_force.as_bps()) as f64;
         by >= link.as_bps_f64() * RATE_STEP || (wanted == found && in_force != found)
@@ -126,8 +127,8 @@ impl Polled<SteeringLaw> {
         self.law.setpoint().clamp(policy.target_min, policy.target_max)
     }
 
-    /// The rate that the shaper above the queue is to have, in whole bytes a second: that of the virtual queue, for which it
-    /// stands, and never more than it was found with.
+    /// The rate that the shaper above the queue is to have, in whole bytes a second: that of the virtual
+    /// queue, for which it stands, and never more than it was found with.
     pub fn wanted_rate(&self, link: Rate, found: Rate) -> Rate {
         let least = link.as_bps_f64() * self.law.policy().utilization_target.0;
         let most = link.min(found);
@@ -158,9 +159,11 @@ impl<L: Law> Polled<L> {
         (last.now > start.now).then(|| self.between(&start, &last, link))
     }
 
-    /// Takes what the counters say now; `link` is the rate that utilization is measured against, zero if it is not known.
+    /// Takes what the counters say now; `link` is the rate that utilization is measured against, zero if it
+    /// is not known.
     ///
-    /// The rate at which the queue is served is that of the law's virtual queue while it has one, as a shaper then has it.
+    /// The rate at which the queue is served is that of the law's virtual queue while it has one, as a shaper
+    /// then has it.
     pub fn poll(&mut self, now: &Counters, link: Rate, observer: &mut dyn Observer) -> Polling {
         self.law.follow_link(link);
         let Some((start, last)) = self.start.zip(self.last) else {

@@ -1,7 +1,7 @@
 //! Attributes of netlink: a type, a length and a value, which may be a list of attributes again.
 //!
-//! What is read is written again byte for byte. A value that does not have the declared form, or a type that is not
-//! declared, is kept as it came ([`Raw`]).
+//! What is read is written again byte for byte. A value that does not have the declared form, or a type that
+//! is not declared, is kept as it came ([`Raw`]).
 
 use netlink_packet_core::{NLA_F_NESTED, NLA_HEADER_SIZE, NlaBuffer};
 use std::ops::{Deref, DerefMut};
@@ -20,7 +20,8 @@ pub struct Raw {
 
 /// The value of an attribute.
 pub trait Value: Sized {
-    /// Reads all of the value; `None` where writing would not yield the same bytes. `flags` are those of the type.
+    /// Reads all of the value; `None` where writing would not yield the same bytes. `flags` are those of the
+    /// type.
     fn read(flags: u16, bytes: &[u8]) -> Option<Self>;
     /// Appends the value.
     fn write(&self, out: &mut Vec<u8>);

@@ -1,4 +1,5 @@
-//! THE LIST: kinds of queueing disciplines, with their options and statistics. Another kind is a line here and its types.
+//! THE LIST: kinds of queueing disciplines, with their options and statistics. Another kind is a line here
+//! and its types.
 
 mod cake;
 mod codel;
@@ -167,8 +168,9 @@ fn to_micros(time: Duration) -> u32 {
 }
 
 impl Kind {
-    /// What to set so that the kernel tells this target, in whole microseconds: it rounds down when it stores and again when it
-    /// tells, CoDel to units of 1024 ns and PIE of 64 ns. What it told once can be set again without a loss.
+    /// What to set so that the kernel tells this target, in whole microseconds: it rounds down when it stores
+    /// and again when it tells, CoDel to units of 1024 ns and PIE of 64 ns. What it told once can be set
+    /// again without a loss.
     pub fn target_to_set(&self, told: Duration) -> Duration {
         let us = told.as_nanos() / 1000;
         let more = match self {
@@ -204,8 +206,8 @@ impl Options {
         })
     }
 
-    /// The change of the target, and nothing else, for kinds that take it alone; `None` for others. Rounded down to
-    /// microseconds. CAKE takes the interval with it, which otherwise would set the target.
+    /// The change of the target, and nothing else, for kinds that take it alone; `None` for others. Rounded
+    /// down to microseconds. CAKE takes the interval with it, which otherwise would set the target.
     pub fn with_target(kind: &Kind, target: Duration, interval: Option<Duration>) -> Option<Options> {
         let us = to_micros(target);
         Some(match kind {
@@ -241,8 +243,9 @@ impl Options {
         }
     }
 
-    /// The same options with another rate, in bytes per second, as a change takes them; bursts keep their bytes. Of a
-    /// class of HTB it is the ceiling, and the rate where it would lie above that. `None` where nothing is shaped.
+    /// The same options with another rate, in bytes per second, as a change takes them; bursts keep their
+    /// bytes. Of a class of HTB it is the ceiling, and the rate where it would lie above that. `None` where
+    /// nothing is shaped.
     pub fn with_shaped_rate(&self, rate: u64) -> Option<Options> {
         let before = self.shaped_rate().filter(|rate| *rate > 0)?;
         let narrow = u32::try_from(rate).unwrap_or(u32::MAX);

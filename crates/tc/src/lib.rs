@@ -1,8 +1,9 @@
 //! Queueing disciplines of the Linux kernel over netlink: a typed codec, and a socket.
 //!
-//! [`Message`] is what rtnetlink says of a discipline or class: kind, options, counters, statistics. It is read into types
-//! and written again byte for byte; what is not known is kept as it came. The kinds are listed in one place ([`Kind`]).
-//! Everything but the socket works anywhere, on recorded messages for instance.
+//! [`Message`] is what rtnetlink says of a discipline or class: kind, options, counters, statistics. It is
+//! read into types and written again byte for byte; what is not known is kept as it came. The kinds are
+//! listed in one place ([`Kind`]). Everything but the socket works anywhere, on recorded messages for
+//! instance.
 //!
 //! ```
 //! use weir_tc::{Action, Kind, Message, Options, Subject, TcAttribute};
@@ -19,8 +20,8 @@
 //! assert_eq!(read.options().and_then(Options::target), Some(Duration::from_millis(3)));
 //! ```
 //!
-//! The types are those of `include/uapi/linux/pkt_sched.h`, `gen_stats.h` and `rtnetlink.h`, under the same names where
-//! they are names of fields.
+//! The types are those of `include/uapi/linux/pkt_sched.h`, `gen_stats.h` and `rtnetlink.h`, under the same
+//! names where they are names of fields.
 #![forbid(unsafe_code)]
 
 mod attribute;

@@ -219,7 +219,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Opens a socket that hears of interfaces, disciplines and classes of this network namespace from now on.
+    /// Opens a socket that hears of interfaces, disciplines and classes of this network namespace from now
+    /// on.
     pub fn open() -> Result<Watch, Error> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;

@@ -35,7 +35,8 @@ pub struct RttEstimator {
     srtt8: u64,
     /// Four times the mean deviation.
     dev4: u64,
-    /// Largest `dev4` since the round began; with [`NO_ROUND`] the smallest timeout, as a flow is to stay small.
+    /// Largest `dev4` since the round began; with [`NO_ROUND`] the smallest timeout, as a flow is to stay
+    /// small.
     peak4: u64,
     /// What the timeout adds to the smoothed RTT.
     margin: u64,

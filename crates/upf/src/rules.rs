@@ -531,8 +531,8 @@ pub trait Plane {
     /// The queues of a session.
     fn flows(&mut self, seid: Seid) -> Vec<FlowUsage>;
 
-    /// [`Event::DownlinkData`] of a session did not reach session management: it is told again after a second, if packets
-    /// still wait.
+    /// [`Event::DownlinkData`] of a session did not reach session management: it is told again after a
+    /// second, if packets still wait.
     fn untold(&mut self, seid: Seid);
 
     /// The oldest thing that was not told yet.

@@ -52,7 +52,8 @@ pub enum Error {
 pub struct Server<P> {
     control: Control<P, Pfcp>,
     socket: UdpSocket,
-    /// Nanoseconds from the start of the machine to that of this function, or to that of the one whose sessions go on.
+    /// Nanoseconds from the start of the machine to that of this function, or to that of the one whose
+    /// sessions go on.
     started: u64,
     store: Option<Store>,
     said: Vec<String>,
@@ -73,8 +74,9 @@ impl<P: Plane> Server<P> {
         Server::begin(config, plane, ntp_seconds(next_second()))
     }
 
-    /// The same with sessions that are kept in a folder, of which this process has the lock ([`state::lock`]). Those that
-    /// are there go on: all, or none where that cannot be, and only then peers see another start.
+    /// The same with sessions that are kept in a folder, of which this process has the lock
+    /// ([`state::lock`]). Those that are there go on: all, or none where that cannot be, and only then peers
+    /// see another start.
     ///
     /// # Errors
     ///

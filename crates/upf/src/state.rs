@@ -1,13 +1,13 @@
 //! Associations and sessions on disk, so that a restart of this function loses none.
 //!
-//! A folder holds generations: `snapshot-N` is everything at one moment, and `log-N` what changed since, each line with its
-//! checksum. A snapshot is written under another name, brought to the disk, and renamed; the one before it stays with its
-//! log until the next is there. What is read back is the last whole snapshot with all logs from it on, so that a torn
-//! snapshot costs nothing. A change is in its log before it is answered: what is torn at the end of the last log was not
-//! answered, and comes again.
+//! A folder holds generations: `snapshot-N` is everything at one moment, and `log-N` what changed since, each
+//! line with its checksum. A snapshot is written under another name, brought to the disk, and renamed; the
+//! one before it stays with its log until the next is there. What is read back is the last whole snapshot
+//! with all logs from it on, so that a torn snapshot costs nothing. A change is in its log before it is
+//! answered: what is torn at the end of the last log was not answered, and comes again.
 //!
-//! The folder also says how this function bore its last time of start, so that the next is another wherever sessions are
-//! lost, whatever the clock says.
+//! The folder also says how this function bore its last time of start, so that the next is another wherever
+//! sessions are lost, whatever the clock says.
 
 use crate::control::{Saved, SavedPeer, SavedSession};
 use crate::rules::Seid;
@@ -311,7 +311,8 @@ pub fn find(folder: &Path, node: IpAddr, boot: &str) -> Result<Found, Error> {
 }
 
 impl Store {
-    /// Begins to keep what goes on, in a folder that was locked: with a snapshot. The log of what changes stands before it.
+    /// Begins to keep what goes on, in a folder that was locked: with a snapshot. The log of what changes
+    /// stands before it.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
-//! Requests as session management functions send them, which others' user planes answered wrongly or died of, played against
-//! a server on its socket. Each file of `corpus` is a case; its first lines say what it is about.
+//! Requests as session management functions send them, which others' user planes answered wrongly or died of,
+//! played against a server on its socket. Each file of `corpus` is a case; its first lines say what it is
+//! about.
 //!
 //! ```text
 //! send [from HOST] OCTETS     a datagram from 127.9.0.HOST, else from 127.9.0.2; $SEID is the session established last

@@ -150,7 +150,8 @@ fn who_asks_for_an_association_anew_has_given_its_sessions_up() {
     assert_eq!(running.killed(), 1);
 }
 
-/// Runs with some sessions, has something done to the files, and starts again: whether the sessions go on, and what was said.
+/// Runs with some sessions, has something done to the files, and starts again: whether the sessions go on,
+/// and what was said.
 fn after(name: &str, host: u8, sessions: u32, harm: impl FnOnce(&Folder)) -> (bool, usize, String) {
     let (folder, config) = (Folder::new(name), config(host));
     // Two starts before, so that there is a snapshot before the last.
@@ -257,7 +258,8 @@ fn a_clock_that_begins_anew_bears_no_time_stamp_twice() {
         let body = text.lines().next().unwrap().split_once(' ').unwrap().1;
         let at = body.find("\"recovery\":").unwrap() + 11;
         let end = at + body[at..].find(',').unwrap();
-        // As if it was a run of a time in which the clock was right, and the machine has no clock that goes on.
+        // As if it was a run of a time in which the clock was right, and the machine has no clock that goes
+        // on.
         let body = format!("{}{far}{}", &body[..at], &body[end..]).replace("\"boot\":\"", "\"boot\":\"x");
         fs::write(&path, format!("{:08x} {body}\n{rest}", crc32fast::hash(body.as_bytes()))).unwrap();
     }

@@ -55,9 +55,9 @@ pub fn of_ip(is_v6: bool) -> u16 {
     if is_v6 { IPV6 } else { IPV4 }
 }
 
-/// Puts a header before an IP packet of a device whose frames have none, such as TUN, PPP or WireGuard: the packet
-/// stands in `frame` behind the room for it. Addresses are zeros, the type is that of the packet's version. Whether
-/// it is IP; else nothing is written.
+/// Puts a header before an IP packet of a device whose frames have none, such as TUN, PPP or WireGuard: the
+/// packet stands in `frame` behind the room for it. Addresses are zeros, the type is that of the packet's
+/// version. Whether it is IP; else nothing is written.
 #[inline]
 pub fn cover(frame: &mut [u8]) -> bool {
     let is_v6 = match frame.get(HEADER_LEN).map(|first| first >> 4) {
@@ -68,8 +68,8 @@ pub fn cover(frame: &mut [u8]) -> bool {
     write(frame, &[0; 12], of_ip(is_v6)).is_ok()
 }
 
-/// The type and the packet of a frame of IP without VLAN tags, for a device whose frames have no header; `None` of
-/// everything else, which such a device cannot send.
+/// The type and the packet of a frame of IP without VLAN tags, for a device whose frames have no header;
+/// `None` of everything else, which such a device cannot send.
 #[inline]
 pub fn uncover(frame: &[u8]) -> Option<(u16, &[u8])> {
     let kind = ethertype(frame).filter(|kind| matches!(*kind, IPV4 | IPV6))?;

@@ -133,7 +133,8 @@ impl<'a> Head<'a> {
         self.0.first_chunk().unwrap_or(&ethernet::BROADCAST)
     }
 
-    /// Whether it holds IPv4 without tags, as almost all frames do. What follows has a meaning only if it does.
+    /// Whether it holds IPv4 without tags, as almost all frames do. What follows has a meaning only if it
+    /// does.
     #[inline(always)]
     pub fn is_untagged_ipv4(self) -> bool {
         let ethertype = u16::from_be_bytes([self.0[12], self.0[13]]);

@@ -1,10 +1,10 @@
-//! The system calls of a program that contains this crate: on a thread that simulates they go to the simulated
-//! kernel, on all others to that of the machine.
+//! The system calls of a program that contains this crate: on a thread that simulates they go to the
+//! simulated kernel, on all others to that of the machine.
 //!
-//! The code under test calls `sendto`, `ppoll`, `mmap` and so on of the C library. A program's own definition of such a
-//! function goes before that of the library when the program is linked, for Rust's standard library and for libbpf
-//! as well. So the code under test is the one that runs in production, to the instruction: it has neither a trait nor
-//! a parameter nor a feature for the sake of the simulation.
+//! The code under test calls `sendto`, `ppoll`, `mmap` and so on of the C library. A program's own definition
+//! of such a function goes before that of the library when the program is linked, for Rust's standard library
+//! and for libbpf as well. So the code under test is the one that runs in production, to the instruction: it
+//! has neither a trait nor a parameter nor a feature for the sake of the simulation.
 //!
 //! What the C library calls inside of itself (memory, threads) is not met by this.
 
@@ -35,8 +35,8 @@ pub(crate) fn pause() -> Option<*mut Kernel> {
     Some(KERNEL.replace(std::ptr::null_mut())).filter(|kernel| !kernel.is_null())
 }
 
-/// Gives the simulated kernel of this thread to `f`, if there is one. What the simulated kernel itself calls goes to the
-/// machine's.
+/// Gives the simulated kernel of this thread to `f`, if there is one. What the simulated kernel itself calls
+/// goes to the machine's.
 #[inline]
 pub(crate) fn simulated<T>(f: impl FnOnce(&mut Kernel) -> T) -> Option<T> {
     let kernel = KERNEL.get();
@@ -227,8 +227,8 @@ pub unsafe extern "C" fn clock_nanosleep(
     0
 }
 
-/// The work of the thread that looks after ports, if it is due: its calls are of the same process. The loop sleeps just now,
-/// so it holds no lock.
+/// The work of the thread that looks after ports, if it is due: its calls are of the same process. The loop
+/// sleeps just now, so it holds no lock.
 fn do_chores() {
     if let Some(chores) = simulated(Kernel::due_chores).flatten() {
         chores.look();

@@ -1,5 +1,5 @@
-//! Files of the simulated machine: the journals, in a folder of their own. Each call is a step at which the process can be
-//! killed; what it did before stays.
+//! Files of the simulated machine: the journals, in a folder of their own. Each call is a step at which the
+//! process can be killed; what it did before stays.
 
 use crate::calls;
 use crate::kernel::Kernel;

@@ -1,8 +1,8 @@
 //! The simulated kernel: interfaces, sockets with their rings, programs, and virtual time.
 //!
-//! It is a model of Linux 6.x as far as the packet loop meets it, with the freedoms that drivers have. What it hands over
-//! and takes back is memory that both sides map, as in the kernel. Time passes in system calls alone: a call takes its
-//! time, and a sleep ends with the next event that ends it.
+//! It is a model of Linux 6.x as far as the packet loop meets it, with the freedoms that drivers have. What
+//! it hands over and takes back is memory that both sides map, as in the kernel. Time passes in system calls
+//! alone: a call takes its time, and a sleep ends with the next event that ends it.
 
 mod bpf;
 pub mod interface;
@@ -302,7 +302,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Ends the process as `SIGKILL` does: whatever it had open is closed, and what it does from now on has no effect.
+    /// Ends the process as `SIGKILL` does: whatever it had open is closed, and what it does from now on has
+    /// no effect.
     pub fn kill(&mut self) {
         self.note(|| "the process is killed".into());
         self.is_dead = true;

@@ -1,9 +1,9 @@
 //! Fault simulation: the packet loop as it is, over a simulated kernel, in virtual time, from one seed.
 //!
-//! A [`plan::Plan`] is made from a seed: two ports, two directions, flows, and faults with their times. It is run by
-//! [`life::run`]: the code of `weir run` makes its system calls, which go to a simulated [`kernel`] (see `calls`), and
-//! after each of them everything that can be checked is checked. A plan that fails is made smaller by [`campaign`], and
-//! says what happened step by step.
+//! A [`plan::Plan`] is made from a seed: two ports, two directions, flows, and faults with their times. It is
+//! run by [`life::run`]: the code of `weir run` makes its system calls, which go to a simulated [`kernel`]
+//! (see `calls`), and after each of them everything that can be checked is checked. A plan that fails is made
+//! smaller by [`campaign`], and says what happened step by step.
 
 pub mod calls;
 pub mod campaign;
@@ -17,7 +17,8 @@ pub mod plan;
 pub mod rival;
 pub mod user;
 
-/// Lets the libraries keep what they find out once in a process, so that each run after it makes the same calls.
+/// Lets the libraries keep what they find out once in a process, so that each run after it makes the same
+/// calls.
 pub fn warm_up() {
     let mut plan = plan::Plan::of(0);
     plan.faults.clear();

@@ -38,7 +38,8 @@ pub struct Report {
     pub frames: (u64, u64),
     /// The longest time a frame took, in ns.
     pub longest_delay: u64,
-    /// The longest time in which the host got frames, as the wire was taken apart between two processes, in ns.
+    /// The longest time in which the host got frames, as the wire was taken apart between two processes, in
+    /// ns.
     pub longest_gap: u64,
     /// What happened, if it was wanted.
     pub trace: Vec<String>,

@@ -1,7 +1,7 @@
 //! Who sends and receives beyond the two ports, and what they find wrong.
 //!
-//! A frame says which flow it is of, which it is in it, and when it was sent. So whoever receives it knows whether one was
-//! doubled, overtaken, changed on the way, or late.
+//! A frame says which flow it is of, which it is in it, and when it was sent. So whoever receives it knows
+//! whether one was doubled, overtaken, changed on the way, or late.
 
 use crate::dice::Dice;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! A process that takes over from a living one. Each runs on a thread of the machine, and one of both has the word at a time: the
-//! one that takes over while the other sleeps, until it sleeps itself.
+//! A process that takes over from a living one. Each runs on a thread of the machine, and one of both has the
+//! word at a time: the one that takes over while the other sleeps, until it sleeps itself.
 
 use crate::calls;
 use crate::kernel::Kernel;
@@ -111,7 +111,8 @@ impl Rival {
     }
 }
 
-/// Gives the word to the rival until it sleeps or is done. To be called on a thread whose calls do not go to the kernel just now.
+/// Gives the word to the rival until it sleeps or is done. To be called on a thread whose calls do not go to
+/// the kernel just now.
 ///
 /// # Safety
 /// The kernel must live, and nobody else may use it.

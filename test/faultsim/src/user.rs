@@ -1,7 +1,7 @@
 //! The user plane under faults: control and packet path as they are, with ports in memory, in virtual time.
 //!
-//! Each step of a script is something that a peer, a base station, a neighbour or a user does, honest or not. After each of
-//! them the frames that the packet path holds are counted, and what it sends is looked at.
+//! Each step of a script is something that a peer, a base station, a neighbour or a user does, honest or not.
+//! After each of them the frames that the packet path holds are counted, and what it sends is looked at.
 
 use crate::dice::Dice;
 use crate::faults::Kind;

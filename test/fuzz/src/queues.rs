@@ -3,8 +3,8 @@
 use crate::bytes::Script;
 use weir_tc::{Action, Kind, Message, Raw, Subject, TcAttribute};
 
-/// Messages of which some kernel may send any part: what is taken is written again as it was read, and what is computed
-/// from it panics on nothing.
+/// Messages of which some kernel may send any part: what is taken is written again as it was read, and what
+/// is computed from it panics on nothing.
 pub fn tc_message(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let choice = script.byte_or_zero();

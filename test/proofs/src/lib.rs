@@ -1,5 +1,6 @@
-//! What packet loop and other threads share, compiled over loom's atomics: each test runs every interleaving of its threads,
-//! with every value that the memory model allows a read to see. The files are those of the dataplane.
+//! What packet loop and other threads share, compiled over loom's atomics: each test runs every interleaving
+//! of its threads, with every value that the memory model allows a read to see. The files are those of the
+//! dataplane.
 
 #![cfg(not(test))] // `cargo test --lib` would run the unit tests of the files here too, which are those of the dataplane.
 

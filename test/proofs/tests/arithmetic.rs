@@ -3,9 +3,9 @@
 use weir_queue::Shaper;
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// At a rate at which a byte takes eight nanoseconds, every sequence of five events: a packet of one, two or three bytes, a look
-/// at the clock, a port that took nothing. The link never sends faster than its rate, never idles while packets wait, and makes
-/// up for no more than it may.
+/// At a rate at which a byte takes eight nanoseconds, every sequence of five events: a packet of one, two or
+/// three bytes, a look at the clock, a port that took nothing. The link never sends faster than its rate,
+/// never idles while packets wait, and makes up for no more than it may.
 #[test]
 fn the_shaper_over_all_short_histories() {
     const EVENTS: u32 = 5;
@@ -53,8 +53,8 @@ fn the_shaper_over_all_short_histories() {
     assert_eq!(histories, 3 * 78_125);
 }
 
-/// Every rate from 1 to 2000 bit/s and sizes around powers of two: what is left over of one packet is in the next, so that after
-/// many the error is below a nanosecond each.
+/// Every rate from 1 to 2000 bit/s and sizes around powers of two: what is left over of one packet is in the
+/// next, so that after many the error is below a nanosecond each.
 #[test]
 fn fractions_of_a_nanosecond_are_not_lost() {
     for bps in (1..2000).map(|n| n * 499_979) {

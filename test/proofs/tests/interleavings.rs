@@ -20,8 +20,8 @@ struct Ring {
     entries: [UnsafeCell<u32>; 2],
 }
 
-/// Entries are read as they were written, once each and in order, and none is overwritten before it was read: loom fails on
-/// an access that the other side's is not ordered with. The indices begin where they wrap.
+/// Entries are read as they were written, once each and in order, and none is overwritten before it was read:
+/// loom fails on an access that the other side's is not ordered with. The indices begin where they wrap.
 #[test]
 fn an_entry_belongs_to_one_side_at_a_time() {
     const FIRST: u32 = u32::MAX;
@@ -71,8 +71,9 @@ fn is_fresh(heart: &Heart, now: Time) -> bool {
     age < heart.after_ns.load(Ordering::Relaxed) as i64
 }
 
-/// A processor of the kernel that handles frames while the loop turns, ends in order, and says so: frames go to the loop, and
-/// from one of them on past it, never back to a loop that has ended. Whoever turned and was not late is not passed by.
+/// A processor of the kernel that handles frames while the loop turns, ends in order, and says so: frames go
+/// to the loop, and from one of them on past it, never back to a loop that has ended. Whoever turned and was
+/// not late is not passed by.
 #[test]
 fn frames_go_to_the_loop_until_it_ends_and_never_back() {
     loom::model(|| {
@@ -99,7 +100,8 @@ fn frames_go_to_the_loop_until_it_ends_and_never_back() {
     });
 }
 
-/// While a loop turns in time no processor sees it dead, whichever beat it reads; two of them count what another loop left.
+/// While a loop turns in time no processor sees it dead, whichever beat it reads; two of them count what
+/// another loop left.
 #[test]
 fn a_loop_that_turns_in_time_is_alive_to_every_processor() {
     loom::model(|| {
@@ -122,8 +124,9 @@ fn a_loop_that_turns_in_time_is_alive_to_every_processor() {
     });
 }
 
-/// Whoever reads link time while the loop tells of stops sees it as it was before or after each turn, never in between. It runs
-/// backwards by no more than a gap that is no stop: as far as it may run ahead of the loop.
+/// Whoever reads link time while the loop tells of stops sees it as it was before or after each turn, never
+/// in between. It runs backwards by no more than a gap that is no stop: as far as it may run ahead of the
+/// loop.
 #[test]
 fn another_thread_reads_link_time_as_of_a_turn() {
     loom::model(|| {
@@ -142,8 +145,8 @@ fn another_thread_reads_link_time_as_of_a_turn() {
     });
 }
 
-/// A letter is opened once or withdrawn, never both, and is one side's at a time: loom fails on an access that the other side's
-/// is not ordered with.
+/// A letter is opened once or withdrawn, never both, and is one side's at a time: loom fails on an access
+/// that the other side's is not ordered with.
 #[test]
 fn a_letter_is_opened_or_withdrawn() {
     loom::model(|| {

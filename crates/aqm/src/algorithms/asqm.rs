@@ -1,12 +1,12 @@
 //! ASQM: active sense queue management.
 //!
-//! The queue that fills may lie below IP, in a modem whose link is slower than the rate it was sold with. ASQM does
-//! not look at its own queue but at round trips that probes measured through everything below
-//! ([`Sample::Rtt`]): when their smoothed value reaches the target it signals arriving packets at
-//! once and then at times `interval / sqrt(n)` apart, until one of them lies below the target.
+//! The queue that fills may lie below IP, in a modem whose link is slower than the rate it was sold with.
+//! ASQM does not look at its own queue but at round trips that probes measured through everything below
+//! ([`Sample::Rtt`]): when their smoothed value reaches the target it signals arriving packets at once and
+//! then at times `interval / sqrt(n)` apart, until one of them lies below the target.
 //!
-//! Without samples for `silence` the sojourn time of its own queue takes their place, under the same law and the same
-//! target.
+//! Without samples for `silence` the sojourn time of its own queue takes their place, under the same law and
+//! the same target.
 
 use crate::{Algorithm, Aqm, Cause, Moment, Needs, Packet, Sample, Setpoint, Verdict};
 use weir_sense::{Srtt, WindowedMin};
@@ -18,15 +18,15 @@ const TARGET_MAX: Duration = Duration::from_secs(10);
 crate::params! {
     /// Parameters of ASQM.
     pub struct Params {
-        /// Smoothed round trip at which signalling starts, and below which one sample ends it; the paper tried
-        /// 10 to 500 ms.
+        /// Smoothed round trip at which signalling starts, and below which one sample ends it; the paper
+        /// tried 10 to 500 ms.
         target: Duration = Duration::from_millis(100), TARGET_MIN => TARGET_MAX;
         /// Time from the first signal to the second.
         interval: Duration = Duration::from_millis(100), Duration::from_millis(1) => Duration::from_secs(10);
         /// Whether ECN-capable packets are marked instead of dropped.
         ecn: bool = true, false => true;
-        /// Whether the smallest sample of the last 10 s is subtracted, so that the target means time in queues
-        /// and not the round trip of the link.
+        /// Whether the smallest sample of the last 10 s is subtracted, so that the target means time in
+        /// queues and not the round trip of the link.
         subtract_min: bool = false, false => true;
         /// After this time without a sample, the sojourn time of the own queue is taken for one.
         silence: Duration = Duration::from_secs(3), Duration::from_millis(100) => Duration::from_secs(3600);
@@ -36,8 +36,8 @@ crate::params! {
 /// How long the smallest sample is remembered.
 const BASE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Packets of at most this size, by the link's accounting, are not signalled: probes, and acknowledgements, whose
-/// loss slows nobody down. The next larger one is.
+/// Packets of at most this size, by the link's accounting, are not signalled: probes, and acknowledgements,
+/// whose loss slows nobody down. The next larger one is.
 const SMALL: Bytes = Bytes::new(120);
 
 /// Departures to a sample of the own queue: as often as probes are sent.
@@ -118,8 +118,8 @@ impl Asqm {
         self.source == Source::OwnQueue
     }
 
-    /// Whether a signal is due; the next one then is `interval / sqrt(n)` later. A law that fell behind, because
-    /// nothing arrived meanwhile, does not catch up.
+    /// Whether a signal is due; the next one then is `interval / sqrt(n)` later. A law that fell behind,
+    /// because nothing arrived meanwhile, does not catch up.
     fn is_due(&mut self, now: Time) -> bool {
         let Some(due) = self.next_signal.filter(|due| *due <= now) else { return false };
         self.count = self.count.saturating_add(1);

@@ -23,8 +23,8 @@ use weir_units::{Duration, Rate, Time};
 crate::params! {
     /// Parameters of AVQ.
     pub struct Params {
-        /// Utilization of the link that is aimed at: gamma of the paper, 98 % in its experiments where packets
-        /// are marked, 98 % and 100 % where they are dropped.
+        /// Utilization of the link that is aimed at: gamma of the paper, 98 % in its experiments where
+        /// packets are marked, 98 % and 100 % where they are dropped.
         utilization: Share = Share(0.98), Share(0.01) => Share(1.0);
         /// How fast the virtual capacity is adapted, in 1/s: alpha of the paper, 0.15 in its experiments. The
         /// largest value that is stable falls with the number of flows and the round-trip time (section 3).
@@ -202,8 +202,8 @@ mod tests {
         assert_eq!((room.queue, room.capacity, room.last), (full.queue, full.capacity, full.last));
     }
 
-    /// The paper's token bucket in bytes and bytes per second. The division by the link's rate changes results
-    /// by less than 1e-9 of the link after a hundred thousand packets.
+    /// The paper's token bucket in bytes and bytes per second. The division by the link's rate changes
+    /// results by less than 1e-9 of the link after a hundred thousand packets.
     #[test]
     fn the_twin_in_bytes_agrees() {
         let (c, gamma, alpha, b) = (1.25e6, 0.98, 0.15, 1e5);

@@ -22,10 +22,11 @@ const TARGET_MAX: Duration = Duration::from_secs(10);
 crate::params! {
     /// Parameters of BLUE.
     pub struct Params {
-        /// Delay above which the probability is raised as after an overflow: the length L (BLUE, on the algorithm).
+        /// Delay above which the probability is raised as after an overflow: the length L (BLUE, on the
+        /// algorithm).
         target: Duration = Duration::from_millis(20), TARGET_MIN => TARGET_MAX;
-        /// What is added to the probability on congestion: d1 (BLUE, on the algorithm; of the values tried there, the
-        /// smaller, which suits fewer flows).
+        /// What is added to the probability on congestion: d1 (BLUE, on the algorithm; of the values tried
+        /// there, the smaller, which suits fewer flows).
         increment: Share = Share(0.0025), Share(0.0) => Share(1.0);
         /// What is taken from the probability on idleness: d2, much smaller than d1 (BLUE, on the algorithm).
         decrement: Share = Share(0.000_25), Share(0.0) => Share(1.0);

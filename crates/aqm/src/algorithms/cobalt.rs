@@ -148,8 +148,8 @@ impl Cobalt {
         }
     }
 
-    /// The same for a long time: going from `count` down to `c` takes `2 interval (sqrt(count) - sqrt(c))`, to
-    /// within a step.
+    /// The same for a long time: going from `count` down to `c` takes `2 interval (sqrt(count) - sqrt(c))`,
+    /// to within a step.
     #[cold]
     fn forget_much(&mut self, now: Time) {
         let behind = now.since(self.drop_next).as_secs_f64() / (2.0 * self.pace.as_secs_f64());

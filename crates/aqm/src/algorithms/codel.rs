@@ -5,9 +5,9 @@
 //! falls below the target. The pseudocode of RFC 8289 section 5 is a loop over packets; here it is cut into
 //! one step per packet, and the host brings the next head after each drop.
 //!
-//! `1 / sqrt(count)` is computed exactly (IEEE double). With `newton` it is one Newton step per signal from the
-//! value before, in 16 bits, as in the Linux kernel (include/net/codel_impl.h): there the second interval is 29 % too
-//! short, and a count that jumps is followed slowly.
+//! `1 / sqrt(count)` is computed exactly (IEEE double). With `newton` it is one Newton step per signal from
+//! the value before, in 16 bits, as in the Linux kernel (include/net/codel_impl.h): there the second interval
+//! is 29 % too short, and a count that jumps is followed slowly.
 
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Sample, Setpoint, Verdict};
 use weir_units::{Bytes, Duration, Time};
@@ -86,7 +86,8 @@ impl Algorithm for CoDel {
 }
 
 impl CoDel {
-    /// One step from the inverse square root of another count towards that of this one, as the kernel makes it.
+    /// One step from the inverse square root of another count towards that of this one, as the kernel makes
+    /// it.
     fn newton_step(&mut self) {
         let root = u64::from(self.inverse_root) << 16;
         let square = (root * root) >> 32;
@@ -163,7 +164,8 @@ impl CoDel {
 }
 
 impl Aqm for CoDel {
-    /// Without a sojourn time nothing stands above the target, and a queue that ran empty has left the dropping state.
+    /// Without a sojourn time nothing stands above the target, and a queue that ran empty has left the
+    /// dropping state.
     const IGNORES_PASSING: bool = true;
 
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
@@ -256,8 +258,8 @@ mod tests {
         times.iter().map(|t| t.since(first).as_millis_f64()).collect()
     }
 
-    /// Inverse square roots of 1, 2, 3 ... as the kernel's 16 bits have them: each by one step from the one before,
-    /// computed by hand from x (3 - n x^2) / 2.
+    /// Inverse square roots of 1, 2, 3 ... as the kernel's 16 bits have them: each by one step from the one
+    /// before, computed by hand from x (3 - n x^2) / 2.
     #[test]
     fn the_kernels_newton_step_is_there_as_a_parameter() {
         let params = Params { newton: true, ..Params::default() };
@@ -305,8 +307,8 @@ mod tests {
         }
     }
 
-    /// In whole numbers, where nothing is rounded: `s` is within a nanosecond of `interval / sqrt(count)` if and
-    /// only if `(s - 1)^2 count <= interval^2 <= (s + 1)^2 count`.
+    /// In whole numbers, where nothing is rounded: `s` is within a nanosecond of `interval / sqrt(count)` if
+    /// and only if `(s - 1)^2 count <= interval^2 <= (s + 1)^2 count`.
     #[test]
     fn the_exact_twin_agrees_within_a_nanosecond() {
         for interval in [10_000u64, 100_000_000, 99_999_999_999] {

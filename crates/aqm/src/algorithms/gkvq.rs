@@ -2,8 +2,8 @@
 //! Automatica 35, 1999), in the form with which AVQ is compared (Kunniyur and Srikant, SIGCOMM 2001).
 //!
 //! Beside the real queue a virtual one is kept, with the same arrivals, but with a share of the capacity and
-//! of the buffer. When it overflows, all packets that leave the real queue are marked until it is empty again.
-//! So the link is told of congestion before it is congested, at the price of the rest of its capacity.
+//! of the buffer. When it overflows, all packets that leave the real queue are marked until it is empty
+//! again. So the link is told of congestion before it is congested, at the price of the rest of its capacity.
 //!
 //! ```text
 //! arrival of a packet that takes s on the link, after a gap g:
@@ -13,8 +13,8 @@
 //! marking = false as soon as queue = 0
 //! ```
 //!
-//! It only marks. Packets that are not ECN-capable pass: discarding everything until the virtual queue is empty
-//! would starve the link.
+//! It only marks. Packets that are not ECN-capable pass: discarding everything until the virtual queue is
+//! empty would starve the link.
 
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Share, Verdict};
 use weir_units::{Duration, Rate, Time};

@@ -9,8 +9,9 @@
 //! the reference is the set point `target` at the link's rate.
 //!
 //! `a`, `b` and `f_s` follow from the fewest flows, the longest round-trip time and the link's rate by the
-//! paper's rule ([`design`]), anew when the rate changes; or they are given. A number of flows that is chosen for
-//! one rate makes the controller useless at a much higher one, so fast links count as having more of them.
+//! paper's rule ([`design`]), anew when the rate changes; or they are given. A number of flows that is chosen
+//! for one rate makes the controller useless at a much higher one, so fast links count as having more of
+//! them.
 
 use crate::Chance;
 use crate::packets;
@@ -36,12 +37,13 @@ crate::params! {
         /// Whether gains and frequency follow from `flows`, `rtt` and the link's rate (section IV of the
         /// paper); else `a`, `b` and `frequency` hold.
         design: bool = true, false => true;
-        /// Fewest flows with which the loop must be stable: N of the design, unless `flow_rate` says more. The default
-        /// is the paper's example; fewer make the controller slower with the third power.
+        /// Fewest flows with which the loop must be stable: N of the design, unless `flow_rate` says more.
+        /// The default is the paper's example; fewer make the controller slower with the third power.
         flows: u32 = 60, 1 => 1_000_000;
-        /// Highest rate of a flow: on a link that is faster than `flows` times this, the design is for as many flows
-        /// as fill it at this rate, or it would be slower with the fourth power of the link's rate. The default is
-        /// the paper's example, 3750 packets per second and 60 flows, with packets of 1538 bytes.
+        /// Highest rate of a flow: on a link that is faster than `flows` times this, the design is for as
+        /// many flows as fill it at this rate, or it would be slower with the fourth power of the link's
+        /// rate. The default is the paper's example, 3750 packets per second and 60 flows, with packets of
+        /// 1538 bytes.
         flow_rate: Rate = Rate::from_bps(769_000), Rate::from_bps(1000) => Rate::from_bps(1_000_000_000_000);
         /// Longest round-trip time, with the queue, with which the loop must be stable: R of the design. The
         /// default is the paper's example; longer ones make the controller slower with the fifth power.
@@ -79,8 +81,8 @@ pub struct Gains {
     pub frequency: f64,
 }
 
-/// Gains that are stable for at least `flows` flows with round-trip times of at most `rtt` seconds on a link of
-/// `packets` packets per second (section IV of the paper).
+/// Gains that are stable for at least `flows` flows with round-trip times of at most `rtt` seconds on a link
+/// of `packets` packets per second (section IV of the paper).
 ///
 /// The controller's zero lies on the corner frequency of the TCP window, which is also where the loop's gain
 /// becomes one; it is made discrete by the bilinear transform at a hundred times that frequency.

@@ -47,7 +47,8 @@ crate::params! {
         max_burst: Duration = Duration::from_millis(150), Duration::ZERO => Duration::from_secs(100);
         /// Whether ECN-capable packets are marked instead of dropped (RFC 8033 section 5.1).
         ecn: bool = true, false => true;
-        /// Drop probability from which ECN-capable packets are dropped too: MARK_ECNTH (RFC 8033 section 5.1).
+        /// Drop probability from which ECN-capable packets are dropped too: MARK_ECNTH (RFC 8033 section
+        /// 5.1).
         mark_ecnth: Share = Share(0.1), Share(0.0) => Share(1.0);
         /// Whether the delay is the backlog over the rate of departures (RFC 8033 section 5.2) and not the
         /// sojourn time of the packet that left last (RFC 8033 section 4.3).
@@ -61,8 +62,8 @@ crate::params! {
         derandomize: bool = true, false => true;
         /// Whether a probability from 10 % on grows by at most 2 % at once (RFC 8033 section 5.5).
         cap: bool = true, false => true;
-        /// In how many steps the gains are reduced at small drop probabilities, the first below 10 %, each further
-        /// one a tenth of that (RFC 8033 section 4.2 has all six). Linux from 3.14 to 4.20 has two.
+        /// In how many steps the gains are reduced at small drop probabilities, the first below 10 %, each
+        /// further one a tenth of that (RFC 8033 section 4.2 has all six). Linux from 3.14 to 4.20 has two.
         tune_steps: u32 = 6, 0 => 6;
         /// Mean packet: a backlog of at most two of them is never signalled (RFC 8033 section 4.1).
         mean_packet: Bytes = Bytes::new(1538), Bytes::new(1) => Bytes::new(65_536);

@@ -1,10 +1,10 @@
-//! RED: random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993), gentle (Floyd, 2000) and adaptive
-//! (Floyd, Gummadi and Shenker, "Adaptive RED", 2001).
+//! RED: random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993), gentle (Floyd, 2000) and
+//! adaptive (Floyd, Gummadi and Shenker, "Adaptive RED", 2001).
 //!
-//! An average of the queue is compared with two thresholds. Between them an arriving packet is signalled with a
-//! probability that rises to `max_p`; the *gentle* form lets it rise on to 1 at twice the upper threshold
-//! instead of jumping. *Adaptive* RED moves `max_p` so that the average stays in the middle fifth. Signals are
-//! spread evenly by counting the packets between them.
+//! An average of the queue is compared with two thresholds. Between them an arriving packet is signalled with
+//! a probability that rises to `max_p`; the *gentle* form lets it rise on to 1 at twice the upper threshold
+//! instead of jumping. *Adaptive* RED moves `max_p` so that the average stays in the middle fifth. Signals
+//! are spread evenly by counting the packets between them.
 //!
 //! ```text
 //! avg = (1 - w)^(m + 1) * avg + w * q            m packets could have left while the queue was empty
@@ -16,9 +16,9 @@
 //!     = pb / (1 - count * pb), 1        for count * pb < 1, else
 //! ```
 //!
-//! Here the queue is the time that its bytes take at the link's rate, so that thresholds are delays around the
-//! set point `target`, and the weight `w = 1 - exp(-s / memory)` follows from the time `s` of a mean packet:
-//! the same parameters hold for links of all rates.
+//! Here the queue is the time that its bytes take at the link's rate, so that thresholds are delays around
+//! the set point `target`, and the weight `w = 1 - exp(-s / memory)` follows from the time `s` of a mean
+//! packet: the same parameters hold for links of all rates.
 
 use crate::Chance;
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Share, Verdict, View};

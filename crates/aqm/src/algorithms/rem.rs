@@ -1,9 +1,9 @@
 //! REM: random exponential marking (Athuraliya, Li, Low and Yin, "REM: active queue management", IEEE Network
 //! 15(3), 2001), with its price computed from the queue alone as in Kunniyur and Srikant, SIGCOMM 2001.
 //!
-//! A price rises while the queue grows or stands above its reference, and falls otherwise. Each arriving packet
-//! is signalled with a probability that is exponential in the price, so that a sender whose packets pass
-//! several such queues sees the sum of their prices.
+//! A price rises while the queue grows or stands above its reference, and falls otherwise. Each arriving
+//! packet is signalled with a probability that is exponential in the price, so that a sender whose packets
+//! pass several such queues sees the sum of their prices.
 //!
 //! ```text
 //! every period: price = max(0, price + gamma * (q - (1 - alpha) * q_old - alpha * q_ref)),  q_old = q
@@ -35,7 +35,8 @@ crate::params! {
         phi: f64 = 1.001, 1.000001 => 10.0;
         /// Step of the price for each packet of difference (REM; 0.001 in its simulations).
         gamma: f64 = 0.001, 0.000000001 => 1.0;
-        /// Weight of the queue's distance from the reference against its growth (REM; 0.1 in its simulations).
+        /// Weight of the queue's distance from the reference against its growth (REM; 0.1 in its
+        /// simulations).
         alpha: f64 = 0.1, 0.0 => 1.0;
         /// Period of the price (2 ms in the simulator ns-2).
         period: Duration = Duration::from_millis(2), Duration::from_micros(100) => Duration::from_secs(10);

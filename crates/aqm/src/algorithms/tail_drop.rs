@@ -1,8 +1,8 @@
 //! Tail drop: the queue without management, with its size given as a delay.
 //!
-//! A packet is discarded when the backlog with it would take longer than `limit` to serve, unless the queue is empty:
-//! one packet always fits, or a small limit on a slow link would let nothing pass, for ever. There is no
-//! marking: a full queue cannot wait for a sender to read a mark.
+//! A packet is discarded when the backlog with it would take longer than `limit` to serve, unless the queue
+//! is empty: one packet always fits, or a small limit on a slow link would let nothing pass, for ever. There
+//! is no marking: a full queue cannot wait for a sender to read a mark.
 
 use crate::{Algorithm, Aqm, Cause, Moment, Packet, Setpoint, Verdict};
 use weir_units::{Duration, Time};

@@ -1,18 +1,19 @@
 //! vAQM without bitrate adjustment: signals for a queue that is elsewhere (M. Ihlar, A. Nazari, R. Skog, "Low
 //! latency, high flexibility: virtual AQM", Ericsson Technology Review, 2018).
 //!
-//! The bottleneck, such as a radio link with a deep buffer, belongs to somebody else and lies between here and the user. The
-//! host measures round-trip times to the user and tells them ([`Sample::Rtt`]), and what each flow has in flight
-//! there ([`Sample::Inflight`]). While Average RTT stays above Target RTT for an interval, packets that leave are
-//! signalled at times `interval / sqrt(count)` apart, as in CoDel (RFC 8289 section 5.3). The victim is the flow
-//! with the most in flight, because it contributes most to the queue. The queue in which the packets are here does
-//! not matter.
+//! The bottleneck, such as a radio link with a deep buffer, belongs to somebody else and lies between here
+//! and the user. The host measures round-trip times to the user and tells them ([`Sample::Rtt`]), and what
+//! each flow has in flight there ([`Sample::Inflight`]). While Average RTT stays above Target RTT for an
+//! interval, packets that leave are signalled at times `interval / sqrt(count)` apart, as in CoDel (RFC 8289
+//! section 5.3). The victim is the flow with the most in flight, because it contributes most to the queue.
+//! The queue in which the packets are here does not matter.
 //!
-//! In slow start a flow doubles with each round trip, and an interval is many of them. So where the largest flow grew by half
-//! within one, beyond what it ever had, the signal does not wait for the interval.
+//! In slow start a flow doubles with each round trip, and an interval is many of them. So where the largest
+//! flow grew by half within one, beyond what it ever had, the signal does not wait for the interval.
 //!
-//! A flow that shows no acknowledgements has in flight what it sends in a round trip. One that sends on after three signals
-//! as before does not respond: what it sends beyond a rate that does not fill the bottleneck is discarded.
+//! A flow that shows no acknowledgements has in flight what it sends in a round trip. One that sends on after
+//! three signals as before does not respond: what it sends beyond a rate that does not fill the bottleneck is
+//! discarded.
 
 mod flights;
 mod unresponsive;
@@ -27,8 +28,9 @@ use weir_units::{Duration, Time};
 crate::params! {
     /// Parameters of vAQM.
     pub struct Params {
-        /// Target Queue Delay as a share of Path RTT: the delay that is tolerated behind this place. A sender that
-        /// halves its window, or takes three tenths of it, must not empty a queue that its whole path needs full.
+        /// Target Queue Delay as a share of Path RTT: the delay that is tolerated behind this place. A sender
+        /// that halves its window, or takes three tenths of it, must not empty a queue that its whole path
+        /// needs full.
         fraction: Share = Share(1.0), Share(0.01) => Share(1.0);
         /// Smallest Target Queue Delay.
         target_min: Duration = Duration::from_millis(5), Duration::from_micros(1) => Duration::from_secs(10);
@@ -36,7 +38,8 @@ crate::params! {
         target_max: Duration = Duration::from_millis(100), Duration::from_micros(1) => Duration::from_secs(10);
         /// How long the smallest round-trip time counts as that of the path without a queue.
         window: Duration = Duration::from_secs(10), Duration::from_millis(100) => Duration::from_secs(600);
-        /// The interval in Path RTTs: how long Average RTT must stand above Target RTT before the first signal.
+        /// The interval in Path RTTs: how long Average RTT must stand above Target RTT before the first
+        /// signal.
         interval_paths: f64 = 8.0, 0.1 => 100.0;
         /// Smallest interval.
         interval_min: Duration = Duration::from_millis(20), Duration::from_micros(10) => Duration::from_secs(100);
@@ -49,19 +52,22 @@ crate::params! {
 
 /// Re-entry soon after the last dropping state resumes its rate (RFC 8289 section 5.4).
 const RESUME_INTERVALS: u64 = 16;
-/// How long the queue is held low to see the path behind it, before its smallest delay counts as that of the path.
+/// How long the queue is held low to see the path behind it, before its smallest delay counts as that of the
+/// path.
 const VALIDATION: Duration = Duration::from_secs(2);
 /// What of Target Queue Delay is tolerated meanwhile.
 const VALIDATION_PART: u64 = 8;
-/// What senders have in flight at most when round trips are compared with those before, in tenths of what they had.
+/// What senders have in flight at most when round trips are compared with those before, in tenths of what
+/// they had.
 const LESS_FLIGHT_TENTHS: u64 = 7;
 /// Round trips of at least so many tenths of those before are the same.
 const SAME_RTT_TENTHS: u64 = 9;
 /// Round-trip times older than this, and than four of them, say nothing about now.
 const STALE: Duration = Duration::from_secs(1);
-/// How many Average RTTs pass until a signal shows: one until the sender knows of it, one until what it sends less comes
-/// through the queue, and one until the mean follows. Signals in between find the sender in the recovery that it is in
-/// anyway, or punish it for a queue that it has left already: in a cell that fades, one after the other.
+/// How many Average RTTs pass until a signal shows: one until the sender knows of it, one until what it sends
+/// less comes through the queue, and one until the mean follows. Signals in between find the sender in the
+/// recovery that it is in anyway, or punish it for a queue that it has left already: in a cell that fades,
+/// one after the other.
 const SHOWS_ROUNDS: u64 = 3;
 /// When a flow that was signalled is judged: after two Average RTTs and this, at most [`PATIENCE_MAX`].
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -155,8 +161,8 @@ impl Vaqm {
         self.sampled = Some(now);
         self.model.sample(now, Rtt { rtt, doubtful: false }, true);
         self.validate(now);
-        // As in CoDel, one round trip without much of a queue says that none stands. The average would say so only
-        // after several more signals.
+        // As in CoDel, one round trip without much of a queue says that none stands. The average would say so
+        // only after several more signals.
         let target = self.target();
         self.above = rtt > target;
         if !self.above || self.average() <= target {
@@ -171,8 +177,9 @@ impl Vaqm {
         }
     }
 
-    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed. When senders
-    /// have much less in flight and round trips are as long as before, that is the path, and no queue.
+    /// Nothing here can drain the bottleneck at once: signals hold its queue low until the path is confirmed.
+    /// When senders have much less in flight and round trips are as long as before, that is the path, and no
+    /// queue.
     fn validate(&mut self, now: Time) {
         if !self.model.wants_drain(now) {
             self.validating = None;
@@ -194,8 +201,8 @@ impl Vaqm {
         self.validating = None;
     }
 
-    /// Signals at once who is in slow start while a queue stands: an interval is many of its round trips. Once the average says so,
-    /// too, those who leave slow start by themselves have done it.
+    /// Signals at once who is in slow start while a queue stands: an interval is many of its round trips.
+    /// Once the average says so, too, those who leave slow start by themselves have done it.
     fn stop_start(&mut self, now: Time) {
         if self.growing && self.above && self.average() > self.target() {
             (self.growing, self.next) = (false, Some(now));

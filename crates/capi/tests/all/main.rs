@@ -1,5 +1,5 @@
-//! The tests of `weir-capi`, in one program, which links once. Programs in C are compiled against the header and the
-//! shared library, and run under AddressSanitizer and under valgrind.
+//! The tests of `weir-capi`, in one program, which links once. Programs in C are compiled against the header
+//! and the shared library, and run under AddressSanitizer and under valgrind.
 
 mod dpdk;
 mod golden;

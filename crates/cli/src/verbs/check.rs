@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_config::{RunConfig, Scenario, SteerConfig, UpfConfig};
 
-/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run`, `weir steer` or `weir upf`). All
-/// problems are told at once, each with its line and remedy. Ports and cores that a configuration names and
-/// this machine lacks are warnings.
+/// Validate a scenario (for `weir lab` and `weir sim`) or a configuration (for `weir run`, `weir steer` or
+/// `weir upf`). All problems are told at once, each with its line and remedy. Ports and cores that a
+/// configuration names and this machine lacks are warnings.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

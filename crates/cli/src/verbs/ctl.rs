@@ -15,14 +15,14 @@ use weir_report::table;
 
 /// Look at running links and change them: how they stand, their policy, rates and configuration.
 ///
-/// Each `weir run` listens on a socket in /run/weir that belongs to root. A change is checked in full first, put into force
-/// as a whole between two packets, and told in the log of the run; where one key is refused, nothing changes, and the key
-/// and the remedy are told. What needs a restart is refused as such.
+/// Each `weir run` listens on a socket in /run/weir that belongs to root. A change is checked in full first,
+/// put into force as a whole between two packets, and told in the log of the run; where one key is refused,
+/// nothing changes, and the key and the remedy are told. What needs a restart is refused as such.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Only the links with this port, process number or socket. Can be repeated; by default all that run, and for changes
-    /// the only one that runs.
+    /// Only the links with this port, process number or socket. Can be repeated; by default all that run, and
+    /// for changes the only one that runs.
     #[arg(long, value_name = "PORT|PID|SOCKET", global = true)]
     link: Vec<String>,
     /// Change all links that run.
@@ -38,7 +38,8 @@ enum Verb {
     Status,
     /// The configuration in force, or the values of some keys of it.
     Get {
-        /// Keys or tables, such as `a_to_b.rate` or `a_to_b.policy`; without any the whole, with the meaning of each key.
+        /// Keys or tables, such as `a_to_b.rate` or `a_to_b.policy`; without any the whole, with the meaning
+        /// of each key.
         keys: Vec<String>,
     },
     /// Change keys, all together or none.

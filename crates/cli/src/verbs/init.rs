@@ -11,9 +11,9 @@ use weir_units::{Rate, parse_rate};
 
 /// Write a configuration of `weir run`, with comments.
 ///
-/// On a terminal it asks for what is not given, with what it found as the default; elsewhere it takes what it found, or says
-/// what is missing. Nothing of the machine is changed. Rates come from `--rate`, from `--measure`, or from what the drivers
-/// tell, of which 95 % are taken.
+/// On a terminal it asks for what is not given, with what it found as the default; elsewhere it takes what it
+/// found, or says what is missing. Nothing of the machine is changed. Rates come from `--rate`, from
+/// `--measure`, or from what the drivers tell, of which 95 % are taken.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -31,8 +31,8 @@ pub struct Arguments {
     /// Rate of the other direction, which is left alone without it.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_back: Option<Rate>,
-    /// Look for so many seconds at what port b sends and receives, while a speed test fills the link, and take 95 % of the
-    /// busiest second as the rates.
+    /// Look for so many seconds at what port b sends and receives, while a speed test fills the link, and
+    /// take 95 % of the busiest second as the rates.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=3600))]
     measure: Option<u64>,
     /// Utilization below which the set point is raised.

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use weir_report::paper::{Chart, Style, draw, latex, numbers};
 use weir_report::write_atomic;
 
-/// Draw a figure for a paper from the results of `weir sweep`, `weir sim` or `weir lab`: PDF and SVG of the width and
-/// type size that are asked for, without a title, with confidence intervals, and the numbers as CSV and as a LaTeX
-/// table beside it.
+/// Draw a figure for a paper from the results of `weir sweep`, `weir sim` or `weir lab`: PDF and SVG of the
+/// width and type size that are asked for, without a title, with confidence intervals, and the numbers as CSV
+/// and as a LaTeX table beside it.
 ///
 /// Colours can be told apart by people with any common colour blindness, and marks and dashes in grey.
 #[derive(clap::Args)]
@@ -21,8 +21,8 @@ use weir_report::write_atomic;
 pub struct Arguments {
     #[command(flatten)]
     figure: Asked,
-    /// Draw the figures that a TOML file describes: a table `[[figure]]` for each, with the options of this verb as
-    /// keys (`results`, `kind`, `y`, `out` ...). Paths in it start at its folder.
+    /// Draw the figures that a TOML file describes: a table `[[figure]]` for each, with the options of this
+    /// verb as keys (`results`, `kind`, `y`, `out` ...). Paths in it start at its folder.
     #[arg(long, value_name = "FILE", conflicts_with = "results")]
     from: Option<PathBuf>,
 }
@@ -46,7 +46,8 @@ struct Asked {
     /// What is drawn; if not given, `points` of a sweep, and `time` of a run.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// The measured column, such as delay_p95_ms, utilization or transfer_p99_ms; of `time` a column of the samples.
+    /// The measured column, such as delay_p95_ms, utilization or transfer_p99_ms; of `time` a column of the
+    /// samples.
     #[arg(long, value_name = "COLUMN")]
     y: Option<String>,
     /// The axis of the sweep that is drawn horizontally.
@@ -62,8 +63,8 @@ struct Asked {
     #[arg(long = "where", value_name = "AXIS=VALUE")]
     #[serde(rename = "where")]
     only: Vec<String>,
-    /// What the whiskers are: the 95 % confidence interval of the mean by Student's t, that of the median by the
-    /// bootstrap, the range, or nothing.
+    /// What the whiskers are: the 95 % confidence interval of the mean by Student's t, that of the median by
+    /// the bootstrap, the range, or nothing.
     #[arg(long, value_enum, default_value_t)]
     interval: Interval,
     /// Of `cdf`: what is distributed.

@@ -43,8 +43,8 @@ enum Paper {
 
 /// Put results that were written before into one page, in Markdown.
 ///
-/// Reads every `result.json` below a folder and writes their tables and claims, each with the command, date, commit,
-/// machine and number of runs. It is what makes docs/results.md.
+/// Reads every `result.json` below a folder and writes their tables and claims, each with the command, date,
+/// commit, machine and number of runs. It is what makes docs/results.md.
 #[derive(clap::Args)]
 struct Summary {
     /// The folder that `--out` named when they were made.

@@ -34,15 +34,16 @@ pub struct Arguments {
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Take over the ports of a run that lives: it ends, and the kernel forwards until this one does. Those of a
-    /// run that was killed, or that kept forwarding, are taken over without it.
+    /// Take over the ports of a run that lives: it ends, and the kernel forwards until this one does. Those
+    /// of a run that was killed, or that kept forwarding, are taken over without it.
     #[arg(long)]
     takeover: bool,
     /// Let the kernel go on forwarding after the end; the same as `--set fail_open.keep_forwarding=true`.
     #[arg(long)]
     keep_forwarding: bool,
-    /// Serve a page at this address, by default 127.0.0.1:9470: how the link stands, live, and its policy to be changed. The same as
-    /// `--set run.page=ADDRESS`; `weir ctl page` prints where it is, with the token that changes take.
+    /// Serve a page at this address, by default 127.0.0.1:9470: how the link stands, live, and its policy to
+    /// be changed. The same as `--set run.page=ADDRESS`; `weir ctl page` prints where it is, with the token
+    /// that changes take.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
     page: Option<String>,
 }

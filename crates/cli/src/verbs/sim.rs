@@ -38,8 +38,8 @@ pub struct Arguments {
     /// Change a key of the file, such as `run.duration=5s` or `aqm.name=codel`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Leave out this much of the beginning, such as 10s, instead of `run.warmup`; `auto` decides by MSER-5 from the
-    /// delay and the rate of the first link, makes each run twice, and says what it found.
+    /// Leave out this much of the beginning, such as 10s, instead of `run.warmup`; `auto` decides by MSER-5
+    /// from the delay and the rate of the first link, makes each run twice, and says what it found.
     #[arg(long, value_name = "TIME|auto", value_parser = warmup::parse)]
     warmup: Option<warmup::Warmup>,
     /// Directory for the results: summary.json, samples, events and flows as CSV, SVG and an HTML page.

@@ -16,11 +16,12 @@ use weir_units::{Rate, Time};
 
 /// Hold queues of the kernel to a policy by moving their targets, until stopped.
 ///
-/// The kernel goes on working the queue; this program reads its counters, and moves the target of its AQM so that the
-/// link stays busy with as little delay as the traffic needs: codel, fq_codel, pie, fq_pie, dualpi2, cake with its
-/// interval, and the room of a bfifo below a shaper, at the root or below htb, tbf or mq. With --utilization-target below 100 % it moves the rate of the shaper
-/// above the queue, too. A queue that is no bottleneck is left alone. What somebody else changes meanwhile is told, and
-/// left to him. At the end queues are put back as they were found, after a kill by the next start. Needs root.
+/// The kernel goes on working the queue; this program reads its counters, and moves the target of its AQM so
+/// that the link stays busy with as little delay as the traffic needs: codel, fq_codel, pie, fq_pie, dualpi2,
+/// cake with its interval, and the room of a bfifo below a shaper, at the root or below htb, tbf or mq. With
+/// --utilization-target below 100 % it moves the rate of the shaper above the queue, too. A queue that is no
+/// bottleneck is left alone. What somebody else changes meanwhile is told, and left to him. At the end queues
+/// are put back as they were found, after a kill by the next start. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -1,5 +1,5 @@
-//! What the Debian package holds, and what installing and purging it does, in a folder in place of a system: the short form of
-//! `make package`, which installs it on a bare Debian 12.
+//! What the Debian package holds, and what installing and purging it does, in a folder in place of a system:
+//! the short form of `make package`, which installs it on a bare Debian 12.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

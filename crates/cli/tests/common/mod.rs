@@ -18,7 +18,8 @@ use weir_lab::{
 /// Longest wait for anything that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Live tests that measure take turns, as they share the machine's processors. Those that count run side by side.
+/// Live tests that measure take turns, as they share the machine's processors. Those that count run side by
+/// side.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// The right to be on this machine, among these tests and beside other programs.
@@ -129,8 +130,8 @@ impl Ended {
         value
     }
 
-    /// Its warnings, without those of how busy this machine is, and of tags that the ends of veths keep beside frames
-    /// of generic XDP.
+    /// Its warnings, without those of how busy this machine is, and of tags that the ends of veths keep
+    /// beside frames of generic XDP.
     pub fn warnings(&self) -> Vec<String> {
         let warnings = self.json()["warnings"].as_array().unwrap().clone();
         let all = warnings.iter().map(|warning| warning.as_str().unwrap().to_string());
@@ -212,7 +213,8 @@ impl Weir {
         self.child.signal(signal).unwrap();
     }
 
-    /// Stops it, and waits until none of its threads runs any more: one on another processor runs on for some time.
+    /// Stops it, and waits until none of its threads runs any more: one on another processor runs on for some
+    /// time.
     pub fn stop(&mut self) {
         self.signal(libc::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.child.pid());

@@ -31,8 +31,8 @@ fn bits(thread: &BTreeMap<String, String>, key: &str) -> u64 {
     u64::from_str_radix(&thread[key], 16).unwrap()
 }
 
-/// Looks at each thread of a process: the packet loop and who looks after its ports have what it takes, and none else
-/// has anything.
+/// Looks at each thread of a process: the packet loop and who looks after its ports have what it takes, and
+/// none else has anything.
 fn assert_reduced(pid: u32, extra: u64) {
     let of_loop = privileges::LOOP.iter().fold(0, |all, one| all | one.bitmask());
     let threads = threads(pid);

@@ -1,5 +1,5 @@
-//! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here has. CoDel and its
-//! relatives run in QEMU (`tools/steer-witness`).
+//! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here
+//! has. CoDel and its relatives run in QEMU (`tools/steer-witness`).
 
 use crate::common::{exec, try_exec, turn};
 use serde_json::Value;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 const FAMILIES: [i32; 6] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
 
-/// Calls that are allowed whatever their arguments. The kernel keeps for each of them that it needs no look at
-/// the filter.
+/// Calls that are allowed whatever their arguments. The kernel keeps for each of them that it needs no look
+/// at the filter.
 const ALLOWED: &[libc::c_long] = &[
     // Files and descriptors: results, the journal, settings of the kernel.
     libc::SYS_read,
@@ -218,8 +218,8 @@ fn filters() -> Result<[BpfProgram; 2], String> {
     rules.insert(libc::SYS_clone3, Vec::new());
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let list = SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch).map_err(text)?;
-    // A filter cannot look at what clone3 is to make; the C library falls back to clone where the kernel does not
-    // know it.
+    // A filter cannot look at what clone3 is to make; the C library falls back to clone where the kernel does
+    // not know it.
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let clone3 = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
     let clone3 = SeccompFilter::new(clone3, SeccompAction::Allow, unknown, arch).map_err(text)?;

@@ -91,9 +91,9 @@ impl MobileConfig {
     }
 }
 
-/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times a
-/// second with the time since then, from zero, and can end it.
-/// `go_on` is asked about twenty times a second; what was measured until it says no is returned.
+/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
+/// a second with the time since then, from zero, and can end it. `go_on` is asked about twenty times a
+/// second; what was measured until it says no is returned.
 pub fn run(
     config: &MobileConfig,
     waiting: impl FnMut(Duration) -> ControlFlow<()>,

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 pub const MOST_TAKEN: f64 = 0.01;
 /// How often a test is tried until the machine is there.
 pub const ATTEMPTS: usize = 3;
-/// How much time the tests of a program spend on repeated attempts: a machine that is busy all the time makes them
-/// undecided, and not three times as long.
+/// How much time the tests of a program spend on repeated attempts: a machine that is busy all the time makes
+/// them undecided, and not three times as long.
 pub const REPEATS: Duration = Duration::from_secs(60);
 
 /// What is left of it.

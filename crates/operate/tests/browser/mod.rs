@@ -1,4 +1,5 @@
-//! Chromium without a screen, driven through a pipe by its DevTools protocol. Each program of tests uses a part of it.
+//! Chromium without a screen, driven through a pipe by its DevTools protocol. Each program of tests uses a
+//! part of it.
 #![allow(dead_code)]
 
 use serde_json::{Value, json};
@@ -73,7 +74,8 @@ impl Browser {
             .stderr(Stdio::null());
         change(&mut command);
         let (reads_fd, writes_fd) = (reads.as_raw_fd(), writes.as_raw_fd());
-        // SAFETY: between fork and exec only descriptors are copied. Both are put out of the way first, as one may be 3 or 4.
+        // SAFETY: between fork and exec only descriptors are copied. Both are put out of the way first, as
+        // one may be 3 or 4.
         unsafe {
             command.pre_exec(move || {
                 let from = libc::fcntl(reads_fd, libc::F_DUPFD, 10);
@@ -181,13 +183,14 @@ impl Browser {
             .to_string()
     }
 
-    /// Waits until a script says true.
+    /// Waits until an expression is true; one that fails, as the page is not there yet, is not true yet.
     pub fn until(&mut self, script: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while self.value(script) != Value::Bool(true) {
+        let tried = format!("(() => {{ try {{ return {script} }} catch {{ return false }} }})()");
+        while self.value(&tried) != Value::Bool(true) {
             if Instant::now() >= deadline {
-                let answer = self.text("answer");
-                panic!("never: {script}; {:?}; {answer}", self.errors);
+                let shown = self.value("document.body?.innerText");
+                panic!("never: {script}; {:?}; {shown}", self.errors);
             }
             std::thread::sleep(Duration::from_millis(50));
         }

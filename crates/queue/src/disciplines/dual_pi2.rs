@@ -1,9 +1,9 @@
 //! Two queues, one for low latency and one for classic traffic, under coupled algorithms (DualPI2, RFC 9332).
 //!
-//! Senders that answer each mark a little (L4S: DCTCP, Prague) need a very short queue and many marks; classic
-//! ones need a longer queue and few. Each kind gets a queue of its own, and the coupling of their signals makes
-//! a low-latency flow take about as much of the link as a classic one. Packets with ECT(1) or CE are the
-//! low-latency ones. They go first, but for a share that the classic queue always gets.
+//! Senders that answer each mark a little (L4S: DCTCP, Prague) need a very short queue and many marks;
+//! classic ones need a longer queue and few. Each kind gets a queue of its own, and the coupling of their
+//! signals makes a low-latency flow take about as much of the link as a classic one. Packets with ECT(1) or
+//! CE are the low-latency ones. They go first, but for a share that the classic queue always gets.
 
 mod coupled;
 
@@ -24,8 +24,8 @@ weir_aqm::params! {
         target: Duration = Duration::from_millis(15), TARGET_MIN => TARGET_MAX;
         /// Longest round-trip time that is usual; it sets the gains of the controller.
         rtt_max: Duration = Duration::from_millis(100), Duration::from_micros(100) => Duration::from_secs(10);
-        /// How many times as probable a mark on a low-latency packet is as the square root of that of a signal
-        /// on a classic one.
+        /// How many times as probable a mark on a low-latency packet is as the square root of that of a
+        /// signal on a classic one.
         coupling: f64 = 2.0, 1.0 => 16.0;
         /// Delay of the low-latency queue from which on its packets are marked.
         ramp_min: Duration = Duration::from_micros(800), Duration::ZERO => Duration::from_secs(1);

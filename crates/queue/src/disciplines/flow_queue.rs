@@ -30,14 +30,15 @@ weir_aqm::params! {
     pub struct Params {
         /// Number of FIFOs; flows beyond share one with another (RFC 8290 section 5.2.5).
         flows: u32 = 1024, 1 => 65_536;
-        /// Bytes that a flow sends in one round, about one packet of the largest size (RFC 8290 section 5.2.4).
+        /// Bytes that a flow sends in one round, about one packet of the largest size (RFC 8290 section
+        /// 5.2.4).
         quantum: Bytes = Bytes::new(1538), Bytes::new(64) => Bytes::new(1_000_000);
         /// Most packets stored, beside the room of the link (RFC 8290 section 5.2.3).
         packets: u32 = 10_240, 1 => 1_000_000;
         /// Most bytes stored, beside the room of the link.
         memory: Bytes = Bytes::new(32_000_000), Bytes::new(1500) => Bytes::new(4_000_000_000);
-        /// Places that a flow may choose from. With 1 its hash says the FIFO; with 8, as in CAKE, flows rarely
-        /// share one.
+        /// Places that a flow may choose from. With 1 its hash says the FIFO; with 8, as in CAKE, flows
+        /// rarely share one.
         ways: u32 = 1, 1 => 32;
         /// Whether senders, by their address, get equal shares whatever the number of their flows. With
         /// `fair_receivers` as well, pairs of addresses do.
@@ -176,8 +177,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.active
     }
 
-    /// What each flow that is not idle gets of the rate. It is not kept, because flows come and go with every packet,
-    /// and few algorithms ask.
+    /// What each flow that is not idle gets of the rate. It is not kept, because flows come and go with every
+    /// packet, and few algorithms ask.
     #[inline(always)]
     fn share(&self) -> Rate {
         self.sum.share(self.active)
@@ -190,7 +191,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         Moment::new(now, queue, random_bits::<A>(&mut self.dice))
     }
 
-    /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one comes.
+    /// Runs the wakeup of a flow's algorithm if it is due. Flows without packets are woken late, when one
+    /// comes.
     #[inline(always)]
     fn wake(&mut self, now: Time, flow: usize) {
         if self.flows[flow].aqm.next_wakeup().is_some_and(|due| due <= now) {

@@ -1,18 +1,21 @@
 //! A FIFO and an algorithm for each user, served in turn: for a network function that carries many.
 //!
-//! A user is whoever has the same host hash: an address, a prefix, a VLAN or a tunnel. Whoever hosts the queue makes the
-//! hash, a live link after the parameters `prefix4`, `prefix6` and `vlan`. Users come into being with their first packet, or by [`PerUser::admit`]. All memory for them is allocated at
-//! the start, so that it has a bound that is known then ([`PerUser::bytes_per_user`]). When all places are taken, a newcomer
-//! gets that of somebody who sent one packet or was idle for `idle`, else its packets wait in a queue that all without a
-//! place share (`strangers.rs`).
+//! A user is whoever has the same host hash: an address, a prefix, a VLAN or a tunnel. Whoever hosts the
+//! queue makes the hash, a live link after the parameters `prefix4`, `prefix6` and `vlan`. Users come into
+//! being with their first packet, or by [`PerUser::admit`]. All memory for them is allocated at the start, so
+//! that it has a bound that is known then ([`PerUser::bytes_per_user`]). When all places are taken, a
+//! newcomer gets that of somebody who sent one packet or was idle for `idle`, else its packets wait in a
+//! queue that all without a place share (`strangers.rs`).
 //!
 //! Room for packets is shared by a dynamic threshold (A. K. Choudhury, E. L. Hahne, "Dynamic queue length
-//! thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a user may have
-//! as much as is still free, so that there is always room for others, without looking for the longest of many.
+//! thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998): a user may
+//! have as much as is still free, so that there is always room for others, without looking for the longest of
+//! many.
 //!
-//! Where each user has a bottleneck of its own elsewhere, each can be held to a rate ([`Discipline::set_rate_of`]): one who
-//! may not send yet is passed over, and [`Discipline::head_arrived`] says when the first of them may. What waits for that rate
-//! waits in a FIFO for each flow, each with an algorithm, so that a download of a user does not delay its call.
+//! Where each user has a bottleneck of its own elsewhere, each can be held to a rate
+//! ([`Discipline::set_rate_of`]): one who may not send yet is passed over, and [`Discipline::head_arrived`]
+//! says when the first of them may. What waits for that rate waits in a FIFO for each flow, each with an
+//! algorithm, so that a download of a user does not delay its call.
 
 mod ahead;
 mod flows;
@@ -53,9 +56,9 @@ weir_aqm::params! {
         prefix6: u32 = 128, 0 => 128;
         /// Whether a user is a VLAN on a live link (both tags, where there are two) instead of an address.
         vlan: bool = false, false => true;
-        /// How long a user must have been idle before any newcomer may take the place, when all are taken; who sent fewer
-        /// than 65 packets keeps it for a part of that, and who sent one does not keep it. A user who comes back after that
-        /// starts anew.
+        /// How long a user must have been idle before any newcomer may take the place, when all are taken;
+        /// who sent fewer than 65 packets keeps it for a part of that, and who sent one does not keep it. A
+        /// user who comes back after that starts anew.
         idle: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(86_400);
         /// Bytes that a user sends in one round, about one packet of the largest size.
         quantum: Bytes = Bytes::new(1538), Bytes::new(64) => Bytes::new(1_000_000);
@@ -68,8 +71,8 @@ weir_aqm::params! {
     }
 }
 
-/// What every packet needs comes first and within a cache line: the memory of most users is in no cache when a packet
-/// comes for them.
+/// What every packet needs comes first and within a cache line: the memory of most users is in no cache when
+/// a packet comes for them.
 #[repr(C, align(64))]
 struct User<A> {
     key: u32,
@@ -279,8 +282,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         Ok(at)
     }
 
-    /// Looks for a place to give away, a few places further each time, and takes it from its user. Who sent one packet or
-    /// was idle for `idle` goes first, and for a newcomer who was seen before, who sent the least of those who are silent.
+    /// Looks for a place to give away, a few places further each time, and takes it from its user. Who sent
+    /// one packet or was idle for `idle` goes first, and for a newcomer who was seen before, who sent the
+    /// least of those who are silent.
     fn sweep(&mut self, now: Time, is_known: bool) -> Option<usize> {
         let places = self.shared();
         let mut best: Option<(Standing, usize)> = None;
@@ -536,8 +540,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         departure
     }
 
-    /// That of the packet stored last: none leaves before it, as all that could have left by then did. Where everybody has to
-    /// wait, when the first may send.
+    /// That of the packet stored last: none leaves before it, as all that could have left by then did. Where
+    /// everybody has to wait, when the first may send.
     fn head_arrived(&self) -> Option<Time> {
         match &self.paces {
             Some(paces) if paces.packets() == self.sum.packets => paces.first(),

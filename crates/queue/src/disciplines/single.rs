@@ -26,8 +26,8 @@ impl<A: Aqm, T> Single<A, T> {
         Self::guided(aqm, (), &Setup { limits, rate, seed, grows: false })
     }
 
-    /// The same, with memory for as many packets as the queue has held so far: a short queue with large limits
-    /// stays in the cache. For hosts that may allocate while packets pass.
+    /// The same, with memory for as many packets as the queue has held so far: a short queue with large
+    /// limits stays in the cache. For hosts that may allocate while packets pass.
     pub fn growing(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
         Self::guided(aqm, (), &Setup { limits, rate, seed, grows: true })
     }
@@ -76,7 +76,8 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
         self.management.wake(now, self.fifo.len() as u32);
         let mut drops = 0;
         let departure = loop {
-            // The head stays in the FIFO until the verdict is known, so that what the host stored is moved once.
+            // The head stays in the FIFO until the verdict is known, so that what the host stored is moved
+            // once.
             let Some(&Slot { packet, marked, .. }) = self.fifo.front() else { break None };
             let behind = self.fifo.len() as u32 - 1;
             let verdict = self.management.release(now, &packet, marked, behind, &mut drops);

@@ -100,7 +100,8 @@ proptest! {
         wanted in prop::collection::vec(prop_oneof![1 => Just(0u64), 4 => 20..80u64, 1 => 300..400u64], 1..1001),
         mbps in prop_oneof![Just(2u64), Just(10), Just(100)],
     ) {
-        // A round takes less than what is made up for, or who waits after each packet gets one in a round and no quantum.
+        // A round takes less than what is made up for, or who waits after each packet gets one in a round and
+        // no quantum.
         let link = Rate::from_mbps(mbps * wanted.len() as u64);
         let equal = link.as_bps_f64() / wanted.len() as f64;
         let rate = |percent: &u64| (*percent > 0).then(|| Rate::from_bps_f64(equal * *percent as f64 / 100.0));

@@ -22,8 +22,8 @@ pub fn numbers(chart: &Chart) -> String {
     out
 }
 
-/// The same as a LaTeX table, which needs no package: a row for each series of each panel, a column for each place.
-/// None where places are numbers, of which there are too many.
+/// The same as a LaTeX table, which needs no package: a row for each series of each panel, a column for each
+/// place. None where places are numbers, of which there are too many.
 pub fn latex(chart: &Chart) -> Option<String> {
     let columns = &chart.x.categories;
     if columns.is_empty() {

@@ -133,8 +133,8 @@ fn entries(value: &str) -> Vec<&str> {
 
 const HOLE: FigurePoint = FigurePoint { value: f64::NAN, range: None };
 
-/// The axis that is drawn horizontally: the last one of numbers. Algorithms, schemes and other words are compared
-/// and stand in the legend.
+/// The axis that is drawn horizontally: the last one of numbers. Algorithms, schemes and other words are
+/// compared and stand in the legend.
 fn horizontal(labels: &Labels) -> Option<usize> {
     let is_number = |value: &String| value.starts_with(|c: char| c.is_ascii_digit());
     let is_compared = |axis: &usize| labels.points.iter().all(|values| !is_number(&values[*axis]));

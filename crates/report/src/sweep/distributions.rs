@@ -28,8 +28,8 @@ fn completions(study: &Study) -> Table {
     table
 }
 
-/// Quantiles of runs (point from 1, seed, distribution): `share` of the values do not exceed `value_ms`. `axes` are
-/// columns with a value for each point.
+/// Quantiles of runs (point from 1, seed, distribution): `share` of the values do not exceed `value_ms`.
+/// `axes` are columns with a value for each point.
 pub fn quantiles(axes: &[(String, Vec<String>)], runs: &[(usize, u64, &Distributed)]) -> Table {
     let rows: Vec<(usize, u64, &Distributed, f64, f64)> = runs
         .iter()

@@ -1,7 +1,8 @@
 //! Many runs of one scenario: what tells them apart, and the tables they make.
 //!
-//! A point of a sweep with a seed is a pure task, which gives a [`RunRow`]. Whoever makes the runs, in whichever order and
-//! wherever, hands their rows to [`tables`] in the order of points and seeds and gets the same bytes.
+//! A point of a sweep with a seed is a pure task, which gives a [`RunRow`]. Whoever makes the runs, in
+//! whichever order and wherever, hands their rows to [`tables`] in the order of points and seeds and gets the
+//! same bytes.
 
 mod chart;
 mod distributions;
@@ -13,8 +14,9 @@ pub use distributions::add_study;
 pub use fingerprint::Fingerprint;
 pub use rows::{Labels, PointStatistics, Quantity, RunRow, run_table, show, statistics, summary_table};
 
-/// The files of a sweep with these runs, by name: `table.csv` and `table.parquet` with a row for each run, `summary.csv` with
-/// one for each point, `distributions.csv` where runs have quantiles, and `chart.svg` where a figure can show them.
+/// The files of a sweep with these runs, by name: `table.csv` and `table.parquet` with a row for each run,
+/// `summary.csv` with one for each point, `distributions.csv` where runs have quantiles, and `chart.svg`
+/// where a figure can show them.
 ///
 /// # Errors
 ///

@@ -219,9 +219,9 @@ const PROBINGS: [Probing; 9] = [
     Probing::of_bytes(5_000),
     Probing::of_bytes(500),
 ];
-/// Parameters of PIE in Linux 3.15 (net/sched/sch_pie.c): target 20 ms, an update each 30 ms, 100 ms of bursts, the delay
-/// from the rate of departures, and gains that are reduced in two steps, at 10 and 1 %; no marks, no
-/// de-randomization. alpha and beta are the same as RFC 8033's.
+/// Parameters of PIE in Linux 3.15 (net/sched/sch_pie.c): target 20 ms, an update each 30 ms, 100 ms of
+/// bursts, the delay from the rate of departures, and gains that are reduced in two steps, at 10 and 1 %; no
+/// marks, no de-randomization. alpha and beta are the same as RFC 8033's.
 const PIE_OF_LINUX_3_15: [(&str, Value); 7] = [
     ("target", Value::Duration(Duration::from_millis(20))),
     ("t_update", Value::Duration(Duration::from_millis(30))),
@@ -273,8 +273,9 @@ impl Case {
         Ok(scenario)
     }
 
-    /// The scenario with a call of 64 kbit/s and its headers in each home: a datagram of 160 bytes of voice and 12 of RTP each
-    /// 20 ms, of class EF, which passes the limiter first and waits below IP as everything else does.
+    /// The scenario with a call of 64 kbit/s and its headers in each home: a datagram of 160 bytes of voice
+    /// and 12 of RTP each 20 ms, of class EF, which passes the limiter first and waits below IP as everything
+    /// else does.
     fn with_voice(&self, text: &str) -> String {
         let call = |home: u32| {
             let (from, to) = match self.way {

@@ -1,7 +1,7 @@
 //! The claims of the paper, judged on what was measured: each is held or missed, with its numbers.
 //!
-//! They are the same for both arms. A claim is left out where a case that it compares was not run. "Reaches" and
-//! "within" are about the 95th percentile unless the paper says otherwise.
+//! They are the same for both arms. A claim is left out where a case that it compares was not run. "Reaches"
+//! and "within" are about the 95th percentile unless the paper says otherwise.
 
 use super::cases::{ALGORITHMS, Algorithm, Direction, RTTS, Study, TARGET_MS, USUAL_RTT};
 use super::measured::Measured;
@@ -88,8 +88,8 @@ fn overhead(cases: &Measured) -> Vec<Claim> {
     vec![cost, format, law]
 }
 
-/// When ASQM with its defaults signals, in ms after the first signal, under probes that take 100 ms for 240 ms and then
-/// 99 ms; and that it is silent before, while they take 99.9 ms.
+/// When ASQM with its defaults signals, in ms after the first signal, under probes that take 100 ms for 240
+/// ms and then 99 ms; and that it is silent before, while they take 99.9 ms.
 fn signal_times() -> Vec<f64> {
     let mut asqm = Asqm::new(&Params::default(), Time::ZERO);
     let begin = 1_000;

@@ -53,7 +53,8 @@ pub struct Timers {
     pub clock: Duration,
 }
 
-/// What retransmission timers the senders can have: those of Linux, or those of ns-2 when the paper was written.
+/// What retransmission timers the senders can have: those of Linux, or those of ns-2 when the paper was
+/// written.
 pub static TIMERS: [Choice<Option<Timers>>; 2] = [
     Choice::new("linux", "200 ms above the smoothed round-trip time at least", None),
     Choice::new("2001", "1 s at least, by a clock of 100 ms", Some(TIMERS_2001)),

@@ -41,7 +41,8 @@ impl Margins {
     pub const SHORT_LIVE: Margins = Margins { utilization: 0.05, delay: 1.5, band: 0.04 };
 
     /// These, with a range of delays around the paper's number. The paper prints those of 10 Gbit/s and calls
-    /// those of 1 Gbit/s "very similar", which is taken as half as much again; of other rates it says nothing.
+    /// those of 1 Gbit/s "very similar", which is taken as half as much again; of other rates it says
+    /// nothing.
     fn of_delay(self, m: &Measured, from: f64, to: f64) -> Option<RangeInclusive<f64>> {
         let similar = match m.rate_bps() {
             rate if rate >= 10e9 => 1.0,

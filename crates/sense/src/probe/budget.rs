@@ -154,8 +154,9 @@ mod tests {
         }
     }
 
-    /// Every sequence of nine packets of three sizes, after no time or a spacing, with probes of three lengths: each of the
-    /// three limits is held at every step, and a probe that none of them holds up is due.
+    /// Every sequence of nine packets of three sizes, after no time or a spacing, with probes of three
+    /// lengths: each of the three limits is held at every step, and a probe that none of them holds up is
+    /// due.
     #[test]
     fn all_short_histories_keep_the_three_limits() {
         const EVERY: u64 = 2;

@@ -42,8 +42,8 @@ fn equal_times_keep_the_order_of_insertion_on_every_way_through() {
     assert_eq!(drain(&mut wheel).iter().map(|(_, e)| *e).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
-/// Every sequence of six steps, each an event at one of five distances from now, at the edges of batch, tick and horizon, or
-/// the next event taken: what comes out is what a sorted list gives.
+/// Every sequence of six steps, each an event at one of five distances from now, at the edges of batch, tick
+/// and horizon, or the next event taken: what comes out is what a sorted list gives.
 #[test]
 fn all_short_histories_come_out_in_order() {
     const STEPS: u32 = 6;

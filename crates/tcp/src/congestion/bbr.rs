@@ -1,7 +1,7 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00, Linux `tcp_bbr`): a model of the path.
 //!
-//! The bottleneck's rate is the largest delivery rate of ten round trips, its RTT the smallest of ten seconds.
-//! The flow is paced at a gain times that rate, with at most two bandwidth-delay products in flight.
+//! The bottleneck's rate is the largest delivery rate of ten round trips, its RTT the smallest of ten
+//! seconds. The flow is paced at a gain times that rate, with at most two bandwidth-delay products in flight.
 //! Left out: detection of policers, and the compensation for aggregated ACKs.
 
 mod bandwidth;
@@ -140,8 +140,8 @@ mod tests {
     use super::*;
     use crate::rate::RateSample;
 
-    /// The ACK that begins a round, with a measured rate in segments per second and too much in flight to leave
-    /// draining.
+    /// The ACK that begins a round, with a measured rate in segments per second and too much in flight to
+    /// leave draining.
     fn round(number: u64, rate: f64) -> AckSample {
         let rtt = Duration::from_millis(100);
         let now = Time::ZERO + rtt.saturating_mul(number);

@@ -92,7 +92,7 @@ enum Start {
     /// As in Linux.
     HyStart(HyStart),
     /// RFC 9406.
-    HyStartPlus(HyStartPlus),
+    HyStartPlus(Box<HyStartPlus>),
 }
 
 impl Start {
@@ -100,7 +100,7 @@ impl Start {
         match (params.hystart, params.hystart_plus) {
             (false, _) => Start::Plain,
             (true, false) => Start::HyStart(HyStart::new(env.now, env.paced, env.mss)),
-            (true, true) => Start::HyStartPlus(HyStartPlus::new(env.paced)),
+            (true, true) => Start::HyStartPlus(Box::new(HyStartPlus::new(env.paced))),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! HyStart++ (RFC 9406): when the delay of a round trip rises, slow start goes on at a quarter of its pace for some
-//! rounds, in case the rise was jitter, before it ends.
+//! HyStart++ (RFC 9406): when the delay of a round trip rises, slow start goes on at a quarter of its pace
+//! for some rounds, in case the rise was jitter, before it ends.
 
 use super::{AckSample, Window};
 use weir_units::Duration;

@@ -1,8 +1,9 @@
-//! LEDBAT (RFC 6817): a flow of less than best effort, which holds the delay it adds at a target and yields to others.
+//! LEDBAT (RFC 6817): a flow of less than best effort, which holds the delay it adds at a target and yields
+//! to others.
 //!
 //! The delay is that of the round trip, since that is what a TCP sender knows: a queue on the way of the
-//! acknowledgements counts as well. The window starts as that of any flow, there is no slow start (section 2.4.2
-//! leaves it to the implementer), and a loss halves the window (section 2.4.2).
+//! acknowledgements counts as well. The window starts as that of any flow, there is no slow start (section
+//! 2.4.2 leaves it to the implementer), and a loss halves the window (section 2.4.2).
 
 use super::{AckSample, CWND_MIN, ReductionCause, CongestionControl, Env, Window, reno};
 use std::num::NonZeroU32;
@@ -23,8 +24,8 @@ const ALLOWED_INCREASE: u32 = 1;
 /// Minutes of which the smallest delay is the base.
 const BASE_HISTORY: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Samples of which the smallest is the delay of now: fewer than two windows hold, and enough to pass over the
-/// acknowledgements that were delayed.
+/// Samples of which the smallest is the delay of now: fewer than two windows hold, and enough to pass over
+/// the acknowledgements that were delayed.
 const CURRENT_FILTER: usize = 4;
 
 /// A round-trip time in microseconds, small because every flow keeps fourteen.

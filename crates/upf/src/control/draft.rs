@@ -87,7 +87,8 @@ pub fn read_new(
     draft.whole(sides)
 }
 
-/// Buffering rules: a number, and what asks for functions that are not announced. How packets are buffered is configured.
+/// Buffering rules: a number, and what asks for functions that are not announced. How packets are buffered is
+/// configured.
 fn bars(bag: &mut IeReader, id: u16) -> Result<(), Refused> {
     bag.groups(id)?.into_iter().try_for_each(|mut group| {
         group.need_number(ie::BAR_ID)?;

@@ -1,6 +1,6 @@
 //! The elements of a message or a group, taken out one by one. What nobody took is refused at the end, so
-//! that nothing is accepted in silence. Elements that are not known here, of vendors or of later releases, are passed over
-//! (TS 29.244 section 7.6.1).
+//! that nothing is accepted in silence. Elements that are not known here, of vendors or of later releases,
+//! are passed over (TS 29.244 section 7.6.1).
 
 use super::cause::{Cause, Refused};
 use crate::message::{Element, Fault, Value, ie};

@@ -107,7 +107,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
         let retains = bag.take(ie::SESSION_RETENTION)?.is_some();
         bag.inform(&[ie::CP_FUNCTION_FEATURES])?;
         bag.finish()?;
-        // Who asks anew after a restart of ours that it was not to notice has noticed, and given its sessions up.
+        // Who asks anew after a restart of ours that it was not to notice has noticed, and given its sessions
+        // up.
         let is_same = |known: &Association| known.recovery == recovery && !known.restored;
         let same = self.peers[at].association.as_ref().is_some_and(is_same);
         if !(same || retains) {
@@ -129,7 +130,8 @@ impl<P: Plane, C: Codec> Control<P, C> {
         Ok(elements)
     }
 
-    /// Asks peers that are not associated for an association, where that is configured (TS 29.244 section 6.2.6.3).
+    /// Asks peers that are not associated for an association, where that is configured (TS 29.244 section
+    /// 6.2.6.3).
     pub(super) fn initiate(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if !self.settings.initiate || now < self.setup_due {
             return;
@@ -182,9 +184,9 @@ impl<P: Plane, C: Codec> Control<P, C> {
         (self.peers[at].association.is_none() && self.peers[holder].association.is_some()).then_some(holder)
     }
 
-    /// Whose a request is. One about a session, from an address without an association, that names the node of another
-    /// address's association, or a session whose reports go to it, is of that one (TS 29.244 section 5.8.1 knows nodes by
-    /// their Node ID). About associations each address speaks for itself alone.
+    /// Whose a request is. One about a session, from an address without an association, that names the node
+    /// of another address's association, or a session whose reports go to it, is of that one (TS 29.244
+    /// section 5.8.1 knows nodes by their Node ID). About associations each address speaks for itself alone.
     pub(super) fn peer_of(&mut self, at: usize, message: &Message) -> usize {
         let is_of_session = message.kind >= kind::SESSION_ESTABLISHMENT_REQUEST;
         if !self.settings.aliases || !is_of_session || self.peers[at].association.is_some() {

@@ -46,8 +46,8 @@ impl Peer {
         Peer { address, association: None, holder: None, allowance: u64::MAX, since: Time::ZERO }
     }
 
-    /// Whether a request of so many octets is within `rate_max` in a second; a tenth of a second's may come at
-    /// once. A long one counts as one for each kilobyte that it begins, as it is as much work.
+    /// Whether a request of so many octets is within `rate_max` in a second; a tenth of a second's may come
+    /// at once. A long one counts as one for each kilobyte that it begins, as it is as much work.
     pub fn may_ask(&mut self, now: Time, rate_max: u64, octets: usize) -> bool {
         let cost = (octets.div_ceil(OCTETS_PER_REQUEST).max(1) as u64) * NANOS_PER_SEC;
         let passed = now.since(self.since).as_nanos().min(NANOS_PER_SEC);

@@ -129,7 +129,8 @@ impl Sessions {
         self.places.get_mut(index)?.entry.as_deref_mut()
     }
 
-    /// Fills an empty table with sessions that have their numbers; `false` if two have one place, or one has none here.
+    /// Fills an empty table with sessions that have their numbers; `false` if two have one place, or one has
+    /// none here.
     pub fn fill(&mut self, entries: Vec<SessionEntry>) -> bool {
         let index = |entry: &SessionEntry| (entry.rules.seid & ((1 << INDEX_BITS) - 1)) as usize;
         let count = entries.iter().map(|entry| index(entry) + 1).max().unwrap_or(0);

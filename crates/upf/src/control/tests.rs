@@ -896,7 +896,8 @@ mod hostile {
         let foreign = bench.raw(&request);
         assert_eq!((foreign.len(), foreign[0].to), (1, bench.peer));
         assert_ne!(foreign[0].datagram, first[0].datagram);
-        // An answer from another peer answers nothing of ours. From another port of the one it does: some send so.
+        // An answer from another peer answers nothing of ours. From another port of the one it does: some
+        // send so.
         bench.peer = "127.0.0.3:8805".parse().unwrap();
         let mut out = Vec::new();
         bench.now += Duration::from_secs(11);
@@ -930,8 +931,8 @@ mod hostile {
         assert!(bench.raw(&setup).is_empty(), "an association of before");
         assert_eq!(told(&bench.raw(&delete)), Some(65), "the number is borne by nobody again");
         assert_eq!(bench.control.sessions().len(), 1);
-        // Nothing tells an establishment of before from a new one but what it asks for: the plane refuses an address that
-        // another session has.
+        // Nothing tells an establishment of before from a new one but what it asks for: the plane refuses an
+        // address that another session has.
         bench.control.plane().refuses = Some(Refusal::AddressTaken("10.45.0.7".parse().unwrap()));
         assert_ne!(told(&bench.raw(&establish)), Some(1));
         assert_eq!(bench.control.sessions().len(), 1);
@@ -989,7 +990,8 @@ mod hostile {
         let mut bench = Bench::associated();
         let seid = bench.session();
         bench.peer = "127.0.0.3:8805".parse().unwrap();
-        // Without an association of its own it is taken for another address of that node, as far as sessions go.
+        // Without an association of its own it is taken for another address of that node, as far as sessions
+        // go.
         assert_eq!(
             number(&bench.ask(kind::ASSOCIATION_RELEASE_REQUEST, None, vec![node()]), ie::CAUSE),
             Some(72)

@@ -1,4 +1,5 @@
-//! Who floods, guesses and forges: user equipment that is idle, base stations that are none, tunnels in tunnels.
+//! Who floods, guesses and forges: user equipment that is idle, base stations that are none, tunnels in
+//! tunnels.
 
 use crate::rig::*;
 use etherparse::PacketBuilder;
@@ -153,7 +154,8 @@ fn a_handover_loses_nothing_and_ends_what_the_former_base_station_may() {
     assert!(comes_from(&mut rig, 5, [192, 0, 2, 3]));
     // Nobody is at the former one any more.
     assert!(!comes_from(&mut rig, 5, [192, 0, 2, 2]));
-    // While user equipment is idle or its session is set up, no base station is known: it may come back at another.
+    // While user equipment is idle or its session is set up, no base station is known: it may come back at
+    // another.
     let mut nowhere = at(5, 3);
     nowhere.fars[1] = Far { id: 2, action: Action::Buffer { tell: true }, forward: None };
     rig.0.modify(Arc::new(nowhere), &[]).unwrap();

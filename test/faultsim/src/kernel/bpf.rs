@@ -1,5 +1,5 @@
-//! Programs and maps. What the programs of `port.bpf.c` do is done here by their control block and their sockets; the
-//! instructions themselves are not run.
+//! Programs and maps. What the programs of `port.bpf.c` do is done here by their control block and their
+//! sockets; the instructions themselves are not run.
 
 use super::xdp::Xsk;
 use super::{Entry, Kernel, Object, error, given};

@@ -274,7 +274,8 @@ impl Xsk {
         self.rx.is_there() && self.rx.untaken() > 0
     }
 
-    /// Looks at what the process has put into its rings since the last look: chunks are the kernel's from then on.
+    /// Looks at what the process has put into its rings since the last look: chunks are the kernel's from
+    /// then on.
     fn look(&mut self) {
         let Some(umem) = &self.umem else { return };
         let mut umem = umem.borrow_mut();
@@ -346,7 +347,8 @@ impl Xsk {
             return Err(Lost::Counted);
         }
         let address = buffer / umem.chunk * umem.chunk + umem.headroom;
-        // SAFETY: the frame fits in the chunk, which is the kernel's, and which lies in the registered memory.
+        // SAFETY: the frame fits in the chunk, which is the kernel's, and which lies in the registered
+        // memory.
         unsafe {
             let to = umem.base.add(address as usize);
             to.sub(16).cast::<u64>().write_unaligned(STAMP_MAGIC);
@@ -360,7 +362,8 @@ impl Xsk {
         umem.give(address);
         drop(umem);
         if self.is_zero_copy {
-            // Its interrupt looks for buffers on its own as long as it has some, and at times asks to be woken all the same.
+            // Its interrupt looks for buffers on its own as long as it has some, and at times asks to be
+            // woken all the same.
             self.received = self.received.wrapping_add(1);
             let asks = self.received.is_multiple_of(ASKS_EVERY);
             if self.driver.len() > DRIVER_RING / 4 && !asks {

@@ -158,7 +158,8 @@ fn without_samples_the_own_queue_is_held_at_the_target() {
         dequeue(&mut a, at(100_000 + 1000 * n), ms(150));
         enqueue(&mut a, at(100_000 + 1000 * n)) != Verdict::Forward
     });
-    // Each fourth departure is a sample, and the smoothed value rises from 99 by an eighth of the way at the first.
+    // Each fourth departure is a sample, and the smoothed value rises from 99 by an eighth of the way at the
+    // first.
     assert_eq!(first, Some(3));
 }
 

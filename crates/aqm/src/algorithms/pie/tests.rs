@@ -216,7 +216,8 @@ fn it_goes_on_with_the_backlog_and_off_in_a_calm_queue() {
 #[test]
 fn the_rate_of_departures_gives_the_same_delay() {
     let mut pie = pie(Params { departure_rate: true, ..Params::default() });
-    // 1500 bytes each 0.6 ms are 20 Mbit/s, at which 100 kB wait 40 ms; the sojourn time in view is not asked.
+    // 1500 bytes each 0.6 ms are 20 Mbit/s, at which 100 kB wait 40 ms; the sojourn time in view is not
+    // asked.
     for n in 0..500 {
         let m = moment(Duration::from_micros(600 * n), ms(1), 0);
         pie.on_wakeup(&m);

@@ -1,7 +1,8 @@
 use super::*;
 use crate::Ecn;
 
-/// The link of the AVQ paper, SIGCOMM 2001: 10 Mbit/s, packets of 1000 bytes, thresholds of 37 and 75 packets.
+/// The link of the AVQ paper, SIGCOMM 2001: 10 Mbit/s, packets of 1000 bytes, thresholds of 37 and 75
+/// packets.
 const LINK: Rate = Rate::from_mbps(10);
 const PACKET_S: f64 = 0.0008;
 

@@ -15,24 +15,27 @@ const SMALL_PART: u64 = 20;
 /// A flow that did not answer so many signals more than it answered does not respond.
 const STRIKES: u8 = 3;
 
-/// A flow that has half as much again as ever before, within a round trip, is in slow start: in halves of what it had.
+/// A flow that has half as much again as ever before, within a round trip, is in slow start: in halves of
+/// what it had.
 const STARTS_HALVES: u64 = 3;
 
 /// Bytes in flight by flow.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(super) struct Flights {
-    /// Whose the places are or were: beside each other, so that the search for a flow reads one line of memory.
+    /// Whose the places are or were: beside each other, so that the search for a flow reads one line of
+    /// memory.
     hashes: [u32; FLOWS],
     all: Bin,
-    /// A flow that is not remembered, with how much more of it passed than of others: a large one finds a place.
+    /// A flow that is not remembered, with how much more of it passed than of others: a large one finds a
+    /// place.
     candidate: Option<(u32, u32)>,
     trial: Option<Trial>,
     /// Since when what flows have is compared with what they had before.
     round: Time,
     flows: [Option<Flight>; FLOWS],
-    /// When the last signals of the flows in these places will show, in milliseconds of a clock that turns over: users are
-    /// many.
+    /// When the last signals of the flows in these places will show, in milliseconds of a clock that turns
+    /// over: users are many.
     shows: [u32; FLOWS],
 }
 
@@ -105,7 +108,8 @@ impl Flights {
         let told = Some(u32::try_from(bytes.get()).unwrap_or(u32::MAX));
         if let Some(known) = self.find(flow) {
             (known.told, known.at) = (told, now);
-            // Whoever is in slow start has twice as much when the signal arrives: what it takes back from there is its answer.
+            // Whoever is in slow start has twice as much when the signal arrives: what it takes back from
+            // there is its answer.
             if let (Some(trial), Some(bytes)) = (self.trial.as_mut().filter(|t| t.flow == flow), told) {
                 trial.flight = trial.flight.max(bytes);
             }
@@ -165,7 +169,8 @@ impl Flights {
         (self.shows[at].wrapping_sub(millis(now)) as i32) > 0
     }
 
-    /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a place.
+    /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a
+    /// place.
     fn enter(&mut self, new: Flight, rtt: Duration) -> bool {
         let size = |f: &Option<Flight>| f.filter(|f| f.is_current(new.at)).map(|f| f.size(rtt));
         let at = (0..FLOWS).min_by_key(|at| size(&self.flows[*at]));
@@ -182,17 +187,18 @@ impl Flights {
         places.filter(move |(_, f)| f.is_current(now) && !held(f.flow))
     }
 
-    /// How many flows have more in flight than this one, apart from those that were signalled lately or are `held`; one
-    /// that is not known has nothing.
+    /// How many flows have more in flight than this one, apart from those that were signalled lately or are
+    /// `held`; one that is not known has nothing.
     pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
         let own = self.size_of(flow, now, rtt);
         let larger = self.free(now, held).filter(|(_, f)| f.flow != flow && f.size(rtt) > own);
         larger.filter(|(at, _)| !self.is_awaited(*at, now)).count()
     }
 
-    /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about to make room,
-    /// only those with two thirds of the mean in flight pay as well: a small one would pay for the queue of the large one. Where
-    /// there are more flows than can be remembered, those beyond pay once all of these were told.
+    /// Whether a flow's last signal has shown, so that another one makes sense. While a larger flow is about
+    /// to make room, only those with two thirds of the mean in flight pay as well: a small one would pay for
+    /// the queue of the large one. Where there are more flows than can be remembered, those beyond pay once
+    /// all of these were told.
     pub fn may_pay(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> bool {
         if self.place(flow).is_some_and(|at| self.is_awaited(at, now)) {
             return false;
@@ -204,7 +210,8 @@ impl Flights {
             (count, told, total) = (count + 1, told + u64::from(is_told), total + size);
             makes_room |= is_told && size > own;
         }
-        // All that are remembered were told, and a queue stands: those beyond make it, each by the packets that it sends.
+        // All that are remembered were told, and a queue stands: those beyond make it, each by the packets
+        // that it sends.
         let is_beyond = own == 0 && told == FLOWS as u64;
         !makes_room || 3 * own * count >= 2 * total || is_beyond
     }
@@ -226,8 +233,9 @@ impl Flights {
         self.flows.iter().flatten().filter(|f| f.is_current(now)).map(|f| f.size(rtt)).sum()
     }
 
-    /// Whether the flow with the most in flight is in slow start: after a round trip it has half as much again as it ever had.
-    /// Who comes back from a loss, or from a pause, had as much before; who was signalled lately knows. `None` within a round trip.
+    /// Whether the flow with the most in flight is in slow start: after a round trip it has half as much
+    /// again as it ever had. Who comes back from a loss, or from a pause, had as much before; who was
+    /// signalled lately knows. `None` within a round trip.
     pub fn starts(&mut self, now: Time, rtt: Duration) -> Option<bool> {
         if now.since(self.round) < rtt {
             return None;
@@ -276,8 +284,9 @@ impl Flights {
         }
     }
 
-    /// Judges the flow whose time is over; returns one that does not respond. `room` is what is known not to fill the
-    /// bottleneck: who shows nothing, sends more than that and more than all others is believed not to respond at once.
+    /// Judges the flow whose time is over; returns one that does not respond. `room` is what is known not to
+    /// fill the bottleneck: who shows nothing, sends more than that and more than all others is believed not
+    /// to respond at once.
     pub fn judge(&mut self, now: Time, rtt: Duration, room: Option<u64>) -> Option<u32> {
         let trial = self.trial.filter(|trial| now >= trial.until)?;
         let all = self.rate();

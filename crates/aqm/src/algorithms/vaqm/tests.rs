@@ -69,7 +69,8 @@ fn signals(flows: u32, until: u64) -> Vec<u64> {
 #[test]
 fn signals_follow_the_inverse_square_root_after_an_interval() {
     let times = signals(8, 2000);
-    // With the fourth sample of 200 ms, at 1020 ms, the average is 112 ms, above 100 ms; the interval begins there.
+    // With the fourth sample of 200 ms, at 1020 ms, the average is 112 ms, above 100 ms; the interval begins
+    // there.
     assert_eq!(times[0], 1220);
     let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
     assert_eq!(gaps[..5], [200, 142, 116, 100, 90]);

@@ -53,8 +53,8 @@ pub(super) struct UnresponsiveFlows {
 }
 
 impl UnresponsiveFlows {
-    /// A round trip of `rtt` found no queue: what had passed when its packet left did not fill the bottleneck. Of what passes
-    /// now the next ones will tell.
+    /// A round trip of `rtt` found no queue: what had passed when its packet left did not fill the
+    /// bottleneck. Of what passes now the next ones will tell.
     pub fn calm(&mut self, now: Time, rtt: Duration, rate: u64) {
         let passes = Passed { rate: rate_of(rate), at: now };
         let Some(passed) = self.unconfirmed else {
@@ -124,8 +124,9 @@ impl UnresponsiveFlows {
         passes
     }
 
-    /// Looks at the rates anew, each once in `round`: a tenth less while there is a queue to which a held flow contributes
-    /// the most, a little more while there is none, up to its share. Releases who sends less than he may.
+    /// Looks at the rates anew, each once in `round`: a tenth less while there is a queue to which a held
+    /// flow contributes the most, a little more while there is none, up to its share. Releases who sends less
+    /// than he may.
     pub fn look(&mut self, now: Time, flights: &Flights, round: Duration, rtt: Duration, queued: bool) {
         let share = self.share(flights, now);
         for place in &mut self.flows {

@@ -48,8 +48,9 @@ struct Roles {
     panels: Option<usize>,
 }
 
-/// Chooses axes for what was not said, from those that have several values: the legend is of what is compared, the
-/// horizontal axis the last of the others, and one more axis makes panels. What is left must have been chosen.
+/// Chooses axes for what was not said, from those that have several values: the legend is of what is
+/// compared, the horizontal axis the last of the others, and one more axis makes panels. What is left must
+/// have been chosen.
 fn roles(asked: &Asked, table: &Cells, has_x: bool) -> Result<Roles, Failure> {
     let given = |name: &Option<String>| name.as_deref().map(|name| table.axis(name)).transpose();
     let (mut x, mut series, mut panels) = (given(&asked.x)?, given(&asked.series)?, given(&asked.panels)?);
@@ -201,8 +202,8 @@ fn plane(asked: &Asked, table: &Cells) -> Result<Chart, Failure> {
     })
 }
 
-/// The mean of pairs with the ellipse of one standard deviation: the image of the unit circle under the Cholesky
-/// factor of their covariance.
+/// The mean of pairs with the ellipse of one standard deviation: the image of the unit circle under the
+/// Cholesky factor of their covariance.
 fn ellipse(pairs: &[(f64, f64)]) -> Option<ChartPoint> {
     let n = pairs.len() as f64;
     if pairs.is_empty() {

@@ -65,8 +65,8 @@ impl Coupled {
         self.coupling * self.pi.probability()
     }
 
-    /// Above this, classic packets are dropped although they could be marked: the senders do not listen. It is
-    /// where the coupled probability reaches 1 (RFC 9332 appendix A).
+    /// Above this, classic packets are dropped although they could be marked: the senders do not listen. It
+    /// is where the coupled probability reaches 1 (RFC 9332 appendix A).
     fn classic_most(&self) -> f64 {
         (1.0 / (self.coupling * self.coupling)).min(1.0)
     }

@@ -2,8 +2,8 @@
 //!
 //! With one way it is the plain hash of RFC 8290 section 4.1. With several, a hash chooses a set, and within
 //! the set takes the place that it had or one that is free, as in the cache of a processor (CAKE, "Piece of
-//! CAKE", Høiland-Jørgensen et al. 2018, section III-A): with eight ways, flows share a place only when nine of
-//! them meet in a set.
+//! CAKE", Høiland-Jørgensen et al. 2018, section III-A): with eight ways, flows share a place only when nine
+//! of them meet in a set.
 
 /// Places by hash.
 pub(super) struct Buckets {

@@ -1,7 +1,9 @@
-//! The flows of users who are held to a rate: what waits for the rate of a user waits in a FIFO of its own for each flow.
+//! The flows of users who are held to a rate: what waits for the rate of a user waits in a FIFO of its own
+//! for each flow.
 //!
-//! A user without packets needs none, so that sets of a few flows are lent to those who have some, and stay where they are
-//! until somebody else needs them. Their number is bounded; who finds none has one FIFO, as without a rate.
+//! A user without packets needs none, so that sets of a few flows are lent to those who have some, and stay
+//! where they are until somebody else needs them. Their number is bounded; who finds none has one FIFO, as
+//! without a rate.
 
 use super::{Line, PerUser, User};
 use crate::rounds::{Rounds, Turn};

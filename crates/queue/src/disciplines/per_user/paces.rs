@@ -1,7 +1,7 @@
 //! Rates of users: when each may send again, and who waits for that.
 //!
-//! A user whose time has not come is on no list of the rounds; a heap keeps those in the order of their times. Each is in
-//! it at most once, so that its memory is that of the start.
+//! A user whose time has not come is on no list of the rounds; a heap keeps those in the order of their
+//! times. Each is in it at most once, so that its memory is that of the start.
 
 use crate::Shaper;
 use std::cmp::Reverse;
@@ -60,7 +60,8 @@ impl Paces {
         Some(self.shapers[at].departure(Time::ZERO)).filter(|due| *due > now)
     }
 
-    /// A user sent a packet that arrived then. What it could not send because of others is made up for a little.
+    /// A user sent a packet that arrived then. What it could not send because of others is made up for a
+    /// little.
     #[inline]
     pub fn sent(&mut self, at: usize, now: Time, arrived: Time, len: Bytes) {
         let shaper = &mut self.shapers[at];

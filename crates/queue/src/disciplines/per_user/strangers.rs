@@ -1,9 +1,9 @@
 //! Users for whom there is no place: they share one queue, which takes its turn like a user.
 //!
-//! Who sent one packet may be somebody who scans addresses; who sent more talks. A newcomer therefore takes the place of
-//! somebody who sent one packet, else waits in the shared queue, and with the second packet takes the place of somebody
-//! who sent little and has been silent for long enough. What it has in the shared queue by then goes out before what waits
-//! in its place, so that no flow is reordered.
+//! Who sent one packet may be somebody who scans addresses; who sent more talks. A newcomer therefore takes
+//! the place of somebody who sent one packet, else waits in the shared queue, and with the second packet
+//! takes the place of somebody who sent little and has been silent for long enough. What it has in the shared
+//! queue by then goes out before what waits in its place, so that no flow is reordered.
 
 use super::table::Table;
 use std::collections::VecDeque;

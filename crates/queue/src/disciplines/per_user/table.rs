@@ -12,8 +12,8 @@ const PLACE: u32 = (1 << PLACE_BITS) - 1;
 
 /// Places by key.
 pub(super) struct Table {
-    /// Number of the place plus one, and above it some bits of the key's hash, which tell nearly all other keys apart
-    /// without a look at the place, whose memory is seldom in a cache. Zero where nothing is.
+    /// Number of the place plus one, and above it some bits of the key's hash, which tell nearly all other
+    /// keys apart without a look at the place, whose memory is seldom in a cache. Zero where nothing is.
     cells: Box<[u32]>,
     mask: usize,
     salt: u64,

@@ -134,8 +134,9 @@ fn places_go_first_to_whom_nobody_misses() {
     assert!(comes(20_001, 51).0 && comes(20_001, 51).0);
 }
 
-/// Newcomers come ten times a second among addresses that are sprayed, and send three packets in 300 ms; what of theirs
-/// was kept, how many had a place by the end of it, and how many of those who talk all the time lost theirs.
+/// Newcomers come ten times a second among addresses that are sprayed, and send three packets in 300 ms; what
+/// of theirs was kept, how many had a place by the end of it, and how many of those who talk all the time
+/// lost theirs.
 fn sprayed(per_second: u64, packets_each: u64) -> (usize, usize, usize) {
     let params = Params { users: 128, ..Params::default() };
     let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
@@ -270,7 +271,8 @@ fn an_idle_user_costs_at_most_a_kilobyte_whatever_the_algorithm() {
     weir_aqm::visit_all(Size, |(name, bytes)| assert!(bytes <= 1024, "{name}: {bytes}"));
 }
 
-/// What leaves in each of many rounds: users among a few and strangers come in batches, and some come back after long.
+/// What leaves in each of many rounds: users among a few and strangers come in batches, and some come back
+/// after long.
 fn served(told: bool) -> Vec<(u32, Duration)> {
     let mut q = queue::<codel::CoDel>(60, 500);
     let (mut state, mut served) = (1u64, Vec::new());

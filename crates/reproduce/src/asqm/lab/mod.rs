@@ -147,7 +147,8 @@ impl Point {
         }
     }
 
-    /// The same as a run of the simulator, which claims, charts and tables ask for. Round trips are those of pings.
+    /// The same as a run of the simulator, which claims, charts and tables ask for. Round trips are those of
+    /// pings.
     fn as_simulated(&self, seed: usize) -> Run {
         let mut delays = Delays::default();
         self.pings_ms.iter().for_each(|ms| delays.note(*ms));

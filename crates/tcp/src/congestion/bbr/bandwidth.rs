@@ -3,8 +3,8 @@
 /// Round trips that are remembered.
 const ROUNDS: u32 = 10;
 
-/// A running maximum. It ages with the rounds of its samples: while none is worth taking, as when the application
-/// limits the flow, it stands.
+/// A running maximum. It ages with the rounds of its samples: while none is worth taking, as when the
+/// application limits the flow, it stands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
     /// Largest rate of each round, in segments per second.

@@ -85,7 +85,8 @@ impl Model {
         }
     }
 
-    /// Whether a rate is less than the path's because the flow did not try, for want of data or to probe the RTT.
+    /// Whether a rate is less than the path's because the flow did not try, for want of data or to probe the
+    /// RTT.
     fn is_limited(&self, sample: RateSample) -> bool {
         sample.app_limited || sample.prior_delivered < self.held_back_until
     }

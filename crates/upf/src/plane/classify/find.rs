@@ -24,8 +24,8 @@ impl UserPlane {
         (live.serial == serial).then_some((session, rule))
     }
 
-    /// Looks up the first packet of a flow; `tunnel` is what it came in and the host that sent that, else it came in at a
-    /// port.
+    /// Looks up the first packet of a flow; `tunnel` is what it came in and the host that sent that, else it
+    /// came in at a port.
     #[cold]
     #[inline(never)]
     pub(in crate::plane) fn look_up(
@@ -54,7 +54,8 @@ impl UserPlane {
             if of == StationOf::Nobody {
                 return Err(NotMet::Refused(Cause::StationForeign));
             }
-            // What a user sends to this function would come back to it by the data network, as if it were of one that may.
+            // What a user sends to this function would come back to it by the data network, as if it were of
+            // one that may.
             if self.is_own_address(ip::mapped(inner.is_v6, inner.destination)) {
                 return Err(NotMet::Refused(Cause::OwnAddress));
             }

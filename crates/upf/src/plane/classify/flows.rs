@@ -25,8 +25,9 @@ type Words = [u64; 6];
 
 impl Flow {
     /// A packet whose flow has that hash, and that came in a tunnel from the user equipment (its number, the
-    /// QoS flow where a container names one, and a number for the base station), or without from the data network. Flow labels and
-    /// security parameter indices are not in it: where filters ask for them, every packet is looked up.
+    /// QoS flow where a container names one, and a number for the base station), or without from the data
+    /// network. Flow labels and security parameter indices are not in it: where filters ask for them, every
+    /// packet is looked up.
     #[inline(always)]
     pub fn new(key: &Key, hash: u32, tos: u8, tunnel: Option<(u32, Option<u8>, u32)>) -> Flow {
         let [a, b, c, d] = key.addresses();

@@ -1,9 +1,10 @@
 //! Base stations, and whether one may send into the tunnel of a session.
 //!
-//! A packet in a tunnel bears no proof of who sent it: whoever reaches N3 and guesses a tunnel sends in the name of its
-//! user. So the host that it came from is compared with those to which the session sends. During an Xn handover the new
-//! base station sends before session management names it here (TS 23.502 section 4.9.1.2), and while a session is set up or
-//! its user equipment is idle none is named at all (sections 4.3.2 and 4.2.3).
+//! A packet in a tunnel bears no proof of who sent it: whoever reaches N3 and guesses a tunnel sends in the
+//! name of its user. So the host that it came from is compared with those to which the session sends. During
+//! an Xn handover the new base station sends before session management names it here (TS 23.502 section
+//! 4.9.1.2), and while a session is set up or its user equipment is idle none is named at all (sections 4.3.2
+//! and 4.2.3).
 
 use super::layout::What;
 use super::table::Table;
@@ -41,7 +42,8 @@ impl Stations {
         Stations { sources, given: given.to_vec(), known: Table::new(sessions.min(STATIONS_MAX), seed), seed }
     }
 
-    /// A number for a host, for the table of flows: an IPv4 address itself, of IPv6 one that nobody can aim at.
+    /// A number for a host, for the table of flows: an IPv4 address itself, of IPv6 one that nobody can aim
+    /// at.
     #[inline(always)]
     pub fn mark(&self, host: u128) -> u32 {
         let (high, low) = ((host >> 64) as u64, host as u64);

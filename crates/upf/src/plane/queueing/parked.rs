@@ -1,7 +1,8 @@
-//! Packets that wait for the rules of their session to change, as user equipment that is idle must be paged first.
+//! Packets that wait for the rules of their session to change, as user equipment that is idle must be paged
+//! first.
 //!
-//! They have a part of the memory for packets, and go when nobody asked for them for long. That they wait is told again
-//! while they do, because session management may have missed it.
+//! They have a part of the memory for packets, and go when nobody asked for them for long. That they wait is
+//! told again while they do, because session management may have missed it.
 
 use crate::plane::classify::layout::{Rule, What};
 use crate::plane::io::Io;
@@ -16,8 +17,8 @@ use weir_units::{Duration, Time};
 const UNTOLD: Duration = Duration::from_secs(1);
 
 impl UserPlane {
-    /// Counts the packets of a session that wait for its rules to change. Where other packets wait the same way, they
-    /// count as well.
+    /// Counts the packets of a session that wait for its rules to change. Where other packets wait the same
+    /// way, they count as well.
     #[inline]
     pub(in crate::plane) fn count_parked(&mut self, live: &mut Live) {
         let [down, up] = live.program.buffers;
@@ -30,8 +31,8 @@ impl UserPlane {
         live.parked = parked;
     }
 
-    /// Packets of the session that is looked at wait for its rules to change: those that waited for too long go, and of
-    /// the others it is told again after a while.
+    /// Packets of the session that is looked at wait for its rules to change: those that waited for too long
+    /// go, and of the others it is told again after a while.
     #[cold]
     pub(in crate::plane) fn look_at_parked(&mut self, now: Time, io: &mut impl Io) {
         let Some(mut live) = self.sessions[self.idle_hand].take() else { return };

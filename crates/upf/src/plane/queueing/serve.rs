@@ -106,8 +106,8 @@ impl UserPlane {
         ports.map_or(due, |at| at.min(due))
     }
 
-    /// Looks at some sessions, at more after a longer time: what was inactive for long, what waits for too long, and what
-    /// should be told again.
+    /// Looks at some sessions, at more after a longer time: what was inactive for long, what waits for too
+    /// long, and what should be told again.
     fn look_at_some(&mut self, now: Time, late: Duration, io: &mut impl Io) {
         let batches = 1 + (late.as_nanos() / IDLE_EVERY.as_nanos()).min(BATCHES_MAX) as usize;
         for _ in 0..(batches * IDLE_BATCH).min(self.sessions.len()) {
