@@ -463,8 +463,12 @@ fn a_thousand_connections_leave_the_control_socket_and_metrics_alone_and_give_wa
     assert!(begun.elapsed() < weir_operate::PATIENCE, "{:?}", begun.elapsed());
     // Who says nothing has no place for long.
     let deadline = Instant::now() + 3 * weir_operate::PATIENCE;
-    while !at_page(&running, "GET /health", "", "").starts_with("HTTP/1.1 200") {
-        assert!(Instant::now() < deadline, "silent connections keep others out");
+    loop {
+        let answer = at_page(&running, "GET /v1/status", "", "");
+        if answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "silent connections keep others out: {answer}");
         std::thread::sleep(Duration::from_millis(100));
     }
     drop(held);

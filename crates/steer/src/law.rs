@@ -644,7 +644,10 @@ mod tests {
         (120..260).for_each(|n| signal(&mut law, f64::from(n) / 10.0, 1.0));
         assert_eq!(state(&law, 25.9), TableState::Above);
         // A queue that hovers just above the set point is answered.
-        (260..400).for_each(|n| signal(&mut law, f64::from(n) / 10.0, 2.0));
+        for n in 260..400 {
+            let low_ms = law.setpoint().as_secs_f64() * 1.5e3;
+            signal(&mut law, f64::from(n) / 10.0, low_ms);
+        }
         assert_eq!(state(&law, 39.9), TableState::Above);
     }
 

