@@ -115,7 +115,7 @@ enum Verb {
     /// Run every combination and seed of a scenario in the simulator, on all cores; can be resumed.
     Sweep(verbs::sweep::Arguments),
     /// Draw figures for papers from results: PDF, SVG, CSV and LaTeX.
-    Plot(verbs::plot::Arguments),
+    Plot(Box<verbs::plot::Arguments>),
     /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
     #[cfg(feature = "live")]
     Compare(verbs::compare::Arguments),
@@ -175,7 +175,7 @@ fn main() -> ExitCode {
         Verb::Lab(a) => verbs::lab::main(a, &output),
         Verb::Sim(a) => verbs::sim::main(a, &output),
         Verb::Sweep(a) => verbs::sweep::main(a, &output),
-        Verb::Plot(a) => verbs::plot::main(a, &output),
+        Verb::Plot(a) => verbs::plot::main(*a, &output),
         #[cfg(feature = "live")]
         Verb::Compare(a) => verbs::compare::main(a, &output),
         Verb::List(a) => verbs::list::main(a, &output),
