@@ -36,7 +36,8 @@ fn figure_5(attempt: &mut Attempt) {
         attempt.stalled(run["host"]["stalled_share"].as_f64().unwrap());
     }
     let claims = result["claims"].as_array().unwrap();
-    // What a short run cannot decide is the exception: delays of runs that are shorter than their convergence.
+    // What a short run cannot decide is the exception: delays of runs that are shorter than their
+    // convergence.
     assert!(claims.iter().filter(|claim| claim["undecided"] == true).count() <= 2, "{claims:?}");
     assert!(claims.len() >= 12, "{claims:?}");
     for claim in claims {

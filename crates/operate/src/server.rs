@@ -286,8 +286,8 @@ where
             .max_buf_size(HEADERS_MAX)
             .serve_connection(TokioIo::new(Box::pin(stream)), service);
         let mut connection = std::pin::pin!(connection);
-        // What goes wrong here is the client's affair. The time of a head begins with its first octet: who says
-        // nothing at all has no longer.
+        // What goes wrong here is the client's affair. The time of a head begins with its first octet: who
+        // says nothing at all has no longer.
         if tokio::time::timeout(idle, &mut connection).await.is_err() && has_asked.get() {
             let _ = connection.await;
         }
