@@ -205,8 +205,8 @@ typedef struct weir_options {
      */
     uint64_t seed;
     /*
-     Memory for it, of at least as many bytes as weir_queue_size tells and of any alignment; null to have the
-     library allocate. It must stay as it is until the handle is destroyed.
+     Memory for it, of at least as many bytes as weir_queue_size tells and of any alignment; null to have
+     the library allocate. It must stay as it is until the handle is destroyed.
      */
     void *memory;
     /*
@@ -507,15 +507,14 @@ uint32_t weir_abi(void);
 const char *weir_strerror(int32_t code);
 
 /*
- Puts the names of all algorithms into `names`, one a line, cut if they are longer; returns how many bytes they
- take with the zero at the end.
+ Puts the names of all algorithms into `names`, one a line, cut if they are longer; returns how many bytes
+ they take with the zero at the end.
 
  The caller promises:
 
  `names` is null or has `size` bytes.
  */
-size_t weir_algorithms(char *names,
-                       size_t size);
+size_t weir_algorithms(char *names, size_t size);
 
 /*
  The same for disciplines.
@@ -527,8 +526,8 @@ size_t weir_algorithms(char *names,
 size_t weir_disciplines(char *names, size_t size);
 
 /*
- How many bytes of the caller's memory a queue of these options takes, into `bytes`. The queue is made for it
- and thrown away.
+ How many bytes of the caller's memory a queue of these options takes, into `bytes`. The queue is made for
+ it and thrown away.
 
  The caller promises:
 
@@ -546,18 +545,20 @@ int32_t weir_queue_size(const struct weir_options *options, size_t *bytes);
 int32_t weir_queue_create(const struct weir_options *options, struct weir_queue **queue);
 
 /*
- Ends a queue and sets the variable to null. Packets that still wait are not handed back: see weir_queue_drain.
+ Ends a queue and sets the variable to null. Packets that still wait are not handed back: see
+ weir_queue_drain.
 
  The caller promises:
 
- `queue` is null, or a variable with null, a queue, or a queue that has ended in memory that is still the caller's.
+ `queue` is null, or a variable with null, a queue, or a queue that has ended in memory that is still the
+ caller's.
  */
 int32_t weir_queue_destroy(struct weir_queue **queue);
 
 /*
- Offers packets, and writes a verdict for each: WEIR_FORWARD if it waits now, WEIR_DROP with a cause if it is the
- caller's again. Returns how many were taken in, which is less than `count` only if discarded packets must be taken
- out first, or a code below 0.
+ Offers packets, and writes a verdict for each: WEIR_FORWARD if it waits now, WEIR_DROP with a cause if it
+ is the caller's again. Returns how many were taken in, which is less than `count` only if discarded
+ packets must be taken out first, or a code below 0.
 
  The caller promises:
 
@@ -570,9 +571,9 @@ int32_t weir_queue_enqueue(struct weir_queue *queue,
                            uint8_t *verdicts);
 
 /*
- Asks for packets, and fills `out` with those to be sent, in order, and those that are discarded. A shaped queue
- gives those that its link would have begun by `now_ns`. Returns how many elements were filled, or a code below 0;
- where that is `count`, more may be there.
+ Asks for packets, and fills `out` with those to be sent, in order, and those that are discarded. A shaped
+ queue gives those that its link would have begun by `now_ns`. Returns how many elements were filled, or a
+ code below 0; where that is `count`, more may be there.
 
  The caller promises:
 
@@ -593,15 +594,14 @@ int32_t weir_queue_dequeue(struct weir_queue *queue,
 int32_t weir_queue_drain(struct weir_queue *queue, struct weir_departure *out, uint32_t count);
 
 /*
- When weir_queue_dequeue may have something, into `due_ns`; WEIR_NEVER while nothing waits. Discarded packets are
- there at once.
+ When weir_queue_dequeue may have something, into `due_ns`; WEIR_NEVER while nothing waits. Discarded
+ packets are there at once.
 
  The caller promises:
 
  The queue is live; `due_ns` is null or can be written.
  */
-int32_t weir_queue_due(struct weir_queue *queue,
-                       uint64_t *due_ns);
+int32_t weir_queue_due(struct weir_queue *queue, uint64_t *due_ns);
 
 /*
  What happened so far.
@@ -649,13 +649,14 @@ int32_t weir_queue_setpoint(struct weir_queue *queue, uint64_t *setpoint_ns);
 int32_t weir_queue_set_setpoint(struct weir_queue *queue, uint64_t setpoint_ns);
 
 /*
- Steers from now on by a policy, the keys of a `policy` table as TOML, or by another one than before. Null ends
- steering and leaves the set point where it is. An error changes nothing; its text goes into `message`, which may
- be null.
+ Steers from now on by a policy, the keys of a `policy` table as TOML, or by another one than before. Null
+ ends steering and leaves the set point where it is. An error changes nothing; its text goes into
+ `message`, which may be null.
 
  The caller promises:
 
- The queue is live; `policy` is null or ends with a zero byte; `message` is null or has `message_size` bytes.
+ The queue is live; `policy` is null or ends with a zero byte; `message` is null or has `message_size`
+ bytes.
  */
 int32_t weir_queue_set_policy(struct weir_queue *queue,
                               const char *policy,
@@ -672,8 +673,9 @@ int32_t weir_queue_set_policy(struct weir_queue *queue,
 int32_t weir_queue_sample(struct weir_queue *queue, uint64_t now_ns, const struct weir_sample *sample);
 
 /*
- Holds the user among these hosts to a rate in bit/s from the next packet on, WEIR_NO_RATE for none. It takes the
- key `user_rates`, a discipline with users, and a packet of that user before; else nothing happens.
+ Holds the user among these hosts to a rate in bit/s from the next packet on, WEIR_NO_RATE for none. It
+ takes the key `user_rates`, a discipline with users, and a packet of that user before; else nothing
+ happens.
 
  The caller promises:
 
@@ -685,7 +687,8 @@ int32_t weir_queue_set_user_rate(struct weir_queue *queue,
                                  uint64_t rate_bps);
 
 /*
- Packets that wait for the user among these hosts, into `packets`; all of them where users are not told apart.
+ Packets that wait for the user among these hosts, into `packets`; all of them where users are not told
+ apart.
 
  The caller promises:
 
@@ -697,15 +700,14 @@ int32_t weir_queue_user_packets(struct weir_queue *queue,
                                 uint32_t *packets);
 
 /*
- Makes an algorithm alone, into `aqm`; `config` has the keys of an `aqm` table. It lies in the caller's memory if
- there is any: weir_aqm_size tells how much.
+ Makes an algorithm alone, into `aqm`; `config` has the keys of an `aqm` table. It lies in the caller's
+ memory if there is any: weir_aqm_size tells how much.
 
  The caller promises:
 
  The options are as this header says; `aqm` is null or can be written.
  */
-int32_t weir_aqm_create(const struct weir_options *options,
-                        struct weir_aqm **aqm);
+int32_t weir_aqm_create(const struct weir_options *options, struct weir_aqm **aqm);
 
 /*
  How many bytes of the caller's memory any algorithm alone takes.
@@ -722,8 +724,9 @@ size_t weir_aqm_size(void);
 int32_t weir_aqm_destroy(struct weir_aqm **aqm);
 
 /*
- Asks questions in order, and writes what the algorithm says to each, WEIR_NO_VERDICT where it says nothing.
- Returns how many were asked: less than `count` if the next one has a `call` or a time that does not exist.
+ Asks questions in order, and writes what the algorithm says to each, WEIR_NO_VERDICT where it says
+ nothing. Returns how many were asked: less than `count` if the next one has a `call` or a time that does
+ not exist.
 
  The caller promises:
 
