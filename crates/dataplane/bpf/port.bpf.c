@@ -17,7 +17,6 @@ enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2 };
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static long (*const bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
-static long (*const bpf_xdp_adjust_head)(void *ctx, int delta) = (void *)44;
 static long (*const bpf_xdp_adjust_meta)(void *ctx, int delta) = (void *)54;
 
 // Shared with the packet loop, which maps it into its memory. The layout is that of `Control` in guard.rs.
@@ -88,14 +87,8 @@ static __attribute__((always_inline)) int to_loop(struct xdp_md *ctx, u64 now)
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }
 
-SEC("xdp")
-int port_xdp(struct xdp_md *ctx)
-{
-	u64 now = bpf_ktime_get_ns();
-
-	// Without a socket for this queue the frame goes up the stack, where port_tc forwards it.
-	return is_loops(ctx, now) ? to_loop(ctx, now) : XDP_PASS;
-}
+#ifdef TAGS
+static long (*const bpf_xdp_adjust_head)(void *ctx, int delta) = (void *)44;
 
 // As the kernel has it (net/core/xdp.c): the VLAN tag that is not in the frame, if there is one.
 extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, u16 *tpid, u16 *tci) __attribute__((section(".ksyms")));
@@ -106,30 +99,43 @@ struct tagged {
 	u16 tci;
 };
 
-// The same where the driver says which tag it took off, or a veth which its peer left beside the frame: the tag is put
-// back where it was on the wire.
-SEC("xdp")
-int port_xdp_tags(struct xdp_md *ctx)
+// The tag that the driver took off, or a veth's peer left beside the frame, is put back where it was on the wire.
+// Whether the frame can go on.
+static __attribute__((always_inline)) int put_tag_back(struct xdp_md *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
 	u16 tpid = 0, tci = 0;
 
-	// What passes in the kernel keeps its tag beside it.
+	if (bpf_xdp_metadata_rx_vlan_tag(ctx, &tpid, &tci) || !tpid)
+		return 1;
+	if (bpf_xdp_adjust_head(ctx, -4))
+		return 0;
+	struct tagged *t = (void *)(unsigned long)ctx->data;
+
+	if ((void *)(t + 1) > (void *)(unsigned long)ctx->data_end)
+		return 0;
+	for (int i = 0; i < 12; i += 2)
+		*(u16 *)(t->addresses + i) = *(u16 *)((u8 *)t + 4 + i);
+	t->tpid = tpid;
+	t->tci = (u16)(tci << 8 | tci >> 8);
+	return 1;
+}
+#else
+static __attribute__((always_inline)) int put_tag_back(struct xdp_md *ctx)
+{
+	return 1;
+}
+#endif
+
+SEC("xdp")
+int port_xdp(struct xdp_md *ctx)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	// Without a socket for this queue the frame goes up the stack, where port_tc forwards it. What passes in the kernel keeps
+	// its tag beside it.
 	if (!is_loops(ctx, now))
 		return XDP_PASS;
-	if (bpf_xdp_metadata_rx_vlan_tag(ctx, &tpid, &tci) == 0 && tpid) {
-		if (bpf_xdp_adjust_head(ctx, -4))
-			return XDP_DROP;
-		struct tagged *t = (void *)(unsigned long)ctx->data;
-
-		if ((void *)(t + 1) > (void *)(unsigned long)ctx->data_end)
-			return XDP_DROP;
-		for (int i = 0; i < 12; i += 2)
-			*(u16 *)(t->addresses + i) = *(u16 *)((u8 *)t + 4 + i);
-		t->tpid = tpid;
-		t->tci = (u16)(tci << 8 | tci >> 8);
-	}
-	return to_loop(ctx, now);
+	return put_tag_back(ctx) ? to_loop(ctx, now) : XDP_DROP;
 }
 
 SEC("tc")

@@ -19,6 +19,9 @@ use std::sync::Once;
 use weir_units::{Duration, Time};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+/// The same with an XDP program that puts back the VLAN tag which a driver took off. An object of its own, as
+/// the library refuses one that names functions of the kernel where the kernel's types are not described.
+static OBJECT_WITH_TAGS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port_tags.bpf.o"));
 /// Handle and priority of the filter, so that a later start finds it.
 const FILTER: u32 = 0x5765;
 /// Size of the mapping that holds one `Control`.
@@ -198,11 +201,8 @@ impl Guard {
         Ok(())
     }
 
-    /// The XDP program that was loaded.
     fn xdp(&self) -> BorrowedFd<'_> {
-        let is_loaded =
-            |name: &&str| self.object.progs().any(|p| p.name() == *name && p.as_fd().as_raw_fd() >= 0);
-        self.program(["port_xdp_tags", "port_xdp"].into_iter().find(is_loaded).unwrap_or("port_xdp"))
+        self.program("port_xdp")
     }
 
     /// What is needed to see that the programs are still there, and to put them back.
@@ -343,23 +343,19 @@ impl Programs {
 /// program that puts it back is used; it is bound to the interface.
 fn load(builder: &mut ObjectBuilder, ifindex: u32, mode: Mode) -> Result<Object, Error> {
     let mut attempt = |with_tags: bool| {
-        let mut open = request("cannot read the BPF object", || builder.open_memory(OBJECT))?;
-        for mut program in open.progs_mut() {
-            match program.name().to_str() {
-                Some("port_xdp_tags") if with_tags => {
-                    program.set_ifindex(ifindex);
-                    program.set_flags(BPF_F_XDP_DEV_BOUND_ONLY);
-                }
-                Some("port_xdp_tags") => program.set_autoload(false),
-                Some("port_xdp") => program.set_autoload(!with_tags),
-                _ => {}
-            }
+        let object = if with_tags { OBJECT_WITH_TAGS } else { OBJECT };
+        let mut open = request("cannot read the BPF object", || builder.open_memory(object))?;
+        if with_tags {
+            let mut xdp =
+                open.progs_mut().find(|p| p.name() == "port_xdp").expect("the object has this program");
+            xdp.set_ifindex(ifindex);
+            xdp.set_flags(BPF_F_XDP_DEV_BOUND_ONLY);
         }
         request("cannot load the BPF programs", || open.load())
     };
-    match attempt(mode == Mode::XdpNative) {
-        Err(_) if mode == Mode::XdpNative => attempt(false),
-        loaded => loaded,
+    match mode == Mode::XdpNative {
+        true => attempt(true).or_else(|_| attempt(false)),
+        false => attempt(false),
     }
 }
 

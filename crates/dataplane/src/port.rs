@@ -269,8 +269,16 @@ fn lockable_memory() -> u64 {
     limit.rlim_cur
 }
 
+/// Longest sleep while sockets with errors are passed over.
+const SLEEP_WITH_ERRORS: Duration = Duration::from_millis(1);
+
 /// Sleeps until a frame comes to any queue of any port.
-pub struct Sleeper(Vec<libc::pollfd>);
+pub struct Sleeper {
+    polls: Vec<libc::pollfd>,
+    /// Sockets that told an error: passed over until a sleep has ended for something else, as an error that
+    /// stays would end each sleep at once.
+    failed: Vec<usize>,
+}
 
 impl Sleeper {
     /// For these ports.
@@ -278,20 +286,35 @@ impl Sleeper {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // The first place is for a descriptor that is named when it sleeps; the kernel passes over negative
         // ones.
-        Sleeper(std::iter::once(-1).chain(ports.iter().flat_map(Port::fds)).map(poll).collect())
+        let polls: Vec<_> = std::iter::once(-1).chain(ports.iter().flat_map(Port::fds)).map(poll).collect();
+        Sleeper { failed: Vec::with_capacity(polls.len()), polls }
     }
 
     /// Sleeps until a frame comes, `also` has something to read, or a span of less than a second is over.
     pub fn sleep(&mut self, also: Option<RawFd>, span: Duration) {
-        self.0[0].fd = also.unwrap_or(-1);
-        let ns = span.as_nanos().min(999_999_999);
-        let timeout = libc::timespec { tv_sec: 0, tv_nsec: ns as libc::c_long };
+        self.polls[0].fd = also.unwrap_or(-1);
+        let span = if self.failed.is_empty() { span } else { span.min(SLEEP_WITH_ERRORS) };
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: span.as_nanos().min(999_999_999) as libc::c_long };
         // SAFETY: the pointer and length are those of the vector; no signal mask is passed.
         unsafe {
-            libc::ppoll(self.0.as_mut_ptr(), self.0.len() as libc::nfds_t, &timeout, std::ptr::null());
+            libc::ppoll(
+                self.polls.as_mut_ptr(),
+                self.polls.len() as libc::nfds_t,
+                &timeout,
+                std::ptr::null(),
+            );
         }
-        // An interface that went down leaves an error, which would end every further wait at once.
-        let failed = self.0.iter().filter(|fd| fd.revents & libc::POLLERR != 0);
-        failed.for_each(|fd| packet_ring::clear_error(fd.fd));
+        // An interface that went down leaves an error, which would end every further sleep at once.
+        let passed_over = self.failed.len();
+        for (place, poll) in self.polls.iter_mut().enumerate().skip(1) {
+            if poll.revents & libc::POLLERR != 0 {
+                packet_ring::clear_error(poll.fd);
+                poll.fd = !poll.fd;
+                self.failed.push(place);
+            }
+        }
+        if self.failed.len() == passed_over {
+            self.failed.drain(..).for_each(|place| self.polls[place].fd = !self.polls[place].fd);
+        }
     }
 }

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where journals are, to those who run.
 const JOURNALS: &[u8] = b"/run/weir";
+/// Where a kernel describes its types, if it does.
+const KERNEL_TYPES: &CStr = c"/sys/kernel/btf/vmlinux";
 /// Folders that were made so far.
 static FOLDERS: AtomicU64 = AtomicU64::new(0);
 
@@ -55,6 +57,9 @@ impl Kernel {
                 true => Err(-i64::from(libc::ENOENT)),
                 false => Ok(CString::new([b"/proc/self/", rest].concat()).ok()),
             };
+        }
+        if path == KERNEL_TYPES && !self.tells_types {
+            return Err(-i64::from(libc::ENOENT));
         }
         let Some(instead) = self.folder.instead_of(path) else { return Ok(None) };
         match self.step() {
@@ -114,6 +119,23 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
     let a = calls::arguments(&[here, from as usize, here, to as usize, 0]);
     // SAFETY: as the caller promises.
     unsafe { calls::machine(libc::SYS_renameat2, a) as c_int }
+}
+
+/// Whether a file may be used.
+///
+/// # Safety
+/// As the call demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
+    match path_for_machine(path) {
+        Err(error) => calls::returned(error) as c_int,
+        Ok(instead) => {
+            let path = instead.as_ref().map_or(path, |path| path.as_ptr());
+            let given = [folder as usize, path as usize, mode as usize, flags as usize];
+            // SAFETY: as the caller promises.
+            unsafe { calls::machine(libc::SYS_faccessat2, calls::arguments(&given)) as c_int }
+        }
+    }
 }
 
 /// What a file is.

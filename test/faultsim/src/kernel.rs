@@ -42,6 +42,8 @@ const BACK: u64 = 1_000_000_000;
 const SERVED: u64 = 3_000_000_000;
 /// Buffers that a queue has at least, where there are many.
 const SHARE_LEAST: usize = 128;
+/// Waits in a row that may end for nothing but errors of sockets: a loop that does not rest is no use to anyone.
+const ERRORS_MAX: u32 = 16;
 /// Time of a system call, in ns.
 const CALL: u64 = 150;
 /// Time of a turn of a loop that turns all the time, in ns: more than it takes, so that there are fewer.
@@ -112,6 +114,8 @@ pub struct Kernel {
     pub met: Met,
     /// System calls of all processes.
     pub calls: u64,
+    /// How many waits in a row ended for nothing but errors of sockets.
+    ended_by_errors: u32,
     /// System calls of this process.
     pub steps: u64,
     /// The process is killed at this step of its life.
@@ -149,6 +153,8 @@ pub struct Kernel {
     pages: Vec<Rc<bpf::Page>>,
     /// Where its journals are.
     pub folder: crate::files::Folder,
+    /// Whether it describes its types. To read them takes longer than the rest of a run, so most do not.
+    pub tells_types: bool,
     /// How many programs were loaded, and links made.
     programs: u32,
     links: u32,
@@ -216,6 +222,7 @@ impl Kernel {
             armed: Armed::default(),
             met: Met::default(),
             calls: 0,
+            ended_by_errors: 0,
             steps: 0,
             kill_at: None,
             is_dead: false,
@@ -236,6 +243,7 @@ impl Kernel {
             is_challenged: false,
             pages: Vec::new(),
             folder: crate::files::Folder::new(),
+            tells_types: seed.is_multiple_of(16),
             programs: 0,
             links: 0,
             xsks: Vec::new(),
@@ -714,6 +722,11 @@ impl Kernel {
                 ready += i64::from(fd.revents != 0);
             }
             if ready > 0 || self.now >= deadline || self.is_dead {
+                let for_nothing = ready > 0 && fds.iter().all(|fd| fd.revents & !libc::POLLERR == 0);
+                self.ended_by_errors = if for_nothing { self.ended_by_errors + 1 } else { 0 };
+                if self.ended_by_errors == ERRORS_MAX {
+                    self.violated(|| format!("{ERRORS_MAX} waits in a row ended by errors of sockets"));
+                }
                 // The processor comes back a little later.
                 let late = self.dice.below(20_000);
                 self.advance(self.now + if ready > 0 { CALL + late / 8 } else { CALL });
