@@ -11,7 +11,8 @@ const ORDERLY: Duration = Duration::from_secs(2);
 /// Set by a request to end.
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// A flag that is set by Ctrl-C and by a request to end (SIGINT, SIGTERM, SIGHUP). One that comes when an end
+/// A flag that is set by Ctrl-C and by a request to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT). SIGUSR1, SIGUSR2
+/// and SIGALRM, which mean nothing here, do not end the program. One that comes when an end
 /// in order has had its time ends the program at once.
 pub fn interrupted() -> Arc<AtomicBool> {
     FLAG.get_or_init(|| {
@@ -19,6 +20,8 @@ pub fn interrupted() -> Arc<AtomicBool> {
         let set = flag.clone();
         let _ignored = hangup::SavedAction::read();
         let mut first: Option<Instant> = None;
+        #[cfg(unix)]
+        others::listen();
         without_rights(move || {
             let _ = ctrlc::set_handler(move || {
                 set.store(true, Ordering::Relaxed);
@@ -100,6 +103,40 @@ pub fn is_interrupted() -> bool {
 /// The title of results, which says if they are not whole.
 pub fn titled(title: &str) -> String {
     if is_interrupted() { format!("{title} (interrupted)") } else { title.to_string() }
+}
+
+/// Signals that would kill the program by default although nobody means that.
+#[cfg(unix)]
+mod others {
+    use super::FLAG;
+    use std::sync::atomic::Ordering;
+
+    /// SIGQUIT asks for the end; others mean nothing. Children have the default again.
+    pub fn listen() {
+        let handlers = [
+            (libc::SIGQUIT, on_quit as extern "C" fn(libc::c_int)),
+            (libc::SIGUSR1, on_nothing),
+            (libc::SIGUSR2, on_nothing),
+            (libc::SIGALRM, on_nothing),
+        ];
+        for (signal, handler) in handlers {
+            // SAFETY: all-zero is a valid value of this plain struct; the handlers touch an atomic at most.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handler as libc::sighandler_t;
+                action.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal, &action, std::ptr::null_mut());
+            }
+        }
+    }
+
+    extern "C" fn on_quit(_: libc::c_int) {
+        if let Some(flag) = FLAG.get() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    extern "C" fn on_nothing(_: libc::c_int) {}
 }
 
 /// A terminal that is closed: whoever started the program with `nohup` wants it to go on.

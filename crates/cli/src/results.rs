@@ -166,9 +166,9 @@ fn shown(policy: Option<&PolicyConfig>) -> Policy {
 
 /// Makes a folder for results.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
-    let remedy = "choose another folder with --out (`weir run`: run.out)";
+    let remedy = "Remedy: choose another folder with --out (`weir run`: run.out)";
     Ok(std::fs::create_dir_all(folder)
-        .map_err(|e| format!("cannot create {}: {e}; {remedy}", folder.display()))?)
+        .map_err(|e| format!("cannot create {}: {e}. {remedy}", folder.display()))?)
 }
 
 /// Makes a folder for results and sees that it takes them: nobody wants to hear after a long run that its

@@ -95,7 +95,16 @@ impl Interface {
         let text = CString::new(name).map_err(|_| unknown())?;
         // SAFETY: the pointer is to a terminated string.
         match unsafe { libc::if_nametoindex(text.as_ptr()) } {
-            0 => Err(unknown()),
+            0 => {
+                let error = std::io::Error::last_os_error();
+                Err(match error.raw_os_error() {
+                    // The call asks through a socket of its own.
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS) => {
+                        Error::io(format!("cannot look for the interface `{name}`"), error)
+                    }
+                    _ => unknown(),
+                })
+            }
             index => Ok(Interface { name: name.into(), index }),
         }
     }

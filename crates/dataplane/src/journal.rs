@@ -152,8 +152,11 @@ impl Journal {
             let is_same = content.is_wire_between(ports);
             if is_alive(&path, &content) {
                 // What else attached its programs there is found by looking at the port.
-                if !(takes_over && is_same) {
+                if !takes_over {
                     continue;
+                }
+                if !is_same {
+                    return Err(Error::Refused(content.only_in_part(ports)));
                 }
                 taken.links = ports.iter().map(|port| guard::xdp_link(port.index)).collect();
                 ask_to_leave(&path, &content)?;
@@ -337,6 +340,24 @@ impl Content {
         let mut wanted: Vec<u32> = ports.iter().map(|port| port.index).collect();
         wanted.sort_unstable();
         self.fails_open && ports.len() == 2 && self.guarded() == wanted
+    }
+
+    /// Why these ports cannot be taken over from a run that lives.
+    fn only_in_part(&self, ports: &[Interface]) -> String {
+        let names = |interfaces: &[Interface]| {
+            interfaces.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(" and ")
+        };
+        let mut theirs: Vec<Interface> = Vec::new();
+        for record in &self.records {
+            if !theirs.contains(&record.interface) {
+                theirs.push(record.interface.clone());
+            }
+        }
+        let (own, theirs, pid) = (names(ports), names(&theirs), self.pid);
+        format!(
+            "process {pid} has {theirs}, and --takeover takes the same two ports, which these ({own}) are not. Remedy: \
+             name {theirs}, or end that process first"
+        )
     }
 
     /// Whether its interfaces are in this network namespace.

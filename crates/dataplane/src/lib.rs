@@ -124,6 +124,10 @@ fn remedy(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => ". Remedy: run as root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)",
         Some(libc::ENOMEM) => ". Remedy: smaller buffers and delays, fewer queues, or more memory",
+        Some(libc::EMFILE) => {
+            ". Remedy: allow the process more open files (`ulimit -n`; LimitNOFILE= in a unit)"
+        }
+        Some(libc::ENFILE) => ". Remedy: allow the system more open files (`sysctl fs.file-max`)",
         _ => "",
     }
 }

@@ -366,9 +366,20 @@ impl Ports {
         }
         for (number, port) in self.ports.iter_mut().enumerate() {
             port.look_for_losses(now).into_iter().for_each(|lost| tell(PortNews::Lost(lost)));
-            let interface = &port.interface;
-            if !interface.exists() {
-                return Err(Error::PortGone(interface.name.clone(), Vec::new()));
+            let interface = &mut port.interface;
+            match interface.name_now() {
+                Some(called) if called.as_bytes() != interface.name.as_bytes() => {
+                    let called = called.to_string_lossy().into_owned();
+                    tell(PortNews::Told(format!(
+                        "{}: it is called {called} from now on, and served as before. Remedy: change the name in the \
+                         configuration before the next start",
+                        interface.name
+                    )));
+                    interface.name = called;
+                }
+                Some(_) => {}
+                None if interface.exists() => {}
+                None => return Err(Error::PortGone(interface.name.clone(), Vec::new())),
             }
             // One that is going just now is missed at the next look.
             let mtu = interface.mtu().unwrap_or(self.mtus_now[number]);

@@ -7,6 +7,7 @@ use crate::process::set_affinity;
 use std::fs;
 use std::time::Duration;
 use weir_measure::result::Spread;
+use weir_measure::spread;
 
 /// Result of one check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -200,8 +201,8 @@ pub fn probe_jitter(length: Duration, realtime: bool, cpu: Option<usize>) -> Res
             set_affinity(&[cpu])?;
         }
         let realtime = realtime && become_realtime();
-        let late = measure_wakeups(length);
-        Ok(Jitter { late_ms: spread(&late), realtime, wakeups: late.len() })
+        let mut late = measure_wakeups(length);
+        Ok(Jitter { late_ms: spread(&mut late), realtime, wakeups: late.len() })
     };
     std::thread::Builder::new()
         .name("weir-jitter".into())
@@ -250,35 +251,9 @@ fn sleep_until_ns(due: u64) {
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &t, std::ptr::null_mut()) };
 }
 
-/// Mean and percentiles (nearest rank) of values.
-pub fn spread(values: &[f64]) -> Spread {
-    if values.is_empty() {
-        return Spread::default();
-    }
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = |q: f64| sorted[((sorted.len() as f64 * q).ceil() as usize).clamp(1, sorted.len()) - 1];
-    Spread {
-        mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
-        p50: rank(0.5),
-        p95: rank(0.95),
-        p99: rank(0.99),
-        max: rank(1.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percentiles_are_by_nearest_rank() {
-        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        let s = spread(&values);
-        assert_eq!((s.mean, s.p50, s.p95, s.p99, s.max), (50.5, 50.0, 95.0, 99.0, 100.0));
-        assert_eq!(spread(&[]).max, 0.0);
-        assert_eq!(spread(&[7.0]).p50, 7.0);
-    }
 
     #[test]
     fn versions_of_iperf3_are_compared_as_numbers() {

@@ -1,5 +1,7 @@
 //! Confidence without a model: the bootstrap; and how much of a run to leave out.
 
+use crate::order::{median, rank};
+
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2000;
 
@@ -9,16 +11,14 @@ const RESAMPLES: usize = 2000;
 pub fn bootstrap_median(values: &[f64]) -> Option<(f64, f64)> {
     bootstrap(values, |sample| {
         sample.sort_by(f64::total_cmp);
-        let n = sample.len();
-        (sample[(n - 1) / 2] + sample[n / 2]) / 2.0
+        median(sample).unwrap_or_default()
     })
 }
 
 /// The same of a percentile, from 0 to 1, of observations that are independent of each other.
 pub fn bootstrap_quantile(values: &[f64], q: f64) -> Option<(f64, f64)> {
     bootstrap(values, |sample| {
-        let n = sample.len();
-        let at = ((n as f64 * q).ceil() as usize).clamp(1, n) - 1;
+        let at = rank(sample.len(), q);
         *sample.select_nth_unstable_by(at, f64::total_cmp).1
     })
 }

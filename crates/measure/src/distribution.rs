@@ -42,9 +42,7 @@ impl Distribution {
             max: ms(self.0.max() as f64),
         }
     }
-}
 
-impl Distribution {
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.0.len()

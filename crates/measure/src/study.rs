@@ -3,6 +3,7 @@
 
 use crate::distribution::Quantiles;
 use crate::fairness::jain;
+use crate::order::spread;
 use crate::result::{LinkSample, Phase, Spread};
 use serde::{Deserialize, Serialize};
 
@@ -117,20 +118,6 @@ fn class(bytes: u64) -> usize {
 /// The name of a size class in the name of a column.
 pub fn size_column(size: &str) -> &str {
     CLASSES.iter().find(|(name, _)| *name == size).map_or(size, |(_, column)| column)
-}
-
-/// Spread of values that are sorted here; percentiles are those that are reached, without interpolation.
-pub fn spread(values: &mut [f64]) -> Spread {
-    values.sort_by(f64::total_cmp);
-    let Some(max) = values.last().copied() else { return Spread::default() };
-    let quantile = |q: f64| values[((values.len() as f64 * q).ceil() as usize).clamp(1, values.len()) - 1];
-    Spread {
-        mean: values.iter().sum::<f64>() / values.len() as f64,
-        p50: quantile(0.5),
-        p95: quantile(0.95),
-        p99: quantile(0.99),
-        max,
-    }
 }
 
 /// Completion times of what began at `from_s` or later: of each kind together, by size where there is more

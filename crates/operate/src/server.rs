@@ -15,12 +15,10 @@ use hyper::body::Body;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -267,10 +265,7 @@ where
     let mut stream = TimeoutStream::new(stream);
     // Heads and bodies have times of their own; a viewer says nothing as long as it looks.
     stream.set_write_timeout(Some(PATIENCE));
-    let has_asked = Rc::new(Cell::new(false));
-    let asks = has_asked.clone();
     let service = hyper::service::service_fn(move |request| {
-        asks.set(true);
         let (asked, entry) = (asked.clone(), entry.clone());
         async move {
             let mut answer = respond(request, &asked, &entry).await;
@@ -285,12 +280,8 @@ where
             .header_read_timeout(idle)
             .max_buf_size(HEADERS_MAX)
             .serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let mut connection = std::pin::pin!(connection);
-        // What goes wrong here is the client's affair. The time of a head begins with its first octet: who
-        // says nothing at all has no longer.
-        if tokio::time::timeout(idle, &mut connection).await.is_err() && has_asked.get() {
-            let _ = connection.await;
-        }
+        // What goes wrong here is the client's affair.
+        let _ = connection.await;
     });
 }
 

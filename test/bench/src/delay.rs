@@ -42,8 +42,8 @@ fn rows(name: &str, loaded: bool, seconds: u32) -> Vec<Row> {
     eprintln!("delay: {name}");
     let what = format!("25 ms, {name}: deviation of 99 % of the packets");
     match measure(loaded, seconds) {
-        Ok(Measured { deviations, sent, unsure, late }) => {
-            let s = weir_lab::host::spread(&deviations);
+        Ok(Measured { mut deviations, sent, unsure, late }) => {
+            let s = weir_measure::spread(&mut deviations);
             let got = deviations.len();
             let lost = sent.saturating_sub(unsure + got);
             let note = format!(

@@ -187,15 +187,11 @@ fn cells(row: &Row) -> [String; 8] {
     ]
 }
 
-/// The middle value; the mean of the two middle ones of an even number.
+/// The middle value; NaN of none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
+    weir_measure::median(&sorted).unwrap_or(f64::NAN)
 }
 
 /// All values, for a note that shows how far they lie apart.

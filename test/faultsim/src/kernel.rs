@@ -42,8 +42,11 @@ const BACK: u64 = 1_000_000_000;
 const SERVED: u64 = 3_000_000_000;
 /// Buffers that a queue has at least, where there are many.
 const SHARE_LEAST: usize = 128;
-/// Waits in a row that may end for nothing but errors of sockets: a loop that does not rest is no use to anyone.
+/// Waits in a row that may end for nothing but errors of sockets: a loop that does not rest is no use to
+/// anyone.
 const ERRORS_MAX: u32 = 16;
+/// How much later it is whenever a killed process looks at the clock, in ns.
+const AFTER_DEATH: u64 = 1_000_000;
 /// Time of a system call, in ns.
 const CALL: u64 = 150;
 /// Time of a turn of a loop that turns all the time, in ns: more than it takes, so that there are fewer.
@@ -122,6 +125,9 @@ pub struct Kernel {
     pub kill_at: Option<u64>,
     /// The process was killed: its calls have no effect any more.
     pub is_dead: bool,
+    /// Time that has passed to processes since they were killed, in ns: their code runs on until it ends by
+    /// itself, and some of it waits for a time.
+    after_death: u64,
     /// What is wrong.
     pub violations: Vec<String>,
     /// What happened, if it is wanted.
@@ -226,6 +232,7 @@ impl Kernel {
             steps: 0,
             kill_at: None,
             is_dead: false,
+            after_death: 0,
             violations: Vec::new(),
             trace: None,
             reader: None,
@@ -657,7 +664,9 @@ impl Kernel {
     // From here on: the system calls, in the order of `calls.rs`. `None` leaves a call to the machine.
 
     pub(crate) fn clock(&mut self, clock: c_int, to: *mut libc::timespec) -> Option<i64> {
-        if !self.is_dead {
+        if self.is_dead {
+            self.after_death += AFTER_DEATH;
+        } else {
             self.calls += 1;
             self.advance(self.now + self.clock_takes);
             self.run_on();
@@ -668,6 +677,7 @@ impl Kernel {
             }
             _ => self.now,
         };
+        let ns = if self.is_dead { ns + self.after_death } else { ns };
         // SAFETY: the process gives a place for a time.
         unsafe {
             *to = libc::timespec {

@@ -817,6 +817,47 @@ fn packets_above_a_changed_mtu_are_counted_and_told() {
 }
 
 #[test]
+fn a_port_that_is_renamed_is_served_on_and_told() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    let (sender, receiver) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
+    let mut weir = Weir::start(bot, &ports("auto"));
+    for change in [&["down"][..], &["name", "uplink"], &["up"]] {
+        let port = if change[0] == "up" { "uplink" } else { "a" };
+        exec(bot, "ip", &[&["link", "set", "dev", port][..], change].concat());
+    }
+    sleep(ms(500));
+    let frames = [frame(&[0x88, 0xb5, 1]), frame(&[0x88, 0xb5, 2])];
+    assert_same(&through(&sender, &receiver, &frames), &frames, "renamed");
+    let said = weir.text("err");
+    assert!(said.contains("a: it is called uplink from now on, and served as before. Remedy"), "{said}");
+    // What means nothing to it does not end it; a request to quit ends it in order.
+    for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM] {
+        weir.signal(signal);
+    }
+    assert_same(&through(&sender, &receiver, &frames), &frames, "after signals");
+    weir.signal(libc::SIGQUIT);
+    let ended = weir.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(journals(bot).is_empty());
+}
+
+#[test]
+fn a_run_with_another_port_of_a_living_run_is_refused_with_both_names() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    exec(bot, "ip", &["link", "add", "c", "type", "veth", "peer", "name", "d"]);
+    let weir = Weir::start(bot, &ports("auto"));
+    let other = "[ports]\na = \"a\"\nb = \"c\"\n";
+    let refused = Weir::spawn_with(bot, other, &[], &["--takeover"]).wait();
+    let told = "has a and b, and --takeover takes the same two ports, which these (a and c) are not";
+    assert!(refused.code == Some(1) && refused.stderr.contains(told), "{}", refused.stderr);
+    assert_eq!(weir.interrupt().code, Some(0));
+}
+
+#[test]
 fn a_port_with_an_address_is_taken_with_a_warning() {
     let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();

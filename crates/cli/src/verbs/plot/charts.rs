@@ -105,8 +105,25 @@ fn is_of(row: &[String], role: Option<usize>, value: &str) -> bool {
     role.is_none_or(|column| row[column] == value)
 }
 
-fn panel_name(table: &Cells, role: Option<usize>, value: &str) -> String {
-    role.map_or(String::new(), |column| format!("{} {value}", label(&table.header[column]).0))
+/// A panel for each value of its axis, with a series for each value of theirs, drawn of the rows of both.
+fn panels(
+    table: &Cells,
+    roles: &Roles,
+    look: Look,
+    draw: impl Fn(&[&Vec<String>]) -> Vec<ChartPoint>,
+) -> Vec<Panel> {
+    let panel = |value: String| {
+        let series = |(name, series): (usize, String)| {
+            let is_mine =
+                |row: &&Vec<String>| is_of(row, roles.panels, &value) && is_of(row, roles.series, &series);
+            let mine: Vec<&Vec<String>> = table.rows.iter().filter(is_mine).collect();
+            Series { name, look, points: draw(&mine) }
+        };
+        let series = values(table, roles.series).into_iter().enumerate().map(series).collect();
+        let name = |column: usize| format!("{} {value}", label(&table.header[column]).0);
+        Panel { name: roles.panels.map_or(String::new(), name), series }
+    };
+    values(table, roles.panels).into_iter().map(panel).collect()
 }
 
 /// A measured column over an axis.
@@ -116,43 +133,31 @@ fn points(asked: &Asked, table: &Cells) -> Result<Chart, Failure> {
     let roles = roles(asked, table, true)?;
     let (y_name, factor) = label(&table.header[y]);
     let categories = values(table, roles.x);
-    let names = values(table, roles.series);
-    let mut panels = Vec::new();
-    for panel in values(table, roles.panels) {
-        let mut all = Vec::new();
-        for (number, series) in names.iter().enumerate() {
-            let mut points = Vec::new();
-            for (place, category) in categories.iter().enumerate() {
-                let mine = table.rows.iter().filter(|row| {
-                    is_of(row, roles.panels, &panel)
-                        && is_of(row, roles.series, series)
-                        && is_of(row, roles.x, category)
-                });
-                let found: Vec<f64> =
-                    mine.filter_map(|row| row[y].parse::<f64>().ok()).map(|v| v * factor).collect();
-                points.extend(summarized(&found, asked.interval).map(|(y, interval)| ChartPoint {
-                    x: place as f64,
-                    y,
-                    interval,
-                    ellipse: Vec::new(),
-                }));
-            }
-            all.push(Series { name: number, look: Look::Points, points });
-        }
-        panels.push(Panel { name: panel_name(table, roles.panels, &panel), series: all });
-    }
+    let point = |rows: &[&Vec<String>], (place, category): (usize, &String)| {
+        let mine = rows.iter().filter(|row| is_of(row, roles.x, category));
+        let found: Vec<f64> = mine.filter_map(|row| row[y].parse::<f64>().ok()).map(|v| v * factor).collect();
+        let (y, interval) = summarized(&found, asked.interval)?;
+        Some(ChartPoint { x: place as f64, y, interval, ellipse: Vec::new() })
+    };
+    let draw = |rows: &[&Vec<String>]| {
+        categories.iter().enumerate().filter_map(|category| point(rows, category)).collect()
+    };
+    let panels = panels(table, &roles, Look::Points, draw);
     let x_name = roles.x.map_or(String::new(), |column| label(&table.header[column]).0);
     Ok(Chart {
+        names: values(table, roles.series),
+        panels,
         x: ChartAxis { name: x_name, categories, ..ChartAxis::default() },
         y: ChartAxis { name: y_name, is_log: asked.log_y, ..ChartAxis::default() },
-        names,
-        panels,
     })
 }
 
 /// What is drawn of the values of several seeds, and its interval.
 fn summarized(values: &[f64], interval: Interval) -> Option<(f64, Option<(f64, f64)>)> {
-    let s = Statistics::with_median(values)?;
+    let s = match interval {
+        Interval::Bootstrap => Statistics::with_median(values)?,
+        _ => Statistics::of(values)?,
+    };
     Some(match interval {
         Interval::T => (s.mean, s.ci95.map(|half| (s.mean - half, s.mean + half))),
         Interval::Range => (s.mean, (s.n > 1).then_some((s.min, s.max))),
@@ -160,8 +165,7 @@ fn summarized(values: &[f64], interval: Interval) -> Option<(f64, Option<(f64, f
         Interval::Bootstrap => {
             let mut sorted = values.to_vec();
             sorted.sort_by(f64::total_cmp);
-            let n = sorted.len();
-            ((sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0, s.median95)
+            (weir_measure::median(&sorted)?, s.median95)
         }
     })
 }
@@ -172,32 +176,23 @@ fn plane(asked: &Asked, table: &Cells) -> Result<Chart, Failure> {
     let (x, y) = (table.measured(across)?, table.measured(up)?);
     let ((x_name, x_factor), (y_name, y_factor)) = (label(&table.header[x]), label(&table.header[y]));
     let roles = roles(asked, table, true)?;
-    let names = values(table, roles.series);
-    let mut panels = Vec::new();
-    for panel in values(table, roles.panels) {
-        let mut all = Vec::new();
-        for (number, series) in names.iter().enumerate() {
-            let mut points = Vec::new();
-            for category in values(table, roles.x) {
-                let mine = table.rows.iter().filter(|row| {
-                    is_of(row, roles.panels, &panel)
-                        && is_of(row, roles.series, series)
-                        && is_of(row, roles.x, &category)
-                });
-                let pair = |row: &Vec<String>| {
-                    Some((row[x].parse::<f64>().ok()? * x_factor, row[y].parse::<f64>().ok()? * y_factor))
-                };
-                let pairs: Vec<(f64, f64)> = mine.filter_map(pair).collect();
-                points.extend(ellipse(&pairs));
-            }
-            all.push(Series { name: number, look: Look::Scatter, points });
-        }
-        panels.push(Panel { name: panel_name(table, roles.panels, &panel), series: all });
-    }
+    let pair = |row: &&Vec<String>| {
+        Some((row[x].parse::<f64>().ok()? * x_factor, row[y].parse::<f64>().ok()? * y_factor))
+    };
+    let categories = values(table, roles.x);
+    let draw = |rows: &[&Vec<String>]| {
+        let mine = |category: &String| {
+            let pairs: Vec<(f64, f64)> =
+                rows.iter().filter(|row| is_of(row, roles.x, category)).filter_map(|row| pair(row)).collect();
+            ellipse(&pairs)
+        };
+        categories.iter().filter_map(mine).collect()
+    };
+    let panels = panels(table, &roles, Look::Scatter, draw);
     Ok(Chart {
         x: ChartAxis { name: x_name, is_log: asked.log_x, ..ChartAxis::default() },
         y: ChartAxis { name: y_name, is_log: asked.log_y, ..ChartAxis::default() },
-        names,
+        names: values(table, roles.series),
         panels,
     })
 }
@@ -271,20 +266,7 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
         }
         table.rows.retain(|row| row[group] == wanted);
     }
-    let names = values(&table, roles.series);
-    let mut panels = Vec::new();
-    for panel in values(&table, roles.panels) {
-        let mut all = Vec::new();
-        for (number, series) in names.iter().enumerate() {
-            let mine: Vec<&Vec<String>> = table
-                .rows
-                .iter()
-                .filter(|row| is_of(row, roles.panels, &panel) && is_of(row, roles.series, series))
-                .collect();
-            all.push(Series { name: number, look: Look::Line, points: mean_quantiles(&mine, share, value) });
-        }
-        panels.push(Panel { name: panel_name(&table, roles.panels, &panel), series: all });
-    }
+    let panels = panels(&table, &roles, Look::Line, |rows| mean_quantiles(rows, share, value));
     let name = |text: &String| match (is_sweep, text.as_str()) {
         (true, _) => text.clone(),
         (false, "") => "all".into(),
@@ -299,7 +281,7 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
     Ok(Chart {
         x: ChartAxis { name: x_name.into(), is_log: asked.log_x, ..ChartAxis::default() },
         y: ChartAxis { name: share.into(), range: Some((0.0, 1.0)), ..ChartAxis::default() },
-        names: names.iter().map(name).collect(),
+        names: values(&table, roles.series).iter().map(name).collect(),
         panels,
     })
 }
