@@ -147,16 +147,13 @@ fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
 }
 
 impl Guard {
-    /// Loads the programs for a port and attaches the fail-open filter. Frames bypass the loop from now on:
-    /// to the peer, or to the host where there is none. Also says whether it created the `clsact` qdisc.
+    /// Attaches the fail-open filter of a port. Frames bypass the loop from now on: to the peer, or to the host
+    /// where there is none. Also says whether it created the `clsact` qdisc.
     pub fn attach(
-        ifindex: u32,
+        Loaded { ifindex, mode, object }: Loaded,
         peer: Option<u32>,
-        mode: Mode,
         after: Duration,
     ) -> Result<(Guard, bool), Error> {
-        let mut builder = ObjectBuilder::default();
-        let object = load(&mut builder, ifindex, mode)?;
         let map = object.maps().find(|m| m.name() == "control").expect("the object has this map");
         let control = map_control(map.as_fd().as_raw_fd())?;
         let guard = Guard { link: None, is_left: false, object, control, ifindex, mode };
@@ -339,9 +336,17 @@ impl Programs {
     }
 }
 
+/// The programs for a port, which the kernel has and does not run yet.
+pub struct Loaded {
+    ifindex: u32,
+    mode: Mode,
+    object: Object,
+}
+
 /// Loads the programs for a port. Where the kernel tells native programs the tag that a driver took off, the
 /// program that puts it back is used; it is bound to the interface.
-fn load(builder: &mut ObjectBuilder, ifindex: u32, mode: Mode) -> Result<Object, Error> {
+pub fn load(ifindex: u32, mode: Mode) -> Result<Loaded, Error> {
+    let mut builder = ObjectBuilder::default();
     let mut attempt = |with_tags: bool| {
         let object = if with_tags { OBJECT_WITH_TAGS } else { OBJECT };
         let mut open = request("cannot read the BPF object", || builder.open_memory(object))?;
@@ -353,10 +358,11 @@ fn load(builder: &mut ObjectBuilder, ifindex: u32, mode: Mode) -> Result<Object,
         }
         request("cannot load the BPF programs", || open.load())
     };
-    match mode == Mode::XdpNative {
-        true => attempt(true).or_else(|_| attempt(false)),
-        false => attempt(false),
-    }
+    let object = match mode == Mode::XdpNative {
+        true => attempt(true).or_else(|_| attempt(false))?,
+        false => attempt(false)?,
+    };
+    Ok(Loaded { ifindex, mode, object })
 }
 
 /// Exchanges the program of a link; whether that could be done.

@@ -57,6 +57,7 @@ pub struct Journal {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Content {
     pid: u32,
+    /// When the process started, in ticks since the boot; zero once it has left the ports.
     started: u64,
     netns: u64,
     /// The kernel's name for the namespace. The number above is given again to a later one, which must not
@@ -149,7 +150,7 @@ impl Journal {
             if !content.is_here() || !content.is_about(ports) {
                 continue;
             }
-            let is_same = content.is_wire_between(ports);
+            let is_same = content.has_just(ports) && content.fails_open == self.content.fails_open;
             if is_alive(&path, &content) {
                 // What else attached its programs there is found by looking at the port.
                 if !takes_over {
@@ -161,8 +162,9 @@ impl Journal {
                 taken.links = ports.iter().map(|port| guard::xdp_link(port.index)).collect();
                 ask_to_leave(&path, &content)?;
                 let pid = content.pid;
-                taken.said.push(format!("took over from process {pid}; the kernel forwards meanwhile"));
-            } else if is_same {
+                let meanwhile = if content.fails_open { "; the kernel forwards meanwhile" } else { "" };
+                taken.said.push(format!("took over from process {pid}{meanwhile}"));
+            } else if is_same && content.fails_open {
                 let why =
                     if content.kept { "after a run that kept forwarding" } else { "after a killed run" };
                 taken
@@ -200,6 +202,8 @@ impl Journal {
     pub fn leave(mut self, kept: bool) {
         self.stays = true;
         self.content.kept = kept;
+        // The process has something to tell yet, and no more to do with the ports.
+        self.content.started = 0;
         // The journal is there already; it only says less if this fails.
         let _ = self.write();
     }
@@ -292,12 +296,13 @@ fn ask_to_leave(path: &Path, content: &Content) -> Result<(), Error> {
     let mut is_gone = false;
     while !is_gone && Instant::now() < deadline {
         std::thread::sleep(LOOK);
-        is_gone = !is_alive(path, content);
+        // It may have written it anew as it left.
+        is_gone = !is_alive(path, read(path).as_ref().unwrap_or(content));
     }
     let _ = fs::remove_file(&request);
     if !is_gone {
         return Err(Error::Refused(format!(
-            "the run that has these ports (process {}) does not leave them within {} s. Remedy: kill it, and start              again; the kernel forwards meanwhile",
+            "the run that has these ports (process {}) does not leave them within {} s. Remedy: kill it, and start again",
             content.pid,
             PATIENCE.as_secs()
         )));
@@ -335,11 +340,11 @@ impl Content {
         self.records.iter().any(|record| ports.iter().any(|port| port.index == record.interface.index))
     }
 
-    /// Whether the kernel forwards between exactly these ports when the run is gone.
-    fn is_wire_between(&self, ports: &[Interface]) -> bool {
+    /// Whether its ports are these and no others.
+    fn has_just(&self, ports: &[Interface]) -> bool {
         let mut wanted: Vec<u32> = ports.iter().map(|port| port.index).collect();
         wanted.sort_unstable();
-        self.fails_open && ports.len() == 2 && self.guarded() == wanted
+        self.guarded() == wanted
     }
 
     /// Why these ports cannot be taken over from a run that lives.
@@ -354,8 +359,14 @@ impl Content {
             }
         }
         let (own, theirs, pid) = (names(ports), names(&theirs), self.pid);
+        if self.has_just(ports) {
+            return format!(
+                "process {pid} has {theirs} for something else, which --takeover does not go on with. Remedy: end that \
+                 process first"
+            );
+        }
         format!(
-            "process {pid} has {theirs}, and --takeover takes the same two ports, which these ({own}) are not. Remedy: \
+            "process {pid} has {theirs}, and --takeover takes the same ports, which these ({own}) are not. Remedy: \
              name {theirs}, or end that process first"
         )
     }
@@ -694,9 +705,7 @@ mod tests {
         let content = read(&path).unwrap();
         assert_eq!(content.records.len(), 2, "what is noted is not noted again");
         assert!(is_alive(&path, &content));
-        assert!(
-            content.is_wire_between(&[port(2), port(1)]) && !content.is_wire_between(&[port(1), port(3)])
-        );
+        assert!(content.has_just(&[port(2), port(1)]) && !content.has_just(&[port(1), port(3)]));
         assert!(content.is_about(&[port(2), port(3)]) && !content.is_about(&[port(3), port(4)]));
         assert_eq!(journal.is_asked_for(), None);
         fs::write(path.with_extension("takeover"), "17").unwrap();

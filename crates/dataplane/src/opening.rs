@@ -1,7 +1,7 @@
 //! Opens ports in a mode, with memory for all of their queues.
 
 use crate::frames::Arena;
-use crate::guard::{self, Guard};
+use crate::guard::{self, Guard, Loaded};
 use crate::interface::Interface;
 use crate::journal::Journal;
 use crate::mtu::LINK_OVERHEAD;
@@ -62,8 +62,44 @@ pub(crate) struct Opening<'a> {
     pub is_taken_over: bool,
     /// The links of an earlier run's XDP programs, for each port.
     pub links: Vec<Option<OwnedFd>>,
+    /// What was made before, for one of the modes.
+    pub made: Option<Made>,
     pub watcher: Watcher<'a>,
 }
+
+/// What takes long to make and changes nothing: memory for frames, and the programs in the kernel. With ports
+/// that are taken over, whose frames pass by the queues or not at all meanwhile, it is made beforehand.
+pub(crate) struct Made {
+    mode: Mode,
+    plan: Plan,
+    arena: Arena,
+    programs: Vec<Loaded>,
+}
+
+impl Made {
+    fn new(mode: Mode, plan: Plan, interfaces: &[Interface]) -> Result<Made, Error> {
+        let arena = Arena::new(plan.chunk, plan.chunks)?;
+        let programs =
+            interfaces.iter().map(|port| guard::load(port.index, mode)).collect::<Result<_, _>>()?;
+        Ok(Made { mode, plan, arena, programs })
+    }
+
+    /// For the first mode that will be tried; nothing where that cannot be, which the opening tells then.
+    pub fn beforehand(
+        interfaces: &[Interface],
+        wanted: Option<Mode>,
+        without: &[(Mode, String)],
+        (longest, headroom, frames): (u32, u32, u64),
+    ) -> Option<Made> {
+        let can_be = |mode: &&Mode| without.iter().all(|(against, _)| against != *mode);
+        let mode = wanted.or(MODES.iter().find(can_be).copied())?;
+        let plan = Needs::of(interfaces, mode, longest, headroom, frames).plan(available_memory()).ok()?;
+        Made::new(mode, plan, interfaces).ok()
+    }
+}
+
+/// Modes from the best to the one that works with every driver.
+const MODES: [Mode; 3] = [Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket];
 
 /// Open ports and the memory that their frames live in.
 pub(crate) struct Opened {
@@ -81,7 +117,7 @@ impl Opening<'_> {
     ) -> Result<(Mode, Opened), Error> {
         let modes = match &wanted {
             Some(mode) => std::slice::from_ref(mode),
-            None => &[Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket][..],
+            None => &MODES[..],
         };
         let mut refusal = None;
         for mode in modes {
@@ -111,19 +147,18 @@ impl Opening<'_> {
         if mode != Mode::AfPacket {
             self.interfaces.iter().try_for_each(|port| refuse_stripping(&port.name, &port.strips_tags()))?;
         }
-        let ports: Vec<(&str, u32, u32)> = self
-            .interfaces
-            .iter()
-            .map(|port| (port.name.as_str(), port.receive_queues(), port.most_receive_queues()))
-            .collect();
         let (longest, headroom) = (self.longest, self.headroom);
-        let needs = Needs { mode, ports, longest, headroom, frames: self.frames };
-        let plan = needs.plan(available_memory())?;
-        let mut arena = Arena::new(plan.chunk, plan.chunks)?;
-        let mut guards = Vec::new();
-        for (at, interface) in self.interfaces.iter().enumerate() {
+        let needs = Needs::of(self.interfaces, mode, longest, headroom, self.frames);
+        let made = match self.made.take() {
+            Some(made) if made.mode == mode && needs.plan(u64::MAX).is_ok_and(|plan| plan == made.plan) => {
+                made
+            }
+            _ => Made::new(mode, needs.plan(available_memory())?, self.interfaces)?,
+        };
+        let (mut arena, mut guards) = (made.arena, Vec::new());
+        for ((at, interface), programs) in self.interfaces.iter().enumerate().zip(made.programs) {
             let peer = if self.fails_open { self.interfaces.get(1 - at) } else { None };
-            guards.push(open_guard(interface, peer, mode, self.after, self.journal)?);
+            guards.push(open_guard(interface, peer, programs, self.after, self.journal)?);
         }
         let mut ports = Vec::new();
         for ((interface, guard), (_, queues, most)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
@@ -153,7 +188,7 @@ impl Opening<'_> {
 fn open_guard(
     port: &Interface,
     peer: Option<&Interface>,
-    mode: Mode,
+    programs: Loaded,
     after: Duration,
     journal: &mut Journal,
 ) -> Result<Guard, Error> {
@@ -162,7 +197,7 @@ fn open_guard(
     if !guard::has_clsact(port.index) {
         journal.created_clsact(port)?;
     }
-    let (guard, created) = Guard::attach(port.index, peer.map(|peer| peer.index), mode, after)?;
+    let (guard, created) = Guard::attach(programs, peer.map(|peer| peer.index), after)?;
     if created {
         journal.created_clsact(port)?;
     }
@@ -255,13 +290,21 @@ struct Needs<'a> {
 
 /// Memory that is enough: what is lent to one queue is no other's, and what waits in queues takes nothing
 /// from the rings.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Plan {
     chunk: u32,
     chunks: u32,
 }
 
 impl Needs<'_> {
+    fn of(interfaces: &[Interface], mode: Mode, longest: u32, headroom: u32, frames: u64) -> Needs<'_> {
+        let ports = interfaces
+            .iter()
+            .map(|port| (port.name.as_str(), port.receive_queues(), port.most_receive_queues()))
+            .collect();
+        Needs { mode, ports, longest, headroom, frames }
+    }
+
     /// Refuses what cannot work, or takes more than its part of the available memory, in bytes.
     fn plan(&self, available: u64) -> Result<Plan, Error> {
         let is_xdp = self.mode != Mode::AfPacket;

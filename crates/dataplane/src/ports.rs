@@ -11,7 +11,7 @@ use crate::interface::Interface;
 use crate::journal::{Journal, TakenOver, starting};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::neighbours::AddressWatch;
-use crate::opening::{Opened, Opening, Progress, Watcher};
+use crate::opening::{Made, Opened, Opening, Progress, Watcher};
 use crate::port::{Port, Sleeper};
 use crate::together::{self, Together};
 use crate::upkeep::{Chores, Found, Upkeep, locked};
@@ -165,6 +165,10 @@ impl Ports {
         let _starting = setup.journal.then(starting).transpose()?;
         let mut journal = Journal::open(setup.journal, setup.fails_open)?;
         let (mut said, mut warnings) = (Vec::new(), Vec::new());
+        let longest = mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD);
+        let sizes = (longest, setup.headroom, setup.frames);
+        let made =
+            setup.takeover.then(|| Made::beforehand(&interfaces, setup.mode, &without, sizes)).flatten();
         let taken = match setup.journal {
             true => journal.take_over(&interfaces, setup.takeover)?,
             false => TakenOver::default(),
@@ -191,12 +195,13 @@ impl Ports {
             without,
             fails_open: setup.fails_open,
             after: setup.fail_after,
-            longest: mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD),
+            longest,
             headroom: setup.headroom,
             frames: setup.frames,
             journal: &mut journal,
             is_taken_over: taken.is_any,
             links: taken.links,
+            made,
             watcher,
         };
         let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
@@ -504,7 +509,8 @@ impl Ports {
     }
 
     /// The process that wants to take the ports over, if one does.
-    pub(crate) fn is_asked_for(&self) -> Option<u32> {
+    /// The process that wants to take over, if one does.
+    pub fn is_asked_for(&self) -> Option<u32> {
         locked(&self.journal).is_asked_for()
     }
 
@@ -518,12 +524,14 @@ impl Ports {
         self.ports.iter().all(Port::is_idle)
     }
 
-    /// Leaves the ports to the kernel, which goes on forwarding; `kept` says that all is in order.
-    pub(crate) fn leave(mut self, kept: bool) {
+    /// Leaves the ports as they are: to the kernel, which goes on forwarding, or to a run that takes over;
+    /// `kept` says that all is in order.
+    pub fn leave(mut self, kept: bool) {
         self.retire();
         self.upkeep = None;
         drop(self.ports);
-        drop(self.guards);
+        // Whoever takes over waits for this. To close the programs takes as long again; those that are
+        // attached stay.
         if let Some(journal) = Arc::into_inner(self.journal) {
             journal.into_inner().unwrap_or_else(PoisonError::into_inner).leave(kept);
         }

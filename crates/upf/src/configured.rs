@@ -60,5 +60,5 @@ pub fn pace(config: &UpfConfig) -> Pace {
         PortMode::XdpGeneric => Some(Mode::XdpGeneric),
         PortMode::AfPacket => Some(Mode::AfPacket),
     };
-    Pace { mode, journal: true, busy: config.host.poll == Poll::Busy }
+    Pace { mode, journal: true, busy: config.host.poll == Poll::Busy, takeover: false }
 }

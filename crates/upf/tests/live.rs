@@ -92,7 +92,7 @@ fn with_plane<T: Send>(
 ) -> T {
     let stop = AtomicBool::new(false);
     let (looping, mut desk) = inside(&world.upf, || {
-        let pace = Pace { mode: Some(mode), journal: false, busy: false };
+        let pace = Pace { mode: Some(mode), ..Pace::default() };
         open(setup, pace).unwrap_or_else(|e| panic!("{e}"))
     });
     std::thread::scope(|scope| {

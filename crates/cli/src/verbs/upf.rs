@@ -19,7 +19,7 @@ use weir_config::UpfConfig;
 use weir_dataplane::{JOURNALS, Progress, privileges};
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
-use weir_upf::plane::{Alone, PlaneHandle, Remote, alone};
+use weir_upf::plane::{Alone, Pace, PlaneHandle, Remote, alone};
 use weir_upf::rules::Plane;
 use weir_upf::server::Server;
 use weir_upf::state;
@@ -76,15 +76,16 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let service = Service::find();
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
-        let kept = Kept::take(&config, None, arguments.takeover, output)?;
+        let folder = Kept::folder(&config, None, arguments.takeover)?;
+        let kept = folder.map(|folder| Kept::take(folder, arguments.takeover, output)).transpose()?;
         let writable: Vec<PathBuf> = kept.iter().map(|kept| kept.folder.clone()).collect();
         privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
         let plane = alone(plane_setup(&config, seed))?;
         return serve(&config, plane, kept.as_ref(), (&stop, service), &|| false, output);
     }
     let usual = config.run.duration.is_none().then(|| format!("/var/lib/weir/upf-{}", config.n4.address));
-    let kept = Kept::take(&config, usual, arguments.takeover, output)?;
-    forward(&config, kept.as_ref(), (&stop, service), output)
+    let folder = Kept::folder(&config, usual, arguments.takeover)?;
+    forward(&config, folder, arguments.takeover, (&stop, service), output)
 }
 
 /// Where sessions are kept. The lock is given back when the ports are.
@@ -94,22 +95,19 @@ struct Kept {
 }
 
 impl Kept {
-    /// The folder of the configuration, or else the usual one. `takeover` ends who has it.
-    fn take(
-        config: &UpfConfig,
-        usual: Option<String>,
-        takeover: bool,
-        output: &Output,
-    ) -> Result<Option<Kept>, Failure> {
+    /// The folder of the configuration, or else the usual one.
+    fn folder(config: &UpfConfig, usual: Option<String>, takeover: bool) -> Result<Option<PathBuf>, Failure> {
         let folder = config.run.state.clone().or(usual).filter(|folder| folder != "none");
-        let Some(folder) = folder.map(PathBuf::from) else {
-            if takeover {
-                let problem =
-                    "--takeover goes on with sessions that are kept, and none are. Remedy: set `run.state`";
-                return Err(Failure::input(problem));
-            }
-            return Ok(None);
-        };
+        if takeover && folder.is_none() {
+            let problem =
+                "--takeover goes on with sessions that are kept, and none are. Remedy: set `run.state`";
+            return Err(Failure::input(problem));
+        }
+        Ok(folder.map(PathBuf::from))
+    }
+
+    /// Locks the folder. `takeover` ends who has it.
+    fn take(folder: PathBuf, takeover: bool, output: &Output) -> Result<Kept, Failure> {
         let mut asked = None;
         let lock = loop {
             match state::lock(&folder) {
@@ -132,29 +130,41 @@ impl Kept {
         // It is written by a thread that is not root's, and nothing can be given away once that is so.
         privileges::give_to_user(&folder, &state::FILES)
             .map_err(|error| format!("cannot keep sessions in {}: {error}", folder.display()))?;
-        Ok(Some(Kept { folder, lock }))
+        Ok(Kept { folder, lock })
     }
 }
 
 /// With the packet loop in a thread of its own.
-fn forward(config: &UpfConfig, kept: Option<&Kept>, who: (&AtomicBool, Service), output: &Output) -> Done {
+fn forward(
+    config: &UpfConfig,
+    folder: Option<PathBuf>,
+    takeover: bool,
+    who: (&AtomicBool, Service),
+    output: &Output,
+) -> Done {
+    let take = |folder| Kept::take(folder, takeover, output);
+    // A run that is taken over has its sessions for as long as it has its ports.
+    let (first, later) = if takeover { (None, folder) } else { (folder, None) };
+    let kept = first.map(take).transpose()?;
     let seed = RandomState::new().build_hasher().finish();
     let mut opening = Opening::begin();
     let step = &mut |at: Progress<'_>| opening.step(at, |line| output.say(line));
-    let opened = weir_upf::plane::open_while(plane_setup(config, seed), pace(config), step);
+    let opened =
+        weir_upf::plane::open_while(plane_setup(config, seed), Pace { takeover, ..pace(config) }, step);
     let (looping, desk) = match opened {
         Err(weir_dataplane::Error::GivenUp) => return Ok(given_up(config.run.duration.is_some(), output)),
         opened => opened?,
     };
+    let kept = later.map(take).transpose()?.or(kept);
     looping.said().iter().for_each(|line| output.say(line));
     output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
-    let kept_in = kept.map(|kept| kept.folder.clone());
+    let kept_in = kept.as_ref().map(|kept| kept.folder.clone());
     let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
     privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
-    let status = serve(config, desk, kept, who, &|| thread.is_finished(), output);
+    let status = serve(config, desk, kept.as_ref(), who, &|| thread.is_finished(), output);
     end.store(true, Ordering::Relaxed);
     let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
     left.iter().for_each(|line| output.say(line));

@@ -852,7 +852,7 @@ fn a_run_with_another_port_of_a_living_run_is_refused_with_both_names() {
     let weir = Weir::start(bot, &ports("auto"));
     let other = "[ports]\na = \"a\"\nb = \"c\"\n";
     let refused = Weir::spawn_with(bot, other, &[], &["--takeover"]).wait();
-    let told = "has a and b, and --takeover takes the same two ports, which these (a and c) are not";
+    let told = "has a and b, and --takeover takes the same ports, which these (a and c) are not";
     assert!(refused.code == Some(1) && refused.stderr.contains(told), "{}", refused.stderr);
     assert_eq!(weir.interrupt().code, Some(0));
 }

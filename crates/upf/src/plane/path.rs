@@ -101,7 +101,7 @@ pub struct UserPlane {
 }
 
 /// What is known of the interface of a port.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PortInterface {
     /// Its address on the link.
     pub address: [u8; 6],

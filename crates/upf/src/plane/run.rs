@@ -41,6 +41,8 @@ pub struct Pace {
     pub journal: bool,
     /// Whether to turn all the time instead of sleeping until something happens.
     pub busy: bool,
+    /// Whether the ports of a living run are taken over.
+    pub takeover: bool,
 }
 
 impl Io for Ports {
@@ -142,7 +144,7 @@ pub fn open_while(
     let named = [Some(&setup.access), Some(&setup.core), setup.local.as_ref()];
     let names: Vec<String> = named.into_iter().flatten().map(|port| port.name.clone()).collect();
     let count = names.len();
-    let Pace { mode, journal, busy } = pace;
+    let Pace { mode, journal, busy, takeover } = pace;
     let ports_setup = PortsSetup {
         names,
         mode,
@@ -151,12 +153,15 @@ pub fn open_while(
         fails_open: false,
         fail_after: FAIL_AFTER,
         journal,
-        takeover: false,
+        takeover,
     };
+    // First, as it takes long, and nobody forwards while ports are taken over.
+    let cards = vec![PortInterface::default(); count];
+    let mut plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
     let ports = Ports::open_while(&ports_setup, watcher)?;
-    let card = |port| Ok(PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
-    let cards = (0..count).map(card).collect::<Result<Vec<_>, Error>>()?;
-    let plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
+    set_cards(&mut plane, &ports, count)?;
+    // From now on they are opened again where they fail.
+    let ports_setup = PortsSetup { takeover: false, ..ports_setup };
     let (ask, asked) = RingBuffer::new(ASKED);
     let (answers, answered) = RingBuffer::new(ASKED);
     let (events, happened) = RingBuffer::new(HAPPENED);
@@ -178,6 +183,20 @@ pub fn open_while(
     Ok((looping, PlaneHandle::new(setup, remote)))
 }
 
+fn set_cards(plane: &mut UserPlane, ports: &Ports, count: usize) -> Result<(), Error> {
+    for port in 0..count {
+        plane.set_card(port, PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
+    }
+    Ok(())
+}
+
+/// Why a loop ends.
+enum End {
+    Told,
+    /// This process goes on.
+    TakenOver(u32),
+}
+
 impl PlaneLoop {
     /// What was changed and chosen, in words.
     pub fn said(&self) -> &[String] {
@@ -189,7 +208,7 @@ impl PlaneLoop {
         self.ports.as_ref().map_or(Mode::AfPacket, Ports::mode)
     }
 
-    /// Turns until `stop` is set. Where ports fail or vanish they are opened again, as often as it takes:
+    /// Turns until `stop` is set or another run takes over the ports. Where ports fail or vanish they are opened again, as often as it takes:
     /// sessions stay, and control is answered meanwhile. Puts the interfaces back; says in words what it
     /// could not. To be called on a thread of its own, which from then on has no more rights than the loop
     /// needs ([`privileges::LOOP`]).
@@ -198,7 +217,11 @@ impl PlaneLoop {
         privileges::keep(&privileges::LOOP)
             .unwrap_or_else(|error| drop(self.warnings.push(error.to_string())));
         let Some(mut ports) = self.ports.take() else { return Ok(Vec::new()) };
-        while let Err(error) = self.turns(&mut ports, stop) {
+        let end = loop {
+            let error = match self.turns(&mut ports, stop) {
+                Ok(end) => break end,
+                Err(error) => error,
+            };
             let left = ports.close();
             // Frames that wait lie in memory that goes with the ports.
             self.plane.forget_frames();
@@ -211,8 +234,14 @@ impl PlaneLoop {
                 Some(ports) => ports,
                 None => return Ok(Vec::new()),
             };
-        }
-        Ok(ports.close())
+        };
+        Ok(match end {
+            End::Told => ports.close(),
+            End::TakenOver(by) => {
+                ports.leave(true);
+                vec![format!("process {by} took over the ports")]
+            }
+        })
     }
 
     /// Opens the ports again; `None` if it is stopped before they can be.
@@ -237,14 +266,11 @@ impl PlaneLoop {
 
     fn try_reopen(&mut self) -> Result<Ports, Error> {
         let ports = Ports::open(&self.setup)?;
-        for port in 0..self.count {
-            self.plane
-                .set_card(port, PortInterface { address: ports.link_address(port)?, mtu: ports.mtu(port) });
-        }
+        set_cards(&mut self.plane, &ports, self.count)?;
         Ok(ports)
     }
 
-    fn turns(&mut self, ports: &mut Ports, stop: &AtomicBool) -> Result<(), Error> {
+    fn turns(&mut self, ports: &mut Ports, stop: &AtomicBool) -> Result<End, Error> {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut presence_due = clock();
         let mut last = clock();
@@ -273,6 +299,9 @@ impl PlaneLoop {
             }
             if now >= presence_due {
                 presence_due = now + PRESENCE;
+                if let Some(by) = ports.is_asked_for() {
+                    return Ok(End::TakenOver(by));
+                }
                 let (plane, warnings) = (&mut self.plane, &mut self.warnings);
                 ports.look(now, &mut |news| {
                     let warning = match news {
@@ -292,7 +321,7 @@ impl PlaneLoop {
                 self.rest(last, ports);
             }
         }
-        Ok(())
+        Ok(End::Told)
     }
 
     /// Does what was asked; whether anything was.
