@@ -147,8 +147,8 @@ fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
 }
 
 impl Guard {
-    /// Attaches the fail-open filter of a port. Frames bypass the loop from now on: to the peer, or to the host
-    /// where there is none. Also says whether it created the `clsact` qdisc.
+    /// Attaches the fail-open filter of a port. Frames bypass the loop from now on: to the peer, or to the
+    /// host where there is none. Also says whether it created the `clsact` qdisc.
     pub fn attach(
         Loaded { ifindex, mode, object }: Loaded,
         peer: Option<u32>,

@@ -208,10 +208,10 @@ impl PlaneLoop {
         self.ports.as_ref().map_or(Mode::AfPacket, Ports::mode)
     }
 
-    /// Turns until `stop` is set or another run takes over the ports. Where ports fail or vanish they are opened again, as often as it takes:
-    /// sessions stay, and control is answered meanwhile. Puts the interfaces back; says in words what it
-    /// could not. To be called on a thread of its own, which from then on has no more rights than the loop
-    /// needs ([`privileges::LOOP`]).
+    /// Turns until `stop` is set or another run takes over the ports. Where ports fail or vanish they are
+    /// opened again, as often as it takes: sessions stay, and control is answered meanwhile. Puts the
+    /// interfaces back; says in words what it could not. To be called on a thread of its own, which from then
+    /// on has no more rights than the loop needs ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<String>, Error> {
         // Whoever does not read has a loop all the same.
         privileges::keep(&privileges::LOOP)

@@ -133,24 +133,38 @@ impl Programs {
         }
     }
 
-    /// Instructions of one packet of each subject, without those of the loop.
-    fn instructions(&self, subjects: &[Subject], packets: u64) -> Vec<Result<f64>> {
-        let mut all: Vec<Subject> = subjects.iter().flat_map(|s| [s.clone(), s.empty()]).collect();
+    /// Instructions of one packet of each subject, without those of the loop. With `quick` one run of each is
+    /// counted instead of two of different length, and a run without packets of an empty subject; then a
+    /// packet has a share of what a subject takes to be made, which is three instructions at most.
+    fn instructions(&self, subjects: &[Subject], packets: u64, quick: bool) -> Vec<Result<f64>> {
+        let mut empties: Vec<Subject> = subjects.iter().map(Subject::empty).collect();
+        empties.sort();
+        empties.dedup();
+        let mut all: Vec<Subject> = subjects.iter().cloned().chain(empties.clone()).collect();
         all.sort();
         all.dedup();
+        let starts = if quick { &empties[..] } else { &[] };
+        let starts = side_by_side(starts, |empty| (empty.clone(), self.total(empty, 0).ok()));
+        let starts: BTreeMap<Subject, Option<u64>> = starts.into_iter().collect();
         let counted = side_by_side(&all, |subject| {
             eprintln!("{}: instructions", subject.name());
-            self.with_loop(subject, packets).map_err(|error| error.to_string())
+            let start = starts.get(&subject.empty()).copied().flatten();
+            self.with_loop(subject, packets, start).map_err(|error| error.to_string())
         });
         let counted: BTreeMap<&Subject, _> = all.iter().zip(counted).collect();
         let of = |subject: &Subject| counted[subject].clone().map_err(Error::new);
         subjects.iter().map(|subject| Ok(of(subject)? - of(&subject.empty())?)).collect()
     }
 
-    fn with_loop(&self, subject: &Subject, packets: u64) -> Result<f64> {
+    /// Instructions of one packet with those of the loop; `start` is what a run without packets takes, where
+    /// that is known.
+    fn with_loop(&self, subject: &Subject, packets: u64, start: Option<u64>) -> Result<f64> {
         let packets = subject.packets(packets);
-        let [first, second] = [packets, 2 * packets].map(|n| self.total(subject, n));
-        Ok((second? as f64 - first? as f64) / packets as f64)
+        let (less, more) = match start {
+            Some(start) => (start, packets),
+            None => (self.total(subject, packets)?, 2 * packets),
+        };
+        Ok((self.total(subject, more)? as f64 - less as f64) / packets as f64)
     }
 
     fn total(&self, subject: &Subject, packets: u64) -> Result<u64> {
@@ -226,7 +240,7 @@ pub fn ceilings() -> Vec<Row> {
     let idle = Region::Below.name();
     let asks = |s: &Subject| matches!(s, Subject::Weir { region, .. } if *region != idle);
     let subjects = subjects().into_iter().filter(|(s, _)| asks(s)).chain(probe_paths()).chain(user_plane());
-    count(&programs, &subjects.collect::<Vec<_>>(), PERIOD)
+    count(&programs, &subjects.collect::<Vec<_>>(), PERIOD, true)
 }
 
 /// Measures everything. `packets` is the length of the shorter of two counted runs.
@@ -258,15 +272,15 @@ pub fn run(packets: u64) -> Vec<Row> {
         all.push((SCHEDULER, None));
     }
     if programs.valgrind.is_some() {
-        rows.extend(count(&programs, &all, packets));
+        rows.extend(count(&programs, &all, packets, false));
     }
     rows.extend(time(&programs, &all));
     rows
 }
 
-fn count(programs: &Programs, all: &[(Subject, Option<f64>)], packets: u64) -> Vec<Row> {
+fn count(programs: &Programs, all: &[(Subject, Option<f64>)], packets: u64, quick: bool) -> Vec<Row> {
     let subjects: Vec<Subject> = all.iter().map(|(subject, _)| subject.clone()).collect();
-    let counted = programs.instructions(&subjects, packets);
+    let counted = programs.instructions(&subjects, packets, quick);
     all.iter().zip(counted).map(|((subject, most), counted)| row(programs, subject, *most, counted)).collect()
 }
 
