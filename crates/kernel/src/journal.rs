@@ -7,6 +7,7 @@
 
 use crate::Kernel;
 use crate::place::{Place, Shaper, is_noted};
+use crate::program;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -43,6 +44,8 @@ enum Line {
     Rate { queue: usize, bytes: u64 },
     /// The queue belongs to somebody else now.
     Left { queue: usize },
+    /// A program is about to be attached to the egress of an interface, and the qdisc that holds it made, if `clsact`.
+    Egress { interface: i32, name: String, clsact: bool },
 }
 
 /// The journal of this process.
@@ -173,23 +176,43 @@ impl Journal {
         self.append(&Line::Left { queue })
     }
 
+    /// Notes a program that is about to be attached to the egress of an interface, and whether the qdisc that holds it is made
+    /// for it.
+    pub fn egress(&mut self, interface: i32, name: &str, clsact: bool) -> io::Result<()> {
+        self.append(&Line::Egress { interface, name: name.into(), clsact })
+    }
+
+    /// What the journals of other living processes say: each process with its entries.
+    fn others(&self) -> Vec<(u32, Vec<Entry>)> {
+        let all = self.path.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let paths = all.into_iter().flatten().flatten().map(|entry| entry.path());
+        let living = paths.filter_map(|path| {
+            let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
+            let file = is_journal.then(|| File::open(&path).ok()).flatten()?;
+            let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+            read(&lives.then(|| fs::read_to_string(&path).ok()).flatten()?)
+        });
+        living.collect()
+    }
+
     /// The living process, if there is one, that steers one of these queues: process, interface, handle.
     pub fn rival(&self, places: &[(i32, Handle)]) -> Option<(u32, String, Handle)> {
-        let all = fs::read_dir(self.path.parent()?).ok()?;
-        for path in all.flatten().map(|entry| entry.path()) {
-            let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
-            let Some(file) = is_journal.then(|| File::open(&path).ok()).flatten() else { continue };
-            let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-            let Some(text) = lives.then(|| fs::read_to_string(&path).ok()).flatten() else { continue };
-            let Some((pid, entries)) = read(&text) else { continue };
-            for entry in entries {
-                let Some(about) = entry.discipline else { continue };
-                if places.contains(&(about.interface, about.handle)) {
-                    return Some((pid, entry.name, about.handle));
-                }
-            }
-        }
-        None
+        self.others().into_iter().find_map(|(pid, entries)| {
+            entries.into_iter().find_map(|entry| {
+                let about = entry.discipline?;
+                let is_same = places.contains(&(about.interface, about.handle));
+                is_same.then_some((pid, entry.name, about.handle))
+            })
+        })
+    }
+
+    /// The living process, if there is one, that has a program at the egress of this interface, and the interface's name.
+    pub fn rival_at(&self, interface: i32) -> Option<(u32, String)> {
+        self.others().into_iter().find_map(|(pid, entries)| {
+            let mut at =
+                entries.into_iter().filter(|e| e.egress.is_some_and(|(index, _)| index == interface));
+            at.next().map(|entry| (pid, entry.name))
+        })
     }
 
     /// Removes the journal: everything was put back, or is to stay.
@@ -207,6 +230,8 @@ struct Entry {
     shaper: Option<(Message, Message)>,
     targets: Vec<u64>,
     rates: Vec<u64>,
+    /// A program at the egress of this interface, and whether its qdisc was made for it.
+    egress: Option<(i32, bool)>,
 }
 
 /// The process and the queues of a journal of this network namespace, in their order; `None` if it is of
@@ -218,6 +243,7 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
         _ => return None,
     };
     let mut entries: std::collections::BTreeMap<usize, Entry> = Default::default();
+    let mut egresses = Vec::new();
     for line in lines {
         match line {
             Line::Here { .. } => return None,
@@ -235,9 +261,12 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
             Line::Left { queue } => {
                 entries.remove(&queue);
             }
+            Line::Egress { interface, name, clsact } => {
+                egresses.push(Entry { name, egress: Some((interface, clsact)), ..Entry::default() });
+            }
         }
     }
-    Some((pid, entries.into_values().collect()))
+    Some((pid, entries.into_values().chain(egresses).collect()))
 }
 
 fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
@@ -246,6 +275,18 @@ fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
 
 /// Puts one queue back; says in words what was done, or why not.
 fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
+    if let Some((interface, clsact)) = entry.egress {
+        let is_there = kernel
+            .interfaces()
+            .is_ok_and(|all| all.iter().any(|i| i.index == interface && i.name == entry.name));
+        if !is_there || (program::attached(interface).is_none() && !clsact) {
+            return Vec::new();
+        }
+        return vec![match program::detach(interface, clsact) {
+            Ok(()) => format!("{}: took the virtual queue off", entry.name),
+            Err(e) => format!("{}: NOT taken the virtual queue off: {e}", entry.name),
+        }];
+    }
     let Some(about) = &entry.discipline else { return Vec::new() };
     let kind = about.kind().map(ToString::to_string).unwrap_or_default();
     let label = format!("{} {kind} {}", entry.name, about.handle);

@@ -14,14 +14,20 @@
 //!   all of them.
 //! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
 //!
+//! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress of an interface, steered
+//!   by the same law. No queue is changed.
+//!
 //! The kernel is behind the trait [`Kernel`], which a program in memory can play.
 #![forbid(unsafe_code)]
 
+mod egress;
 mod find;
 mod journal;
 mod place;
+pub mod program;
 mod steerer;
 
+pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER};
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, restore_dead};
 pub use place::{Left, Place, Report, Shaper};
