@@ -14,7 +14,7 @@ use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Age of the last look at which the program lets every packet pass: its process hangs or is dead.
 pub const STALE_AFTER: Duration = Duration::from_secs(1);
-/// The kernel counts frames with this of Ethernet's header.
+/// Length of Ethernet's header in bytes.
 const ETHERNET: i32 = 14;
 /// How often it is looked whether the program is still attached.
 const WATCH: Duration = Duration::from_millis(250);
@@ -60,9 +60,9 @@ pub enum EgressError {
 pub struct EgressSetup {
     /// The interface that packets leave by.
     pub interface: String,
-    /// The rate of the link, with the bytes of a frame and `overhead`.
+    /// The rate of the link, in bytes of IP packets and `overhead`.
     pub link: Rate,
-    /// What a packet takes beside its Ethernet frame, in bytes.
+    /// What counts of a packet beside its IP packet, in bytes.
     pub overhead: i32,
     /// The algorithm.
     pub params: gsp::Params,
@@ -108,7 +108,7 @@ impl EgressSetup {
             return unfit("upstream", "must be \"off\": the program does not look into packets");
         }
         let overhead = match channel.link.counting() {
-            Counting::Frame(accounting) => accounting.overhead().get() as i32 - ETHERNET,
+            Counting::Frame(accounting) => accounting.overhead().get() as i32,
             Counting::Link(_) => {
                 let why = "must be left out: the program adds the same to each packet; say `accounting`";
                 return unfit("overhead", why);
@@ -187,10 +187,13 @@ impl Egress {
     ) -> Result<Egress, EgressError> {
         let polled = Polled::new(SteeringLaw::new(&setup.policy)?);
         let interfaces = kernel.interfaces()?;
-        let index = interfaces.iter().find(|i| i.name == setup.interface).map(|i| i.index);
-        let index = index.ok_or_else(|| EgressError::NoInterface(setup.interface.clone()))?;
+        let port = interfaces.iter().find(|i| i.name == setup.interface);
+        let port = port.ok_or_else(|| EgressError::NoInterface(setup.interface.clone()))?;
+        let index = port.index;
+        // Frames are counted by the kernel with their Ethernet header.
+        let overhead = setup.overhead - if port.is_ethernet { ETHERNET } else { 0 };
         let refused = |what| move |error| EgressError::Bpf { what, error };
-        let mut program = Program::load(&setup.params, setup.overhead)
+        let mut program = Program::load(&setup.params, overhead)
             .map_err(refused("the kernel does not take the program"))?;
         if let Some((pid, interface)) = journal.rival_at(index) {
             return Err(EgressError::Rival { pid, interface });
@@ -198,6 +201,7 @@ impl Egress {
         let brought_clsact = !kernel.disciplines(index)?.iter().any(|m| m.kind() == Some(&Kind::Clsact));
         journal.egress(index, &setup.interface, brought_clsact)?;
         let after = (!setup.keep).then_some(STALE_AFTER);
+        program.begin(now).map_err(refused("the program cannot be steered"))?;
         program
             .steer(setup.link, polled.wanted_target(), now, after)
             .map_err(refused("the program cannot be steered"))?;
@@ -207,7 +211,7 @@ impl Egress {
         let attached = program.attach(index);
         if attached.is_err() && brought_clsact {
             // As it was found; the error that is told is the first.
-            let _ = detach(index, true);
+            let _ = detach(kernel, index, true);
         }
         let number = attached.map_err(refused("cannot attach the program"))?;
         let state = program.state().map_err(refused("cannot read what the program tells"))?;
@@ -269,16 +273,25 @@ impl Egress {
         }
     }
 
+    /// How long nothing waited, until the last look: the program counts it up to the last packet.
+    fn empty(&self) -> Duration {
+        let (now, state) = &self.last;
+        let since = now.since(state.last);
+        let waits = self.rate().time_for(state.backlog(state.last, self.rate()));
+        state.empty + if since > waits { since - waits } else { Duration::ZERO }
+    }
+
     fn leave(&mut self, why: &str) -> &str {
         self.left.insert(why.to_string())
     }
 
     /// Takes the program away, or leaves it to work on with `keep`. An error is told in words.
-    pub fn end(&mut self) -> Option<String> {
-        if self.setup.keep || attached(self.index) != Some(self.number) {
+    pub fn end(&mut self, kernel: &mut dyn Kernel) -> Option<String> {
+        let is_ours = attached(self.index).is_none_or(|number| number == self.number);
+        if self.setup.keep || !is_ours {
             return None;
         }
-        let done = detach(self.index, self.brought_clsact);
+        let done = detach(kernel, self.index, self.brought_clsact);
         done.err().map(|e| format!("{}: NOT taken off: {e}", self.setup.interface))
     }
 
@@ -298,8 +311,7 @@ impl Egress {
             signals: state.signals,
             drops: state.drops,
             utilization: share(state.accepted.get() as f64 / could),
-            // Until the first packet the program's clock does not run.
-            empty: share(state.empty.as_secs_f64()).map(|share| share.min(1.0)),
+            empty: share(self.empty().as_secs_f64()),
             moves: self.moves,
             left: self.left.clone(),
         }

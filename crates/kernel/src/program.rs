@@ -1,32 +1,41 @@
 //! The BPF program `virtual_queue`: loading it, what it is told, what it tells.
 
+use crate::Kernel;
 use libbpf_rs::{
     MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, ProgramInput, TC_EGRESS, TC_INGRESS,
     TcHook, TcHookBuilder,
 };
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Once;
-use weir_aqm::Ecn;
 use weir_aqm::algorithms::gsp;
+use weir_steer::virtual_queue::{FRACTION, bytes_per_nano};
+use weir_tc::Kind;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_queue.bpf.o"));
 const NAME: &str = "virtual_queue";
+/// What the program returns for a packet that is dropped (`TC_ACT_SHOT`).
+const DROPPED: u32 = 2;
 /// Handle and priority of the filter, by which a later start finds it.
 const FILTER: u32 = 0x5756;
-/// Bits of fraction of the virtual backlog.
-const FRACTION: u32 = 32;
 /// Bits of fraction of `alpha`.
 const ALPHA_FRACTION: f64 = 65_536.0;
 /// Length of a context that a test run is given (`struct __sk_buff`), and where it has what a test sets.
 const CONTEXT: usize = 192;
 const WIRE_LEN: usize = 160;
 const GSO_SEGS: usize = 164;
+const GSO_SIZE: usize = 176;
+
+/// Length of `struct state` of the program, and where it has the times that begin with it.
+const STATE: usize = 88;
+const LAST: usize = 16;
+const LAST_UPDATE: usize = 24;
+const EXPIRY: usize = 32;
 
 /// What the program decided about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It goes on as it is.
+    /// It goes on as it is; one that had CE may have been signalled.
     Pass,
     /// It goes on with CE.
     Mark,
@@ -36,15 +45,17 @@ pub enum Answer {
 
 /// A packet of a test run.
 #[derive(Clone, Copy, Debug)]
-pub struct Probe {
+pub struct Probe<'a> {
     /// When it comes.
     pub now: Time,
-    /// Its bytes on the wire, with the headers of each segment: 64 to 65536.
+    /// Its bytes, from the Ethernet header on: 14 or more, with those of the IP header that its type says.
+    pub frame: &'a [u8],
+    /// Its bytes on the wire, with the headers of each segment: those of the frame to 65536.
     pub wire_len: u32,
-    /// Into how many packets the interface will split it.
+    /// Into how many packets the interface will split it; 0 where whoever made it left the count to the kernel.
     pub segments: u32,
-    /// Its ECN field.
-    pub ecn: Ecn,
+    /// Bytes of a segment without headers; 0 for a packet that is not split.
+    pub segment_size: u32,
 }
 
 /// How the program stands.
@@ -69,16 +80,10 @@ pub struct State {
 impl State {
     /// The virtual backlog at `now`, at this rate, in whole bytes.
     pub fn backlog(&self, now: Time, rate: Rate) -> Bytes {
-        let served = u128::from(per_nanosecond(rate)) * u128::from(now.since(self.last).as_nanos());
+        let served = u128::from(bytes_per_nano(rate)) * u128::from(now.since(self.last).as_nanos());
         let left = u128::from(self.size).saturating_sub(served);
         Bytes::new((left >> FRACTION) as u64)
     }
-}
-
-/// Bytes per nanosecond with 32 bits of fraction.
-fn per_nanosecond(rate: Rate) -> u64 {
-    let bits = u128::from(rate.as_bps()) << FRACTION;
-    u64::try_from((bits + 4_000_000_000) / 8_000_000_000).unwrap_or(u64::MAX)
 }
 
 /// Why parameters of GSP cannot be those of the program, with what to change.
@@ -121,7 +126,7 @@ impl Control {
     fn bytes(&self) -> Vec<u8> {
         let after = self.after.map_or(i64::MAX as u64, |after| after.as_nanos());
         let long = [
-            per_nanosecond(self.rate),
+            bytes_per_nano(self.rate),
             self.target.as_nanos(),
             self.params.interval.as_nanos(),
             self.params.tau.as_nanos(),
@@ -178,6 +183,15 @@ impl Program {
         Ok(Program { object, control, state, told })
     }
 
+    /// Begins anew at `now`, with nothing that waits.
+    pub fn begin(&mut self, now: Time) -> libbpf_rs::Result<()> {
+        let mut state = [0u8; STATE];
+        for at in [LAST, LAST_UPDATE, EXPIRY] {
+            state[at..at + 8].copy_from_slice(&now.as_nanos().to_ne_bytes());
+        }
+        self.state.update(&0u32.to_ne_bytes(), &state, MapFlags::ANY)
+    }
+
     /// Steers it: the rate of the virtual queue and GSP's target hold from the next packet on. `beat` is the time now; when it
     /// is older than `after`, every packet passes, and never with `None`.
     pub fn steer(
@@ -224,35 +238,38 @@ impl Program {
         hook.query()
     }
 
-    /// What it decides about a packet, in a run of the kernel that sends nothing (`BPF_PROG_TEST_RUN`).
-    pub fn answer(&mut self, probe: &Probe) -> libbpf_rs::Result<Answer> {
+    /// What it decides about a packet, in a run of the kernel that sends nothing (`BPF_PROG_TEST_RUN`), and the packet after that.
+    pub fn answer(&mut self, probe: &Probe<'_>) -> libbpf_rs::Result<(Answer, Vec<u8>)> {
         self.told.clock = Some(probe.now);
         self.tell()?;
-        self.run(probe, 1).map(|(answer, _)| answer)
+        let (said, after, _) = self.run(probe, 1)?;
+        let answer = match said {
+            DROPPED => Answer::Drop,
+            _ if after != probe.frame => Answer::Mark,
+            _ => Answer::Pass,
+        };
+        Ok((answer, after))
     }
 
     /// How long such a packet takes in it, on average of so many runs, by the clock of the machine.
-    pub fn cost(&mut self, probe: &Probe, runs: u32) -> libbpf_rs::Result<std::time::Duration> {
+    pub fn cost(&mut self, probe: &Probe<'_>, runs: u32) -> libbpf_rs::Result<std::time::Duration> {
         self.told.clock = None;
         self.tell()?;
-        self.run(probe, runs).map(|(_, cost)| cost)
+        self.run(probe, runs).map(|(_, _, cost)| cost)
     }
 
-    fn run(&self, probe: &Probe, repeat: u32) -> libbpf_rs::Result<(Answer, std::time::Duration)> {
-        let mut frame = [0u8; 64];
-        // Ethernet, then IPv4 of 50 bytes.
-        frame[12..15].copy_from_slice(&[8, 0, 0x45]);
-        frame[15] = probe.ecn as u8;
-        frame[17] = 50;
-        frame[22] = 64;
+    fn run(&self, probe: &Probe<'_>, repeat: u32) -> libbpf_rs::Result<(u32, Vec<u8>, std::time::Duration)> {
         let mut context = [0u8; CONTEXT];
-        context[WIRE_LEN..WIRE_LEN + 4].copy_from_slice(&probe.wire_len.to_ne_bytes());
-        context[GSO_SEGS..GSO_SEGS + 4].copy_from_slice(&probe.segments.to_ne_bytes());
-        let mut out = frame;
+        for (at, number) in
+            [(WIRE_LEN, probe.wire_len), (GSO_SEGS, probe.segments), (GSO_SIZE, probe.segment_size)]
+        {
+            context[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+        }
+        let mut after = probe.frame.to_vec();
         let input = ProgramInput {
             context_in: Some(&mut context),
-            data_in: Some(&frame),
-            data_out: Some(&mut out),
+            data_in: Some(probe.frame),
+            data_out: Some(&mut after),
             repeat,
             ..ProgramInput::default()
         };
@@ -260,12 +277,7 @@ impl Program {
         let program = programs.find(|p| p.name() == NAME).expect("the object has this program");
         let done = program.test_run(input)?;
         let (said, cost) = (done.return_value, done.duration);
-        let answer = match said {
-            2 => Answer::Drop,
-            _ if out[15] & 3 == 3 && frame[15] & 3 != 3 => Answer::Mark,
-            _ => Answer::Pass,
-        };
-        Ok((answer, cost))
+        Ok((said, after, cost))
     }
 }
 
@@ -288,15 +300,26 @@ pub fn attached(interface: i32) -> Option<u32> {
     hook(std::io::stdin().as_fd(), interface).query().ok()
 }
 
-/// Takes the program off an interface, and with `clsact` the qdisc that held it.
-pub fn detach(interface: i32, clsact: bool) -> libbpf_rs::Result<()> {
+/// Takes the program off an interface, and with `clsact` the qdisc that held it, unless others have filters there meanwhile.
+pub fn detach(kernel: &mut dyn Kernel, interface: i32, clsact: bool) -> Result<(), String> {
     let stdin = std::io::stdin();
     let taken_off = hook(stdin.as_fd(), interface).detach();
-    if clsact {
-        let mut builder = TcHookBuilder::new(stdin.as_fd());
-        builder.ifindex(interface);
-        // Both directions together name the qdisc itself.
-        return builder.hook(TC_INGRESS | TC_EGRESS).destroy();
+    // What is not there any more is no error.
+    if attached(interface).is_some() {
+        return taken_off.map_err(|e| e.to_string());
     }
-    taken_off
+    if !clsact || kernel.has_filters(interface).map_err(|e| e.to_string())? {
+        return Ok(());
+    }
+    let has_clsact = |kernel: &mut dyn Kernel| {
+        kernel.disciplines(interface).is_ok_and(|all| all.iter().any(|m| m.kind() == Some(&Kind::Clsact)))
+    };
+    if !has_clsact(kernel) {
+        return Ok(());
+    }
+    let mut builder = TcHookBuilder::new(stdin.as_fd());
+    builder.ifindex(interface);
+    // Both directions together name the qdisc itself.
+    let removed = builder.hook(TC_INGRESS | TC_EGRESS).destroy();
+    if has_clsact(kernel) { removed.map_err(|e| e.to_string()) } else { Ok(()) }
 }

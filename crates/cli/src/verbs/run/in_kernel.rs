@@ -2,6 +2,7 @@
 
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, Output, warn};
+use crate::service::Service;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -28,6 +29,15 @@ fn planned(config: &RunConfig, keep: bool) -> Result<Vec<EgressSetup>, Failure> 
         return Err(Failure::Input(
             "`sense` must be left out with --in-kernel: nobody would send probes".into(),
         ));
+    }
+    let useless = [
+        ("run.out", config.run.out.is_some(), "results are printed at the end, with --json as data"),
+        ("run.page", config.run.page.is_some(), "there is no page of it"),
+        ("run.metrics", config.run.metrics.is_some(), "there are no metrics of it"),
+        ("fail_open.keep_forwarding", config.fail_open.keep_forwarding, "the kernel forwards all the time"),
+    ];
+    if let Some((key, _, why)) = useless.iter().find(|(_, is_given, _)| *is_given) {
+        return Err(Failure::Input(format!("`{key}` must be left out with --in-kernel: {why}")));
     }
     let directions =
         [("a_to_b", &config.a_to_b, &config.ports.b), ("b_to_a", &config.b_to_a, &config.ports.a)];
@@ -61,6 +71,7 @@ fn line(r: &EgressReport) -> String {
 pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
     let setups = planned(config, keep)?;
     let stop = interrupted();
+    let mut service = Service::find();
     let mut link = Link::open()?;
     let journals = Path::new(JOURNALS);
     for line in restore_dead(journals, &mut link) {
@@ -73,8 +84,12 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
         match Egress::attach(setup, &mut link, &mut journal, clock()) {
             Ok(egress) => egresses.push(egress),
             Err(e) => {
-                egresses.iter_mut().filter_map(Egress::end).for_each(warn);
-                journal.remove();
+                let not_back: Vec<String> =
+                    egresses.iter_mut().filter_map(|egress| egress.end(&mut link)).collect();
+                not_back.iter().for_each(warn);
+                if not_back.is_empty() {
+                    journal.remove();
+                }
                 return Err(wrong(e));
             }
         }
@@ -83,6 +98,7 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
     // To look whether the programs are still there, and to take them off.
     privileges::keep(&[privileges::QUEUES, privileges::PROGRAMS])?;
     privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
+    service.ready();
     let end = config.run.duration.map(|duration| clock() + duration);
     while !stop.load(Ordering::Relaxed) && !egresses.iter().all(Egress::is_left) {
         let now = clock();
@@ -94,9 +110,11 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
                 output.say(format!("left as it is: {why}"));
             }
         }
+        service.alive();
         std::thread::sleep(PERIOD);
     }
-    let not_back: Vec<String> = egresses.iter_mut().filter_map(Egress::end).collect();
+    service.stopping();
+    let not_back: Vec<String> = egresses.iter_mut().filter_map(|egress| egress.end(&mut link)).collect();
     not_back.iter().for_each(warn);
     if not_back.is_empty() {
         journal.remove();
