@@ -2,14 +2,15 @@
 //
 // GSP over a virtual queue, on the egress of an interface: what `weir run --in-kernel` attaches.
 //
-// The virtual queue is the backlog that the packets which leave would cause at a slower link (AQM Steering, section IV). GSP
-// (draft-lauten-aqm-gsp-03, adaptive and delay-based, as in crates/aqm/src/algorithms/gsp.rs) looks at that queue, and marks or
-// drops. Nothing waits here, no queue is changed. The process steers target and rate through the map `control` and reads what
-// came of it from the map `state`; once its heartbeat is stale, every packet passes, unless it said that it may be gone.
+// The virtual queue is the backlog that the packets which leave would cause at a slower link (AQM Steering,
+// section IV). GSP (draft-lauten-aqm-gsp-03, adaptive and delay-based, as in
+// crates/aqm/src/algorithms/gsp.rs) looks at that queue, and marks or drops. Nothing waits here, no queue is
+// changed. The process steers target and rate through the map `control` and reads what came of it from the
+// map `state`; once its heartbeat is stale, every packet passes, unless it said that it may be gone.
 //
-// Arithmetic is in whole numbers, as in crates/steer/src/virtual_queue.rs: bytes with 32 bits of fraction, times in nanoseconds.
-// The maps' layouts are those of `Control` and `State` in program.rs. The few helpers and fields used are declared here, so that
-// no kernel headers are needed.
+// Arithmetic is in whole numbers, as in crates/steer/src/virtual_queue.rs: bytes with 32 bits of fraction,
+// times in nanoseconds. The maps' layouts are those of `Control` and `State` in program.rs. The few helpers
+// and fields used are declared here, so that no kernel headers are needed.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -45,11 +46,15 @@ enum { BPF_HDR_START_NET = 1, BPF_F_RECOMPUTE_CSUM = 1 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
-static long (*const bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len, u64 flags) = (void *)9;
-static long (*const bpf_l3_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to, u64 size) = (void *)10;
-static long (*const bpf_skb_load_bytes)(const struct __sk_buff *skb, u32 offset, void *to, u32 len) = (void *)26;
+static long (*const bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len,
+					 u64 flags) = (void *)9;
+static long (*const bpf_l3_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to,
+					 u64 size) = (void *)10;
+static long (*const bpf_skb_load_bytes)(const struct __sk_buff *skb, u32 offset, void *to,
+					u32 len) = (void *)26;
 static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
-static long (*const bpf_skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len, u32 from) = (void *)68;
+static long (*const bpf_skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len,
+						 u32 from) = (void *)68;
 static long (*const bpf_spin_lock)(struct bpf_spin_lock *lock) = (void *)93;
 static long (*const bpf_spin_unlock)(struct bpf_spin_lock *lock) = (void *)94;
 static long (*const bpf_skb_ecn_set_ce)(struct __sk_buff *skb) = (void *)97;
@@ -136,7 +141,8 @@ static __attribute__((always_inline)) void add(struct state *s, u64 len)
 		s->size += len << 32;
 }
 
-// Time above the threshold against time below it. A virtual queue never overflows, so that GSP's guard is not needed.
+// Time above the threshold against time below it. A virtual queue never overflows, so that GSP's guard is not
+// needed.
 static __attribute__((always_inline)) void adapt(struct state *s, const struct control *c, u64 now, u32 above)
 {
 	u64 gap = now - s->last_update_ns;
@@ -170,8 +176,9 @@ static __attribute__((always_inline)) u32 headers_of(const struct __sk_buff *skb
 	return ip + (offset >> 4) * 4;
 }
 
-// The packets that the interface will make of this one. Those who make offloaded packets outside of this kernel, as virtual machines
-// and TUN do, leave the count to it. It has added the headers of each segment but the first to the length on the wire.
+// The packets that the interface will make of this one. Those who make offloaded packets outside of this
+// kernel, as virtual machines and TUN do, leave the count to it. It has added the headers of each segment but
+// the first to the length on the wire.
 static __attribute__((always_inline)) u32 segments_of(const struct __sk_buff *skb)
 {
 	u32 size = skb->gso_size, len = skb->len, added, above, headers, more;
@@ -191,8 +198,8 @@ static __attribute__((always_inline)) u32 segments_of(const struct __sk_buff *sk
 	return (len + size - 1) / size;
 }
 
-// Sets CE in IP behind VLAN tags that are still in the frame; `at` is where the first of their types stands. False where there is
-// no IP, or it is not ECN-capable.
+// Sets CE in IP behind VLAN tags that are still in the frame, where the kernel's helper would write into the
+// tag. False where there is no IP, or it is not ECN-capable.
 static __attribute__((always_inline)) u32 mark_tagged(struct __sk_buff *skb)
 {
 	u32 at = 12, tags;
@@ -291,7 +298,8 @@ int virtual_queue(struct __sk_buff *skb)
 	if (!signal)
 		return TC_ACT_UNSPEC;
 
-	// Helpers may not be called with the lock held. What is not ECN-capable is dropped, and enters no queue.
+	// Helpers may not be called with the lock held. What is not ECN-capable is dropped, and enters no
+	// queue.
 	signal = c->ecn && mark(skb);
 	bpf_spin_lock(&s->lock);
 	if (signal) {

@@ -73,8 +73,8 @@ pub struct EgressSetup {
 }
 
 impl EgressSetup {
-    /// What a direction of a configuration of `weir run` asks for, at the port where it leaves; `None` if nothing is managed
-    /// there. `name` is that of its table.
+    /// What a direction of a configuration of `weir run` asks for, at the port where it leaves; `None` if
+    /// nothing is managed there. `name` is that of its table.
     pub fn of(
         name: &str,
         channel: &Channel,
@@ -178,7 +178,8 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Attaches the program. What was made is noted in the journal before, so that a later start takes it away after a kill.
+    /// Attaches the program. What was made is noted in the journal before, so that a later start takes it
+    /// away after a kill.
     pub fn attach(
         setup: EgressSetup,
         kernel: &mut dyn Kernel,
@@ -241,7 +242,8 @@ impl Egress {
         self.left.is_some()
     }
 
-    /// One look: counters, law, what is in force; `now` is the time on CLOCK_MONOTONIC. Says why it is left, if it is.
+    /// One look: counters, law, what is in force; `now` is the time on CLOCK_MONOTONIC. Says why it is left,
+    /// if it is.
     pub fn turn(&mut self, now: Time) -> Option<&str> {
         if self.left.is_some() {
             return None;

@@ -44,7 +44,8 @@ enum Line {
     Rate { queue: usize, bytes: u64 },
     /// The queue belongs to somebody else now.
     Left { queue: usize },
-    /// A program is about to be attached to the egress of an interface, and the qdisc that holds it made, if `clsact`.
+    /// A program is about to be attached to the egress of an interface, and the qdisc that holds it made, if
+    /// `clsact`.
     Egress { interface: i32, name: String, clsact: bool },
 }
 
@@ -176,8 +177,8 @@ impl Journal {
         self.append(&Line::Left { queue })
     }
 
-    /// Notes a program that is about to be attached to the egress of an interface, and whether the qdisc that holds it is made
-    /// for it.
+    /// Notes a program that is about to be attached to the egress of an interface, and whether the qdisc that
+    /// holds it is made for it.
     pub fn egress(&mut self, interface: i32, name: &str, clsact: bool) -> io::Result<()> {
         self.append(&Line::Egress { interface, name: name.into(), clsact })
     }
@@ -206,7 +207,8 @@ impl Journal {
         })
     }
 
-    /// The living process, if there is one, that has a program at the egress of this interface, and the interface's name.
+    /// The living process, if there is one, that has a program at the egress of this interface, and the
+    /// interface's name.
     pub fn rival_at(&self, interface: i32) -> Option<(u32, String)> {
         self.others().into_iter().find_map(|(pid, entries)| {
             let mut at =
@@ -400,8 +402,8 @@ fn dead(folder: &Path) -> Vec<Dead> {
     found.collect()
 }
 
-/// Whether a network namespace is gone: no process is in it or has it open, and it is mounted nowhere. `false` where
-/// that cannot be known.
+/// Whether a network namespace is gone: no process is in it or has it open, and it is mounted nowhere.
+/// `false` where that cannot be known.
 fn is_gone(netns: u64) -> bool {
     let name = format!("net:[{netns}]");
     let is_it = |path: &Path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == name.as_str());
@@ -437,8 +439,8 @@ pub fn left_behind(folder: &Path) -> Vec<String> {
     dead(folder).into_iter().map(told).collect()
 }
 
-/// Removes the journals of dead processes whose network namespace is gone, and its queues with it; says in words
-/// which.
+/// Removes the journals of dead processes whose network namespace is gone, and its queues with it; says in
+/// words which.
 pub fn remove_vanished(folder: &Path) -> Vec<String> {
     let vanished = dead(folder).into_iter().filter(|one| one.netns != namespace() && is_gone(one.netns));
     let told = |Dead { path, pid, netns, .. }: Dead| match fs::remove_file(&path) {

@@ -14,8 +14,8 @@
 //!   all of them.
 //! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
 //!
-//! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress of an interface, steered
-//!   by the same law. No queue is changed.
+//! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress
+//!   of an interface, steered by the same law. No queue is changed.
 //!
 //! The kernel is behind the trait [`Kernel`], which a program in memory can play.
 #![forbid(unsafe_code)]

@@ -52,7 +52,8 @@ pub struct Probe<'a> {
     pub frame: &'a [u8],
     /// Its bytes on the wire, with the headers of each segment: those of the frame to 65536.
     pub wire_len: u32,
-    /// Into how many packets the interface will split it; 0 where whoever made it left the count to the kernel.
+    /// Into how many packets the interface will split it; 0 where whoever made it left the count to the
+    /// kernel.
     pub segments: u32,
     /// Bytes of a segment without headers; 0 for a packet that is not split.
     pub segment_size: u32,
@@ -161,8 +162,8 @@ fn quiet() {
 }
 
 impl Program {
-    /// Loads it. Until it is steered, every packet passes. `overhead` is what a packet takes beside its Ethernet frame,
-    /// in bytes.
+    /// Loads it. Until it is steered, every packet passes. `overhead` is what a packet takes beside its
+    /// Ethernet frame, in bytes.
     pub fn load(params: &gsp::Params, overhead: i32) -> libbpf_rs::Result<Program> {
         quiet();
         let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
@@ -192,8 +193,8 @@ impl Program {
         self.state.update(&0u32.to_ne_bytes(), &state, MapFlags::ANY)
     }
 
-    /// Steers it: the rate of the virtual queue and GSP's target hold from the next packet on. `beat` is the time now; when it
-    /// is older than `after`, every packet passes, and never with `None`.
+    /// Steers it: the rate of the virtual queue and GSP's target hold from the next packet on. `beat` is the
+    /// time now; when it is older than `after`, every packet passes, and never with `None`.
     pub fn steer(
         &mut self,
         rate: Rate,
@@ -228,8 +229,8 @@ impl Program {
         })
     }
 
-    /// Attaches it to the egress of an interface, in the place of one that an earlier run left. The interface must have a
-    /// clsact qdisc ([`make_clsact`]). Returns the number by which the kernel knows the program.
+    /// Attaches it to the egress of an interface, in the place of one that an earlier run left. The interface
+    /// must have a clsact qdisc ([`make_clsact`]). Returns the number by which the kernel knows the program.
     pub fn attach(&self, interface: i32) -> libbpf_rs::Result<u32> {
         let mut programs = self.object.progs();
         let program = programs.find(|p| p.name() == NAME).expect("the object has this program");
@@ -238,7 +239,8 @@ impl Program {
         hook.query()
     }
 
-    /// What it decides about a packet, in a run of the kernel that sends nothing (`BPF_PROG_TEST_RUN`), and the packet after that.
+    /// What it decides about a packet, in a run of the kernel that sends nothing (`BPF_PROG_TEST_RUN`), and
+    /// the packet after that.
     pub fn answer(&mut self, probe: &Probe<'_>) -> libbpf_rs::Result<(Answer, Vec<u8>)> {
         self.told.clock = Some(probe.now);
         self.tell()?;
@@ -300,7 +302,8 @@ pub fn attached(interface: i32) -> Option<u32> {
     hook(std::io::stdin().as_fd(), interface).query().ok()
 }
 
-/// Takes the program off an interface, and with `clsact` the qdisc that held it, unless others have filters there meanwhile.
+/// Takes the program off an interface, and with `clsact` the qdisc that held it, unless others have filters
+/// there meanwhile.
 pub fn detach(kernel: &mut dyn Kernel, interface: i32, clsact: bool) -> Result<(), String> {
     let stdin = std::io::stdin();
     let taken_off = hook(stdin.as_fd(), interface).detach();

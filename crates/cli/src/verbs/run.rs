@@ -48,9 +48,10 @@ pub struct Arguments {
     /// that changes take.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
     page: Option<String>,
-    /// Leave packets to the kernel, and have it keep only the virtual queue: GSP as a BPF program where packets leave by
-    /// the ports (clsact egress), steered to a policy with `utilization_target` below 100%. It marks or drops; queues and
-    /// offloads stay as they are. The kernel routes or bridges between the ports, as without. With this program it ends.
+    /// Leave packets to the kernel, and have it keep only the virtual queue: GSP as a BPF program where
+    /// packets leave by the ports (clsact egress), steered to a policy with `utilization_target` below 100%.
+    /// It marks or drops; queues and offloads stay as they are. The kernel routes or bridges between the
+    /// ports, as without. With this program it ends.
     #[arg(long, conflicts_with_all = ["takeover", "keep_forwarding", "page"])]
     in_kernel: bool,
     /// With --in-kernel: leave the BPF program there at the end, at its last set point.

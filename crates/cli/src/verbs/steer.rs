@@ -187,7 +187,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             policy.target_max
         ));
     }
-    // The socket and the journal are open: nothing else of root's is needed to move targets and to put them back.
+    // The socket and the journal are open: nothing else of root's is needed to move targets and to put them
+    // back.
     privileges::keep(&[privileges::QUEUES])?;
     privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
     service.ready();
