@@ -231,7 +231,7 @@ fn the_program_decides_as_the_algorithm_does() {
         let all = arrivals(seed, link, 6000);
         let name = format!("the_program_decides_as_the_algorithm_does, {mbps} Mbit/s");
         let Some(answers) = compared(&name, &params, overhead, link, all) else { return };
-        assert!(answers[2] > 5 && answers[0] > 3000, "{answers:?}");
+        assert!(answers[2] > 5 && answers[0] > 1000, "{answers:?}");
         assert_eq!(answers[1] > 5, params.ecn, "{answers:?}");
     }
 }
