@@ -1,7 +1,7 @@
 //! What stands above the algorithms of a queue: nobody, a set point given by hand, or steering.
 
 use weir_aqm::{Aqm, Guide, Moment, Packet, Verdict, View};
-use weir_steer::{Helm, Move, Observer, SteeringLaw};
+use weir_steer::{ByHand, Helm, Move, Observer, SteeringLaw};
 use weir_units::{Duration, Time};
 
 /// Counts the moves of the law.
@@ -33,11 +33,7 @@ impl Above {
         match self {
             Above::Nobody => None,
             Above::Hand(wanted) => {
-                if let Some(setpoint) = aqm.setpoint()
-                    && setpoint.get() != *wanted
-                {
-                    setpoint.set(*wanted);
-                }
+                ByHand(Some(*wanted)).put(aqm);
                 None
             }
             Above::Law(helm) => Some(helm),

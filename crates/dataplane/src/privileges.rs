@@ -25,6 +25,8 @@ pub use system_calls::is_filtered_here;
 /// What a packet loop keeps: to put interfaces, offloads, filters and programs back (NET_ADMIN, and BPF where
 /// the kernel asks for it), and sockets on queues that appear while it runs (NET_RAW).
 pub const LOOP: [Capability; 3] = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, PROGRAMS];
+/// To change queues of the kernel.
+pub const QUEUES: Capability = Capability::CAP_NET_ADMIN;
 /// To ask about programs and maps, where the kernel keeps that from others (before Linux 5.19).
 pub const PROGRAMS: Capability = Capability::CAP_BPF;
 /// What a thread needs beside that to ask for a real-time class.

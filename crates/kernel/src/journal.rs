@@ -7,9 +7,10 @@
 
 use crate::Kernel;
 use crate::place::{Place, Shaper, is_noted};
+use crate::program;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use weir_tc::{Handle, Message, Options, Subject};
@@ -43,6 +44,9 @@ enum Line {
     Rate { queue: usize, bytes: u64 },
     /// The queue belongs to somebody else now.
     Left { queue: usize },
+    /// A program is about to be attached to the egress of an interface, and the qdisc that holds it made, if
+    /// `clsact`.
+    Egress { interface: i32, name: String, clsact: bool },
 }
 
 /// The journal of this process.
@@ -173,23 +177,44 @@ impl Journal {
         self.append(&Line::Left { queue })
     }
 
+    /// Notes a program that is about to be attached to the egress of an interface, and whether the qdisc that
+    /// holds it is made for it.
+    pub fn egress(&mut self, interface: i32, name: &str, clsact: bool) -> io::Result<()> {
+        self.append(&Line::Egress { interface, name: name.into(), clsact })
+    }
+
+    /// What the journals of other living processes say: each process with its entries.
+    fn others(&self) -> Vec<(u32, Vec<Entry>)> {
+        let all = self.path.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let paths = all.into_iter().flatten().flatten().map(|entry| entry.path());
+        let living = paths.filter_map(|path| {
+            let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
+            let file = is_journal.then(|| File::open(&path).ok()).flatten()?;
+            let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+            read(&lives.then(|| fs::read_to_string(&path).ok()).flatten()?)
+        });
+        living.collect()
+    }
+
     /// The living process, if there is one, that steers one of these queues: process, interface, handle.
     pub fn rival(&self, places: &[(i32, Handle)]) -> Option<(u32, String, Handle)> {
-        let all = fs::read_dir(self.path.parent()?).ok()?;
-        for path in all.flatten().map(|entry| entry.path()) {
-            let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
-            let Some(file) = is_journal.then(|| File::open(&path).ok()).flatten() else { continue };
-            let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-            let Some(text) = lives.then(|| fs::read_to_string(&path).ok()).flatten() else { continue };
-            let Some((pid, entries)) = read(&text) else { continue };
-            for entry in entries {
-                let Some(about) = entry.discipline else { continue };
-                if places.contains(&(about.interface, about.handle)) {
-                    return Some((pid, entry.name, about.handle));
-                }
-            }
-        }
-        None
+        self.others().into_iter().find_map(|(pid, entries)| {
+            entries.into_iter().find_map(|entry| {
+                let about = entry.discipline?;
+                let is_same = places.contains(&(about.interface, about.handle));
+                is_same.then_some((pid, entry.name, about.handle))
+            })
+        })
+    }
+
+    /// The living process, if there is one, that has a program at the egress of this interface, and the
+    /// interface's name.
+    pub fn rival_at(&self, interface: i32) -> Option<(u32, String)> {
+        self.others().into_iter().find_map(|(pid, entries)| {
+            let mut at =
+                entries.into_iter().filter(|e| e.egress.is_some_and(|(index, _)| index == interface));
+            at.next().map(|entry| (pid, entry.name))
+        })
     }
 
     /// Removes the journal: everything was put back, or is to stay.
@@ -207,6 +232,8 @@ struct Entry {
     shaper: Option<(Message, Message)>,
     targets: Vec<u64>,
     rates: Vec<u64>,
+    /// A program at the egress of this interface, and whether its qdisc was made for it.
+    egress: Option<(i32, bool)>,
 }
 
 /// The process and the queues of a journal of this network namespace, in their order; `None` if it is of
@@ -218,6 +245,7 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
         _ => return None,
     };
     let mut entries: std::collections::BTreeMap<usize, Entry> = Default::default();
+    let mut egresses = Vec::new();
     for line in lines {
         match line {
             Line::Here { .. } => return None,
@@ -235,9 +263,12 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
             Line::Left { queue } => {
                 entries.remove(&queue);
             }
+            Line::Egress { interface, name, clsact } => {
+                egresses.push(Entry { name, egress: Some((interface, clsact)), ..Entry::default() });
+            }
         }
     }
-    Some((pid, entries.into_values().collect()))
+    Some((pid, entries.into_values().chain(egresses).collect()))
 }
 
 fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
@@ -246,6 +277,23 @@ fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
 
 /// Puts one queue back; says in words what was done, or why not.
 fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
+    if let Some((interface, clsact)) = entry.egress {
+        // The number may be that of another interface by now, or the interface have another name.
+        let has_program = program::attached(interface).is_some();
+        let is_there = has_program
+            || clsact
+                && kernel
+                    .interfaces()
+                    .is_ok_and(|all| all.iter().any(|i| i.index == interface && i.name == entry.name));
+        if !is_there {
+            return Vec::new();
+        }
+        return match program::detach(kernel, interface, clsact) {
+            Ok(()) if has_program => vec![format!("{}: took the virtual queue off", entry.name)],
+            Ok(()) => Vec::new(),
+            Err(e) => vec![format!("{}: NOT taken the virtual queue off: {e}", entry.name)],
+        };
+    }
     let Some(about) = &entry.discipline else { return Vec::new() };
     let kind = about.kind().map(ToString::to_string).unwrap_or_default();
     let label = format!("{} {kind} {}", entry.name, about.handle);
@@ -328,6 +376,78 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
         let _ = fs::remove_file(&path);
     }
     said
+}
+
+/// A journal of a process that is dead, which nobody else looks at while the file is open.
+struct Dead {
+    path: PathBuf,
+    pid: u32,
+    netns: u64,
+    _lock: File,
+}
+
+fn dead(folder: &Path) -> Vec<Dead> {
+    let all = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let journals = all.filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    let found = journals.filter_map(|path| {
+        let file = File::open(&path).ok()?;
+        file.try_lock().ok()?;
+        let mut first = String::new();
+        BufReader::new((&file).take(READ_MAX)).read_line(&mut first).ok()?;
+        match serde_json::from_str(&first).ok()? {
+            Line::Here { netns, pid } => Some(Dead { path, pid, netns, _lock: file }),
+            _ => None,
+        }
+    });
+    found.collect()
+}
+
+/// Whether a network namespace is gone: no process is in it or has it open, and it is mounted nowhere.
+/// `false` where that cannot be known.
+fn is_gone(netns: u64) -> bool {
+    let name = format!("net:[{netns}]");
+    let is_it = |path: &Path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == name.as_str());
+    let within =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    // Without init's namespaces those of others are not seen either.
+    if fs::read_link("/proc/1/ns/net").is_err() {
+        return false;
+    }
+    let is_number = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+    };
+    !within("/proc".into()).filter(is_number).any(|process| {
+        let mounted = fs::read_to_string(process.join("mountinfo")).unwrap_or_default().contains(&name);
+        mounted
+            || within(process.join("task")).any(|task| is_it(&task.join("ns/net")))
+            || within(process.join("fd")).any(|open| is_it(&open))
+    })
+}
+
+/// What dead processes left to be put back, in words; nothing is changed.
+pub fn left_behind(folder: &Path) -> Vec<String> {
+    let told = |one: Dead| {
+        let Dead { pid, netns, .. } = one;
+        match netns {
+            _ if netns == namespace() => format!("queues that process {pid} changed"),
+            _ if is_gone(netns) => {
+                format!("the record of process {pid} about a network namespace that is gone ({netns})")
+            }
+            _ => format!("queues that process {pid} changed in another network namespace ({netns})"),
+        }
+    };
+    dead(folder).into_iter().map(told).collect()
+}
+
+/// Removes the journals of dead processes whose network namespace is gone, and its queues with it; says in
+/// words which.
+pub fn remove_vanished(folder: &Path) -> Vec<String> {
+    let vanished = dead(folder).into_iter().filter(|one| one.netns != namespace() && is_gone(one.netns));
+    let told = |Dead { path, pid, netns, .. }: Dead| match fs::remove_file(&path) {
+        Ok(()) => format!("removed the record of process {pid}: network namespace {netns} is gone"),
+        Err(e) => format!("NOT removed {}: {e}", path.display()),
+    };
+    vanished.map(told).collect()
 }
 
 impl Shaper {

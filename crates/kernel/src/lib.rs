@@ -14,16 +14,22 @@
 //!   all of them.
 //! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
 //!
+//! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress
+//!   of an interface, steered by the same law. No queue is changed.
+//!
 //! The kernel is behind the trait [`Kernel`], which a program in memory can play.
 #![forbid(unsafe_code)]
 
+mod egress;
 mod find;
 mod journal;
 mod place;
+pub mod program;
 mod steerer;
 
+pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER};
 pub use find::{Found, Refused, find};
-pub use journal::{JOURNALS, Journal, restore_dead};
+pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{Left, Place, Report, Shaper};
 pub use steerer::{Event, News, Setup, Steerer};
 pub use weir_tc::Link;
@@ -38,6 +44,8 @@ pub trait Kernel {
     fn disciplines(&mut self, interface: i32) -> Result<Vec<Message>, Error>;
     /// The classes of an interface.
     fn classes(&mut self, interface: i32) -> Result<Vec<Message>, Error>;
+    /// Whether filters of anybody hang on the clsact discipline of an interface.
+    fn has_filters(&mut self, interface: i32) -> Result<bool, Error>;
     /// Changes what is there.
     fn change(&mut self, message: &Message) -> Result<(), Error>;
 }
@@ -53,6 +61,10 @@ impl Kernel for Link {
 
     fn classes(&mut self, interface: i32) -> Result<Vec<Message>, Error> {
         Link::classes(self, interface)
+    }
+
+    fn has_filters(&mut self, interface: i32) -> Result<bool, Error> {
+        Link::has_filters(self, interface)
     }
 
     fn change(&mut self, message: &Message) -> Result<(), Error> {
@@ -71,6 +83,10 @@ impl<K: Kernel + ?Sized> Kernel for &mut K {
 
     fn classes(&mut self, interface: i32) -> Result<Vec<Message>, Error> {
         (**self).classes(interface)
+    }
+
+    fn has_filters(&mut self, interface: i32) -> Result<bool, Error> {
+        (**self).has_filters(interface)
     }
 
     fn change(&mut self, message: &Message) -> Result<(), Error> {

@@ -82,7 +82,8 @@ fn rounded(us: u32) -> u32 {
 
 impl Kernel for Memory {
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
-        let interface = Interface { index: INDEX, name: self.name.into(), mtu: 1500, is_up: true };
+        let interface =
+            Interface { index: INDEX, name: self.name.into(), mtu: 1500, is_up: true, is_ethernet: true };
         Ok(if self.is_gone { Vec::new() } else { vec![interface] })
     }
 
@@ -92,6 +93,10 @@ impl Kernel for Memory {
 
     fn classes(&mut self, _: i32) -> Result<Vec<Message>, Error> {
         Ok(if self.is_gone { Vec::new() } else { self.classes.clone() })
+    }
+
+    fn has_filters(&mut self, _: i32) -> Result<bool, Error> {
+        Ok(false)
     }
 
     fn change(&mut self, message: &Message) -> Result<(), Error> {
@@ -476,4 +481,36 @@ fn two_processes_do_not_steer_one_queue() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     steerer.end(&mut memory, false);
     second.begin(Journal::open(folder.path()).unwrap()).unwrap();
+}
+
+/// Journals of network namespaces other than that of the test, as killed processes leave them.
+#[test]
+fn the_record_of_a_namespace_that_is_gone_is_told_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = |name: &str, netns: u64| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("{{\"here\":{{\"netns\":{netns},\"pid\":4000001}}}}\n")).unwrap();
+        path
+    };
+    // No namespace has this number: the kernel counts them from 2^32 - 2^28 on.
+    let gone = journal("1-7-0.jsonl", 7);
+    let own = {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata("/proc/thread-self/ns/net").unwrap().ino()
+    };
+    let here = journal("2-0-0.jsonl", own);
+    let not_ours = folder.path().join("3-0-0.jsonl");
+    std::fs::write(&not_ours, "something else\n").unwrap();
+    let told = left_behind(folder.path());
+    assert_eq!(told.len(), 2, "{told:?}");
+    let is_readable = std::fs::read_link("/proc/1/ns/net").is_ok();
+    if !is_readable {
+        println!("SKIPPED: the_record_of_a_namespace_that_is_gone_is_told_and_removed: needs root");
+        return;
+    }
+    assert!(told.iter().any(|line| line.contains("a network namespace that is gone (7)")), "{told:?}");
+    let said = remove_vanished(folder.path());
+    assert_eq!(said, ["removed the record of process 4000001: network namespace 7 is gone"]);
+    assert!(!gone.exists() && here.exists() && not_ours.exists());
+    assert_eq!(remove_vanished(folder.path()), Vec::<String>::new());
 }

@@ -44,7 +44,7 @@ mod policy;
 pub mod polled;
 pub mod smooth;
 mod steered;
-mod virtual_queue;
+pub mod virtual_queue;
 
 pub use by_hand::ByHand;
 pub use error::SteerError;

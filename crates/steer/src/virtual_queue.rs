@@ -1,7 +1,20 @@
 //! A queue that holds no packets.
 
 use weir_aqm::View;
-use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// Bits of fraction of a backlog in bytes, and of a rate in bytes per nanosecond.
+pub const FRACTION: u32 = 32;
+/// Most that is counted as waiting, in bytes with fraction: 1 GiB. What comes beyond it is let go uncounted.
+pub const SIZE_MAX: u64 = 1 << (30 + FRACTION);
+
+/// A rate in bytes per nanosecond with [`FRACTION`] bits of fraction, to the nearest: to 1 bit/s.
+pub const fn bytes_per_nano(rate: Rate) -> u64 {
+    // 2^32 / (8 * 10^9) = 2^20 / 5^9, in two parts that fit 64 bits.
+    const FIVES: u64 = 1_953_125;
+    let (whole, rest) = (rate.as_bps() / FIVES, rate.as_bps() % FIVES);
+    (whole << 20) + ((rest << 20) + FIVES / 2) / FIVES
+}
 
 /// The backlog that the real arrivals would cause at a slower link (AQM Steering, section IV).
 ///
@@ -9,32 +22,24 @@ use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 /// d size / dt = arrivals - rate        not below zero
 /// ```
 ///
-/// It is a fluid: bytes leave one by one. Nothing is shaped, the real packets go on at once.
+/// It is a fluid: bytes leave one by one. Nothing is shaped, the real packets go on at once. All of it is in
+/// whole numbers, so that a program in the kernel, which has no others, counts the same.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualQueue {
     /// Bytes, with their fraction: at 9.5 Gbit/s a packet interval serves no whole number.
-    size: f64,
+    size: u64,
     /// How long nothing waited.
     empty: Duration,
     last: Time,
     rate: Rate,
-    bytes_per_nano: f64,
-    nanos_per_byte: f64,
+    bytes_per_nano: u64,
 }
 
 impl VirtualQueue {
     /// A virtual queue with that backlog, served at `rate`.
     pub fn new(now: Time, backlog: Bytes, rate: Rate) -> Self {
-        let mut queue = VirtualQueue {
-            size: backlog.get() as f64,
-            empty: Duration::ZERO,
-            last: now,
-            rate: Rate::ZERO,
-            bytes_per_nano: 0.0,
-            nanos_per_byte: 0.0,
-        };
-        queue.set_rate(rate);
-        queue
+        let size = backlog.get().min(SIZE_MAX >> FRACTION) << FRACTION;
+        VirtualQueue { size, empty: Duration::ZERO, last: now, rate, bytes_per_nano: bytes_per_nano(rate) }
     }
 
     /// Begins anew with that backlog, served at `rate`; how long it was empty is kept.
@@ -48,30 +53,32 @@ impl VirtualQueue {
             return;
         }
         self.rate = rate;
-        self.bytes_per_nano = rate.as_bps_f64() / (8.0 * NANOS_PER_SEC as f64);
-        // A queue that is not served has no delay that could be told; it cannot be in use.
-        self.nanos_per_byte = if rate == Rate::ZERO { 0.0 } else { 1.0 / self.bytes_per_nano };
+        self.bytes_per_nano = bytes_per_nano(rate);
     }
 
-    /// Serves until `now`.
+    /// Serves until `now`. A time before that of the last call is taken for that one.
     pub fn drain(&mut self, now: Time) {
-        let served = self.bytes_per_nano * now.since(self.last).as_nanos() as f64;
-        if served > self.size {
-            let unused_ns = (served - self.size) * self.nanos_per_byte;
-            self.empty += Duration::from_nanos(unused_ns as u64);
+        let elapsed = now.since(self.last).as_nanos();
+        // How many nanoseconds what waits takes; a queue that is not served waits for ever.
+        let waits = self.size.checked_div(self.bytes_per_nano).unwrap_or(u64::MAX);
+        if elapsed > waits {
+            self.empty += Duration::from_nanos(elapsed - waits);
+            self.size = 0;
+        } else {
+            self.size -= elapsed * self.bytes_per_nano;
         }
-        self.size = (self.size - served).max(0.0);
-        self.last = now;
+        self.last = self.last.max(now);
     }
 
     /// A packet was accepted.
     pub fn add(&mut self, len: Bytes) {
-        self.size += len.get() as f64;
+        let size = len.get().checked_mul(1 << FRACTION).and_then(|len| self.size.checked_add(len));
+        self.size = size.filter(|size| *size <= SIZE_MAX).unwrap_or(self.size);
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.size == 0.0
+        self.size == 0
     }
 
     /// How long nothing waited, until the last [`VirtualQueue::drain`].
@@ -81,7 +88,7 @@ impl VirtualQueue {
 
     /// The backlog in whole bytes.
     pub fn backlog(&self) -> Bytes {
-        Bytes::new(self.size as u64)
+        Bytes::new(self.size >> FRACTION)
     }
 
     /// The rate at which it is served.
@@ -91,7 +98,9 @@ impl VirtualQueue {
 
     /// How long the backlog takes, to the nearest nanosecond.
     pub fn delay(&self) -> Duration {
-        Duration::from_nanos((self.size * self.nanos_per_byte + 0.5) as u64)
+        // A queue that is not served has no delay that could be told; it cannot be in use.
+        let nanos = (self.size + self.bytes_per_nano / 2).checked_div(self.bytes_per_nano);
+        Duration::from_nanos(nanos.unwrap_or(0))
     }
 
     /// What an AQM is told instead of the real queue, in which `packets` wait.
@@ -144,5 +153,42 @@ mod tests {
         assert_eq!((queue.view(7).packets, queue.delay()), (0, Duration::ZERO));
         // 1000 bytes at a byte each microsecond.
         assert_eq!(queue.empty_for(), Duration::from_nanos(3_600_000_000_000 - 1_000_000));
+    }
+
+    #[test]
+    fn a_rate_is_right_to_one_bit_per_second() {
+        for bps in [1, 999, 64_000, 1_953_125, 8_000_000_000, 9_500_000_001, 400_000_000_000, u64::MAX / 2] {
+            let exact = (u128::from(bps) << 32) as f64 / 8e9;
+            let got = bytes_per_nano(Rate::from_bps(bps)) as f64;
+            assert!((got - exact).abs() <= 0.5 + exact * 1e-15, "{bps}: {got} for {exact}");
+        }
+        assert_eq!(bytes_per_nano(Rate::from_mbps(9_500)), (1.1875 * 4_294_967_296.0) as u64);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_serves_nothing_twice() {
+        let mut queue = VirtualQueue::new(Time::from_nanos(1_000_000), Bytes::new(1000), Rate::from_mbps(8));
+        queue.drain(Time::from_nanos(500_000));
+        queue.drain(Time::from_nanos(1_000_000));
+        assert_eq!(queue.backlog(), Bytes::new(1000));
+        queue.drain(Time::from_nanos(1_100_000));
+        assert_eq!(queue.backlog(), Bytes::new(900));
+    }
+
+    #[test]
+    fn what_is_too_much_is_not_counted() {
+        let most = Bytes::new(SIZE_MAX >> FRACTION);
+        let mut queue = VirtualQueue::new(Time::ZERO, Bytes::new(u64::MAX), Rate::from_mbps(8));
+        assert_eq!(queue.backlog(), most);
+        queue.add(Bytes::new(1));
+        queue.add(Bytes::new(u64::MAX));
+        assert_eq!(queue.backlog(), most);
+        // One that is not served stays as it is, and no time of it is idle.
+        let mut still = VirtualQueue::new(Time::ZERO, Bytes::new(7), Rate::ZERO);
+        still.drain(Time::from_nanos(u64::MAX));
+        assert_eq!(
+            (still.backlog(), still.delay(), still.empty_for()),
+            (Bytes::new(7), Duration::ZERO, Duration::ZERO)
+        );
     }
 }

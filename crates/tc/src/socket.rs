@@ -14,12 +14,20 @@ const DONE: u16 = 3;
 const NEW_LINK: u16 = 16;
 const DELETE_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
+const NEW_FILTER: u16 = 44;
+const GET_FILTER: u16 = 46;
+/// What filters of both directions of clsact hang on (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
+const HOOKS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 /// What the kernel appends to an answer is told by this flag (`NLM_F_ACK_TLVS`).
 const APPENDED: u16 = 0x200;
 /// `NLMSGERR_ATTR_MSG`.
 const ERROR_TEXT: u16 = 1;
 /// Length of `struct ifinfomsg`.
 const IFINFO: usize = 16;
+/// Length of `struct tcmsg`.
+const TCMSG: usize = 20;
+/// `ARPHRD_ETHER`.
+const ETHERNET: u16 = 1;
 const IFLA_NAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 /// `IFF_UP`, and `IFF_LOWER_UP`: there is a carrier.
@@ -64,6 +72,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Whether it is up and has a carrier.
     pub is_up: bool,
+    /// Whether what it sends are Ethernet frames; those of tunnels begin with their IP header.
+    pub is_ethernet: bool,
 }
 
 /// Asks the kernel, one question after the other. The network namespace is that of the thread that opened it.
@@ -158,6 +168,24 @@ impl Link {
         self.ask(NLM_F_REQUEST | NLM_F_ACK, |_, _| Ok(()))
     }
 
+    /// Whether filters of anybody hang on the clsact discipline of an interface.
+    pub fn has_filters(&mut self, interface: i32) -> Result<bool, Error> {
+        let mut has = false;
+        for hook in HOOKS {
+            self.request.clear();
+            self.request.extend_from_slice(&((HEADER + TCMSG) as u32).to_ne_bytes());
+            self.request.extend_from_slice(&GET_FILTER.to_ne_bytes());
+            self.request.resize(HEADER + TCMSG, 0);
+            self.request[HEADER + 4..HEADER + 8].copy_from_slice(&interface.to_ne_bytes());
+            self.request[HEADER + 12..HEADER + 16].copy_from_slice(&hook.to_ne_bytes());
+            self.ask(NLM_F_REQUEST | NLM_F_DUMP, |kind, _| {
+                has |= kind == NEW_FILTER;
+                Ok(())
+            })?;
+        }
+        Ok(has)
+    }
+
     /// The interfaces.
     pub fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
         self.request.clear();
@@ -183,6 +211,7 @@ fn interface(message: &[u8]) -> Option<Interface> {
         name: String::read(0, find(IFLA_NAME)?)?,
         mtu: find(IFLA_MTU).and_then(|mtu| u32::read(0, mtu)).unwrap_or(0),
         is_up: word(8) & UP == UP,
+        is_ethernet: word(0).to_ne_bytes()[2..] == ETHERNET.to_ne_bytes(),
     })
 }
 

@@ -444,6 +444,7 @@ fn leftovers() -> Finding {
         Err(e) => vec![e.to_string()],
     };
     left.extend(weir_dataplane::stale_journals());
+    left.extend(weir_kernel::left_behind(Path::new(weir_kernel::JOURNALS)));
     let detail = if left.is_empty() { "none".into() } else { left.join(", ") };
     let remedy = "`weir doctor --clean` as root";
     Finding::new(Need::Optional, "left by killed runs", left.is_empty(), detail, remedy)
@@ -452,9 +453,11 @@ fn leftovers() -> Finding {
 /// Removes what killed runs left; says in words what it did.
 fn clean() -> Vec<String> {
     let mut said = weir_dataplane::restore_everywhere();
+    let queues = Path::new(weir_kernel::JOURNALS);
     if let Ok(mut link) = weir_kernel::Link::open() {
-        said.extend(weir_kernel::restore_dead(Path::new(weir_kernel::JOURNALS), &mut link));
+        said.extend(weir_kernel::restore_dead(queues, &mut link));
     }
+    said.extend(weir_kernel::remove_vanished(queues));
     // Looking for sockets takes those away that nobody listens behind; without the folder there are none.
     let _ = weir_operate::running(Path::new(weir_operate::FOLDER));
     match weir_lab::clean_stale() {

@@ -1,5 +1,7 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
+mod in_kernel;
+
 use crate::control::{self, Control, Doors};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
@@ -46,12 +48,22 @@ pub struct Arguments {
     /// that changes take.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
     page: Option<String>,
+    /// Leave packets to the kernel, and have it keep only the virtual queue: GSP as a BPF program where
+    /// packets leave by the ports (clsact egress), steered to a policy with `utilization_target` below 100%.
+    /// It marks or drops; queues and offloads stay as they are. The kernel routes or bridges between the
+    /// ports, as without. With this program it ends.
+    #[arg(long, conflicts_with_all = ["takeover", "keep_forwarding", "page"])]
+    in_kernel: bool,
+    /// With --in-kernel: leave the BPF program there at the end, at its last set point.
+    #[arg(long, requires = "in_kernel")]
+    keep: bool,
 }
 
 const EXAMPLES: &str = "Examples:
   sudo weir run bridge.toml
   sudo weir run bridge.toml --page                                         with a page in the browser
   sudo weir run bridge.toml --set run.duration=60s --set run.out=out/run   a minute, with results
+  sudo weir run bridge.toml --in-kernel      the virtual queue alone, in the kernel, at its full speed
 A configuration that shapes one direction:
   ports = { a = \"eth1\", b = \"eth2\" }
   [a_to_b]
@@ -73,6 +85,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let set: Vec<String> = arguments.set.into_iter().chain(kept).chain(page).collect();
     let document = results::document(&arguments.config, &set)?;
     let config = document.run_config().map_err(Failure::input)?;
+    if arguments.in_kernel {
+        return in_kernel::main(&config, arguments.keep, output);
+    }
     check_core(&config, &host::cpus().allowed)?;
     // Nobody who does not read holds up what follows.
     let mut speaker = Speaker::new(*output);

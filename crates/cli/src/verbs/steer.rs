@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_aqm::Value;
 use weir_config::{Document, SteerConfig};
+use weir_dataplane::privileges;
 use weir_kernel::{Event, JOURNALS, Journal, Link, News, Place, Setup, Steerer, restore_dead};
 use weir_steer::Policy;
 use weir_units::{Rate, Time};
@@ -186,6 +187,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             policy.target_max
         ));
     }
+    // The socket and the journal are open: nothing else of root's is needed to move targets and to put them
+    // back.
+    privileges::keep(&[privileges::QUEUES])?;
+    privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
     service.ready();
     let worked = steer(&mut steerer, &mut link, &config, &stop, &mut service, output);
     service.stopping();

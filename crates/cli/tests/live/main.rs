@@ -8,6 +8,7 @@ mod control;
 mod devices;
 mod doctor;
 mod hostile;
+mod in_kernel;
 mod live;
 mod privileges;
 mod queues;

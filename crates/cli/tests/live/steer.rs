@@ -8,21 +8,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_dataplane::privileges;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// Longest wait for what should happen at once, on a machine that others use.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A namespace with a shaped interface that sends twice as much as it may, until it is dropped.
-struct Busy {
-    namespace: String,
+pub(crate) struct Busy {
+    pub(crate) namespace: String,
     stop: Arc<AtomicBool>,
     sender: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Busy {
     /// With these queues, as words of `tc`.
-    fn with(name: &str, queues: &[&str]) -> Busy {
+    pub(crate) fn with(name: &str, queues: &[&str]) -> Busy {
         let namespace = format!("weir-steer-{name}-{}", std::process::id());
         let ip = |words: &str| {
             let done = Command::new("ip").args(words.split(' ')).output().unwrap();
@@ -59,7 +60,7 @@ impl Busy {
         Busy::with(name, &[tbf, "qdisc add dev d0 parent 1: handle 10: bfifo limit 100000"])
     }
 
-    fn tc(&self, words: &str) -> String {
+    pub(crate) fn tc(&self, words: &str) -> String {
         exec(&self.namespace, "tc", &words.split(' ').collect::<Vec<_>>())
     }
 
@@ -99,14 +100,28 @@ impl Drop for Busy {
     }
 }
 
+/// No thread of a process has other capabilities than these, or may get any, and system calls are filtered.
+pub(crate) fn assert_rights(pid: u32, allowed: u64) {
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+        let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
+        for key in ["CapEff:", "CapPrm:", "CapInh:"] {
+            let bits = u64::from_str_radix(of(key), 16).unwrap();
+            assert_eq!(bits & !allowed, 0, "{key} {status}");
+        }
+        assert_eq!(of("NoNewPrivs:"), "1", "{status}");
+        assert!(!privileges::is_filtered_here() || of("Seccomp:") == "2", "{status}");
+    }
+}
+
 /// Asks a process to end.
-fn terminate(child: &Child) {
+pub(crate) fn terminate(child: &Child) {
     let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }
 
 /// What a process said at its end: its status, the result, and the rest.
-fn ended(child: Child) -> (Option<i32>, Value, String) {
+pub(crate) fn ended(child: Child) -> (Option<i32>, Value, String) {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let result = serde_json::from_slice(&output.stdout);
@@ -125,6 +140,7 @@ fn a_fifo_below_a_shaper_is_steered_and_put_back_also_after_a_kill() {
 
     let steered = busy.start(&[]);
     busy.until("the room becomes less", |now| now != found);
+    assert_rights(steered.id(), privileges::QUEUES.bitmask());
     terminate(&steered);
     let (status, result, said) = ended(steered);
     assert_eq!(status, Some(0), "{said}");

@@ -1,0 +1,127 @@
+//! `weir run --in-kernel`: the virtual queue as a BPF program, steered.
+
+use crate::interrupt::interrupted;
+use crate::output::{Done, Failure, Output, warn};
+use crate::service::Service;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weir_config::RunConfig;
+use weir_dataplane::{clock, privileges};
+use weir_kernel::{Egress, EgressError, EgressReport, EgressSetup, JOURNALS, Journal, Link, restore_dead};
+
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_millis(10);
+
+fn wrong(e: EgressError) -> Failure {
+    match e {
+        EgressError::NoInterface(_) | EgressError::Unfit(_) | EgressError::Policy(_) => {
+            Failure::Input(e.to_string())
+        }
+        _ => Failure::Failed(e.to_string()),
+    }
+}
+
+/// What the directions of the configuration ask for.
+fn planned(config: &RunConfig, keep: bool) -> Result<Vec<EgressSetup>, Failure> {
+    if config.sense.is_some() {
+        return Err(Failure::Input(
+            "`sense` must be left out with --in-kernel: nobody would send probes".into(),
+        ));
+    }
+    let useless = [
+        ("run.out", config.run.out.is_some(), "results are printed at the end, with --json as data"),
+        ("run.page", config.run.page.is_some(), "there is no page of it"),
+        ("run.metrics", config.run.metrics.is_some(), "there are no metrics of it"),
+        ("fail_open.keep_forwarding", config.fail_open.keep_forwarding, "the kernel forwards all the time"),
+    ];
+    if let Some((key, _, why)) = useless.iter().find(|(_, is_given, _)| *is_given) {
+        return Err(Failure::Input(format!("`{key}` must be left out with --in-kernel: {why}")));
+    }
+    let directions =
+        [("a_to_b", &config.a_to_b, &config.ports.b), ("b_to_a", &config.b_to_a, &config.ports.a)];
+    let mut setups = Vec::new();
+    for (name, channel, port) in directions {
+        setups.extend(EgressSetup::of(name, channel, port, keep).map_err(wrong)?);
+    }
+    if setups.is_empty() {
+        let what = "neither `a_to_b` nor `b_to_a` has a rate and an algorithm, so that --in-kernel has nothing to do";
+        return Err(Failure::Input(format!("{what}. Remedy: docs/kernel-queues.md has an example")));
+    }
+    Ok(setups)
+}
+
+fn line(r: &EgressReport) -> String {
+    let share = |s: Option<f64>| s.map_or("nothing".into(), |s| format!("{:.1} %", 100.0 * s));
+    let left = r.left.as_ref().map_or(String::new(), |left| format!("; left: {left}"));
+    format!(
+        "{}: {} packets, {} of {:.1} Mbit/s used; virtual queue at {:.1} Mbit/s, {} signals, {} of them drops{left}",
+        r.interface,
+        r.packets,
+        share(r.utilization),
+        r.rate_bps as f64 / 1e6,
+        r.virtual_bps as f64 / 1e6,
+        r.signals,
+        r.drops
+    )
+}
+
+/// Runs until it is stopped, the time is over, or nothing is left.
+pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
+    let setups = planned(config, keep)?;
+    let stop = interrupted();
+    let mut service = Service::find();
+    let mut link = Link::open()?;
+    let journals = Path::new(JOURNALS);
+    for line in restore_dead(journals, &mut link) {
+        output.say(format!("after a killed run: {line}"));
+    }
+    let mut journal = Journal::open(journals)?;
+    let mut egresses: Vec<Egress> = Vec::new();
+    for setup in setups {
+        let name = setup.interface.clone();
+        match Egress::attach(setup, &mut link, &mut journal, clock()) {
+            Ok(egress) => egresses.push(egress),
+            Err(e) => {
+                let not_back: Vec<String> =
+                    egresses.iter_mut().filter_map(|egress| egress.end(&mut link)).collect();
+                not_back.iter().for_each(warn);
+                if not_back.is_empty() {
+                    journal.remove();
+                }
+                return Err(wrong(e));
+            }
+        }
+        output.say(format!("{name}: the kernel keeps a virtual queue for what leaves"));
+    }
+    // To look whether the programs are still there, and to take them off.
+    privileges::keep(&[privileges::QUEUES, privileges::PROGRAMS])?;
+    privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
+    service.ready();
+    let end = config.run.duration.map(|duration| clock() + duration);
+    while !stop.load(Ordering::Relaxed) && !egresses.iter().all(Egress::is_left) {
+        let now = clock();
+        if end.is_some_and(|end| now >= end) {
+            break;
+        }
+        for egress in &mut egresses {
+            if let Some(why) = egress.turn(now) {
+                output.say(format!("left as it is: {why}"));
+            }
+        }
+        service.alive();
+        std::thread::sleep(PERIOD);
+    }
+    service.stopping();
+    let not_back: Vec<String> = egresses.iter_mut().filter_map(|egress| egress.end(&mut link)).collect();
+    not_back.iter().for_each(warn);
+    if not_back.is_empty() {
+        journal.remove();
+    }
+    let reports: Vec<EgressReport> = egresses.iter().map(Egress::report).collect();
+    let json = serde_json::json!({ "egress": reports, "kept": keep, "not_put_back": not_back });
+    output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));
+    let is_bad = !not_back.is_empty() || egresses.iter().all(Egress::is_left);
+    Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,200 @@
+//! `weir run --in-kernel` at the egress of a veth, in namespaces of its own.
+
+use crate::common::{exec, turn_beside_others as turn};
+use crate::steer::{Busy, PATIENCE, assert_rights, ended};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_dataplane::privileges;
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const CONFIG: &str = "ports = { a = \"d1\", b = \"d0\" }\n[a_to_b]\nrate = \"8Mbit/s\"\naccounting = \"frame\"\n\
+    aqm = { name = \"gsp\" }\npolicy = { utilization_low = \"94%\", utilization_target = \"95%\" }\n";
+
+/// A busy interface without a shaper, and the configuration in a file.
+struct Place {
+    busy: Busy,
+    file: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let file = std::env::temp_dir().join(format!("weir-in-kernel-{name}-{}.toml", std::process::id()));
+        std::fs::write(&file, CONFIG).unwrap();
+        Place { busy: Busy::with(name, &[]), file }
+    }
+
+    fn start(&self, words: &[&str]) -> Child {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.busy.namespace, WEIR, "--json", "run"]).arg(&self.file);
+        command.arg("--in-kernel").args(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The filters where packets leave.
+    fn filters(&self) -> String {
+        self.busy.tc("filter show dev d0 egress")
+    }
+
+    /// The queues, the filters and the offloads.
+    fn all(&self) -> String {
+        let offloads = exec(&self.busy.namespace, "ethtool", &["-k", "d0"]);
+        assert!(offloads.contains("tcp-segmentation-offload: on"), "{offloads}");
+        self.busy.tc("qdisc show dev d0") + &self.filters() + &offloads
+    }
+
+    fn attached(&self) {
+        let start = Instant::now();
+        while !self.filters().contains("virtual_queue") {
+            assert!(start.elapsed() < PATIENCE, "{}", self.all());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// Sends a signal to a process.
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn the_kernel_keeps_the_virtual_queue_within_the_policy_until_the_end() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("kernel");
+    let found = place.all();
+    for end in ["-INT", "-TERM"] {
+        let running = place.start(&[]);
+        place.attached();
+        // Another one is refused while it lives.
+        let (status, second, _) = ended(place.start(&[]));
+        assert_eq!(status, Some(1), "{second}");
+        let error = second["error"].as_str().unwrap();
+        assert!(error.contains("keeps a virtual queue at d0 already"), "{second}");
+        // Queues and offloads are as they were but for the program and what holds it.
+        let now = place.all();
+        let is_ours = |line: &&str| line.contains("clsact") || line.contains(" bpf ");
+        let rest = now.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>();
+        assert_eq!(rest, found.lines().collect::<Vec<_>>());
+        // Twice as much as the link carries: signals are sure to come.
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_rights(running.id(), privileges::QUEUES.bitmask() | privileges::PROGRAMS.bitmask());
+        signal(&running, end);
+        let (status, result, said) = ended(running);
+        assert_eq!(status, Some(0), "{said}");
+        let egress = &result["egress"][0];
+        assert_eq!(
+            (&egress["interface"], &egress["rate_bps"]),
+            (&"d0".into(), &8_000_000.into()),
+            "{result}"
+        );
+        assert!(egress["packets"].as_u64() > Some(0) && egress["left"].is_null(), "{result}");
+        // What is not ECN-capable is dropped.
+        assert!(egress["signals"].as_u64() > Some(0) && egress["signals"] == egress["drops"], "{result}");
+        // Within the policy. How soon the law moves depends on how much the sender gets of the machine.
+        let virtual_bps = egress["virtual_bps"].as_u64().unwrap();
+        let target_ms = egress["target_ms"].as_f64().unwrap();
+        assert!((7_600_000..=8_000_000).contains(&virtual_bps), "{result}");
+        assert!((0.2..=30.0).contains(&target_ms), "{result}");
+        let has_moved = virtual_bps < 8_000_000;
+        assert!(!has_moved || egress["moves"].as_u64() > Some(0), "{result}");
+        assert_eq!(place.all(), found, "after {end}");
+    }
+}
+
+#[test]
+fn after_a_kill_every_packet_passes_and_the_next_start_takes_the_program_off() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("killed");
+    let found = place.all();
+    // What clsact counted: packets that passed it, and those that a program dropped.
+    let counted = || {
+        let all: Value = serde_json::from_str(&place.busy.tc("-s -j qdisc show dev d0")).unwrap();
+        let clsact = all.as_array().unwrap().iter().find(|qdisc| qdisc["kind"] == "clsact");
+        let clsact = clsact.unwrap_or_else(|| panic!("{all}"));
+        (clsact["packets"].as_u64().unwrap(), clsact["drops"].as_u64().unwrap())
+    };
+    let mut killed = place.start(&[]);
+    place.attached();
+    let start = Instant::now();
+    while counted().1 == 0 {
+        assert!(start.elapsed() < PATIENCE, "{}", place.all());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // Once nobody has looked for a second, nothing is dropped any more.
+    std::thread::sleep(Duration::from_millis(1200));
+    let before = counted();
+    std::thread::sleep(Duration::from_millis(500));
+    let after = counted();
+    assert!(after.0 > before.0 + 50 && after.1 == before.1, "{before:?} {after:?}");
+    let (status, _, said) = ended(place.start(&["--set", "run.duration=200ms"]));
+    let told = "after a killed run: d0: took the virtual queue off";
+    assert!(status == Some(0) && said.contains(told), "{said}");
+    assert_eq!(place.all(), found);
+
+    // Who uses the qdisc that the killed one made keeps it.
+    let mut killed = place.start(&[]);
+    place.attached();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    place.busy.tc("filter add dev d0 ingress protocol ip prio 7 u32 match u32 0 0 flowid 1:1");
+    let (status, _, said) = ended(place.start(&["--set", "run.duration=200ms"]));
+    assert!(status == Some(0) && said.contains(told), "{said}");
+    assert!(place.busy.tc("filter show dev d0 ingress").contains("u32"), "{}", place.all());
+    place.busy.tc("qdisc del dev d0 clsact");
+    assert_eq!(place.all(), found);
+}
+
+#[test]
+fn it_stays_where_that_is_asked_for_and_what_others_have_there_stays() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("stays");
+    place.busy.tc("qdisc add dev d0 clsact");
+    place.busy.tc("filter add dev d0 egress protocol arp prio 7 u32 match u32 0 0 flowid 1:1");
+    let found = place.all();
+    let (status, _, said) = ended(place.start(&["--set", "run.duration=200ms"]));
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(place.all(), found);
+
+    let (status, result, said) = ended(place.start(&["--keep", "--set", "run.duration=200ms"]));
+    assert_eq!((status, &result["kept"]), (Some(0), &true.into()), "{said}");
+    assert!(place.filters().contains("virtual_queue") && place.filters().contains("u32"));
+    // The next one takes its place, and its leave.
+    let running = place.start(&[]);
+    std::thread::sleep(Duration::from_millis(500));
+    place.busy.tc("filter del dev d0 egress prio 22358");
+    let (status, result, said) = ended(running);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        result["egress"][0]["left"].as_str().unwrap().contains("somebody took its program away"),
+        "{result}"
+    );
+    assert_eq!(place.all(), found);
+}
+
+#[test]
+fn what_the_program_cannot_do_is_refused_before_anything_is_changed() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("refused");
+    let found = place.all();
+    for (set, told) in [
+        ("a_to_b.aqm.name=codel", "`a_to_b.aqm.name` must be \"gsp\""),
+        ("a_to_b.policy.utilization_target=100%", "`a_to_b.policy.utilization_target` must be below 100%"),
+        ("ports.b=nosuch", "there is no interface nosuch"),
+        ("run.out=somewhere", "`run.out` must be left out with --in-kernel"),
+    ] {
+        let (status, result, _) = ended(place.start(&["--set", set]));
+        assert_eq!(status, Some(2), "{result}");
+        assert!(result["error"].as_str().unwrap().contains(told), "{result}");
+    }
+    assert_eq!(place.all(), found);
+}

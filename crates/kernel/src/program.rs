@@ -1,0 +1,328 @@
+//! The BPF program `virtual_queue`: loading it, what it is told, what it tells.
+
+use crate::Kernel;
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, ProgramInput, TC_EGRESS, TC_INGRESS,
+    TcHook, TcHookBuilder,
+};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Once;
+use weir_aqm::algorithms::gsp;
+use weir_steer::virtual_queue::{FRACTION, bytes_per_nano};
+use weir_tc::Kind;
+use weir_units::{Bytes, Duration, Rate, Time};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_queue.bpf.o"));
+const NAME: &str = "virtual_queue";
+/// What the program returns for a packet that is dropped (`TC_ACT_SHOT`).
+const DROPPED: u32 = 2;
+/// Handle and priority of the filter, by which a later start finds it.
+const FILTER: u32 = 0x5756;
+/// Bits of fraction of `alpha`.
+const ALPHA_FRACTION: f64 = 65_536.0;
+/// Length of a context that a test run is given (`struct __sk_buff`), and where it has what a test sets.
+const CONTEXT: usize = 192;
+const WIRE_LEN: usize = 160;
+const GSO_SEGS: usize = 164;
+const GSO_SIZE: usize = 176;
+
+/// Length of `struct state` of the program, and where it has the times that begin with it.
+const STATE: usize = 88;
+const LAST: usize = 16;
+const LAST_UPDATE: usize = 24;
+const EXPIRY: usize = 32;
+
+/// What the program decided about a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It goes on as it is; one that had CE may have been signalled.
+    Pass,
+    /// It goes on with CE.
+    Mark,
+    /// It is dropped.
+    Drop,
+}
+
+/// A packet of a test run.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// When it comes.
+    pub now: Time,
+    /// Its bytes, from the Ethernet header on: 14 or more, with those of the IP header that its type says.
+    pub frame: &'a [u8],
+    /// Its bytes on the wire, with the headers of each segment: those of the frame to 65536.
+    pub wire_len: u32,
+    /// Into how many packets the interface will split it; 0 where whoever made it left the count to the
+    /// kernel.
+    pub segments: u32,
+    /// Bytes of a segment without headers; 0 for a packet that is not split.
+    pub segment_size: u32,
+}
+
+/// How the program stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    /// The virtual backlog at `last`, in bytes with 32 bits of fraction.
+    size: u64,
+    /// Time of the last packet.
+    pub last: Time,
+    /// Bytes of packets that passed, marked ones included.
+    pub accepted: Bytes,
+    /// The packets that they are on the wire: segments of one that is split later count each.
+    pub accepted_packets: u64,
+    /// Packets that were marked or dropped, as they were handed over: with all their segments.
+    pub signals: u64,
+    /// Those that were dropped.
+    pub drops: u64,
+    /// How long nothing waited in the virtual queue.
+    pub empty: Duration,
+}
+
+impl State {
+    /// The virtual backlog at `now`, at this rate, in whole bytes.
+    pub fn backlog(&self, now: Time, rate: Rate) -> Bytes {
+        let served = u128::from(bytes_per_nano(rate)) * u128::from(now.since(self.last).as_nanos());
+        let left = u128::from(self.size).saturating_sub(served);
+        Bytes::new((left >> FRACTION) as u64)
+    }
+}
+
+/// Why parameters of GSP cannot be those of the program, with what to change.
+pub fn unfit(params: &gsp::Params) -> Option<String> {
+    if !params.delay_based {
+        return Some(
+            "`delay_based` must be true: the program compares the delay of the virtual queue".into(),
+        );
+    }
+    if !params.adaptive {
+        return Some("`adaptive` must be true: the program adapts its timeout".into());
+    }
+    let product = u128::from(params.interval.as_nanos()) * u128::from(params.tau.as_nanos());
+    let most = product + u128::from(params.tau.as_nanos() + params.max_cum.as_nanos());
+    (most > u128::from(u64::MAX)).then(|| {
+        format!(
+            "`interval` times `tau` is too much for its arithmetic of 64 bits: at an `interval` of {}, `tau` may be {:.0} s",
+            params.interval,
+            1e-9 * (u64::MAX as f64) / params.interval.as_nanos() as f64
+        )
+    })
+}
+
+/// What the program is told, and what it was told last.
+#[derive(Clone, Debug)]
+struct Control {
+    rate: Rate,
+    target: Duration,
+    beat: Time,
+    /// Age of the beat at which everything passes; `None` for never.
+    after: Option<Duration>,
+    /// The time, in a test run.
+    clock: Option<Time>,
+    overhead: i32,
+    params: gsp::Params,
+}
+
+impl Control {
+    /// As `struct control` of the program has it.
+    fn bytes(&self) -> Vec<u8> {
+        let after = self.after.map_or(i64::MAX as u64, |after| after.as_nanos());
+        let long = [
+            bytes_per_nano(self.rate),
+            self.target.as_nanos(),
+            self.params.interval.as_nanos(),
+            self.params.tau.as_nanos(),
+            self.params.max_cum.as_nanos(),
+            self.beat.as_nanos(),
+            after,
+            self.clock.map_or(0, Time::as_nanos),
+        ];
+        let alpha = (self.params.alpha * ALPHA_FRACTION).round() as u32;
+        let short =
+            [alpha, u32::from(self.params.burst_rule), u32::from(self.params.ecn), self.overhead as u32];
+        let long = long.iter().flat_map(|number| number.to_ne_bytes());
+        long.chain(short.iter().flat_map(|number| number.to_ne_bytes())).collect()
+    }
+}
+
+/// The program, loaded into the kernel.
+pub struct Program {
+    object: Object,
+    control: MapHandle,
+    state: MapHandle,
+    told: Control,
+}
+
+fn quiet() {
+    static ONCE: Once = Once::new();
+    // Its errors say enough.
+    fn nothing(_: PrintLevel, _: String) {}
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Debug, nothing)));
+    });
+}
+
+impl Program {
+    /// Loads it. Until it is steered, every packet passes. `overhead` is what a packet takes beside its
+    /// Ethernet frame, in bytes.
+    pub fn load(params: &gsp::Params, overhead: i32) -> libbpf_rs::Result<Program> {
+        quiet();
+        let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
+        let map = |name: &str| {
+            let map = object.maps().find(|map| map.name() == name).expect("the object has this map");
+            MapHandle::try_from(&map)
+        };
+        let (control, state) = (map("control")?, map("state")?);
+        let told = Control {
+            rate: Rate::ZERO,
+            target: params.target,
+            beat: Time::ZERO,
+            after: None,
+            clock: None,
+            overhead,
+            params: params.clone(),
+        };
+        Ok(Program { object, control, state, told })
+    }
+
+    /// Begins anew at `now`, with nothing that waits.
+    pub fn begin(&mut self, now: Time) -> libbpf_rs::Result<()> {
+        let mut state = [0u8; STATE];
+        for at in [LAST, LAST_UPDATE, EXPIRY] {
+            state[at..at + 8].copy_from_slice(&now.as_nanos().to_ne_bytes());
+        }
+        self.state.update(&0u32.to_ne_bytes(), &state, MapFlags::ANY)
+    }
+
+    /// Steers it: the rate of the virtual queue and GSP's target hold from the next packet on. `beat` is the
+    /// time now; when it is older than `after`, every packet passes, and never with `None`.
+    pub fn steer(
+        &mut self,
+        rate: Rate,
+        target: Duration,
+        beat: Time,
+        after: Option<Duration>,
+    ) -> libbpf_rs::Result<()> {
+        self.told = Control { rate, target, beat, after, clock: None, ..self.told.clone() };
+        self.tell()
+    }
+
+    fn tell(&self) -> libbpf_rs::Result<()> {
+        self.control.update(&0u32.to_ne_bytes(), &self.told.bytes(), MapFlags::ANY)
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> libbpf_rs::Result<State> {
+        let bytes = self.state.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?.unwrap_or_default();
+        // The lock and a flag come first.
+        let at = |number: usize| {
+            let bytes = bytes.get(8 + 8 * number..16 + 8 * number).and_then(|b| b.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        Ok(State {
+            size: at(0),
+            last: Time::from_nanos(at(1)),
+            accepted: Bytes::new(at(5)),
+            accepted_packets: at(6),
+            signals: at(7),
+            drops: at(8),
+            empty: Duration::from_nanos(at(9)),
+        })
+    }
+
+    /// Attaches it to the egress of an interface, in the place of one that an earlier run left. The interface
+    /// must have a clsact qdisc ([`make_clsact`]). Returns the number by which the kernel knows the program.
+    pub fn attach(&self, interface: i32) -> libbpf_rs::Result<u32> {
+        let mut programs = self.object.progs();
+        let program = programs.find(|p| p.name() == NAME).expect("the object has this program");
+        let mut hook = hook(program.as_fd(), interface);
+        hook.attach()?;
+        hook.query()
+    }
+
+    /// What it decides about a packet, in a run of the kernel that sends nothing (`BPF_PROG_TEST_RUN`), and
+    /// the packet after that.
+    pub fn answer(&mut self, probe: &Probe<'_>) -> libbpf_rs::Result<(Answer, Vec<u8>)> {
+        self.told.clock = Some(probe.now);
+        self.tell()?;
+        let (said, after, _) = self.run(probe, 1)?;
+        let answer = match said {
+            DROPPED => Answer::Drop,
+            _ if after != probe.frame => Answer::Mark,
+            _ => Answer::Pass,
+        };
+        Ok((answer, after))
+    }
+
+    /// How long such a packet takes in it, on average of so many runs, by the clock of the machine.
+    pub fn cost(&mut self, probe: &Probe<'_>, runs: u32) -> libbpf_rs::Result<std::time::Duration> {
+        self.told.clock = None;
+        self.tell()?;
+        self.run(probe, runs).map(|(_, _, cost)| cost)
+    }
+
+    fn run(&self, probe: &Probe<'_>, repeat: u32) -> libbpf_rs::Result<(u32, Vec<u8>, std::time::Duration)> {
+        let mut context = [0u8; CONTEXT];
+        for (at, number) in
+            [(WIRE_LEN, probe.wire_len), (GSO_SEGS, probe.segments), (GSO_SIZE, probe.segment_size)]
+        {
+            context[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+        }
+        let mut after = probe.frame.to_vec();
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(probe.frame),
+            data_out: Some(&mut after),
+            repeat,
+            ..ProgramInput::default()
+        };
+        let mut programs = self.object.progs_mut();
+        let program = programs.find(|p| p.name() == NAME).expect("the object has this program");
+        let done = program.test_run(input)?;
+        let (said, cost) = (done.return_value, done.duration);
+        Ok((said, after, cost))
+    }
+}
+
+/// A hook that names our filter on the egress of an interface.
+fn hook(fd: BorrowedFd<'_>, interface: i32) -> TcHook {
+    quiet();
+    let mut builder = TcHookBuilder::new(fd);
+    builder.ifindex(interface).handle(FILTER).priority(FILTER).replace(true);
+    builder.hook(TC_EGRESS)
+}
+
+/// Makes the qdisc that holds filters, where there is none.
+pub fn make_clsact(interface: i32) -> libbpf_rs::Result<()> {
+    // The request names no program.
+    hook(std::io::stdin().as_fd(), interface).create().map(|_| ())
+}
+
+/// The number of the program that is attached to the egress of an interface by a run of ours, if one is.
+pub fn attached(interface: i32) -> Option<u32> {
+    hook(std::io::stdin().as_fd(), interface).query().ok()
+}
+
+/// Takes the program off an interface, and with `clsact` the qdisc that held it, unless others have filters
+/// there meanwhile.
+pub fn detach(kernel: &mut dyn Kernel, interface: i32, clsact: bool) -> Result<(), String> {
+    let stdin = std::io::stdin();
+    let taken_off = hook(stdin.as_fd(), interface).detach();
+    // What is not there any more is no error.
+    if attached(interface).is_some() {
+        return taken_off.map_err(|e| e.to_string());
+    }
+    if !clsact || kernel.has_filters(interface).map_err(|e| e.to_string())? {
+        return Ok(());
+    }
+    let has_clsact = |kernel: &mut dyn Kernel| {
+        kernel.disciplines(interface).is_ok_and(|all| all.iter().any(|m| m.kind() == Some(&Kind::Clsact)))
+    };
+    if !has_clsact(kernel) {
+        return Ok(());
+    }
+    let mut builder = TcHookBuilder::new(stdin.as_fd());
+    builder.ifindex(interface);
+    // Both directions together name the qdisc itself.
+    let removed = builder.hook(TC_INGRESS | TC_EGRESS).destroy();
+    if has_clsact(kernel) { removed.map_err(|e| e.to_string()) } else { Ok(()) }
+}

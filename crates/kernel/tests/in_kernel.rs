@@ -1,0 +1,414 @@
+//! The BPF program beside the algorithm that it is a twin of.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use weir_aqm::algorithms::gsp::{Gsp, Params};
+use weir_aqm::{Algorithm, Aqm, Ecn, Moment, Packet, Setpoint, Verdict};
+use weir_config::{Document, RunConfig};
+use weir_kernel::EgressSetup;
+use weir_kernel::program::{Answer, Probe, Program, unfit};
+use weir_steer::VirtualQueue;
+use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::{ethernet, frame, ipv4, ipv6};
+
+/// When test runs begin.
+const START: Time = Time::from_nanos(1_000_000_007);
+
+/// A packet as it comes.
+#[derive(Clone, Debug)]
+struct Arrival {
+    now: Time,
+    frame: Vec<u8>,
+    wire_len: u32,
+    segments: u32,
+}
+
+impl Arrival {
+    fn probe(&self) -> Probe<'_> {
+        let (wire_len, segments) = (self.wire_len, self.segments);
+        Probe { now: self.now, frame: &self.frame, wire_len, segments, segment_size: 0 }
+    }
+}
+
+/// The algorithm over a virtual queue, as `weir_steer::Helm` asks it.
+struct Twin {
+    queue: VirtualQueue,
+    gsp: Gsp,
+    last: Time,
+    overhead: i64,
+    drops: u64,
+    signals: u64,
+    accepted: u64,
+    segments: u64,
+}
+
+impl Twin {
+    fn new(params: &Params, overhead: i32, rate: Rate) -> Twin {
+        Twin {
+            queue: VirtualQueue::new(START, Bytes::ZERO, rate),
+            gsp: Gsp::new(params, START),
+            last: START,
+            overhead: overhead.into(),
+            drops: 0,
+            signals: 0,
+            accepted: 0,
+            segments: 0,
+        }
+    }
+
+    /// The verdict, and the frame as it goes on.
+    fn answer(&mut self, arrival: &Arrival) -> (Answer, Vec<u8>) {
+        // What the algorithm is promised: time does not run backwards.
+        let now = arrival.now.max(self.last);
+        self.last = now;
+        self.queue.drain(now);
+        let read = frame::read(&arrival.frame);
+        let len = i64::from(arrival.wire_len) + self.overhead * i64::from(arrival.segments);
+        let len = Bytes::new(u64::try_from(len).unwrap_or(0));
+        let packet = Packet { arrived: now, len, seq: 0, flow: 0, ecn: read.ecn };
+        let verdict = self.gsp.on_enqueue(&Moment::new(now, self.queue.view(1), 0), &packet);
+        let mut after = arrival.frame.clone();
+        self.signals += u64::from(verdict != Verdict::Forward);
+        if matches!(verdict, Verdict::Drop(_)) {
+            self.drops += 1;
+            return (Answer::Drop, after);
+        }
+        self.queue.add(len);
+        self.accepted += len.get();
+        self.segments += u64::from(arrival.segments);
+        if verdict == Verdict::Forward {
+            return (Answer::Pass, after);
+        }
+        frame::mark(&mut after, read.kind, read.network);
+        (if read.ecn == Ecn::Ce { Answer::Pass } else { Answer::Mark }, after)
+    }
+}
+
+/// The program, or why there is none.
+fn loaded(test: &str, params: &Params, overhead: i32) -> Option<Program> {
+    match Program::load(params, overhead) {
+        Ok(mut program) => {
+            program.begin(START).unwrap();
+            Some(program)
+        }
+        // Only who may not is excused: what the kernel refuses for another reason is an error of the program.
+        Err(e) if e.kind() == libbpf_rs::ErrorKind::PermissionDenied => {
+            println!("SKIPPED: {test}: needs root: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// A frame with VLAN tags of these types and what the type `carries` says.
+fn framed(carries: u16, ecn: Ecn, tags: &[u16]) -> Vec<u8> {
+    let mut bytes = vec![0; 110];
+    let outer = tags.first().copied().unwrap_or(carries);
+    ethernet::Header { destination: [2; 6], source: [4; 6], ethertype: outer }.write(&mut bytes).unwrap();
+    for (number, _) in tags.iter().enumerate() {
+        let at = 14 + 4 * number;
+        // Priority and number of the network such that the first octet may be taken for that of an IP header.
+        bytes[at..at + 2].copy_from_slice(&[0x45, 0x01]);
+        let inner = tags.get(number + 1).copied().unwrap_or(carries);
+        bytes[at + 2..at + 4].copy_from_slice(&inner.to_be_bytes());
+    }
+    let packet = &mut bytes[14 + 4 * tags.len()..];
+    match carries {
+        ethernet::IPV4 => {
+            let header = ipv4::Header::new([10, 0, 0, 1], [10, 0, 0, 2]);
+            let header =
+                ipv4::Header { payload_len: 40, protocol: 17, traffic_class: 0xb8 | ecn as u8, ..header };
+            header.write(packet).unwrap();
+        }
+        ethernet::IPV6 => {
+            let header = ipv6::Header::new([0xfd; 16], [0xfe; 16]);
+            let header =
+                ipv6::Header { payload_len: 40, next_header: 17, traffic_class: 0xb8 | ecn as u8, ..header };
+            header.write(packet).unwrap();
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// Every kind of frame once for each codepoint.
+fn frames() -> Vec<Vec<u8>> {
+    const TAG: u16 = 0x8100;
+    const OUTER: u16 = 0x88a8;
+    let mut all = Vec::new();
+    for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+        for tags in [&[][..], &[TAG], &[OUTER, TAG], &[TAG, TAG]] {
+            all.push(framed(ethernet::IPV4, ecn, tags));
+            all.push(framed(ethernet::IPV6, ecn, tags));
+        }
+    }
+    // Not IP: ARP, MPLS, an address family that is not that of the type field, and a length instead of a
+    // type.
+    let mut six_for_four = framed(ethernet::IPV6, Ecn::Ect0, &[]);
+    six_for_four[12..14].copy_from_slice(&ethernet::IPV4.to_be_bytes());
+    all.extend([framed(0x0806, Ecn::Ect0, &[]), framed(0x8847, Ecn::Ect0, &[TAG]), six_for_four]);
+    all.push(framed(100, Ecn::NotEct, &[]));
+    all
+}
+
+/// How packets come: back to back, with gaps, with pauses in which the queue drains, with a clock that is
+/// read on another processor; offloaded ones among them.
+fn arrivals(seed: u64, rate: Rate, count: u32) -> impl Iterator<Item = Arrival> {
+    let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let frames = frames();
+    let (mut now, mut load) = (START, 1.0);
+    (0..count).map(move |number| {
+        let segments = if dice.next_u32() % 4 == 0 { 1 + dice.next_u32() % 40 } else { 1 };
+        let wire_len = 110 + dice.next_u32() % 1404 + (segments - 1) * 1514;
+        if number % 300 == 0 {
+            load = [0.3, 0.95, 1.2, 1.5, 2.0][(dice.next_u32() % 5) as usize];
+        }
+        let gap = rate.time_for(Bytes::new(u64::from(wire_len))).mul_f64(1.0 / load).as_nanos();
+        let pause = if dice.next_u32() % 500 == 0 { u64::from(dice.next_u32() % 300_000_000) } else { 0 };
+        now += Duration::from_nanos(gap / 2 + dice.next_u64() % gap.max(1) + pause);
+        let back = if dice.next_u32() % 50 == 0 { u64::from(dice.next_u32() % 50_000) } else { 0 };
+        let frame = frames[dice.next_u32() as usize % frames.len()].clone();
+        Arrival { now: now - Duration::from_nanos(back), frame, wire_len, segments }
+    })
+}
+
+/// Asks both about all arrivals, which must agree in every answer; how often they passed, were marked and
+/// dropped. Rate and target change every thousand packets.
+fn compared(
+    name: &str,
+    params: &Params,
+    overhead: i32,
+    link: Rate,
+    all: impl Iterator<Item = Arrival>,
+) -> Option<[u32; 3]> {
+    let mut program = loaded(name, params, overhead)?;
+    let mut rate = link;
+    let mut twin = Twin::new(params, overhead, rate);
+    let mut answers = [0u32; 3];
+    for (number, arrival) in all.enumerate() {
+        if number % 1000 == 0 {
+            rate = Rate::from_bps(link.as_bps() / 100 * (90 + (number / 1000 % 11) as u64));
+            let target = params.target + Duration::from_micros(100 * (number / 1000 % 7) as u64);
+            twin.queue.set_rate(rate);
+            twin.gsp.set(target);
+            program.steer(rate, target, Time::ZERO, None).unwrap();
+        }
+        let (got, want) = (program.answer(&arrival.probe()).unwrap(), twin.answer(&arrival));
+        assert_eq!(got.0, want.0, "{name}, packet {number}: {arrival:?}, {:?}", program.state());
+        if got.0 != Answer::Drop {
+            assert_eq!(got.1, want.1, "{name}, packet {number}: {arrival:?}");
+        }
+        answers[want.0 as usize] += 1;
+    }
+    let state = program.state().unwrap();
+    assert_eq!((state.signals, state.drops), (twin.signals, twin.drops), "{name}");
+    assert_eq!(
+        (state.accepted, state.accepted_packets),
+        (Bytes::new(twin.accepted), twin.segments),
+        "{name}"
+    );
+    assert_eq!(state.backlog(state.last, rate), twin.queue.backlog(), "{name}");
+    assert_eq!(state.empty, twin.queue.empty_for(), "{name}");
+    Some(answers)
+}
+
+#[test]
+fn the_program_decides_as_the_algorithm_does() {
+    let target = Duration::from_micros(200);
+    let ms = Duration::from_millis;
+    for (seed, mbps, overhead, params) in [
+        (
+            1,
+            10_000,
+            0,
+            Params { interval: Duration::from_micros(200), tau: ms(1), target, ..Params::default() },
+        ),
+        (2, 1000, 24, Params { ecn: false, interval: ms(2), tau: ms(10), target, ..Params::default() }),
+        (3, 100, -14, Params { burst_rule: false, alpha: 0.75, target, ..Params::default() }),
+        (4, 10, 24, Params { tau: ms(40), interval: ms(3), target, ..Params::default() }),
+    ] {
+        let link = Rate::from_mbps(mbps);
+        let all = arrivals(seed, link, 6000);
+        let name = format!("the_program_decides_as_the_algorithm_does, {mbps} Mbit/s");
+        let Some(answers) = compared(&name, &params, overhead, link, all) else { return };
+        assert!(answers[2] > 5 && answers[0] > 1000, "{answers:?}");
+        assert_eq!(answers[1] > 5, params.ecn, "{answers:?}");
+    }
+}
+
+#[test]
+fn the_program_decides_as_the_algorithm_does_whatever_the_parameters() {
+    let mut dice = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut between =
+        |from: f64, to: f64| from * (to / from).powf(f64::from(dice.next_u32()) / f64::from(u32::MAX));
+    let mut signals = 0;
+    for seed in 0..20 {
+        let link = Rate::from_bps(between(200e3, 100e9) as u64);
+        // A weight that the program has exactly: it keeps 16 bits of fraction.
+        let alpha = (between(0.1, 20.0) * 65_536.0).round() / 65_536.0;
+        let packet = link.time_for(Bytes::new(10_000));
+        let params = Params {
+            target: packet.mul_f64(between(0.2, 20.0)),
+            interval: packet.mul_f64(between(1.0, 100.0)),
+            tau: packet.mul_f64(between(10.0, 1000.0)),
+            max_cum: packet.mul_f64(between(10.0, 10_000.0)),
+            alpha,
+            burst_rule: seed % 3 != 0,
+            ecn: seed % 5 != 0,
+            ..Params::default()
+        };
+        if unfit(&params).is_some() {
+            continue;
+        }
+        let name =
+            format!("the_program_decides_as_the_algorithm_does_whatever_the_parameters, {seed}: {params:?}");
+        let Some(answers) =
+            compared(&name, &params, [0, 24, -14][seed as usize % 3], link, arrivals(seed, link, 2000))
+        else {
+            return;
+        };
+        signals += answers[1] + answers[2];
+    }
+    assert!(signals > 500, "{signals}");
+}
+
+/// Packets at exactly the rate at which they are served, with rates that no binary fraction is equal to:
+/// whether the queue is empty at an arrival hangs on the last bit.
+#[test]
+fn the_program_decides_as_the_algorithm_does_where_a_queue_just_empties() {
+    for (bps, gap) in
+        [(9_600_000_000, 1250), (10_000_000_000, 1200), (3_000_000_000, 4000), (7_000_000, 1_714_286)]
+    {
+        let params = Params {
+            target: Duration::from_nanos(gap),
+            interval: Duration::from_nanos(10 * gap),
+            ..Params::default()
+        };
+        let frame = framed(ethernet::IPV4, Ecn::Ect0, &[]);
+        let all = (0..2000u64).map(|n| {
+            // Now and then one more, so that something waits for a while.
+            let more = if n % 40 == 20 { 6000 } else { 0 };
+            let now = START + Duration::from_nanos(n * gap);
+            Arrival { now, frame: frame.clone(), wire_len: 1500 + more, segments: 1 }
+        });
+        let name = "the_program_decides_as_the_algorithm_does_where_a_queue_just_empties";
+        let Some(answers) = compared(name, &params, 0, Rate::from_bps(bps), all) else { return };
+        assert!(answers[1] > 0, "{answers:?}");
+    }
+}
+
+#[test]
+fn segments_that_nobody_counted_are_counted() {
+    let Some(mut program) = loaded("segments_that_nobody_counted_are_counted", &Params::default(), 24) else {
+        return;
+    };
+    program.steer(Rate::from_mbps(10_000), Duration::from_millis(10), Time::ZERO, None).unwrap();
+    let mut dice = Xoshiro256PlusPlus::seed_from_u64(3);
+    let mut before = program.state().unwrap();
+    for number in 0..3000u64 {
+        let (carries, ip) = if number % 2 == 0 { (ethernet::IPV4, 20) } else { (ethernet::IPV6, 40) };
+        let tcp = 20 + 4 * (dice.next_u32() % 11);
+        let (headers, size) = (14 + ip + tcp, 200 + dice.next_u32() % 1300);
+        let payload = 1 + dice.next_u32() % 3000;
+        let count = payload.div_ceil(size);
+        let mut frame = framed(carries, Ecn::NotEct, &[]);
+        frame.resize((headers + payload) as usize, 0);
+        frame[if ip == 20 { 14 + 9 } else { 14 + 6 }] = 6;
+        frame[14 + ip as usize + 12] = (tcp / 4 * 16) as u8;
+        let wire_len = frame.len() as u32 + (count - 1) * headers;
+        let now = START + Duration::from_micros(10 * number);
+        for (segments, segment_size) in [(count, size), (0, if count > 1 { size } else { 0 })] {
+            program.answer(&Probe { now, frame: &frame, wire_len, segments, segment_size }).unwrap();
+            let after = program.state().unwrap();
+            let told = format!("{headers} + {payload} bytes in segments of {size}: {count}");
+            assert_eq!(after.accepted_packets - before.accepted_packets, u64::from(count), "{told}");
+            let bytes = u64::from(wire_len + 24 * count);
+            assert_eq!(after.accepted.get() - before.accepted.get(), bytes, "{told}");
+            before = after;
+        }
+    }
+}
+
+#[test]
+fn what_is_not_steered_any_more_lets_every_packet_pass() {
+    let Some(mut program) =
+        loaded("what_is_not_steered_any_more_lets_every_packet_pass", &Params::default(), 0)
+    else {
+        return;
+    };
+    let frame = framed(ethernet::IPV4, Ecn::NotEct, &[]);
+    let drops = |program: &mut Program, from_s: u64| {
+        let mut count = 0;
+        for n in 0..20_000 {
+            let now = Time::from_nanos(from_s * 1_000_000_000 + n * 10_000);
+            let probe = Probe { now, frame: &frame, wire_len: 1514, segments: 1, segment_size: 0 };
+            count += u32::from(program.answer(&probe).unwrap().0 == Answer::Drop);
+        }
+        count
+    };
+    let (rate, target) = (Rate::from_mbps(100), Duration::from_millis(1));
+    assert_eq!(drops(&mut program, 10), 0, "before it is steered");
+    let beat = Time::from_nanos(20_000_000_000);
+    program.steer(rate, target, beat, Some(Duration::from_secs(1))).unwrap();
+    assert!(drops(&mut program, 20) > 0);
+    assert_eq!(drops(&mut program, 30), 0, "its process is gone");
+    program.steer(rate, target, beat, None).unwrap();
+    assert!(drops(&mut program, 40) > 0, "it may be gone");
+}
+
+/// Not judged, as the machine may be busy; the figure in docs/kernel-queues.md is what it says on an idle
+/// one.
+#[test]
+fn what_a_packet_costs() {
+    for (what, rate) in
+        [("a packet", Rate::from_mbps(10_000)), ("a packet that is let pass unseen", Rate::ZERO)]
+    {
+        let Some(mut program) = loaded("what_a_packet_costs", &Params::default(), 0) else { return };
+        program.steer(rate, Duration::from_micros(200), Time::ZERO, None).unwrap();
+        let frame = framed(ethernet::IPV4, Ecn::Ect0, &[]);
+        let probe = Probe { now: START, frame: &frame, wire_len: 110, segments: 1, segment_size: 0 };
+        let cost = (0..10).map(|_| program.cost(&probe, 100_000).unwrap()).min().unwrap();
+        println!("{what} costs {} ns in the program", cost.as_nanos());
+        assert!(cost < std::time::Duration::from_micros(20), "{cost:?}");
+    }
+}
+
+#[test]
+fn parameters_beyond_its_arithmetic_are_refused() {
+    assert_eq!(unfit(&Params::default()), None);
+    let long =
+        Params { interval: Duration::from_secs(100), tau: Duration::from_secs(1000), ..Params::default() };
+    assert!(unfit(&long).unwrap().contains("`tau` may be 0 s"), "{:?}", unfit(&long));
+    assert!(unfit(&Params { delay_based: false, ..Params::default() }).unwrap().contains("delay_based"));
+}
+
+#[test]
+fn a_direction_that_asks_for_more_is_refused_with_the_key() {
+    let of = |keys: &str| {
+        let text = format!("ports = {{ a = \"e0\", b = \"e1\" }}\n[a_to_b]\nrate = \"10Gbit/s\"\n{keys}\n");
+        let config: RunConfig = Document::parse("x.toml", &text).unwrap().run_config().unwrap();
+        EgressSetup::of("a_to_b", &config.a_to_b, &config.ports.b, false)
+    };
+    let policy = "policy = { utilization_low = \"94%\", utilization_target = \"95%\" }";
+    let good = of(&format!("aqm = {{ name = \"gsp\" }}\n{policy}")).unwrap().unwrap();
+    assert_eq!((good.interface.as_str(), good.link, good.overhead), ("e1", Rate::from_mbps(10_000), 38));
+    for (keys, told) in [
+        (format!("aqm = {{ name = \"codel\" }}\n{policy}"), "`a_to_b.aqm.name` must be \"gsp\""),
+        ("aqm = { name = \"gsp\" }".into(), "`a_to_b.policy` is missing"),
+        (
+            "aqm = { name = \"gsp\" }\npolicy = {}".into(),
+            "`a_to_b.policy.utilization_target` must be below 100%",
+        ),
+        (format!("delay = \"5ms\"\naqm = {{ name = \"gsp\" }}\n{policy}"), "`a_to_b.delay` must be left out"),
+        (
+            format!("overhead = \"docsis\"\naqm = {{ name = \"gsp\" }}\n{policy}"),
+            "`a_to_b.overhead` must be left out",
+        ),
+    ] {
+        let wrong = of(&keys).unwrap_err().to_string();
+        assert!(wrong.starts_with(told), "{wrong}");
+    }
+    let text = "ports = { a = \"e0\", b = \"e1\" }\n";
+    let config = Document::parse("x.toml", text).unwrap().run_config().unwrap();
+    assert!(EgressSetup::of("a_to_b", &config.a_to_b, "e1", false).unwrap().is_none());
+}
