@@ -183,7 +183,7 @@ fn plane(asked: &Asked, table: &Cells) -> Result<Chart, Failure> {
     let draw = |rows: &[&Vec<String>]| {
         let mine = |category: &String| {
             let pairs: Vec<(f64, f64)> =
-                rows.iter().filter(|row| is_of(row, roles.x, category)).filter_map(|row| pair(row)).collect();
+                rows.iter().filter(|row| is_of(row, roles.x, category)).filter_map(&pair).collect();
             ellipse(&pairs)
         };
         categories.iter().filter_map(mine).collect()
