@@ -54,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   weir check data/scenarios/demo.toml           validate a scenario or configuration
   weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir tune my.toml                             parameters of the policy, searched with Optuna (Python)
   weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
   weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
   weir run bridge.toml                          forward between two interfaces (root)
@@ -74,6 +75,7 @@ const EXAMPLES: &str = "Examples:
   weir check data/scenarios/demo.toml           validate a scenario or configuration
   weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
+  weir tune my.toml                             parameters of the policy, searched with Optuna (Python)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
@@ -106,6 +108,8 @@ enum Verb {
     Sim(verbs::sim::Arguments),
     /// Run every combination and seed of a scenario in the simulator, on all cores; can be resumed.
     Sweep(verbs::sweep::Arguments),
+    /// Search the open parameters of the steering law over scenarios; takes the Python package.
+    Tune(verbs::tune::Arguments),
     /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
     #[cfg(feature = "live")]
     Compare(verbs::compare::Arguments),
@@ -151,6 +155,7 @@ fn main() -> ExitCode {
         Verb::Lab(a) => verbs::lab::main(a, &output),
         Verb::Sim(a) => verbs::sim::main(a, &output),
         Verb::Sweep(a) => verbs::sweep::main(a, &output),
+        Verb::Tune(a) => verbs::tune::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Compare(a) => verbs::compare::main(a, &output),
         Verb::List(a) => verbs::list::main(a, &output),

@@ -21,5 +21,6 @@ pub mod sim;
 #[cfg(feature = "live")]
 pub mod steer;
 pub mod sweep;
+pub mod tune;
 #[cfg(feature = "live")]
 pub mod upf;

@@ -15,3 +15,5 @@ mod sim;
 mod skipping;
 mod sweep;
 mod tools;
+#[cfg(unix)]
+mod tune;
