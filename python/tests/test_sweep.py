@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -125,8 +126,11 @@ def test_a_worker_of_dask_that_is_killed_changes_no_byte(alone, tmp_path):
             def kill(done, of, failed):
                 assert failed == 0
                 if done >= 4 and not killed:
+                    # What it has made by now is there and is told only afterwards.
+                    time.sleep(1)
                     killed.append(next(iter(client.run(os.getpid).values())))
                     os.kill(killed[0], signal.SIGKILL)
+                    time.sleep(1)
 
             made = weir.sweep(POINTS, out=tmp_path / "killed", client=client, progress=kill)
             assert killed and made.made == RUNS and made.failures == []

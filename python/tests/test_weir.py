@@ -196,6 +196,6 @@ def test_the_tutorial_says_what_it_shows():
 
 
 def test_stubs_name_what_is_there():
-    stub = (ROOT / "python/weir/_weir.pyi").read_text()
+    stub = (ROOT / "python/package/weir/_weir.pyi").read_text()
     for name in dir(weir._weir):
         assert name.startswith("__") or name in stub, name
