@@ -40,11 +40,20 @@ Sent(Ptr<const Packet> packet)
     }
 }
 
+static std::string config = "aqm = { name = 'codel' }";
+
+/* ns-3 reads a text only up to its first blank, but hands a callback all of it. */
+static bool
+TakeConfig(const std::string& text)
+{
+    config = text;
+    return true;
+}
+
 int
 main(int argc, char** argv)
 {
     std::string queue = "weir";
-    std::string config = "aqm = { name = 'codel' }";
     std::string tcp = "ns3::TcpLinuxReno";
     DataRate rate("20Mbps");
     Time rtt = MilliSeconds(40);
@@ -55,7 +64,7 @@ main(int argc, char** argv)
     bool ecn = false;
     CommandLine command(__FILE__);
     command.AddValue("queue", "weir, or the name of a queue disc of ns-3", queue);
-    command.AddValue("config", "of weir: tables queue, aqm and policy as TOML; the rate is added", config);
+    command.AddValue("config", "of weir: tables queue, aqm and policy as TOML; the rate is added", MakeCallback(&TakeConfig));
     command.AddValue("tcp", "congestion control, a TypeId of ns-3", tcp);
     command.AddValue("rate", "of the bottleneck", rate);
     command.AddValue("rtt", "round-trip time without a queue", rtt);
