@@ -1,12 +1,14 @@
-"""A learner of 60 lines beside a static set point and the steering law: python learner.py
+"""A small learner beside a static set point and the steering law: python learner.py
 
 It sets the set point of GSP each 100 ms by a linear rule on what it saw, and finds the numbers of the rule by
 the cross-entropy method: 48 rules are tried side by side, and the next ones are drawn around the best eight.
 The reward is that of the environment: utilization less 0.005 for each ms of mean delay. Judged by seeds that
-it did not learn on.
+it did not learn on; of the static set points the best is chosen on the very seeds that judge it. The steering
+law knows nothing of this reward: it holds 99 % of utilization with as little delay as that takes.
 """
 
 import argparse
+import time
 
 import gymnasium
 import numpy as np
@@ -21,7 +23,8 @@ SCENARIO = {
     "run": {"duration": "60s", "warmup": "2s"},
 }
 SEEN = ["utilization", "delay_mean_ms", "backlog_ms", "drops"]
-RULES, BEST, ROUNDS, JUDGED = 48, 8, 12, 8
+RULES, BEST, ROUNDS, JUDGED = 48, 8, 24, 8
+STATIC = (2.5, 5, 7.5, 10, 15, 20, 40)
 LOW, HIGH = 0.5, 60.0
 
 
@@ -56,6 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     rounds = parser.parse_args().rounds
+    begun = time.perf_counter()
     dice = np.random.default_rng(1)
     env = gymnasium.make_vec("weir/SetPoint-v0", num_envs=RULES, scenario=SCENARIO, bounds=(LOW, HIGH))
     center, spread = np.array([np.log(5.0), 0.0, 0.0, 0.0, 0.0]), np.full(5, 1.0)
@@ -65,11 +69,12 @@ def main():
         rewards = play(env, rules, 1 + turn)
         best = rules[np.argsort(-rewards)[:BEST]]
         center, spread = best.mean(axis=0), best.std(axis=0) + 0.02
+    took = time.perf_counter() - begun
     judge = gymnasium.make_vec("weir/SetPoint-v0", num_envs=1, scenario=SCENARIO, bounds=(LOW, HIGH))
     learned = np.mean([play(judge, center[None], seed)[0] for seed in range(101, 101 + JUDGED)])
-    static = {ms: mean_reward({**SCENARIO, "aqm": {"name": "gsp", "target": f"{ms}ms"}}) for ms in (2.5, 5, 10, 20)}
+    static = {ms: mean_reward({**SCENARIO, "aqm": {"name": "gsp", "target": f"{ms}ms"}}) for ms in STATIC}
     policy = {"utilization_low": "99%", "target_max": "60ms"}
-    print(f"learned rule      {learned:.4f}   {np.round(center, 2).tolist()}")
+    print(f"learned rule      {learned:.4f}   {np.round(center, 2).tolist()}, learned in {took:.0f} s")
     for ms, reward in static.items():
         print(f"static {ms:4} ms    {reward:.4f}")
     print(f"steering law      {mean_reward({**SCENARIO, 'policy': policy}):.4f}")

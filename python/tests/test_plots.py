@@ -2,16 +2,14 @@
 
 import doctest
 import math
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
 import weir
 import weir.plots
-from test_weir import ROOT, SCENARIO
+from test_weir import SCENARIO, program_or_skip
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -57,11 +55,7 @@ def test_a_figure_is_that_of_the_program(tmp_path):
         figure = weir.plots.draw(result, tmp_path / name, policy=SCENARIO["policy"])
     assert (tmp_path / "run.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
     assert (tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
-    named = os.environ.get("WEIR_PROGRAM")
-    places = [named] if named else [ROOT / "target/release/weir", ROOT / "target/debug/weir"]
-    program = next((p for p in places if shutil.which(p)), None)
-    if program is None:
-        pytest.skip("the program weir is not built: make quick, or set WEIR_PROGRAM")
+    program = program_or_skip()
     file = tmp_path / "two.toml"
     file.write_text(weir._toml_file(SCENARIO))
     subprocess.run([program, "sim", file, "--seed", "1", "--out", tmp_path / "out"], check=True, capture_output=True)

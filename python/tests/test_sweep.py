@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from multiprocessing import get_context
 
 import pytest
 import weir
-from test_weir import ROOT, SCENARIO
+from test_weir import SCENARIO, program_or_skip
 
 TABLES = ["table.parquet", "table.csv", "summary.csv", "chart.svg", "sweep.toml"]
 POINTS = {
@@ -39,11 +38,7 @@ def alone(tmp_path_factory):
 
 
 def test_the_bytes_are_those_of_the_program(alone, tmp_path):
-    named = os.environ.get("WEIR_PROGRAM")
-    places = [named] if named else [ROOT / "target/release/weir", ROOT / "target/debug/weir"]
-    program = next((p for p in places if shutil.which(p)), None)
-    if program is None:
-        pytest.skip("the program weir is not built: make quick, or set WEIR_PROGRAM")
+    program = program_or_skip()
     file = tmp_path / "points.toml"
     file.write_text(weir._toml_file(POINTS))
     subprocess.run([program, "sweep", file, "--out", tmp_path / "out"], check=True, capture_output=True)

@@ -2,7 +2,9 @@
 
 import doctest
 import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +42,16 @@ count = 2
 duration = "6s"
 warmup = "1s"
 """
+
+
+def program_or_skip():
+    """The program weir: what WEIR_PROGRAM names, or what is built here."""
+    named = os.environ.get("WEIR_PROGRAM")
+    places = [named] if named else [ROOT / "target/release/weir", ROOT / "target/debug/weir"]
+    program = next((p for p in places if shutil.which(p)), None)
+    if program is None:
+        pytest.skip("the program weir is not built: make quick, or set WEIR_PROGRAM")
+    return program
 
 
 def test_a_mapping_a_text_and_a_file_are_the_same_scenario(tmp_path):
