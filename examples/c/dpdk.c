@@ -1,6 +1,6 @@
 /* One port of DPDK to another through a queue of libweir, in bursts of 32, for a second.
  *
- *   cc -march=native dpdk.c $(pkg-config --cflags --libs libdpdk weir) -o dpdk
+ *   cc dpdk.c $(pkg-config --cflags --libs libdpdk weir) -o dpdk
  *   ./dpdk -l 0 --no-huge -m 128 --no-pci --vdev net_null0,size=1000 --vdev net_null1
  */
 #include <inttypes.h>
