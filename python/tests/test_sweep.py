@@ -45,6 +45,17 @@ def test_the_bytes_are_those_of_the_program(alone, tmp_path):
     assert tables(tmp_path / "out") == alone
 
 
+def test_an_axis_may_have_the_name_of_what_is_measured(tmp_path):
+    axes = {
+        "flows.0.count": {"name": "flows", "values": [1, 3]},
+        "schemes": {"queue": {"CoDel": {"aqm": {"name": "codel"}}, "PIE": {"aqm": {"name": "pie"}}}},
+    }
+    made = weir.sweep({**POINTS, "flows": [{"count": 2}, {"count": 1}], "sweep": axes}, out=tmp_path, seeds=1)
+    names = made.table.column_names
+    assert len(names) == len(set(names)) and made.table["queue"].to_pylist() == ["CoDel", "PIE"] * 2
+    assert made.table["flows"].to_pylist() == [1, 1, 3, 3] and made.table["flows_measured"].to_pylist() == [2, 2, 4, 4]
+
+
 def test_threads_and_processes_make_the_same_bytes(alone, tmp_path):
     told = []
     weir.sweep(POINTS, out=tmp_path / "threads", jobs=4, progress=lambda *now: told.append(now))
