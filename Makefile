@@ -25,7 +25,7 @@ help:
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
 	@echo "make libweir    the C library, into PREFIX=/usr/local"
-	@echo "make embed      the C library, the DPDK switch and the Python package, built, installed into"
+	@echo "make embed      the C library, the DPDK switch, the Python package and the queue disc for ns-3, built, installed into"
 	@echo "                $(OUT)/embed and tried"
 	@echo "make build      the program, in $(WEIR)"
 	@echo "make quick      the simulator alone, in $(QUICK): seconds after a change; no root, no clang, no live links"

@@ -3,16 +3,16 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
 import weir
-from test_weir import ROOT, SCENARIO
+from test_weir import SCENARIO, program_or_skip
 
 TABLES = ["table.parquet", "table.csv", "summary.csv", "chart.svg", "sweep.toml"]
 POINTS = {
@@ -38,15 +38,22 @@ def alone(tmp_path_factory):
 
 
 def test_the_bytes_are_those_of_the_program(alone, tmp_path):
-    named = os.environ.get("WEIR_PROGRAM")
-    places = [named] if named else [ROOT / "target/release/weir", ROOT / "target/debug/weir"]
-    program = next((p for p in places if shutil.which(p)), None)
-    if program is None:
-        pytest.skip("the program weir is not built: make quick, or set WEIR_PROGRAM")
+    program = program_or_skip()
     file = tmp_path / "points.toml"
     file.write_text(weir._toml_file(POINTS))
     subprocess.run([program, "sweep", file, "--out", tmp_path / "out"], check=True, capture_output=True)
     assert tables(tmp_path / "out") == alone
+
+
+def test_an_axis_may_have_the_name_of_what_is_measured(tmp_path):
+    axes = {
+        "flows.0.count": {"name": "flows", "values": [1, 3]},
+        "schemes": {"queue": {"CoDel": {"aqm": {"name": "codel"}}, "PIE": {"aqm": {"name": "pie"}}}},
+    }
+    made = weir.sweep({**POINTS, "flows": [{"count": 2}, {"count": 1}], "sweep": axes}, out=tmp_path, seeds=1)
+    names = made.table.column_names
+    assert len(names) == len(set(names)) and made.table["queue"].to_pylist() == ["CoDel", "PIE"] * 2
+    assert made.table["flows"].to_pylist() == [1, 1, 3, 3] and made.table["flows_measured"].to_pylist() == [2, 2, 4, 4]
 
 
 def test_threads_and_processes_make_the_same_bytes(alone, tmp_path):
@@ -125,8 +132,11 @@ def test_a_worker_of_dask_that_is_killed_changes_no_byte(alone, tmp_path):
             def kill(done, of, failed):
                 assert failed == 0
                 if done >= 4 and not killed:
+                    # What it has made by now is there and is told only afterwards.
+                    time.sleep(1)
                     killed.append(next(iter(client.run(os.getpid).values())))
                     os.kill(killed[0], signal.SIGKILL)
+                    time.sleep(1)
 
             made = weir.sweep(POINTS, out=tmp_path / "killed", client=client, progress=kill)
             assert killed and made.made == RUNS and made.failures == []

@@ -2,9 +2,14 @@
 
 import doctest
 import json
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 import weir
+from test_weir import program_or_skip
 
 pytest.importorskip("optuna", reason="optuna is not installed")
 import weir.tune  # noqa: E402
@@ -64,6 +69,36 @@ def test_the_command_writes_a_front_and_lines_for_a_scenario(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["tune", "--help"])
     assert "Pareto front" in capsys.readouterr().out
+
+
+def test_the_program_hands_over_and_the_front_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    program = program_or_skip()
+    file = tmp_path / "example.toml"
+    file.write_text(weir._toml_file(weir.tune.EXAMPLE))
+
+    def tune(*arguments):
+        command = [program, "tune", *arguments]
+        return subprocess.run(command, env={**os.environ, "WEIR_PYTHON": sys.executable}, capture_output=True, text=True)
+
+    made = tune(str(file), "--trials", "4", "--seeds", "1", "--out", str(tmp_path / "out"))
+    assert made.returncode == 0 and "as it was" in made.stdout and "best.toml" in made.stdout, made.stderr
+    trials = json.loads((tmp_path / "out/tuning.json").read_text())
+    figure = (tmp_path / "out/front.svg").read_text()
+    # The front is drawn, with words that say what it is; which trials it has the file says.
+    assert {"Pareto front", "95 % delay, ms", "utilization, %", "as it was"} <= set(re.findall(r">([^<>]+)</text>", figure))
+    front = weir.tune.Tuning(0.005, *of_file(trials)).front
+    assert [t.number for t in front] == trials["front"] and len(trials["trials"]) == 4
+    # Errors and their exit status are those of the package.
+    refused = tune(str(tmp_path / "nosuch.toml"))
+    assert refused.returncode == 2 and "nosuch.toml" in refused.stderr
+    assert json.loads(tune("--json", str(file), "--trials", "1", "--seeds", "1", "--out", str(tmp_path / "b")).stdout)["trials"]
+
+
+def of_file(content):
+    """The scenarios as they are, trials and refusals of a `tuning.json`."""
+    trial = lambda of: weir.tune.Trial(**of)  # noqa: E731
+    return trial(content["base"]), [trial(of) for of in content["trials"]], content["refused"]
 
 
 def test_examples_of_the_docstrings():

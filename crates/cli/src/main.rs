@@ -60,6 +60,7 @@ const EXAMPLES: &str = "Examples:
   weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
   weir plot out/sweep                           a figure of it for a paper: PDF, SVG, CSV, LaTeX
+  weir tune my.toml                             parameters of the policy, searched with Optuna (Python)
   weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
   weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
   weir init bridge.toml                         write a configuration: asks, and looks at the machine
@@ -82,6 +83,7 @@ const EXAMPLES: &str = "Examples:
   weir sim data/scenarios/demo.toml             run it in the simulator
   weir sweep my.toml --seeds 5                  every combination of its [sweep], on all cores
   weir plot out/sweep                           a figure of it for a paper: PDF, SVG, CSV, LaTeX
+  weir tune my.toml                             parameters of the policy, searched with Optuna (Python)
   weir characterize codel                       what an algorithm is good at and where it breaks (RFC 7928)
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
@@ -116,6 +118,8 @@ enum Verb {
     Sweep(verbs::sweep::Arguments),
     /// Draw figures for papers from results: PDF, SVG, CSV and LaTeX.
     Plot(Box<verbs::plot::Arguments>),
+    /// Search the open parameters of the steering law over scenarios; takes the Python package.
+    Tune(verbs::tune::Arguments),
     /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
     #[cfg(feature = "live")]
     Compare(verbs::compare::Arguments),
@@ -176,6 +180,7 @@ fn main() -> ExitCode {
         Verb::Sim(a) => verbs::sim::main(a, &output),
         Verb::Sweep(a) => verbs::sweep::main(a, &output),
         Verb::Plot(a) => verbs::plot::main(*a, &output),
+        Verb::Tune(a) => verbs::tune::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Compare(a) => verbs::compare::main(a, &output),
         Verb::List(a) => verbs::list::main(a, &output),

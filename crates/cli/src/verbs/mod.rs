@@ -26,6 +26,7 @@ pub mod sim;
 #[cfg(feature = "live")]
 pub mod steer;
 pub mod sweep;
+pub mod tune;
 #[cfg(feature = "live")]
 pub mod upf;
 pub mod warmup;

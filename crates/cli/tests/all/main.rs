@@ -19,3 +19,5 @@ mod skipping;
 mod studies;
 mod sweep;
 mod tools;
+#[cfg(unix)]
+mod tune;

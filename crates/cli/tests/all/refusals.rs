@@ -181,7 +181,7 @@ fn a_file_that_is_no_toml_is_told_in_a_few_lines() {
 #[test]
 fn every_verb_has_an_example() {
     let live: &[&str] = if cfg!(feature = "live") { &["run", "lab", "compare", "doctor"] } else { &[] };
-    let always = ["sim", "sweep", "list", "explain", "check", "characterize"];
+    let always = ["sim", "sweep", "tune", "list", "explain", "check", "characterize"];
     let papers = ["reproduce", "reproduce steering", "reproduce avq"];
     for verb in live.iter().copied().chain(always).chain(papers) {
         let help = done(&format!("{verb} --help"));

@@ -58,6 +58,13 @@ impl Labels {
         self.names.iter().enumerate().map(column).collect()
     }
 
+    /// The name of a measured column: an axis keeps the one that its user gave it, as tables with two
+    /// columns of one name are refused by those who read them.
+    fn beside(&self, measured: &str) -> String {
+        let taken = self.names.iter().any(|name| name == measured);
+        if taken { self.beside(&format!("{measured}_measured")) } else { measured.to_string() }
+    }
+
     /// Adds a column for each name, with the values of these points (from 1).
     fn add_to(&self, table: &mut Table, points: &[usize]) {
         table.push("point", Cells::Count(points.iter().map(|p| Some(*p as u64)).collect()));
@@ -109,7 +116,8 @@ pub fn run_table(labels: &Labels, rows: &[RunRow]) -> Table {
             Value::Number(_) => None,
         });
         let cells = counts.collect::<Option<Vec<_>>>().map(Cells::Count);
-        table.push(name, cells.unwrap_or_else(|| Cells::Number(values.iter().map(|v| v.get()).collect())));
+        let cells = cells.unwrap_or_else(|| Cells::Number(values.iter().map(|v| v.get()).collect()));
+        table.push(labels.beside(name), cells);
     }
     table
 }
@@ -172,7 +180,7 @@ pub fn summary_table(labels: &Labels, points: &[PointStatistics]) -> Table {
         let mut push = |suffix: &str, of: fn(&Statistics) -> Option<f64>| {
             let cell = |p: &PointStatistics| p.measured[i].statistics.as_ref().and_then(of);
             let name = format!("{}_{suffix}", points[0].measured[i].name);
-            table.push(name, Cells::Number(points.iter().map(cell).collect()));
+            table.push(labels.beside(&name), Cells::Number(points.iter().map(cell).collect()));
         };
         push("mean", |s| Some(s.mean));
         push("ci95", |s| s.ci95);
@@ -261,6 +269,19 @@ mod tests {
         let words = |line: usize| shown.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
         assert_eq!(words(0)[..4], ["aqm.name", "flows.0.count", "seeds", "util"]);
         assert_eq!(words(3)[..3], ["codel", "9", "1"], "values stand under the names of their axes: {shown}");
+    }
+
+    #[test]
+    fn no_two_columns_have_one_name() {
+        let names = ["x", "n_mean"].map(String::from).to_vec();
+        let labels = Labels { names, points: vec![vec!["1".into(), "2".into()]] };
+        let rows = [row(1, 1, 5.0, None)];
+        assert_eq!(
+            run_table(&labels, &rows).to_csv(),
+            "point,x,n_mean,seed,trace_hash,x_measured,n\n1,1,2,1,h1,5,1\n"
+        );
+        let summary = summary_table(&labels, &statistics(&labels, &rows)).to_csv();
+        assert!(summary.contains(",x_mean,") && summary.contains(",n_mean_measured,"), "{summary}");
     }
 
     #[test]

@@ -146,11 +146,10 @@ def _on_dask(client: Any, tasks: Sequence[Task], work: Work) -> Finished:
         for batch in as_completed(list(futures), with_results=True, raise_errors=False).batches():
             for future, result in batch:
                 task = futures.pop(future)
-                if future.status == "finished":
-                    yield task, result, None
-                else:
-                    error = result[1] if isinstance(result, tuple) else result
-                    yield task, None, error if isinstance(error, BaseException) else RuntimeError(future.status)
+                # Not by the status, which is that of now: what came from a worker that died since is being made
+                # again. An error is told as its kind, itself and its traceback; no work makes a tuple.
+                error = result[1] if isinstance(result, tuple) else result
+                yield (task, None, error) if isinstance(error, BaseException) else (task, result, None)
     finally:
         client.cancel(list(futures))
 

@@ -68,6 +68,12 @@ class Result:
     trace_hash: int = 0
     """Fingerprint of every decision about every packet: equal for equal scenario and seed, everywhere."""
 
+    def plot(self, path: str | os.PathLike[str] | None = None, *, link: str | None = None, policy: Mapping[str, Any] | None = None) -> Any:
+        """Draws a link over time with matplotlib; see :func:`weir.plots.draw`."""
+        from . import plots
+
+        return plots.draw(self, path, link=link, policy=policy)
+
     def link(self, name: str | None = None) -> pyarrow.Table:
         """The table of a link; without a name that of the first."""
         return self.links[name] if name is not None else next(iter(self.links.values()))

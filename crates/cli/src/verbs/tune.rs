@@ -1,0 +1,50 @@
+//! `weir tune`: the open parameters of the steering law, searched by Optuna in the Python package `weir`.
+
+use crate::output::{Done, Failure, Output};
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+
+/// Search the open parameters of the steering law over a set of scenarios, with Optuna.
+///
+/// The objective is stated: utilization less a price for each ms of 95 % delay, on average over scenarios and
+/// seeds. Results are the Pareto front of delay over utilization as a figure, and lines for a scenario. It takes
+/// the Python package of Weir, which makes the runs: `pip install './python[tune]'`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Scenario files and options; `weir tune -- --help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SCENARIO")]
+    arguments: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "Examples:
+  weir tune data/scenarios/demo.toml
+  weir tune a.toml b.toml --trials 200 --seeds 5 --price 0.01 --out out/tune
+  weir tune a.toml --search policy.margin=0..4 --search policy.memory_rate=1s..20s
+  weir tune a.toml --dask tcp://scheduler:8786   on the workers of a cluster
+  WEIR_PYTHON=venv/bin/python weir tune a.toml   with the Python that has the package; else python3";
+
+/// Runs the verb.
+pub fn main(arguments: Arguments, output: &Output) -> Done {
+    let python = std::env::var_os("WEIR_PYTHON").unwrap_or_else(|| "python3".into());
+    let name = python.to_string_lossy().into_owned();
+    let missing = |said: &str| {
+        Failure::Failed(format!(
+            "`weir tune` takes the Python package weir with Optuna, which {name} lacks: {said}. Remedy: python3 -m venv \
+             venv && venv/bin/pip install './python[tune]', and WEIR_PYTHON=venv/bin/python"
+        ))
+    };
+    let asked = Command::new(&python).args(["-c", "import weir.tune"]).output();
+    let asked = asked.map_err(|e| missing(&e.to_string()))?;
+    if !asked.status.success() {
+        let said = String::from_utf8_lossy(&asked.stderr);
+        return Err(missing(said.lines().last().unwrap_or("it says nothing").trim()));
+    }
+    let json = output.json.then_some("--json");
+    let told =
+        Command::new(&python).args(["-m", "weir", "tune"]).args(json).args(&arguments.arguments).status();
+    let told = told.map_err(|e| missing(&e.to_string()))?;
+    // A signal ends both, as both have it from the terminal.
+    let status = told.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(status.unwrap_or(crate::output::INTERRUPTED)))
+}
