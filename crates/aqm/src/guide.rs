@@ -7,20 +7,20 @@ use weir_units::Time;
 ///
 /// A queue may have one algorithm or one for each flow; there is one guide. `whole` is the queue behind the
 /// link with all its flows; its delay is that of the packet in question if there is one FIFO, else the time
-/// that everything stored takes at the link's rate. `m` is the moment as the algorithm sees it: of its flow.
+/// that everything stored takes at the link's rate; it is worked out for a guide that asks. `m` is the moment as the algorithm sees it: of its flow.
 ///
 /// The defaults ask the algorithm and do nothing else.
 pub trait Guide<A: Aqm> {
     /// A packet wants in.
     #[inline]
-    fn on_enqueue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         let _ = whole;
         aqm.on_enqueue(m, p)
     }
 
     /// A packet left the FIFO and is about to be sent.
     #[inline]
-    fn on_dequeue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_dequeue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         let _ = whole;
         aqm.on_dequeue(m, p)
     }
@@ -58,7 +58,7 @@ impl<A: Aqm> Guide<A> for () {}
 /// Where it is known only at run time whether there is a guide.
 impl<A: Aqm, G: Guide<A>> Guide<A> for Option<G> {
     #[inline]
-    fn on_enqueue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         match self {
             Some(guide) => guide.on_enqueue(aqm, whole, m, p),
             None => aqm.on_enqueue(m, p),
@@ -66,7 +66,7 @@ impl<A: Aqm, G: Guide<A>> Guide<A> for Option<G> {
     }
 
     #[inline]
-    fn on_dequeue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_dequeue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         match self {
             Some(guide) => guide.on_dequeue(aqm, whole, m, p),
             None => aqm.on_dequeue(m, p),

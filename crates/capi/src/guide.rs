@@ -43,7 +43,7 @@ impl Above {
 
 impl<A: Aqm + Clone> Guide<A> for Above {
     #[inline]
-    fn on_enqueue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         match self.helm(aqm) {
             Some(helm) => Guide::on_enqueue(helm, aqm, whole, m, p),
             None => aqm.on_enqueue(m, p),
@@ -51,7 +51,7 @@ impl<A: Aqm + Clone> Guide<A> for Above {
     }
 
     #[inline]
-    fn on_dequeue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_dequeue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         match self.helm(aqm) {
             Some(helm) => Guide::on_dequeue(helm, aqm, whole, m, p),
             None => aqm.on_dequeue(m, p),

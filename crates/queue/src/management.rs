@@ -61,7 +61,7 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
     #[inline]
     pub fn admit(&mut self, now: Time, packet: &Packet, packets: u32, fits: bool) -> Result<bool, Cause> {
         let m = self.moment(now, packets);
-        let outcome = self.decision().admit(fits, &m.queue, &m, packet);
+        let outcome = self.decision().admit(fits, || m.queue, &m, packet);
         if outcome.is_ok() {
             self.backlog += packet.len;
         }
@@ -82,9 +82,10 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
     ) -> Result<bool, Cause> {
         self.backlog -= packet.len;
         let m = self.moment(now, behind);
-        self.last_delay = now.since(packet.arrived);
-        let whole = View { delay: self.last_delay, ..m.queue };
-        self.decision().release(drops, &whole, &m, packet, was_marked)
+        let delay = now.since(packet.arrived);
+        self.last_delay = delay;
+        let whole = || View { delay, ..m.queue };
+        self.decision().release(drops, whole, &m, packet, was_marked)
     }
 
     #[inline]

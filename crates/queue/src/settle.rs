@@ -38,7 +38,13 @@ pub(crate) struct Decision<'q, A, G> {
 impl<A: Aqm, G: Guide<A>> Decision<'_, A, G> {
     /// Decides about an arrival: it is to be stored, with a mark or without, or discarded.
     #[inline(always)]
-    pub fn admit(self, fits: bool, whole: &View, m: &Moment, packet: &Packet) -> Result<bool, Cause> {
+    pub fn admit(
+        self,
+        fits: bool,
+        whole: impl FnOnce() -> View,
+        m: &Moment,
+        packet: &Packet,
+    ) -> Result<bool, Cause> {
         let outcome = if fits {
             settle(self.guide.on_enqueue(self.aqm, whole, m, packet), packet)
         } else {
@@ -55,7 +61,7 @@ impl<A: Aqm, G: Guide<A>> Decision<'_, A, G> {
     pub fn release(
         self,
         drops: &mut u32,
-        whole: &View,
+        whole: impl FnOnce() -> View,
         m: &Moment,
         packet: &Packet,
         was_marked: bool,

@@ -22,13 +22,13 @@ impl ByHand {
 
 impl<A: Aqm> Guide<A> for ByHand {
     #[inline]
-    fn on_enqueue(&mut self, aqm: &mut A, _whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, aqm: &mut A, _: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         self.put(aqm);
         aqm.on_enqueue(m, p)
     }
 
     #[inline]
-    fn on_dequeue(&mut self, aqm: &mut A, _whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_dequeue(&mut self, aqm: &mut A, _: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         self.put(aqm);
         aqm.on_dequeue(m, p)
     }

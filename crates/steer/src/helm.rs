@@ -370,15 +370,16 @@ impl<L: Law, O: Observer> Helm<L, O> {
 
 impl<A: Aqm + Clone, L: Law, O: Observer> Guide<A> for Helm<L, O> {
     #[inline]
-    fn on_enqueue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         self.bring_up(aqm);
-        self.enqueue(aqm, whole, m, p)
+        self.enqueue(aqm, &whole(), m, p)
     }
 
     #[inline]
-    fn on_dequeue(&mut self, aqm: &mut A, whole: &View, m: &Moment, p: &Packet) -> Verdict {
+    fn on_dequeue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         self.bring_up(aqm);
-        self.dequeue(aqm, whole, whole.delay, m, p)
+        let whole = whole();
+        self.dequeue(aqm, &whole, whole.delay, m, p)
     }
 
     fn on_overflow(&mut self, aqm: &mut A, m: &Moment, p: &Packet) {

@@ -220,10 +220,10 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
         let DualPi2 { aqm, guide, counters, .. } = self;
         match which {
             Which::Low => {
-                Decision { aqm, guide: &mut (), counters }.release(drops, &whole, &m, packet, was_marked)
+                Decision { aqm, guide: &mut (), counters }.release(drops, || whole, &m, packet, was_marked)
             }
             Which::Classic => {
-                Decision { aqm, guide, counters }.release(drops, &whole, &m, packet, was_marked)
+                Decision { aqm, guide, counters }.release(drops, || whole, &m, packet, was_marked)
             }
         }
     }
@@ -253,7 +253,7 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
         let m = Moment::new(now, self.lane(which).view(rate), 0);
         let fits = self.fits(&whole, packet.len);
         let DualPi2 { aqm, guide, counters, .. } = self;
-        match (Decision { aqm, guide, counters }).admit(fits, &whole, &m, &packet) {
+        match (Decision { aqm, guide, counters }).admit(fits, || whole, &m, &packet) {
             Ok(marked) => self.store(which, packet, marked, item),
             Err(cause) => out.discarded(&packet, item, cause),
         }

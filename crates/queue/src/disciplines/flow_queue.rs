@@ -312,7 +312,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             state.last_delay = sojourn;
             let decision =
                 Decision { aqm: &mut state.aqm, guide: &mut self.guide, counters: &mut self.counters };
-            match decision.release(drops, &self.sum.view(), &m, packet, slot.marked) {
+            match decision.release(drops, || self.sum.view(), &m, packet, slot.marked) {
                 Ok(marked) => {
                     turn.charge(packet.len);
                     break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
@@ -351,7 +351,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         let m = Moment::new(now, view(turn, state.last_delay, rate), random_bits::<A>(&mut self.dice));
         let (guide, counters) = (&mut self.guide, &mut self.counters);
         let decision = Decision { aqm: &mut state.aqm, guide, counters };
-        match decision.admit(fits, &self.sum.view(), &m, &packet) {
+        match decision.admit(fits, || self.sum.view(), &m, &packet) {
             Ok(marked) => {
                 self.pool.push(&mut state.fifo, packet, marked, item);
                 self.sum.add(packet.len);

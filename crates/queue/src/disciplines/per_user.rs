@@ -376,10 +376,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     fn offer(&mut self, now: Time, at: usize, packet: Packet, item: T, out: &mut impl Outbox<T>) {
         let flow = self.flow_of(at, packet.flow);
         self.wake(now, at, flow);
-        let (m, fits, whole) = (self.moment(now, at, flow), self.fits(at, packet.len), self.sum.view());
+        let (m, fits) = (self.moment(now, at, flow), self.fits(at, packet.len));
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
         let (aqm, guide) = (&mut line.aqm, &mut self.guide);
-        match (Decision { aqm, guide, counters: &mut self.counters }).admit(fits, &whole, &m, &packet) {
+        match (Decision { aqm, guide, counters: &mut self.counters }).admit(fits, || self.sum.view(), &m, &packet) {
             Ok(marked) => self.store(at, flow, packet, marked, item),
             Err(cause) => out.discarded(&packet, item, cause),
         }
@@ -474,12 +474,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             line.backlog -= packet.len;
             line.packets -= 1;
             self.left(at, flow, packet.len);
-            let (m, whole) = (self.moment(now, at, flow), self.sum.view());
+            let m = self.moment(now, at, flow);
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
             line.last_delay = sojourn;
             let (aqm, guide) = (&mut line.aqm, &mut self.guide);
             let decision = Decision { aqm, guide, counters: &mut self.counters };
-            match decision.release(drops, &whole, &m, &packet, slot.marked) {
+            match decision.release(drops, || self.sum.view(), &m, &packet, slot.marked) {
                 Ok(marked) => {
                     self.sent(now, at, flow, &packet);
                     break Some(Departure { packet, item: slot.item, marked, sojourn });

@@ -123,7 +123,7 @@ fn an_idle_hour_is_forgotten() {
 struct Full;
 
 impl Guide<Coupled> for Full {
-    fn on_enqueue(&mut self, _: &mut Coupled, _: &View, _: &Moment, _: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, _: &mut Coupled, _: impl FnOnce() -> View, _: &Moment, _: &Packet) -> Verdict {
         Verdict::Drop(Cause::Overflow)
     }
 }

@@ -261,10 +261,11 @@ fn a_guide_sees_the_whole_queue_and_every_algorithm() {
         fn on_dequeue(
             &mut self,
             aqm: &mut Fixed,
-            whole: &weir_aqm::View,
+            whole: impl FnOnce() -> weir_aqm::View,
             m: &weir_aqm::Moment,
             p: &Packet,
         ) -> weir_aqm::Verdict {
+            let whole = whole();
             assert!(m.queue.packets <= whole.packets && m.queue.backlog <= whole.backlog);
             self.most = self.most.max((whole.packets, whole.delay));
             aqm.on_dequeue(m, p)

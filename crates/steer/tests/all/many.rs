@@ -41,7 +41,8 @@ fn view(packets: u32, delay: Duration) -> View {
 fn leaves(helm: &mut Helm, aqm: &mut Threshold, now: Time, waited: Duration, whole: u32) -> Verdict {
     let m = Moment::new(now, view(0, waited), 0);
     let p = Packet { arrived: now - waited, len: Bytes::new(1500), seq: 0, flow: 0, ecn: Ecn::NotEct };
-    helm.on_dequeue(aqm, &view(whole, RATE.time_for(Bytes::new(1500 * u64::from(whole)))), &m, &p)
+    let all = RATE.time_for(Bytes::new(1500 * u64::from(whole)));
+    helm.on_dequeue(aqm, || view(whole, all), &m, &p)
 }
 
 fn helm(aqm: &mut Threshold) -> Helm {
