@@ -2,6 +2,7 @@
 
 use crate::document::Document;
 use crate::run_config::RunConfig;
+use crate::steer_config::SteerConfig;
 use crate::tree::{Node, Table};
 use std::collections::BTreeMap;
 
@@ -16,37 +17,57 @@ pub struct Changed {
     pub to: Option<String>,
 }
 
-impl RunConfig {
-    /// Every key that is in force with its value in TOML, in the order of the alphabet.
-    pub fn values(&self) -> BTreeMap<String, String> {
-        let mut values = BTreeMap::new();
-        // The canonical form is TOML, which a test asserts of every file.
-        if let Ok(document) = Document::parse("", &self.to_toml()) {
-            flatten("", &document.root, &mut values);
-        }
-        values
+/// Every key of a canonical form with its value in TOML, in the order of the alphabet.
+fn values(toml: &str) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    // The canonical form is TOML, which a test asserts of every file.
+    if let Ok(document) = Document::parse("", toml) {
+        flatten("", &document.root, &mut values);
     }
-
-    /// The keys whose values differ in `to`.
-    pub fn changes(&self, to: &RunConfig) -> Vec<Changed> {
-        let (before, after) = (self.values(), to.values());
-        let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-        let changed = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
-        changed
-            .map(|key| Changed {
-                key: key.clone(),
-                from: before.get(key).cloned(),
-                to: after.get(key).cloned(),
-            })
-            .collect()
-    }
+    values
 }
+
+/// The keys whose values differ.
+fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<Changed> {
+    let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
+    changed
+        .map(|key| Changed { key: key.clone(), from: before.get(key).cloned(), to: after.get(key).cloned() })
+        .collect()
+}
+
+/// What can be looked at and changed key by key while it is in force.
+macro_rules! compared {
+    ($($config:ty),*) => {$(
+        impl $config {
+            /// Every key that is in force with its value in TOML, in the order of the alphabet.
+            pub fn values(&self) -> BTreeMap<String, String> {
+                values(&self.to_toml())
+            }
+
+            /// The keys whose values differ in `to`.
+            pub fn changes(&self, to: &Self) -> Vec<Changed> {
+                changes(&self.values(), &to.values())
+            }
+        }
+    )*};
+}
+
+compared!(RunConfig, SteerConfig);
 
 fn flatten(prefix: &str, table: &Table, values: &mut BTreeMap<String, String>) {
     for entry in &table.entries {
         let key = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
         match &entry.item.node {
             Node::Table(table) => flatten(&key, table, values),
+            // Tables in a list have their places for names, as `--set` takes them.
+            Node::List(items) if items.iter().any(|item| matches!(item.node, Node::Table(_))) => {
+                for (place, item) in items.iter().enumerate() {
+                    if let Node::Table(table) = &item.node {
+                        flatten(&format!("{key}.{place}"), table, values);
+                    }
+                }
+            }
             value => drop(values.insert(key, value.literal())),
         }
     }

@@ -159,16 +159,17 @@ section! {
     }
 }
 
-const LOOPBACK: &str = "an address of this machine alone with a port, such as 127.0.0.1:9469 or [::1]:9469";
+pub(crate) const LOOPBACK: &str =
+    "an address of this machine alone with a port, such as 127.0.0.1:9469 or [::1]:9469";
 
-fn loopback(text: &str) -> bool {
+pub(crate) fn loopback(text: &str) -> bool {
     let address = text.parse::<std::net::SocketAddr>();
     address.is_ok_and(|address| address.ip().is_loopback() && address.port() > 0)
 }
 
-const ADDRESS: &str = "an address with a port, such as 127.0.0.1:9470 or [::1]:9470";
+pub(crate) const ADDRESS: &str = "an address with a port, such as 127.0.0.1:9470 or [::1]:9470";
 
-fn address(text: &str) -> bool {
+pub(crate) fn address(text: &str) -> bool {
     text.parse::<std::net::SocketAddr>().is_ok_and(|address| address.port() > 0)
 }
 

@@ -3,7 +3,7 @@
 use crate::limits::{FASTEST, MAX_DURATION, PERIOD, PERIODS, SETTLE, SETTLES, SLOWEST};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
-use crate::run_config::{INTERFACE, interface};
+use crate::run_config::{ADDRESS, INTERFACE, LOOPBACK, address, interface, loopback};
 use crate::schema::{
     Check, Here, OneTable, OptionalTable, Printer, Range, Section, TABLES, absent, or, reference, required,
     such, within,
@@ -54,6 +54,13 @@ section! {
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+        /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
+        /// and `/ready`. It is on the loopback.
+        metrics: Option<String> = absent("only at the control socket", such(LOOPBACK, |t: &String| loopback(t)));
+        /// Address and port of the page, on which queues are looked at and the policy changed with a browser;
+        /// `weir ctl page` prints how. Changes take a token. At an address that others reach, looking takes
+        /// it, too.
+        page: Option<String> = absent("no page but at the control socket", such(ADDRESS, |t: &String| address(t)));
     }
 }
 

@@ -31,7 +31,7 @@ pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER};
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{Left, Place, Report, Shaper};
-pub use steerer::{Event, News, Setup, Steerer};
+pub use steerer::{Event, News, Setup, Standing, Steerer};
 pub use weir_tc::Link;
 
 use weir_tc::{Error, Interface, Message};

@@ -239,6 +239,8 @@ pub(crate) struct Sums {
     last: Option<Counters>,
     signals: u64,
     discarded: u64,
+    marked: u64,
+    shed: u64,
 }
 
 /// Counters that fell by more than they could wrap: a new queue of the same name.
@@ -258,9 +260,21 @@ impl Sums {
             self.discarded += drops;
             // What was dropped for lack of room is no signal of the AQM.
             self.signals += drops.saturating_sub(shed) + marks;
+            self.marked += marks;
+            self.shed += shed.min(drops);
         }
         self.last = Some(*now);
         Some((self.signals, self.discarded))
+    }
+
+    /// Packets marked.
+    pub fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// Packets discarded for lack of room.
+    pub fn shed(&self) -> u64 {
+        self.shed
     }
 }
 

@@ -124,6 +124,8 @@ impl Observer for LastRule {
 /// A queue that is steered.
 struct Queue {
     place: Place,
+    /// Which of the configuration's queues it is.
+    number: usize,
     policy: Policy,
     /// Of the link, as the user or the shaper says.
     link: Rate,
@@ -137,6 +139,9 @@ struct Queue {
     /// The rate of the shaper in force, in bit/s.
     rate: Rate,
     asked_rate: bool,
+    /// Whether that is another one than the shaper was found with, by what was set here.
+    is_moved: bool,
+    waiting_packets: u32,
     pace: Pace,
     changes: u64,
     polls: u64,
@@ -171,7 +176,7 @@ impl Steerer {
     ) -> Result<Steerer, Setup> {
         let interfaces = kernel.interfaces()?;
         let mut steerer = Steerer { queues: Vec::new(), journal: None, refused: Vec::new() };
-        for wanted in &config.queues {
+        for (number, wanted) in config.queues.iter().enumerate() {
             let interface = interfaces.iter().find(|i| i.name == wanted.interface);
             let interface = interface.ok_or_else(|| Setup::NoInterface(wanted.interface.clone()))?;
             let disciplines = kernel.disciplines(interface.index)?;
@@ -199,19 +204,20 @@ impl Steerer {
             }
             let policy = config.policy_of(wanted);
             for place in found.places {
-                let queue = Queue::new(place, wanted, &policy, config.steer.settle, driver_rate)?;
+                let queue = Queue::new(place, (number, wanted), &policy, config.steer.settle, driver_rate)?;
                 steerer.queues.push(queue);
             }
             steerer.refused.extend(found.refused.into_iter().map(|r| (interface.name.clone(), r)));
         }
-        steerer.check_shapers()?;
+        let policies: Vec<Policy> = steerer.queues.iter().map(|queue| queue.policy.clone()).collect();
+        steerer.check_shapers(&policies)?;
         Ok(steerer)
     }
 
     /// A shaper whose rate is moved must serve one steered queue.
-    fn check_shapers(&self) -> Result<(), Setup> {
-        for (at, queue) in self.queues.iter().enumerate() {
-            if !queue.policy.uses_virtual_queue() {
+    fn check_shapers(&self, policies: &[Policy]) -> Result<(), Setup> {
+        for (at, (queue, policy)) in self.queues.iter().zip(policies).enumerate() {
+            if !policy.uses_virtual_queue() {
                 continue;
             }
             // `tbf_change` of the kernel sets the limit of a FIFO.
@@ -237,6 +243,63 @@ impl Steerer {
     /// The queues that were found.
     pub fn places(&self) -> impl Iterator<Item = (&Place, Rate, &Policy)> {
         self.queues.iter().map(|q| (&q.place, q.link, &q.policy))
+    }
+
+    /// How the queues stand.
+    pub fn stand(&self) -> impl Iterator<Item = Standing<'_>> {
+        self.queues.iter().map(|queue| Standing {
+            place: &queue.place,
+            number: queue.number,
+            policy: &queue.policy,
+            link: queue.link,
+            target: queue.target,
+            shaper: queue.is_moved.then_some(queue.rate),
+            counters: queue.last.as_ref(),
+            marked: queue.sums.marked(),
+            shed: queue.sums.shed(),
+            waiting_packets: queue.waiting_packets,
+            rule: queue.rule,
+            left: queue.left.as_ref(),
+        })
+    }
+
+    /// Puts another configuration of the same queues into force: policies, rates of links and `settle`. It is
+    /// for all queues, or refused and nothing is changed. The targets follow with the next turn.
+    ///
+    /// Which queues there are is not looked at: the configuration must name those that were found.
+    pub fn change(
+        &mut self,
+        config: &SteerConfig,
+        driver_rate: &dyn Fn(&str) -> Option<Rate>,
+    ) -> Result<(), Setup> {
+        self.check(config, driver_rate).map(|changes| {
+            for (queue, (policy, link)) in self.queues.iter_mut().zip(changes) {
+                queue.pace.set_settle(config.steer.settle);
+                // It was checked, so that this is never refused.
+                if policy != queue.policy && queue.polled.law_mut().set_policy(&policy).is_ok() {
+                    queue.policy = policy;
+                }
+                queue.link = link;
+            }
+        })
+    }
+
+    /// Whether [`Steerer::change`] would do it; the policies and rates of the queues then.
+    pub fn check(
+        &self,
+        config: &SteerConfig,
+        driver_rate: &dyn Fn(&str) -> Option<Rate>,
+    ) -> Result<Vec<(Policy, Rate)>, Setup> {
+        let mut changes = Vec::with_capacity(self.queues.len());
+        for queue in &self.queues {
+            let Some(wanted) = config.queues.get(queue.number) else { continue };
+            let policy = config.policy_of(wanted);
+            SteeringLaw::new(&policy)?;
+            changes.push((policy, link_of(&queue.place, wanted, driver_rate)?));
+        }
+        let policies: Vec<Policy> = changes.iter().map(|(policy, _)| policy.clone()).collect();
+        self.check_shapers(&policies)?;
+        Ok(changes)
     }
 
     /// Queues of the same interfaces that cannot be steered.
@@ -337,17 +400,55 @@ impl Steerer {
     }
 }
 
+/// How a queue stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// The queue, as it was found.
+    pub place: &'a Place,
+    /// Its number among the queues of the configuration.
+    pub number: usize,
+    /// The policy in force.
+    pub policy: &'a Policy,
+    /// Rate of the link.
+    pub link: Rate,
+    /// The target in force.
+    pub target: Duration,
+    /// The rate of the shaper above it, where that was moved.
+    pub shaper: Option<Rate>,
+    /// What the kernel counted since it was looked at first; none before.
+    pub counters: Option<&'a Counters>,
+    /// Packets marked since then.
+    pub marked: u64,
+    /// Packets discarded for lack of room since then.
+    pub shed: u64,
+    /// Packets that waited at the last look.
+    pub waiting_packets: u32,
+    /// The rule of the law that decided last.
+    pub rule: &'static str,
+    /// Why it is left as it is, where it is.
+    pub left: Option<&'a Left>,
+}
+
+/// The rate of the link that a queue stands before: as the user says, or the shaper, or the driver.
+fn link_of(
+    place: &Place,
+    wanted: &SteeredQueue,
+    driver_rate: &dyn Fn(&str) -> Option<Rate>,
+) -> Result<Rate, Setup> {
+    let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
+    let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
+    link.ok_or_else(|| Setup::NoRate { label: place.label() })
+}
+
 impl Queue {
     fn new(
         place: Place,
-        wanted: &SteeredQueue,
+        (number, wanted): (usize, &SteeredQueue),
         policy: &Policy,
         settle: Duration,
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
     ) -> Result<Queue, Setup> {
-        let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
-        let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
-        let link = link.ok_or_else(|| Setup::NoRate { label: place.label() })?;
+        let link = link_of(&place, wanted, driver_rate)?;
         let target = place.target(&place.options).unwrap_or(Duration::ZERO);
         Ok(Queue {
             polled: Polled::new(SteeringLaw::new(policy)?),
@@ -359,6 +460,9 @@ impl Queue {
             target,
             rate: place.shaper.as_ref().map_or(Rate::ZERO, crate::place::Shaper::own),
             asked_rate: false,
+            is_moved: false,
+            waiting_packets: 0,
+            number,
             pace: Pace::new(settle),
             changes: 0,
             polls: 0,
@@ -389,6 +493,7 @@ impl Queue {
         self.read_back(options)?;
         self.read_shaper(disciplines, classes)?;
         let counters = there.counters();
+        self.waiting_packets = counters.waiting_packets;
         let (signals, discarded) = self.sums.take(&counters).ok_or(Left::Replaced)?;
         let counters = Counters {
             now,
@@ -454,7 +559,7 @@ impl Queue {
         if now == self.rate {
             return Ok(());
         }
-        if was_asked || self.policy.uses_virtual_queue() {
+        if was_asked || self.is_moved || self.policy.uses_virtual_queue() {
             let what =
                 format!("the rate of the shaper {}: {} was set and {now} is there", shaper.handle, self.rate);
             return Err(Left::Changed { what });
@@ -488,7 +593,10 @@ impl Queue {
             what: format!("{what} could not be set: {e}"),
         };
         let wanted = self.place.reachable(self.polled.wanted_target());
-        if !same(wanted, self.target) && Pace::is_step(self.target, wanted) {
+        // A policy may have changed so little that a step would not be worth while.
+        let is_outside = self.changes > 0
+            && (self.target > self.policy.target_max || self.target < self.policy.target_min);
+        if !same(wanted, self.target) && (is_outside || Pace::is_step(self.target, wanted)) {
             let order = self.place.set_target(wanted, self.policy.target_max).ok_or(Left::Replaced)?;
             let value = order.options().and_then(noted);
             if let (Some(journal), Some(value)) = (journal.as_deref_mut(), value) {
@@ -506,13 +614,14 @@ impl Queue {
             let event = Event::Target { from, to: wanted, rule: self.rule };
             tell(News { time: now, label: self.place.label(), event });
         }
-        if !self.policy.uses_virtual_queue() {
+        if !self.policy.uses_virtual_queue() && !self.is_moved {
             return Ok(());
         }
         let Some(shaper) = &self.place.shaper else { return Ok(()) };
         // Never faster than it was found.
-        let most = self.link.min(shaper.own());
+        let most = if self.policy.uses_virtual_queue() { self.link.min(shaper.own()) } else { shaper.own() };
         let wanted = self.polled.wanted_rate(self.link, shaper.own());
+        let wanted = if self.policy.uses_virtual_queue() { wanted } else { most };
         if Pace::is_rate_step(self.rate, wanted, most, self.link) {
             let order = shaper.set_rate(self.place.interface, wanted).ok_or(Left::Replaced)?;
             if let Some(journal) = journal {
@@ -522,7 +631,7 @@ impl Queue {
             }
             kernel.change(&order).map_err(|e| refused("its shaper's rate", &e))?;
             let from = std::mem::replace(&mut self.rate, wanted);
-            self.asked_rate = true;
+            (self.asked_rate, self.is_moved) = (true, wanted != shaper.own());
             self.changes += 1;
             self.pace.changed(now);
             tell(News { time: now, label: self.place.label(), event: Event::Rate { from, to: wanted } });
@@ -565,9 +674,7 @@ impl Queue {
             );
             self.target = found;
         }
-        if let Some(shaper) =
-            self.place.shaper.as_ref().filter(|s| self.policy.uses_virtual_queue() && s.own() != self.rate)
-        {
+        if let Some(shaper) = self.place.shaper.as_ref().filter(|s| self.is_moved && s.own() != self.rate) {
             let all = if shaper.subject == Subject::Class { classes } else { disciplines };
             let now = all.iter().find(|m| m.handle == shaper.handle).and_then(|m| m.options()?.shaped_rate());
             let ours = now.is_some_and(|now| now == self.rate.as_bps() / 8);

@@ -33,7 +33,7 @@ pub use model::{
 };
 pub use page::VIEWERS_MAX;
 pub use server::{
-    BODY_MAX, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PAGE_CONNECTIONS_MAX, PATIENCE, Server, Sockets,
-    Who,
+    BODY_MAX, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PAGE_CONNECTIONS_MAX, PATIENCE, Refused, Server,
+    Sockets, Who,
 };
 pub use socket::{ControlSocket, FOLDER, running};

@@ -108,6 +108,8 @@ impl Families<'_> {
         values: impl IntoIterator<Item = (Labels<'l>, &'l Delays)>,
     ) -> Result<(), Error> {
         let about = (name, help, Some(Unit::Seconds), MetricType::Histogram);
+        // Where nothing of the kind is measured there are no buckets.
+        let values = values.into_iter().filter(|(_, delays)| !delays.counts.is_empty());
         self.each(about, values, |mut metric, delays| {
             let bounds = delays.bounds_s.iter().copied().chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = bounds.zip(delays.counts.iter().copied()).collect();

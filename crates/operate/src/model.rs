@@ -164,6 +164,9 @@ pub struct Delays {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyStatus {
+    /// Its key in the configuration, such as `a_to_b.policy`.
+    #[serde(default)]
+    pub key: String,
     /// Utilization below which the set point is raised.
     pub utilization_low: f64,
     /// Utilization that is aimed at.

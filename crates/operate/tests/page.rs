@@ -99,6 +99,7 @@ fn start(pid: u32, token: Token) -> Program {
     let address = listener.local_addr().unwrap();
     let board = Board::default();
     let policy = PolicyStatus {
+        key: "a_to_b.policy".into(),
         utilization_low: 0.97,
         utilization_target: 1.0,
         target_min_ms: 0.5,

@@ -12,7 +12,7 @@ const RATE_ERROR: f64 = 5e-4;
 const PACKET: f64 = 1500.0;
 
 /// What the counters of a queue say at an instant. Sums count from any start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// When they were read.
     pub now: Time,
@@ -86,6 +86,11 @@ impl Pace {
         Pace { settle, signals: 0, changed: None }
     }
 
+    /// Another least time between two changes.
+    pub fn set_settle(&mut self, settle: Duration) {
+        self.settle = settle;
+    }
+
     /// Takes what a poll brought.
     pub fn note(&mut self, polling: &Polling) {
         self.signals += polling.signals;
@@ -133,7 +138,9 @@ impl Polled<SteeringLaw> {
         let least = link.as_bps_f64() * self.law.policy().utilization_target.0;
         let most = link.min(found);
         let wanted = self.law.virtual_rate().map_or(most, |rate| rate.min(most));
-        Rate::from_bps(wanted.as_bps().max(least as u64).max(RATE_MIN.as_bps()) / 8 * 8)
+        // What the user says of the link may be more than the shaper was found with.
+        let least = (least as u64).min(most.as_bps());
+        Rate::from_bps(wanted.as_bps().max(least).max(RATE_MIN.as_bps()) / 8 * 8)
     }
 }
 

@@ -77,12 +77,14 @@ fn gauges<A: Aqm>(aqm: &A) -> Vec<(&'static str, u64)> {
 impl<A: Aqm + Clone, G: Guide<A> + Clone> Guide<A> for Overseer<G> {
     fn on_enqueue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         self.meddle(aqm, m.now);
-        Self::judged(self.ask(aqm, |guide, aqm| guide.on_enqueue(aqm, whole, m, p)), p)
+        let whole = whole();
+        Self::judged(self.ask(aqm, |guide, aqm| guide.on_enqueue(aqm, || whole, m, p)), p)
     }
 
     fn on_dequeue(&mut self, aqm: &mut A, whole: impl FnOnce() -> View, m: &Moment, p: &Packet) -> Verdict {
         self.meddle(aqm, m.now);
-        Self::judged(self.ask(aqm, |guide, aqm| guide.on_dequeue(aqm, whole, m, p)), p)
+        let whole = whole();
+        Self::judged(self.ask(aqm, |guide, aqm| guide.on_dequeue(aqm, || whole, m, p)), p)
     }
 
     fn on_overflow(&mut self, aqm: &mut A, m: &Moment, p: &Packet) {

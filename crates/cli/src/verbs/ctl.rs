@@ -3,7 +3,7 @@
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, Output};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -371,11 +371,13 @@ fn policy(
         other => (other, values),
     };
     let table = move |one: &Running| -> Result<String, Failure> {
-        let steered: Vec<&str> =
-            one.status.directions.iter().filter(|d| d.policy.is_some()).map(|d| d.name.as_str()).collect();
-        match (&direction, steered.as_slice()) {
+        // Several queues may share a policy.
+        let policies = one.status.directions.iter().filter_map(|d| d.policy.as_ref());
+        let keys: BTreeSet<&str> = policies.map(|policy| policy.key.as_str()).collect();
+        let keys: Vec<&str> = keys.into_iter().collect();
+        match (&direction, keys.as_slice()) {
             (Some(direction), _) => Ok(format!("{direction}.policy")),
-            (None, [only]) => Ok(format!("{only}.policy")),
+            (None, [only]) => Ok((*only).into()),
             (None, []) => Err(Failure::Input(format!(
                 "{}: no direction has a policy. Remedy: give one a `policy` table in its file, and start it again",
                 one.status.title
@@ -383,7 +385,7 @@ fn policy(
             (None, several) => Err(Failure::Input(format!(
                 "{}: several directions have a policy. Remedy: name one of {}",
                 one.status.title,
-                several.join(", ")
+                several.iter().map(|key| key.trim_end_matches(".policy")).collect::<Vec<_>>().join(", ")
             ))),
         }
     };

@@ -2,7 +2,8 @@
 
 mod in_kernel;
 
-use crate::control::{self, Control, Doors};
+use crate::control::run::{self as control, Control};
+use crate::control::{Doors, Source};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
@@ -98,7 +99,11 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
     let hangup = HangUp::listen();
-    let mut doors = Doors::open(&config, arguments.takeover)?;
+    let mut doors = Doors::open(
+        ("run.metrics", config.run.metrics.as_deref()),
+        ("run.page", config.run.page.as_deref()),
+        arguments.takeover,
+    )?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut opening = Opening::begin();
     let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(line));
@@ -115,8 +120,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
     doors.listen().into_iter().for_each(|line| speaker.say(line));
     confine(out, &arguments.config).into_iter().for_each(|line| speaker.say(line));
-    let file = (arguments.config.as_path(), set.as_slice(), document);
-    let control = Control::new(doors, file, &config, looping.mode(), hangup)?;
+    let source = Source::new(Some(&arguments.config), &set, document);
+    let control = Control::new(doors, source, &config, looping.mode(), hangup)?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
     control.begin();

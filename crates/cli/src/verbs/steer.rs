@@ -1,10 +1,11 @@
 //! `weir steer`: holds queues of the kernel to a policy.
 
-use crate::interrupt::interrupted;
+use crate::control::steer::Watched;
+use crate::control::{Desk, Doors, Source};
+use crate::interrupt::{HangUp, interrupted};
 use crate::output::{Done, Failure, Output, warn};
-use crate::service::Service;
 use crate::verbs::init::driver_rate;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use weir_aqm::Value;
 use weir_config::{Document, SteerConfig};
 use weir_dataplane::privileges;
 use weir_kernel::{Event, JOURNALS, Journal, Link, News, Place, Setup, Steerer, restore_dead};
+use weir_operate::{FOLDER, Status};
 use weir_steer::Policy;
 use weir_units::{Rate, Time};
 
@@ -53,6 +55,9 @@ pub struct Arguments {
     /// Leave queues as they are at the end.
     #[arg(long)]
     keep: bool,
+    /// A page in the browser at this address, which `weir ctl page` prints [default address: 127.0.0.1:9470].
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9470")]
+    page: Option<String>,
     /// Say what would be steered, with which rate and bounds, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -67,6 +72,8 @@ const EXAMPLES: &str = "Examples:
   weir steer eth0                                      busy to 99 % with at most 30 ms of queue
   weir steer eth0 --target-max 10ms --rate 940Mbit/s   another bound, and a link that nobody tells the rate of
   weir steer queues.toml                               several interfaces and queues
+  weir ctl policy target_max=10ms                      another bound while it runs; `weir ctl status` shows how
+                                                       queues stand
 
 docs/kernel-queues.md says what each kind tells, and how far estimates are off.";
 
@@ -78,8 +85,9 @@ const LOOK_MAX: Duration = Duration::from_millis(500);
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// The configuration that the arguments are.
-fn configuration(a: &Arguments) -> Result<SteerConfig, Failure> {
+fn configuration(a: &Arguments) -> Result<(SteerConfig, Source), Failure> {
     let is_file = a.what.ends_with(".toml") || a.what.contains('/');
+    let mut set = Vec::new();
     let mut document = if is_file {
         let own = [("--rate", a.rate.is_some()), ("--handle", a.handle.is_some())];
         if let Some((flag, _)) = own.into_iter().find(|(_, given)| *given) {
@@ -105,18 +113,20 @@ fn configuration(a: &Arguments) -> Result<SteerConfig, Failure> {
         ("policy.utilization_target", &a.utilization_target),
         ("steer.period", &a.period),
         ("steer.duration", &a.duration),
+        ("steer.page", &a.page),
     ];
     for (key, value) in policy {
         if let Some(value) = value {
-            document.set(key, value).map_err(Failure::input)?;
+            set.push(format!("{key}={value}"));
         }
     }
-    for text in &a.set {
+    set.extend(a.keep.then(|| "steer.keep=true".to_string()));
+    set.extend_from_slice(&a.set);
+    for text in &set {
         document.set_from(text).map_err(Failure::input)?;
     }
-    let mut config = document.steer_config().map_err(Failure::input)?;
-    config.steer.keep |= a.keep;
-    Ok(config)
+    let config = document.steer_config().map_err(Failure::input)?;
+    Ok((config, Source::new(is_file.then(|| Path::new(&a.what)), &set, document)))
 }
 
 fn described(place: &Place, rate: Rate, policy: &Policy) -> String {
@@ -157,9 +167,9 @@ fn wrong(e: Setup) -> Failure {
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let config = configuration(&arguments)?;
+    let (config, source) = configuration(&arguments)?;
     let stop = interrupted();
-    let mut service = Service::find();
+    let hangup = HangUp::listen();
     let mut link = Link::open()?;
     let journals = Path::new(JOURNALS);
     if !arguments.dry_run {
@@ -178,7 +188,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         output.result(&json, || places.join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
+    let metrics = ("steer.metrics", config.steer.metrics.as_deref());
+    let mut doors = Doors::open(metrics, ("steer.page", config.steer.page.as_deref()), false)?;
     steerer.begin(Journal::open(journals)?).map_err(wrong)?;
+    doors.listen().into_iter().for_each(|line| output.say(line));
     for (place, rate, policy) in steerer.places() {
         output.say(format!(
             "{}: steered between {} and {}, link {rate}",
@@ -189,11 +202,16 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     // The socket and the journal are open: nothing else of root's is needed to move targets and to put them
     // back.
+    privileges::keep(&[&[privileges::QUEUES][..], &privileges::USERS].concat())?;
+    let readable: Vec<PathBuf> = source.folder().into_iter().collect();
+    let mut watched = Watched::new(&config, &steerer, &driver_rate);
+    privileges::confine(&[PathBuf::from(FOLDER)], &readable).iter().for_each(|line| output.say(line));
+    let mut desk = watched.open(doors, source, hangup)?;
     privileges::keep(&[privileges::QUEUES])?;
-    privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
-    service.ready();
-    let worked = steer(&mut steerer, &mut link, &config, &stop, &mut service, output);
-    service.stopping();
+    desk.begin();
+    let worked = steer(&mut steerer, &mut link, &mut watched, &stop, &mut desk, output);
+    desk.close();
+    let config = watched.config();
     let not_back = steerer.end(&mut link, config.steer.keep);
     not_back.iter().for_each(warn);
     worked?;
@@ -224,35 +242,54 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 fn steer(
     steerer: &mut Steerer,
     link: &mut Link,
-    config: &SteerConfig,
+    watched: &mut Watched,
     stop: &AtomicBool,
-    service: &mut Service,
+    desk: &mut Desk,
     output: &Output,
 ) -> Result<(), Failure> {
     let start = Instant::now();
-    let period = Duration::from_nanos(config.steer.period.as_nanos());
-    let end = config.steer.duration.map(|d| Duration::from_nanos(d.as_nanos()));
     let mut answered = start;
-    while !stop.load(Ordering::Relaxed) && !steerer.is_done() {
+    let mut news = Vec::new();
+    while !stop.load(Ordering::Relaxed) && !steerer.is_done() && !desk.is_draining() {
+        let options = &watched.config().steer;
+        let period = Duration::from_nanos(options.period.as_nanos());
+        let end = options.duration.map(|d| Duration::from_nanos(d.as_nanos()));
         let began = Instant::now();
         let elapsed = began - start;
         if end.is_some_and(|end| elapsed >= end) {
             break;
         }
         let now = Time::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
-        match steerer.turn(link, now, &mut |news| output.say(told(&news))) {
+        match steerer.turn(link, now, &mut |one| news.push(one)) {
             Ok(()) => {
                 answered = began;
-                service.alive();
+                desk.alive();
             }
             Err(e) if began - answered > SILENCE_MAX => return Err(e.into()),
             Err(_) => {}
         }
+        for one in news.drain(..) {
+            output.say(told(&one));
+            watched.moved(steerer, &one);
+        }
+        if let Some(status) = watched.tell(steerer, now) {
+            desk.stands(|| stands(&status));
+        }
         let took = began.elapsed();
         let next = period.max(took.saturating_mul(BUSY_MAX)).min(LOOK_MAX);
-        std::thread::sleep(next.saturating_sub(took));
+        let lines = desk.serve(&mut watched.asked(steerer, now), next.saturating_sub(took));
+        lines.into_iter().for_each(|line| output.say(line));
     }
     Ok(())
+}
+
+/// How the queues stand, for whoever asks the service manager.
+fn stands(status: &Status) -> String {
+    let queue = |d: &weir_operate::DirectionStatus| {
+        let used = d.utilization.map_or(String::new(), |used| format!(", {:.0} % used", used * 100.0));
+        format!("{} target {:.1} ms{used}", d.name, d.setpoint_ms.unwrap_or_default())
+    };
+    status.directions.iter().take(4).map(queue).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -268,7 +305,9 @@ mod tests {
 
     fn parsed(words: &[&str]) -> Result<SteerConfig, String> {
         let words = [&["steer"], words].concat();
-        configuration(&Program::try_parse_from(words).unwrap().arguments).map_err(|e| e.text().to_string())
+        configuration(&Program::try_parse_from(words).unwrap().arguments)
+            .map(|(config, _)| config)
+            .map_err(|e| e.text().to_string())
     }
 
     #[test]

@@ -221,3 +221,77 @@ fn the_rate_of_the_shaper_is_moved_and_put_back() {
     assert_eq!((status, &result["not_put_back"]), (Some(0), &serde_json::json!([])), "{said}");
     assert_eq!(busy.queues(), found);
 }
+
+/// Exit status and answer of `weir ctl` to the program that steers.
+fn ctl(steered: &Child, words: &[&str]) -> (Option<i32>, Value) {
+    let pid = steered.id().to_string();
+    let output = Command::new(WEIR).args(["--json", "ctl", "--link", &pid]).args(words).output().unwrap();
+    let json = serde_json::from_slice(&output.stdout);
+    (output.status.code(), json.unwrap_or_else(|e| panic!("{words:?}: {e}: {output:?}")))
+}
+
+#[test]
+fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
+    let Some(_turn) = turn() else { return };
+    let queues = [
+        "qdisc add dev d0 root handle 1: htb default 1",
+        "class add dev d0 parent 1: classid 1:1 htb rate 8mbit burst 5k quantum 1514",
+        "qdisc add dev d0 parent 1:1 handle 10: bfifo limit 100000",
+    ];
+    let busy = Busy::with("ctl", &queues);
+    let found = busy.queues();
+    let words = ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
+    let steered = busy.start(&words);
+    busy.until("the shaper becomes slower", |now| now.contains("ceil 7600Kbit"));
+    let stands = |what: &str, is: &dyn Fn(&Value) -> bool| {
+        let start = Instant::now();
+        loop {
+            let (status, told) = ctl(&steered, &["status"]);
+            assert_eq!(status, Some(0), "{told}");
+            let link = &told["links"][0];
+            if is(&link["directions"][0]) {
+                return link.clone();
+            }
+            assert!(start.elapsed() < PATIENCE, "{what}: {told}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let link = stands("the shaper's rate is told", &|queue| queue["virtual_rate_bps"] == 7.6e6);
+    assert_eq!((&link["verb"], &link["file"]), (&"steer".into(), &"the arguments".into()), "{link}");
+    let queue = &link["directions"][0];
+    assert_eq!((&queue["policy"]["key"], &queue["rate_bps"]), (&"policy".into(), &8e6.into()), "{queue}");
+    assert!(queue["moves"]["rate"].as_u64() >= Some(1), "{queue}");
+
+    // Another bound, in force with the next look.
+    let (status, applied) = ctl(&steered, &["policy", "target_max=10ms"]);
+    assert_eq!(status, Some(0), "{applied}");
+    stands("the target is within", &|queue| queue["setpoint_ms"].as_f64() <= Some(10.0));
+    // Without a virtual queue the shaper has its rate again.
+    let (status, applied) = ctl(&steered, &["set", "policy.utilization_target=100%"]);
+    assert_eq!(status, Some(0), "{applied}");
+    busy.until("the shaper has its rate again", |now| now.contains("ceil 8Mbit"));
+    let (_, kept) = ctl(&steered, &["get", "policy.target_max", "queues.0.interface"]);
+    assert_eq!(kept["links"][0]["values"]["policy.target_max"], "\"10ms\"", "{kept}");
+    assert_eq!(kept["links"][0]["values"]["queues.0.interface"], "\"d0\"", "{kept}");
+
+    for (words, why) in [
+        (vec!["set", "queues.0.interface=d1"], "`queues.0.interface` cannot change while it runs"),
+        (vec!["set", "policy.utilization_low=150%"], "utilization_low"),
+        (vec!["set", "policy.target_max=1us"], "target_m"),
+        (vec!["reload"], "no file"),
+    ] {
+        let (status, refused) = ctl(&steered, &words);
+        let error = refused["links"][0]["refused"]["error"].as_str().unwrap_or_default();
+        assert!(status == Some(1) && error.contains(why), "{words:?}: {refused}");
+    }
+    let (_, kept) = ctl(&steered, &["get", "policy"]);
+    assert_eq!(kept["links"][0]["values"]["policy.target_max"], "\"10ms\"", "{kept}");
+
+    let (status, drained) = ctl(&steered, &["drain"]);
+    assert_eq!(status, Some(0), "{drained}");
+    let (status, result, said) = ended(steered);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(result["not_put_back"], serde_json::json!([]), "{result}");
+    assert!(said.contains("drain by uid 0") && said.contains("set by uid 0"), "{said}");
+    assert_eq!(busy.queues(), found);
+}

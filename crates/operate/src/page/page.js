@@ -433,11 +433,11 @@ function table(s) {
 // ---- the policy ----
 
 const FIELDS = [
-  ["utilization_low", (p) => p.utilization_low * 100, (v) => v + "%", "policy.utilization_low"],
-  ["utilization_target", (p) => p.utilization_target * 100, (v) => v + "%", "policy.utilization_target"],
-  ["target_min", (p) => p.target_min_ms, (v) => v + "ms", "policy.target_min"],
-  ["target_max", (p) => p.target_max_ms, (v) => v + "ms", "policy.target_max"],
-  ["rate", (p, d) => (d.rate_bps ? d.rate_bps / 1e6 : null), (v) => v + "Mbit/s", "rate"],
+  ["utilization_low", (p) => p.utilization_low * 100, (v) => v + "%", "utilization_low"],
+  ["utilization_target", (p) => p.utilization_target * 100, (v) => v + "%", "utilization_target"],
+  ["target_min", (p) => p.target_min_ms, (v) => v + "ms", "target_min"],
+  ["target_max", (p) => p.target_max_ms, (v) => v + "ms", "target_max"],
+  ["rate", (p, d) => (d.rate_bps ? d.rate_bps / 1e6 : null), (v) => v + "Mbit/s", null],
 ];
 const shownValue = (v) => (is(v) ? String(+v.toFixed(6)) : "");
 
@@ -446,7 +446,8 @@ function form(d) {
   $("policy").hidden = !d.policy;
   if (!d.policy || state.edited) return;
   for (const [id, value] of FIELDS) $(id).value = shownValue(value(d.policy, d));
-  $("rate").disabled = !d.rate_bps;
+  // Where several queues share a policy, a rate is not of all of them.
+  $("rate").disabled = !d.rate_bps || d.policy.key === "policy";
 }
 
 function wanted() {
@@ -455,7 +456,8 @@ function wanted() {
     const typed = $(id).value.trim().replace(",", ".");
     if ($(id).disabled || typed === shownValue(value(d.policy, d))) continue;
     // Units may be typed, too.
-    values[d.name + "." + key] = /^[0-9.]+$/.test(typed) ? text(typed) : typed;
+    const name = key ? d.policy.key + "." + key : d.policy.key.replace(/policy$/, "rate");
+    values[name] = /^[0-9.]+$/.test(typed) ? text(typed) : typed;
   }
   return values;
 }
