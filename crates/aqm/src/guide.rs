@@ -7,7 +7,8 @@ use weir_units::Time;
 ///
 /// A queue may have one algorithm or one for each flow; there is one guide. `whole` is the queue behind the
 /// link with all its flows; its delay is that of the packet in question if there is one FIFO, else the time
-/// that everything stored takes at the link's rate; it is worked out for a guide that asks. `m` is the moment as the algorithm sees it: of its flow.
+/// that everything stored takes at the link's rate; it is worked out for a guide that asks. `m` is the moment
+/// as the algorithm sees it: of its flow.
 ///
 /// The defaults ask the algorithm and do nothing else.
 pub trait Guide<A: Aqm> {
