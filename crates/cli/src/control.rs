@@ -119,8 +119,8 @@ impl Source {
         Source { file, set: set.to_vec(), document, live: BTreeMap::new() }
     }
 
-    /// The folder of the file: editors put a new file in the place of the old one, so that it is the folder that
-    /// is read.
+    /// The folder of the file: editors put a new file in the place of the old one, so that it is the folder
+    /// that is read.
     pub fn folder(&self) -> Option<PathBuf> {
         self.file.as_ref().and_then(|file| file.parent()).map(PathBuf::from)
     }
@@ -160,8 +160,8 @@ impl Source {
 
 /// What can be changed while it runs.
 pub trait Controlled {
-    /// Puts a configuration into force as a whole, or refuses it and changes nothing; with `dry_run` it is only
-    /// checked.
+    /// Puts a configuration into force as a whole, or refuses it and changes nothing; with `dry_run` it is
+    /// only checked.
     fn apply(&mut self, next: &Document, dry_run: bool) -> Result<Applied, Refused>;
 
     /// Somebody asked for the end, after which the kernel forwards: what is to be done before. When that was,
