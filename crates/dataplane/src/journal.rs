@@ -400,8 +400,8 @@ impl Content {
     /// Whether its interfaces are in this network namespace.
     fn is_here(&self) -> bool {
         self.netns == namespace::number()
-            // Where the kernel has no name for the namespace, or does not tell it, the number has to do: a journal
-            // that nobody finds would leave its ports to nobody.
+            // Where the kernel has no name for the namespace, or does not tell it, the number has to do: a
+            // journal that nobody finds would leave its ports to nobody.
             && self.netns_cookie.is_none_or(|cookie| namespace::cookie().is_none_or(|now| now == cookie))
     }
 

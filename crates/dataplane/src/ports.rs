@@ -508,9 +508,9 @@ impl Ports {
         )
     }
 
-    /// The process that wants to take the ports over, if one does. Whoever looks after the ports has the journal
-    /// while it waits for the kernel, at times for longer than a heartbeat is fresh: then this says nothing, and is
-    /// to be asked again.
+    /// The process that wants to take the ports over, if one does. Whoever looks after the ports has the
+    /// journal while it waits for the kernel, at times for longer than a heartbeat is fresh: then this says
+    /// nothing, and is to be asked again.
     pub fn is_asked_for(&self) -> Option<u32> {
         match self.journal.try_lock() {
             Ok(journal) => journal.is_asked_for(),

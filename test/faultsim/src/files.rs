@@ -66,7 +66,7 @@ impl Kernel {
         }
         let Some(instead) = self.folder.instead_of(path) else { return Ok(None) };
         match self.step() {
-            // A process looks all the time whether another one asks for its ports: without one there is nothing.
+            // A process looks all the time whether another one asks for its ports; here nobody does.
             Ok(()) if self.rival.is_none() && path.to_bytes().ends_with(b".takeover") => {
                 Err(-i64::from(libc::ENOENT))
             }

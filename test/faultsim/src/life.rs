@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
                 });
             }
             let waits = came.saturating_sub(accounted);
-            // What the kernel lost it alone knows: where it does not tell, nobody can count it, and that is said.
+            // What the kernel lost it alone knows: where it does not tell, nobody can count it. That is said.
             let port = ["left", "right"][way];
             let untold = format!("{port}: the system does not tell how many frames were lost");
             let is_untold = outcome.warnings.iter().any(|line| line.starts_with(&untold));

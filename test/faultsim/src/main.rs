@@ -36,11 +36,11 @@ fn is_interrupted() -> bool {
 
 /// The packet loop and the user plane under simulated faults, in virtual time.
 ///
-/// A failing seed is told when it is found; the sum, with the faults met by kind, at the end, also after Ctrl-C or
-/// SIGTERM. A second one of these ends it at once.
+/// A failing seed is told when it is found; the sum, with the faults met by kind, at the end, also after
+/// Ctrl-C or SIGTERM. A second one of these ends it at once.
 ///
-/// Exit code: 0 nothing found, 1 a failing seed, 2 wrong usage, 130 or 143 ended by Ctrl-C or SIGTERM and nothing
-/// found.
+/// Exit code: 0 nothing found, 1 a failing seed, 2 wrong usage, 130 or 143 ended by Ctrl-C or SIGTERM and
+/// nothing found.
 #[derive(Parser)]
 struct Options {
     /// Seeds to run; 1000 unless another length is given.

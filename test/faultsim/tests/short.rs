@@ -33,8 +33,8 @@ fn nothing_is_found_where_something_was() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Cases that failed before what they found was mended, made as small as possible. The name of a file says what
-/// happens in it.
+/// Cases that failed before what they found was mended, made as small as possible. The name of a file says
+/// what happens in it.
 #[test]
 fn nothing_is_found_in_cases_that_once_failed() {
     weir_faultsim::warm_up();
