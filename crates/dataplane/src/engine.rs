@@ -794,9 +794,7 @@ impl Loop {
         let left_out = self.warnings_left_out;
         let left_out = (left_out > 0).then(|| format!("{left_out} more warnings were left out here"));
         warnings.extend(left_out.into_iter().chain(bypassed).chain(self.bypass.total(bypassed_before)));
-        let now = clock();
         for port in &mut self.ports.ports {
-            port.look_for_losses(now);
             warnings.extend(port.lost_in_all());
         }
         let links = [0, 1].map(|i| self.link_summary(i, end, measured, self.ports.ports[i].lost()));

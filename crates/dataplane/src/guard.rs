@@ -87,7 +87,7 @@ pub fn request<T>(what: &str, call: impl FnOnce() -> libbpf_rs::Result<T>) -> Re
 
 /// Creates the qdisc that holds the filter; says whether it was not there before. The library's own call
 /// does not tell, and a qdisc that others brought must stay with their filters.
-fn create_clsact(ifindex: u32) -> Result<bool, Error> {
+pub fn create_clsact(ifindex: u32) -> Result<bool, Error> {
     let mut hook = libbpf_sys::bpf_tc_hook {
         sz: size_of::<libbpf_sys::bpf_tc_hook>() as _,
         ifindex: ifindex as i32,
@@ -146,14 +146,19 @@ fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> TcHook {
     builder.hook(TC_INGRESS)
 }
 
+fn attach_filter(program: BorrowedFd<'_>, ifindex: u32) -> Result<(), Error> {
+    let mut hook = hook(program, ifindex);
+    request("cannot attach the filter that fails open", || hook.attach()).map(drop)
+}
+
 impl Guard {
-    /// Attaches the fail-open filter of a port. Frames bypass the loop from now on: to the peer, or to the
-    /// host where there is none. Also says whether it created the `clsact` qdisc.
+    /// Attaches the fail-open filter of a port, to the qdisc that [`create_clsact`] makes. Frames bypass the
+    /// loop from now on: to the peer, or to the host where there is none.
     pub fn attach(
         Loaded { ifindex, mode, object }: Loaded,
         peer: Option<u32>,
         after: Duration,
-    ) -> Result<(Guard, bool), Error> {
+    ) -> Result<Guard, Error> {
         let map = object.maps().find(|m| m.name() == "control").expect("the object has this map");
         let control = map_control(map.as_fd().as_raw_fd())?;
         let guard = Guard { link: None, is_left: false, object, control, ifindex, mode };
@@ -163,8 +168,8 @@ impl Guard {
             (*guard.control.as_ptr()).peer = peer.unwrap_or(0);
             (*guard.control.as_ptr()).copied = u32::from(mode == Mode::AfPacket);
         }
-        let created = guard.attach_filter()?;
-        Ok((guard, created))
+        attach_filter(guard.program("port_tc"), ifindex)?;
+        Ok(guard)
     }
 
     fn control(&self) -> &Control {
@@ -176,13 +181,6 @@ impl Guard {
         let program = self.object.progs().find(|p| p.name() == name).expect("the object has this program");
         // SAFETY: the descriptor belongs to the object, which outlives the returned borrow.
         unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) }
-    }
-
-    fn attach_filter(&self) -> Result<bool, Error> {
-        let created = create_clsact(self.ifindex)?;
-        let mut hook = hook(self.program("port_tc"), self.ifindex);
-        request("cannot attach the filter that fails open", || hook.attach())?;
-        Ok(created)
     }
 
     /// Attaches the XDP program. Frames go to the sockets as soon as the heart beats. Where an earlier run's
@@ -298,16 +296,9 @@ impl Programs {
         }
     }
 
-    /// Whether the port has a place for the filter.
-    pub fn has_clsact(&self) -> bool {
-        has_clsact(self.ifindex)
-    }
-
-    /// Puts the filter back.
+    /// Puts the filter back, to the qdisc that [`create_clsact`] makes.
     pub fn attach_filter(&self) -> Result<(), Error> {
-        create_clsact(self.ifindex)?;
-        let mut hook = hook(self.filter.as_fd(), self.ifindex);
-        request("cannot attach the filter that fails open", || hook.attach()).map(drop)
+        attach_filter(self.filter.as_fd(), self.ifindex)
     }
 
     /// Whether the XDP program, if there is to be one, is on the port.

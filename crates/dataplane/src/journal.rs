@@ -140,7 +140,7 @@ impl Journal {
     pub fn take_over(&mut self, ports: &[Interface], takes_over: bool) -> Result<TakenOver, Error> {
         let mut taken = TakenOver::default();
         for (path, found) in journals() {
-            let content = match found {
+            let mut content = match found {
                 Ok(content) => content,
                 Err(odd) => {
                     taken.said.push(odd);
@@ -161,6 +161,8 @@ impl Journal {
                 }
                 taken.links = ports.iter().map(|port| guard::xdp_link(port.index)).collect();
                 ask_to_leave(&path, &content)?;
+                // While it was asked it may have changed more, such as an offload that others switched on.
+                content = read(&path).map_err(Error::Refused)?;
                 let pid = content.pid;
                 let meanwhile = if content.fails_open { "; the kernel forwards meanwhile" } else { "" };
                 taken.said.push(format!("took over from process {pid}{meanwhile}"));
@@ -213,11 +215,18 @@ impl Journal {
         let mut said = Vec::new();
         for offload in &OFFLOADS {
             // An interface without the feature has nothing to switch off.
-            if interface.feature(offload).unwrap_or(false) {
-                match self.switch_off(interface, offload) {
-                    Ok(()) => said.push(format!("{}: switched {} off", interface.name, offload.name)),
-                    Err(e) => said.push(format!("{}: {} stays on ({e})", interface.name, offload.name)),
+            let name = &interface.name;
+            match interface.feature(offload) {
+                Ok(true) => match self.switch_off(interface, offload) {
+                    Ok(()) => said.push(format!("{name}: switched {} off", offload.name)),
+                    Err(e) => said.push(format!("{name}: {} stays on ({e})", offload.name)),
+                },
+                // It is found and switched off later if it is on.
+                Err(Error::Os { error, .. }) if error.raw_os_error() != Some(libc::EOPNOTSUPP) => {
+                    let offload = offload.name;
+                    said.push(format!("{name}: the system does not tell whether {offload} is on ({error})"));
                 }
+                Ok(false) | Err(_) => {}
             }
         }
         if !interface.is_up()? {
@@ -243,9 +252,26 @@ impl Journal {
         self.note(interface, Change::Programs { created_clsact: false })
     }
 
-    /// Notes that the port had no `clsact` qdisc before, to be called before one is created.
-    pub fn created_clsact(&mut self, interface: &Interface) -> Result<(), Error> {
-        self.note(interface, Change::Programs { created_clsact: true })
+    /// Makes the `clsact` qdisc that holds the filter where the port has none, and notes that it is ours.
+    pub fn bring_clsact(&mut self, interface: &Interface) -> Result<(), Error> {
+        // Before it is created, so that it does not stay if the process is killed in between.
+        let is_ours =
+            Record { interface: interface.clone(), change: Change::Programs { created_clsact: true } };
+        let is_new = !guard::has_clsact(interface.index) && !self.content.records.contains(&is_ours);
+        if is_new {
+            self.note(interface, is_ours.change.clone())?;
+        }
+        match guard::create_clsact(interface.index) {
+            Ok(true) => self.note(interface, is_ours.change),
+            made => {
+                if is_new {
+                    // It was there though it did not seem so, or is not there now: nothing of that is ours.
+                    self.content.records.retain(|record| *record != is_ours);
+                    self.write()?;
+                }
+                made.map(drop)
+            }
+        }
     }
 
     /// Puts everything back, last change first; says in words what it could not put back. What the system
@@ -374,8 +400,9 @@ impl Content {
     /// Whether its interfaces are in this network namespace.
     fn is_here(&self) -> bool {
         self.netns == namespace::number()
-            // Where the kernel has no name for the namespace, the number has to do.
-            && self.netns_cookie.is_none_or(|cookie| namespace::cookie() == Some(cookie))
+            // Where the kernel has no name for the namespace, or does not tell it, the number has to do: a
+            // journal that nobody finds would leave its ports to nobody.
+            && self.netns_cookie.is_none_or(|cookie| namespace::cookie().is_none_or(|now| now == cookie))
     }
 
     /// Says in words what was put back, as an error what was not. What the system refused, and may grant

@@ -193,15 +193,8 @@ fn open_guard(
     journal: &mut Journal,
 ) -> Result<Guard, Error> {
     journal.programs(port)?;
-    // Before it is created, so that it does not stay if the process is killed in between.
-    if !guard::has_clsact(port.index) {
-        journal.created_clsact(port)?;
-    }
-    let (guard, created) = Guard::attach(programs, peer.map(|peer| peer.index), after)?;
-    if created {
-        journal.created_clsact(port)?;
-    }
-    Ok(guard)
+    journal.bring_clsact(port)?;
+    Guard::attach(programs, peer.map(|peer| peer.index), after)
 }
 
 /// Refuses a port for AF_XDP whose frames would lose their VLAN tags.

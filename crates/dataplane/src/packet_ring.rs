@@ -360,8 +360,8 @@ impl PacketRing {
         self.unsent
     }
 
-    /// Frames that were lost before they were copied to the arena.
-    pub fn lost(&mut self) -> LostFrames {
+    /// Frames that were lost before they were copied to the arena; and whether the kernel told of its own.
+    pub fn lost(&mut self) -> (LostFrames, std::io::Result<()>) {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&stats) as libc::socklen_t;
@@ -371,9 +371,10 @@ impl PacketRing {
             let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
             libc::getsockopt(self.fd.as_raw_fd(), level, name, pointer.cast(), &mut len)
         };
+        let told = if code == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
         // Reading it resets it.
-        self.starved += if code == 0 { u64::from(stats.tp_drops) } else { 0 };
-        LostFrames { frames: self.oversized + self.starved, starved: self.starved }
+        self.starved += if told.is_ok() { u64::from(stats.tp_drops) } else { 0 };
+        (LostFrames { frames: self.oversized + self.starved, starved: self.starved }, told)
     }
 
     /// The socket's descriptor, to wait for frames.

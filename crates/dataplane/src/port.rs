@@ -26,6 +26,9 @@ struct Queues {
     lent: u32,
 }
 
+/// How often the system is asked for losses at the end of a run, where it does not tell at once: later
+/// nobody can.
+const LAST_LOOKS: u32 = 3;
 /// Chunks that a queue may borrow at least, however many were added.
 const SHARE_LEAST: u32 = 16;
 
@@ -198,17 +201,16 @@ impl Port {
     /// Counts the frames that were lost before the loop saw them; a warning if some found no buffer and it is
     /// time for one.
     pub fn look_for_losses(&mut self, now: Time) -> Option<String> {
-        match &mut self.rings {
-            Rings::Xdp(queues) => {
-                queues
-                    .sockets
-                    .iter()
-                    .enumerate()
-                    .for_each(|(at, socket)| self.losses.note(at, socket.lost()));
-            }
-            Rings::Packet(ring) => self.losses.note(0, ring.lost()),
-        }
+        self.count_losses();
         self.losses.warning(&self.interface.name, now)
+    }
+
+    /// Whether the system told of all losses.
+    fn count_losses(&mut self) -> bool {
+        match &mut self.rings {
+            Rings::Xdp(queues) => self.losses.look(queues.sockets.iter().map(Xsk::lost)),
+            Rings::Packet(ring) => self.losses.look(std::iter::once(ring.lost())),
+        }
     }
 
     /// Frames that were lost before the loop saw them, up to the last look.
@@ -216,8 +218,14 @@ impl Port {
         self.losses.frames()
     }
 
-    /// A warning about all frames that found no buffer.
-    pub fn lost_in_all(&self) -> Option<String> {
+    /// Counts the losses for the last time; warnings about all frames that found no buffer, and about losses
+    /// that the system does not tell.
+    pub fn lost_in_all(&mut self) -> impl Iterator<Item = String> {
+        for _ in 0..LAST_LOOKS {
+            if self.count_losses() {
+                break;
+            }
+        }
         self.losses.in_all(&self.interface.name)
     }
 

@@ -17,7 +17,7 @@ use crate::together::{self, Together};
 use crate::upkeep::{Chores, Found, Upkeep, locked};
 use crate::{Error, Mode, QUEUES_MAX, Received, clock, neighbours};
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use weir_units::{Duration, Time};
 
 /// Room that there is at least in front of each frame, for the headers of a tunnel.
@@ -508,10 +508,15 @@ impl Ports {
         )
     }
 
-    /// The process that wants to take the ports over, if one does.
-    /// The process that wants to take over, if one does.
+    /// The process that wants to take the ports over, if one does. Whoever looks after the ports has the
+    /// journal while it waits for the kernel, at times for longer than a heartbeat is fresh: then this says
+    /// nothing, and is to be asked again.
     pub fn is_asked_for(&self) -> Option<u32> {
-        locked(&self.journal).is_asked_for()
+        match self.journal.try_lock() {
+            Ok(journal) => journal.is_asked_for(),
+            Err(TryLockError::Poisoned(journal)) => journal.into_inner().is_asked_for(),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// From now on the kernel forwards what arrives; what arrived before can still be taken and sent.

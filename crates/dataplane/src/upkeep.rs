@@ -190,13 +190,8 @@ impl Kept {
         if self.programs.has_filter() {
             return;
         }
-        let had_clsact = self.programs.has_clsact();
-        let note = || match had_clsact {
-            true => Ok(()),
-            // The one that we bring goes with us.
-            false => locked(journal).created_clsact(&self.interface),
-        };
-        let result = note().and_then(|()| self.programs.attach_filter());
+        let brought = locked(journal).bring_clsact(&self.interface);
+        let result = brought.and_then(|()| self.programs.attach_filter());
         let back = "it was put back: without it the link does not fail open";
         self.tell("the filter that fails open was removed", back, result, tell);
     }

@@ -430,8 +430,8 @@ impl Xsk {
     }
 
     /// Frames the kernel could not deliver to this socket: no chunk to put them in, no room in the ring, or
-    /// too long.
-    pub fn lost(&self) -> LostFrames {
+    /// too long; and whether the kernel told.
+    pub fn lost(&self) -> (LostFrames, std::io::Result<()>) {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&s) as libc::socklen_t;
@@ -441,14 +441,15 @@ impl Xsk {
             libc::getsockopt(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, pointer.cast(), &mut len)
         };
         if code != 0 {
-            return LostFrames::default();
+            return (LostFrames::default(), Err(std::io::Error::last_os_error()));
         }
         // A frame that found the fill ring empty is in `rx_dropped`, too. A driver without copies counts its
         // vain looks into the ring alone: what it dropped is in its own counters.
-        LostFrames {
+        let lost = LostFrames {
             frames: s.rx_dropped + s.rx_ring_full,
             starved: s.rx_fill_ring_empty_descs + s.rx_ring_full,
-        }
+        };
+        (lost, Ok(()))
     }
 }
 

@@ -149,6 +149,8 @@ pub struct Kernel {
     pub stalled_until: u64,
     /// Time of a look at the clock, in ns.
     pub clock_takes: u64,
+    /// How late a sleep ends in which nothing comes, in ns.
+    pub oversleeps: u64,
     descriptors: Vec<Option<Entry>>,
     /// A process that takes over from the one that runs.
     pub rival: Option<Rival>,
@@ -244,6 +246,7 @@ impl Kernel {
             stop: std::ptr::null(),
             stalled_until: 0,
             clock_takes: CALL,
+            oversleeps: 0,
             descriptors: Vec::new(),
             rival: None,
             challenge: None,
@@ -710,7 +713,7 @@ impl Kernel {
         // SAFETY: a time, or nothing.
         let span = unsafe { timeout.as_ref() }
             .map_or(u64::MAX / 2, |t| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
-        let deadline = self.now.saturating_add(span);
+        let deadline = self.now.saturating_add(span).saturating_add(self.oversleeps);
         if let Some(number) = self.armed.poll.take_one() {
             self.met.count(Kind::PollErrno);
             self.advance(self.now + CALL);

@@ -3,7 +3,8 @@
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_faultsim::campaign::{Case, Sum, essence};
 use weir_faultsim::plan::Plan;
@@ -15,16 +16,31 @@ const SHRINK_RUNS: u32 = 2000;
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 const DAY: u64 = 86_400;
+/// A process runs so long before the next one begins, with another seed.
+const MONTH: u64 = 30 * DAY;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// The signal that asked for the end; zero for none.
+static INTERRUPTED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn interrupt(_: libc::c_int) {
-    INTERRUPTED.store(true, Ordering::Relaxed);
+extern "C" fn interrupt(signal: libc::c_int) {
+    if INTERRUPTED.swap(signal, Ordering::Relaxed) != 0 {
+        // Asked twice: what was found until now is not waited for.
+        // SAFETY: it ends the process, and is allowed in a handler.
+        unsafe { libc::_exit(128 + signal) };
+    }
+}
+
+fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed) != 0
 }
 
 /// The packet loop and the user plane under simulated faults, in virtual time.
 ///
-/// Exit code: 0 nothing found, 1 a failing seed, 2 wrong usage, 130 interrupted by Ctrl-C and nothing found.
+/// A failing seed is told when it is found; the sum, with the faults met by kind, at the end, also after
+/// Ctrl-C or SIGTERM. A second one of these ends it at once.
+///
+/// Exit code: 0 nothing found, 1 a failing seed, 2 wrong usage, 130 or 143 ended by Ctrl-C or SIGTERM and
+/// nothing found.
 #[derive(Parser)]
 struct Options {
     /// Seeds to run; 1000 unless another length is given.
@@ -48,7 +64,7 @@ struct Options {
     /// With `--seed`: the case as it is, not made smaller.
     #[arg(long, requires = "seed")]
     whole: bool,
-    /// A link of 10 Mbit/s with sparse traffic for so many years.
+    /// A link of 10 Mbit/s with sparse traffic for so many years, a month in each process.
     #[arg(long, value_name = "Y", value_parser = amount, conflicts_with_all = ["seeds", "hours"])]
     years: Option<f64>,
     /// The result as one JSON object on standard output.
@@ -69,8 +85,10 @@ fn amount(text: &str) -> Result<f64, String> {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    // SAFETY: the handler stores to an atomic and does nothing else.
-    unsafe { libc::signal(libc::SIGINT, interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler stores to an atomic, or ends the process.
+        unsafe { libc::signal(signal, interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    }
     // A panic is a finding, which is told with its seed.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|_| ()));
@@ -92,7 +110,7 @@ fn main() -> ExitCode {
             let fails = essence(&case.run(false)).is_some();
             replay(&if fails && !options.whole { case.shrunk(SHRINK_RUNS) } else { case })
         }
-        (None, None, Some(years)) => simulate_years(years, options.json),
+        (None, None, Some(years)) => simulate_years(years, &options),
         _ => campaign(&options),
     }
 }
@@ -110,71 +128,70 @@ fn replay(case: &Case) -> ExitCode {
     ExitCode::from(1)
 }
 
-fn simulate_years(years: f64, json: bool) -> ExitCode {
-    let all = (years * 365.25) as u64;
-    let (start, mut sum) = (Instant::now(), Sum::default());
-    // A month at a time, so that progress can be told.
-    let mut left = all * DAY;
-    while left > 0 && !INTERRUPTED.load(Ordering::Relaxed) {
-        let seconds = left.min(30 * DAY);
-        left -= seconds;
-        sum.add(sum.seeds, Case::Loop(Plan::years(seconds)).run(false));
-        eprintln!("{}", sum.line(start.elapsed()));
-    }
-    tell(&sum, start.elapsed(), json)
+fn simulate_years(years: f64, options: &Options) -> ExitCode {
+    let all = (years * 365.25) as u64 * DAY;
+    let case = |number: u64| Case::Loop(Plan::years(number + 1, MONTH.min(all - number * MONTH)));
+    run_all(options, all.div_ceil(MONTH), None, &|number| (number + 1, case(number)))
 }
 
 fn campaign(options: &Options) -> ExitCode {
-    let start = Instant::now();
-    let deadline = options.hours.map(|hours| start + Duration::from_secs_f64(hours * 3600.0));
-    let seeds = options.seeds.unwrap_or(if deadline.is_some() { u64::MAX } else { 1000 });
-    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let seeds = options.seeds.unwrap_or(if options.hours.is_some() { u64::MAX } else { 1000 });
+    let span = options.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
+    run_all(options, seeds, span, &|number| {
+        let seed = options.first.wrapping_add(number);
+        (seed, Case::of(seed))
+    })
+}
+
+/// Runs so many cases, each with its seed, for at most this time.
+fn run_all(
+    options: &Options,
+    count: u64,
+    span: Option<Duration>,
+    case: &(dyn Fn(u64) -> (u64, Case) + Sync),
+) -> ExitCode {
+    let (start, next) = (Instant::now(), AtomicU64::new(0));
+    // Of all threads, so that nothing is lost with one that dies.
+    let sum = Mutex::new(Sum::default());
+    let sum_now = || -> MutexGuard<'_, Sum> { sum.lock().unwrap_or_else(PoisonError::into_inner) };
     let is_over = || {
-        INTERRUPTED.load(Ordering::Relaxed)
-            || deadline.is_some_and(|deadline| Instant::now() >= deadline)
-            || (!options.keep_going && failed.load(Ordering::Relaxed) >= FAILED_MAX as u64)
+        is_interrupted()
+            || span.is_some_and(|span| start.elapsed() >= span)
+            || (!options.keep_going && sum_now().failed.len() >= FAILED_MAX)
     };
+    eprintln!("it begins; Ctrl-C ends it with what was found so far");
     let work = |is_first: bool| {
-        let (mut sum, mut told) = (Sum::default(), Instant::now());
+        let mut told = Instant::now();
         while !is_over() {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= seeds {
+            if number >= count {
                 break;
             }
-            let seed = options.first.wrapping_add(number);
-            let report = Case::of(seed).run(false);
+            let (seed, case) = case(number);
+            let report = case.run(false);
             if let Some(found) = report.violations.first() {
-                failed.fetch_add(1, Ordering::Relaxed);
                 eprintln!("seed {seed}: {found}");
             }
-            sum.add(seed, report);
+            sum_now().add(seed, report);
             if is_first && told.elapsed() >= PROGRESS {
                 told = Instant::now();
-                let done = next.load(Ordering::Relaxed);
-                eprintln!(
-                    "{done} seeds in {:.0} s; on this thread: {}",
-                    start.elapsed().as_secs_f64(),
-                    sum.line(start.elapsed())
-                );
+                eprintln!("{}", sum_now().line(start.elapsed()));
             }
         }
-        sum
     };
-    let (mut all, mut panicked) = (Sum::default(), false);
+    let mut panicked = false;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.jobs).map(|job| scope.spawn(move || work(job == 0))).collect();
-        for thread in threads {
-            match thread.join() {
-                Ok(sum) => all.merge(sum),
-                Err(_) => panicked = true,
-            }
-        }
+        let threads: Vec<_> = (0..options.jobs)
+            .map(|job| {
+                let work = &work;
+                scope.spawn(move || work(job == 0))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| panicked |= thread.join().is_err());
     });
-    let code = tell(&all, start.elapsed(), options.json);
+    let code = tell(&sum_now(), start.elapsed(), options.json);
     if panicked {
-        eprintln!(
-            "a thread of the campaign panicked, and what it found is lost. Remedy: RUST_BACKTRACE=1 shows where"
-        );
+        eprintln!("a thread of the campaign panicked. Remedy: RUST_BACKTRACE=1 shows where");
         return ExitCode::from(1);
     }
     code
@@ -192,7 +209,7 @@ fn tell(sum: &Sum, took: Duration, json: bool) -> ExitCode {
     }
     match (sum.failed.is_empty(), INTERRUPTED.load(Ordering::Relaxed)) {
         (false, _) => ExitCode::from(1),
-        (true, true) => ExitCode::from(130),
-        (true, false) => ExitCode::SUCCESS,
+        (true, 0) => ExitCode::SUCCESS,
+        (true, signal) => ExitCode::from(128 + signal as u8),
     }
 }

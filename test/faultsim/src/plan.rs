@@ -72,6 +72,9 @@ pub struct Plan {
     pub faults: Vec<Fault>,
     /// At which system call of its life each process is killed; zero for none.
     pub kills: Vec<u64>,
+    /// How late a sleep ends in which nothing comes, in ns: the processor is somebody else's meanwhile.
+    #[serde(default)]
+    pub oversleeps: u64,
 }
 
 /// Kinds of faults that a packet loop meets, and how often each is chosen.
@@ -157,12 +160,24 @@ impl Plan {
             ports.iter_mut().for_each(|port| port.zero_copy = false);
         }
         let sample = dice.of(&[10 * MS, 100 * MS, 100 * MS, 100 * MS]);
-        Plan { seed, ports, directions, mode, busy: dice.one_in(40), sample, flows, length, faults, kills }
+        Plan {
+            seed,
+            ports,
+            directions,
+            mode,
+            busy: dice.one_in(40),
+            sample,
+            flows,
+            length,
+            faults,
+            kills,
+            oversleeps: 0,
+        }
     }
 
     /// A link of 10 Mbit/s on which little happens, and seldom, for so many seconds.
-    pub fn years(seconds: u64) -> Plan {
-        let mut plan = Plan::of(1);
+    pub fn years(seed: u64, seconds: u64) -> Plan {
+        let mut plan = Plan { seed, ..Plan::of(1) };
         let port = PortPlan {
             queues: 1,
             native: true,
@@ -184,6 +199,8 @@ impl Plan {
         plan.directions = [direction.clone(), direction];
         (plan.mode, plan.busy, plan.sample) = (None, false, 60 * SECOND);
         plan.length = seconds * SECOND;
+        // Most turns are for nothing but the heartbeat, so they are as seldom as a beat may be.
+        plan.oversleeps = 30 * MS;
         (plan.faults, plan.kills) = (Vec::new(), Vec::new());
         plan.flows = [0, 1]
             .map(|port| Flow {

@@ -1,6 +1,7 @@
 //! The short form of the fault simulation, and seeds that once found something.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use weir_faultsim::campaign::Case;
 use weir_faultsim::faults::{Fault, Kind};
 use weir_faultsim::life;
@@ -30,6 +31,45 @@ fn nothing_is_found_where_something_was() {
     weir_faultsim::warm_up();
     let found: Vec<String> = ONCE_FAILED.iter().filter_map(|(seed, _)| found(*seed)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Cases that failed before what they found was mended, made as small as possible. The name of a file says
+/// what happens in it.
+#[test]
+fn nothing_is_found_in_cases_that_once_failed() {
+    weir_faultsim::warm_up();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/cases");
+    let files: Vec<_> = std::fs::read_dir(folder).expect("it is in the repository").flatten().collect();
+    let found: Vec<String> = files
+        .iter()
+        .filter_map(|file| {
+            let text = std::fs::read(file.path()).expect("a file");
+            let case: Case = serde_json::from_slice(&text).expect("a case");
+            let violations = case.run(false).violations;
+            (!violations.is_empty()).then(|| format!("{}: {}", file.path().display(), violations.join("; ")))
+        })
+        .collect();
+    assert!(
+        files.len() >= 5 && found.is_empty(),
+        "replay with `faultsim --case FILE`:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn a_run_is_taken_over_where_the_system_does_not_tell_the_name_of_the_namespace() {
+    weir_faultsim::warm_up();
+    let mut plan = Plan::of(4);
+    (plan.mode, plan.kills, plan.length) = (None, Vec::new(), 500_000_000);
+    plan.ports.iter_mut().for_each(|port| (port.queues, port.offloads) = (1, [false; 3]));
+    let fault = |at, kind, value| Fault { at, span: 0, port: 0, kind, value };
+    // The loop asks for its losses every 200 ms, and the process that takes over for the name in between.
+    plan.faults =
+        vec![fault(220_000_000, Kind::StatisticsErrno, 19 << 8), fault(230_000_000, Kind::Takeover, 0)];
+    let report = life::run(&plan, true);
+    let words = report.trace.join("\n");
+    assert!(report.violations.is_empty() && words.contains("took over the ports"), "{words}");
+    assert!(report.met.all().any(|(kind, n)| kind == Kind::StatisticsErrno && n > 1), "{words}");
 }
 
 #[test]
@@ -154,4 +194,38 @@ fn a_campaign_says_how_it_ended() {
     assert!(told.contains("\"seeds\":8") && told.contains("faults_met"), "{told}");
     assert_eq!(run(&["--sedes", "8"]).0, Some(2));
     assert_eq!(run(&["--jobs", "0"]).0, Some(2));
+}
+
+#[test]
+fn a_campaign_that_is_ended_tells_what_it_met() {
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        let mut campaign = Command::new(env!("CARGO_BIN_EXE_faultsim"))
+            .args(["--seeds", "100000000", "--jobs", "2"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it was built");
+        let mut line = String::new();
+        let told = campaign.stderr.as_mut().expect("it is a pipe");
+        BufReader::new(told).read_line(&mut line).expect("it tells that it begins");
+        assert!(line.starts_with("it begins"), "{line}");
+        // SAFETY: plain numbers; the process is not waited for yet, so the number is its own.
+        unsafe { libc::kill(campaign.id() as libc::pid_t, signal) };
+        let output = campaign.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        assert!(told.contains("faults met, by kind"), "{told}");
+    }
+}
+
+#[test]
+fn idle_time_is_cheap_and_loses_nothing() {
+    weir_faultsim::warm_up();
+    // An hour of it, in a test.
+    let report = life::run(&Plan::years(1, 3600), false);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    assert!(report.simulated >= 3_600_000_000_000 && report.frames.0 > 1000, "{:?}", report.frames);
+    assert_eq!(report.frames.0, report.frames.1, "nothing is lost");
+    let turns = report.calls as f64 / 3600.0;
+    assert!(turns < 600.0, "{turns} system calls in a second of a link on which nothing happens");
 }
