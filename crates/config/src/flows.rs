@@ -4,6 +4,7 @@ use crate::end_host::EndHost;
 use crate::errors::Wrong;
 use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
 use crate::names::{NAME, name_allowed, word};
+use crate::network_shape::Pairs;
 use crate::problems::Problems;
 use crate::schema::{
     Arm, Check, Flat, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, absent, list, or, such,
@@ -166,12 +167,17 @@ section! {
         /// Version of IP.
         ip: IpVersion = or(IpVersion::V4, Range::Any);
         /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse". With
-        /// `[[links]]` `from` and `to` say it.
+        /// `[[links]]` `from` and `to` say it; with `pairs` it turns them around.
         direction: Direction = or(Direction::Forward, Range::Any);
-        /// With `[[links]]`: the node that sends.
+        /// With `[[links]]` or `[network]`: the node that sends.
         from: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
-        /// With `[[links]]`: the node that receives.
+        /// With `[[links]]` or `[network]`: the node that receives.
         to: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
+        /// With `[network]`: between which of its nodes, `count` flows for each pair: "each" of a dumbbell from
+        /// the hosts on the left, `l1` to `r1` and so on; "long" of a parking lot from its beginning to its end,
+        /// "cross" over each single link; "leaves" of a tree from `root` to each leaf. `direction = "reverse"`
+        /// exchanges the nodes of each pair. Without it `from` and `to` name two nodes.
+        pairs: Option<Pairs> = absent("`from` and `to`", Range::Any) => [Simulator];
         /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route
         /// has as few links as possible; of several such, the one whose links come first in the file.
         via: Vec<String> = list("fewest links", MAX_LINKS, such(NAME, |t: &String| name_allowed(t))) => [Simulator, Row];

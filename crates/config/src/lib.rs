@@ -39,6 +39,7 @@ mod measure;
 mod names;
 mod near;
 mod network;
+mod network_shape;
 mod overhead;
 pub mod pages;
 mod policy_config;
@@ -74,6 +75,7 @@ pub use link::{Accounting, Bottleneck, Buffer, Channel, Counting, LinkConfig, Up
 pub use measure::Measure;
 pub use near::{each_flow_of, nearest};
 pub use network::{BOTTLENECK, ExtraDelay, Network, NetworkLink, Probing, Route};
+pub use network_shape::{NetworkShape, Pairs};
 pub use overhead::{Framing, Overhead};
 pub use policy_config::PolicyConfig;
 pub use queue_config::QueueConfig;

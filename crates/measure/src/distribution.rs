@@ -21,10 +21,21 @@ impl Default for Distribution {
 }
 
 impl Distribution {
+    /// One that takes little memory until long times come, and then asks for more: for many of them. It tells the
+    /// same.
+    fn growing() -> Distribution {
+        let mut histogram = Histogram::new_with_bounds(1, 2, 3).expect("the bounds are constant and valid");
+        histogram.auto(true);
+        Distribution(histogram)
+    }
+
     /// Counts one value; longer ones count as the longest.
     #[inline]
     pub fn record(&mut self, d: Duration) {
-        self.0.saturating_record(d.as_nanos() / TICK_NS);
+        let ticks = d.as_nanos() / TICK_NS;
+        if self.0.record(ticks).is_err() {
+            self.0.saturating_record(ticks);
+        }
     }
 
     /// Mean and percentiles in milliseconds.
@@ -156,6 +167,12 @@ pub struct Sojourns {
 }
 
 impl Sojourns {
+    /// For many links: it asks for memory when times are longer than any before.
+    pub fn growing() -> Sojourns {
+        let (low_latency, classic) = (Distribution::growing(), Distribution::growing());
+        Sojourns { low_latency, classic, is_l4s_there: false }
+    }
+
     /// Counts a packet that came with this ECN field.
     #[inline]
     pub fn record(&mut self, ecn: Ecn, d: Duration) {

@@ -34,7 +34,7 @@ impl Watcher {
             .flows
             .iter()
             .enumerate()
-            .flat_map(|(number, flows)| (0..flows.count).map(move |_| number as u32))
+            .flat_map(|(number, flows)| (0..scenario.flows_of(flows)).map(move |_| number as u32))
             .collect();
         let scales = measure.scales(scenario.run.duration);
         let bin = scales.first().copied().unwrap_or(scenario.run.duration);
