@@ -37,8 +37,8 @@ section! {
     ///
     /// Files have one of three forms, and [`Scenario::network`] is the same view of all. With `[[links]]` the
     /// fields `link`, `queue`, `aqm` and `policy` are those of the first of them, for displays, and `path` is
-    /// empty. With `[network]` `links` are those that it describes, and the fields before it what they have in
-    /// common.
+    /// empty. With `[network]` `links` are those that it describes, and the fields before it what they have
+    /// in common.
     pub struct Scenario {
         /// What the experiment shows, in a line.
         title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
@@ -54,8 +54,8 @@ section! {
         /// The policy: how much delay may be traded for throughput. The presence of this table turns steering
         /// on.
         policy: Option<PolicyConfig> = OneLink(OptionalTable, || None, &[LINKS]);
-        /// A network of many links from a description of one line. Its managed links are like `[link]`, with the
-        /// queue of `[queue]`, `[aqm]` and `[policy]`.
+        /// A network of many links from a description of one line. Its managed links are like `[link]`, with
+        /// the queue of `[queue]`, `[aqm]` and `[policy]`.
         network: Option<NetworkShape> = OneLink(OptionalTable, || None, &[LINKS]) => [Simulator];
         /// Links between named nodes, each in one direction. Flows then go from node to node. For the
         /// simulator.
@@ -223,12 +223,12 @@ impl Scenario {
     pub fn flows_of(&self, flows: &FlowGroup) -> u64 {
         let pairs =
             self.network.as_ref().zip(flows.pairs).map_or(1, |(shape, pairs)| shape.pair_count(pairs));
-        u64::from(flows.count) * pairs
+        pairs.saturating_mul(flows.count.into())
     }
 
     /// The number of flows.
     pub fn flow_count(&self) -> u64 {
-        self.flows.iter().map(|f| self.flows_of(f)).sum()
+        self.flows.iter().fold(0, |sum, flows| sum.saturating_add(self.flows_of(flows)))
     }
 
     /// The largest IP packet of flows.

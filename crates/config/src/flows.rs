@@ -4,7 +4,6 @@ use crate::end_host::EndHost;
 use crate::errors::Wrong;
 use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
 use crate::names::{NAME, name_allowed, word};
-use crate::network_shape::Pairs;
 use crate::problems::Problems;
 use crate::schema::{
     Arm, Check, Flat, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, absent, list, or, such,
@@ -50,6 +49,20 @@ choices! {
         Forward = "forward",
         /// From b to a, so that the managed queue sees the acknowledgements.
         Reverse = "reverse",
+    }
+}
+
+choices! {
+    /// Pairs of nodes between which flows go.
+    pub enum Pairs {
+        /// Of a dumbbell: each host on the left and the one opposite.
+        Each = "each",
+        /// Of a parking lot: its beginning and its end.
+        Long = "long",
+        /// Of a parking lot: beginning and end of each link.
+        Cross = "cross",
+        /// Of a tree: the root and each leaf.
+        Leaves = "leaves",
     }
 }
 
@@ -173,10 +186,10 @@ section! {
         from: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
         /// With `[[links]]` or `[network]`: the node that receives.
         to: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
-        /// With `[network]`: between which of its nodes, `count` flows for each pair: "each" of a dumbbell from
-        /// the hosts on the left, `l1` to `r1` and so on; "long" of a parking lot from its beginning to its end,
-        /// "cross" over each single link; "leaves" of a tree from `root` to each leaf. `direction = "reverse"`
-        /// exchanges the nodes of each pair. Without it `from` and `to` name two nodes.
+        /// With `[network]`: between which of its nodes, `count` flows for each pair: "each" of a dumbbell
+        /// from the hosts on the left, `l1` to `r1` and so on; "long" of a parking lot from its beginning to
+        /// its end, "cross" over each single link; "leaves" of a tree from `root` to each leaf. `direction =
+        /// "reverse"` exchanges the nodes of each pair. Without it `from` and `to` name two nodes.
         pairs: Option<Pairs> = absent("`from` and `to`", Range::Any) => [Simulator];
         /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route
         /// has as few links as possible; of several such, the one whose links come first in the file.

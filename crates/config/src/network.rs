@@ -24,8 +24,8 @@ pub const BOTTLENECK: &str = "bottleneck";
 pub struct Network {
     /// The links, in the order of the file.
     pub links: Vec<NetworkLink>,
-    /// The way of each `[[flows]]` table, in the order of the file; of a table with `pairs` those of all pairs,
-    /// in their order.
+    /// The way of each `[[flows]]` table, in the order of the file; of a table with `pairs` those of all
+    /// pairs, in their order.
     pub routes: Vec<Route>,
 }
 

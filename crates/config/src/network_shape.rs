@@ -1,7 +1,7 @@
 //! Networks that are described in one line: dumbbells, parking lots, trees.
 
 use crate::aqm_config::AqmConfig;
-use crate::flows::Direction;
+use crate::flows::{Direction, Pairs};
 use crate::limits::{FASTEST, SLOWEST};
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
@@ -19,43 +19,29 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// The access links of a dumbbell are so many times as fast as its bottleneck, where nothing is said.
 const FASTER: u64 = 10;
 
-choices! {
-    /// Pairs of nodes between which flows go.
-    pub enum Pairs {
-        /// Of a dumbbell: each host on the left and the one opposite.
-        Each = "each",
-        /// Of a parking lot: its beginning and its end.
-        Long = "long",
-        /// Of a parking lot: beginning and end of each link.
-        Cross = "cross",
-        /// Of a tree: the root and each leaf.
-        Leaves = "leaves",
-    }
-}
-
 section! {
     /// A network of many links. It is one of `dumbbell`, `parking_lot` and `tree`, and has links in both
     /// directions, so that acknowledgements have a way back and queues of their own there. Results and
     /// `[record]` call links and nodes by the names that stand here.
     pub struct NetworkShape {
-        /// Hosts on each side of a dumbbell, `l1`, `l2` and so on, `r1`, `r2` and so on. Each has a link of its
-        /// own, without management, to the node `left` or `right` (`l1-in` and `l1-out`, `r1-out` and `r1-in`);
-        /// between these are the managed links `bottleneck` and `bottleneck-back`.
+        /// Hosts on each side of a dumbbell, `l1`, `l2` and so on, `r1`, `r2` and so on. Each has a link of
+        /// its own, without management, to the node `left` or `right` (`l1-in` and `l1-out`, `r1-out` and
+        /// `r1-in`); between these are the managed links `bottleneck` and `bottleneck-back`.
         dumbbell: Option<u32> = absent("another network", within(1, MOST));
-        /// Managed links of a parking lot: `hop1` from the node `n0` to `n1`, and so on; `hop1-back` and so on
-        /// lead back.
+        /// Managed links of a parking lot: `hop1` from the node `n0` to `n1`, and so on; `hop1-back` and so
+        /// on lead back.
         parking_lot: Option<u32> = absent("another network", within(1, MOST));
-        /// Branches of each node of a tree, level by level: [4, 10] are 4 nodes below `root` and 10 leaves below
-        /// each of them, `n1-1` to `n4-10`. The managed links `down-1-1` and so on lead away from the root,
-        /// `up-1-1` and so on to it.
+        /// Branches of each node of a tree, level by level: [4, 10] are 4 nodes below `root` and 10 leaves
+        /// below each of them, `n1-1` to `n4-10`. The managed links `down-1-1` and so on lead away from the
+        /// root, `up-1-1` and so on to it.
         tree: Vec<u32> = list("another network", LEVELS, within(1, MOST));
-        /// Rates of the links of a tree above its last level, from the root, in both directions. The last level
-        /// is like `[link]`.
+        /// Rates of the links of a tree above its last level, from the root, in both directions. The last
+        /// level is like `[link]`.
         rates: Vec<Rate> = list("a tree of one level", LEVELS, within(SLOWEST, FASTEST));
         /// Time from the beginning to the end of each managed link, behind its queue.
         delay: Duration = required(within(Duration::ZERO, LONGEST));
-        /// Rate of the managed links of the way back, of a tree those of the last level that lead to the root,
-        /// where it is another one than there.
+        /// Rate of the managed links of the way back, of a tree those of the last level that lead to the
+        /// root, where it is another one than there.
         back_rate: Option<Rate> = absent("that of `[link]`", within(SLOWEST, FASTEST));
         /// Rate of the access links of a dumbbell.
         access_rate: Option<Rate> = absent("ten times that of `[link]`", within(SLOWEST, FASTEST));
@@ -124,7 +110,7 @@ impl NetworkShape {
         match (self.dumbbell, self.parking_lot) {
             (Some(hosts), _) => 2 + 4 * u64::from(hosts),
             (None, Some(hops)) => 2 * u64::from(hops),
-            (None, None) => 2 * self.nodes_of_levels().fold(0, u64::saturating_add),
+            (None, None) => self.nodes_of_levels().fold(0, u64::saturating_add).saturating_mul(2),
         }
     }
 

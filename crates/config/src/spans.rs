@@ -25,8 +25,8 @@ impl Scenario {
         over
     }
 
-    /// For each link the later halves of the spans with flows over it, in order of time; none where such flows
-    /// neither start nor stop during the run.
+    /// For each link the later halves of the spans with flows over it, in order of time; none where such
+    /// flows neither start nor stop during the run.
     pub fn settled(&self) -> Vec<Vec<Settled>> {
         let of_link = |groups: Vec<(&FlowGroup, u32)>| {
             let spans = spans(&groups, self.run.duration);

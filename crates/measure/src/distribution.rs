@@ -21,8 +21,8 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// One that takes little memory until long times come, and then asks for more: for many of them. It tells the
-    /// same.
+    /// One that takes little memory until long times come, and then asks for more: for many of them. It tells
+    /// the same.
     fn growing() -> Distribution {
         let mut histogram = Histogram::new_with_bounds(1, 2, 3).expect("the bounds are constant and valid");
         histogram.auto(true);

@@ -89,8 +89,8 @@ pub struct LinkSummary {
 pub const LINKS_SHOWN: usize = 40;
 
 impl Summary {
-    /// The links that are shown, by index: all, and of more than [`LINKS_SHOWN`] so many with the longest 95 %
-    /// delays, in the order of the summary.
+    /// The links that are shown, by index: all, and of more than [`LINKS_SHOWN`] so many with the longest 95
+    /// % delays, in the order of the summary.
     pub fn links_shown(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.links.len()).collect();
         if order.len() > LINKS_SHOWN {

@@ -21,8 +21,9 @@ pub struct Watcher {
     /// Length of a bin: the smallest scale.
     bin: Duration,
     bins: usize,
-    /// Bytes of each flow in each bin, for each link, made when the first packet comes.
-    sent: Vec<Vec<Option<Box<[u32]>>>>,
+    /// For each link its flows in the order of their numbers, with the bytes of each in each bin. Of many links
+    /// a flow passes few, so that there is room only for those whose first packet came.
+    sent: Vec<Vec<(u32, Box<[u32]>)>>,
 }
 
 impl Watcher {
@@ -47,7 +48,7 @@ impl Watcher {
             sent: if scales.is_empty() {
                 Vec::new()
             } else {
-                links.iter().map(|_| vec![None; groups.len()]).collect()
+                vec![Vec::new(); links.len()]
             },
             links,
             groups,
@@ -79,7 +80,7 @@ impl Watcher {
         let from = self.window.from.as_nanos().div_ceil(self.bin.as_nanos().max(1)) as usize;
         let until = number(self.window.until).min(self.bins);
         for (link, flows) in self.links.iter().zip(&self.sent) {
-            let flows: Vec<&[u32]> = flows.iter().flatten().map(|bins| &bins[..]).collect();
+            let flows: Vec<&[u32]> = flows.iter().map(|(_, bins)| &bins[..]).collect();
             for scale in &self.scales {
                 let bins = (scale.as_nanos() / self.bin.as_nanos().max(1)) as usize;
                 let Some([mean, p5, min, windows]) = fairness_over(&flows, from, until, bins) else {
@@ -100,9 +101,12 @@ impl Tap for Watcher {
         }
         // Acknowledgements say nothing of who gets what.
         if let (Body::Data(_), Some(flows)) = (&seen.item.body, self.sent.get_mut(at.link)) {
-            let bins = flows[seen.flow as usize].get_or_insert_with(|| vec![0; self.bins].into());
+            let place = flows.binary_search_by_key(&seen.flow, |(flow, _)| *flow).unwrap_or_else(|place| {
+                flows.insert(place, (seen.flow, vec![0; self.bins].into()));
+                place
+            });
             let bin = (at.now.as_nanos() / self.bin.as_nanos().max(1)) as usize;
-            if let Some(bytes) = bins.get_mut(bin) {
+            if let Some(bytes) = flows[place].1.get_mut(bin) {
                 *bytes = bytes.saturating_add(seen.packet.len.get() as u32);
             }
         }

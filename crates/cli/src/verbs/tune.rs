@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode};
 /// Search the open parameters of the steering law over a set of scenarios, with Optuna.
 ///
 /// The objective is stated: utilization less a price for each ms of 95 % delay, on average over scenarios and
-/// seeds. Results are the Pareto front of delay over utilization as a figure, and lines for a scenario. It takes
-/// the Python package of Weir, which makes the runs: `pip install './python[tune]'`.
+/// seeds. Results are the Pareto front of delay over utilization as a figure, and lines for a scenario. It
+/// takes the Python package of Weir, which makes the runs: `pip install './python[tune]'`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
