@@ -73,6 +73,10 @@ impl Scenario {
         // Without a rate there are no links, which was told.
         let Some(rate) = self.link.shape.rate_with(&self.link.variation) else { return };
         let count = shape.link_count();
+        // What network it is was asked for.
+        if count == 0 {
+            return;
+        }
         if count > MAX_LINKS as u64 {
             let problem = format!("describes {count} links");
             return here.wrong(p, "network", problem, format!("give at most {MAX_LINKS}"));

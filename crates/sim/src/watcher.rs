@@ -97,7 +97,7 @@ impl Tap for Watcher {
     fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, _marked: bool) {
         if self.window.contains(at.now) {
             let place = at.link * self.group_count + self.groups[seen.flow as usize] as usize;
-            self.delays[place].get_or_insert_with(Box::default).record(sojourn);
+            self.delays[place].get_or_insert_with(|| Box::new(Distribution::growing())).record(sojourn);
         }
         // Acknowledgements say nothing of who gets what.
         if let (Body::Data(_), Some(flows)) = (&seen.item.body, self.sent.get_mut(at.link)) {

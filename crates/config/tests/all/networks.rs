@@ -382,6 +382,8 @@ fn a_network_that_could_be_misread_is_refused() {
         let error = described(network, flows).unwrap_err();
         assert!(error.contains(told), "{network} {flows}: {error}");
     }
+    let error = described("delay = \"1ms\"", "{}").unwrap_err();
+    assert!(!error.contains("pairs"), "{error}");
     let path = "title = \"x\"\nlink.rate = \"1Mbit/s\"\naqm.name = \"codel\"\npath.rtt = \"1ms\"\n\
         network = { parking_lot = 1, delay = \"1ms\" }\nflows = [{ pairs = \"long\" }]\nrun.duration = \"1s\"\n";
     let error = Scenario::parse("x.toml", path).unwrap_err().to_string();
