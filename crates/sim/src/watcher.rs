@@ -21,8 +21,8 @@ pub struct Watcher {
     /// Length of a bin: the smallest scale.
     bin: Duration,
     bins: usize,
-    /// For each link its flows in the order of their numbers, with the bytes of each in each bin. Of many links
-    /// a flow passes few, so that there is room only for those whose first packet came.
+    /// For each link its flows in the order of their numbers, with the bytes of each in each bin. Of many
+    /// links a flow passes few, so that there is room only for those whose first packet came.
     sent: Vec<Vec<(u32, Box<[u32]>)>>,
 }
 
@@ -45,11 +45,7 @@ impl Watcher {
             group_count: scenario.flows.len(),
             delays: (0..links.len() * scenario.flows.len()).map(|_| None).collect(),
             bins: run.duration.as_nanos().div_ceil(bin.as_nanos().max(1)) as usize,
-            sent: if scales.is_empty() {
-                Vec::new()
-            } else {
-                vec![Vec::new(); links.len()]
-            },
+            sent: if scales.is_empty() { Vec::new() } else { vec![Vec::new(); links.len()] },
             links,
             groups,
             scales,
