@@ -3,11 +3,11 @@
 use crate::interrupt::is_interrupted;
 use crate::output::{Failure, warn};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_config::{Document, PolicyConfig, Scenario, TraceFile};
-use weir_measure::result::Recording;
+use weir_config::{Document, NetworkLink, PolicyConfig, Scenario, TraceFile};
+use weir_measure::result::{LINKS_SHOWN, Recording, Summary};
 use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
 use weir_report::{FileSet, Policy, csv, html};
 
@@ -150,9 +150,18 @@ fn file_name(label: &str) -> String {
     if name.is_empty() { "run".into() } else { hidden.unwrap_or(name) }
 }
 
-/// What the charts show of the policies of its links. What a lab has beyond, as the way back, has none.
+/// What the charts show of the policies of the links of a scenario.
+#[cfg(feature = "live")]
 pub fn policies_of(scenario: &Scenario) -> Vec<Policy> {
     scenario.network().links.iter().map(|link| shown(link.policy.as_ref())).collect()
+}
+
+/// The same for the links of a summary. What a lab has beyond, as the way back, has none.
+pub fn policies_in(summary: &Summary, scenario: &Scenario) -> Vec<Policy> {
+    let network = scenario.network();
+    let named: BTreeMap<&str, &NetworkLink> = network.links.iter().map(|l| (l.name.as_str(), l)).collect();
+    let policy = |name: &str| named.get(name).and_then(|link| link.policy.as_ref());
+    summary.links.iter().map(|link| shown(policy(&link.name))).collect()
 }
 
 fn shown(policy: Option<&PolicyConfig>) -> Policy {
@@ -247,7 +256,8 @@ pub fn write_as(
     add_scenario(scenario, &mut files)?;
     add_samples(recording, &mut files)?;
     files.add("flows.csv", csv::flow_samples(&recording.flow_samples))?;
-    let policies = policies_of(scenario);
+    let recording = &*recording.shown();
+    let policies = policies_in(&recording.summary, scenario);
     let policy = policies.first().copied().unwrap_or_default();
     let options = TimeSeriesOptions { policy, ..TimeSeriesOptions::default() };
     files.add("chart.svg", weir_report::chart::time_series(recording, 0, &options))?;
@@ -257,9 +267,18 @@ pub fn write_as(
     finish(files, summary)
 }
 
-/// Adds the samples of each link, and the moves of the set point.
+/// Adds the samples of each link, and the moves of the set point. Those of more links than are shown are one
+/// table.
 pub fn add_samples(recording: &Recording, files: &mut FileSet) -> Result<(), Failure> {
-    for (link, samples) in recording.summary.links.iter().zip(&recording.link_samples) {
+    let each = recording.summary.links.iter().zip(&recording.link_samples);
+    if recording.summary.links.len() > LINKS_SHOWN {
+        files.add(
+            "samples.csv",
+            csv::samples_of_links(each.map(|(link, rows)| (link.name.as_str(), &rows[..]))),
+        )?;
+        return Ok(files.add("events.csv", csv::steering_events(&recording.events))?);
+    }
+    for (link, samples) in each {
         files.add(format!("samples_{}.csv", link.name), csv::link_samples(samples))?;
     }
     Ok(files.add("events.csv", csv::steering_events(&recording.events))?)

@@ -5,21 +5,23 @@ use crate::errors::quoted;
 use crate::experiment::Scenario;
 use crate::flows::{Direction, IpVersion};
 use crate::limits::{MAX_FLOWS, MAX_LINKS};
-use crate::link::Bottleneck;
+use crate::link::{Bottleneck, Upstream};
 use crate::measure::MAX_BINS;
 use crate::network::BOTTLENECK;
+use crate::network_shape::words;
 use crate::problems::Problems;
 use crate::schema::{Check, Here};
+use crate::topology::Link;
 use crate::traffic::Traffic;
+use crate::variation::Variation;
 use std::collections::BTreeMap;
 use weir_units::Bytes;
 
 impl Check for Scenario {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        if self.links.is_empty() {
-            if let Some(own) = self.queue.own_aqm() {
-                self.aqm = own;
-            }
+        if self.network.is_some() {
+            self.check_network(here, p);
+        } else if self.links.is_empty() {
             self.check_link(here, p);
         } else {
             self.check_links(here, p);
@@ -31,9 +33,30 @@ impl Check for Scenario {
 }
 
 impl Scenario {
-    fn check_link(&self, here: &Here, p: &mut Problems) {
+    fn check_link(&mut self, here: &Here, p: &mut Problems) {
         let mtu = self.flows.iter().map(|f| self.mtu(f)).max().unwrap_or(self.path.mtu);
         self.link.shape.check_room(self.link.shape.rate_with(&self.link.variation), mtu, "link.", here, p);
+        self.check_queue(here, p);
+        for (i, flows) in self.flows.iter().enumerate() {
+            let keys = [
+                ("from", flows.from.is_some()),
+                ("to", flows.to.is_some()),
+                ("via", !flows.via.is_empty()),
+                ("pairs", flows.pairs.is_some()),
+            ];
+            for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+                let form = if key == "pairs" { "in one line under `[network]`" } else { "under `[[links]]`" };
+                let remedy = format!("remove it, or describe the links {form}");
+                here.wrong(p, &format!("flows.{i}.{key}"), "does not go with `[link]`", remedy);
+            }
+        }
+    }
+
+    /// Checks the queue of `[link]`.
+    fn check_queue(&mut self, here: &Here, p: &mut Problems) {
+        if let Some(own) = self.queue.own_aqm() {
+            self.aqm = own;
+        }
         if let Some(policy) = &self.policy {
             policy.check_with(&self.aqm, &self.queue, here, p);
         }
@@ -41,13 +64,67 @@ impl Scenario {
         if let Some(wrong) = link.steering.wrong_with(self.policy.as_ref(), &link.variation, false) {
             here.wrong(p, "link.steered_by", wrong.problem, wrong.remedy);
         }
+    }
+
+    /// Makes the links of a description and checks who goes over them.
+    fn check_network(&mut self, here: &Here, p: &mut Problems) {
+        self.check_queue(here, p);
+        let Some(shape) = &self.network else { return };
+        // Without a rate there are no links, which was told.
+        let Some(rate) = self.link.shape.rate_with(&self.link.variation) else { return };
+        let count = shape.link_count();
+        // What network it is was asked for.
+        if count == 0 {
+            return;
+        }
+        if count > MAX_LINKS as u64 {
+            let problem = format!("describes {count} links");
+            return here.wrong(p, "network", problem, format!("give at most {MAX_LINKS}"));
+        }
+        let like = Link {
+            name: String::new(),
+            from: String::new(),
+            to: String::new(),
+            shape: self.link.shape.clone(),
+            delay: shape.delay,
+            variation: self.link.variation.clone(),
+            medium: None,
+            expedite: false,
+            queue: self.queue.clone(),
+            aqm: Some(self.aqm.clone()),
+            policy: self.policy.clone(),
+            steering: self.link.steering.clone(),
+            upstream: Upstream::Off,
+            sense: None,
+        };
+        self.links = shape.links(&like, rate);
         for (i, flows) in self.flows.iter().enumerate() {
-            let keys =
-                [("from", flows.from.is_some()), ("to", flows.to.is_some()), ("via", !flows.via.is_empty())];
-            for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
-                let remedy = "remove it, or describe the links under `[[links]]`";
-                here.wrong(p, &format!("flows.{i}.{key}"), "does not go with `[link]`", remedy);
+            let wrong = |p: &mut Problems, key: &str, problem: &str, remedy: String| {
+                here.wrong(p, &format!("flows.{i}.{key}"), problem, remedy);
+            };
+            let suited = shape.suited();
+            match flows.pairs {
+                Some(pairs) if !suited.contains(&pairs) => {
+                    wrong(p, "pairs", "is not of this network", format!("give {}", words(suited)));
+                }
+                Some(_) if flows.from.is_some() || flows.to.is_some() || !flows.via.is_empty() => {
+                    let remedy = "remove it, or `from`, `to` and `via`".to_string();
+                    wrong(p, "pairs", "does not go with `from`, `to` and `via`", remedy);
+                }
+                None if flows.from.is_none() || flows.to.is_none() => {
+                    let remedy = format!("add {}, or `from` one node `to` another", words(suited));
+                    wrong(p, "pairs", "is missing: nothing says where the flows go", remedy);
+                }
+                None if flows.direction == Direction::Reverse => {
+                    let remedy = "exchange `from` and `to`, and remove it".to_string();
+                    wrong(p, "direction", "does not go with `from` and `to`", remedy);
+                }
+                _ => continue,
             }
+            return;
+        }
+        if self.flow_count() <= u64::from(MAX_FLOWS) {
+            self.check_routes(here, p);
         }
     }
 
@@ -66,6 +143,10 @@ impl Scenario {
             }
         }
         for (i, flows) in self.flows.iter().enumerate() {
+            if flows.pairs.is_some() {
+                let remedy = "say with `from` and `to` where they go";
+                here.wrong(p, &format!("flows.{i}.pairs"), "does not go with `[[links]]`", remedy);
+            }
             for (key, _) in
                 [("from", &flows.from), ("to", &flows.to)].into_iter().filter(|(_, n)| n.is_none())
             {
@@ -160,12 +241,11 @@ impl Scenario {
         }
         let network = self.network();
         let mut told = Vec::new();
-        for (i, (flows, route)) in self.flows.iter().zip(&network.routes).enumerate() {
-            if matches!(flows.traffic(), Traffic::Unresponsive(_)) {
+        for route in &network.routes {
+            let (i, from, to) = (route.group, &route.from, &route.to);
+            if matches!(self.flows[i].traffic(), Traffic::Unresponsive(_)) {
                 continue;
             }
-            let (from, to) =
-                (flows.from.as_deref().unwrap_or_default(), flows.to.as_deref().unwrap_or_default());
             if route.back.is_empty() {
                 told.push(format!(
                     "acknowledgements of flows.{i} pass no link: none lead from {to} to {from}. If they are to have queues, \
@@ -187,13 +267,21 @@ impl Scenario {
             }
         }
         warnings.extend(self.ways_back());
-        for link in self.network().links {
-            warnings.extend(link.variation.stuck().map(|told| format!("link {}, steps: {told}", link.name)));
+        let described = self.network.as_ref().map(|_| ("link", &self.link.variation));
+        let links = self.links.iter().map(|link| (link.name.as_str(), &link.variation));
+        let one = [(BOTTLENECK, &self.link.variation)];
+        let varied: Vec<(&str, &Variation)> = match described {
+            Some(described) => vec![described],
+            None if self.links.is_empty() => one.to_vec(),
+            None => links.collect(),
+        };
+        for (name, variation) in varied {
+            warnings.extend(variation.stuck().map(|told| format!("link {name}, steps: {told}")));
         }
-        if self.links.is_empty() {
+        if self.links.is_empty() || self.network.is_some() {
             warnings.extend(self.link.steering.unused_setpoint(self.policy.as_ref(), &self.aqm));
         }
-        for link in &self.links {
+        for link in self.links.iter().filter(|_| self.network.is_none()) {
             let aqm = link.aqm.as_ref();
             let unused = aqm.and_then(|aqm| link.steering.unused_setpoint(link.policy.as_ref(), aqm));
             warnings.extend(unused.map(|warning| format!("link {}: {warning}", link.name)));

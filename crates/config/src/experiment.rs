@@ -10,6 +10,7 @@ use crate::flows::FlowGroup;
 use crate::limits::MAX_DURATION;
 use crate::link::{Bottleneck, Channel};
 use crate::measure::Measure;
+use crate::network_shape::NetworkShape;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
@@ -34,23 +35,28 @@ const HOUR: Duration = Duration::from_secs(3600);
 section! {
     /// An experiment.
     ///
-    /// Files have one of two forms, and [`Scenario::network`] is the same view of both. With `[[links]]` the
+    /// Files have one of three forms, and [`Scenario::network`] is the same view of all. With `[[links]]` the
     /// fields `link`, `queue`, `aqm` and `policy` are those of the first of them, for displays, and `path` is
-    /// empty.
+    /// empty. With `[network]` `links` are those that it describes, and the fields before it what they have
+    /// in common.
     pub struct Scenario {
         /// What the experiment shows, in a line.
         title: String = required(such("a text with something in it, at most 200 bytes", |t: &String| title_allowed(t)));
-        /// The bottleneck. A file has this table, `[path]` and `[aqm]`, or `[[links]]`.
-        link: Bottleneck = OneLink(OneTable, no_link);
+        /// The bottleneck. A file has this table, `[path]` and `[aqm]`; or this one, `[network]` and `[aqm]`,
+        /// for many links that are like it; or `[[links]]`.
+        link: Bottleneck = OneLink(OneTable, no_link, &[LINKS]);
         /// The way between the hosts, besides the bottleneck's queue.
-        path: Path = OneLink(OneTable, no_path);
+        path: Path = OneLink(OneTable, no_path, &[LINKS, NETWORK]);
         /// How packets wait at the bottleneck.
-        queue: QueueConfig = OneLink(OneTable, QueueConfig::default);
+        queue: QueueConfig = OneLink(OneTable, QueueConfig::default, &[LINKS]);
         /// The algorithm at the bottleneck and its parameters.
-        aqm: AqmConfig = OneLink(Algorithm, AqmConfig::fifo);
+        aqm: AqmConfig = OneLink(Algorithm, AqmConfig::fifo, &[LINKS]);
         /// The policy: how much delay may be traded for throughput. The presence of this table turns steering
         /// on.
-        policy: Option<PolicyConfig> = OneLink(OptionalTable, || None);
+        policy: Option<PolicyConfig> = OneLink(OptionalTable, || None, &[LINKS]);
+        /// A network of many links from a description of one line. Its managed links are like `[link]`, with
+        /// the queue of `[queue]`, `[aqm]` and `[policy]`.
+        network: Option<NetworkShape> = OneLink(OptionalTable, || None, &[LINKS]) => [Simulator];
         /// Links between named nodes, each in one direction. Flows then go from node to node. For the
         /// simulator.
         links: Vec<Link> = OPTIONAL_TABLES;
@@ -74,17 +80,28 @@ fn title_allowed(title: &str) -> bool {
 /// Tables of the form with one link; with `[[links]]` they are refused.
 const ONE_LINK: &[&str] = &["link", "path", "queue", "aqm", "policy"];
 
-/// A table that does not go with `[[links]]`, and what takes its place there.
-struct OneLink<R, T>(R, fn() -> T);
+/// What is printed of a file with `[network]` is what was written: neither a path nor the links.
+const DESCRIBED: &[&str] = &["path", "links"];
+
+/// A table of another form, and why its keys do not go with it.
+type Form = (&'static str, &'static str, &'static str);
+const LINKS: Form = ("links", "[[links]]", "remove one of the two: each of the `[[links]]` has its own keys");
+const NETWORK: Form = (
+    "network",
+    "[network]",
+    "remove one of the two: delays are those of `[network]`, and flows have `rtt` and `mtu`",
+);
+
+/// A table that does not go with some forms, and what takes its place there.
+struct OneLink<R, T>(R, fn() -> T, &'static [Form]);
 
 impl<T, R: Rule<T>> Rule<T> for OneLink<R, T> {
     fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<T> {
-        if !here.table.has("links") {
+        let Some((_, form, remedy)) = self.2.iter().find(|(table, ..)| here.table.has(table)) else {
             return self.0.read(key, here, p);
-        }
+        };
         if here.table.has(key.name) {
-            let remedy = "remove one of the two: each of the `[[links]]` has its own keys";
-            here.wrong(p, key.name, "does not go with `[[links]]`", remedy);
+            here.wrong(p, key.name, format!("does not go with `{form}`"), *remedy);
         }
         Some((self.1)())
     }
@@ -202,9 +219,16 @@ impl Scenario {
         Given::of(self, &|key| !key.arms.contains(&arm))
     }
 
+    /// The number of flows of a `[[flows]]` table, over all its pairs.
+    pub fn flows_of(&self, flows: &FlowGroup) -> u64 {
+        let pairs =
+            self.network.as_ref().zip(flows.pairs).map_or(1, |(shape, pairs)| shape.pair_count(pairs));
+        pairs.saturating_mul(flows.count.into())
+    }
+
     /// The number of flows.
     pub fn flow_count(&self) -> u64 {
-        self.flows.iter().map(|f| u64::from(f.count)).sum()
+        self.flows.iter().fold(0, |sum, flows| sum.saturating_add(self.flows_of(flows)))
     }
 
     /// The largest IP packet of flows.
@@ -242,7 +266,11 @@ impl Scenario {
     /// are alike only the first has the meanings. Paths stay as they were written, so that they start at
     /// the same folder.
     pub fn to_toml(&self) -> String {
-        let omitted = if self.links.is_empty() { &[] } else { ONE_LINK };
+        let omitted = match (&self.network, self.links.is_empty()) {
+            (Some(_), _) => DESCRIBED,
+            (None, true) => &[],
+            (None, false) => ONE_LINK,
+        };
         self.print_file(Printer::new(self.sweep.axes.iter().flat_map(|a| a.keys.clone()).collect(), omitted))
     }
 

@@ -53,6 +53,20 @@ choices! {
 }
 
 choices! {
+    /// Pairs of nodes between which flows go.
+    pub enum Pairs {
+        /// Of a dumbbell: each host on the left and the one opposite.
+        Each = "each",
+        /// Of a parking lot: its beginning and its end.
+        Long = "long",
+        /// Of a parking lot: beginning and end of each link.
+        Cross = "cross",
+        /// Of a tree: the root and each leaf.
+        Leaves = "leaves",
+    }
+}
+
+choices! {
     /// The transport protocol of flows that react to congestion.
     pub enum Protocol {
         /// TCP.
@@ -166,12 +180,17 @@ section! {
         /// Version of IP.
         ip: IpVersion = or(IpVersion::V4, Range::Any);
         /// Which way the data goes: "forward" from a to b through the managed queue, or "reverse". With
-        /// `[[links]]` `from` and `to` say it.
+        /// `[[links]]` `from` and `to` say it; with `pairs` it turns them around.
         direction: Direction = or(Direction::Forward, Range::Any);
-        /// With `[[links]]`: the node that sends.
+        /// With `[[links]]` or `[network]`: the node that sends.
         from: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
-        /// With `[[links]]`: the node that receives.
+        /// With `[[links]]` or `[network]`: the node that receives.
         to: Option<String> = absent("no `[[links]]`", such(NAME, |t: &String| name_allowed(t)));
+        /// With `[network]`: between which of its nodes, `count` flows for each pair: "each" of a dumbbell
+        /// from the hosts on the left, `l1` to `r1` and so on; "long" of a parking lot from its beginning to
+        /// its end, "cross" over each single link; "leaves" of a tree from `root` to each leaf. `direction =
+        /// "reverse"` exchanges the nodes of each pair. Without it `from` and `to` name two nodes.
+        pairs: Option<Pairs> = absent("`from` and `to`", Range::Any) => [Simulator];
         /// With `[[links]]`: the names of the links from `from` to `to` in their order. Without it the route
         /// has as few links as possible; of several such, the one whose links come first in the file.
         via: Vec<String> = list("fewest links", MAX_LINKS, such(NAME, |t: &String| name_allowed(t))) => [Simulator, Row];

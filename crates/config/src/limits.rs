@@ -7,7 +7,7 @@ use weir_units::{Duration, Rate};
 pub const MAX_NESTING: usize = 32;
 
 /// Most links of a scenario.
-pub const MAX_LINKS: usize = 1000;
+pub const MAX_LINKS: usize = 20_000;
 
 /// Most flows of a scenario, over all its `[[flows]]` tables.
 pub const MAX_FLOWS: u32 = 10_000;

@@ -24,7 +24,8 @@ pub const BOTTLENECK: &str = "bottleneck";
 pub struct Network {
     /// The links, in the order of the file.
     pub links: Vec<NetworkLink>,
-    /// The way of each `[[flows]]` table, in the order of the file.
+    /// The way of each `[[flows]]` table, in the order of the file; of a table with `pairs` those of all
+    /// pairs, in their order.
     pub routes: Vec<Route>,
 }
 
@@ -77,6 +78,12 @@ pub struct Probing {
 /// The way of flows that are alike.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Route {
+    /// Number of the `[[flows]]` table whose flows go this way, `count` of them.
+    pub group: usize,
+    /// The node that sends; empty for a file with `[link]`.
+    pub from: String,
+    /// The node that receives; empty for a file with `[link]`.
+    pub to: String,
     /// Indices of the links that data passes, in order; empty where it meets nothing but a delay.
     pub forward: Vec<usize>,
     /// Indices of the links that acknowledgements pass, in order; empty where they meet nothing but a delay.
@@ -129,12 +136,21 @@ impl Scenario {
             return self.dumbbell();
         }
         let map = Map::new(&self.links);
-        let route = |flows: &FlowGroup| {
-            let (from, to) =
-                flows.from.as_deref().zip(flows.to.as_deref()).expect("checked when it was read");
-            self.route(&map, flows, from, to).expect("checked when it was read")
-        };
-        Network { links: self.network_links(&map), routes: self.flows.iter().map(route).collect() }
+        let mut routes = Vec::new();
+        for (group, flows) in self.flows.iter().enumerate() {
+            for (from, to) in self.ends(flows) {
+                routes.push(self.route(&map, group, &from, &to).expect("checked when it was read"));
+            }
+        }
+        Network { links: self.network_links(&map), routes }
+    }
+
+    /// From where to where flows go: between several pairs of nodes, where the file says so.
+    fn ends(&self, flows: &FlowGroup) -> Vec<(String, String)> {
+        match (&self.network, flows.pairs) {
+            (Some(shape), Some(pairs)) => shape.pairs(pairs, flows.direction),
+            _ => flows.from.clone().zip(flows.to.clone()).into_iter().collect(),
+        }
     }
 
     fn network_links(&self, map: &Map) -> Vec<NetworkLink> {
@@ -165,8 +181,8 @@ impl Scenario {
     /// The first link of the medium of a link.
     fn first_of_medium(&self, number: usize) -> usize {
         let medium = &self.links[number].medium;
-        let same = |link: &Link| medium.is_some() && link.medium == *medium;
-        self.links.iter().position(same).unwrap_or(number)
+        let same = |link: &Link| link.medium == *medium;
+        medium.as_ref().and_then(|_| self.links.iter().position(same)).unwrap_or(number)
     }
 
     /// The links that the probes of a link pass.
@@ -234,7 +250,7 @@ impl Scenario {
             expedite: false,
             probing: None,
         };
-        let route = |flows: &FlowGroup| {
+        let route = |(group, flows): (usize, &FlowGroup)| {
             let rtt = flows.rtt.unwrap_or(Rtt::Constant(self.path.rtt));
             let (there, here) = (vec![0], Vec::new());
             let (forward, back, part) = match flows.direction {
@@ -246,13 +262,15 @@ impl Scenario {
                 Duration::ZERO => Split { part: Duration::from_nanos(1), whole: Duration::from_nanos(2) },
                 whole => Split { part, whole },
             };
-            Route { forward, back, rtt, link_delay: Duration::ZERO, split }
+            let (from, to) = (String::new(), String::new());
+            Route { group, from, to, forward, back, rtt, link_delay: Duration::ZERO, split }
         };
-        Network { links: vec![link], routes: self.flows.iter().map(route).collect() }
+        Network { links: vec![link], routes: self.flows.iter().enumerate().map(route).collect() }
     }
 
     /// The way of flows over links; a problem comes with the key of the flows it is about.
-    fn route(&self, map: &Map, flows: &FlowGroup, from: &str, to: &str) -> Result<Route, (String, Wrong)> {
+    fn route(&self, map: &Map, group: usize, from: &str, to: &str) -> Result<Route, (String, Wrong)> {
+        let flows = &self.flows[group];
         map.check_node(from).map_err(|wrong| ("from".to_string(), wrong))?;
         map.check_node(to).map_err(|wrong| ("to".to_string(), wrong))?;
         if from == to {
@@ -278,7 +296,8 @@ impl Scenario {
         }
         // What is left delays the way back, where it disturbs no queue.
         let split = Split { part: Duration::ZERO, whole: link_delay };
-        Ok(Route { forward, back, rtt, link_delay, split })
+        let (from, to) = (from.to_string(), to.to_string());
+        Ok(Route { group, from, to, forward, back, rtt, link_delay, split })
     }
 
     /// Tells links that are to observe flows whose acknowledgements they cannot see.
@@ -301,18 +320,27 @@ impl Scenario {
         let map = Map::new(&self.links);
         let mut largest = vec![0; self.links.len()];
         for (i, flows) in self.flows.iter().enumerate() {
-            let (Some(from), Some(to)) = (&flows.from, &flows.to) else { continue };
-            match self.route(&map, flows, from, to) {
-                Ok(route) => {
-                    self.check_sight(i, &route, here, p);
-                    for link in route.forward {
-                        largest[link] = self.mtu(flows).max(largest[link]);
+            for (from, to) in self.ends(flows) {
+                match self.route(&map, i, &from, &to) {
+                    Ok(route) => {
+                        self.check_sight(i, &route, here, p);
+                        for link in route.forward {
+                            largest[link] = self.mtu(flows).max(largest[link]);
+                        }
+                    }
+                    Err((key, wrong)) => {
+                        here.wrong(p, &format!("flows.{i}.{key}"), wrong.problem, wrong.remedy);
+                        // The other pairs would tell the same.
+                        break;
                     }
                 }
-                Err((key, wrong)) => {
-                    here.wrong(p, &format!("flows.{i}.{key}"), wrong.problem, wrong.remedy);
-                }
             }
+        }
+        if self.network.is_some() {
+            // All links are like `[link]`, and those of other rates have as much room.
+            let mtu = largest.into_iter().max().unwrap_or(0);
+            let rate = self.link.shape.rate_with(&self.link.variation);
+            return self.link.shape.check_room(rate, mtu, "link.", here, p);
         }
         for (i, (link, mtu)) in self.links.iter().zip(largest).enumerate() {
             link.shape.check_room(link.known_rate(), mtu, &format!("links.{i}."), here, p);

@@ -709,6 +709,9 @@ impl<S: Section> Rule<Vec<S>> for Tables {
         tables.into_iter().collect()
     }
     fn print_tables(&self, key: &Key, value: &Vec<S>, out: &mut Printer) {
+        if out.omits(key) {
+            return;
+        }
         for (i, table) in value.iter().enumerate() {
             out.element(key, i, table);
         }
@@ -906,8 +909,13 @@ impl Printer {
         self.text.push('\n');
     }
 
+    /// Whether this table at the top is left out.
+    fn omits(&self, key: &Key) -> bool {
+        self.path.is_empty() && self.omitted.contains(&key.name)
+    }
+
     fn table<S: Section>(&mut self, key: &Key, value: &S) {
-        if self.path.is_empty() && self.omitted.contains(&key.name) {
+        if self.omits(key) {
             return;
         }
         self.inside(key.name, |out| {

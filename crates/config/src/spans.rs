@@ -2,45 +2,62 @@
 
 use crate::experiment::Scenario;
 use crate::flows::FlowGroup;
+use std::collections::BTreeMap;
 use weir_measure::Settled;
 use weir_measure::result::Summary;
 use weir_units::Duration;
 
 impl Scenario {
-    /// The groups of flows that send data over a link, numbered as in [`Scenario::network`].
-    fn flows_over(&self, link: usize) -> Vec<&FlowGroup> {
+    /// For each link, numbered as in [`Scenario::network`], the groups of flows that send data over it, each
+    /// with the number of its flows that do.
+    fn flows_over(&self) -> Vec<Vec<(&FlowGroup, u32)>> {
         let network = self.network();
-        let passing =
-            network.routes.iter().zip(&self.flows).filter(|(route, _)| route.forward.contains(&link));
-        passing.map(|(_, flows)| flows).collect()
+        let mut over: Vec<Vec<(&FlowGroup, u32)>> = vec![Vec::new(); network.links.len()];
+        for route in &network.routes {
+            let group = &self.flows[route.group];
+            for link in &route.forward {
+                match over[*link].last_mut() {
+                    Some((last, flows)) if std::ptr::eq(*last, group) => *flows += group.count,
+                    _ => over[*link].push((group, group.count)),
+                }
+            }
+        }
+        over
     }
 
-    /// The later halves of the spans with flows over a link, in order of time; none where such flows neither
-    /// start nor stop during the run.
-    pub fn settled(&self, link: usize) -> Vec<Settled> {
-        let spans = spans(&self.flows_over(link), self.run.duration);
-        if spans.len() < 2 { Vec::new() } else { spans }
+    /// For each link the later halves of the spans with flows over it, in order of time; none where such
+    /// flows neither start nor stop during the run.
+    pub fn settled(&self) -> Vec<Vec<Settled>> {
+        let of_link = |groups: Vec<(&FlowGroup, u32)>| {
+            let spans = spans(&groups, self.run.duration);
+            if spans.len() < 2 { Vec::new() } else { spans }
+        };
+        self.flows_over().into_iter().map(of_link).collect()
     }
 
     /// Adds to each link of a summary that the scenario names how many flows send data over it.
     pub fn note_flows(&self, summary: &mut Summary) {
-        for (number, link) in self.network().links.iter().enumerate() {
-            if let Some(summary) = summary.links.iter_mut().find(|summary| summary.name == link.name) {
-                summary.flows = Some(self.flows_over(number).iter().map(|group| group.count).sum());
-            }
+        let network = self.network();
+        let names = network.links.iter().map(|link| link.name.as_str());
+        let flows: BTreeMap<&str, u32> = names
+            .zip(self.flows_over())
+            .map(|(name, groups)| (name, groups.iter().map(|(_, flows)| flows).sum()))
+            .collect();
+        for link in &mut summary.links {
+            link.flows = flows.get(link.name.as_str()).copied().or(link.flows);
         }
     }
 }
 
-fn spans(groups: &[&FlowGroup], end: Duration) -> Vec<Settled> {
+fn spans(groups: &[(&FlowGroup, u32)], end: Duration) -> Vec<Settled> {
     let stop = |g: &FlowGroup| g.stop.unwrap_or(end).min(end);
-    let mut edges: Vec<Duration> = groups.iter().flat_map(|g| [g.start.min(end), stop(g)]).collect();
+    let mut edges: Vec<Duration> = groups.iter().flat_map(|(g, _)| [g.start.min(end), stop(g)]).collect();
     edges.sort_unstable();
     edges.dedup();
     let span = |pair: &[Duration]| {
         let (from, until) = (pair[0], pair[1]);
-        let active = groups.iter().filter(|g| g.start <= from && until <= stop(g));
-        (from, until, active.map(|g| g.count).sum())
+        let active = groups.iter().filter(|(g, _)| g.start <= from && until <= stop(g));
+        (from, until, active.map(|(_, flows)| flows).sum())
     };
     let spans = edges.windows(2).map(span).filter(|(.., flows)| *flows > 0);
     spans.map(|(from, until, flows)| Settled::of_span(from, until, flows)).collect()
@@ -65,7 +82,7 @@ mod tests {
         let spans = [(0, 4, 2), (4, 6, 9), (6, 8, 2)];
         let expected =
             spans.map(|(from, until, flows)| Settled::of_span(seconds(from), seconds(until), flows));
-        assert_eq!(scenario().settled(0), expected);
+        assert_eq!(scenario().settled()[0], expected);
     }
 
     #[test]
@@ -89,7 +106,7 @@ mod tests {
         scenario.note_flows(&mut summary);
         assert_eq!(summary.links.iter().map(|l| l.flows).collect::<Vec<_>>(), [Some(5), Some(0), Some(4)]);
         let spans: Vec<Vec<u32>> =
-            (0..3).map(|link| scenario.settled(link).iter().map(Settled::flows).collect()).collect();
+            scenario.settled().iter().map(|of| of.iter().map(Settled::flows).collect()).collect();
         assert_eq!(spans, [vec![], vec![4, 5], vec![]]);
     }
 
@@ -97,6 +114,6 @@ mod tests {
     fn flows_that_stay_make_no_phases() {
         let mut scenario = scenario();
         scenario.flows.truncate(1);
-        assert!(scenario.settled(0).is_empty());
+        assert!(scenario.settled()[0].is_empty());
     }
 }

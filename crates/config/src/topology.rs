@@ -12,6 +12,7 @@ use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, o
 use crate::sense::Sense;
 use crate::steering::Steering;
 use crate::variation::Variation;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use weir_aqm::Needs;
 use weir_units::{Duration, Rate};
@@ -121,17 +122,48 @@ impl Link {
 /// The nodes and which links begin there. Links that are wrong in themselves were refused before.
 pub(crate) struct Map<'a> {
     links: &'a [Link],
-    nodes: BTreeMap<&'a str, Vec<usize>>,
+    /// The numbers of the nodes.
+    nodes: BTreeMap<&'a str, u32>,
+    /// Of each node the links that begin there, each with the node where it ends.
+    out: Vec<Vec<(usize, u32)>>,
+    /// Of each link the node where it begins.
+    begins: Vec<u32>,
+    /// How far the last search came: routes of a large network often begin at the same node.
+    last: RefCell<Option<Search>>,
+}
+
+/// A search for nodes, breadth first, that can be gone on with.
+struct Search {
+    from: u32,
+    /// Of each node the link by which it was reached first.
+    reached: Vec<Option<usize>>,
+    waiting: VecDeque<u32>,
 }
 
 impl<'a> Map<'a> {
     pub fn new(links: &'a [Link]) -> Map<'a> {
-        let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut map = Map {
+            links,
+            nodes: BTreeMap::new(),
+            out: Vec::new(),
+            begins: Vec::new(),
+            last: RefCell::new(None),
+        };
         for (i, link) in links.iter().enumerate() {
-            nodes.entry(&link.from).or_default().push(i);
-            nodes.entry(&link.to).or_default();
+            let (from, to) = (map.node(&link.from), map.node(&link.to));
+            map.out[from as usize].push((i, to));
+            map.begins.push(from);
         }
-        Map { links, nodes }
+        map
+    }
+
+    /// The number of a node, which is new if the name is.
+    fn node(&mut self, name: &'a str) -> u32 {
+        let number = *self.nodes.entry(name).or_insert(self.out.len() as u32);
+        if number as usize == self.out.len() {
+            self.out.push(Vec::new());
+        }
+        number
     }
 
     /// Tells a name that is no node.
@@ -157,25 +189,33 @@ impl<'a> Map<'a> {
 
     /// The route of fewest links; of several such, the one whose links come first in the file.
     pub fn shortest(&self, from: &str, to: &str) -> Option<Vec<usize>> {
-        let mut reached: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut waiting = VecDeque::from([from]);
+        let (from, to) = (*self.nodes.get(from)?, *self.nodes.get(to)?);
+        let mut last = self.last.borrow_mut();
+        let search = match &mut *last {
+            Some(search) if search.from == from => search,
+            other => other.insert(Search {
+                from,
+                reached: vec![None; self.out.len()],
+                waiting: VecDeque::from([from]),
+            }),
+        };
         // Nodes are left in the order in which they were reached, and links in the order of the file, so that
         // the first way to a node is also the one that comes first among the ways of its length.
-        while let Some(node) = waiting.pop_front().filter(|node| *node != to) {
-            for i in self.nodes.get(node)? {
-                let next = self.links[*i].to.as_str();
-                if next != from && !reached.contains_key(next) {
-                    reached.insert(next, *i);
-                    waiting.push_back(next);
+        while to != from && search.reached[to as usize].is_none() {
+            let node = search.waiting.pop_front()?;
+            for (link, next) in &self.out[node as usize] {
+                if *next != from && search.reached[*next as usize].is_none() {
+                    search.reached[*next as usize] = Some(*link);
+                    search.waiting.push_back(*next);
                 }
             }
         }
         let mut route = Vec::new();
         let mut node = to;
         while node != from {
-            let link = *reached.get(node)?;
+            let link = search.reached[node as usize]?;
             route.push(link);
-            node = &self.links[link].from;
+            node = self.begins[link];
         }
         route.reverse();
         Some(route)

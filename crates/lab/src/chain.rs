@@ -60,7 +60,7 @@ impl Chain {
             let what = format!("{} links in a row are more than the lab can play", places.len());
             return Err(Error::invalid(what, format!("use `weir sim`, or at most {BOXES_MAX}")));
         }
-        let settled = (0..network.links.len()).map(|link| scenario.settled(link)).collect();
+        let settled = scenario.settled();
         Ok(Chain { settled, places, extra: [extra.forward, extra.back], rtt, network })
     }
 

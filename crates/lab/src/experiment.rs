@@ -172,7 +172,7 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     let directions = [
         DirectionSetup {
             impairments: Some(Impairments { variation: scenario.link.variation.clone(), reorder: 0.0 }),
-            settled: scenario.settled(0),
+            settled: scenario.settled().swap_remove(0),
             ..DirectionSetup::new(FORWARD, forward)
         },
         DirectionSetup::new(REVERSE, reverse),

@@ -21,10 +21,21 @@ impl Default for Distribution {
 }
 
 impl Distribution {
+    /// One that takes little memory until long times come, and then asks for more: for many of them. It tells
+    /// the same.
+    pub fn growing() -> Distribution {
+        let mut histogram = Histogram::new_with_bounds(1, 2, 3).expect("the bounds are constant and valid");
+        histogram.auto(true);
+        Distribution(histogram)
+    }
+
     /// Counts one value; longer ones count as the longest.
     #[inline]
     pub fn record(&mut self, d: Duration) {
-        self.0.saturating_record(d.as_nanos() / TICK_NS);
+        let ticks = d.as_nanos() / TICK_NS;
+        if self.0.record(ticks).is_err() {
+            self.0.saturating_record(ticks);
+        }
     }
 
     /// Mean and percentiles in milliseconds.
@@ -156,6 +167,12 @@ pub struct Sojourns {
 }
 
 impl Sojourns {
+    /// For many links: it asks for memory when times are longer than any before.
+    pub fn growing() -> Sojourns {
+        let (low_latency, classic) = (Distribution::growing(), Distribution::growing());
+        Sojourns { low_latency, classic, is_l4s_there: false }
+    }
+
     /// Counts a packet that came with this ECN field.
     #[inline]
     pub fn record(&mut self, ecn: Ecn, d: Duration) {
@@ -221,6 +238,20 @@ mod tests {
         let (first, second, ms, last) = (16_384e-9, 32_768e-9, 1_048_576e-9, 8.589934592);
         assert_eq!(found, [(first, 3), (second, 2), (ms, 1), (last, 1), (f64::INFINITY, 2)]);
         assert_eq!((octaves.count(), octaves.buckets().count()), (9, Octaves::BOUNDS + 1));
+    }
+
+    /// Also where all is recorded anew in the sum of both classes, and times become longer and longer.
+    #[test]
+    fn a_distribution_that_grows_tells_the_same() {
+        let (mut usual, mut growing) = (Sojourns::default(), Sojourns::growing());
+        for ns in (0..2000u64).map(|i| (i * i * i * 37 + i * 911) % 90_000_000_000) {
+            let ecn = if ns % 3 == 0 { Ecn::Ect1 } else { Ecn::NotEct };
+            usual.record(ecn, Duration::from_nanos(ns));
+            growing.record(ecn, Duration::from_nanos(ns));
+        }
+        assert_eq!(growing.spread_ms(), usual.spread_ms());
+        assert_eq!(growing.by_class_ms(), usual.by_class_ms());
+        assert_eq!(growing.all().quantiles_ms(), usual.all().quantiles_ms());
     }
 
     #[test]

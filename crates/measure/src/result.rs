@@ -3,6 +3,7 @@
 //! The summary is JSON, the samples are tables. Field names carry their unit.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use weir_queue::UserCounters;
 use weir_sense::probe::Sensor;
 
@@ -84,7 +85,41 @@ pub struct LinkSummary {
     pub phases: Vec<Phase>,
 }
 
+/// Links that tables on a terminal and pages show of one run.
+pub const LINKS_SHOWN: usize = 40;
+
 impl Summary {
+    /// The links that are shown, by index: all, and of more than [`LINKS_SHOWN`] so many with the longest 95
+    /// % delays, in the order of the summary.
+    pub fn links_shown(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.links.len()).collect();
+        if order.len() > LINKS_SHOWN {
+            let delay = |link: &usize| self.links[*link].delay_ms.p95;
+            order.sort_by(|a, b| delay(b).total_cmp(&delay(a)));
+            order.truncate(LINKS_SHOWN);
+            order.sort_unstable();
+        }
+        order
+    }
+
+    /// The summary with the links that are shown, and a warning that tells of the others; itself where it has
+    /// no others.
+    pub fn shown(&self) -> Cow<'_, Summary> {
+        let shown = self.links_shown();
+        let others = self.links.len() - shown.len();
+        if others == 0 {
+            return Cow::Borrowed(self);
+        }
+        let mut copy = self.clone();
+        copy.links = shown.into_iter().map(|link| self.links[link].clone()).collect();
+        copy.warnings.push(format!(
+            "of {} links the {} with the longest 95 % delay are shown; summary.json and samples.csv have all",
+            self.links.len(),
+            copy.links.len()
+        ));
+        Cow::Owned(copy)
+    }
+
     /// The number of flows of a link of this run: all of them where it is not known which send over it.
     pub fn flows_of(&self, link: &LinkSummary) -> Option<usize> {
         link.flows.map(|flows| flows as usize).or((!self.flows.is_empty()).then_some(self.flows.len()))
@@ -411,6 +446,16 @@ pub struct Recording {
 const UNRESPONSIVE: u8 = 4;
 
 impl Recording {
+    /// The recording with the links that are shown ([`Summary::shown`]); itself where it has no others.
+    pub fn shown(&self) -> Cow<'_, Recording> {
+        let Cow::Owned(summary) = self.summary.shown() else { return Cow::Borrowed(self) };
+        let links = self.summary.links_shown().into_iter();
+        let link_samples =
+            links.map(|link| self.link_samples.get(link).cloned().unwrap_or_default()).collect();
+        let (flow_samples, events) = (self.flow_samples.clone(), self.events.clone());
+        Cow::Owned(Recording { summary, link_samples, flow_samples, events })
+    }
+
     /// What a reader must know of steered links whose flows did not respond to signals in at least a quarter
     /// of the measured time: no set point holds their delay.
     pub fn unresponsive(&self) -> Vec<String> {

@@ -30,6 +30,16 @@ pub fn link_samples(samples: &[LinkSample]) -> String {
     write_table(samples)
 }
 
+/// The samples of many links as one table, whose first column is the link.
+pub fn samples_of_links<'a>(links: impl Iterator<Item = (&'a str, &'a [LinkSample])>) -> String {
+    let mut text = format!("link,{}", link_samples(&[]));
+    for (name, samples) in links {
+        // Names of links are words.
+        link_rows(samples).lines().for_each(|row| text.extend([name, ",", row, "\n"]));
+    }
+    text
+}
+
 /// Rows to go on with after what [`link_samples`] wrote.
 pub fn link_rows(samples: &[LinkSample]) -> String {
     write_rows(samples)

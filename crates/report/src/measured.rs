@@ -88,12 +88,11 @@ pub fn measured_with(summary: &Summary, study: &Study) -> Measured {
         row.push((format!("{name}_mean"), Value::number(Some(f.mean))));
         row.push((format!("{name}_p5"), Value::number(Some(f.p5))));
     }
-    for (number, link) in summary.links.iter().enumerate() {
-        let mine = study.convergence.iter().filter(|c| c.link as usize == number);
-        for c in mine {
-            let name = format!("{}settled_after_{}s_s", prefix(&link.name), c.at_s);
-            row.push((name, Value::number(c.settled_s)));
-        }
+    // These are in the order of the links.
+    for c in &study.convergence {
+        let Some(link) = summary.links.get(c.link as usize) else { continue };
+        let name = format!("{}settled_after_{}s_s", prefix(&link.name), c.at_s);
+        row.push((name, Value::number(c.settled_s)));
     }
     row
 }

@@ -11,6 +11,8 @@ use weir_units::{Duration, Time};
 /// What flows of one kind have in common.
 #[derive(Clone, Debug)]
 pub struct FlowKind {
+    /// Number of the `[[flows]]` table that they are of. Those of a table with `pairs` are several kinds.
+    pub group: u32,
     /// Links that data passes, in order.
     pub forward: Vec<u32>,
     /// Links that acknowledgements pass, in order.

@@ -170,7 +170,7 @@ impl<T: Tap> Simulation<T> {
             _ => (true, application.and_then(|a| a.loading_since())),
         };
         if began.is_some_and(|began| began >= self.window.from) {
-            self.unfinished.push((is_page, kind));
+            self.unfinished.push((is_page, self.kinds[kind as usize].group));
         }
     }
 

@@ -39,14 +39,14 @@ pub struct Totals {
 }
 
 impl LinkMeter {
-    /// A meter with room for `rows` samples.
-    pub fn new(window: Window, settled: &[Settled], rows: usize) -> LinkMeter {
+    /// A meter with room for `rows` samples; of `many` links one that takes memory when it needs it.
+    pub fn new(window: Window, settled: &[Settled], rows: usize, many: bool) -> LinkMeter {
         LinkMeter {
             window,
             edges: [None; 2],
             packets: 0,
             bytes: 0,
-            sojourn: Sojourns::default(),
+            sojourn: if many { Sojourns::growing() } else { Sojourns::default() },
             sampler: Sampler::new(Time::ZERO, settled),
             samples: Vec::with_capacity(rows),
         }

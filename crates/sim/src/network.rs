@@ -30,6 +30,9 @@ use weir_units::{Duration, Rate, Time};
 /// Events between asking for an endpoint's memory and its use.
 const AHEAD: usize = 2;
 
+/// Links from which on the memory of each is asked for when it is needed, also while packets pass.
+const MANY_LINKS: usize = 256;
+
 /// What a simulation is made of, apart from its flows.
 #[derive(Clone, Debug)]
 pub struct NetworkSetup<'a> {
@@ -116,8 +119,13 @@ impl<T: Tap> Simulation<T> {
     /// A network without flows, at time zero.
     pub fn new(setup: NetworkSetup<'_>, tap: T) -> Result<Simulation<T>, Error> {
         let rows = setup.window.until.as_nanos() / setup.sample.as_nanos().max(1) + 1;
+        let many = setup.links.len() > MANY_LINKS;
         let link = |(link, settled): (&NetworkLink, &Vec<Settled>)| {
-            Link::new(link, setup.seed, LinkMeter::new(setup.window, settled, rows.min(1 << 20) as usize))
+            Link::new(
+                link,
+                setup.seed,
+                LinkMeter::new(setup.window, settled, rows.min(1 << 20) as usize, many),
+            )
         };
         let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
         share_media(&mut links);
@@ -279,6 +287,11 @@ impl<T: Tap> Simulation<T> {
         &self.flows
     }
 
+    /// The number of the `[[flows]]` table that a flow is of.
+    pub fn group(&self, flow: u32) -> u32 {
+        self.kinds[self.flows[flow as usize].kind as usize].group
+    }
+
     /// Packets by where they ended.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -312,10 +325,11 @@ impl<T: Tap> Simulation<T> {
 
 /// Makes the first link of each medium its leader.
 fn share_media(links: &mut [Link]) {
-    for leader in 0..links.len() {
-        let members: Vec<usize> = (0..links.len()).filter(|number| links[*number].leader == leader).collect();
-        if members.len() > 1 {
-            links[leader].medium = Some(Medium::new(members));
-        }
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
+    for (number, link) in links.iter().enumerate() {
+        members[link.leader].push(number);
+    }
+    for (link, members) in links.iter_mut().zip(members).filter(|(_, members)| members.len() > 1) {
+        link.medium = Some(Medium::new(members));
     }
 }

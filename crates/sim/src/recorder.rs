@@ -229,7 +229,7 @@ fn looks(scenario: &Scenario) -> Vec<FlowHeaders> {
         let datagrams = matches!(group.traffic(), Traffic::Unresponsive(_));
         let (v6, udp) = (group.ip == IpVersion::V6, datagrams || group.protocol == Protocol::Quic);
         let payload = scenario.mtu(group) - crate::scenario::headers(group).data;
-        for _ in 0..group.count {
+        for _ in 0..scenario.flows_of(group) {
             looks.push(FlowHeaders { flow: looks.len() as u32, connection: 0, v6, udp, payload });
         }
     }

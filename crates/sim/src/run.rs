@@ -137,7 +137,7 @@ fn outcome<T: Tap>(
         warmup_s: scenario.run.warmup.as_secs_f64(),
         ports: String::new(),
         links: names.map(|(setup, link)| link_summary(setup, link, window)).collect(),
-        flows: flow_summaries(scenario, simulation.flows()),
+        flows: flow_summaries(scenario, simulation),
         host: None,
         warnings: warnings(scenario, simulation, interrupted),
     };
@@ -194,7 +194,7 @@ fn study<T: Tap>(
         .map(|ended| Completion {
             kind: kind(ended.is_page),
             flow: ended.flow,
-            group: simulation.flows()[ended.flow as usize].kind,
+            group: simulation.group(ended.flow),
             start_s: ended.began.as_secs_f64(),
             bytes: ended.bytes,
             took_s: ended.took.as_secs_f64(),
@@ -272,23 +272,25 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
     }
 }
 
-fn flow_summaries(scenario: &Scenario, flows: &[Flow]) -> Vec<FlowSummary> {
+fn flow_summaries<T: Tap>(scenario: &Scenario, simulation: &Simulation<T>) -> Vec<FlowSummary> {
     let summary = |(id, flow): (usize, &Flow)| {
+        let number = simulation.group(id as u32);
+        let group = &scenario.flows[number as usize];
         let stats = &flow.stats;
         let active = stats.active.as_secs_f64();
         let samples = f64::from(stats.rtt_samples.max(1));
         FlowSummary {
             id: id as u32,
-            group: flow.kind,
-            congestion: scenario.flows[flow.kind as usize].congestion.clone(),
+            group: number,
+            congestion: group.congestion.clone(),
             bytes: stats.bytes,
             goodput_bps: if active > 0.0 { stats.bytes as f64 * 8.0 / active } else { 0.0 },
             retransmits: stats.retransmits,
             rtt_ms: stats.rtt_sum / samples * 1e3,
-            transfers: transfers(&scenario.flows[flow.kind as usize].traffic(), stats),
+            transfers: transfers(&group.traffic(), stats),
         }
     };
-    flows.iter().enumerate().map(summary).collect()
+    simulation.flows().iter().enumerate().map(summary).collect()
 }
 
 /// What came of the transfers of a flow that makes such.

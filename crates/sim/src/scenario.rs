@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::flow::{FlowKind, Headers, Shows};
 use crate::network::{NetworkSetup, Simulation};
 use crate::tap::Tap;
+use std::collections::BTreeMap;
 use weir_config::{
     Class, FlowGroup, IpVersion, Network, NetworkLink, Protocol, Recovery, Route, Rtt, Scenario, Traffic,
     Upstream,
@@ -32,7 +33,8 @@ const FLOW_ROWS_MAX: u64 = 4_000_000;
 /// Builds the network of a scenario with all its flows.
 pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulation<T>, Error> {
     let Network { links, routes } = scenario.network();
-    let kinds = scenario.flows.iter().zip(&routes).map(|(group, route)| kind(scenario, group, route, &links));
+    let firsts = Memories::of(scenario, &routes);
+    let kinds = routes.iter().map(|route| kind(scenario, route, &links, &firsts));
     let run = &scenario.run;
     let rows = scenario.flow_count() * (run.duration.as_nanos() / run.sample.as_nanos().max(1));
     let setup = NetworkSetup {
@@ -40,17 +42,20 @@ pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulatio
         kinds: kinds.collect::<Result<Vec<_>, _>>()?,
         seed,
         window: Window { from: Time::ZERO + run.warmup, until: Time::ZERO + run.duration },
-        settled: (0..links.len()).map(|link| scenario.settled(link)).collect(),
+        settled: scenario.settled(),
         sample: run.sample,
         sample_flows: rows <= FLOW_ROWS_MAX,
         delay: routes.iter().map(|r| r.rtt.longest()).max().unwrap_or(Duration::ZERO),
     };
     let mut simulation = Simulation::new(setup, tap)?;
     simulation.expect_flows(scenario.flow_count() as usize);
-    for (number, (group, route)) in scenario.flows.iter().zip(&routes).enumerate() {
+    let mut made = vec![0; scenario.flows.len()];
+    for (number, route) in routes.iter().enumerate() {
+        let group = &scenario.flows[route.group];
         let spread = if group.start_spread > Duration::ZERO { group.start_spread } else { START_SPREAD };
-        for flow in 0..group.count {
-            let mut dice = Dice::of(seed, &format!("flows {number} flow {flow}"));
+        for _ in 0..group.count {
+            let mut dice = Dice::of(seed, &format!("flows {} flow {}", route.group, made[route.group]));
+            made[route.group] += 1;
             let rtt = match route.rtt {
                 Rtt::Constant(rtt) => rtt,
                 Rtt::Uniform(from, to) => from + dice.up_to(to - from),
@@ -64,10 +69,11 @@ pub fn build<T: Tap>(scenario: &Scenario, seed: u64, tap: T) -> Result<Simulatio
 
 fn kind(
     scenario: &Scenario,
-    group: &FlowGroup,
     route: &Route,
     links: &[NetworkLink],
+    memories: &Memories,
 ) -> Result<FlowKind, Error> {
+    let group = &scenario.flows[route.group];
     let mtu = scenario.mtu(group);
     let traffic = group.traffic();
     let named = match traffic {
@@ -79,6 +85,7 @@ fn kind(
     let congestion = if ecn == EcnMode::Off { named.map(Congestion::without_ecn) } else { named };
     let numbers = |links: &[usize]| links.iter().map(|l| *l as u32).collect();
     Ok(FlowKind {
+        group: route.group as u32,
         forward: numbers(&route.forward),
         back: numbers(&route.back),
         pages: match &traffic {
@@ -88,7 +95,7 @@ fn kind(
         traffic,
         congestion,
         sender: sender(group, mtu - headers.data, ecn),
-        memory: memory(scenario, group),
+        memory: memories.of_route(group, route),
         receiver: receiver(group, route, mtu - headers.data, ecn),
         headers,
         host_jitter: HOST_JITTER,
@@ -99,12 +106,25 @@ fn kind(
     })
 }
 
-/// With whom connections of these flows share what their host remembers, if it does.
-fn memory(scenario: &Scenario, group: &FlowGroup) -> Option<u32> {
-    let shares =
-        |other: &FlowGroup| other.host.ssthresh_saved && (&other.from, &other.to) == (&group.from, &group.to);
-    let first = scenario.flows.iter().position(shares)?;
-    group.host.ssthresh_saved.then_some(first as u32)
+/// Between which nodes hosts remember their connections, and the first kind of flows that does.
+struct Memories<'a>(BTreeMap<(&'a str, &'a str), u32>);
+
+impl<'a> Memories<'a> {
+    fn of(scenario: &Scenario, routes: &'a [Route]) -> Memories<'a> {
+        let mut firsts = BTreeMap::new();
+        for (kind, route) in routes.iter().enumerate() {
+            if scenario.flows[route.group].host.ssthresh_saved {
+                firsts.entry((route.from.as_str(), route.to.as_str())).or_insert(kind as u32);
+            }
+        }
+        Memories(firsts)
+    }
+
+    /// With which kind connections of these flows share what their host remembers, if it does.
+    fn of_route(&self, group: &FlowGroup, route: &Route) -> Option<u32> {
+        let first = self.0.get(&(route.from.as_str(), route.to.as_str())).copied();
+        first.filter(|_| group.host.ssthresh_saved)
+    }
 }
 
 /// What an observer can read of the packets of these flows.

@@ -21,8 +21,9 @@ pub struct Watcher {
     /// Length of a bin: the smallest scale.
     bin: Duration,
     bins: usize,
-    /// Bytes of each flow in each bin, for each link, made when the first packet comes.
-    sent: Vec<Vec<Option<Box<[u32]>>>>,
+    /// For each link its flows in the order of their numbers, with the bytes of each in each bin. Of many
+    /// links a flow passes few, so that there is room only for those whose first packet came.
+    sent: Vec<Vec<(u32, Box<[u32]>)>>,
 }
 
 impl Watcher {
@@ -34,7 +35,7 @@ impl Watcher {
             .flows
             .iter()
             .enumerate()
-            .flat_map(|(number, flows)| (0..flows.count).map(move |_| number as u32))
+            .flat_map(|(number, flows)| (0..scenario.flows_of(flows)).map(move |_| number as u32))
             .collect();
         let scales = measure.scales(scenario.run.duration);
         let bin = scales.first().copied().unwrap_or(scenario.run.duration);
@@ -44,11 +45,7 @@ impl Watcher {
             group_count: scenario.flows.len(),
             delays: (0..links.len() * scenario.flows.len()).map(|_| None).collect(),
             bins: run.duration.as_nanos().div_ceil(bin.as_nanos().max(1)) as usize,
-            sent: if scales.is_empty() {
-                Vec::new()
-            } else {
-                links.iter().map(|_| vec![None; groups.len()]).collect()
-            },
+            sent: if scales.is_empty() { Vec::new() } else { vec![Vec::new(); links.len()] },
             links,
             groups,
             scales,
@@ -79,7 +76,7 @@ impl Watcher {
         let from = self.window.from.as_nanos().div_ceil(self.bin.as_nanos().max(1)) as usize;
         let until = number(self.window.until).min(self.bins);
         for (link, flows) in self.links.iter().zip(&self.sent) {
-            let flows: Vec<&[u32]> = flows.iter().flatten().map(|bins| &bins[..]).collect();
+            let flows: Vec<&[u32]> = flows.iter().map(|(_, bins)| &bins[..]).collect();
             for scale in &self.scales {
                 let bins = (scale.as_nanos() / self.bin.as_nanos().max(1)) as usize;
                 let Some([mean, p5, min, windows]) = fairness_over(&flows, from, until, bins) else {
@@ -96,13 +93,16 @@ impl Tap for Watcher {
     fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, _marked: bool) {
         if self.window.contains(at.now) {
             let place = at.link * self.group_count + self.groups[seen.flow as usize] as usize;
-            self.delays[place].get_or_insert_with(Box::default).record(sojourn);
+            self.delays[place].get_or_insert_with(|| Box::new(Distribution::growing())).record(sojourn);
         }
         // Acknowledgements say nothing of who gets what.
         if let (Body::Data(_), Some(flows)) = (&seen.item.body, self.sent.get_mut(at.link)) {
-            let bins = flows[seen.flow as usize].get_or_insert_with(|| vec![0; self.bins].into());
+            let place = flows.binary_search_by_key(&seen.flow, |(flow, _)| *flow).unwrap_or_else(|place| {
+                flows.insert(place, (seen.flow, vec![0; self.bins].into()));
+                place
+            });
             let bin = (at.now.as_nanos() / self.bin.as_nanos().max(1)) as usize;
-            if let Some(bytes) = bins.get_mut(bin) {
+            if let Some(bytes) = flows[place].1.get_mut(bin) {
                 *bytes = bytes.saturating_add(seen.packet.len.get() as u32);
             }
         }

@@ -4,7 +4,7 @@ use super::warmup;
 use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results::{Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs};
+use crate::results::{Planned, Side, add_comparison, describe, draft, policies_in, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
 use crate::warmup::Decided;
@@ -130,7 +130,7 @@ fn make(
             let seed = seed.wrapping_add(u64::from(planned.run));
             let decided = decided.iter().find(|d| d.point == planned.point);
             let (simulated, recording) = record(planned, seed, decided, progress)?;
-            let recording = (plan.len() <= SIDE_BY_SIDE).then_some(recording);
+            let recording = (plan.len() <= SIDE_BY_SIDE).then(|| recording.shown().into_owned());
             Ok(Some(Finished { simulated, recording }))
         },
     )
@@ -178,8 +178,8 @@ fn write_together(plan: &[Planned], finished: &[Option<Finished>], out: &Path) -
         files.add("summary.csv", summary_table(&labels, &points).to_csv())?;
     }
     let side = |(planned, finished): (&Planned, &'_ Option<Finished>)| -> Option<(String, _)> {
-        finished.as_ref()?.recording.as_ref()?;
-        Some((describe(&planned.scenario), policies_of(&planned.scenario)))
+        let summary = &finished.as_ref()?.recording.as_ref()?.summary;
+        Some((describe(&planned.scenario), policies_in(summary, &planned.scenario)))
     };
     let recordings = finished.iter().flatten().filter_map(|f| f.recording.as_ref());
     let named = plan.iter().zip(finished).filter_map(side).zip(recordings);
@@ -227,7 +227,8 @@ fn show_runs(
 ) -> String {
     let mut text = String::new();
     if runs.len() <= SIDE_BY_SIDE {
-        text.push_str(&table::results(runs.iter().map(|r| &r.summary), output.paint()));
+        let summaries: Vec<_> = runs.iter().map(|r| r.summary.shown()).collect();
+        text.push_str(&table::results(summaries.iter().map(|summary| &**summary), output.paint()));
         for run in runs {
             text.push_str(&format!(
                 "Trace hash {}, seed {}: {}\n",

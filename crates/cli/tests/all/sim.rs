@@ -20,6 +20,28 @@ fn csv(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
     (lines.next().unwrap(), lines.collect())
 }
 
+/// A network of more links than anybody reads: the table and the page show the slow ones, the files have all.
+#[test]
+fn of_many_links_the_slowest_are_shown_and_all_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "title = \"wide\"\nlink.rate = \"10Mbit/s\"\naqm.name = \"codel\"\n\
+        network = { dumbbell = 12, delay = \"5ms\" }\nflows = [{ pairs = \"each\" }]\nrun.duration = \"2s\"\n";
+    let (scenario, out) = (file(folder.path(), "wide.toml", text), folder.path().join("out"));
+    let told = done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    assert!(told.contains("of 50 links the 40 with the longest 95 % delay are shown"), "{told}");
+    assert_eq!(told.lines().filter(|line| line.starts_with("wide ")).count(), 40, "{told}");
+    let (header, rows) = csv(&out.join("samples.csv"));
+    assert_eq!((header[0].as_str(), header[1].as_str(), rows.len()), ("link", "t_s", 50 * 20));
+    assert_eq!(rows[0][0], "bottleneck");
+    let summary: Value = serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap();
+    let links = summary["links"].as_array().unwrap();
+    assert_eq!((links.len(), &links[0]["flows"], &links[2]["flows"]), (50, &12.into(), &1.into()));
+    assert_eq!(fs::read_to_string(out.join("report.html")).unwrap().matches("data-chart=").count(), 40);
+    // What was written can be run again, and is the same network.
+    let copy = done(&format!("sim {} --out {}.again", out.join("scenario.toml").display(), out.display()));
+    assert!(copy.contains(summary["trace_hash"].as_str().unwrap()), "{copy}");
+}
+
 #[test]
 fn a_run_gives_the_same_bytes_again_and_all_files_of_the_lab() {
     let folder = tempfile::tempdir().unwrap();

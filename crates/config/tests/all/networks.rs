@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use weir_config::{
-    Arm, BOTTLENECK, Buffer, Estimator, ExtraDelay, Network, Rtt, Scenario, Step, Timing, Trace, Traffic, Web,
+    Arm, BOTTLENECK, Buffer, Estimator, ExtraDelay, MAX_LINKS, Network, Rtt, Scenario, Step, Timing, Trace,
+    Traffic, Web,
 };
 use weir_units::{Bytes, Duration, Rate};
 
@@ -173,8 +174,12 @@ fn there_can_be_many_links_and_not_more() {
         (network.routes[0].forward.len(), network.routes[0].link_delay),
         (1000, Duration::from_secs(10))
     );
-    let refused = std::panic::catch_unwind(|| links(&chain(1001), "from = \"n0\"; to = \"n1\"")).unwrap_err();
-    assert!(refused.downcast_ref::<String>().unwrap().contains("`links`: are 1001 links; give at most 1000"));
+    let text = format!(
+        "title = \"x\"\nrun.duration = \"1s\"\nlinks = [{}]\nflows = [{{ from = \"a\", to = \"b\" }}]\n",
+        "{name=\"l\",from=\"a\",to=\"b\",rate=\"1Mbit/s\"},".repeat(MAX_LINKS + 1)
+    );
+    let refused = Scenario::parse("x.toml", &text).unwrap_err().to_string();
+    assert!(refused.contains("`links`: are 20001 links; give at most 20000"), "{refused}");
 }
 
 #[test]
@@ -280,4 +285,124 @@ fn polls_that_do_not_go_with_the_rest_are_told() {
     let policy = "policy = { utilization_low = \"90%\", utilization_target = \"95%\" }";
     let wrong = told("steered_by = \"poll\"\nsteps = [{ at = \"1s\", rate = \"5Mbit/s\" }]", policy);
     assert!(wrong.contains("and so does `steps`; remove `steps`"), "{wrong}");
+}
+
+/// A scenario with a network of one line.
+fn described(network: &str, flows: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "title = \"x\"\nlink.rate = \"10Mbit/s\"\naqm.name = \"codel\"\nnetwork = {{ {network} }}\nflows = [{flows}]\n\
+         run.duration = \"10s\"\n"
+    );
+    Scenario::parse("x.toml", &text).map(|_| read(&text)).map_err(|e| e.to_string())
+}
+
+fn route_names(network: &Network) -> Vec<(usize, String, String)> {
+    let names = |route: &[usize]| names(network, route);
+    network.routes.iter().map(|r| (r.group, names(&r.forward), names(&r.back))).collect()
+}
+
+#[test]
+fn a_parking_lot_takes_a_line() {
+    let flows = "{ pairs = \"long\" }, { pairs = \"cross\", count = 2 }, { from = \"n2\", to = \"n1\" }";
+    let scenario = described("parking_lot = 3, delay = \"5ms\", back_rate = \"1Mbit/s\"", flows).unwrap();
+    let network = scenario.network();
+    let one = |group, there: &str, back: &str| (group, there.to_string(), back.to_string());
+    let hop = |n: u32| one(1, &format!("hop{n}"), &format!("hop{n}-back"));
+    let long = one(0, "hop1 hop2 hop3", "hop3-back hop2-back hop1-back");
+    assert_eq!(route_names(&network), [long, hop(1), hop(2), hop(3), one(2, "hop2-back", "hop2")]);
+    assert_eq!((network.routes[0].link_delay, scenario.flow_count()), (ms(30), 1 + 6 + 1));
+    let rates: Vec<u64> = network.links.iter().map(|link| link.rate.as_bps() / 1_000_000).collect();
+    assert_eq!(rates, [10, 10, 10, 1, 1, 1]);
+    assert!(network.links.iter().all(|link| link.aqm.name == "codel"));
+    assert_eq!(scenario.warnings(), [""; 0]);
+}
+
+#[test]
+fn a_dumbbell_and_a_tree_take_a_line() {
+    let flows = "{ pairs = \"each\" }, { pairs = \"each\", direction = \"reverse\" }";
+    let access = "access_delay = \"1ms\", access_rate = \"1Gbit/s\"";
+    let network = described(&format!("dumbbell = 2, delay = \"5ms\", {access}"), flows).unwrap().network();
+    let routes = route_names(&network);
+    assert_eq!(routes[1].1, "l2-in bottleneck r2-out");
+    assert_eq!(routes[1].2, "r2-in bottleneck-back l2-out");
+    assert_eq!((routes.len(), &routes[3].1), (4, &routes[1].2));
+    assert_eq!((network.routes[0].link_delay, network.links.len()), (ms(14), 10));
+    let managed =
+        |name: &str| network.links.iter().find(|link| link.name == name).unwrap().aqm.name == "codel";
+    assert!(managed("bottleneck") && managed("bottleneck-back") && !managed("l1-in"));
+
+    let flows = "{ pairs = \"leaves\", count = 3 }";
+    let tree = "tree = [2, 3], rates = [\"1Gbit/s\"], delay = \"2ms\", back_rate = \"1Mbit/s\"";
+    let scenario = described(tree, flows).unwrap();
+    let network = scenario.network();
+    let routes = route_names(&network);
+    assert_eq!((routes.len(), scenario.flow_count(), network.links.len()), (6, 18, 16));
+    assert_eq!(routes[5].1, "down-2 down-2-3");
+    assert_eq!(routes[5].2, "up-2-3 up-2");
+    let rate = |name: &str| network.links.iter().find(|l| l.name == name).unwrap().rate.as_bps() / 1_000_000;
+    assert_eq!(["down-1", "up-1", "down-1-1", "up-1-1"].map(rate), [1000, 1000, 10, 1]);
+}
+
+#[test]
+fn the_flows_of_a_described_network_are_counted_where_they_pass() {
+    let flows = "{ pairs = \"long\" }, { pairs = \"cross\", count = 2 }";
+    let scenario = described("parking_lot = 3, delay = \"5ms\"", flows).unwrap();
+    let link = |name: &str| weir_measure::result::LinkSummary { name: name.into(), ..Default::default() };
+    let links = ["hop1", "hop3", "hop2-back"].map(link).to_vec();
+    let mut summary = weir_measure::result::Summary { links, ..Default::default() };
+    scenario.note_flows(&mut summary);
+    assert_eq!(summary.links.iter().map(|l| l.flows).collect::<Vec<_>>(), [Some(3), Some(3), Some(0)]);
+}
+
+#[test]
+fn a_network_that_could_be_misread_is_refused() {
+    let long = "{ pairs = \"long\" }";
+    for (network, flows, told) in [
+        ("delay = \"1ms\"", long, "`network.dumbbell`: is missing: nothing says what network it is"),
+        ("dumbbell = 2, parking_lot = 2, delay = \"1ms\"", long, "does not go with `dumbbell`"),
+        ("parking_lot = 2", long, "`network.delay`: is missing"),
+        ("parking_lot = 2, delay = \"1ms\", rates = [\"1Mbit/s\"]", long, "are of a `tree`"),
+        ("parking_lot = 2, delay = \"1ms\", access_rate = \"1Mbit/s\"", long, "is of a `dumbbell`"),
+        ("tree = [2, 2], delay = \"1ms\"", "{ pairs = \"leaves\" }", "are 0, and 1 levels are above"),
+        (
+            "tree = [100, 100, 100], rates = [\"1Gbit/s\", \"1Gbit/s\"], delay = \"1ms\"",
+            long,
+            "describes 2020200 links",
+        ),
+        ("parking_lot = 2, delay = \"1ms\"", "{ pairs = \"each\" }", "is not of this network"),
+        ("parking_lot = 2, delay = \"1ms\"", "{}", "`flows.0.pairs`: is missing: nothing says where"),
+        ("parking_lot = 2, delay = \"1ms\"", "{ from = \"n0\", to = \"n9\" }", "no link begins or ends at"),
+        ("parking_lot = 2, delay = \"1ms\"", "{ pairs = \"long\", to = \"n1\" }", "does not go with `from`"),
+        (
+            "parking_lot = 2000, delay = \"1ms\"",
+            "{ pairs = \"cross\", count = 6 }",
+            "are 12000 flows together",
+        ),
+    ] {
+        let error = described(network, flows).unwrap_err();
+        assert!(error.contains(told), "{network} {flows}: {error}");
+    }
+    let error = described("delay = \"1ms\"", "{}").unwrap_err();
+    assert!(!error.contains("pairs"), "{error}");
+    let path = "title = \"x\"\nlink.rate = \"1Mbit/s\"\naqm.name = \"codel\"\npath.rtt = \"1ms\"\n\
+        network = { parking_lot = 1, delay = \"1ms\" }\nflows = [{ pairs = \"long\" }]\nrun.duration = \"1s\"\n";
+    let error = Scenario::parse("x.toml", path).unwrap_err().to_string();
+    assert!(error.contains("`path`: does not go with `[network]`"), "{error}");
+    let one = one_link_error("{ pairs = \"long\" }");
+    assert!(one.contains("does not go with `[link]`; remove it, or describe the links in one line"), "{one}");
+}
+
+fn one_link_error(flows: &str) -> String {
+    let text = format!(
+        "title = \"x\"\naqm.name = \"gsp\"\nlink.rate = \"1Mbit/s\"\npath.rtt = \"1ms\"\nflows = [{flows}]\nrun.duration = \"1s\"\n"
+    );
+    Scenario::parse("x.toml", &text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_network_can_be_swept_and_set() {
+    let text = "title = \"x\"\nlink.rate = \"1Mbit/s\"\naqm.name = \"codel\"\nnetwork = { parking_lot = 1, delay = \"1ms\" }\n\
+        flows = [{ pairs = \"long\" }]\nrun.duration = \"1s\"\n[sweep]\n\"network.parking_lot\" = [1, 4]\n";
+    let points = read(text).expand();
+    assert_eq!(points.iter().map(|p| p.scenario.links.len()).collect::<Vec<_>>(), [2, 8]);
 }

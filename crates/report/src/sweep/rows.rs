@@ -5,6 +5,7 @@ use crate::measured::{Measured, Value};
 use crate::statistics::Statistics;
 use crate::table::aligned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use weir_config::{Point, Scenario};
 use weir_measure::study::Distributed;
 
@@ -78,17 +79,14 @@ impl Labels {
 /// Names of all measured columns, in the order in which they first appear.
 fn names(rows: &[RunRow]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut last: Vec<&str> = Vec::new();
     for row in rows {
         let own: Vec<&str> = row.measured.iter().map(|(name, _)| name.as_str()).collect();
         // Nearly all rows are alike.
         if own != last {
-            own.iter()
-                .filter(|name| !names.contains(name))
-                .copied()
-                .collect::<Vec<_>>()
-                .into_iter()
-                .for_each(|name| names.push(name));
+            names.extend(own.iter().filter(|name| !known.contains(*name)));
+            known.extend(&own);
             last = own;
         }
     }
