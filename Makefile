@@ -21,7 +21,7 @@ help:
 	@echo "make reproduce  every paper in every arm at full length, and a page of all results; more than a day (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
-	@echo "make in-kernel  the virtual queue in the kernel at 10 Gbit/s: 2 to 36 real flows, offloads on; four minutes (root)"
+	@echo "make in-kernel  the virtual queue in the kernel at 10 Gbit/s: 2 to 36 real flows, offloads on; six minutes (root)"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
 	@echo "make libweir    the C library, into PREFIX=/usr/local"
