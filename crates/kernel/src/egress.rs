@@ -173,8 +173,8 @@ pub struct SteeredProgram {
 }
 
 impl SteeredProgram {
-    /// A program that keeps a virtual queue from `now` on. Until the law has come to the virtual queue, it has the
-    /// rate of the link.
+    /// A program that keeps a virtual queue from `now` on. Until the law has come to the virtual queue, it
+    /// has the rate of the link.
     pub fn begin(
         mut program: Program,
         setup: &EgressSetup,
@@ -208,8 +208,8 @@ impl SteeredProgram {
         &mut self.program
     }
 
-    /// One look: what was seen between signals goes to the law, and what it decides into force. `now` is the time
-    /// on CLOCK_MONOTONIC.
+    /// One look: what was seen between signals goes to the law, and what it decides into force. `now` is the
+    /// time on CLOCK_MONOTONIC.
     pub fn look(&mut self, now: Time) -> libbpf_rs::Result<State> {
         let (state, all) = self.program.look()?;
         let rate = self.rate();

@@ -27,8 +27,8 @@ const WIRE_LEN: usize = 160;
 const GSO_SEGS: usize = 164;
 const GSO_SIZE: usize = 176;
 
-/// Words of 64 bits of `struct state` of the program behind the lock and a flag: where it has the times that begin
-/// with it, the epoch that goes on, and those that ended.
+/// Words of 64 bits of `struct state` of the program behind the lock and a flag: where it has the times that
+/// begin with it, the epoch that goes on, and those that ended.
 const LAST: usize = 1;
 const LAST_UPDATE: usize = 2;
 const EXPIRY: usize = 3;
@@ -142,8 +142,8 @@ impl Noted {
     }
 }
 
-/// The least size of a virtual queue, in bytes with fraction, whose delay to the nearest nanosecond is above the
-/// target.
+/// The least size of a virtual queue, in bytes with fraction, whose delay to the nearest nanosecond is above
+/// the target.
 fn size_above(target: Duration, rate: Rate) -> u64 {
     let rate = bytes_per_nano(rate);
     let size = (u128::from(target.as_nanos()) + 1) * u128::from(rate) - u128::from(rate / 2);
@@ -298,8 +298,8 @@ impl Program {
     }
 
     /// How it stands, and what it noted between signals since the last look, oldest first. It has room for 64
-    /// epochs; while they are not read, the next signals do not end the one that goes on. The room is free again
-    /// when it is steered.
+    /// epochs; while they are not read, the next signals do not end the one that goes on. The room is free
+    /// again when it is steered.
     pub fn look(&mut self) -> libbpf_rs::Result<(State, Vec<Noted>)> {
         let words = self.words()?;
         let ended = words[ENDED];

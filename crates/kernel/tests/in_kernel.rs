@@ -252,8 +252,8 @@ fn compared(
     Some(answers)
 }
 
-/// What the program noted for the law beside what its twin saw. The delay is of what waited, at the rate now, so
-/// that it is not exact where the rate was changed in between, and to a nanosecond otherwise.
+/// What the program noted for the law beside what its twin saw. The delay is of what waited, at the rate now,
+/// so that it is not exact where the rate was changed in between, and to a nanosecond otherwise.
 fn compare_epochs(name: &str, told: &[Noted], seen: &[Seen], rate: Rate) {
     assert_eq!(told.len(), seen.len(), "{name}");
     for (told, seen) in told.iter().zip(seen) {

@@ -234,8 +234,8 @@ impl<L: Law> Polled<L> {
 
 /// Feeds a law with what was seen exactly between signals, and is told of later.
 ///
-/// Whoever works the queue notes each epoch; the law learns of it at the next look. As with [`Polled`], a signal
-/// cannot be withheld any more: where the law raises, the epoch goes on to the next signal.
+/// Whoever works the queue notes each epoch; the law learns of it at the next look. As with [`Polled`], a
+/// signal cannot be withheld any more: where the law raises, the epoch goes on to the next signal.
 #[derive(Clone, Debug)]
 pub struct Told<L = SteeringLaw> {
     law: L,

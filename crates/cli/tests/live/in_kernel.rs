@@ -103,7 +103,8 @@ fn the_kernel_keeps_the_virtual_queue_within_the_policy_until_the_end() {
         let target_ms = egress["target_ms"].as_f64().unwrap();
         assert!((7_600_000..=8_000_000).contains(&virtual_bps), "{result}");
         assert!((0.2..=30.0).contains(&target_ms), "{result}");
-        // The law moves where more comes than it aims at, which a sender that gets little of the machine may not reach.
+        // The law moves where more comes than it aims at, which a sender that gets little of the machine may
+        // not reach.
         let average_bps = egress["average_bps"].as_u64().unwrap();
         assert!(average_bps <= 7_600_000 || egress["moves"].as_u64() > Some(0), "{result}");
         assert_eq!(place.all(), found, "after {end}");
