@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo package page test fuzz faultsim bench metrics reproduce realism witness steer-witness in-kernel interop embed libweir build quick fmt clean
+.PHONY: help msrv demo package page test fuzz faultsim bench metrics reproduce realism witness steer-witness steer-cost in-kernel interop embed libweir build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -21,7 +21,8 @@ help:
 	@echo "make reproduce  every paper in every arm at full length, and a page of all results; more than a day (root)"
 	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
 	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
-	@echo "make in-kernel  the virtual queue in the kernel at 10 Gbit/s: 2 to 36 real flows, offloads on; four minutes (root)"
+	@echo "make steer-cost the processor's time of weir steer, for one queue and for 10 000; a minute (root)"
+	@echo "make in-kernel  the virtual queue in the kernel at 10 Gbit/s: 2 to 36 real flows, offloads on; six minutes (root)"
 	@echo "make realism    the simulator beside real TCP, 45 points at 1 Gbit/s; about an hour (root)"
 	@echo "make interop    weir upf beside other people's PFCP: go-pfcp and scapy as session management, tshark as witness"
 	@echo "make libweir    the C library, into PREFIX=/usr/local"
@@ -107,6 +108,11 @@ steer-witness:
 	@tools/install build live witness
 	$(CARGO) build --release -p weir-cli
 	@tools/steer-witness
+
+steer-cost:
+	@tools/install build live
+	$(CARGO) build --release -p weir-cli
+	@tools/steer-cost
 
 in-kernel:
 	@tools/install build live

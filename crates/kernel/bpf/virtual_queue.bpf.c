@@ -61,18 +61,32 @@ static long (*const bpf_skb_ecn_set_ce)(struct __sk_buff *skb) = (void *)97;
 
 struct control {
 	u64 rate;        // of the virtual queue, in bytes per nanosecond with 32 bits of fraction; 0 lets everything pass
-	u64 target_ns;   // GSP's threshold
 	u64 interval_ns; // its timeout
 	u64 tau_ns;      // its product with interval_ns fits 64 bits
 	u64 max_cum_ns;
 	u64 beat_ns;  // CLOCK_MONOTONIC of the process's last look
 	u64 after_ns; // age at which it is stale; the largest number for never
 	u64 clock_ns; // the time, in tests; 0 for the clock
+	u64 above;    // the least size whose delay is above the target
+	u64 read;     // epochs that the process has read
 	u32 alpha;    // with 16 bits of fraction
 	u32 burst_rule;
 	u32 ecn;
 	int overhead; // bytes that a packet takes beside its frame
 };
+
+// What was seen between two signals: all that the law is told of it.
+struct epoch {
+	u64 start_ns;
+	u64 end_ns;
+	u64 arrived;  // bytes, with those that were dropped
+	u64 dropped;  // bytes
+	u64 size_min; // the least that waited when a packet came; the largest number if none came
+	u64 empty;    // whether the queue ran empty
+};
+
+// Epochs that wait for the process to read them. While all are taken, the current one goes on.
+#define EPOCHS 64
 
 struct state {
 	struct bpf_spin_lock lock;
@@ -87,6 +101,9 @@ struct state {
 	u64 signals;          // marks and drops, by packets as they were handed over
 	u64 drops;
 	u64 empty_ns; // how long nothing waited
+	struct epoch now;
+	u64 epochs; // those that ended
+	struct epoch ended[EPOCHS];
 };
 
 struct {
@@ -132,6 +149,31 @@ static __attribute__((always_inline)) void drain(struct state *s, u64 rate, u64 
 		s->size -= elapsed * rate;
 	}
 	s->last_ns = now;
+}
+
+// Notes for the law what a packet found.
+static __attribute__((always_inline)) void note(struct state *s, u64 len)
+{
+	s->now.arrived += len;
+	if (s->size < s->now.size_min)
+		s->now.size_min = s->size;
+	if (!s->size)
+		s->now.empty = 1;
+}
+
+// A signal ends the epoch, if there is room to keep it. One at the same instant belongs to the one before.
+static __attribute__((always_inline)) void end_epoch(struct state *s, const struct control *c, u64 now)
+{
+	if (s->epochs - c->read >= EPOCHS || now <= s->now.start_ns)
+		return;
+	s->now.end_ns = now;
+	s->ended[s->epochs & (EPOCHS - 1)] = s->now;
+	s->epochs++;
+	s->now.start_ns = now;
+	s->now.arrived = 0;
+	s->now.dropped = 0;
+	s->now.size_min = ~0ULL;
+	s->now.empty = 0;
 }
 
 // What is too much is let go uncounted.
@@ -261,7 +303,7 @@ int virtual_queue(struct __sk_buff *skb)
 	struct control *c = bpf_map_lookup_elem(&control, &key);
 	struct state *s = bpf_map_lookup_elem(&state, &key);
 	long long bytes;
-	u64 now, rate, delay, len;
+	u64 now, rate, len;
 
 	if (!c || !s)
 		return TC_ACT_UNSPEC;
@@ -280,8 +322,8 @@ int virtual_queue(struct __sk_buff *skb)
 	if (now < s->last_ns)
 		now = s->last_ns;
 	drain(s, rate, now);
-	delay = (s->size + rate / 2) / rate;
-	above = delay > c->target_ns;
+	note(s, len);
+	above = s->size >= c->above;
 	adapt(s, c, now, above);
 	if (c->burst_rule && !s->size)
 		s->expiry_ns = now + interval(c, s->cum_ns);
@@ -308,7 +350,9 @@ int virtual_queue(struct __sk_buff *skb)
 		s->accepted_bytes -= len;
 		s->accepted_packets -= segments;
 		s->drops++;
+		s->now.dropped += len;
 	}
+	end_epoch(s, c, now);
 	bpf_spin_unlock(&s->lock);
 	return signal ? TC_ACT_UNSPEC : TC_ACT_SHOT;
 }

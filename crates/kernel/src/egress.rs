@@ -7,10 +7,9 @@ use serde::Serialize;
 use weir_aqm::Algorithm;
 use weir_aqm::algorithms::gsp;
 use weir_config::{Channel, Counting, QueueConfig, Upstream};
-use weir_steer::polled::{Counters, Polled};
-use weir_steer::{Law, Observer, Policy, PolicyError, SteeringLaw};
+use weir_steer::{Law, Observer, Policy, PolicyError, SteeringLaw, Told};
 use weir_tc::Kind;
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_units::{Duration, Rate, Time};
 
 /// Age of the last look at which the program lets every packet pass: its process hangs or is dead.
 pub const STALE_AFTER: Duration = Duration::from_secs(1);
@@ -142,6 +141,8 @@ pub struct EgressReport {
     pub signals: u64,
     /// Those that were dropped.
     pub drops: u64,
+    /// What the law knows of the rate at which packets come, in bit/s: its average over the last signals.
+    pub average_bps: Option<u64>,
     /// Share of the rate that was used.
     pub utilization: Option<f64>,
     /// Share of the time in which nothing waited in the virtual queue.
@@ -161,16 +162,82 @@ impl Observer for Moves<'_> {
     }
 }
 
+/// The program and the law that steers it, wherever it runs.
+pub struct SteeredProgram {
+    program: Program,
+    law: Told,
+    link: Rate,
+    /// Age of the last look at which every packet passes; never with `None`.
+    after: Option<Duration>,
+    moves: u64,
+}
+
+impl SteeredProgram {
+    /// A program that keeps a virtual queue from `now` on. Until the law has come to the virtual queue, it
+    /// has the rate of the link.
+    pub fn begin(
+        mut program: Program,
+        setup: &EgressSetup,
+        now: Time,
+    ) -> Result<SteeredProgram, EgressError> {
+        let law = Told::new(SteeringLaw::new(&setup.policy)?);
+        let after = (!setup.keep).then_some(STALE_AFTER);
+        program.begin(now).map_err(not_steered)?;
+        let mut steered = SteeredProgram { program, law, link: setup.link, after, moves: 0 };
+        steered.steer(now).map_err(not_steered)?;
+        Ok(steered)
+    }
+
+    /// The rate of the virtual queue in force.
+    pub fn rate(&self) -> Rate {
+        self.law.law().virtual_rate().unwrap_or(self.link)
+    }
+
+    /// The law.
+    pub fn law(&self) -> &SteeringLaw {
+        self.law.law()
+    }
+
+    /// How often the law moved something.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// The program, for runs that send nothing.
+    pub fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    /// One look: what was seen between signals goes to the law, and what it decides into force. `now` is the
+    /// time on CLOCK_MONOTONIC.
+    pub fn look(&mut self, now: Time) -> libbpf_rs::Result<State> {
+        let (state, all) = self.program.look()?;
+        let rate = self.rate();
+        for noted in all {
+            let seen = noted.epoch(rate, self.link, self.law.law().counts_discarded());
+            self.law.signalled(&seen, &mut Moves(&mut self.moves));
+        }
+        self.steer(now)?;
+        Ok(state)
+    }
+
+    fn steer(&mut self, now: Time) -> libbpf_rs::Result<()> {
+        self.program.steer(self.rate(), self.law.law().bounded_setpoint(), now, self.after)
+    }
+}
+
+fn not_steered(error: libbpf_rs::Error) -> EgressError {
+    EgressError::Bpf { what: "the program cannot be steered", error }
+}
+
 /// A virtual queue at the egress of an interface.
 pub struct Egress {
     setup: EgressSetup,
-    program: Program,
+    steered: SteeredProgram,
     index: i32,
     /// The number by which the kernel knows the program there.
     number: u32,
     brought_clsact: bool,
-    polled: Polled,
-    moves: u64,
     began: Time,
     watched: Time,
     last: (Time, State),
@@ -186,7 +253,6 @@ impl Egress {
         journal: &mut Journal,
         now: Time,
     ) -> Result<Egress, EgressError> {
-        let polled = Polled::new(SteeringLaw::new(&setup.policy)?);
         let interfaces = kernel.interfaces()?;
         let port = interfaces.iter().find(|i| i.name == setup.interface);
         let port = port.ok_or_else(|| EgressError::NoInterface(setup.interface.clone()))?;
@@ -194,47 +260,26 @@ impl Egress {
         // Frames are counted by the kernel with their Ethernet header.
         let overhead = setup.overhead - if port.is_ethernet { ETHERNET } else { 0 };
         let refused = |what| move |error| EgressError::Bpf { what, error };
-        let mut program = Program::load(&setup.params, overhead)
+        let program = Program::load(&setup.params, overhead)
             .map_err(refused("the kernel does not take the program"))?;
         if let Some((pid, interface)) = journal.rival_at(index) {
             return Err(EgressError::Rival { pid, interface });
         }
         let brought_clsact = !kernel.disciplines(index)?.iter().any(|m| m.kind() == Some(&Kind::Clsact));
         journal.egress(index, &setup.interface, brought_clsact)?;
-        let after = (!setup.keep).then_some(STALE_AFTER);
-        program.begin(now).map_err(refused("the program cannot be steered"))?;
-        program
-            .steer(setup.link, polled.wanted_target(), now, after)
-            .map_err(refused("the program cannot be steered"))?;
+        let steered = SteeredProgram::begin(program, &setup, now)?;
         if brought_clsact {
             make_clsact(index).map_err(refused("cannot make the clsact qdisc"))?;
         }
-        let attached = program.attach(index);
+        let attached = steered.program.attach(index);
         if attached.is_err() && brought_clsact {
             // As it was found; the error that is told is the first.
             let _ = detach(kernel, index, true);
         }
         let number = attached.map_err(refused("cannot attach the program"))?;
-        let state = program.state().map_err(refused("cannot read what the program tells"))?;
-        let (moves, left) = (0, None);
-        Ok(Egress {
-            setup,
-            program,
-            index,
-            number,
-            brought_clsact,
-            polled,
-            moves,
-            began: now,
-            watched: now,
-            last: (now, state),
-            left,
-        })
-    }
-
-    /// The rate of the virtual queue in force: that of the link until the law has come to the virtual queue.
-    fn rate(&self) -> Rate {
-        self.polled.law().virtual_rate().unwrap_or(self.setup.link)
+        let state = steered.program.state().map_err(refused("cannot read what the program tells"))?;
+        let (began, watched, last) = (now, now, (now, state));
+        Ok(Egress { setup, steered, index, number, brought_clsact, began, watched, last, left: None })
     }
 
     /// Whether it is not steered any more, because somebody took it away.
@@ -254,24 +299,12 @@ impl Egress {
                 return Some(self.leave("somebody took its program away, or the interface is gone"));
             }
         }
-        let Ok(state) = self.program.state() else { return Some(self.leave("its map cannot be read")) };
-        let waiting = state.backlog(now, self.rate());
-        let counters = Counters {
-            now,
-            sent: Bytes::new(state.accepted.get().saturating_sub(waiting.get())),
-            sent_packets: state.accepted_packets,
-            signals: state.signals,
-            discarded: state.drops,
-            waiting,
-            delay: None,
-        };
-        self.polled.poll(&counters, self.setup.link, &mut Moves(&mut self.moves));
-        self.last = (now, state);
-        let after = (!self.setup.keep).then_some(STALE_AFTER);
-        let (rate, target) = (self.rate(), self.polled.wanted_target());
-        match self.program.steer(rate, target, now, after) {
-            Ok(()) => None,
-            Err(_) => Some(self.leave("its map cannot be written")),
+        match self.steered.look(now) {
+            Ok(state) => {
+                self.last = (now, state);
+                None
+            }
+            Err(_) => Some(self.leave("its maps cannot be read or written")),
         }
     }
 
@@ -279,7 +312,8 @@ impl Egress {
     fn empty(&self) -> Duration {
         let (now, state) = &self.last;
         let since = now.since(state.last);
-        let waits = self.rate().time_for(state.backlog(state.last, self.rate()));
+        let rate = self.steered.rate();
+        let waits = rate.time_for(state.backlog(state.last, rate));
         state.empty + if since > waits { since - waits } else { Duration::ZERO }
     }
 
@@ -306,15 +340,16 @@ impl Egress {
         EgressReport {
             interface: self.setup.interface.clone(),
             rate_bps: self.setup.link.as_bps(),
-            virtual_bps: self.rate().as_bps(),
-            target_ms: self.polled.wanted_target().as_millis_f64(),
+            virtual_bps: self.steered.rate().as_bps(),
+            target_ms: self.steered.law().bounded_setpoint().as_millis_f64(),
             packets: state.accepted_packets,
             bytes: state.accepted.get(),
             signals: state.signals,
             drops: state.drops,
+            average_bps: self.steered.law().rate_avg().map(Rate::as_bps),
             utilization: share(state.accepted.get() as f64 / could),
             empty: share(self.empty().as_secs_f64()),
-            moves: self.moves,
+            moves: self.steered.moves(),
             left: self.left.clone(),
         }
     }

@@ -27,7 +27,7 @@ mod place;
 pub mod program;
 mod steerer;
 
-pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER};
+pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER, SteeredProgram};
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{Left, Place, Report, Shaper};

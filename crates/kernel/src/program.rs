@@ -8,6 +8,7 @@ use libbpf_rs::{
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Once;
 use weir_aqm::algorithms::gsp;
+use weir_steer::Epoch;
 use weir_steer::virtual_queue::{FRACTION, bytes_per_nano};
 use weir_tc::Kind;
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -26,11 +27,20 @@ const WIRE_LEN: usize = 160;
 const GSO_SEGS: usize = 164;
 const GSO_SIZE: usize = 176;
 
-/// Length of `struct state` of the program, and where it has the times that begin with it.
-const STATE: usize = 88;
-const LAST: usize = 16;
-const LAST_UPDATE: usize = 24;
-const EXPIRY: usize = 32;
+/// Words of 64 bits of `struct state` of the program behind the lock and a flag: where it has the times that
+/// begin with it, the epoch that goes on, and those that ended.
+const LAST: usize = 1;
+const LAST_UPDATE: usize = 2;
+const EXPIRY: usize = 3;
+const EPOCH_START: usize = 10;
+const EPOCH_SIZE_MIN: usize = 14;
+const ENDED: usize = 16;
+const EPOCHS: usize = 17;
+/// Words of an epoch, and how many epochs there is room for.
+const EPOCH: usize = 6;
+const EPOCHS_MOST: usize = 64;
+/// Bytes of all of it.
+const STATE: usize = 8 + 8 * (EPOCHS + EPOCH * EPOCHS_MOST);
 
 /// What the program decided about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,12 +89,65 @@ pub struct State {
 }
 
 impl State {
+    fn of(words: &[u64]) -> State {
+        State {
+            size: words[0],
+            last: Time::from_nanos(words[LAST]),
+            accepted: Bytes::new(words[5]),
+            accepted_packets: words[6],
+            signals: words[7],
+            drops: words[8],
+            empty: Duration::from_nanos(words[9]),
+        }
+    }
+
     /// The virtual backlog at `now`, at this rate, in whole bytes.
     pub fn backlog(&self, now: Time, rate: Rate) -> Bytes {
         let served = u128::from(bytes_per_nano(rate)) * u128::from(now.since(self.last).as_nanos());
         let left = u128::from(self.size).saturating_sub(served);
         Bytes::new((left >> FRACTION) as u64)
     }
+}
+
+/// What the program noted between two signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Noted {
+    /// The signal before, or the start.
+    pub start: Time,
+    /// The signal at its end.
+    pub end: Time,
+    /// Bytes that came, with those that were dropped.
+    pub arrived: Bytes,
+    /// Bytes that were dropped.
+    pub dropped: Bytes,
+    /// The least that a packet found waiting, in bytes with 32 bits of fraction; `None` if none came.
+    size_min: Option<u64>,
+    /// Whether a packet found nothing.
+    pub ran_empty: bool,
+}
+
+impl Noted {
+    /// As a law wants it: `rate` is that of the virtual queue, `link` that of the link.
+    pub fn epoch(&self, rate: Rate, link: Rate, counts_discarded: bool) -> Epoch {
+        let dropped = if counts_discarded { Bytes::ZERO } else { self.dropped };
+        let delay = |size: u64| size.checked_div(bytes_per_nano(rate)).map(Duration::from_nanos);
+        Epoch {
+            start: self.start,
+            now: self.end,
+            arrived: self.arrived - dropped,
+            delay_min: self.size_min.and_then(delay),
+            ran_empty: self.ran_empty,
+            link,
+        }
+    }
+}
+
+/// The least size of a virtual queue, in bytes with fraction, whose delay to the nearest nanosecond is above
+/// the target.
+fn size_above(target: Duration, rate: Rate) -> u64 {
+    let rate = bytes_per_nano(rate);
+    let size = (u128::from(target.as_nanos()) + 1) * u128::from(rate) - u128::from(rate / 2);
+    u64::try_from(size).unwrap_or(u64::MAX)
 }
 
 /// Why parameters of GSP cannot be those of the program, with what to change.
@@ -119,6 +182,8 @@ struct Control {
     /// The time, in a test run.
     clock: Option<Time>,
     overhead: i32,
+    /// Epochs that were read.
+    read: u64,
     params: gsp::Params,
 }
 
@@ -128,13 +193,14 @@ impl Control {
         let after = self.after.map_or(i64::MAX as u64, |after| after.as_nanos());
         let long = [
             bytes_per_nano(self.rate),
-            self.target.as_nanos(),
             self.params.interval.as_nanos(),
             self.params.tau.as_nanos(),
             self.params.max_cum.as_nanos(),
             self.beat.as_nanos(),
             after,
             self.clock.map_or(0, Time::as_nanos),
+            size_above(self.target, self.rate),
+            self.read,
         ];
         let alpha = (self.params.alpha * ALPHA_FRACTION).round() as u32;
         let short =
@@ -179,6 +245,7 @@ impl Program {
             after: None,
             clock: None,
             overhead,
+            read: 0,
             params: params.clone(),
         };
         Ok(Program { object, control, state, told })
@@ -187,9 +254,15 @@ impl Program {
     /// Begins anew at `now`, with nothing that waits.
     pub fn begin(&mut self, now: Time) -> libbpf_rs::Result<()> {
         let mut state = [0u8; STATE];
-        for at in [LAST, LAST_UPDATE, EXPIRY] {
-            state[at..at + 8].copy_from_slice(&now.as_nanos().to_ne_bytes());
+        let mut set = |word: usize, to: u64| {
+            state[8 + 8 * word..16 + 8 * word].copy_from_slice(&to.to_ne_bytes());
+        };
+        for word in [LAST, LAST_UPDATE, EXPIRY, EPOCH_START] {
+            set(word, now.as_nanos());
         }
+        // Of nothing.
+        set(EPOCH_SIZE_MIN, u64::MAX);
+        self.told.read = 0;
         self.state.update(&0u32.to_ne_bytes(), &state, MapFlags::ANY)
     }
 
@@ -210,23 +283,41 @@ impl Program {
         self.control.update(&0u32.to_ne_bytes(), &self.told.bytes(), MapFlags::ANY)
     }
 
+    /// The words behind the lock and a flag, of one moment.
+    fn words(&self) -> libbpf_rs::Result<Vec<u64>> {
+        let bytes = self.state.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?.unwrap_or_default();
+        let words = bytes.chunks_exact(8).skip(1).map(|b| u64::from_ne_bytes(b.try_into().expect("8 bytes")));
+        let mut words: Vec<u64> = words.collect();
+        words.resize(STATE / 8 - 1, 0);
+        Ok(words)
+    }
+
     /// How it stands.
     pub fn state(&self) -> libbpf_rs::Result<State> {
-        let bytes = self.state.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?.unwrap_or_default();
-        // The lock and a flag come first.
-        let at = |number: usize| {
-            let bytes = bytes.get(8 + 8 * number..16 + 8 * number).and_then(|b| b.try_into().ok());
-            bytes.map_or(0, u64::from_ne_bytes)
+        self.words().map(|words| State::of(&words))
+    }
+
+    /// How it stands, and what it noted between signals since the last look, oldest first. It has room for 64
+    /// epochs; while they are not read, the next signals do not end the one that goes on. The room is free
+    /// again when it is steered.
+    pub fn look(&mut self) -> libbpf_rs::Result<(State, Vec<Noted>)> {
+        let words = self.words()?;
+        let ended = words[ENDED];
+        let noted = |number: u64| {
+            let at = EPOCHS + EPOCH * (number % EPOCHS_MOST as u64) as usize;
+            let [start, end, arrived, dropped, size_min, empty] = std::array::from_fn(|n| words[at + n]);
+            Noted {
+                start: Time::from_nanos(start),
+                end: Time::from_nanos(end),
+                arrived: Bytes::new(arrived),
+                dropped: Bytes::new(dropped),
+                size_min: (size_min != u64::MAX).then_some(size_min),
+                ran_empty: empty != 0,
+            }
         };
-        Ok(State {
-            size: at(0),
-            last: Time::from_nanos(at(1)),
-            accepted: Bytes::new(at(5)),
-            accepted_packets: at(6),
-            signals: at(7),
-            drops: at(8),
-            empty: Duration::from_nanos(at(9)),
-        })
+        let all = (self.told.read..ended).map(noted).collect();
+        self.told.read = ended;
+        Ok((State::of(&words), all))
     }
 
     /// Attaches it to the egress of an interface, in the place of one that an earlier run left. The interface

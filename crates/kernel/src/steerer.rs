@@ -654,11 +654,9 @@ impl Queue {
             }
         };
         let found = self.place.target(&self.place.options).unwrap_or(self.target);
-        let value = noted(&self.place.options).unwrap_or(0);
-        if !is_noted(&self.options, value)
-            || !same(found, self.target)
-            || self.place.options.interval() != self.options.interval()
-        {
+        // As found is to the bit: what the law set may lie within the kernel's rounding beside it.
+        let value = |options: &Options| (noted(options), options.interval());
+        if self.asked.is_some() || value(&self.options) != value(&self.place.options) {
             let there = disciplines
                 .iter()
                 .find(|m| m.handle == self.place.handle && m.kind() == Some(&self.place.kind));

@@ -2,11 +2,12 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use std::ops::ControlFlow;
 use weir_aqm::algorithms::gsp::{Gsp, Params};
-use weir_aqm::{Algorithm, Aqm, Ecn, Moment, Packet, Setpoint, Verdict};
-use weir_config::{Document, RunConfig};
-use weir_kernel::EgressSetup;
-use weir_kernel::program::{Answer, Probe, Program, unfit};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Setpoint, Verdict};
+use weir_config::{Document, RunConfig, Scenario};
+use weir_kernel::program::{Answer, Noted, Probe, Program, unfit};
+use weir_kernel::{EgressSetup, SteeredProgram};
 use weir_steer::VirtualQueue;
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::{ethernet, frame, ipv4, ipv6};
@@ -40,6 +41,25 @@ struct Twin {
     signals: u64,
     accepted: u64,
     segments: u64,
+    seen: Seen,
+    ended: Vec<Seen>,
+}
+
+/// What the law is told of the time between two signals.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Seen {
+    start: Time,
+    end: Time,
+    arrived: u64,
+    dropped: u64,
+    delay_min: Option<Duration>,
+    ran_empty: bool,
+}
+
+impl Seen {
+    fn since(start: Time) -> Seen {
+        Seen { start, end: start, arrived: 0, dropped: 0, delay_min: None, ran_empty: false }
+    }
 }
 
 impl Twin {
@@ -53,6 +73,8 @@ impl Twin {
             signals: 0,
             accepted: 0,
             segments: 0,
+            seen: Seen::since(START),
+            ended: Vec::new(),
         }
     }
 
@@ -66,7 +88,19 @@ impl Twin {
         let len = i64::from(arrival.wire_len) + self.overhead * i64::from(arrival.segments);
         let len = Bytes::new(u64::try_from(len).unwrap_or(0));
         let packet = Packet { arrived: now, len, seq: 0, flow: 0, ecn: read.ecn };
+        self.seen.arrived += len.get();
+        let least = self.seen.delay_min.map_or(self.queue.delay(), |least| least.min(self.queue.delay()));
+        self.seen.delay_min = Some(least);
+        self.seen.ran_empty |= self.queue.is_empty();
         let verdict = self.gsp.on_enqueue(&Moment::new(now, self.queue.view(1), 0), &packet);
+        if matches!(verdict, Verdict::Drop(_)) {
+            self.seen.dropped += len.get();
+        }
+        // Signals at one instant are one.
+        if verdict != Verdict::Forward && now > self.seen.start {
+            self.ended.push(Seen { end: now, ..self.seen });
+            self.seen = Seen::since(now);
+        }
         let mut after = arrival.frame.clone();
         self.signals += u64::from(verdict != Verdict::Forward);
         if matches!(verdict, Verdict::Drop(_)) {
@@ -186,6 +220,12 @@ fn compared(
     let mut twin = Twin::new(params, overhead, rate);
     let mut answers = [0u32; 3];
     for (number, arrival) in all.enumerate() {
+        // There is room for 64 epochs.
+        if number % 50 == 0 {
+            let (_, told) = program.look().unwrap();
+            compare_epochs(name, &told, &std::mem::take(&mut twin.ended), rate);
+            program.steer(rate, twin.gsp.get(), Time::ZERO, None).unwrap();
+        }
         if number % 1000 == 0 {
             rate = Rate::from_bps(link.as_bps() / 100 * (90 + (number / 1000 % 11) as u64));
             let target = params.target + Duration::from_micros(100 * (number / 1000 % 7) as u64);
@@ -210,6 +250,24 @@ fn compared(
     assert_eq!(state.backlog(state.last, rate), twin.queue.backlog(), "{name}");
     assert_eq!(state.empty, twin.queue.empty_for(), "{name}");
     Some(answers)
+}
+
+/// What the program noted for the law beside what its twin saw. The delay is of what waited, at the rate now,
+/// so that it is not exact where the rate was changed in between, and to a nanosecond otherwise.
+fn compare_epochs(name: &str, told: &[Noted], seen: &[Seen], rate: Rate) {
+    assert_eq!(told.len(), seen.len(), "{name}");
+    for (told, seen) in told.iter().zip(seen) {
+        let epoch = told.epoch(rate, rate, true);
+        assert_eq!(
+            (epoch.start, epoch.now, epoch.arrived.get(), told.dropped.get(), epoch.ran_empty),
+            (seen.start, seen.end, seen.arrived, seen.dropped, seen.ran_empty),
+            "{name}: {told:?}"
+        );
+        let without = told.epoch(rate, rate, false).arrived.get();
+        assert_eq!(without, seen.arrived - seen.dropped, "{name}");
+        let (got, want) = (epoch.delay_min.unwrap().as_nanos(), seen.delay_min.unwrap().as_nanos());
+        assert!(got.abs_diff(want) <= 1 + want / 5, "{name}: {got} {want}");
+    }
 }
 
 #[test]
@@ -354,6 +412,104 @@ fn what_is_not_steered_any_more_lets_every_packet_pass() {
     assert_eq!(drops(&mut program, 30), 0, "its process is gone");
     program.steer(rate, target, beat, None).unwrap();
     assert!(drops(&mut program, 40) > 0, "it may be gone");
+}
+
+/// Signals that nobody reads of: the last epoch goes on, so that no byte and no time is lost.
+#[test]
+fn epochs_beyond_the_room_for_them_become_one() {
+    let params = Params { interval: Duration::from_micros(1), ..Params::default() };
+    let Some(mut program) = loaded("epochs_beyond_the_room_for_them_become_one", &params, 0) else { return };
+    let (rate, target) = (Rate::from_mbps(8), Duration::from_micros(1));
+    program.steer(rate, target, Time::ZERO, None).unwrap();
+    let frame = framed(ethernet::IPV4, Ecn::Ect0, &[]);
+    let mut come = 0;
+    let mut send = |program: &mut Program, count: u64| {
+        for _ in 0..count {
+            come += 1;
+            let now = START + Duration::from_micros(100 * come);
+            let probe = Probe { now, frame: &frame, wire_len: 1000, segments: 1, segment_size: 0 };
+            program.answer(&probe).unwrap();
+        }
+    };
+    send(&mut program, 300);
+    let (state, told) = program.look().unwrap();
+    assert!(state.signals > 200, "{state:?}");
+    assert_eq!(told.len(), 64);
+    program.steer(rate, target, Time::ZERO, None).unwrap();
+    send(&mut program, 10);
+    let (_, later) = program.look().unwrap();
+    assert_eq!(later.len(), 10);
+    let all: Vec<&Noted> = told.iter().chain(&later).collect();
+    assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{all:?}");
+    assert_eq!(all.iter().map(|noted| noted.arrived.get()).sum::<u64>(), 310_000);
+    assert_eq!(program.look().unwrap().1, [], "each is told once");
+}
+
+/// The program as the algorithm of a simulated link, looked at each 10 ms as `weir run --in-kernel` does.
+struct InTheLoop {
+    steered: SteeredProgram,
+    looked: Time,
+    /// One for each codepoint.
+    frames: Vec<Vec<u8>>,
+}
+
+impl Aqm for InTheLoop {
+    fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+        // A time of zero would be that of the clock.
+        let now = START + Duration::from_nanos(m.now.as_nanos());
+        if now.since(self.looked) >= Duration::from_millis(10) {
+            self.looked = now;
+            self.steered.look(now).unwrap();
+        }
+        let wire_len = p.len.get() as u32;
+        let frame = &self.frames[p.ecn as usize];
+        let probe = Probe { now, frame, wire_len, segments: 1, segment_size: 0 };
+        match self.steered.program_mut().answer(&probe).unwrap().0 {
+            Answer::Pass => Verdict::Forward,
+            Answer::Mark => Verdict::Mark(Cause::SetPoint),
+            Answer::Drop => Verdict::Drop(Cause::SetPoint),
+        }
+    }
+}
+
+#[test]
+fn flows_use_as_much_of_a_link_as_under_the_law_that_sees_each_packet() {
+    const TEST: &str = "flows_use_as_much_of_a_link_as_under_the_law_that_sees_each_packet";
+    let params = Params { interval: Duration::from_millis(40), ..Params::default() };
+    for (flows, ecn) in [(2, true), (9, true), (36, false)] {
+        let of = |tables: &str| {
+            let text = format!(
+                "title = \"loop\"\n[link]\nrate = \"100Mbit/s\"\nbuffer = \"500kB\"\n[path]\nrtt = \"20ms\"\n{tables}\
+                 [[flows]]\ncount = {flows}\necn = {ecn}\n[run]\nduration = \"30s\"\nwarmup = \"10s\"\nsample = \"1s\"\n"
+            );
+            Scenario::parse("loop.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+        };
+        let keys = "utilization_low = \"94%\"\nutilization_target = \"95%\"\n";
+        let exact = of(&format!("[aqm]\nname = \"gsp\"\ninterval = \"40ms\"\n[policy]\n{keys}"));
+        let policy = exact.policy.as_ref().unwrap().policy();
+        let exact = weir_sim::run(&exact, 1, &mut |_| ControlFlow::Continue(())).unwrap();
+        let Some(program) = loaded(TEST, &params, 0) else { return };
+        let link = Rate::from_mbps(100);
+        let interface = "none".to_string();
+        let setup = EgressSetup { interface, link, overhead: 0, params: params.clone(), policy, keep: true };
+        let steered = SteeredProgram::begin(program, &setup, START).unwrap();
+        let frames = (0..4).map(|ecn| framed(ethernet::IPV4, Ecn::from_bits(ecn), &[])).collect();
+        let aqm = InTheLoop { steered, looked: START, frames };
+        let put = |sim: &mut weir_sim::Simulation<()>| {
+            sim.links_mut()[0].queue = weir_sim::queue_of(aqm, Bytes::new(500_000), link, 1);
+        };
+        let looked = weir_sim::run_prepared(&of("[aqm]\nname = \"tail_drop\"\n"), 1, put, &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let [exact, looked] = [exact, looked].map(|o| o.recording.summary.links[0].clone());
+        let all = format!(
+            "{flows} flows, ECN {ecn}: {:.4} used, {:.2} ms; under the exact law {:.4}, {:.2} ms",
+            looked.utilization, looked.delay_ms.mean, exact.utilization, exact.delay_ms.mean
+        );
+        println!("{all}");
+        assert!((looked.utilization - exact.utilization).abs() < 0.01, "{all}");
+    }
 }
 
 /// Not judged, as the machine may be busy; the figure in docs/kernel-queues.md is what it says on an idle

@@ -341,6 +341,25 @@ fn a_killed_run_is_undone_by_the_next_one_unless_somebody_else_came() {
     }
 }
 
+/// CoDel's default of 5 ms is told as 4.999 ms; what the law sets may lie that close beside it.
+#[test]
+fn a_target_beside_the_one_that_was_found_is_put_back_too() {
+    let mut memory = recorded("tbf");
+    let Options::Codel(o) = memory.options(CODEL) else { panic!() };
+    *o.iter_mut().find(|a| matches!(a, CodelOption::Target(_))).unwrap() = CodelOption::Target(4999);
+    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    let mut turns = 1..100;
+    while target(&mut memory) != Duration::from_micros(5000) {
+        let turn = turns.next().expect("2.5 ms are doubled");
+        worked(&mut steerer, &mut memory, turn..turn + 1, 900);
+    }
+    // It is read back.
+    steerer.turn(&mut memory, at(turns.start * 100 - 90), &mut |_| {}).unwrap();
+    assert_eq!(target(&mut memory), Duration::from_micros(5000));
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    assert_eq!(target(&mut memory), Duration::from_micros(4999));
+}
+
 #[test]
 fn kept_queues_stay_as_they_are() {
     let mut memory = recorded("tbf");

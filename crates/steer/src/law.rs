@@ -284,6 +284,11 @@ impl SteeringLaw {
         &self.policy
     }
 
+    /// The set point within the bounds that the policy has for targets, for queues that have no other.
+    pub fn bounded_setpoint(&self) -> Duration {
+        self.setpoint.clamp(self.policy.target_min, self.policy.target_max)
+    }
+
     /// The average arrival rate (rate_bd_avg); `None` before the first signal.
     pub fn rate_avg(&self) -> Option<Rate> {
         self.rate_avg.rate().map(Rate::from_bps_f64)

@@ -51,6 +51,6 @@ pub use error::SteerError;
 pub use helm::Helm;
 pub use law::{Assessment, Epoch, Law, Move, Observer, Rule, SteeringLaw, TableState};
 pub use policy::{Policy, PolicyError};
-pub use polled::{Pace, Polled};
+pub use polled::{Pace, Polled, Told};
 pub use steered::Steered;
 pub use virtual_queue::VirtualQueue;

@@ -128,8 +128,7 @@ impl Pace {
 impl Polled<SteeringLaw> {
     /// The target that the queue is to have, within the policy.
     pub fn wanted_target(&self) -> Duration {
-        let policy = self.law.policy();
-        self.law.setpoint().clamp(policy.target_min, policy.target_max)
+        self.law.bounded_setpoint()
     }
 
     /// The rate that the shaper above the queue is to have, in whole bytes a second: that of the virtual
@@ -240,6 +239,48 @@ impl<L: Law> Polled<L> {
     }
 }
 
+/// Feeds a law with what was seen exactly between signals, and is told of later.
+///
+/// Whoever works the queue notes each epoch; the law learns of it at the next look. As with [`Polled`], a
+/// signal cannot be withheld any more: where the law raises, the epoch goes on to the next signal.
+#[derive(Clone, Debug)]
+pub struct Told<L = SteeringLaw> {
+    law: L,
+    /// What the law answered with a raise.
+    goes_on: Option<Epoch>,
+}
+
+impl<L: Law> Told<L> {
+    /// Nothing told yet.
+    pub fn new(law: L) -> Told<L> {
+        Told { law, goes_on: None }
+    }
+
+    /// The law.
+    pub fn law(&self) -> &L {
+        &self.law
+    }
+
+    /// Takes an epoch that a signal ended. Epochs come in their order.
+    pub fn signalled(&mut self, seen: &Epoch, observer: &mut dyn Observer) {
+        let seen = match self.goes_on.take() {
+            Some(before) => Epoch {
+                start: before.start,
+                arrived: before.arrived + seen.arrived,
+                delay_min: [before.delay_min, seen.delay_min].into_iter().flatten().min(),
+                ran_empty: before.ran_empty || seen.ran_empty,
+                ..*seen
+            },
+            None => *seen,
+        };
+        if seen.ran_empty && self.law.may_raise(seen.link) && self.law.raise(&seen, observer) {
+            self.goes_on = Some(seen);
+        } else {
+            self.law.signalled(&seen, observer);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,6 +386,47 @@ mod tests {
         assert!(rules.0.contains(&Rule::VirtualOn), "{:?}", rules.0);
         let rate = polled.law().virtual_rate().unwrap();
         assert!(rate >= Rate::from_bps(7_600_000) && rate < Rate::from_bps(7_700_000), "{rate:?}");
+    }
+
+    /// The law itself, asked at once, beside the law that is told later.
+    #[test]
+    fn a_law_that_is_told_later_moves_as_one_that_is_asked_at_once() {
+        let policy = Policy {
+            utilization_low: weir_aqm::Share(0.90),
+            utilization_target: weir_aqm::Share(0.95),
+            ..Policy::default()
+        };
+        let mut told = Told::new(SteeringLaw::new(&policy).unwrap());
+        let mut asked = SteeringLaw::new(&policy).unwrap();
+        let (mut of_told, mut of_asked) = (Rules::default(), Rules::default());
+        let mut open: Option<(Time, Bytes)> = None;
+        for n in 0..400u64 {
+            // Half of the time the link is used to 60 %.
+            let (arrived, ran_empty) = if n / 50 % 2 == 0 { (60_000, true) } else { (100_000, false) };
+            let delay_min = Some(if ran_empty { Duration::ZERO } else { Duration::from_millis(1) });
+            let [start, now] = [n, n + 1].map(|n| Time::from_nanos(n * 100_000_000));
+            let seen = Epoch { start, now, arrived: Bytes::new(arrived), delay_min, ran_empty, link: LINK };
+            told.signalled(&seen, &mut of_told);
+            let before = open.take().unwrap_or((start, Bytes::ZERO));
+            let whole = Epoch { start: before.0, arrived: before.1 + seen.arrived, ..seen };
+            // What went on before ran empty too, as all of it does for 50 epochs.
+            let whole = Epoch { ran_empty: ran_empty || before.0 < start, ..whole };
+            let least = if whole.ran_empty { Some(Duration::ZERO) } else { delay_min };
+            let whole = Epoch { delay_min: least, ..whole };
+            if asked.raise(&whole, &mut of_asked) {
+                open = Some((whole.start, whole.arrived));
+            } else {
+                asked.signalled(&whole, &mut of_asked);
+            }
+        }
+        assert_eq!(of_told.0, of_asked.0);
+        assert_eq!(
+            (told.law().setpoint(), told.law().virtual_rate()),
+            (asked.setpoint(), asked.virtual_rate())
+        );
+        for rule in [Rule::Raise, Rule::VirtualOn] {
+            assert!(of_told.0.contains(&rule), "{:?}", of_told.0);
+        }
     }
 
     #[test]

@@ -214,8 +214,11 @@ impl Options {
             Kind::Codel => Options::Codel(vec![CodelOption::Target(us)].into()),
             Kind::FqCodel => Options::FqCodel(vec![FqCodelOption::Target(us)].into()),
             Kind::Pie => Options::Pie(vec![PieOption::Target(us)].into()),
-            Kind::FqPie => Options::FqPie(vec![FqPieOption::Target(us)].into()),
-            Kind::DualPi2 => Options::DualPi2(vec![DualPi2Option::Target(us)].into()),
+            // These refuse a list that does not say that it is one.
+            Kind::FqPie => Options::FqPie(Nested { flagged: true, items: vec![FqPieOption::Target(us)] }),
+            Kind::DualPi2 => {
+                Options::DualPi2(Nested { flagged: true, items: vec![DualPi2Option::Target(us)] })
+            }
             Kind::Cake | Kind::CakeMq => {
                 let mut all = vec![CakeOption::Target(us)];
                 all.splice(0..0, interval.map(|time| CakeOption::Rtt(to_micros(time))));

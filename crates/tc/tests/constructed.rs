@@ -65,6 +65,14 @@ fn a_target_alone_is_asked_for() {
         let options = Options::with_target(&kind, target, None).unwrap();
         assert_eq!(again(&of(kind, options)).options().unwrap().target(), Some(Duration::from_micros(7499)));
     }
+    // Linux 6.12 refuses a change of fq_pie whose list of options does not say that it is one.
+    for kind in [Kind::FqPie, Kind::DualPi2] {
+        let mut bytes = Vec::new();
+        of(kind.clone(), Options::with_target(&kind, target, None).unwrap()).encode(&mut bytes);
+        // `TCA_OPTIONS`, and the flag `NLA_F_NESTED`.
+        let nested = (2u16 | 1 << 15).to_ne_bytes();
+        assert!(bytes.windows(2).any(|two| two == nested), "{kind}: {bytes:?}");
+    }
     for kind in [Kind::Cake, Kind::CakeMq] {
         let options = Options::with_target(&kind, target, Some(Duration::from_millis(100))).unwrap();
         let read = again(&of(kind, options));

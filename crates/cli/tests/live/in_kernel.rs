@@ -98,13 +98,15 @@ fn the_kernel_keeps_the_virtual_queue_within_the_policy_until_the_end() {
         assert!(egress["packets"].as_u64() > Some(0) && egress["left"].is_null(), "{result}");
         // What is not ECN-capable is dropped.
         assert!(egress["signals"].as_u64() > Some(0) && egress["signals"] == egress["drops"], "{result}");
-        // Within the policy. How soon the law moves depends on how much the sender gets of the machine.
+        // Within the policy.
         let virtual_bps = egress["virtual_bps"].as_u64().unwrap();
         let target_ms = egress["target_ms"].as_f64().unwrap();
         assert!((7_600_000..=8_000_000).contains(&virtual_bps), "{result}");
         assert!((0.2..=30.0).contains(&target_ms), "{result}");
-        let has_moved = virtual_bps < 8_000_000;
-        assert!(!has_moved || egress["moves"].as_u64() > Some(0), "{result}");
+        // The law moves where more comes than it aims at, which a sender that gets little of the machine may
+        // not reach.
+        let average_bps = egress["average_bps"].as_u64().unwrap();
+        assert!(average_bps <= 7_600_000 || egress["moves"].as_u64() > Some(0), "{result}");
         assert_eq!(place.all(), found, "after {end}");
     }
 }
