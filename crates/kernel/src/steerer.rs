@@ -142,6 +142,8 @@ struct Queue {
     /// Whether that is another one than the shaper was found with, by what was set here.
     is_moved: bool,
     waiting_packets: u32,
+    /// What the link could have sent since the first look.
+    capacity_bytes: f64,
     pace: Pace,
     changes: u64,
     polls: u64,
@@ -258,6 +260,7 @@ impl Steerer {
             marked: queue.sums.marked(),
             shed: queue.sums.shed(),
             waiting_packets: queue.waiting_packets,
+            capacity_bytes: queue.capacity_bytes,
             rule: queue.rule,
             left: queue.left.as_ref(),
         })
@@ -360,6 +363,8 @@ impl Steerer {
                 }
                 if let Err(why) = left {
                     queue.left = Some(why.clone());
+                    // The shaper may be as it was set here all the same; if it is not, it is left, too.
+                    queue.put_shaper_back(kernel, &disciplines, &classes);
                     if let Some(journal) = &mut self.journal {
                         // It only says less if this fails: the value there is not ours.
                         let _ = journal.left(number);
@@ -374,21 +379,35 @@ impl Steerer {
     /// Ends: puts back what is as this program set it, or leaves it with `keep`. Says in words what was not
     /// put back.
     pub fn end(&mut self, kernel: &mut dyn Kernel, keep: bool) -> Vec<String> {
-        let mut said = Vec::new();
+        let (mut said, mut journal, mut is_open) = (Vec::new(), self.journal.take(), false);
         if !keep {
-            let mut dumps: BTreeMap<i32, (Vec<Message>, Vec<Message>)> = BTreeMap::new();
-            for queue in self.queues.iter_mut().rev().filter(|q| q.left.is_none()) {
+            let mut dumps = BTreeMap::new();
+            for (number, queue) in self.queues.iter_mut().enumerate().rev().filter(|(_, q)| q.left.is_none())
+            {
                 let interface = queue.place.interface;
-                let (disciplines, classes) = dumps.entry(interface).or_insert_with(|| {
-                    (
-                        kernel.disciplines(interface).unwrap_or_default(),
-                        kernel.classes(interface).unwrap_or_default(),
-                    )
+                let dumped = dumps.entry(interface).or_insert_with(|| {
+                    kernel.disciplines(interface).and_then(|all| Ok((all, kernel.classes(interface)?)))
                 });
-                said.extend(queue.put_back(kernel, disciplines, classes));
+                let wrong = match dumped {
+                    Ok((disciplines, classes)) => queue.put_back(kernel, disciplines, classes),
+                    Err(error) => {
+                        vec![NotBack { what: "target", why: format!("{error}"), is_foreign: false }]
+                    }
+                };
+                // What somebody else changed is his.
+                let is_done = wrong.iter().all(|one| one.is_foreign);
+                is_open |= !is_done;
+                if let (Some(journal), true) = (&mut journal, is_done) {
+                    let _ = journal.left(number);
+                }
+                let label = queue.place.label();
+                said.extend(
+                    wrong.iter().map(|one| format!("{label}: NOT put its {} back: {}", one.what, one.why)),
+                );
             }
         }
-        if let Some(journal) = self.journal.take() {
+        // What the kernel refused is tried again at the next start.
+        if let (Some(journal), false) = (journal, is_open) {
             journal.remove();
         }
         said
@@ -415,7 +434,8 @@ pub struct Standing<'a> {
     pub target: Duration,
     /// The rate of the shaper above it, where that was moved.
     pub shaper: Option<Rate>,
-    /// What the kernel counted since it was looked at first; none before.
+    /// What the kernel counted: signals and discarded packets since the first look, the rest since the queue
+    /// is there; none before that look.
     pub counters: Option<&'a Counters>,
     /// Packets marked since then.
     pub marked: u64,
@@ -423,6 +443,8 @@ pub struct Standing<'a> {
     pub shed: u64,
     /// Packets that waited at the last look.
     pub waiting_packets: u32,
+    /// What the link could have sent since the first look.
+    pub capacity_bytes: f64,
     /// The rule of the law that decided last.
     pub rule: &'static str,
     /// Why it is left as it is, where it is.
@@ -438,6 +460,23 @@ fn link_of(
     let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
     let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
     link.ok_or_else(|| Setup::NoRate { label: place.label() })
+}
+
+/// Something that was not put back.
+struct NotBack {
+    what: &'static str,
+    why: String,
+    /// Whether it is somebody else's by now; else the kernel refused it.
+    is_foreign: bool,
+}
+
+/// Sends what puts something back; none where it is somebody else's by now.
+fn restored(what: &'static str, order: Option<Message>, kernel: &mut dyn Kernel) -> Option<NotBack> {
+    let Some(order) = order else {
+        return Some(NotBack { what, why: "somebody else changed it".into(), is_foreign: true });
+    };
+    let error = kernel.change(&order).err()?;
+    Some(NotBack { what, why: error.to_string(), is_foreign: false })
 }
 
 impl Queue {
@@ -462,6 +501,7 @@ impl Queue {
             asked_rate: false,
             is_moved: false,
             waiting_packets: 0,
+            capacity_bytes: 0.0,
             number,
             pace: Pace::new(settle),
             changes: 0,
@@ -510,6 +550,9 @@ impl Queue {
         self.pace.note(&polling);
         self.rule = rule.0.unwrap_or(self.rule);
         self.polls += 1;
+        if let Some(last) = self.last {
+            self.capacity_bytes += self.link.as_bps_f64() / 8.0 * counters.now.since(last.now).as_secs_f64();
+        }
         self.first.get_or_insert(counters);
         self.last = Some(counters);
         Ok(())
@@ -623,7 +666,13 @@ impl Queue {
         let wanted = self.polled.wanted_rate(self.link, shaper.own());
         let wanted = if self.policy.uses_virtual_queue() { wanted } else { most };
         if Pace::is_rate_step(self.rate, wanted, most, self.link) {
-            let order = shaper.set_rate(self.place.interface, wanted).ok_or(Left::Replaced)?;
+            // Back at what was found, it is as found to the bit.
+            let order = if wanted == shaper.own() {
+                shaper.restore(self.place.interface)
+            } else {
+                shaper.set_rate(self.place.interface, wanted)
+            };
+            let order = order.ok_or(Left::Replaced)?;
             if let Some(journal) = journal {
                 journal
                     .rate(number, wanted)
@@ -645,14 +694,8 @@ impl Queue {
         kernel: &mut dyn Kernel,
         disciplines: &[Message],
         classes: &[Message],
-    ) -> Vec<String> {
-        let mut said = Vec::new();
-        let label = self.place.label();
-        let mut tell = |what: &str, done: Result<(), String>| {
-            if let Err(why) = done {
-                said.push(format!("{label}: NOT put its {what} back: {why}"));
-            }
-        };
+    ) -> Vec<NotBack> {
+        let mut wrong = Vec::new();
         let found = self.place.target(&self.place.options).unwrap_or(self.target);
         // As found is to the bit: what the law set may lie within the kernel's rounding beside it.
         let value = |options: &Options| (noted(options), options.interval());
@@ -663,29 +706,28 @@ impl Queue {
             let there = there.and_then(|m| self.place.target(m.options()?));
             let ours = there.is_some_and(|now| same(now, self.target));
             let order = self.place.restore_target();
-            tell(
-                "target",
-                match order {
-                    Some(order) if ours => kernel.change(&order).map_err(|e| e.to_string()),
-                    _ => Err("somebody else changed it".into()),
-                },
-            );
+            wrong.extend(restored("target", order.filter(|_| ours), kernel));
             self.target = found;
         }
-        if let Some(shaper) = self.place.shaper.as_ref().filter(|s| self.is_moved && s.own() != self.rate) {
-            let all = if shaper.subject == Subject::Class { classes } else { disciplines };
-            let now = all.iter().find(|m| m.handle == shaper.handle).and_then(|m| m.options()?.shaped_rate());
-            let ours = now.is_some_and(|now| now == self.rate.as_bps() / 8);
-            tell(
-                "shaper's rate",
-                match shaper.restore(self.place.interface) {
-                    Some(order) if ours => kernel.change(&order).map_err(|e| e.to_string()),
-                    _ => Err("somebody else changed it".into()),
-                },
-            );
-            self.rate = shaper.own();
-        }
-        said
+        wrong.extend(self.put_shaper_back(kernel, disciplines, classes));
+        wrong
+    }
+
+    /// Puts the rate of the shaper back, where it is as it was set.
+    fn put_shaper_back(
+        &mut self,
+        kernel: &mut dyn Kernel,
+        disciplines: &[Message],
+        classes: &[Message],
+    ) -> Option<NotBack> {
+        let shaper = self.place.shaper.as_ref().filter(|s| self.is_moved && s.own() != self.rate)?;
+        let all = if shaper.subject == Subject::Class { classes } else { disciplines };
+        let now = all.iter().find(|m| m.handle == shaper.handle).and_then(|m| m.options()?.shaped_rate());
+        let ours = now.is_some_and(|now| now == self.rate.as_bps() / 8);
+        let order = shaper.restore(self.place.interface).filter(|_| ours);
+        let wrong = restored("shaper's rate", order, kernel);
+        (self.rate, self.is_moved) = (shaper.own(), false);
+        wrong
     }
 
     fn report(&self) -> Report {

@@ -399,6 +399,73 @@ fn the_rate_of_the_shaper_is_moved_for_a_utilization_below_all_and_put_back_to_t
     }
 }
 
+/// A steerer that slowed TBF for a utilization of 95 %, and how many turns that took.
+fn slowed(memory: &mut Memory) -> (Steerer, tempfile::TempDir, u64) {
+    let (mut steerer, folder) = begun(memory, AIM);
+    let (mut sent, turns) = (0, 600);
+    for turn in 1..turns {
+        memory.counts(CODEL, sent, 10_000, turn as u32);
+        steerer.turn(memory, at(turn * 100), &mut |_| ()).unwrap();
+        sent += memory.options(TBF).shaped_rate().unwrap() / 10;
+    }
+    (steerer, folder, turns)
+}
+
+#[test]
+fn another_policy_is_in_force_with_the_next_look() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    worked(&mut steerer, &mut memory, 1..100, 900);
+    assert_eq!(target(&mut memory), Duration::from_micros(11_999));
+    // Less than the least step below what is in force.
+    let closer = configured(&POLICY.replace("12ms", "11.97ms"));
+    steerer.change(&closer, &|_| None).unwrap();
+    worked(&mut steerer, &mut memory, 100..103, 900);
+    assert!(target(&mut memory) <= Duration::from_micros(11_970), "{}", target(&mut memory));
+    let stands = steerer.stand().next().unwrap();
+    assert_eq!(stands.policy.target_max, Duration::from_micros(11_970));
+    assert!(stands.capacity_bytes > 0.0 && stands.shaper.is_none());
+}
+
+#[test]
+fn a_shaper_is_as_found_to_the_bit_once_the_policy_needs_it_no_more() {
+    let mut memory = recorded("tbf");
+    let before = memory.options(TBF).clone();
+    let (mut steerer, _folder, turns) = slowed(&mut memory);
+    assert_ne!(*memory.options(TBF), before);
+    steerer.change(&configured(POLICY), &|_| None).unwrap();
+    worked(&mut steerer, &mut memory, turns..turns + 3, 990);
+    assert_eq!(*memory.options(TBF), before);
+    assert!(steerer.reports()[0].left.is_none(), "{:?}", steerer.reports());
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    assert_eq!(*memory.options(TBF), before);
+}
+
+#[test]
+fn the_shaper_of_a_queue_that_somebody_replaced_is_put_back() {
+    let mut memory = recorded("tbf");
+    let before = memory.options(TBF).clone();
+    let (mut steerer, _folder, turns) = slowed(&mut memory);
+    memory.disciplines.retain(|one| one.handle != CODEL);
+    steerer.turn(&mut memory, at(turns * 100), &mut |_| ()).unwrap();
+    assert!(steerer.is_done());
+    assert_eq!(*memory.options(TBF), before);
+}
+
+#[test]
+fn what_the_kernel_refused_to_put_back_is_put_back_by_the_next_start() {
+    let mut memory = recorded("tbf");
+    let found = (target(&mut memory), memory.options(TBF).clone());
+    let (mut steerer, folder, _) = slowed(&mut memory);
+    memory.refuses = true;
+    let said = steerer.end(&mut memory, false);
+    assert!(!said.is_empty() && said.iter().all(|line| line.contains("not today")), "{said:?}");
+    drop(steerer);
+    memory.refuses = false;
+    assert!(!restore_dead(folder.path(), &mut memory).is_empty());
+    assert_eq!((target(&mut memory), memory.options(TBF).clone()), found);
+}
+
 #[test]
 fn a_shaper_that_somebody_else_moves_is_the_new_rate_of_the_link_or_a_reason_to_leave() {
     for (policy, follows) in [(POLICY, true), (AIM, false)] {
@@ -524,7 +591,9 @@ fn the_record_of_a_namespace_that_is_gone_is_told_and_removed() {
     assert_eq!(told.len(), 2, "{told:?}");
     let is_readable = std::fs::read_link("/proc/1/ns/net").is_ok();
     if !is_readable {
-        println!("SKIPPED: the_record_of_a_namespace_that_is_gone_is_told_and_removed: needs root");
+        println!(
+            "SKIPPED: the_record_of_a_namespace_that_is_gone_is_told_and_removed: the namespaces of process 1 cannot be seen"
+        );
         return;
     }
     assert!(told.iter().any(|line| line.contains("a network namespace that is gone (7)")), "{told:?}");

@@ -401,15 +401,15 @@ mod tests {
         let (mut of_told, mut of_asked) = (Rules::default(), Rules::default());
         let mut open: Option<(Time, Bytes)> = None;
         for n in 0..400u64 {
-            // Half of the time the link is used to 60 %.
-            let (arrived, ran_empty) = if n / 50 % 2 == 0 { (60_000, true) } else { (100_000, false) };
+            // In a fifth of the time the link is used to 60 %.
+            let (arrived, ran_empty) = if n % 200 < 40 { (60_000, true) } else { (100_000, false) };
             let delay_min = Some(if ran_empty { Duration::ZERO } else { Duration::from_millis(1) });
             let [start, now] = [n, n + 1].map(|n| Time::from_nanos(n * 100_000_000));
             let seen = Epoch { start, now, arrived: Bytes::new(arrived), delay_min, ran_empty, link: LINK };
             told.signalled(&seen, &mut of_told);
             let before = open.take().unwrap_or((start, Bytes::ZERO));
             let whole = Epoch { start: before.0, arrived: before.1 + seen.arrived, ..seen };
-            // What went on before ran empty too, as all of it does for 50 epochs.
+            // What went on before ran empty too, as all of it does for 40 epochs.
             let whole = Epoch { ran_empty: ran_empty || before.0 < start, ..whole };
             let least = if whole.ran_empty { Some(Duration::ZERO) } else { delay_min };
             let whole = Epoch { delay_min: least, ..whole };

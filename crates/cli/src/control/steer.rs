@@ -103,7 +103,7 @@ impl Watched {
 
     /// Tells how the queues stand, if that is due; the status if it was told.
     pub fn tell(&mut self, steerer: &Steerer, now: Time) -> Option<Status> {
-        let hundreds = 1 + steerer.places().count() as u32 / 100;
+        let hundreds = 1 + steerer.places().count().min(TOLD_MAX) as u32 / 100;
         let period = weir_units::Duration::from_nanos((PERIOD * hundreds).as_nanos() as u64);
         if self.told.is_some_and(|last| now.since(last) < period) {
             return None;
@@ -121,7 +121,10 @@ impl Watched {
     fn direction(&mut self, at: usize, queue: &Standing<'_>) -> DirectionStatus {
         let recent = &mut self.recent[at];
         let counters = queue.counters.copied().unwrap_or_default();
-        if queue.counters.is_some() {
+        // A queue that is left is not looked at any more.
+        if queue.left.is_some() {
+            recent.clear();
+        } else if queue.counters.is_some() && recent.back().is_none_or(|(last, _)| *last < counters.now) {
             recent.push_back((counters.now, counters.sent));
         }
         let second = weir_units::Duration::from_nanos(NOW.as_nanos() as u64);
@@ -140,6 +143,7 @@ impl Watched {
             name: queue.place.label(),
             aqm: format!("{} of the kernel{}", queue.place.kind, left.unwrap_or_else(|| ", steered".into())),
             rate_bps: Some(queue.link.as_bps_f64()),
+            capacity_bytes: queue.capacity_bytes,
             policy: Some(policy_status(policy, self.current.queues.get(queue.number), queue.number)),
             arrived_bps: per_s,
             delivered_bps: per_s,
@@ -156,7 +160,7 @@ impl Watched {
                 delivered: counters.sent_packets,
                 delivered_bytes: counters.sent.get(),
                 // The kernel does not tell where its AQM discards.
-                dropped_at_head: counters.discarded - queue.shed,
+                dropped_at_head: counters.discarded.saturating_sub(queue.shed),
                 overflowed: queue.shed,
                 marked: queue.marked,
                 ..Packets::default()

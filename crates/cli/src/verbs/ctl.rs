@@ -183,7 +183,11 @@ fn sockets(named: &[String]) -> Result<Vec<PathBuf>, Failure> {
 
 impl Running {
     fn is_called(&self, name: &str) -> bool {
-        self.status.ports.iter().any(|port| port.name == name)
+        // The queues of `weir steer` are called by their interface, kind and handle.
+        let of_interface = |queue: &str| queue.split(' ').next() == Some(name);
+        let steers = self.status.verb == "steer";
+        steers && self.status.directions.iter().any(|queue| of_interface(&queue.name))
+            || self.status.ports.iter().any(|port| port.name == name)
             || self.status.pid.to_string() == name
             || self.socket == Path::new(name)
     }
@@ -376,6 +380,8 @@ fn policy(
         let keys: BTreeSet<&str> = policies.map(|policy| policy.key.as_str()).collect();
         let keys: Vec<&str> = keys.into_iter().collect();
         match (&direction, keys.as_slice()) {
+            // That of all queues of `weir steer`.
+            (Some(policy), _) if policy == "policy" => Ok(policy.clone()),
             (Some(direction), _) => Ok(format!("{direction}.policy")),
             (None, [only]) => Ok((*only).into()),
             (None, []) => Err(Failure::Input(format!(

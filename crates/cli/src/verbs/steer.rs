@@ -77,7 +77,8 @@ const EXAMPLES: &str = "Examples:
 
 docs/kernel-queues.md says what each kind tells, and how far estimates are off.";
 
-/// Share of its time that the program may take: a look that takes longer is made less often.
+/// Share of its time that the program may take: a look that takes longer is made less often, as long as
+/// [`LOOK_MAX`] allows.
 const BUSY_MAX: u32 = 10;
 /// The longest time between two looks, so that what others change is noticed within a second.
 const LOOK_MAX: Duration = Duration::from_millis(500);
@@ -277,7 +278,9 @@ fn steer(
         }
         let took = began.elapsed();
         let next = period.max(took.saturating_mul(BUSY_MAX)).min(LOOK_MAX);
-        let lines = desk.serve(&mut watched.asked(steerer, now), next.saturating_sub(took));
+        // Where looks take very long, half of the time is left to others and to what is asked for.
+        let rest = next.saturating_sub(took).max(took.min(LOOK_MAX));
+        let lines = desk.serve(&mut watched.asked(steerer, now), rest);
         lines.into_iter().for_each(|line| output.say(line));
     }
     Ok(())

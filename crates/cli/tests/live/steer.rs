@@ -263,9 +263,11 @@ fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
     assert!(queue["moves"]["rate"].as_u64() >= Some(1), "{queue}");
 
     // Another bound, in force with the next look.
-    let (status, applied) = ctl(&steered, &["policy", "target_max=10ms"]);
+    let (status, applied) = ctl(&steered, &["policy", "policy", "target_max=10ms"]);
     assert_eq!(status, Some(0), "{applied}");
-    stands("the target is within", &|queue| queue["setpoint_ms"].as_f64() <= Some(10.0));
+    stands("the bound is in force", &|queue| {
+        queue["policy"]["target_max_ms"] == 10.0 && queue["setpoint_ms"].as_f64().is_some_and(|ms| ms <= 10.0)
+    });
     // Without a virtual queue the shaper has its rate again.
     let (status, applied) = ctl(&steered, &["set", "policy.utilization_target=100%"]);
     assert_eq!(status, Some(0), "{applied}");
