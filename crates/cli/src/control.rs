@@ -11,7 +11,7 @@ use crate::output::Failure;
 use crate::results;
 use crate::service::Service;
 use socket2::{Domain, Socket, Type};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -20,9 +20,10 @@ use weir_config::{Changed, Document};
 use weir_dataplane::privileges;
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, ControlSocket, FOLDER, Order, Problem, Refusal, Refused, Server, Sockets,
-    Status, Valued,
+    Applied, Board, Command, ControlSocket, FOLDER, Move, Order, PolicyStatus, Problem, Refusal, Refused,
+    Server, Sockets, Status, Valued,
 };
+use weir_steer::Policy;
 
 /// Where a run can be asked, before its rights are given up.
 pub struct Doors {
@@ -314,6 +315,42 @@ impl Desk {
 const FAREWELL: Duration = Duration::from_millis(50);
 /// Lines at most before who watches is told.
 const LINES_MAX: usize = 64;
+
+/// Moves of a set point: how many by rule, and the latest.
+#[derive(Clone, Default)]
+pub struct Moves {
+    by_rule: BTreeMap<String, u64>,
+    latest: VecDeque<Move>,
+}
+
+/// Moves that are told one by one.
+const MOVES_MAX: usize = 30;
+
+impl Moves {
+    fn add(&mut self, one: Move) {
+        *self.by_rule.entry(one.rule.clone()).or_default() += 1;
+        self.latest.push_back(one);
+        if self.latest.len() > MOVES_MAX {
+            self.latest.pop_front();
+        }
+    }
+
+    /// Oldest first.
+    fn latest(&self) -> Vec<Move> {
+        self.latest.iter().cloned().collect()
+    }
+}
+
+/// A policy as it is told, with its key in the configuration.
+fn policy_status(key: String, policy: &Policy) -> PolicyStatus {
+    PolicyStatus {
+        key,
+        utilization_low: policy.utilization_low.0,
+        utilization_target: policy.utilization_target.0,
+        target_min_ms: policy.target_min.as_millis_f64(),
+        target_max_ms: policy.target_max.as_millis_f64(),
+    }
+}
 
 /// Keys that change, as they are told.
 pub fn valued(changed: Vec<Changed>) -> Vec<Valued> {

@@ -1,6 +1,6 @@
 //! A run of the packet loop under control: the loop sees only changes that were checked.
 
-use super::{Controlled, Desk, Doors, Source, needs_restart, refused, valued};
+use super::{Controlled, Desk, Doors, Moves, Source, needs_restart, policy_status, refused, valued};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,8 +10,8 @@ use weir_dataplane::{Change, DirectionNow, Handle, LinkState, LoopNow, Mode};
 use weir_measure::Octaves;
 use weir_measure::result::{LinkSample, SteeringEvent};
 use weir_operate::{
-    Applied, Board, Configuration, Delays, DirectionStatus, Move, Packets, PolicyStatus, PortStatus, Refusal,
-    Refused, Status,
+    Applied, Board, Configuration, Delays, DirectionStatus, Move, Packets, PortStatus, Refusal, Refused,
+    Status,
 };
 
 /// How long the packet loop is waited for: it looks in each turn, and sleeps for 10 ms at most.
@@ -38,8 +38,7 @@ struct Running {
     started: RunConfig,
     current: RunConfig,
     about: Status,
-    moves: [BTreeMap<String, u64>; 2],
-    recent_moves: [VecDeque<Move>; 2],
+    moves: [Moves; 2],
     /// States of the last second, and the largest delay of each sample in it.
     recent: VecDeque<LoopNow>,
     samples: [VecDeque<LinkSample>; 2],
@@ -86,7 +85,6 @@ impl Control {
             current: config.clone(),
             about,
             moves: Default::default(),
-            recent_moves: Default::default(),
             recent: VecDeque::new(),
             samples: Default::default(),
             begun: Instant::now(),
@@ -210,11 +208,7 @@ impl Running {
         }
         for event in events {
             let index = usize::from(event.link == DIRECTIONS[1]);
-            *self.moves[index].entry(event.rule.clone()).or_default() += 1;
-            self.recent_moves[index].push_back(moved(event));
-            if self.recent_moves[index].len() > MOVES_MAX {
-                self.recent_moves[index].pop_front();
-            }
+            self.moves[index].add(moved(event));
         }
         if let Some(now) = handle.now() {
             self.told = Instant::now();
@@ -267,13 +261,7 @@ impl Running {
             aqm: aqm(channel),
             rate_bps: is_shaped.then(|| rate.as_bps_f64()),
             capacity_bytes: if is_shaped { now.capacity_bytes[index] } else { 0.0 },
-            policy: steering.map(|policy| PolicyStatus {
-                key: format!("{}.policy", DIRECTIONS[index]),
-                utilization_low: policy.utilization_low.0,
-                utilization_target: policy.utilization_target.0,
-                target_min_ms: policy.target_min.as_millis_f64(),
-                target_max_ms: policy.target_max.as_millis_f64(),
-            }),
+            policy: steering.map(|policy| policy_status(format!("{}.policy", DIRECTIONS[index]), &policy)),
             arrived_bps: second.arrived_bps,
             delivered_bps: second.delivered_bps,
             utilization: second.utilization.filter(|_| is_shaped),
@@ -296,16 +284,13 @@ impl Running {
                 marked: counters.marked,
             },
             delays: delays(&now.directions[index].delays),
-            moves: self.moves[index].clone(),
-            recent_moves: self.recent_moves[index].iter().cloned().collect(),
+            moves: self.moves[index].by_rule.clone(),
+            recent_moves: self.moves[index].latest(),
             faults: faults(&now.directions[index]),
             users_placed: users.map(|users| users.placed),
         }
     }
 }
-
-/// Moves of the set point that are told one by one.
-const MOVES_MAX: usize = 30;
 
 fn moved(event: &SteeringEvent) -> Move {
     Move {

@@ -1,22 +1,17 @@
 //! Steering of queues of the kernel under control.
 
-use super::{Controlled, Desk, Doors, Source, needs_restart, refused, valued};
+use super::{Controlled, Desk, Doors, Moves, Source, needs_restart, policy_status, refused, valued};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 use weir_config::{Document, SteerConfig, SteeredQueue};
 use weir_kernel::{Event, News, Setup, Standing, Steerer};
-use weir_operate::{
-    Applied, Board, Configuration, DirectionStatus, Move, Packets, PolicyStatus, Refusal, Refused, Status,
-};
-use weir_steer::Policy;
+use weir_operate::{Applied, Board, Configuration, DirectionStatus, Move, Packets, Refusal, Refused, Status};
 use weir_units::{Bytes, Rate, Time};
 
 /// Queues at most that are told one by one.
 const TOLD_MAX: usize = 256;
-/// Moves of a queue that are told one by one.
-const MOVES_MAX: usize = 30;
 /// How often it is told how a hundred queues stand.
 const PERIOD: Duration = Duration::from_millis(250);
 /// What is called "now" in a status.
@@ -31,9 +26,9 @@ pub struct Watched {
     about: Status,
     /// Rates that drivers told at the start.
     drivers: HashMap<String, Rate>,
-    /// Time, bytes and sums of delays of each queue in the last second.
+    /// Time and bytes that were sent of each queue that is told, in the last second.
     recent: Vec<VecDeque<(Time, Bytes)>>,
-    moves: Vec<(BTreeMap<String, u64>, VecDeque<Move>)>,
+    moves: Vec<Moves>,
     told: Option<Time>,
 }
 
@@ -90,20 +85,14 @@ impl Watched {
     /// A queue was changed.
     pub fn moved(&mut self, steerer: &Steerer, news: &News) {
         let at = steerer.places().take(TOLD_MAX).position(|(place, ..)| place.label() == news.label);
-        let (Some((counts, recent)), Some(told)) = (at.and_then(|at| self.moves.get_mut(at)), told(news))
-        else {
-            return;
-        };
-        *counts.entry(told.rule.clone()).or_default() += 1;
-        recent.push_back(told);
-        if recent.len() > MOVES_MAX {
-            recent.pop_front();
+        if let (Some(moves), Some(told)) = (at.and_then(|at| self.moves.get_mut(at)), told(news)) {
+            moves.add(told);
         }
     }
 
     /// Tells how the queues stand, if that is due; the status if it was told.
     pub fn tell(&mut self, steerer: &Steerer, now: Time) -> Option<Status> {
-        let hundreds = 1 + steerer.places().count().min(TOLD_MAX) as u32 / 100;
+        let hundreds = 1 + self.recent.len() as u32 / 100;
         let period = weir_units::Duration::from_nanos((PERIOD * hundreds).as_nanos() as u64);
         if self.told.is_some_and(|last| now.since(last) < period) {
             return None;
@@ -136,7 +125,7 @@ impl Watched {
             if time > 0.0 { (counters.sent - *sent).get() as f64 * 8.0 / time } else { 0.0 }
         });
         let waiting = u64::from(queue.waiting_packets);
-        let policy = queue.policy;
+        let key = policy_key(self.current.queues.get(queue.number), queue.number);
         let delay = counters.delay.unwrap_or_else(|| queue.link.time_for(counters.waiting)).as_millis_f64();
         let left = queue.left.map(|why| format!(", left: {}", why.text()));
         DirectionStatus {
@@ -144,7 +133,7 @@ impl Watched {
             aqm: format!("{} of the kernel{}", queue.place.kind, left.unwrap_or_else(|| ", steered".into())),
             rate_bps: Some(queue.link.as_bps_f64()),
             capacity_bytes: queue.capacity_bytes,
-            policy: Some(policy_status(policy, self.current.queues.get(queue.number), queue.number)),
+            policy: Some(policy_status(key, queue.policy)),
             arrived_bps: per_s,
             delivered_bps: per_s,
             utilization: Some(per_s / queue.link.as_bps_f64()),
@@ -165,8 +154,8 @@ impl Watched {
                 marked: queue.marked,
                 ..Packets::default()
             },
-            moves: self.moves[at].0.clone(),
-            recent_moves: self.moves[at].1.iter().cloned().collect(),
+            moves: self.moves[at].by_rule.clone(),
+            recent_moves: self.moves[at].latest(),
             ..DirectionStatus::default()
         }
     }
@@ -177,15 +166,10 @@ impl Watched {
     }
 }
 
-fn policy_status(policy: &Policy, queue: Option<&SteeredQueue>, number: usize) -> PolicyStatus {
+/// The key of the policy that holds for a queue.
+fn policy_key(queue: Option<&SteeredQueue>, number: usize) -> String {
     let is_own = queue.is_some_and(|queue| queue.policy.is_some());
-    PolicyStatus {
-        key: if is_own { format!("queues.{number}.policy") } else { "policy".into() },
-        utilization_low: policy.utilization_low.0,
-        utilization_target: policy.utilization_target.0,
-        target_min_ms: policy.target_min.as_millis_f64(),
-        target_max_ms: policy.target_max.as_millis_f64(),
-    }
+    if is_own { format!("queues.{number}.policy") } else { "policy".into() }
 }
 
 fn told(news: &News) -> Option<Move> {

@@ -60,6 +60,18 @@ impl Busy {
         Busy::with(name, &[tbf, "qdisc add dev d0 parent 1: handle 10: bfifo limit 100000"])
     }
 
+    /// With a shaper that can be slowed, and a policy that makes the program slow it.
+    fn slowed(name: &str) -> (Busy, [&'static str; 6]) {
+        let queues = [
+            "qdisc add dev d0 root handle 1: htb default 1",
+            "class add dev d0 parent 1: classid 1:1 htb rate 8mbit burst 5k quantum 1514",
+            "qdisc add dev d0 parent 1:1 handle 10: bfifo limit 100000",
+        ];
+        let words =
+            ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
+        (Busy::with(name, &queues), words)
+    }
+
     pub(crate) fn tc(&self, words: &str) -> String {
         exec(&self.namespace, "tc", &words.split(' ').collect::<Vec<_>>())
     }
@@ -204,14 +216,8 @@ fn what_another_tc_does_is_told_and_left_to_it() {
 #[test]
 fn the_rate_of_the_shaper_is_moved_and_put_back() {
     let Some(_turn) = turn() else { return };
-    let queues = [
-        "qdisc add dev d0 root handle 1: htb default 1",
-        "class add dev d0 parent 1: classid 1:1 htb rate 8mbit burst 5k quantum 1514",
-        "qdisc add dev d0 parent 1:1 handle 10: bfifo limit 100000",
-    ];
-    let busy = Busy::with("rate", &queues);
+    let (busy, words) = Busy::slowed("rate");
     let found = busy.queues();
-    let words = ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
     let steered = busy.start(&words);
     // 95 % of 8 Mbit/s is the least.
     let least = busy.until("the shaper becomes slower", |now| now.contains("ceil 7600Kbit"));
@@ -233,14 +239,8 @@ fn ctl(steered: &Child, words: &[&str]) -> (Option<i32>, Value) {
 #[test]
 fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
     let Some(_turn) = turn() else { return };
-    let queues = [
-        "qdisc add dev d0 root handle 1: htb default 1",
-        "class add dev d0 parent 1: classid 1:1 htb rate 8mbit burst 5k quantum 1514",
-        "qdisc add dev d0 parent 1:1 handle 10: bfifo limit 100000",
-    ];
-    let busy = Busy::with("ctl", &queues);
+    let (busy, words) = Busy::slowed("ctl");
     let found = busy.queues();
-    let words = ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
     let steered = busy.start(&words);
     busy.until("the shaper becomes slower", |now| now.contains("ceil 7600Kbit"));
     let stands = |what: &str, is: &dyn Fn(&Value) -> bool| {

@@ -67,6 +67,17 @@ fn line(r: &EgressReport) -> String {
     )
 }
 
+/// Takes the programs off, or leaves them where they are kept. Says what was not put back; the journal stays
+/// for the next start then.
+fn end(egresses: &mut [Egress], link: &mut Link, journal: Journal) -> Vec<String> {
+    let not_back: Vec<String> = egresses.iter_mut().filter_map(|egress| egress.end(link)).collect();
+    not_back.iter().for_each(warn);
+    if not_back.is_empty() {
+        journal.remove();
+    }
+    not_back
+}
+
 /// Runs until it is stopped, the time is over, or nothing is left.
 pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
     let setups = planned(config, keep)?;
@@ -84,12 +95,7 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
         match Egress::attach(setup, &mut link, &mut journal, clock()) {
             Ok(egress) => egresses.push(egress),
             Err(e) => {
-                let not_back: Vec<String> =
-                    egresses.iter_mut().filter_map(|egress| egress.end(&mut link)).collect();
-                not_back.iter().for_each(warn);
-                if not_back.is_empty() {
-                    journal.remove();
-                }
+                end(&mut egresses, &mut link, journal);
                 return Err(wrong(e));
             }
         }
@@ -99,10 +105,10 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
     privileges::keep(&[privileges::QUEUES, privileges::PROGRAMS])?;
     privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
     service.ready();
-    let end = config.run.duration.map(|duration| clock() + duration);
+    let until = config.run.duration.map(|duration| clock() + duration);
     while !stop.load(Ordering::Relaxed) && !egresses.iter().all(Egress::is_left) {
         let now = clock();
-        if end.is_some_and(|end| now >= end) {
+        if until.is_some_and(|until| now >= until) {
             break;
         }
         for egress in &mut egresses {
@@ -114,11 +120,7 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
         std::thread::sleep(PERIOD);
     }
     service.stopping();
-    let not_back: Vec<String> = egresses.iter_mut().filter_map(|egress| egress.end(&mut link)).collect();
-    not_back.iter().for_each(warn);
-    if not_back.is_empty() {
-        journal.remove();
-    }
+    let not_back = end(&mut egresses, &mut link, journal);
     let reports: Vec<EgressReport> = egresses.iter().map(Egress::report).collect();
     let json = serde_json::json!({ "egress": reports, "kept": keep, "not_put_back": not_back });
     output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));
