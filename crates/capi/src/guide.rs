@@ -1,4 +1,4 @@
-//! What stands above the algorithms of a queue: nobody, a set point given by hand, or steering.
+//! What stands above the algorithms of a queue that is guided: a set point given by hand, or steering.
 
 use weir_aqm::{Aqm, Guide, Moment, Packet, Verdict, View};
 use weir_steer::{ByHand, Helm, Move, Observer, SteeringLaw};
@@ -18,8 +18,6 @@ impl Observer for Moves {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Above {
-    /// Nobody: algorithms keep their own.
-    Nobody,
     /// The program: every algorithm gets this one before it is asked.
     Hand(Duration),
     /// The law of AQM Steering.
@@ -31,7 +29,6 @@ impl Above {
     #[inline]
     fn helm<A: Aqm>(&mut self, aqm: &mut A) -> Option<&mut Helm<SteeringLaw, Moves>> {
         match self {
-            Above::Nobody => None,
             Above::Hand(wanted) => {
                 ByHand(Some(*wanted)).put(aqm);
                 None

@@ -13,8 +13,8 @@ use std::mem::MaybeUninit;
 use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Packet, Sample};
 use weir_config::Embedded;
 use weir_queue::{
-    AHEAD_MAX, Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Fifos, Hosts, Limits, Managed, OfItsOwn, OverAny,
-    SHED_BATCH_MAX, Setup, Shaper, UserCounters,
+    AHEAD_MAX, Arrival, Counters, DROPS_PER_DEQUEUE_MAX, Discipline, Fifos, Hosts, Limits, Managed, OfItsOwn,
+    OverAny, SHED_BATCH_MAX, Setup, Shaper, UserCounters,
 };
 use weir_steer::{Helm, Policy, SteerError};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -151,62 +151,267 @@ pub trait AnyQueue {
     fn moves(&self) -> u64;
 }
 
+/// The two builds of a queue. Packets of one that nobody guides do not pay for being asked who does.
+trait Builds: 'static {
+    /// The algorithm.
+    type Aqm: Aqm + Clone + Send;
+    /// With nobody above the algorithms, each of which keeps its own set point.
+    type Free: Managed<u64> + Send;
+    /// With somebody.
+    type Guided: Managed<u64, Guide = Above> + Send;
+    /// The same queue, with somebody from now on.
+    fn guided(free: Self::Free, above: Above) -> Self::Guided;
+}
+
+/// A discipline over an algorithm of the list.
+struct Any<D, A>(PhantomData<(D, A)>);
+
+impl<D: OverAny, A: Algorithm> Builds for Any<D, A> {
+    type Aqm = A;
+    type Free = D::Queue<A, (), u64>;
+    type Guided = D::Queue<A, Above, u64>;
+
+    fn guided(free: Self::Free, above: Above) -> Self::Guided {
+        D::under(free, above)
+    }
+}
+
+/// A discipline with an algorithm of its own.
+struct Own<D>(PhantomData<D>);
+
+impl<D: OfItsOwn> Builds for Own<D> {
+    type Aqm = D::Aqm;
+    type Free = D::Queue<(), u64>;
+    type Guided = D::Queue<Above, u64>;
+
+    fn guided(free: Self::Free, above: Above) -> Self::Guided {
+        D::under(free, above)
+    }
+}
+
+/// The build that is in use.
+enum Build<B: Builds> {
+    Free(B::Free),
+    Guided(B::Guided),
+    /// Only while one becomes the other.
+    Between,
+}
+
 /// A queue, and an algorithm like its own to try set points on.
-struct Built<Q, A> {
-    queue: Q,
-    spare: A,
+struct Built<B: Builds> {
+    build: Build<B>,
+    spare: B::Aqm,
     fifos: Fifos,
 }
 
-impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> Built<Q, A> {
-    #[inline]
-    fn take_in(
-        &mut self,
-        now: Time,
-        packets: &[weir_packet],
-        verdicts: &mut [MaybeUninit<u8>],
-        pending: &mut Pending,
-    ) -> usize {
-        for (n, (packet, said)) in packets.iter().zip(verdicts).enumerate() {
-            if pending.len() + SHED_BATCH_MAX as usize > PENDING_MAX / 2 {
-                return n;
-            }
-            let arrival = Arrival {
-                len: Bytes::new(u64::from(packet.length)),
-                flow: packet.flow,
-                hosts: Hosts { sender: packet.sender, receiver: packet.receiver },
-                ecn: Ecn::from_bits(packet.ecn),
-            };
-            // The number that the queue gives it.
-            let number = self.queue.counters().arrived;
-            let mut own = WEIR_FORWARD;
-            let mut out = |p: &Packet, cookie, cause| {
-                if p.seq == number {
-                    own = WEIR_DROP | code(cause);
-                } else {
-                    pending.0.push_back(discard(now, p, cookie, cause));
-                }
-            };
-            self.queue.enqueue(now, arrival, packet.cookie, &mut out);
-            said.write(own);
+/// The same for either build.
+macro_rules! either {
+    ($build:expr, $queue:ident => $what:expr) => {
+        match $build {
+            Build::Free($queue) => $what,
+            Build::Guided($queue) => $what,
+            Build::Between => unreachable!("a queue is in no build only within a call"),
         }
-        packets.len()
+    };
+}
+
+impl<B: Builds> Built<B> {
+    /// Who is above the algorithms, if somebody is.
+    fn above(&self) -> Option<&Above> {
+        if let Build::Guided(queue) = &self.build { Some(queue.guide()) } else { None }
     }
 
-    /// When the next packet may leave the link.
-    #[inline]
-    fn leaves(&self, pace: &Pace) -> Option<Time> {
-        let head = self.queue.head_arrived()?;
-        let Some(shaper) = &pace.shaper else {
-            return Some(if pace.users { head } else { pace.last });
+    /// Puts somebody above the algorithms.
+    fn put_above(&mut self, above: Above) {
+        self.build = match std::mem::replace(&mut self.build, Build::Between) {
+            Build::Free(free) => Build::Guided(B::guided(free, above)),
+            Build::Guided(mut queue) => {
+                *queue.guide_mut() = above;
+                Build::Guided(queue)
+            }
+            Build::Between => Build::Between,
         };
-        // Something waits since the queue was empty last, in whatever order packets go; unless users must
-        // wait.
-        Some(shaper.departure(if pace.users { head } else { pace.busy_from }))
     }
 }
 
-impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> AnyQueue for Built<Q, A> {
+/// Takes packets of one batch.
+#[inline]
+fn take_in(
+    queue: &mut impl Managed<u64>,
+    now: Time,
+    packets: &[weir_packet],
+    verdicts: &mut [MaybeUninit<u8>],
+    pending: &mut Pending,
+) -> usize {
+    for (n, (packet, said)) in packets.iter().zip(verdicts).enumerate() {
+        if pending.len() + SHED_BATCH_MAX as usize > PENDING_MAX / 2 {
+            return n;
+        }
+        let arrival = Arrival {
+            len: Bytes::new(u64::from(packet.length)),
+            flow: packet.flow,
+            hosts: Hosts { sender: packet.sender, receiver: packet.receiver },
+            ecn: Ecn::from_bits(packet.ecn),
+        };
+        // The number that the queue gives it.
+        let number = queue.counters().arrived;
+        let mut own = WEIR_FORWARD;
+        let mut out = |p: &Packet, cookie, cause| {
+            if p.seq == number {
+                own = WEIR_DROP | code(cause);
+            } else {
+                pending.0.push_back(discard(now, p, cookie, cause));
+            }
+        };
+        queue.enqueue(now, arrival, packet.cookie, &mut out);
+        said.write(own);
+    }
+    packets.len()
+}
+
+/// When the next packet may leave the link.
+#[inline]
+fn leaves(queue: &impl Managed<u64>, pace: &Pace) -> Option<Time> {
+    let head = queue.head_arrived()?;
+    let Some(shaper) = &pace.shaper else {
+        return Some(if pace.users { head } else { pace.last });
+    };
+    // Something waits since the queue was empty last, in whatever order packets go; unless users must
+    // wait.
+    Some(shaper.departure(if pace.users { head } else { pace.busy_from }))
+}
+
+/// Takes packets.
+fn enqueue<Q: Managed<u64>>(
+    queue: &mut Q,
+    pace: &mut Pace,
+    packets: &[weir_packet],
+    verdicts: &mut [MaybeUninit<u8>],
+    pending: &mut Pending,
+) -> usize {
+    if queue.packets() == 0 {
+        pace.busy_from = pace.last;
+    }
+    if !Q::EXPECTS {
+        return take_in(queue, pace.last, packets, verdicts, pending);
+    }
+    let mut done = 0;
+    for (window, said) in packets.chunks(AHEAD_MAX).zip(verdicts.chunks_mut(AHEAD_MAX)) {
+        let mut hosts = [Hosts::UNKNOWN; AHEAD_MAX];
+        for (hosts, packet) in hosts.iter_mut().zip(window) {
+            *hosts = Hosts { sender: packet.sender, receiver: packet.receiver };
+        }
+        queue.expect(&hosts[..window.len()]);
+        let taken = take_in(queue, pace.last, window, said, pending);
+        done += taken;
+        if taken < window.len() {
+            break;
+        }
+    }
+    done
+}
+
+/// When packets may leave in one call. The loop over packets is compiled for each, so that those of an
+/// unshaped queue are not asked for a link.
+trait Link {
+    /// The time at which the next packet leaves, if that is not after `now`.
+    fn leaves(&self, queue: &impl Managed<u64>, now: Time) -> Option<Time>;
+    /// A packet left.
+    fn sent(&mut self, at: Time, len: Bytes);
+}
+
+/// Everything leaves when it is asked for.
+struct Unshaped;
+
+impl Link for Unshaped {
+    #[inline]
+    fn leaves(&self, _: &impl Managed<u64>, now: Time) -> Option<Time> {
+        Some(now)
+    }
+
+    #[inline]
+    fn sent(&mut self, _: Time, _: Bytes) {}
+}
+
+/// What leaves is paced. Packets wait for the link since `busy_from`, or since the next one came.
+struct Shaped<'a> {
+    shaper: &'a mut Shaper,
+    busy_from: Option<Time>,
+}
+
+impl Link for Shaped<'_> {
+    #[inline]
+    fn leaves(&self, queue: &impl Managed<u64>, now: Time) -> Option<Time> {
+        let head = queue.head_arrived()?;
+        Some(self.shaper.departure(self.busy_from.unwrap_or(head))).filter(|leaves| *leaves <= now)
+    }
+
+    #[inline]
+    fn sent(&mut self, at: Time, len: Bytes) {
+        self.shaper.sent(at, len);
+    }
+}
+
+/// Fills `out` from place `n` with what leaves and what is discarded; how many there are then. A departure
+/// has the last place: what is discarded before it and finds none is pending, once in a call.
+#[inline]
+fn hand_out(
+    queue: &mut impl Managed<u64>,
+    link: &mut impl Link,
+    now: Time,
+    out: &mut [MaybeUninit<weir_departure>],
+    mut n: usize,
+    pending: &mut Pending,
+) -> usize {
+    let Some(last) = out.len().checked_sub(1) else { return n };
+    while n <= last {
+        let Some(at) = link.leaves(queue, now) else { break };
+        let mut outbox = |p: &Packet, cookie, cause| {
+            if n < last {
+                out[n].write(discard(now, p, cookie, cause));
+                n += 1;
+            } else {
+                pending.0.push_back(discard(now, p, cookie, cause));
+            }
+        };
+        let Some(gone) = queue.dequeue(now, &mut outbox) else { break };
+        let packet = &gone.packet;
+        out[n].write(weir_departure {
+            cookie: gone.item,
+            at_ns: at.as_nanos(),
+            sojourn_ns: gone.sojourn.as_nanos(),
+            length: packet.len.get() as u32,
+            verdict: if gone.marked { WEIR_MARK } else { WEIR_FORWARD },
+            reserved: [0; 3],
+        });
+        n += 1;
+        link.sent(at, packet.len);
+    }
+    n
+}
+
+/// Hands out what leaves and what is discarded.
+fn dequeue(
+    queue: &mut impl Managed<u64>,
+    pace: &mut Pace,
+    out: &mut [MaybeUninit<weir_departure>],
+    pending: &mut Pending,
+) -> usize {
+    let now = pace.last;
+    let share = pending.share(out.len());
+    let mut n = pending.take(&mut out[..share]);
+    match &mut pace.shaper {
+        None => n = hand_out(queue, &mut Unshaped, now, out, n, pending),
+        Some(shaper) => {
+            shaper.looked(now);
+            let busy_from = if pace.users { None } else { Some(pace.busy_from) };
+            n = hand_out(queue, &mut Shaped { shaper, busy_from }, now, out, n, pending);
+        }
+    }
+    n + pending.take(&mut out[n..])
+}
+
+impl<B: Builds> AnyQueue for Built<B> {
     fn enqueue(
         &mut self,
         pace: &mut Pace,
@@ -214,26 +419,7 @@ impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> AnyQueue for Built<Q, A> {
         verdicts: &mut [MaybeUninit<u8>],
         pending: &mut Pending,
     ) -> usize {
-        if self.queue.packets() == 0 {
-            pace.busy_from = pace.last;
-        }
-        if !Q::EXPECTS {
-            return self.take_in(pace.last, packets, verdicts, pending);
-        }
-        let mut done = 0;
-        for (window, said) in packets.chunks(AHEAD_MAX).zip(verdicts.chunks_mut(AHEAD_MAX)) {
-            let mut hosts = [Hosts::UNKNOWN; AHEAD_MAX];
-            for (hosts, packet) in hosts.iter_mut().zip(window) {
-                *hosts = Hosts { sender: packet.sender, receiver: packet.receiver };
-            }
-            self.queue.expect(&hosts[..window.len()]);
-            let taken = self.take_in(pace.last, window, said, pending);
-            done += taken;
-            if taken < window.len() {
-                break;
-            }
-        }
-        done
+        either!(&mut self.build, queue => enqueue(queue, pace, packets, verdicts, pending))
     }
 
     fn dequeue(
@@ -242,103 +428,63 @@ impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> AnyQueue for Built<Q, A> {
         out: &mut [MaybeUninit<weir_departure>],
         pending: &mut Pending,
     ) -> usize {
-        let now = pace.last;
-        let share = pending.share(out.len());
-        let mut n = pending.take(&mut out[..share]);
-        if let Some(shaper) = &mut pace.shaper {
-            shaper.looked(now);
-        }
-        // A departure has the last place: what is discarded before it and finds none is pending, once in a
-        // call.
-        while n < out.len() {
-            let mut at = now;
-            if pace.shaper.is_some() {
-                match self.leaves(pace) {
-                    Some(leaves) if leaves <= now => at = leaves,
-                    _ => break,
-                }
-            }
-            let last = out.len() - 1;
-            let mut outbox = |p: &Packet, cookie, cause| {
-                if n < last {
-                    out[n].write(discard(now, p, cookie, cause));
-                    n += 1;
-                } else {
-                    pending.0.push_back(discard(now, p, cookie, cause));
-                }
-            };
-            let Some(gone) = self.queue.dequeue(now, &mut outbox) else { break };
-            let packet = &gone.packet;
-            out[n].write(weir_departure {
-                cookie: gone.item,
-                at_ns: at.as_nanos(),
-                sojourn_ns: gone.sojourn.as_nanos(),
-                length: packet.len.get() as u32,
-                verdict: if gone.marked { WEIR_MARK } else { WEIR_FORWARD },
-                reserved: [0; 3],
-            });
-            n += 1;
-            if let Some(shaper) = &mut pace.shaper {
-                shaper.sent(at, packet.len);
-            }
-        }
-        n + pending.take(&mut out[n..])
+        either!(&mut self.build, queue => dequeue(queue, pace, out, pending))
     }
 
     fn due(&self, pace: &Pace) -> Option<Time> {
-        self.leaves(pace)
+        either!(&self.build, queue => leaves(queue, pace))
     }
 
     fn head_arrived(&self) -> Option<Time> {
-        self.queue.head_arrived()
+        either!(&self.build, queue => queue.head_arrived())
     }
 
     fn stored(&self) -> (Bytes, u32) {
-        (self.queue.backlog(), self.queue.packets())
+        (either!(&self.build, queue => queue.backlog()), either!(&self.build, queue => queue.packets()))
     }
 
     fn counters(&self) -> &Counters {
-        self.queue.counters()
+        either!(&self.build, queue => queue.counters())
     }
 
     fn user_counters(&self) -> Option<UserCounters> {
-        self.queue.user_counters()
+        either!(&self.build, queue => queue.user_counters())
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        self.queue.set_rate(rate);
+        either!(&mut self.build, queue => queue.set_rate(rate));
     }
 
     fn set_rate_of(&mut self, hosts: Hosts, rate: Option<Rate>) {
-        self.queue.set_rate_of(hosts, rate);
+        either!(&mut self.build, queue => queue.set_rate_of(hosts, rate));
     }
 
     fn packets_of(&self, hosts: Hosts) -> u32 {
-        self.queue.packets_of(hosts)
+        either!(&self.build, queue => queue.packets_of(hosts))
     }
 
     fn sample(&mut self, now: Time, hosts: Option<Hosts>, sample: Sample) {
         match hosts {
-            Some(hosts) => self.queue.sample_for(now, hosts, sample),
-            None => self.queue.sample(now, sample),
+            Some(hosts) => either!(&mut self.build, queue => queue.sample_for(now, hosts, sample)),
+            None => either!(&mut self.build, queue => queue.sample(now, sample)),
         }
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-        self.queue.gauges(plot);
+        either!(&self.build, queue => queue.gauges(plot));
     }
 
     fn setpoint(&mut self) -> Option<Duration> {
-        match self.queue.guide() {
-            Above::Nobody => self.queue.setpoint(),
-            Above::Hand(held) => Some(*held),
-            Above::Law(helm) => Some(helm.setpoint_now()),
+        match self.above() {
+            None => either!(&mut self.build, queue => queue.setpoint()),
+            Some(Above::Hand(held)) => Some(*held),
+            Some(Above::Law(helm)) => Some(helm.setpoint_now()),
         }
     }
 
     fn hold(&mut self, wanted: Duration) -> Result<Duration, SteerError> {
         let held = self.spare.setpoint().ok_or(SteerError::NoSetpoint)?.set(wanted);
-        *self.queue.guide_mut() = Above::Hand(held);
+        self.put_above(Above::Hand(held));
         Ok(held)
     }
 
@@ -346,17 +492,18 @@ impl<Q: Managed<u64, Guide = Above>, A: Aqm + Clone> AnyQueue for Built<Q, A> {
         if self.fifos == Fifos::Many && policy.uses_virtual_queue() {
             return Err(SteerError::ManyFifos);
         }
-        match self.queue.guide_mut() {
-            Above::Law(helm) => helm.set_policy(&mut self.spare, policy),
-            other => {
-                *other = Above::Law(Helm::new(&mut self.spare, policy, now, Moves::default())?);
-                Ok(())
-            }
+        if let Build::Guided(queue) = &mut self.build
+            && let Above::Law(helm) = queue.guide_mut()
+        {
+            return helm.set_policy(&mut self.spare, policy);
         }
+        let helm = Helm::new(&mut self.spare, policy, now, Moves::default())?;
+        self.put_above(Above::Law(helm));
+        Ok(())
     }
 
     fn moves(&self) -> u64 {
-        if let Above::Law(helm) = self.queue.guide() { helm.observer().0 } else { 0 }
+        if let Some(Above::Law(helm)) = self.above() { helm.observer().0 } else { 0 }
     }
 }
 
@@ -382,21 +529,24 @@ impl Maker<'_> {
         Setup { limits, rate, seed: self.seed, grows: false }
     }
 
-    fn above<A: Aqm>(&self, aqm: &mut A, fifos: Fifos) -> Result<Above, String> {
-        let Some(policy) = &self.config.policy else { return Ok(Above::Nobody) };
-        let helm = policy.helm(aqm, fifos, self.start, Moves::default());
-        helm.map(Above::Law).map_err(|e| e.to_string())
-    }
-
-    fn made<Q, A>(&self, mut queue: Q, spare: A, fifos: Fifos) -> Made
-    where
-        Q: Managed<u64, Guide = Above> + Send + 'static,
-        A: Aqm + Clone + Send + 'static,
-    {
+    fn made<B: Builds>(&self, spare: B::Aqm, fifos: Fifos, build: impl FnOnce(B::Aqm) -> B::Free) -> Made {
+        let mut aqm = spare.clone();
+        let helm = match &self.config.policy {
+            Some(policy) => {
+                let helm = policy.helm(&mut aqm, fifos, self.start, Moves::default());
+                Some(helm.map_err(|e| e.to_string())?)
+            }
+            None => None,
+        };
+        let mut free = build(aqm);
         if self.config.user_rates {
-            queue.make_paces(self.config.catch_up);
+            free.make_paces(self.config.catch_up);
         }
-        Ok(Box::new(Built { queue, spare, fifos }))
+        let mut built = Built::<B> { build: Build::Free(free), spare, fifos };
+        if let Some(helm) = helm {
+            built.put_above(Above::Law(helm));
+        }
+        Ok(Box::new(built))
     }
 }
 
@@ -411,10 +561,8 @@ impl weir_queue::Visitor for Maker<'_> {
 
     fn of_its_own<D: OfItsOwn>(self) -> Made {
         let params = self.config.queue.params();
-        let spare = D::aqm(&params, self.start);
-        let mut aqm = spare.clone();
-        let above = self.above(&mut aqm, Fifos::Many)?;
-        self.made(D::build(&params, aqm, above, &self.setup()), spare, Fifos::Many)
+        let aqm = D::aqm(&params, self.start);
+        self.made::<Own<D>>(aqm, Fifos::Many, |aqm| D::build(&params, aqm, (), &self.setup()))
     }
 }
 
@@ -426,10 +574,8 @@ impl<D: OverAny> weir_aqm::Visitor for Over<'_, D> {
 
     fn visit<A: Algorithm>(self) -> Made {
         let maker = self.0;
-        let spare = A::new(&maker.config.algorithm().params(), maker.start);
-        let mut aqm = spare.clone();
-        let above = maker.above(&mut aqm, D::FIFOS)?;
-        let queue = D::build(&maker.config.queue.params(), aqm, above, &maker.setup());
-        maker.made(queue, spare, D::FIFOS)
+        let aqm = A::new(&maker.config.algorithm().params(), maker.start);
+        let params = maker.config.queue.params();
+        maker.made::<Any<D, A>>(aqm, D::FIFOS, |aqm| D::build(&params, aqm, (), &maker.setup()))
     }
 }

@@ -116,6 +116,13 @@ pub trait OverAny: Entry {
         A: Aqm + Clone + Send + 'static,
         G: Guide<A> + Send + 'static,
         T: Copy + Send + 'static;
+    /// The same queue, with what waits in it, under another guide.
+    fn under<A, G, H, T>(queue: Self::Queue<A, G, T>, guide: H) -> Self::Queue<A, H, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        H: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static;
 }
 
 /// A discipline that brings its algorithm with it.
@@ -135,6 +142,12 @@ pub trait OfItsOwn: Entry {
     fn build<G, T>(params: &Self::Params, aqm: Self::Aqm, guide: G, setup: &Setup) -> Self::Queue<G, T>
     where
         G: Guide<Self::Aqm> + Send + 'static,
+        T: Copy + Send + 'static;
+    /// The same queue, with what waits in it, under another guide.
+    fn under<G, H, T>(queue: Self::Queue<G, T>, guide: H) -> Self::Queue<H, T>
+    where
+        G: Guide<Self::Aqm> + Send + 'static,
+        H: Guide<Self::Aqm> + Send + 'static,
         T: Copy + Send + 'static;
 }
 

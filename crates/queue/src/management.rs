@@ -35,6 +35,12 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
         }
     }
 
+    /// The same under another guide.
+    pub fn under<H>(self, guide: H) -> Management<A, H> {
+        let Management { aqm, guide: _, rate, backlog, last_delay, counters, dice } = self;
+        Management { aqm, guide, rate, backlog, last_delay, counters, dice }
+    }
+
     #[inline]
     pub fn moment(&mut self, now: Time, packets: u32) -> Moment {
         let queue = View { backlog: self.backlog, packets, delay: self.last_delay, rate: self.rate };

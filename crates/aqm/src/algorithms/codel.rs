@@ -106,6 +106,7 @@ impl CoDel {
     }
 
     /// Whether the delay has stood above the target for an interval (`dodequeue`, RFC 8289 section 5.6).
+    #[inline]
     fn stands_above(&mut self, m: &Moment, p: &Packet) -> bool {
         if m.now.since(p.arrived) < self.target || m.queue.backlog <= self.mtu {
             self.first_above = None;
@@ -120,7 +121,8 @@ impl CoDel {
         }
     }
 
-    fn in_dropping_state(&mut self, m: &Moment, p: &Packet, above: bool) -> Verdict {
+    #[inline(never)]
+    fn in_dropping_state(&mut self, now: Time, p: &Packet, above: bool) -> Verdict {
         if !above {
             self.dropping = false;
             self.dropped = false;
@@ -130,7 +132,7 @@ impl CoDel {
             self.dropped = false;
             self.drop_next = self.control_law(self.drop_next, self.count);
         }
-        if m.now < self.drop_next {
+        if now < self.drop_next {
             return Verdict::Forward;
         }
         self.count = self.count.saturating_add(1);
@@ -146,9 +148,10 @@ impl CoDel {
         verdict
     }
 
-    fn enter_dropping_state(&mut self, m: &Moment, p: &Packet) -> Verdict {
+    #[inline(never)]
+    fn enter_dropping_state(&mut self, now: Time, p: &Packet) -> Verdict {
         let delta = self.count.saturating_sub(self.last_count);
-        let soon = m.now.since(self.drop_next) < self.interval.saturating_mul(RESUME_INTERVALS);
+        let soon = now.since(self.drop_next) < self.interval.saturating_mul(RESUME_INTERVALS);
         self.count = if delta > 1 && soon { delta } else { 1 };
         self.last_count = self.count;
         if self.newton {
@@ -157,7 +160,7 @@ impl CoDel {
                 _ => self.newton_step(),
             }
         }
-        self.drop_next = self.control_law(m.now, self.count);
+        self.drop_next = self.control_law(now, self.count);
         self.dropping = true;
         Verdict::signal(p, self.ecn, Cause::SetPoint)
     }
@@ -168,12 +171,14 @@ impl Aqm for CoDel {
     /// dropping state.
     const IGNORES_PASSING: bool = true;
 
+    /// Few packets come while it drops: what it does with them is kept out of line.
+    #[inline]
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         let above = self.stands_above(m, p);
         if self.dropping {
-            self.in_dropping_state(m, p, above)
+            self.in_dropping_state(m.now, p, above)
         } else if above {
-            self.enter_dropping_state(m, p)
+            self.enter_dropping_state(m.now, p)
         } else {
             Verdict::Forward
         }

@@ -156,6 +156,12 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
         }
     }
 
+    /// The same queue, with what waits in it, under another guide.
+    pub fn under<H: Guide<Coupled>>(self, guide: H) -> DualPi2<T, H> {
+        let DualPi2 { aqm, guide: _, low, classic, scheduler, limits, rate, latest, counters } = self;
+        DualPi2 { aqm, guide, low, classic, scheduler, limits, rate, latest, counters }
+    }
+
     /// Its algorithm.
     pub fn aqm(&self) -> &Coupled {
         &self.aqm
@@ -374,5 +380,14 @@ impl OfItsOwn for Dual {
         T: Copy + Send + 'static,
     {
         DualPi2::guided(params, aqm, guide, setup)
+    }
+
+    fn under<G, H, T>(queue: Self::Queue<G, T>, guide: H) -> Self::Queue<H, T>
+    where
+        G: Guide<Coupled> + Send + 'static,
+        H: Guide<Coupled> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        queue.under(guide)
     }
 }

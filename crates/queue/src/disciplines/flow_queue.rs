@@ -167,6 +167,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         }
     }
 
+    /// The same queue, with what waits in it, under another guide.
+    pub fn under<H: Guide<A>>(self, guide: H) -> FlowQueue<A, T, H> {
+        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters } = self;
+        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters }
+    }
+
     /// How often a packet of one flow came to the FIFO of another.
     pub fn collisions(&self) -> u64 {
         self.buckets.collisions()
@@ -481,5 +487,15 @@ impl OverAny for Flows {
         T: Copy + Send + 'static,
     {
         FlowQueue::guided(params, aqm, guide, setup)
+    }
+
+    fn under<A, G, H, T>(queue: Self::Queue<A, G, T>, guide: H) -> Self::Queue<A, H, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        H: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        queue.under(guide)
     }
 }

@@ -187,6 +187,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
     }
 
+    /// The same queue, with what waits in it, under another guide.
+    pub fn under<H: Guide<A>>(self, guide: H) -> PerUser<A, T, H> {
+        let PerUser { users, turns, rounds, paces, sets, table, fresh, used, hand, pool, guide: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters } = self;
+        PerUser { users, turns, rounds, paces, sets, table, fresh, used, hand, pool, guide, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters }
+    }
+
     /// Gives a user a place before the first packet, which counts as one; whether there was one.
     pub fn admit(&mut self, now: Time, key: u32) -> bool {
         self.place(now, key).is_ok()
@@ -681,6 +687,16 @@ impl OverAny for Users {
         T: Copy + Send + 'static,
     {
         PerUser::guided(params, aqm, guide, setup)
+    }
+
+    fn under<A, G, H, T>(queue: Self::Queue<A, G, T>, guide: H) -> Self::Queue<A, H, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        H: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        queue.under(guide)
     }
 }
 

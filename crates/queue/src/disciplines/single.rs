@@ -45,6 +45,12 @@ impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
         }
     }
 
+    /// The same queue, with what waits in it, under another guide.
+    pub fn under<H: Guide<A>>(self, guide: H) -> Single<A, T, H> {
+        let Single { management, fifo, limits } = self;
+        Single { management: management.under(guide), fifo, limits }
+    }
+
     /// The algorithm.
     pub fn aqm(&self) -> &A {
         &self.management.aqm
@@ -181,6 +187,16 @@ impl OverAny for OneFifo {
         T: Copy + Send + 'static,
     {
         Single::guided(aqm, guide, setup)
+    }
+
+    fn under<A, G, H, T>(queue: Self::Queue<A, G, T>, guide: H) -> Self::Queue<A, H, T>
+    where
+        A: Aqm + Clone + Send + 'static,
+        G: Guide<A> + Send + 'static,
+        H: Guide<A> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        queue.under(guide)
     }
 }
 
