@@ -5,6 +5,7 @@
 
 pub mod run;
 pub mod steer;
+pub mod upf;
 
 use crate::interrupt::HangUp;
 use crate::output::Failure;
@@ -58,6 +59,12 @@ impl Doors {
         let page = bound(page)?.map(|listener| with_token(listener, page.0)).transpose()?;
         let sockets = Sockets { control: None, metrics, page };
         Ok(Doors { socket: None, sockets, service: Service::find() })
+    }
+
+    /// The name of the control socket, which goes when this is dropped: for runs whose main thread may not
+    /// remove it at the end.
+    pub fn take_name(&mut self) -> Option<ControlSocket> {
+        self.socket.take()
     }
 
     /// Opens the control socket; a run without one goes on, and says so.

@@ -63,6 +63,17 @@ impl SessionRow {
         })
     }
 
+    /// Its queues with their names, such as `10.45.0.7 flow 5 down`.
+    pub fn queues(&self) -> impl Iterator<Item = (String, &FlowUsage)> {
+        let user = self.user.first().cloned().unwrap_or_else(|| format!("session {:#x}", self.seid));
+        self.flows.iter().map(move |flow| {
+            let which = flow.qfi.map_or("aggregate".to_string(), |qfi| format!("flow {qfi}"));
+            let local = if flow.is_local { "local " } else { "" };
+            let way = if flow.is_uplink { "up" } else { "down" };
+            (format!("{user} {which} {local}{way}"), flow)
+        })
+    }
+
     fn cells(&self) -> Vec<String> {
         let user = if self.user.is_empty() { "-".into() } else { self.user.join(" ") };
         let algorithms = self.flows.iter().map(|flow| flow.aqm.as_str());

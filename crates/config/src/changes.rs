@@ -4,6 +4,7 @@ use crate::document::Document;
 use crate::run_config::RunConfig;
 use crate::steer_config::SteerConfig;
 use crate::tree::{Node, Table};
+use crate::upf_config::UpfConfig;
 use std::collections::BTreeMap;
 
 /// A key whose value differs.
@@ -53,7 +54,7 @@ macro_rules! compared {
     )*};
 }
 
-compared!(RunConfig, SteerConfig);
+compared!(RunConfig, SteerConfig, UpfConfig);
 
 fn flatten(prefix: &str, table: &Table, values: &mut BTreeMap<String, String>) {
     for entry in &table.entries {

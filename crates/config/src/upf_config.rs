@@ -10,7 +10,7 @@ use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
-use crate::run_config::{INTERFACE, Poll, PortMode, interface};
+use crate::run_config::{ADDRESS, INTERFACE, LOOPBACK, Poll, PortMode, address, interface, loopback};
 use crate::schema::{
     Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent, list, or,
     reference, required, such, within,
@@ -76,6 +76,14 @@ section! {
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+        /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
+        /// and `/ready`. Only of this machine, as whoever reaches it may read; nothing can be changed there.
+        /// Without it they are at the control socket.
+        metrics: Option<String> = absent("only at the control socket", such(LOOPBACK, |t: &String| loopback(t)));
+        /// Address and port of the page, on which sessions and their queues are looked at with a browser;
+        /// `weir ctl page` prints how. At an address that others reach, looking takes a token and goes over
+        /// the network as it is: put it behind TLS, or leave it at 127.0.0.1 and forward the port with ssh.
+        page: Option<String> = absent("no page but at the control socket", such(ADDRESS, |t: &String| address(t)));
     }
 }
 

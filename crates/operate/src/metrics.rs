@@ -10,6 +10,7 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 use std::fmt::{Error, Write};
 
 /// Media type of [`openmetrics`].
@@ -125,11 +126,17 @@ impl Collector for Metrics {
         self.program(&mut out)?;
         self.links(&mut out)?;
         self.queues(&mut out)?;
-        self.policies(&mut out)
+        self.policies(&mut out)?;
+        self.user_plane(&mut out)
     }
 }
 
 const NONE: Labels<'static> = Vec::new();
+
+/// Counts by name, with the name as a label.
+fn by<'a>(label: &'static str, counts: &'a BTreeMap<String, u64>) -> impl Iterator<Item = (Labels<'a>, u64)> {
+    counts.iter().map(move |(name, n)| (vec![(label, name.as_str())], *n))
+}
 
 impl Metrics {
     fn program(&self, out: &mut Families<'_>) -> Result<(), Error> {
@@ -219,6 +226,10 @@ impl Metrics {
     fn queues(&self, out: &mut Families<'_>) -> Result<(), Error> {
         let delays = self.of(|d| Some(&d.delays));
         out.histograms("queue_delay", "Queueing delays of the delivered packets", delays)?;
+        let p95 = self.of(|d| d.delay_p95_ms.map(|ms| ms / 1e3));
+        let about =
+            "95th percentile of the queueing delay since it was told last, where there is no histogram";
+        out.gauges("queue_delay_p95", about, Some(Unit::Seconds), p95)?;
         let backlog = self.of(|d| Some(d.backlog_bytes));
         out.gauges("queue_backlog", "What waits", Some(Unit::Bytes), backlog)?;
         let packets = self.of(|d| Some(d.backlog_packets));
@@ -232,6 +243,26 @@ impl Metrics {
         out.counters("queue_moves", "Moves of the set point by rule of the steering law", None, moves)?;
         let placed = self.of(|d| d.users_placed);
         out.counters("queue_users_placed", "Users that were given a queue of their own", None, placed)
+    }
+
+    fn user_plane(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let Some(plane) = &self.0.user_plane else { return Ok(()) };
+        out.gauges("sessions", "PDU sessions there are", None, [(NONE, plane.sessions)])?;
+        out.gauges("tunnels", "Tunnels of sessions", None, [(NONE, plane.tunnels)])?;
+        let events = by("event", &plane.session_events);
+        out.counters("session_events", "Sessions established, modified and removed", None, events)?;
+        let messages = by("outcome", &plane.messages);
+        out.counters(
+            "pfcp_messages",
+            "Messages of session management by what became of them",
+            None,
+            messages,
+        )?;
+        let reports = by("outcome", &plane.reports);
+        out.counters("pfcp_reports", "Reports to session management", None, reports)?;
+        let discarded = by("cause", &plane.discarded);
+        let about = "Packets that belong to no session or could not be forwarded";
+        out.counters("user_plane_discarded_packets", about, None, discarded)
     }
 
     fn policies(&self, out: &mut Families<'_>) -> Result<(), Error> {

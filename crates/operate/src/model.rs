@@ -41,6 +41,29 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Its queues, one for each direction.
     pub directions: Vec<DirectionStatus>,
+    /// Sessions and what was asked about them, where it is a user-plane function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_plane: Option<UserPlaneStatus>,
+}
+
+/// How a user-plane function stands. Its queues are those of sessions, as many as are told one by one.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserPlaneStatus {
+    /// Sessions there are.
+    pub sessions: u64,
+    /// Sessions whose queues are told.
+    pub sessions_told: u64,
+    /// Tunnels of these sessions and of their indirect forwarding.
+    pub tunnels: u64,
+    /// Sessions by what happened to them: established, modified, removed.
+    pub session_events: BTreeMap<String, u64>,
+    /// Messages of session management, by what became of them.
+    pub messages: BTreeMap<String, u64>,
+    /// Reports to session management: sent, lost, hushed.
+    pub reports: BTreeMap<String, u64>,
+    /// Packets that belong to no session or could not be forwarded, by cause.
+    pub discarded: BTreeMap<String, u64>,
 }
 
 /// How a port stands.
@@ -79,6 +102,9 @@ pub struct DirectionStatus {
     pub delay_mean_ms: Option<f64>,
     /// Largest queueing delay of the last second, in ms.
     pub delay_max_ms: f64,
+    /// 95th percentile of the queueing delay since it was told last, in ms, where that is measured.
+    #[serde(default)]
+    pub delay_p95_ms: Option<f64>,
     /// Set point in ms, where the algorithm has one.
     pub setpoint_ms: Option<f64>,
     /// State of the queue relative to the set point: 1 below, 2 above, 3 fluctuating around it, 4 its flows

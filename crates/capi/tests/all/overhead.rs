@@ -12,7 +12,7 @@ const TASK: &str = "WEIR_OVERHEAD";
 
 /// Most instructions that a packet of a batch takes more than in Rust, in and out. They are those of a build
 /// for development; a release takes fewer.
-const BORDER_MAX: i64 = 300;
+const BORDER_MAX: i64 = 200;
 
 /// Passes packets in a process of its own, whose instructions are counted.
 #[test]

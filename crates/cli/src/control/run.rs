@@ -267,6 +267,7 @@ impl Running {
             utilization: second.utilization.filter(|_| is_shaped),
             delay_mean_ms: second.delay_mean_ms,
             delay_max_ms: self.samples[index].iter().map(|row| row.delay_max_ms).fold(0.0, f64::max),
+            delay_p95_ms: None,
             setpoint_ms: status.setpoint.map(|setpoint| setpoint.as_millis_f64()),
             table_state: status.table_state,
             virtual_rate_bps: status.virtual_queue.map(|(_, rate)| rate.as_bps_f64()),

@@ -494,6 +494,13 @@ fn text(all: &[&Status]) -> String {
     ];
     let mut text = table::aligned(&header, &rows);
     for status in all {
+        if let Some(plane) = &status.user_plane {
+            let (sessions, told) = (plane.sessions, plane.sessions_told);
+            text.push_str(&format!("\n{}: {sessions} sessions, {} tunnels", status.title, plane.tunnels));
+            if told < sessions {
+                text.push_str(&format!("; queues of {told}"));
+            }
+        }
         let problems = status.readiness().problems;
         text.push_str(&problems.iter().map(|why| format!("\n{}: {why}", status.title)).collect::<String>());
     }

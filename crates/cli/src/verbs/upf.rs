@@ -1,10 +1,11 @@
 //! `weir upf`: a 5G user-plane function.
 
-use crate::interrupt::interrupted;
+use crate::control::upf::{self as control, Told, Watched};
+use crate::control::{Desk, Doors, Source};
+use crate::interrupt::{HangUp, interrupted};
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
-use crate::service::Service;
 use crate::sessions::{Board, SessionRow};
 use crate::verbs::run::given_up;
 use std::collections::BTreeMap;
@@ -41,6 +42,10 @@ pub struct Arguments {
     /// What is refused with ports is refused.
     #[arg(long)]
     control_only: bool,
+    /// Serve a page with sessions and their queues at this address, such as `127.0.0.1:9470` (`run.page`);
+    /// `weir ctl page` prints how.
+    #[arg(long, value_name = "ADDRESS")]
+    page: Option<String>,
     /// End the run that has the folder of sessions (`run.state`), and go on with its sessions.
     #[arg(long)]
     takeover: bool,
@@ -69,23 +74,44 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let document = results::document(&arguments.config, &arguments.set)?;
+    let page = arguments.page.map(|address| format!("run.page={address}"));
+    let set: Vec<String> = arguments.set.into_iter().chain(page).collect();
+    let document = results::document(&arguments.config, &set)?;
     let config = document.upf_config().map_err(Failure::input)?;
     config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let stop = interrupted();
-    let service = Service::find();
+    let hangup = HangUp::listen();
+    let doors = Doors::open(
+        ("run.metrics", config.run.metrics.as_deref()),
+        ("run.page", config.run.page.as_deref()),
+        arguments.takeover,
+    )?;
+    let source = Source::new(Some(&arguments.config), &set, document);
+    let asked = Asked { stop: &stop, doors, source, hangup };
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
         let folder = Kept::folder(&config, None, arguments.takeover)?;
         let kept = folder.map(|folder| Kept::take(folder, arguments.takeover, output)).transpose()?;
         let writable: Vec<PathBuf> = kept.iter().map(|kept| kept.folder.clone()).collect();
-        privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
+        let mut asked = asked;
+        // Where nobody is root there is none, and nothing is to be said of it.
+        let _ = asked.doors.listen();
+        let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
+        privileges::confine(&writable, &readable).iter().for_each(|line| output.say(line));
         let plane = alone(plane_setup(&config, seed))?;
-        return serve(&config, plane, kept.as_ref(), (&stop, service), &|| false, output);
+        return serve(&config, (plane, "PFCP alone".into()), kept.as_ref(), asked, &|| false, output);
     }
     let usual = config.run.duration.is_none().then(|| format!("/var/lib/weir/upf-{}", config.n4.address));
     let folder = Kept::folder(&config, usual, arguments.takeover)?;
-    forward(&config, folder, arguments.takeover, (&stop, service), output)
+    forward(&config, folder, arguments.takeover, asked, output)
+}
+
+/// Who asks for something, and for the end.
+struct Asked<'a> {
+    stop: &'a AtomicBool,
+    doors: Doors,
+    source: Source,
+    hangup: HangUp,
 }
 
 /// Where sessions are kept. The lock is given back when the ports are.
@@ -139,7 +165,7 @@ fn forward(
     config: &UpfConfig,
     folder: Option<PathBuf>,
     takeover: bool,
-    who: (&AtomicBool, Service),
+    mut asked: Asked<'_>,
     output: &Output,
 ) -> Done {
     let take = |folder| Kept::take(folder, takeover, output);
@@ -160,11 +186,19 @@ fn forward(
     output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
     let kept_in = kept.as_ref().map(|kept| kept.folder.clone());
     let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
-    privileges::confine(&writable, &[]).iter().for_each(|line| output.say(line));
+    asked.doors.listen().into_iter().for_each(|line| output.say(line));
+    // This thread may not remove it any more when it ends.
+    let name = asked.doors.take_name();
+    let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
+    privileges::confine(&writable, &readable).iter().for_each(|line| output.say(line));
+    let mode = looping.mode().to_string();
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
-    let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
-    let status = serve(config, desk, kept.as_ref(), who, &|| thread.is_finished(), output);
+    let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || {
+        let _name = name;
+        looping.run(&flag)
+    })?;
+    let status = serve(config, (desk, mode), kept.as_ref(), asked, &|| thread.is_finished(), output);
     end.store(true, Ordering::Relaxed);
     let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
     left.iter().for_each(|line| output.say(line));
@@ -200,9 +234,9 @@ impl Tells for PlaneHandle<Remote> {
 
 fn serve(
     config: &UpfConfig,
-    plane: impl Plane + Tells,
+    (plane, mode): (impl Plane + Tells, String),
     kept: Option<&Kept>,
-    (stop, mut service): (&AtomicBool, Service),
+    Asked { stop, doors, source, hangup }: Asked<'_>,
     has_ended: &dyn Fn() -> bool,
     output: &Output,
 ) -> Done {
@@ -217,35 +251,58 @@ fn serve(
     if let Some(user) = privileges::leave_root()? {
         output.say(format!("PFCP is read as the user {user}, without capabilities"));
     }
-    service.ready();
+    let mut watched = Watched::new(config, mode);
+    let mut desk = watched.open(doors, source, hangup)?;
+    desk.begin();
     let start = Instant::now();
     let length = config.run.duration.map(|d| Duration::from_nanos(d.as_nanos()));
     let period = if output.live() { PICTURE } else { LINE };
-    let (mut due, mut board) = (period, Board::new(output));
+    let (mut due, mut told, mut board) = (period, Duration::ZERO, Board::new(output));
     let is_over =
         || stop.load(Ordering::Relaxed) || length.is_some_and(|l| start.elapsed() >= l) || has_ended();
     while !is_over() {
         server.turn(TURN)?;
-        service.alive();
+        desk.alive();
+        desk.serve(&mut watched, control::TURN).iter().for_each(|line| board.say(line));
         server.said().iter().for_each(|line| board.say(line));
         server.control().told().iter().for_each(|line| board.say(line));
         server.control().plane().warnings().iter().for_each(|line| board.say(line));
-        if start.elapsed() >= due {
-            due = start.elapsed() + period;
-            show(&mut server, &mut board, start.elapsed());
+        if start.elapsed() >= told {
+            told = start.elapsed() + PICTURE;
+            let rows = rows(&mut server, control::TOLD_MAX);
+            tell(&mut server, &rows, &mut watched, &mut desk);
+            if start.elapsed() >= due {
+                due = start.elapsed() + period;
+                show(&mut server, &rows, &mut board, start.elapsed());
+            }
         }
     }
-    service.stopping();
+    desk.close();
     let was_stopped = stop.load(Ordering::Relaxed) && length.is_some();
     finish(&mut server, &mut board, start.elapsed(), was_stopped, output)?;
     Ok(if was_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-fn show<P: Plane>(server: &mut Server<P>, board: &mut Board, elapsed: Duration) {
-    let counts = server.control().counts().clone();
-    let rows = rows(server, board.rows_max());
-    let total = server.control().sessions().len();
-    board.show(elapsed, &head(&counts, total, server.control().tunnels()), &rows, total);
+fn show<P: Plane>(server: &mut Server<P>, rows: &[SessionRow], board: &mut Board, elapsed: Duration) {
+    let control = server.control();
+    let total = control.sessions().len();
+    let shown = &rows[..rows.len().min(board.rows_max())];
+    board.show(elapsed, &head(control.counts(), total, control.tunnels()), shown, total);
+}
+
+/// Publishes how sessions stand.
+fn tell<P: Plane + Tells>(
+    server: &mut Server<P>,
+    rows: &[SessionRow],
+    watched: &mut Watched,
+    desk: &mut Desk,
+) {
+    let (faults, unsent) = (server.control().plane().faults(), server.unsent());
+    let control = server.control();
+    let (sessions, tunnels) = (control.sessions().len(), control.tunnels());
+    let counts = control.counts();
+    watched.tell(rows, Told { sessions, tunnels, counts, unsent, faults });
+    desk.stands(|| head(counts, sessions, tunnels));
 }
 
 /// What happened in a line.

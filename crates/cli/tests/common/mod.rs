@@ -4,6 +4,7 @@ pub use crate::skipping::judged::{Attempt, judged};
 pub use crate::skipping::{say, skipped};
 use std::fs;
 use std::io;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -74,6 +75,24 @@ pub fn exec(namespace: &str, program: &str, arguments: &[&str]) -> String {
     let (ok, text) = try_exec(namespace, program, arguments);
     assert!(ok, "{program} {arguments:?}: {text}");
     text
+}
+
+/// Exit status and answer of `weir ctl` to the program with this number.
+pub fn ctl(pid: u32, words: &[&str]) -> (i32, serde_json::Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["--json", "ctl", "--link", &pid.to_string()]).args(words).output().unwrap();
+    let json = serde_json::from_slice(&output.stdout);
+    (output.status.code().unwrap(), json.unwrap_or_else(|e| panic!("{words:?}: {e}: {output:?}")))
+}
+
+/// What is answered to a request for a page.
+pub fn http(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    text.split_once("\r\n\r\n").unwrap().1.to_string()
 }
 
 /// As [`exec`]: whether it could, and what it printed.

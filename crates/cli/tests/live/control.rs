@@ -2,7 +2,7 @@
 //!
 //! These tests need root; without it they say so and pass.
 
-use crate::common::*;
+use crate::common::{self, *};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -33,15 +33,7 @@ fn socket(weir: &Weir) -> PathBuf {
 
 /// Exit status, and the JSON object on standard output.
 fn ctl(weir: &Weir, arguments: &[&str]) -> (i32, serde_json::Value) {
-    let pid = weir.child.pid().to_string();
-    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["--json", "ctl", "--link", &pid])
-        .args(arguments)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let json = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {text}"));
-    (output.status.code().unwrap(), json)
+    common::ctl(weir.child.pid(), arguments)
 }
 
 fn rate(weir: &Weir) -> f64 {
@@ -255,13 +247,7 @@ fn tcp(namespace: &str, file: &str, name: &str) -> u64 {
 }
 
 fn scrape(testbed: &Testbed) -> String {
-    let connected = in_netns(testbed.bottleneck(), || TcpStream::connect(METRICS)).unwrap();
-    let mut stream = connected.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    text.split_once("\r\n\r\n").unwrap().1.to_string()
+    in_netns(testbed.bottleneck(), || common::http(METRICS, "/metrics")).unwrap()
 }
 
 fn metric(text: &str, name: &str) -> f64 {

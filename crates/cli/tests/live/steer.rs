@@ -1,7 +1,7 @@
 //! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here
 //! has. CoDel and its relatives run in QEMU (`tools/steer-witness`).
 
-use crate::common::{exec, try_exec, turn};
+use crate::common::{self, exec, try_exec, turn};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -229,11 +229,8 @@ fn the_rate_of_the_shaper_is_moved_and_put_back() {
 }
 
 /// Exit status and answer of `weir ctl` to the program that steers.
-fn ctl(steered: &Child, words: &[&str]) -> (Option<i32>, Value) {
-    let pid = steered.id().to_string();
-    let output = Command::new(WEIR).args(["--json", "ctl", "--link", &pid]).args(words).output().unwrap();
-    let json = serde_json::from_slice(&output.stdout);
-    (output.status.code(), json.unwrap_or_else(|e| panic!("{words:?}: {e}: {output:?}")))
+fn ctl(steered: &Child, words: &[&str]) -> (i32, Value) {
+    common::ctl(steered.id(), words)
 }
 
 #[test]
@@ -247,7 +244,7 @@ fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
         let start = Instant::now();
         loop {
             let (status, told) = ctl(&steered, &["status"]);
-            assert_eq!(status, Some(0), "{told}");
+            assert_eq!(status, 0, "{told}");
             let link = &told["links"][0];
             if is(&link["directions"][0]) {
                 return link.clone();
@@ -264,13 +261,13 @@ fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
 
     // Another bound, in force with the next look.
     let (status, applied) = ctl(&steered, &["policy", "policy", "target_max=10ms"]);
-    assert_eq!(status, Some(0), "{applied}");
+    assert_eq!(status, 0, "{applied}");
     stands("the bound is in force", &|queue| {
         queue["policy"]["target_max_ms"] == 10.0 && queue["setpoint_ms"].as_f64().is_some_and(|ms| ms <= 10.0)
     });
     // Without a virtual queue the shaper has its rate again.
     let (status, applied) = ctl(&steered, &["set", "policy.utilization_target=100%"]);
-    assert_eq!(status, Some(0), "{applied}");
+    assert_eq!(status, 0, "{applied}");
     busy.until("the shaper has its rate again", |now| now.contains("ceil 8Mbit"));
     let (_, kept) = ctl(&steered, &["get", "policy.target_max", "queues.0.interface"]);
     assert_eq!(kept["links"][0]["values"]["policy.target_max"], "\"10ms\"", "{kept}");
@@ -284,13 +281,13 @@ fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
     ] {
         let (status, refused) = ctl(&steered, &words);
         let error = refused["links"][0]["refused"]["error"].as_str().unwrap_or_default();
-        assert!(status == Some(1) && error.contains(why), "{words:?}: {refused}");
+        assert!(status == 1 && error.contains(why), "{words:?}: {refused}");
     }
     let (_, kept) = ctl(&steered, &["get", "policy"]);
     assert_eq!(kept["links"][0]["values"]["policy.target_max"], "\"10ms\"", "{kept}");
 
     let (status, drained) = ctl(&steered, &["drain"]);
-    assert_eq!(status, Some(0), "{drained}");
+    assert_eq!(status, 0, "{drained}");
     let (status, result, said) = ended(steered);
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(result["not_put_back"], serde_json::json!([]), "{result}");

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 use crate::common;
 
-use common::{Attempt, Folder, exec, judged, say, skipped, testbed, turn, turn_beside_others};
+use common::{Attempt, Folder, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -115,6 +115,51 @@ fn sessions_are_told_and_ctrl_c_ends_it() {
     assert_eq!((&told["pfcp"]["established"], &told["interrupted"]), (&1.into(), &false.into()));
 }
 
+/// What was published when this holds of it.
+fn published(upf: &Upf, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let (status, told) = ctl(upf.child.id(), &["status"]);
+        assert_eq!(status, 0, "{told}");
+        if holds(&told["links"][0]) {
+            return told["links"][0].clone();
+        }
+        assert!(Instant::now() < deadline, "{told}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn its_sessions_are_looked_at_while_it_runs_and_what_takes_a_restart_is_told() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let (server, peer, metrics) = ("127.8.7.11", "127.8.7.12", "127.8.7.11:9469");
+    let file = configuration_with("watched", server, peer, &format!("run = {{ metrics = \"{metrics}\" }}\n"));
+    let upf = Upf::start(Command::new(WEIR), file, &["--control-only"]);
+    let (client, _) = session(server, peer);
+    let told = published(&upf, |now| now["user_plane"]["sessions"] == 1);
+    assert_eq!((&told["verb"], &told["title"]), (&"upf".into(), &format!("user plane {server}").into()));
+    assert_eq!(told["user_plane"]["session_events"]["established"], 1, "{told}");
+    let scraped = common::http(metrics, "/metrics");
+    assert!(
+        scraped.lines().any(|line| line.starts_with("weir_sessions") && line.ends_with(" 1")),
+        "{scraped}"
+    );
+    assert!(scraped.contains("weir_pfcp_messages_total{outcome=\"accepted\"}"), "{scraped}");
+    let pid = upf.child.id();
+    let (status, refused) = ctl(pid, &["set", "limits.sessions=5"]);
+    let why = &refused["links"][0]["refused"];
+    assert!(status == 1 && why["needs_restart"] == true, "{refused}");
+    assert_eq!(why["problems"][0]["key"], "limits.sessions");
+    assert!(why["error"].as_str().unwrap().contains("--takeover"), "{refused}");
+    // What the file says already is no change.
+    assert_eq!(ctl(pid, &["reload"]).0, 0);
+    let (status, refused) = ctl(pid, &["drain"]);
+    assert!(status == 1 && refused.to_string().contains("SIGTERM"), "{refused}");
+    drop(client);
+    let (status, told) = upf.interrupt();
+    assert_eq!((status, &told["pfcp"]["established"]), (Some(0), &1.into()));
+}
+
 #[test]
 fn a_wrong_configuration_is_refused_with_its_key() {
     let file = configuration("wrong", "127.8.7.3", "2001:db8::1");
@@ -220,9 +265,25 @@ fn packets_of_all_queues_pass_both_ways() {
                 flows[0], flows[1]
             ));
         }
+        // Queues of sessions are looked at while it runs.
+        let sent = |queue: &serde_json::Value| queue["packets"]["delivered"].as_u64().unwrap();
+        let seen = published(&upf, |now| {
+            let queues = now["directions"].as_array().unwrap();
+            queues.iter().map(sent).sum::<u64>() >= (up + down) as u64
+        });
+        let names: Vec<&str> = seen["directions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|queue| queue["name"].as_str().unwrap())
+            .collect();
+        assert!(names.iter().all(|name| name.starts_with("10.45.0.7 ")), "{names:?}");
+        let name = PathBuf::from(format!("/run/weir/control-{}.sock", upf.child.id()));
+        assert!(name.exists());
         drop(client);
         let (status, told) = upf.interrupt();
         assert_eq!(status, Some(0), "{told}");
+        assert!(!name.exists(), "the name of the control socket stayed");
         assert_eq!(told["discarded"]["lost_before_queue"], serde_json::Value::Null, "{told}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

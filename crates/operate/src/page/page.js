@@ -158,7 +158,7 @@ function draw() {
   if (!s || document.hidden) return;
   document.title = s.title + " - Weir";
   set($("title"), s.title);
-  set($("about"), `weir ${s.verb} ${s.version}, process ${s.pid}, ${s.mode}, for ${span(s.uptime_s)}, ${s.file}`);
+  set($("about"), `weir ${s.verb} ${s.version}, process ${s.pid}, ${s.mode}, for ${span(s.uptime_s)}, ${s.file}${plane(s.user_plane)}`);
   problems(s);
   if (s.directions.length === 0) return;
   const at = index(), d = s.directions[at], points = state.points[at] || [];
@@ -168,6 +168,13 @@ function draw() {
   moves(d);
   table(s);
   form(d);
+}
+
+// Of a user-plane function: how many sessions there are, and of how many the queues are listed.
+function plane(p) {
+  if (!p) return "";
+  const told = p.sessions_told < p.sessions ? ` (${count(p.sessions_told)} listed)` : "";
+  return `; ${count(p.sessions)} sessions${told}, ${count(p.tunnels)} tunnels`;
 }
 
 function problems(s) {
@@ -375,14 +382,14 @@ function moves(d) {
 
 const COLUMNS = [
   ["name", (r) => r.name], ["what", (r) => r.what], ["rate", (r) => r.rate, rate], ["delivered", (r) => r.bps, rate],
-  ["used", (r) => r.used, percent], ["delay", (r) => r.delay, ms], ["set point", (r) => r.set, ms],
+  ["used", (r) => r.used, percent], ["delay", (r) => r.delay, ms], ["95 %", (r) => r.p95, ms], ["set point", (r) => r.set, ms],
   ["waiting", (r) => r.waiting, count], ["drops", (r) => r.drops, count], ["overflows", (r) => r.overflows, count],
   ["marks", (r) => r.marks, count], ["lost", (r) => r.lost, count],
 ];
 
 function rows(s) {
   const queues = s.directions.map((d) => ({
-    name: d.name, what: d.aqm, rate: d.rate_bps, bps: d.delivered_bps, used: d.utilization, delay: d.delay_mean_ms,
+    name: d.name, what: d.aqm, rate: d.rate_bps, bps: d.delivered_bps, used: d.utilization, delay: d.delay_mean_ms, p95: d.delay_p95_ms,
     set: d.setpoint_ms, waiting: d.backlog_packets, drops: d.packets.dropped_on_arrival + d.packets.dropped_at_head,
     overflows: d.packets.overflowed + d.packets.shed, marks: d.packets.marked,
   }));

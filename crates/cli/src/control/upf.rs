@@ -1,0 +1,154 @@
+//! A user-plane function under control: how its sessions stand is published. Nothing of its configuration
+//! changes while it runs; another start takes its sessions over.
+
+use super::{Controlled, Desk, Doors, Source, needs_restart, refused};
+use crate::interrupt::HangUp;
+use crate::output::Failure;
+use crate::sessions::SessionRow;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use weir_config::{Document, UpfConfig};
+use weir_operate::{
+    Applied, Board, Configuration, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus,
+};
+use weir_upf::control::Counts;
+
+/// Sessions at most whose queues are told: each is asked for at the packet loop.
+pub const TOLD_MAX: usize = 100;
+
+/// A user-plane function that can be looked at.
+pub struct Watched {
+    board: Board,
+    current: UpfConfig,
+    about: Status,
+    begun: Instant,
+    /// When queues were told last, and the bytes that had left each by then.
+    before: (Instant, HashMap<String, u64>),
+}
+
+/// What it counts beside its sessions.
+pub struct Told<'a> {
+    /// Sessions there are.
+    pub sessions: usize,
+    /// Tunnels there are.
+    pub tunnels: usize,
+    /// What became of messages.
+    pub counts: &'a Counts,
+    /// Messages that could not be sent.
+    pub unsent: u64,
+    /// Packets that were discarded and belong to no queue, by cause.
+    pub faults: Vec<(&'static str, u64)>,
+}
+
+impl Watched {
+    /// Of a configuration; `mode` says how packets come in and go out.
+    pub fn new(config: &UpfConfig, mode: String) -> Watched {
+        let about = Status {
+            verb: "upf".into(),
+            title: format!("user plane {}", config.n4.address),
+            mode,
+            ..Status::default()
+        };
+        let before = (Instant::now(), HashMap::new());
+        Watched { board: Board::default(), current: config.clone(), about, begun: Instant::now(), before }
+    }
+
+    /// Lets others ask from now on.
+    pub fn open(&mut self, doors: Doors, source: Source, hangup: HangUp) -> Result<Desk, Failure> {
+        let desk = Desk::open(doors, source, &self.board, &mut self.about, hangup)?;
+        self.board.configured(Configuration {
+            file: self.about.file.clone(),
+            toml: self.current.to_toml(),
+            values: self.current.values(),
+        });
+        Ok(desk)
+    }
+
+    /// Publishes how it stands.
+    pub fn tell(&mut self, rows: &[SessionRow], told: Told<'_>) {
+        let now = Instant::now();
+        let passed = now.duration_since(self.before.0).as_secs_f64();
+        let queues = rows.iter().flat_map(SessionRow::queues);
+        let mut status = self.about.clone();
+        status.uptime_s = self.begun.elapsed().as_secs_f64();
+        let mut bytes = HashMap::new();
+        for (name, flow) in queues {
+            let sent = self.before.1.get(&name).map_or(0, |before| flow.bytes.saturating_sub(*before));
+            let per_s = if passed > 0.0 { sent as f64 * 8.0 / passed } else { 0.0 };
+            bytes.insert(name.clone(), flow.bytes);
+            status.directions.push(DirectionStatus {
+                name,
+                aqm: flow.aqm.clone(),
+                delivered_bps: per_s,
+                delay_p95_ms: flow.sojourn_p95.map(|delay| delay.as_millis_f64()),
+                packets: Packets {
+                    arrived: flow.packets + flow.dropped,
+                    delivered: flow.packets,
+                    delivered_bytes: flow.bytes,
+                    dropped_on_arrival: flow.dropped,
+                    marked: flow.marked,
+                    ..Packets::default()
+                },
+                ..DirectionStatus::default()
+            });
+        }
+        self.before = (now, bytes);
+        status.user_plane = Some(plane(rows.len(), told));
+        self.board.publish(status);
+    }
+}
+
+fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
+    let counts = told.counts;
+    let named = |all: &[(&str, u64)]| all.iter().map(|(name, n)| (name.to_string(), *n)).collect();
+    UserPlaneStatus {
+        sessions: told.sessions as u64,
+        sessions_told: sessions_told as u64,
+        tunnels: told.tunnels as u64,
+        session_events: named(&[
+            ("established", counts.established),
+            ("modified", counts.modified),
+            ("removed", counts.removed),
+        ]),
+        messages: named(&[
+            ("accepted", counts.accepted),
+            ("refused", counts.refused_all()),
+            ("repeated", counts.repeated),
+            ("reused", counts.reused),
+            ("stranger", counts.strangers),
+            ("over_rate", counts.over_rate),
+            ("malformed", counts.malformed),
+            ("unexpected", counts.unexpected),
+            ("stale", counts.stale),
+            ("unsent", told.unsent),
+        ]),
+        reports: named(&[
+            ("sent", counts.reports),
+            ("lost", counts.reports_lost),
+            ("hushed", counts.reports_hushed),
+        ]),
+        discarded: named(&told.faults),
+    }
+}
+
+impl Controlled for Watched {
+    fn apply(&mut self, next: &Document, _dry_run: bool) -> Result<Applied, Refused> {
+        let config = next.upf_config().map_err(refused)?;
+        let changed = self.current.changes(&config);
+        if changed.is_empty() {
+            return Ok(Applied::default());
+        }
+        let why = "ports, tunnels and queues of sessions were made from it";
+        let remedy = "change the file and start `weir upf FILE --takeover`, which goes on with the sessions of this one";
+        Err(needs_restart(changed.into_iter().map(|one| (one.key, why)), remedy))
+    }
+
+    fn drain(&mut self) -> Result<f64, Refused> {
+        let why = "nobody else forwards between tunnels and the data network. Remedy: end it with SIGTERM, or start \
+                   `weir upf FILE --takeover`, which goes on with its sessions";
+        Err((409, Refusal::plain(why)))
+    }
+}
+
+/// How long is listened to those who ask, between two looks for datagrams.
+pub const TURN: Duration = Duration::from_micros(200);
