@@ -1,5 +1,5 @@
 //! Compiles the BPF objects.
 
 fn main() {
-    weir_bpf::compile(&[("virtual_queue", "virtual_queue", &[])], &[]);
+    weir_bpf::compile(&[("virtual_queue", "virtual_queue", &[]), ("probe", "probe", &[])], &[]);
 }

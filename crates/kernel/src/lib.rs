@@ -14,6 +14,7 @@
 //!   all of them.
 //! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
 //!
+//! * [`Probe`] reads how long each packet waits, by tracepoints.
 //! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress
 //!   of an interface, steered by the same law. No queue is changed.
 //!
@@ -24,6 +25,7 @@ mod egress;
 mod find;
 mod journal;
 mod place;
+mod probe;
 pub mod program;
 mod steerer;
 
@@ -31,6 +33,7 @@ pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER, St
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{Left, Place, Report, Shaper};
+pub use probe::{Delays, Probe, Unprobed};
 pub use steerer::{Event, News, Setup, Standing, Steerer};
 pub use weir_tc::Link;
 

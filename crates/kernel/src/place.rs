@@ -1,5 +1,6 @@
 //! A queue of the kernel that is steered.
 
+use crate::probe::Delays;
 use serde::Serialize;
 use weir_tc::{Action, Counters, FifoParms, Handle, Kind, Message, Options, Subject, TcAttribute};
 use weir_units::{Bytes, Duration, Rate};
@@ -38,6 +39,8 @@ pub struct Shaper {
     pub options: Options,
     /// The rate at which it serves the queue: its own, or that of a slower one above it.
     pub rate: Rate,
+    /// Whether classes are among what shapes the queue.
+    pub needs_classes: bool,
 }
 
 /// Why a queue is left as it is.
@@ -100,8 +103,38 @@ pub struct Report {
     pub signals: u64,
     /// Share of the rate that was used while it was steered.
     pub utilization: Option<f64>,
+    /// How long its packets waited, where that was read of each.
+    pub delays: Option<DelaysTold>,
     /// Why it was left before the end, in words.
     pub left: Option<String>,
+}
+
+/// How long packets waited, read of each.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DelaysTold {
+    /// Packets that left.
+    pub packets: u64,
+    /// Packets that left of which it is not known when they came.
+    pub unmatched: u64,
+    /// Packets that came for which there was no room to note it.
+    pub lost: u64,
+    /// The mean, in milliseconds.
+    pub mean_ms: f64,
+    /// What 95 % of them waited at most: the bound of a bucket, up to a quarter above.
+    pub p95_ms: f64,
+}
+
+impl DelaysTold {
+    pub(crate) fn of(delays: &Delays) -> DelaysTold {
+        let mean_ms = delays.sum_ns as f64 / 1e6 / delays.packets.max(1) as f64;
+        DelaysTold {
+            packets: delays.packets,
+            unmatched: delays.unmatched,
+            lost: delays.lost,
+            mean_ms,
+            p95_ms: delays.percentile_ms(0.95).unwrap_or(0.0),
+        }
+    }
 }
 
 /// The kernel rounds times: CoDel's to units of 1024 ns, and all to microseconds.
