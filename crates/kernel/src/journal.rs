@@ -188,8 +188,8 @@ impl Journal {
         self.note(queue, 2, Line::Rate { queue, bytes: rate.as_bps() / 8 })
     }
 
-    /// Notes that the shaper of a queue is as `place` says, by whomever: before it is moved first, and when it
-    /// was put back.
+    /// Notes that the shaper of a queue is as `place` says, by whomever: before it is moved first, and when
+    /// it was put back.
     pub fn shaper(&mut self, queue: usize, place: &Place) -> io::Result<()> {
         let line = Line::Shaper { queue, shaper: to_restore(place) };
         self.append(&line)?;

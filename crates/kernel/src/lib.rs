@@ -32,7 +32,7 @@ mod steerer;
 pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER, SteeredProgram};
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
-pub use place::{Left, Place, Report, Shaper};
+pub use place::{DelaysTold, Left, Place, Report, Shaper};
 pub use probe::{Delays, Probe, Unprobed};
 pub use steerer::{Event, News, Setup, Standing, Steerer};
 pub use weir_tc::Link;

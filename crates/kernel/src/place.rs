@@ -1,8 +1,9 @@
 //! A queue of the kernel that is steered.
 
-use crate::probe::Delays;
 use serde::Serialize;
-use weir_tc::{Action, Counters, FifoParms, Handle, Kind, Message, Options, Subject, TcAttribute};
+use weir_tc::{
+    Action, CakeOption, Counters, FifoParms, Handle, Kind, Message, Options, Subject, TcAttribute,
+};
 use weir_units::{Bytes, Duration, Rate};
 
 /// A queue that can be steered, as it was found.
@@ -124,19 +125,6 @@ pub struct DelaysTold {
     pub p95_ms: f64,
 }
 
-impl DelaysTold {
-    pub(crate) fn of(delays: &Delays) -> DelaysTold {
-        let mean_ms = delays.sum_ns as f64 / 1e6 / delays.packets.max(1) as f64;
-        DelaysTold {
-            packets: delays.packets,
-            unmatched: delays.unmatched,
-            lost: delays.lost,
-            mean_ms,
-            p95_ms: delays.percentile_ms(0.95).unwrap_or(0.0),
-        }
-    }
-}
-
 /// The kernel rounds times: CoDel's to units of 1024 ns, and all to microseconds.
 const ROUNDING: Duration = Duration::from_nanos(2_100);
 
@@ -162,6 +150,17 @@ pub(crate) fn is_noted(options: &Options, value: u64) -> bool {
     match options {
         Options::Bfifo(parms) => u64::from(parms.limit) == value,
         _ => options.target().is_some_and(|now| same(now, Duration::from_nanos(value))),
+    }
+}
+
+/// Whether options of CAKE differ in nothing but its rate.
+pub(crate) fn is_same_but_for_rate(now: &Options, before: &Options) -> bool {
+    let is_no_rate = |option: &&CakeOption| !matches!(option, CakeOption::BaseRate(_));
+    match (now, before) {
+        (Options::Cake(now), Options::Cake(before)) | (Options::CakeMq(now), Options::CakeMq(before)) => {
+            now.iter().filter(is_no_rate).eq(before.iter().filter(is_no_rate))
+        }
+        _ => false,
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::Kernel;
 use crate::find::{ByHandle, by_handle};
 use crate::journal::namespace;
-use crate::place::Place;
+use crate::place::{DelaysTold, Place};
 use crate::program::quiet;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use serde::Serialize;
@@ -91,6 +91,17 @@ impl Delays {
         let bucket = bucket as u64;
         let units = if bucket < 4 { bucket + 1 } else { (5 + bucket % 4) << (bucket / 4 - 1) };
         Duration::from_nanos(units << UNIT)
+    }
+
+    /// As it is told at the end.
+    pub(crate) fn told(&self) -> DelaysTold {
+        DelaysTold {
+            packets: self.packets,
+            unmatched: self.unmatched,
+            lost: self.lost,
+            mean_ms: self.sum_ns as f64 / 1e6 / self.packets.max(1) as f64,
+            p95_ms: self.percentile_ms(0.95).unwrap_or(0.0),
+        }
     }
 
     /// The bound below which a share of the packets waited, in milliseconds; `None` if there was none.

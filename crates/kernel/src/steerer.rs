@@ -3,7 +3,7 @@
 use crate::Kernel;
 use crate::find::{ByHandle, Refused, by_handle, find, slowest};
 use crate::journal::Journal;
-use crate::place::{DelaysTold, Left, Place, Report, Sums, is_noted, noted, same};
+use crate::place::{Left, Place, Report, Sums, is_noted, is_same_but_for_rate, noted, same};
 use crate::probe::{Delays, Probe, Unprobed};
 use std::collections::BTreeMap;
 use weir_aqm::Value;
@@ -318,8 +318,8 @@ impl Steerer {
         Ok(changes)
     }
 
-    /// Has delays read of each packet from now on, instead of estimating them. Refused where that cannot be for
-    /// every queue; nothing is changed then.
+    /// Has delays read of each packet from now on, instead of estimating them. Refused where that cannot be
+    /// for every queue; nothing is changed then.
     pub fn probe(&mut self, kernel: &mut dyn Kernel) -> Result<(), Setup> {
         let places: Vec<&Place> = self.queues.iter().map(|queue| &queue.place).collect();
         self.probe = Some(Probe::attach(&places, kernel)?);
@@ -609,17 +609,17 @@ impl Queue {
         if *options == self.options {
             return Ok(());
         }
+        // The rate of CAKE is among its options; whether it may be another one is for `read_shaper` to say.
+        if is_same_but_for_rate(options, &self.options) {
+            self.options = options.clone();
+            return Ok(());
+        }
         let what = match (self.place.target(options), self.place.target(&self.options)) {
             (Some(now), Some(before)) if now != before => {
                 format!("its target from {:.3} to {:.3} ms", before.as_millis_f64(), now.as_millis_f64())
             }
             _ => "its options".into(),
         };
-        // The rate of CAKE is among its options.
-        if self.asked_rate && options.target() == self.options.target() {
-            self.options = options.clone();
-            return Ok(());
-        }
         Err(Left::Changed { what })
     }
 
@@ -742,8 +742,8 @@ impl Queue {
             let from = std::mem::replace(&mut self.rate, wanted);
             (self.asked_rate, self.is_moved) = (true, wanted != shaper.own());
             if let (Some(journal), false) = (journal, self.is_moved) {
-                // From here on it may be changed by others, who keep what they make of it after a kill, too. If this
-                // fails, the journal only says less.
+                // Others may change it from here on, and keep that after a kill, too. If this fails, the
+                // journal only says less.
                 let _ = journal.shaper(number, &self.place);
             }
             self.changes += 1;
@@ -820,7 +820,7 @@ impl Queue {
             polls: self.polls,
             signals: self.pace.signals(),
             utilization: used,
-            delays: self.delays.as_ref().map(DelaysTold::of),
+            delays: self.delays.as_ref().map(Delays::told),
             left: self.left.as_ref().map(Left::text),
         }
     }

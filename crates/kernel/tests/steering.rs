@@ -634,6 +634,31 @@ fn options_of_a_moved_shaper_that_somebody_else_changes_are_told_and_left_to_him
     assert_eq!(*memory.options(TBF), theirs);
 }
 
+/// As scripts do that measure the link.
+#[test]
+fn the_rate_of_cake_that_somebody_else_changes_is_followed() {
+    let mut memory = recorded("cake");
+    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    let mut sent = 0;
+    let mut turn = |memory: &mut Memory, steerer: &mut Steerer, n: u64| {
+        sent += memory.options(CODEL).shaped_rate().unwrap() / 10 * 9 / 10;
+        memory.counts(CODEL, sent, 20_000, n as u32);
+        steerer.turn(memory, at(n * 100), &mut |_| {}).unwrap();
+    };
+    (1..30).for_each(|n| turn(&mut memory, &mut steerer, n));
+    let Options::Cake(o) = memory.options(CODEL) else { panic!() };
+    *o.iter_mut().find(|a| matches!(a, CakeOption::BaseRate(_))).unwrap() = CakeOption::BaseRate(1_000_000);
+    (30..60).for_each(|n| turn(&mut memory, &mut steerer, n));
+    let report = steerer.reports().remove(0);
+    assert_eq!((report.left, report.rate_bps), (None, 8_000_000));
+    // Its rate stays theirs, the rest is as it was found.
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    let found = recorded("cake").options(CODEL).clone();
+    let now = memory.options(CODEL);
+    assert_eq!((now.target(), now.interval()), (found.target(), found.interval()));
+    assert_eq!(now.shaped_rate(), Some(1_000_000));
+}
+
 #[test]
 fn cake_gets_an_interval_that_fits_its_target_and_both_are_put_back() {
     let mut memory = recorded("cake");

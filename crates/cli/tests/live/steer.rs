@@ -250,7 +250,7 @@ fn delays_are_read_of_each_packet_of_the_queue_and_of_no_other() {
     assert!(packets > 200 && packets + unmatched <= left, "{left}: {delays}");
     // What waited already when the programs were attached: 100 kB at most.
     assert!(unmatched <= 100 && lost == 0, "{delays}");
-    // The room of the queue is 100 ms at first and 40 ms then; how long it was is not judged on a shared machine.
+    // The room of the queue is 100 ms at first and 40 ms then, which is not judged on a shared machine.
     let (mean, p95) = (delays["mean_ms"].as_f64().unwrap(), delays["p95_ms"].as_f64().unwrap());
     assert!(mean > 1.0 && p95 >= 0.5 * mean, "{delays}");
     assert_eq!(busy.queues(), found);
