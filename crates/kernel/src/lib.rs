@@ -34,7 +34,7 @@ pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{DelaysTold, Left, Place, Report, Shaper};
 pub use probe::{Delays, Probe, Unprobed};
-pub use steerer::{Event, News, Setup, Standing, Steerer};
+pub use steerer::{Event, LinkRate, News, Setup, Standing, Steerer};
 pub use weir_tc::Link;
 
 use weir_tc::{Error, Interface, Message};

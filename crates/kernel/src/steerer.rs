@@ -305,7 +305,7 @@ impl Steerer {
         &self,
         config: &SteerConfig,
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
-    ) -> Result<Vec<(Policy, (Rate, bool))>, Setup> {
+    ) -> Result<Vec<(Policy, LinkRate)>, Setup> {
         let mut changes = Vec::with_capacity(self.queues.len());
         for queue in &self.queues {
             let Some(wanted) = config.queues.get(queue.number) else { continue };
@@ -447,6 +447,9 @@ impl Steerer {
     }
 }
 
+/// The rate of a link, and whether it is what the shaper says.
+pub type LinkRate = (Rate, bool);
+
 /// How a queue stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
@@ -485,7 +488,7 @@ fn link_of(
     place: &Place,
     wanted: &SteeredQueue,
     driver_rate: &dyn Fn(&str) -> Option<Rate>,
-) -> Result<(Rate, bool), Setup> {
+) -> Result<LinkRate, Setup> {
     let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
     let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
     let follows = wanted.rate.is_none() && shaped.is_some();
