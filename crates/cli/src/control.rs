@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use weir_config::{Changed, Document};
-use weir_dataplane::privileges;
+use weir_dataplane::{JOURNALS, privileges};
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, ControlSocket, FOLDER, Move, Order, PolicyStatus, Problem, Refusal, Refused,
-    Server, Sockets, Status, Valued,
+    Applied, Board, Command, ControlSocket, DirectionStatus, FOLDER, Move, Order, PolicyStatus, Problem,
+    Refusal, Refused, Server, Sockets, Status, Valued,
 };
 use weir_steer::Policy;
 
@@ -69,7 +69,8 @@ impl Doors {
 
     /// Opens the control socket; a run without one goes on, and says so.
     pub fn listen(&mut self) -> Option<String> {
-        let bound = weir_dataplane::make_journals().and_then(|()| ControlSocket::bind(Path::new(FOLDER)));
+        let bound = weir_dataplane::make_journals(Path::new(JOURNALS))
+            .and_then(|()| ControlSocket::bind(Path::new(FOLDER)));
         match bound {
             Ok(mut socket) => {
                 self.sockets.control = socket.take();
@@ -102,7 +103,8 @@ const BACKLOG: i32 = 128;
 
 /// The page with what changes there take.
 fn with_token(listener: TcpListener, key: &str) -> Result<(TcpListener, Token), Failure> {
-    let token = weir_dataplane::make_journals().and_then(|()| Token::of(Path::new(FOLDER)));
+    let token =
+        weir_dataplane::make_journals(Path::new(JOURNALS)).and_then(|()| Token::of(Path::new(FOLDER)));
     let token = token.map_err(|error| {
         Failure::Failed(format!("key `{key}`: no token in {FOLDER}: {error}. Remedy: leave it out"))
     })?;
@@ -259,8 +261,8 @@ impl Desk {
     }
 
     /// How it stands, in a line for whoever asks the service manager.
-    pub fn stands(&mut self, line: impl FnOnce() -> String) {
-        self.service.status(line);
+    pub fn stands(&mut self, status: &Status) {
+        self.service.status(|| line(status));
     }
 
     /// Refuses what is asked for from now on: the run ends.
@@ -349,6 +351,24 @@ impl Moves {
 }
 
 /// A policy as it is told, with its key in the configuration.
+/// Directions at most that a line tells of.
+const TOLD_MAX: usize = 4;
+
+/// How a run or queues stand, for whoever asks the service manager.
+fn line(status: &Status) -> String {
+    let problems = status.readiness().problems;
+    if !problems.is_empty() {
+        return format!("{}: {}", status.title, problems.join(", "));
+    }
+    let direction = |d: &DirectionStatus| {
+        let used = d.utilization.map_or(String::new(), |used| format!(", {:.0} % used", used * 100.0));
+        let target = d.setpoint_ms.map_or(String::new(), |ms| format!(", target {ms:.1} ms"));
+        format!("{} {:.1} Mbit/s{used}{target}", d.name, d.delivered_bps / 1e6)
+    };
+    let directions: Vec<String> = status.directions.iter().take(TOLD_MAX).map(direction).collect();
+    format!("{}: {}", status.title, directions.join("; "))
+}
+
 fn policy_status(key: String, policy: &Policy) -> PolicyStatus {
     PolicyStatus {
         key,

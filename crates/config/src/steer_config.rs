@@ -49,6 +49,10 @@ section! {
         period: Duration = or(PERIOD, within(PERIODS.0, PERIODS.1));
         /// Least time between two changes of one queue.
         settle: Duration = or(SETTLE, within(SETTLES.0, SETTLES.1));
+        /// Whether delays are read of each packet, by BPF programs on the kernel's tracepoints, instead of
+        /// being estimated. Needs a kernel that describes its types (BTF), and queues that share neither
+        /// interface nor transmit queue with others.
+        probe: bool = or(false, Range::Any);
         /// Whether queues stay as they are at the end, instead of being put back as they were found.
         keep: bool = or(false, Range::Any);
         /// How long to run.

@@ -27,6 +27,8 @@ choices! {
         Backlog = "backlog",
         /// That of the last packet that left, in addition.
         Delay = "delay",
+        /// That of each packet, and whether one left nothing behind it.
+        Probe = "probe",
     }
 }
 
@@ -44,7 +46,8 @@ section! {
         poll_settle: Duration = or(SETTLE, within(SETTLES.0, SETTLES.1)) => [Simulator];
         /// With "poll": what is told of the delay. "backlog" is nothing, so that it is estimated as the bytes
         /// that wait divided by the rate, as for fq_codel, fq_pie, cake and FIFOs; "delay" is that of the
-        /// last packet in addition, as codel, pie and dualpi2 tell it.
+        /// last packet in addition, as codel, pie and dualpi2 tell it; "probe" is the smallest of all packets
+        /// since the last look, as `weir steer --probe` reads it.
         poll_estimator: Estimator = or(Estimator::Backlog, Range::Any) => [Simulator];
     }
 }

@@ -14,7 +14,6 @@
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2 };
 
-static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static long (*const bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
 static long (*const bpf_xdp_adjust_meta)(void *ctx, int delta) = (void *)54;

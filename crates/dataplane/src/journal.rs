@@ -87,7 +87,7 @@ impl Journal {
             records: Vec::new(),
         };
         let path = if persistent {
-            folder()?;
+            make(Path::new(JOURNALS))?;
             Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
         } else {
             None
@@ -479,9 +479,9 @@ fn create(path: &Path) -> io::Result<fs::File> {
 
 /// Makes the folder of journals and locks, and closes it to others: who could lock what lies there would keep
 /// every run from starting, and a journal says what is to be done as root.
-pub fn make_folder() -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(JOURNALS)?;
-    let found = fs::symlink_metadata(JOURNALS)?;
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
     if !found.is_dir() {
         return Err(io::Error::other("it is not a folder"));
     }
@@ -491,20 +491,25 @@ pub fn make_folder() -> io::Result<()> {
         return Err(io::Error::from_raw_os_error(libc::EACCES));
     }
     if found.mode() & 0o077 != 0 {
-        fs::set_permissions(JOURNALS, fs::Permissions::from_mode(0o700))?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
 }
 
-fn folder() -> Result<(), Error> {
-    make_folder().map_err(|e| Error::io(format!("cannot create {JOURNALS}"), e))
+fn make(folder: &Path) -> Result<(), Error> {
+    make_folder(folder).map_err(|e| Error::io(format!("cannot create {}", folder.display()), e))
 }
 
 /// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
 /// the first attached. Given back when dropped, also by a crash.
 pub fn starting() -> Result<fs::File, Error> {
-    folder()?;
-    lock_of_starts(&Path::new(JOURNALS).join("starting.lock"), PATIENCE)
+    starting_in(Path::new(JOURNALS))
+}
+
+/// The same for those who have their journals in another folder, which is made and closed to others.
+pub fn starting_in(folder: &Path) -> Result<fs::File, Error> {
+    make(folder)?;
+    lock_of_starts(&folder.join("starting.lock"), PATIENCE)
 }
 
 /// Others may not open the file: who can has it locked for as long as he likes.

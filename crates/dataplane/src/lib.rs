@@ -60,7 +60,7 @@ pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
-pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals};
+pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals, starting_in};
 pub use link_clock::RunClock;
 pub use meter::Faults;
 pub use opening::Progress;

@@ -10,24 +10,12 @@
 //
 // Arithmetic is in whole numbers, as in crates/steer/src/virtual_queue.rs: bytes with 32 bits of fraction,
 // times in nanoseconds. The maps' layouts are those of `Control` and `State` in program.rs. The few helpers
-// and fields used are declared here, so that no kernel headers are needed.
+// and fields used are declared here and in bpf.h, so that no kernel headers are needed.
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "bpf.h"
 
-#define SEC(name) __attribute__((section(name), used))
-#define __uint(name, val) int (*name)[val]
-#define __type(name, val) typeof(val) *name
-
-enum { BPF_MAP_TYPE_ARRAY = 2 };
 // As if this program were not there: the next filter decides.
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
-
-struct bpf_spin_lock {
-	u32 val;
-};
 
 // The context of a filter, as linux/bpf.h numbers its words.
 struct __sk_buff {
@@ -44,8 +32,6 @@ struct __sk_buff {
 
 enum { BPF_HDR_START_NET = 1, BPF_F_RECOMPUTE_CSUM = 1 };
 
-static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
-static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static long (*const bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len,
 					 u64 flags) = (void *)9;
 static long (*const bpf_l3_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to,
@@ -55,8 +41,6 @@ static long (*const bpf_skb_load_bytes)(const struct __sk_buff *skb, u32 offset,
 static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
 static long (*const bpf_skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len,
 						 u32 from) = (void *)68;
-static long (*const bpf_spin_lock)(struct bpf_spin_lock *lock) = (void *)93;
-static long (*const bpf_spin_unlock)(struct bpf_spin_lock *lock) = (void *)94;
 static long (*const bpf_skb_ecn_set_ce)(struct __sk_buff *skb) = (void *)97;
 
 struct control {

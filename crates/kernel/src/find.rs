@@ -1,7 +1,8 @@
 //! What an interface has that can be steered.
 
 use crate::place::{Place, Shaper};
-use weir_tc::{Handle, Kind, Message, Subject};
+use std::collections::BTreeMap;
+use weir_tc::{Handle, Kind, Message, Options, Subject};
 use weir_units::Rate;
 
 /// Shapers above a queue that are looked at: a tree of HTB has at most eight levels.
@@ -30,6 +31,7 @@ pub struct Refused {
 /// Looks at the disciplines and classes of an interface.
 pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Message]) -> Found {
     let mut found = Found::default();
+    let (all, classes) = (by_handle(disciplines), by_handle(classes));
     for message in disciplines {
         let (Some(kind), Some(options)) = (message.kind(), message.options()) else { continue };
         if *kind == Kind::Red {
@@ -45,11 +47,11 @@ pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Mess
             continue;
         }
         // `cake_mq` has a CAKE for each queue of the interface, which takes its parameters from it.
-        let above = disciplines.iter().find(|d| d.handle == message.parent.discipline());
-        if above.and_then(Message::kind) == Some(&Kind::CakeMq) {
+        let above = all.get(&message.parent.discipline());
+        if above.and_then(|d| d.kind()) == Some(&Kind::CakeMq) {
             continue;
         }
-        let shaper = shaper(message, disciplines, classes);
+        let shaper = shaper(message, &all, &classes);
         // A FIFO of bytes below a shaper has a target, too: the time that its room takes.
         let is_fifo = *kind == Kind::Bfifo && shaper.as_ref().is_some_and(|s| s.rate > Rate::ZERO);
         if options.target().is_none() && !is_fifo {
@@ -81,35 +83,36 @@ pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Mess
     found
 }
 
-/// The shaper that serves a queue: itself, or the nearest one above.
-fn shaper(queue: &Message, disciplines: &[Message], classes: &[Message]) -> Option<Shaper> {
-    let of = |message: &Message, subject: Subject| {
-        let options = message.options()?;
-        options.shaped_rate()?;
-        Some(Shaper {
-            subject,
-            handle: message.handle,
-            parent: message.parent,
-            kind: message.kind()?.clone(),
-            options: options.clone(),
-            rate: Rate::ZERO,
-        })
+/// Disciplines or classes of an interface by their handles.
+pub(crate) type ByHandle<'a> = BTreeMap<Handle, &'a Message>;
+
+pub(crate) fn by_handle(messages: &[Message]) -> ByHandle<'_> {
+    // The first of those that the kernel gave no handle is the root.
+    messages.iter().rev().map(|m| (m.handle, m)).collect()
+}
+
+/// Visits what shapes a queue, from itself upwards, with the rate in bytes per second.
+pub(crate) fn shapers<'a>(
+    queue: &'a Message,
+    disciplines: &ByHandle<'a>,
+    classes: &ByHandle<'a>,
+    visit: &mut dyn FnMut(Subject, &'a Message, u64),
+) {
+    let mut see = |subject, message: &'a Message| {
+        let rate = message.options().and_then(Options::shaped_rate);
+        rate.inspect(|rate| visit(subject, message, *rate)).is_some()
     };
-    let mut nearest = of(queue, Subject::Discipline);
-    let mut slowest = nearest.as_ref().and_then(|s| s.options.shaped_rate());
+    see(Subject::Discipline, queue);
     let mut parent = queue.parent;
     for _ in 0..DEPTH_MAX {
         if parent == Handle::ROOT || parent == Handle::NONE {
             break;
         }
-        let class = classes.iter().find(|class| class.handle == parent);
-        let above = disciplines.iter().find(|d| d.handle == parent.discipline());
-        let shaper = class.and_then(|class| of(class, Subject::Class));
-        let shaper = shaper.or_else(|| above.and_then(|d| of(d, Subject::Discipline)));
-        if let Some(rate) = shaper.as_ref().and_then(|s| s.options.shaped_rate()) {
-            slowest = Some(slowest.map_or(rate, |so_far| so_far.min(rate)));
+        let class = classes.get(&parent).copied();
+        let above = disciplines.get(&parent.discipline()).copied();
+        if !class.is_some_and(|class| see(Subject::Class, class)) {
+            above.map(|above| see(Subject::Discipline, above));
         }
-        nearest = nearest.or(shaper);
         parent = match (class, above) {
             // A class at the top says that the root is above it, and means its discipline.
             (Some(class), Some(above)) if class.parent == Handle::ROOT => above.parent,
@@ -118,6 +121,33 @@ fn shaper(queue: &Message, disciplines: &[Message], classes: &[Message]) -> Opti
             _ => break,
         };
     }
-    // What is above may be slower.
-    nearest.map(|shaper| Shaper { rate: Rate::from_bps(slowest.unwrap_or(0).saturating_mul(8)), ..shaper })
+}
+
+/// The rate of the slowest shaper of a queue.
+pub(crate) fn slowest(queue: &Message, disciplines: &ByHandle<'_>, classes: &ByHandle<'_>) -> Option<Rate> {
+    let mut least: Option<u64> = None;
+    shapers(queue, disciplines, classes, &mut |_, _, rate| {
+        least = Some(least.map_or(rate, |so_far| so_far.min(rate)));
+    });
+    least.map(|bytes| Rate::from_bps(bytes.saturating_mul(8)))
+}
+
+/// The shaper that serves a queue: itself, or the nearest one above. What is above that may be slower.
+fn shaper(queue: &Message, disciplines: &ByHandle<'_>, classes: &ByHandle<'_>) -> Option<Shaper> {
+    let mut nearest = None;
+    let mut needs_classes = false;
+    shapers(queue, disciplines, classes, &mut |subject, message, _| {
+        needs_classes |= subject == Subject::Class;
+        nearest.get_or_insert((subject, message));
+    });
+    let (subject, message) = nearest?;
+    Some(Shaper {
+        subject,
+        handle: message.handle,
+        parent: message.parent,
+        kind: message.kind()?.clone(),
+        options: message.options()?.clone(),
+        rate: slowest(queue, disciplines, classes)?,
+        needs_classes,
+    })
 }

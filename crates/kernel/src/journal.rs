@@ -11,7 +11,7 @@ use crate::program;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_tc::{Handle, Message, Options, Subject};
 use weir_units::Rate;
@@ -44,6 +44,8 @@ enum Line {
     Rate { queue: usize, bytes: u64 },
     /// The queue belongs to somebody else now.
     Left { queue: usize },
+    /// From here on this puts the shaper of a queue back: rates that were noted before are in force no more.
+    Shaper { queue: usize, shaper: Option<(String, String)> },
     /// A program is about to be attached to the egress of an interface, and the qdisc that holds it made, if
     /// `clsact`.
     Egress { interface: i32, name: String, clsact: bool },
@@ -53,6 +55,8 @@ enum Line {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    /// Held until what is noted is begun with: who starts meanwhile waits, and sees it then.
+    starting: Option<File>,
     file: File,
     written: u64,
     /// For writing anew: the lines of each queue that still say something.
@@ -72,21 +76,32 @@ fn message(hex: &str) -> Option<Message> {
     Message::decode(&bytes?).ok()
 }
 
+fn messages((about, restore): (String, String)) -> Option<(Message, Message)> {
+    Some((message(&about)?, message(&restore)?))
+}
+
 /// The network namespace of this thread.
-fn namespace() -> u64 {
+pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map_or(0, |m| m.ino())
 }
 
-fn make(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // Whoever could write there could have root change queues.
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+/// How a shaper is known, and what puts it back.
+fn to_restore(place: &Place) -> Option<(String, String)> {
+    let shaper = place.shaper.as_ref()?;
+    let mut about = Message::new(shaper.subject, weir_tc::Action::Get, place.interface);
+    (about.handle, about.parent) = (shaper.handle, shaper.parent);
+    Some((hex(&about), hex(&shaper.restore(place.interface)?)))
+}
+
+fn starting(folder: &Path) -> io::Result<File> {
+    weir_dataplane::starting_in(folder).map_err(|e| io::Error::other(e.to_string()))
 }
 
 impl Journal {
-    /// A new journal in a folder, which is made.
+    /// A new journal in a folder, which is made. Until [`Journal::started`] is told, no other can be opened
+    /// there, so that of two that start at once one sees the other.
     pub fn open(folder: &Path) -> io::Result<Journal> {
-        make(folder)?;
+        let starting = Some(starting(folder)?);
         let pid = std::process::id();
         let netns = namespace();
         // A process may steer several times; each has its own.
@@ -99,11 +114,17 @@ impl Journal {
             };
             // Before it says anything: nobody takes the journal of a living process for that of a dead one.
             file.try_lock().map_err(|e| io::Error::other(e.to_string()))?;
-            let mut journal = Journal { path, file, written: 0, found: Vec::new(), last: Vec::new() };
+            let mut journal =
+                Journal { path, starting, file, written: 0, found: Vec::new(), last: Vec::new() };
             journal.append(&Line::Here { netns, pid })?;
             return Ok(journal);
         }
         Err(io::Error::other(format!("{} is full of journals", folder.display())))
+    }
+
+    /// What it notes is begun with: others may start.
+    pub fn started(&mut self) {
+        self.starting = None;
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
@@ -140,11 +161,7 @@ impl Journal {
         let mut discipline = Message::new(Subject::Discipline, weir_tc::Action::Get, place.interface);
         (discipline.handle, discipline.parent) = (place.handle, place.parent);
         discipline.attributes.push(weir_tc::TcAttribute::Kind(place.kind.clone()));
-        let shaper = place.shaper.as_ref().and_then(|shaper| {
-            let mut about = Message::new(shaper.subject, weir_tc::Action::Get, place.interface);
-            (about.handle, about.parent) = (shaper.handle, shaper.parent);
-            Some((hex(&about), hex(&shaper.restore(place.interface)?)))
-        });
+        let shaper = to_restore(place);
         let restore = place.restore_target().map(|m| hex(&m)).unwrap_or_default();
         let line =
             Line::Found { queue, name: place.name.clone(), discipline: hex(&discipline), restore, shaper };
@@ -169,6 +186,20 @@ impl Journal {
     /// Notes a rate of the shaper that is about to be set.
     pub fn rate(&mut self, queue: usize, rate: Rate) -> io::Result<()> {
         self.note(queue, 2, Line::Rate { queue, bytes: rate.as_bps() / 8 })
+    }
+
+    /// Notes that the shaper of a queue is as `place` says, by whomever: before it is moved first, and when
+    /// it was put back.
+    pub fn shaper(&mut self, queue: usize, place: &Place) -> io::Result<()> {
+        let line = Line::Shaper { queue, shaper: to_restore(place) };
+        self.append(&line)?;
+        if let (Some(Line::Found { shaper, .. }), Line::Shaper { shaper: now, .. }) =
+            (&mut self.found[queue], line)
+        {
+            *shaper = now;
+        }
+        self.last[queue][2..].fill(None);
+        Ok(())
     }
 
     /// Notes that a queue belongs to somebody else.
@@ -250,7 +281,7 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
         match line {
             Line::Here { .. } => return None,
             Line::Found { queue, name, discipline, restore, shaper } => {
-                let shaper = shaper.and_then(|(about, restore)| Some((message(&about)?, message(&restore)?)));
+                let shaper = shaper.and_then(messages);
                 let (discipline, restore) = (message(&discipline), message(&restore));
                 entries.insert(queue, Entry { name, discipline, restore, shaper, ..Entry::default() });
             }
@@ -259,6 +290,10 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
             }
             Line::Rate { queue, bytes } => {
                 entries.entry(queue).or_default().rates.push(bytes);
+            }
+            Line::Shaper { queue, shaper } => {
+                let entry = entries.entry(queue).or_default();
+                (entry.shaper, entry.rates) = (shaper.and_then(messages), Vec::new());
             }
             Line::Left { queue } => {
                 entries.remove(&queue);
@@ -350,6 +385,14 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
 /// namespaces stay.
 pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
     let mut said = Vec::new();
+    if fs::read_dir(folder).is_err() {
+        return said;
+    }
+    // Who starts meanwhile would have taken off what it attached.
+    let _starting = match starting(folder) {
+        Ok(lock) => lock,
+        Err(e) => return vec![e.to_string()],
+    };
     let Ok(all) = fs::read_dir(folder) else { return said };
     let mut paths: Vec<PathBuf> = all.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));

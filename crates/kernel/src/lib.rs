@@ -14,6 +14,7 @@
 //!   all of them.
 //! * [`Journal`] has what was found before it is changed, so that a later start puts it back after a kill.
 //!
+//! * [`Probe`] reads how long each packet waits, by tracepoints.
 //! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress
 //!   of an interface, steered by the same law. No queue is changed.
 //!
@@ -24,14 +25,16 @@ mod egress;
 mod find;
 mod journal;
 mod place;
+mod probe;
 pub mod program;
 mod steerer;
 
 pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER, SteeredProgram};
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
-pub use place::{Left, Place, Report, Shaper};
-pub use steerer::{Event, News, Setup, Standing, Steerer};
+pub use place::{DelaysTold, Left, Place, Report, Shaper};
+pub use probe::{Delays, Probe, Unprobed};
+pub use steerer::{Event, LinkRate, News, Setup, Standing, Steerer};
 pub use weir_tc::Link;
 
 use weir_tc::{Error, Interface, Message};

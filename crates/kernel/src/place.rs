@@ -1,7 +1,9 @@
 //! A queue of the kernel that is steered.
 
 use serde::Serialize;
-use weir_tc::{Action, Counters, FifoParms, Handle, Kind, Message, Options, Subject, TcAttribute};
+use weir_tc::{
+    Action, CakeOption, Counters, FifoParms, Handle, Kind, Message, Options, Subject, TcAttribute,
+};
 use weir_units::{Bytes, Duration, Rate};
 
 /// A queue that can be steered, as it was found.
@@ -38,6 +40,8 @@ pub struct Shaper {
     pub options: Options,
     /// The rate at which it serves the queue: its own, or that of a slower one above it.
     pub rate: Rate,
+    /// Whether classes are among what shapes the queue.
+    pub needs_classes: bool,
 }
 
 /// Why a queue is left as it is.
@@ -100,8 +104,25 @@ pub struct Report {
     pub signals: u64,
     /// Share of the rate that was used while it was steered.
     pub utilization: Option<f64>,
+    /// How long its packets waited, where that was read of each.
+    pub delays: Option<DelaysTold>,
     /// Why it was left before the end, in words.
     pub left: Option<String>,
+}
+
+/// How long packets waited, read of each.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DelaysTold {
+    /// Packets that left.
+    pub packets: u64,
+    /// Packets that left of which it is not known when they came.
+    pub unmatched: u64,
+    /// Packets that came for which there was no room to note it.
+    pub lost: u64,
+    /// The mean, in milliseconds.
+    pub mean_ms: f64,
+    /// What 95 % of them waited at most: the bound of a bucket, up to a quarter above.
+    pub p95_ms: f64,
 }
 
 /// The kernel rounds times: CoDel's to units of 1024 ns, and all to microseconds.
@@ -129,6 +150,17 @@ pub(crate) fn is_noted(options: &Options, value: u64) -> bool {
     match options {
         Options::Bfifo(parms) => u64::from(parms.limit) == value,
         _ => options.target().is_some_and(|now| same(now, Duration::from_nanos(value))),
+    }
+}
+
+/// Whether options of CAKE differ in nothing but its rate.
+pub(crate) fn is_same_but_for_rate(now: &Options, before: &Options) -> bool {
+    let is_no_rate = |option: &&CakeOption| !matches!(option, CakeOption::BaseRate(_));
+    match (now, before) {
+        (Options::Cake(now), Options::Cake(before)) | (Options::CakeMq(now), Options::CakeMq(before)) => {
+            now.iter().filter(is_no_rate).eq(before.iter().filter(is_no_rate))
+        }
+        _ => false,
     }
 }
 

@@ -218,7 +218,7 @@ pub struct Program {
     told: Control,
 }
 
-fn quiet() {
+pub(crate) fn quiet() {
     static ONCE: Once = Once::new();
     // Its errors say enough.
     fn nothing(_: PrintLevel, _: String) {}

@@ -1,13 +1,14 @@
 //! Looks at the counters, asks the law, changes the queue.
 
 use crate::Kernel;
-use crate::find::{Refused, find};
+use crate::find::{ByHandle, Refused, by_handle, find, slowest};
 use crate::journal::Journal;
-use crate::place::{Left, Place, Report, Sums, is_noted, noted, same};
+use crate::place::{Left, Place, Report, Sums, is_noted, is_same_but_for_rate, noted, same};
+use crate::probe::{Delays, Probe, Unprobed};
 use std::collections::BTreeMap;
 use weir_aqm::Value;
 use weir_config::{SteerConfig, SteeredQueue};
-use weir_steer::polled::{Counters, Pace, Polled};
+use weir_steer::polled::{Counters, Pace, Polled, Seen};
 use weir_steer::{Move, Observer, Policy, PolicyError, SteeringLaw};
 use weir_tc::{Error, Handle, Kind, Message, Options, Subject};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -57,6 +58,9 @@ pub enum Setup {
     /// The policy contradicts itself.
     #[error("{0}")]
     Policy(#[from] PolicyError),
+    /// Delays cannot be read.
+    #[error("{0}")]
+    Probe(#[from] Unprobed),
     /// The kernel could not be asked.
     #[error("{0}")]
     Kernel(#[from] Error),
@@ -129,7 +133,12 @@ struct Queue {
     policy: Policy,
     /// Of the link, as the user or the shaper says.
     link: Rate,
+    /// Whether that is what the shaper says.
+    follows: bool,
     polled: Polled,
+    /// What was seen of each packet since the last look, and since the start, where somebody looks.
+    seen: Option<Seen>,
+    delays: Option<Delays>,
     sums: Sums,
     /// What was read back last, or found.
     options: Options,
@@ -141,6 +150,8 @@ struct Queue {
     asked_rate: bool,
     /// Whether that is another one than the shaper was found with, by what was set here.
     is_moved: bool,
+    /// Options of the shaper as they were read back while it is moved.
+    shaped: Option<Options>,
     waiting_packets: u32,
     /// What the link could have sent since the first look.
     capacity_bytes: f64,
@@ -159,6 +170,7 @@ pub struct Steerer {
     queues: Vec<Queue>,
     journal: Option<Journal>,
     refused: Vec<(String, Refused)>,
+    probe: Option<Probe>,
 }
 
 fn remedy(refused: &[Refused], name: &str) -> String {
@@ -177,7 +189,7 @@ impl Steerer {
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
     ) -> Result<Steerer, Setup> {
         let interfaces = kernel.interfaces()?;
-        let mut steerer = Steerer { queues: Vec::new(), journal: None, refused: Vec::new() };
+        let mut steerer = Steerer { queues: Vec::new(), journal: None, refused: Vec::new(), probe: None };
         for (number, wanted) in config.queues.iter().enumerate() {
             let interface = interfaces.iter().find(|i| i.name == wanted.interface);
             let interface = interface.ok_or_else(|| Setup::NoInterface(wanted.interface.clone()))?;
@@ -276,23 +288,24 @@ impl Steerer {
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
     ) -> Result<(), Setup> {
         self.check(config, driver_rate).map(|changes| {
-            for (queue, (policy, link)) in self.queues.iter_mut().zip(changes) {
+            for (queue, (policy, (link, follows))) in self.queues.iter_mut().zip(changes) {
                 queue.pace.set_settle(config.steer.settle);
                 // It was checked, so that this is never refused.
                 if policy != queue.policy && queue.polled.law_mut().set_policy(&policy).is_ok() {
                     queue.policy = policy;
                 }
-                queue.link = link;
+                (queue.link, queue.follows) = (link, follows);
             }
         })
     }
 
-    /// Whether [`Steerer::change`] would do it; the policies and rates of the queues then.
+    /// Whether [`Steerer::change`] would do it; the policies and rates of the queues then, and
+    /// whether those are what shapers say.
     pub fn check(
         &self,
         config: &SteerConfig,
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
-    ) -> Result<Vec<(Policy, Rate)>, Setup> {
+    ) -> Result<Vec<(Policy, LinkRate)>, Setup> {
         let mut changes = Vec::with_capacity(self.queues.len());
         for queue in &self.queues {
             let Some(wanted) = config.queues.get(queue.number) else { continue };
@@ -303,6 +316,14 @@ impl Steerer {
         let policies: Vec<Policy> = changes.iter().map(|(policy, _)| policy.clone()).collect();
         self.check_shapers(&policies)?;
         Ok(changes)
+    }
+
+    /// Has delays read of each packet from now on, instead of estimating them. Refused where that cannot be
+    /// for every queue; nothing is changed then.
+    pub fn probe(&mut self, kernel: &mut dyn Kernel) -> Result<(), Setup> {
+        let places: Vec<&Place> = self.queues.iter().map(|queue| &queue.place).collect();
+        self.probe = Some(Probe::attach(&places, kernel)?);
+        Ok(())
     }
 
     /// Queues of the same interfaces that cannot be steered.
@@ -317,11 +338,11 @@ impl Steerer {
         }
         let places: Vec<(i32, Handle)> =
             self.queues.iter().map(|q| (q.place.interface, q.place.handle)).collect();
-        // After it was noted, so that of two that start at once at least one sees the other.
         if let Some((pid, interface, handle)) = journal.rival(&places) {
             journal.remove();
             return Err(Setup::Rival { pid, interface, handle });
         }
+        journal.started();
         self.journal = Some(journal);
         Ok(())
     }
@@ -343,20 +364,27 @@ impl Steerer {
         for queue in self.queues.iter().filter(|q| q.left.is_none()) {
             *interfaces.entry(queue.place.interface).or_default() |= queue.looks_at_classes();
         }
+        let probe = &mut self.probe;
+        // A look that the kernel refuses is one without: what it tells is estimated then.
+        let is_seen = probe.as_mut().is_some_and(|probe| probe.turn().is_ok());
         for (interface, needs_classes) in interfaces {
             let disciplines = kernel.disciplines(interface)?;
             let classes = if needs_classes { kernel.classes(interface)? } else { Vec::new() };
-            let by_handle: BTreeMap<Handle, &Message> = disciplines.iter().map(|m| (m.handle, m)).collect();
-            let by_class: BTreeMap<Handle, &Message> = classes.iter().map(|m| (m.handle, m)).collect();
+            let (by_name, by_class) = (by_handle(&disciplines), by_handle(&classes));
             // An interface has at least the kernel's own discipline, as long as it is there.
             let gone = disciplines.is_empty() && !kernel.interfaces()?.iter().any(|i| i.index == interface);
             for (number, queue) in self.queues.iter_mut().enumerate() {
                 if queue.place.interface != interface || queue.left.is_some() {
                     continue;
                 }
-                let there = by_handle.get(&queue.place.handle).copied();
+                let told = probe.as_ref().filter(|_| is_seen).and_then(|probe| probe.seen(number).ok());
+                queue.seen = told.map(|(seen, delays)| {
+                    queue.delays = Some(delays);
+                    seen
+                });
+                let there = by_name.get(&queue.place.handle).copied();
                 let mut left =
-                    if gone { Err(Left::Gone) } else { queue.look(there, &by_handle, &by_class, now) };
+                    if gone { Err(Left::Gone) } else { queue.look(there, &by_name, &by_class, now) };
                 if left.is_ok() && self.journal.is_some() {
                     let journal = self.journal.as_mut();
                     left = queue.act(number, kernel, journal, now, tell);
@@ -419,6 +447,9 @@ impl Steerer {
     }
 }
 
+/// The rate of a link, and whether it is what the shaper says.
+pub type LinkRate = (Rate, bool);
+
 /// How a queue stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
@@ -451,15 +482,17 @@ pub struct Standing<'a> {
     pub left: Option<&'a Left>,
 }
 
-/// The rate of the link that a queue stands before: as the user says, or the shaper, or the driver.
+/// The rate of the link that a queue stands before: as the user says, or the shaper, or the driver; and
+/// whether it is what the shaper says.
 fn link_of(
     place: &Place,
     wanted: &SteeredQueue,
     driver_rate: &dyn Fn(&str) -> Option<Rate>,
-) -> Result<Rate, Setup> {
+) -> Result<LinkRate, Setup> {
     let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
     let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
-    link.ok_or_else(|| Setup::NoRate { label: place.label() })
+    let follows = wanted.rate.is_none() && shaped.is_some();
+    Ok((link.ok_or_else(|| Setup::NoRate { label: place.label() })?, follows))
 }
 
 /// Something that was not put back.
@@ -487,12 +520,15 @@ impl Queue {
         settle: Duration,
         driver_rate: &dyn Fn(&str) -> Option<Rate>,
     ) -> Result<Queue, Setup> {
-        let link = link_of(&place, wanted, driver_rate)?;
+        let (link, follows) = link_of(&place, wanted, driver_rate)?;
         let target = place.target(&place.options).unwrap_or(Duration::ZERO);
         Ok(Queue {
             polled: Polled::new(SteeringLaw::new(policy)?),
             policy: policy.clone(),
             link,
+            follows,
+            seen: None,
+            delays: None,
             sums: Sums::default(),
             options: place.options.clone(),
             asked: None,
@@ -500,6 +536,7 @@ impl Queue {
             rate: place.shaper.as_ref().map_or(Rate::ZERO, crate::place::Shaper::own),
             asked_rate: false,
             is_moved: false,
+            shaped: None,
             waiting_packets: 0,
             capacity_bytes: 0.0,
             number,
@@ -516,22 +553,22 @@ impl Queue {
     }
 
     fn looks_at_classes(&self) -> bool {
-        self.place.shaper.as_ref().is_some_and(|shaper| shaper.subject == Subject::Class)
+        self.place.shaper.as_ref().is_some_and(|shaper| shaper.needs_classes)
     }
 
     /// Looks at what is there: whether it is still ours, and what its counters say to the law.
     fn look(
         &mut self,
         there: Option<&Message>,
-        disciplines: &BTreeMap<Handle, &Message>,
-        classes: &BTreeMap<Handle, &Message>,
+        disciplines: &ByHandle<'_>,
+        classes: &ByHandle<'_>,
         now: Time,
     ) -> Result<(), Left> {
         let there = there.filter(|m| m.kind() == Some(&self.place.kind) && m.parent == self.place.parent);
         let there = there.ok_or(Left::Replaced)?;
         let options = there.options().ok_or(Left::Replaced)?;
         self.read_back(options)?;
-        self.read_shaper(disciplines, classes)?;
+        self.read_shaper(there, disciplines, classes)?;
         let counters = there.counters();
         self.waiting_packets = counters.waiting_packets;
         let (signals, discarded) = self.sums.take(&counters).ok_or(Left::Replaced)?;
@@ -544,6 +581,7 @@ impl Queue {
             waiting: Bytes::new(u64::from(counters.waiting_bytes)),
             // Where the queue is empty the kernel still tells the delay of the last packet.
             delay: counters.delay.filter(|_| counters.waiting_packets > 0),
+            seen: self.seen,
         };
         let mut rule = LastRule::default();
         let polling = self.polled.poll(&counters, self.link, &mut rule);
@@ -574,46 +612,69 @@ impl Queue {
         if *options == self.options {
             return Ok(());
         }
+        // The rate of CAKE is among its options; whether it may be another one is for `read_shaper` to say.
+        if is_same_but_for_rate(options, &self.options) {
+            self.options = options.clone();
+            return Ok(());
+        }
         let what = match (self.place.target(options), self.place.target(&self.options)) {
             (Some(now), Some(before)) if now != before => {
                 format!("its target from {:.3} to {:.3} ms", before.as_millis_f64(), now.as_millis_f64())
             }
             _ => "its options".into(),
         };
-        // The rate of CAKE is among its options.
-        if self.asked_rate && options.target() == self.options.target() {
-            self.options = options.clone();
-            return Ok(());
-        }
         Err(Left::Changed { what })
     }
 
-    /// Follows the rate of the shaper, or notices that somebody else moves it while it is moved here.
+    /// Follows the rate of the shapers, or notices that somebody else changes the one that is moved here.
     fn read_shaper(
         &mut self,
-        disciplines: &BTreeMap<Handle, &Message>,
-        classes: &BTreeMap<Handle, &Message>,
+        there: &Message,
+        disciplines: &ByHandle<'_>,
+        classes: &ByHandle<'_>,
     ) -> Result<(), Left> {
-        let Some(shaper) = &self.place.shaper else { return Ok(()) };
+        let Some(shaper) = &mut self.place.shaper else { return Ok(()) };
         let all = if shaper.subject == Subject::Class { classes } else { disciplines };
-        let now = all.get(&shaper.handle).and_then(|m| m.options()?.shaped_rate()).ok_or(Left::Replaced)?;
-        let now = Rate::from_bps(now.saturating_mul(8));
+        let options = all.get(&shaper.handle).and_then(|m| m.options()).ok_or(Left::Replaced)?;
+        let rate = |bytes: u64| Rate::from_bps(bytes.saturating_mul(8));
+        let own = options.shaped_rate().map(rate).ok_or(Left::Replaced)?;
+        let slowest = slowest(there, disciplines, classes).unwrap_or(own);
         let was_asked = std::mem::take(&mut self.asked_rate);
-        if now == self.rate {
+        let is_held = was_asked || self.is_moved || self.policy.uses_virtual_queue();
+        let changed = |what: String| Err(Left::Changed { what });
+        if is_held && own != self.rate {
+            return changed(format!(
+                "the rate of the shaper {}: {} was set and {own} is there",
+                shaper.handle, self.rate
+            ));
+        }
+        if is_held && slowest < own {
+            return changed(format!(
+                "a shaper above {}: it has {slowest} now, so that slowing {} to {own} holds nothing",
+                shaper.handle, shaper.handle
+            ));
+        }
+        // The options of CAKE were read back with those of the queue.
+        if self.is_moved && shaper.handle != self.place.handle {
+            let before = if was_asked { None } else { self.shaped.as_ref() };
+            match before {
+                Some(before) if before != options => {
+                    return changed(format!("the options of the shaper {}", shaper.handle));
+                }
+                Some(_) => {}
+                None => self.shaped = Some(options.clone()),
+            }
+        }
+        if !self.is_moved && !was_asked && shaper.options != *options {
+            shaper.options = options.clone();
+        }
+        if is_held || (own, slowest) == (self.rate, shaper.rate) {
             return Ok(());
         }
-        if was_asked || self.is_moved || self.policy.uses_virtual_queue() {
-            let what =
-                format!("the rate of the shaper {}: {} was set and {now} is there", shaper.handle, self.rate);
-            return Err(Left::Changed { what });
-        }
         // The rate of the link changed, and with it what the policy means.
-        if self.link == shaper.rate || self.link == self.rate {
-            self.link = now;
-        }
-        self.rate = now;
-        if let Some(shaper) = &mut self.place.shaper {
-            shaper.rate = now;
+        (self.rate, shaper.rate) = (own, slowest);
+        if self.follows {
+            self.link = slowest;
         }
         // The room of a FIFO means another time now.
         self.target = self.place.target(&self.options).unwrap_or(self.target);
@@ -673,14 +734,21 @@ impl Queue {
                 shaper.set_rate(self.place.interface, wanted)
             };
             let order = order.ok_or(Left::Replaced)?;
-            if let Some(journal) = journal {
-                journal
-                    .rate(number, wanted)
+            if let Some(journal) = journal.as_deref_mut() {
+                // As it is now, which may be of somebody else since it was found.
+                let before = if self.is_moved { Ok(()) } else { journal.shaper(number, &self.place) };
+                before
+                    .and_then(|()| journal.rate(number, wanted))
                     .map_err(|e| refused("its shaper's rate", &format!("the journal: {e}")))?;
             }
             kernel.change(&order).map_err(|e| refused("its shaper's rate", &e))?;
             let from = std::mem::replace(&mut self.rate, wanted);
             (self.asked_rate, self.is_moved) = (true, wanted != shaper.own());
+            if let (Some(journal), false) = (journal, self.is_moved) {
+                // Others may change it from here on, and keep that after a kill, too. If this fails, the
+                // journal only says less.
+                let _ = journal.shaper(number, &self.place);
+            }
             self.changes += 1;
             self.pace.changed(now);
             tell(News { time: now, label: self.place.label(), event: Event::Rate { from, to: wanted } });
@@ -722,8 +790,11 @@ impl Queue {
     ) -> Option<NotBack> {
         let shaper = self.place.shaper.as_ref().filter(|s| self.is_moved && s.own() != self.rate)?;
         let all = if shaper.subject == Subject::Class { classes } else { disciplines };
-        let now = all.iter().find(|m| m.handle == shaper.handle).and_then(|m| m.options()?.shaped_rate());
-        let ours = now.is_some_and(|now| now == self.rate.as_bps() / 8);
+        let now = all.iter().find(|m| m.handle == shaper.handle).and_then(Message::options);
+        let ours = now.is_some_and(|now| {
+            let is_rate = now.shaped_rate() == Some(self.rate.as_bps() / 8);
+            is_rate && (self.asked_rate || self.shaped.as_ref().is_none_or(|read| read == now))
+        });
         let order = shaper.restore(self.place.interface).filter(|_| ours);
         let wrong = restored("shaper's rate", order, kernel);
         (self.rate, self.is_moved) = (shaper.own(), false);
@@ -752,6 +823,7 @@ impl Queue {
             polls: self.polls,
             signals: self.pace.signals(),
             utilization: used,
+            delays: self.delays.as_ref().map(Delays::told),
             left: self.left.as_ref().map(Left::text),
         }
     }

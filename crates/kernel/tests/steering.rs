@@ -161,6 +161,12 @@ fn begun(memory: &mut Memory, more: &str) -> (Steerer, tempfile::TempDir) {
     (steerer, folder)
 }
 
+/// How many journals a folder has.
+fn journals(folder: &Path) -> usize {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".jsonl")).count()
+}
+
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
@@ -255,7 +261,7 @@ fn the_policy_is_held_within_its_bounds_at_a_bounded_rate_and_read_back() {
     let mut want = Memory { disciplines: before, ..recorded("tbf") };
     want.counts(CODEL, 0, 0, 0);
     assert_eq!(memory.disciplines, want.disciplines);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(journals(folder.path()), 0);
 }
 
 #[test]
@@ -301,7 +307,7 @@ fn what_somebody_else_changes_is_told_and_left_to_him() {
         assert!(steerer.is_done());
         steerer.end(&mut memory, false);
         assert_eq!(memory.changes.len(), changes, "{words}: it was touched after it was left");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(journals(folder.path()), 0);
     }
 }
 
@@ -336,7 +342,7 @@ fn a_killed_run_is_undone_by_the_next_one_unless_somebody_else_came() {
         assert!(said.len() == 1 && said[0].contains(words), "{said:?}");
         let want = if foreign { Duration::from_micros(777) } else { found };
         assert_eq!(target(&mut memory), want);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(journals(folder.path()), 0);
         assert_eq!(restore_dead(folder.path(), &mut memory), Vec::<String>::new());
     }
 }
@@ -368,7 +374,7 @@ fn kept_queues_stay_as_they_are() {
     let now = target(&mut memory);
     steerer.end(&mut memory, true);
     assert_eq!(target(&mut memory), now);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(journals(folder.path()), 0);
 }
 
 const AIM: &str = "[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\nvirtual_gain = 1.0\n";
@@ -482,6 +488,177 @@ fn a_shaper_that_somebody_else_moves_is_the_new_rate_of_the_link_or_a_reason_to_
     }
 }
 
+const HTB_CLASS: Handle = Handle::new(1, 0x10);
+
+/// Sets the rate of a class of HTB, or of TBF, as somebody else does it.
+fn reshape(memory: &mut Memory, handle: Handle, bps: u64) {
+    let slower = memory.options(handle).with_shaped_rate(bps / 8).unwrap();
+    *memory.options(handle) = slower;
+}
+
+/// A kernel with CoDel below TBF, which is below a class of HTB of 100 Mbit/s.
+fn nested() -> Memory {
+    let mut memory = recorded("tbf");
+    let htb = recorded("htb");
+    let mut class =
+        htb.classes.iter().find(|m| m.options().and_then(Options::shaped_rate).is_some()).unwrap().clone();
+    (class.handle, class.parent) = (HTB_CLASS, Handle::ROOT);
+    let mut root = htb.disciplines.iter().find(|m| m.kind() == Some(&Kind::Htb)).unwrap().clone();
+    (root.handle, root.parent) = (Handle::new(1, 0), Handle::ROOT);
+    let tbf = memory.of(TBF);
+    (tbf.handle, tbf.parent) = (Handle::new(2, 0), HTB_CLASS);
+    memory.of(CODEL).parent = Handle::new(2, 1);
+    memory.classes = vec![class];
+    memory.disciplines.insert(0, root);
+    reshape(&mut memory, HTB_CLASS, 100_000_000);
+    memory
+}
+
+#[test]
+fn a_slower_shaper_above_is_the_new_rate_of_the_link_or_a_reason_to_leave() {
+    for (policy, follows) in [(POLICY, true), (AIM, false)] {
+        let mut memory = nested();
+        let (mut steerer, _folder) = begun(&mut memory, policy);
+        worked(&mut steerer, &mut memory, 1..5, 900);
+        assert_eq!(steerer.reports()[0].rate_bps, 19_000_000);
+        let mut look = |memory: &mut Memory, ms, bps| {
+            reshape(memory, HTB_CLASS, bps);
+            steerer.turn(memory, at(ms), &mut |_| {}).unwrap();
+            steerer.reports().remove(0)
+        };
+        // Above what the queue gets anyway it changes nothing.
+        let still = look(&mut memory, 600, 40_000_000);
+        assert_eq!((still.rate_bps, still.left), (19_000_000, None));
+        let slower = look(&mut memory, 700, 8_000_000);
+        assert_eq!(slower.left.is_none(), follows, "{slower:?}");
+        if follows {
+            assert_eq!(slower.rate_bps, 8_000_000);
+            assert_eq!(look(&mut memory, 800, 90_000_000).rate_bps, 19_000_000);
+        } else {
+            assert!(slower.left.unwrap().contains("a shaper above 2:"));
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_the_user_said_is_not_that_of_the_shaper_even_where_they_are_equal() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, _folder) = begun(&mut memory, &format!("rate = \"19Mbit/s\"\n{POLICY}"));
+    worked(&mut steerer, &mut memory, 1..5, 900);
+    reshape(&mut memory, TBF, 8_000_000);
+    steerer.turn(&mut memory, at(600), &mut |_| {}).unwrap();
+    assert_eq!(steerer.reports()[0].rate_bps, 19_000_000);
+}
+
+/// What somebody else makes of a shaper that the policy needs no more is his, at the end as after a kill.
+#[test]
+fn a_shaper_that_was_given_back_is_left_to_others() {
+    let burst = |memory: &mut Memory| match memory.options(TBF) {
+        Options::Tbf(o) => {
+            o.iter_mut()
+                .find_map(|a| if let TbfOption::Parms(p) = a { Some(p) } else { None })
+                .unwrap()
+                .buffer
+        }
+        other => panic!("{other:?}"),
+    };
+    for dies in [true, false] {
+        let mut memory = recorded("tbf");
+        let (mut steerer, folder, turns) = slowed(&mut memory);
+        steerer.change(&configured(POLICY), &|_| None).unwrap();
+        worked(&mut steerer, &mut memory, turns..turns + 3, 990);
+        let Options::Tbf(o) = memory.options(TBF) else { panic!() };
+        for attribute in o.iter_mut() {
+            if let TbfOption::Parms(parms) = attribute {
+                parms.buffer *= 2;
+            }
+        }
+        let theirs = burst(&mut memory);
+        worked(&mut steerer, &mut memory, turns + 3..turns + 5, 990);
+        assert!(steerer.reports()[0].left.is_none(), "{:?}", steerer.reports());
+        if dies {
+            drop(steerer);
+            let said = restore_dead(folder.path(), &mut memory);
+            assert!(said.iter().all(|line| !line.contains("shaper")), "{said:?}");
+        } else {
+            assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+        }
+        assert_eq!(burst(&mut memory), theirs);
+    }
+}
+
+/// A shaper is put back to what somebody else made of it before it was moved, not to what was there at the
+/// start.
+#[test]
+fn a_shaper_that_others_changed_before_it_was_moved_is_put_back_to_that() {
+    for dies in [true, false] {
+        let mut memory = recorded("tbf");
+        let (mut steerer, folder) = begun(&mut memory, POLICY);
+        worked(&mut steerer, &mut memory, 1..5, 900);
+        reshape(&mut memory, TBF, 16_000_000);
+        worked(&mut steerer, &mut memory, 5..7, 800);
+        let theirs = memory.options(TBF).clone();
+        steerer.change(&configured(AIM), &|_| None).unwrap();
+        let mut sent = 7 * 237_500;
+        for turn in 7..600 {
+            memory.counts(CODEL, sent, 10_000, turn as u32);
+            steerer.turn(&mut memory, at(turn * 100), &mut |_| ()).unwrap();
+            sent += memory.options(TBF).shaped_rate().unwrap() / 10;
+        }
+        assert_ne!(*memory.options(TBF), theirs, "{:?}", steerer.reports());
+        if dies {
+            drop(steerer);
+            restore_dead(folder.path(), &mut memory);
+        } else {
+            assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+        }
+        assert_eq!(memory.options(TBF).shaped_rate(), theirs.shaped_rate());
+    }
+}
+
+#[test]
+fn options_of_a_moved_shaper_that_somebody_else_changes_are_told_and_left_to_him() {
+    let mut memory = recorded("tbf");
+    let (mut steerer, _folder, turns) = slowed(&mut memory);
+    let Options::Tbf(o) = memory.options(TBF) else { panic!() };
+    for attribute in o.iter_mut() {
+        if let TbfOption::Parms(parms) = attribute {
+            parms.limit *= 2;
+        }
+    }
+    let theirs = memory.options(TBF).clone();
+    steerer.turn(&mut memory, at(turns * 100), &mut |_| ()).unwrap();
+    let left = steerer.reports().remove(0).left.unwrap();
+    assert!(left.contains("the options of the shaper 1:"), "{left}");
+    steerer.end(&mut memory, false);
+    assert_eq!(*memory.options(TBF), theirs);
+}
+
+/// As scripts do that measure the link.
+#[test]
+fn the_rate_of_cake_that_somebody_else_changes_is_followed() {
+    let mut memory = recorded("cake");
+    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    let mut sent = 0;
+    let mut turn = |memory: &mut Memory, steerer: &mut Steerer, n: u64| {
+        sent += memory.options(CODEL).shaped_rate().unwrap() / 10 * 9 / 10;
+        memory.counts(CODEL, sent, 20_000, n as u32);
+        steerer.turn(memory, at(n * 100), &mut |_| {}).unwrap();
+    };
+    (1..30).for_each(|n| turn(&mut memory, &mut steerer, n));
+    let Options::Cake(o) = memory.options(CODEL) else { panic!() };
+    *o.iter_mut().find(|a| matches!(a, CakeOption::BaseRate(_))).unwrap() = CakeOption::BaseRate(1_000_000);
+    (30..60).for_each(|n| turn(&mut memory, &mut steerer, n));
+    let report = steerer.reports().remove(0);
+    assert_eq!((report.left, report.rate_bps), (None, 8_000_000));
+    // Its rate stays theirs, the rest is as it was found.
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    let found = recorded("cake").options(CODEL).clone();
+    let now = memory.options(CODEL);
+    assert_eq!((now.target(), now.interval()), (found.target(), found.interval()));
+    assert_eq!(now.shaped_rate(), Some(1_000_000));
+}
+
 #[test]
 fn cake_gets_an_interval_that_fits_its_target_and_both_are_put_back() {
     let mut memory = recorded("cake");
@@ -564,7 +741,7 @@ fn two_processes_do_not_steer_one_queue() {
     let mut second = found(&mut memory, POLICY).unwrap();
     let refused = second.begin(Journal::open(folder.path()).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("eth9 10: is steered by process"), "{refused}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(journals(folder.path()), 1);
     steerer.end(&mut memory, false);
     second.begin(Journal::open(folder.path()).unwrap()).unwrap();
 }

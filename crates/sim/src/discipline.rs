@@ -12,6 +12,7 @@ use weir_measure::Status;
 use weir_queue::{
     Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single, UserCounters,
 };
+use weir_steer::polled::Seen;
 use weir_steer::{ByHand, Helm, Law as _, Move, Observer, Pace, Polled, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -270,9 +271,11 @@ struct Poller {
     link: Rate,
     /// The rate at which the queue is served, which is lower where that stands for the virtual queue.
     served: Rate,
-    tells_delay: bool,
+    tells: Estimator,
     /// Delay of the last packet that left.
     last_delay: Duration,
+    /// What was seen of each packet since the last look.
+    seen: Seen,
     moves: Moves,
 }
 
@@ -283,14 +286,15 @@ impl Poller {
             pace: Pace::new(steering.poll_settle),
             link,
             served: link,
-            tells_delay: steering.poll_estimator == Estimator::Delay,
+            tells: steering.poll_estimator,
             last_delay: Duration::ZERO,
+            seen: Seen::default(),
             moves: Moves::default(),
         }
     }
 
     /// The counters as a queue of the kernel tells them.
-    fn counters(&self, now: Time, counters: &Counters, waiting: Bytes) -> weir_steer::polled::Counters {
+    fn counters(&mut self, now: Time, counters: &Counters, waiting: Bytes) -> weir_steer::polled::Counters {
         weir_steer::polled::Counters {
             now,
             sent: Bytes::new(counters.dequeued_bytes),
@@ -298,7 +302,8 @@ impl Poller {
             signals: counters.drops() + counters.marked,
             discarded: counters.drops() + counters.overflows(),
             waiting,
-            delay: (self.tells_delay && waiting > Bytes::ZERO).then_some(self.last_delay),
+            delay: (self.tells == Estimator::Delay && waiting > Bytes::ZERO).then_some(self.last_delay),
+            seen: (self.tells == Estimator::Probe).then(|| std::mem::take(&mut self.seen)),
         }
     }
 }
@@ -308,7 +313,11 @@ impl<Q: Managed<Item, Guide = ByHand> + Send> LinkQueue for Polling<Q> {
 
     fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>> {
         let departure = self.0.dequeue(now, &mut outbox(discarded))?;
-        self.1.last_delay = departure.sojourn;
+        let sojourn = departure.sojourn;
+        self.1.last_delay = sojourn;
+        let seen = &mut self.1.seen;
+        seen.least = Some(seen.least.map_or(sojourn, |least| least.min(sojourn)));
+        seen.ran_empty |= self.0.backlog() == Bytes::ZERO;
         Some(departure)
     }
     fn set_rate(&mut self, rate: Rate) {

@@ -28,6 +28,17 @@ pub struct Counters {
     pub waiting: Bytes,
     /// The delay of some packet that left lately, if it is told.
     pub delay: Option<Duration>,
+    /// What was seen of each packet since the counters were read last, if somebody looked.
+    pub seen: Option<Seen>,
+}
+
+/// What was seen of each packet that left between two polls.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Seen {
+    /// The smallest delay; `None` if no packet left.
+    pub least: Option<Duration>,
+    /// Whether one left nothing behind it.
+    pub ran_empty: bool,
 }
 
 /// Feeds a law with polled counters.
@@ -40,6 +51,10 @@ pub struct Counters {
 ///   last signal than its rate allows (a link does not rest while packets wait);
 /// * the smallest delay is zero if the queue ran empty, and otherwise the smallest `waiting / rate` at a
 ///   poll, or the smallest delay that was told. It is too large by what the queue fell and rose between two polls.
+///
+/// Where somebody looked at each packet ([`Seen`]), the smallest delay and whether the queue ran empty are as
+/// he saw them. Which of the packets left before the signal of a period, and which behind it, is still not
+/// known.
 ///
 /// A signal that was counted cannot be withheld any more: where the law raises, the set point moves up and
 /// the epoch goes on, as it does where the signal is deferred.
@@ -215,7 +230,14 @@ impl<L: Law> Polled<L> {
         let packets = now.sent_packets.saturating_sub(start.sent_packets);
         let packet = if packets == 0 { PACKET } else { sent / packets as f64 };
         let idle = could - sent > IDLE_PACKETS * packet + RATE_ERROR * could;
-        self.ran_empty |= idle || now.waiting == Bytes::ZERO;
+        self.ran_empty |= now.waiting == Bytes::ZERO;
+        if let Some(Seen { least: Some(least), ran_empty }) = now.seen {
+            self.ran_empty |= ran_empty;
+            let least = if self.ran_empty { Duration::ZERO } else { least };
+            self.delay_min = Some(self.delay_min.map_or(least, |before| before.min(least)));
+            return;
+        }
+        self.ran_empty |= idle;
         let waits = if self.ran_empty { Duration::ZERO } else { served.time_for(now.waiting) };
         let least = now.delay.map_or(waits, |told| told.min(waits));
         self.delay_min = Some(self.delay_min.map_or(least, |before| before.min(least)));
@@ -313,7 +335,30 @@ mod tests {
             discarded: signals,
             waiting: Bytes::new(waiting),
             delay: None,
+            seen: None,
         }
+    }
+
+    #[test]
+    fn what_was_seen_of_each_packet_takes_the_place_of_estimates() {
+        let ms = Duration::from_millis;
+        for (least, ran_empty, bytes) in
+            [(ms(2), false, 97_000), (ms(2), true, 100_000), (ms(9), false, 100_000)]
+        {
+            let mut polled = polled(&Policy::default());
+            polled.poll(&at(0, 0, 0, 5000), LINK, &mut ());
+            let seen = Some(Seen { least: Some(least), ran_empty });
+            polled.poll(&Counters { seen, ..at(100, bytes, 0, 5000) }, LINK, &mut ());
+            let epoch = polled.epoch(LINK).unwrap();
+            // By the estimate the first was idle, and the last had 5 ms at least.
+            assert_eq!(epoch.ran_empty, ran_empty, "{bytes}");
+            assert_eq!(epoch.delay_min, Some(if ran_empty { Duration::ZERO } else { least }));
+        }
+        // Where no packet was seen, as where they are split on the way, it is estimated.
+        let mut polled = polled(&Policy::default());
+        polled.poll(&at(0, 0, 0, 5000), LINK, &mut ());
+        polled.poll(&Counters { seen: Some(Seen::default()), ..at(100, 97_000, 0, 5000) }, LINK, &mut ());
+        assert!(polled.epoch(LINK).unwrap().ran_empty);
     }
 
     #[test]

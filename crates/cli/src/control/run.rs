@@ -129,7 +129,7 @@ impl Control {
         if self.run.told.elapsed() < self.run.silence_max() {
             self.desk.alive();
         }
-        self.desk.stands(|| line(&status));
+        self.desk.stands(&status);
     }
 }
 
@@ -348,20 +348,6 @@ fn faults(now: &DirectionNow) -> BTreeMap<String, u64> {
         ("delay_line_full", faults.delay_line_full),
     ];
     all.into_iter().map(|(cause, count)| (cause.to_string(), count)).collect()
-}
-
-/// How a run stands, for whoever asks the service manager.
-fn line(status: &Status) -> String {
-    let problems = status.readiness().problems;
-    if !problems.is_empty() {
-        return format!("{}: {}", status.title, problems.join(", "));
-    }
-    let direction = |d: &DirectionStatus| {
-        let used = d.utilization.map_or(String::new(), |used| format!(", {:.0} % used", used * 100.0));
-        format!("{} {:.1} Mbit/s{used}", d.name, d.delivered_bps / 1e6)
-    };
-    let directions: Vec<String> = status.directions.iter().map(direction).collect();
-    format!("{}: {}", status.title, directions.join(", "))
 }
 
 /// How packets wait on a direction, in words.

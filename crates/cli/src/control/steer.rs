@@ -190,7 +190,8 @@ pub struct Asked<'a> {
 }
 
 /// What only a start takes.
-const FIXED: [(&str, &str); 4] = [
+const FIXED: [(&str, &str); 5] = [
+    ("probe", "the programs are attached at the start"),
     ("interface", "the queues were looked for at the start"),
     ("handle", "the queues were looked for at the start"),
     ("metrics", "the address is listened at since the start"),

@@ -312,7 +312,7 @@ fn setup(mode: Mode) -> Setup {
 fn journals() -> Finding {
     let existed = Path::new(JOURNALS).exists();
     let file = Path::new(JOURNALS).join(format!("doctor-{}", std::process::id()));
-    let result = weir_dataplane::make_journals().and_then(|()| std::fs::write(&file, ""));
+    let result = weir_dataplane::make_journals(Path::new(JOURNALS)).and_then(|()| std::fs::write(&file, ""));
     let _ = std::fs::remove_file(&file);
     if !existed {
         // Fails if another run has begun to use it, which is as well.

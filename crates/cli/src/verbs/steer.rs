@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use weir_aqm::Value;
 use weir_config::{Document, SteerConfig};
 use weir_dataplane::privileges;
-use weir_kernel::{Event, JOURNALS, Journal, Link, News, Place, Setup, Steerer, restore_dead};
-use weir_operate::{FOLDER, Status};
+use weir_kernel::{Event, JOURNALS, Journal, Link, News, Place, Setup, Steerer, Unprobed, restore_dead};
+use weir_operate::FOLDER;
 use weir_steer::Policy;
 use weir_units::{Rate, Time};
 
@@ -52,6 +52,9 @@ pub struct Arguments {
     /// How long to run, instead of until stopped.
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
+    /// Read the delay of each packet, by BPF programs on tracepoints of the kernel, instead of estimating it.
+    #[arg(long)]
+    probe: bool,
     /// Leave queues as they are at the end.
     #[arg(long)]
     keep: bool,
@@ -121,6 +124,7 @@ fn configuration(a: &Arguments) -> Result<(SteerConfig, Source), Failure> {
             set.push(format!("{key}={value}"));
         }
     }
+    set.extend(a.probe.then(|| "steer.probe=true".to_string()));
     set.extend(a.keep.then(|| "steer.keep=true".to_string()));
     set.extend_from_slice(&a.set);
     for text in &set {
@@ -161,7 +165,9 @@ fn told(news: &News) -> String {
 
 fn wrong(e: Setup) -> Failure {
     match e {
-        Setup::Kernel(_) | Setup::Journal(_) => Failure::Failed(e.to_string()),
+        Setup::Kernel(_) | Setup::Journal(_) | Setup::Probe(Unprobed::Refused { .. }) => {
+            Failure::Failed(e.to_string())
+        }
         _ => Failure::Input(e.to_string()),
     }
 }
@@ -181,6 +187,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut steerer = Steerer::find(&config, &mut link, &driver_rate).map_err(wrong)?;
     for (interface, refused) in steerer.refused() {
         output.say(format!("{interface} {} {}: not steered: {}", refused.kind, refused.handle, refused.why));
+    }
+    if config.steer.probe {
+        steerer.probe(&mut link).map_err(wrong)?;
     }
     let places: Vec<String> =
         steerer.places().map(|(place, rate, policy)| described(place, rate, policy)).collect();
@@ -203,12 +212,15 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     // The socket and the journal are open: nothing else of root's is needed to move targets and to put them
     // back.
-    privileges::keep(&[&[privileges::QUEUES][..], &privileges::USERS].concat())?;
+    let mut kept = vec![privileges::QUEUES];
+    // To read what the programs count.
+    kept.extend(config.steer.probe.then_some(privileges::PROGRAMS));
+    privileges::keep(&[&kept[..], &privileges::USERS].concat())?;
     let readable: Vec<PathBuf> = source.folder().into_iter().collect();
     let mut watched = Watched::new(&config, &steerer, &driver_rate);
     privileges::confine(&[PathBuf::from(FOLDER)], &readable).iter().for_each(|line| output.say(line));
     let mut desk = watched.open(doors, source, hangup)?;
-    privileges::keep(&[privileges::QUEUES])?;
+    privileges::keep(&kept)?;
     desk.begin();
     let worked = steer(&mut steerer, &mut link, &mut watched, &stop, &mut desk, output);
     desk.close();
@@ -274,7 +286,7 @@ fn steer(
             watched.moved(steerer, &one);
         }
         if let Some(status) = watched.tell(steerer, now) {
-            desk.stands(|| stands(&status));
+            desk.stands(&status);
         }
         let took = began.elapsed();
         let next = period.max(took.saturating_mul(BUSY_MAX)).min(LOOK_MAX);
@@ -284,15 +296,6 @@ fn steer(
         lines.into_iter().for_each(|line| output.say(line));
     }
     Ok(())
-}
-
-/// How the queues stand, for whoever asks the service manager.
-fn stands(status: &Status) -> String {
-    let queue = |d: &weir_operate::DirectionStatus| {
-        let used = d.utilization.map_or(String::new(), |used| format!(", {:.0} % used", used * 100.0));
-        format!("{} target {:.1} ms{used}", d.name, d.setpoint_ms.unwrap_or_default())
-    };
-    status.directions.iter().take(4).map(queue).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

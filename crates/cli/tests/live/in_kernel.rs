@@ -6,7 +6,9 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_config::Document;
 use weir_dataplane::privileges;
+use weir_kernel::{Egress, EgressError, EgressSetup, Journal, Kernel, Link};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 const CONFIG: &str = "ports = { a = \"d1\", b = \"d0\" }\n[a_to_b]\nrate = \"8Mbit/s\"\naccounting = \"frame\"\n\
@@ -180,6 +182,81 @@ fn it_stays_where_that_is_asked_for_and_what_others_have_there_stays() {
         result["egress"][0]["left"].as_str().unwrap().contains("somebody took its program away"),
         "{result}"
     );
+    assert_eq!(place.all(), found);
+}
+
+/// The kernel, where something happens when it is first asked about queues: after it was looked who else
+/// is there, and before anything was noted.
+struct Meanwhile<F: FnOnce()> {
+    link: Link,
+    happens: Option<F>,
+}
+
+impl<F: FnOnce()> Kernel for Meanwhile<F> {
+    fn interfaces(&mut self) -> Result<Vec<weir_tc::Interface>, weir_tc::Error> {
+        Kernel::interfaces(&mut self.link)
+    }
+
+    fn disciplines(&mut self, interface: i32) -> Result<Vec<weir_tc::Message>, weir_tc::Error> {
+        self.happens.take().into_iter().for_each(|happens| happens());
+        Kernel::disciplines(&mut self.link, interface)
+    }
+
+    fn classes(&mut self, interface: i32) -> Result<Vec<weir_tc::Message>, weir_tc::Error> {
+        Kernel::classes(&mut self.link, interface)
+    }
+
+    fn has_filters(&mut self, interface: i32) -> Result<bool, weir_tc::Error> {
+        Kernel::has_filters(&mut self.link, interface)
+    }
+
+    fn change(&mut self, message: &weir_tc::Message) -> Result<(), weir_tc::Error> {
+        Kernel::change(&mut self.link, message)
+    }
+}
+
+#[test]
+fn of_two_that_start_at_once_one_attaches_and_the_other_is_told() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("once");
+    let found = place.all();
+    let folder = std::env::temp_dir().join(format!("weir-in-kernel-once-{}", std::process::id()));
+    let config = Document::load(&place.file).unwrap().run_config().unwrap();
+    let setup = EgressSetup::of("a_to_b", &config.a_to_b, "d0", false).unwrap().unwrap();
+    let start = |kernel: &mut dyn Kernel| {
+        let mut journal = Journal::open(&folder).unwrap();
+        let attached = Egress::attach(setup.clone(), kernel, &mut journal, weir_dataplane::clock());
+        journal.started();
+        (attached, journal)
+    };
+    weir_lab::in_netns(&place.busy.namespace, || {
+        std::thread::scope(|scope| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let start = &start;
+            let other = move || {
+                let mut link = Link::open().unwrap();
+                let (attached, journal) = start(&mut link);
+                let _ = tell.send(());
+                (attached.map(|mut egress| egress.end(&mut link)), journal)
+            };
+            let (mut second, wait) = (None, Duration::from_millis(500));
+            let happens = || {
+                second = Some(scope.spawn(other));
+                let _ = told.recv_timeout(wait);
+            };
+            let mut kernel = Meanwhile { link: Link::open().unwrap(), happens: Some(happens) };
+            let (first, journal) = start(&mut kernel);
+            let mut first = first.unwrap();
+            drop(kernel);
+            let (second, other_journal) = second.unwrap().join().unwrap();
+            assert!(matches!(second, Err(EgressError::Rival { .. })), "both attached");
+            assert!(place.filters().contains("virtual_queue"));
+            assert_eq!(first.end(&mut Link::open().unwrap()), None);
+            [journal, other_journal].into_iter().for_each(Journal::remove);
+        });
+    })
+    .unwrap();
+    let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(place.all(), found);
 }
 

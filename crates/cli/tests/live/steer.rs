@@ -213,6 +213,62 @@ fn what_another_tc_does_is_told_and_left_to_it() {
     assert!(result["error"].as_str().unwrap().contains("there is pfifo 2:"), "{result}");
 }
 
+/// Packets that left by the shaper so far.
+fn sent(busy: &Busy) -> u64 {
+    let all: Value = serde_json::from_str(&busy.tc("-s -j qdisc show dev d0")).unwrap();
+    let shaper = all.as_array().unwrap().iter().find(|qdisc| qdisc["handle"] == "1:");
+    shaper.unwrap_or_else(|| panic!("{all}"))["packets"].as_u64().unwrap()
+}
+
+/// Each packet of the queue is seen, and none of a queue with the same numbers in another namespace.
+#[test]
+fn delays_are_read_of_each_packet_of_the_queue_and_of_no_other() {
+    let Some(_turn) = turn() else { return };
+    let (busy, beside) = (Busy::new("probe"), Busy::new("beside"));
+    let index = |busy: &Busy| exec(&busy.namespace, "cat", &["/sys/class/net/d0/ifindex"]);
+    assert_eq!(index(&busy), index(&beside), "the test needs interfaces of one number");
+    let found = busy.queues();
+    let before = sent(&busy);
+    let steered = busy.start(&["--probe", "--target-max", "40ms"]);
+    let start = Instant::now();
+    while ctl(&steered, &["status"]).1["links"][0]["directions"][0]["packets"]["delivered"]
+        .as_u64()
+        .is_none_or(|n| n < before + 500)
+    {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_rights(steered.id(), privileges::QUEUES.bitmask() | privileges::PROGRAMS.bitmask());
+    terminate(&steered);
+    let (status, result, said) = ended(steered);
+    assert_eq!(status, Some(0), "{said}");
+    let left = sent(&busy) - before;
+    let delays = &result["queues"][0]["delays"];
+    let of = |what: &str| delays[what].as_u64().unwrap_or_else(|| panic!("{result}"));
+    let [packets, unmatched, lost] = ["packets", "unmatched", "lost"].map(of);
+    println!("{left} left, of which {packets} were seen whole and {unmatched} half: {delays}");
+    assert!(packets > 200 && packets + unmatched <= left, "{left}: {delays}");
+    // What waited already when the programs were attached: 100 kB at most.
+    assert!(unmatched <= 100 && lost == 0, "{delays}");
+    // The room of the queue is 100 ms at first and 40 ms then, which is not judged on a shared machine.
+    let (mean, p95) = (delays["mean_ms"].as_f64().unwrap(), delays["p95_ms"].as_f64().unwrap());
+    assert!(mean > 1.0 && p95 >= 0.5 * mean, "{delays}");
+    assert_eq!(busy.queues(), found);
+}
+
+#[test]
+fn a_queue_whose_packets_cannot_be_told_from_others_is_not_probed() {
+    let Some(_turn) = turn() else { return };
+    let (busy, _) = Busy::slowed("unprobed");
+    busy.tc("class add dev d0 parent 1: classid 1:2 htb rate 1mbit");
+    let found = busy.queues();
+    let (status, result, _) = ended(busy.start(&["--probe"]));
+    assert_eq!(status, Some(2), "{result}");
+    let error = result["error"].as_str().unwrap();
+    assert!(error.contains("class 1:") && error.contains("leave `--probe` out"), "{error}");
+    assert_eq!(busy.queues(), found);
+}
+
 #[test]
 fn the_rate_of_the_shaper_is_moved_and_put_back() {
     let Some(_turn) = turn() else { return };

@@ -29,7 +29,7 @@ fn polls_hold_the_policy_as_the_exact_law_does() {
     for flows in [2, 16] {
         let link = |outcome: Outcome| outcome.recording.summary.links[0].clone();
         let exact = link(run(&text("", flows, &tables), 1));
-        for estimator in ["backlog", "delay"] {
+        for estimator in ["backlog", "delay", "probe"] {
             let polled = link(polled(&format!("poll_estimator = \"{estimator}\""), flows, &tables));
             let all = format!("{flows} flows, {estimator}: {polled:?}\nexact law: {exact:?}");
             assert!((polled.utilization - exact.utilization).abs() < 0.01, "{all}");

@@ -101,6 +101,7 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
         }
         output.say(format!("{name}: the kernel keeps a virtual queue for what leaves"));
     }
+    journal.started();
     // To look whether the programs are still there, and to take them off.
     privileges::keep(&[privileges::QUEUES, privileges::PROGRAMS])?;
     privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
