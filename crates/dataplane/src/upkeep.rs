@@ -116,6 +116,11 @@ impl Upkeep {
         self.chores.clone()
     }
 
+    /// Whether a thread does the work.
+    pub fn has_thread(&self) -> bool {
+        self.thread.is_some()
+    }
+
     /// Whether the thread has ended though it was not told to; true once.
     pub fn has_failed(&mut self) -> bool {
         self.thread.take_if(|thread| thread.handle.is_finished()).is_some()
