@@ -24,8 +24,8 @@ const CHUNKS_MAX: u64 = 1 << 24;
 const CHUNK_OF_SOCKET: u64 = 120;
 /// The four rings of a socket with their headers, about.
 const RINGS_OF_SOCKET: u64 = 56 * RING as u64;
-/// How long a queue is waited for that has a socket. One that was closed is taken off by a worker of the kernel, a
-/// moment later.
+/// How long a queue is waited for that has a socket. One that was closed is taken off by a worker of the
+/// kernel, a moment later.
 const LEAVES: std::time::Duration = std::time::Duration::from_millis(250);
 /// How often it is tried meanwhile.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
@@ -73,9 +73,9 @@ pub(crate) struct Opening<'a> {
     pub watcher: Watcher<'a>,
 }
 
-/// What takes long to make and changes nothing: memory for frames, the programs in the kernel, and sockets that
-/// are not bound yet. With ports that are taken over, whose frames pass by the queues or not at all meanwhile,
-/// it is made beforehand.
+/// What takes long to make and changes nothing: memory for frames, the programs in the kernel, and sockets
+/// that are not bound yet. With ports that are taken over, whose frames pass by the queues or not at all
+/// meanwhile, it is made beforehand.
 pub(crate) struct Made {
     mode: Mode,
     plan: Plan,
@@ -188,7 +188,8 @@ impl Opening<'_> {
             guards.push(open_guard(interface, peer, programs, self.after, self.journal)?);
         }
         let is_xdp = mode != Mode::AfPacket;
-        // Where a program is exchanged, first: meanwhile the kernel takes the sockets of before off their queues.
+        // Where a program is exchanged, first: meanwhile the kernel takes the sockets of before off their
+        // queues.
         let is_exchanged = is_xdp && self.links.iter().any(Option::is_some);
         if is_exchanged {
             self.attach(&mut guards)?;

@@ -543,8 +543,8 @@ impl Ports {
         if let Some(journal) = Arc::into_inner(journal) {
             journal.into_inner().unwrap_or_else(PoisonError::into_inner).leave(kept);
         }
-        // To close what is left takes as long again: programs, those that are attached stay, and sockets that are
-        // in nobody's way. Nobody waits for it.
+        // To close what is left takes as long again: programs, those that are attached stay, and sockets
+        // that are in nobody's way. Nobody waits for it.
         let rest = (ports, guards, arena);
         if has_threads {
             let _ = std::thread::Builder::new().name("weir-closing".into()).spawn(move || drop(rest));

@@ -78,8 +78,9 @@ impl Kernel {
     }
 }
 
-/// A file of the machine with the types of a kernel: those that the programs ask for, in the BPF type format. A
-/// kernel's own has 150 000, which take longer to read than the rest of a run, and are not the same everywhere.
+/// A file of the machine with the types of a kernel: those that the programs ask for, in the BPF type
+/// format. A kernel's own has 150 000, which take longer to read than the rest of a run, and are not the
+/// same everywhere.
 fn types() -> Option<CString> {
     static FILE: OnceLock<Option<CString>> = OnceLock::new();
     FILE.get_or_init(|| {

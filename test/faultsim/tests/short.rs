@@ -132,7 +132,8 @@ fn a_takeover_that_is_killed_at_each_step_leaves_the_wire_open() {
     for mode in [None, Some(weir_dataplane::Mode::AfPacket)] {
         (plan.mode, plan.kills) = (mode, Vec::new());
         let trace = life::run(&plan, true).trace;
-        // Of the one that takes over, each until it forwards; of the one that is there, each from its beginning on.
+        // Of the one that takes over, each until it forwards; of the one that is there, each from its
+        // beginning on.
         let forwards = step_of(&trace, "process 2 forwards");
         let ended = step_of(&trace, "it ended by its user");
         assert!(forwards > 100 && ended > 100, "{forwards}, {ended}");

@@ -126,7 +126,8 @@ impl Interface {
     }
 }
 
-/// For so long after a socket was closed its queue takes no other one, in ns: a worker of the kernel takes it off.
+/// For so long after a socket was closed its queue takes no other one, in ns: a worker of the kernel takes
+/// it off.
 const LEAVES: u64 = 4_000_000;
 
 impl Kernel {
