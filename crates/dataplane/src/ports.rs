@@ -217,10 +217,13 @@ impl Ports {
         let sleeper = Sleeper::new(&ports);
         let mtus_now = mtus.clone();
         let journal = Arc::new(Mutex::new(journal));
-        let kept = |(interface, guard): (&Interface, &Guard)| Ok((interface.clone(), guard.programs()?));
+        let kept = |((interface, guard), port): ((&Interface, &Guard), &Port)| {
+            Ok((interface.clone(), guard.programs()?, port.queues()))
+        };
         let upkeep = match setup.journal {
             true => {
-                let kept = interfaces.iter().zip(&guards).map(kept).collect::<Result<_, Error>>()?;
+                let kept = interfaces.iter().zip(&guards).zip(&ports).map(kept);
+                let kept = kept.collect::<Result<_, Error>>()?;
                 Some(Upkeep::new(kept, mode != Mode::AfPacket, journal.clone()))
             }
             false => None,
