@@ -117,8 +117,8 @@ impl Journal {
             // Before it has its name: nobody sees a journal of a living run without a lock. Where files
             // cannot be locked, the process tells whether the run lives.
             let _ = file.try_lock();
+            // It need not last longer than what it tells of: neither outlives the system.
             file.write_all(&text)?;
-            file.sync_all()?;
             fs::rename(&temporary, path)?;
             Ok(file)
         });

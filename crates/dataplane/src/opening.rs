@@ -10,6 +10,7 @@ use crate::port::{Port, WAITING_MAX, socket};
 use crate::xsk::{HEADROOM, RING, Xsk};
 use crate::{Error, Mode, QUEUES_MAX};
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 use weir_units::Duration;
 
 /// Chunks that all receive queues of a port may borrow together, while there are few.
@@ -23,6 +24,11 @@ const CHUNKS_MAX: u64 = 1 << 24;
 const CHUNK_OF_SOCKET: u64 = 120;
 /// The four rings of a socket with their headers, about.
 const RINGS_OF_SOCKET: u64 = 56 * RING as u64;
+/// How long a queue is waited for that has a socket. One that was closed is taken off by a worker of the
+/// kernel, a moment later.
+const LEAVES: std::time::Duration = std::time::Duration::from_millis(250);
+/// How often it is tried meanwhile.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
 /// Part of the memory that is available which frames may take, in percent.
 const MEMORY_SHARE_MAX: u64 = 75;
 
@@ -67,13 +73,16 @@ pub(crate) struct Opening<'a> {
     pub watcher: Watcher<'a>,
 }
 
-/// What takes long to make and changes nothing: memory for frames, and the programs in the kernel. With ports
-/// that are taken over, whose frames pass by the queues or not at all meanwhile, it is made beforehand.
+/// What takes long to make and changes nothing: memory for frames, the programs in the kernel, and sockets
+/// that are not bound yet. With ports that are taken over, whose frames pass by the queues or not at all
+/// meanwhile, it is made beforehand.
 pub(crate) struct Made {
     mode: Mode,
     plan: Plan,
     arena: Arena,
     programs: Vec<Loaded>,
+    /// For each port one for each of its queues, or none.
+    sockets: Vec<Vec<Xsk>>,
 }
 
 impl Made {
@@ -81,7 +90,24 @@ impl Made {
         let arena = Arena::new(plan.chunk, plan.chunks)?;
         let programs =
             interfaces.iter().map(|port| guard::load(port.index, mode)).collect::<Result<_, _>>()?;
-        Ok(Made { mode, plan, arena, programs })
+        let sockets = interfaces.iter().map(|_| Vec::new()).collect();
+        Ok(Made { mode, plan, arena, programs, sockets })
+    }
+
+    /// Makes the sockets too. Where that fails it is tried again, and told, when they are to be bound.
+    fn with_sockets(mut self, ports: &[(&str, u32, u32)]) -> Made {
+        for (made, (_, queues, _)) in self.sockets.iter_mut().zip(ports) {
+            for queue in 0..*queues {
+                match Xsk::unbound(&mut self.arena, lent(*queues), queue == 0) {
+                    Ok(socket) => made.push(socket),
+                    Err(_) => {
+                        made.drain(..).for_each(|mut socket| socket.take_back(&mut self.arena));
+                        break;
+                    }
+                }
+            }
+        }
+        self
     }
 
     /// For the first mode that will be tried; nothing where that cannot be, which the opening tells then.
@@ -93,8 +119,9 @@ impl Made {
     ) -> Option<Made> {
         let can_be = |mode: &&Mode| without.iter().all(|(against, _)| against != *mode);
         let mode = wanted.or(MODES.iter().find(can_be).copied())?;
-        let plan = Needs::of(interfaces, mode, longest, headroom, frames).plan(available_memory()).ok()?;
-        Made::new(mode, plan, interfaces).ok()
+        let needs = Needs::of(interfaces, mode, longest, headroom, frames);
+        let made = Made::new(mode, needs.plan(available_memory()).ok()?, interfaces).ok()?;
+        Some(if mode == Mode::AfPacket { made } else { made.with_sockets(&needs.ports) })
     }
 }
 
@@ -160,8 +187,17 @@ impl Opening<'_> {
             let peer = if self.fails_open { self.interfaces.get(1 - at) } else { None };
             guards.push(open_guard(interface, peer, programs, self.after, self.journal)?);
         }
+        let is_xdp = mode != Mode::AfPacket;
+        // Where a program is exchanged, first: meanwhile the kernel takes the sockets of before off their
+        // queues.
+        let is_exchanged = is_xdp && self.links.iter().any(Option::is_some);
+        if is_exchanged {
+            self.attach(&mut guards)?;
+        }
         let mut ports = Vec::new();
+        let mut made_sockets = made.sockets.into_iter();
         for ((interface, guard), (_, queues, most)) in self.interfaces.iter().zip(&guards).zip(&needs.ports) {
+            let bound = Bound::new(made_sockets.next().unwrap_or_default(), interface, *queues);
             ports.push(if mode == Mode::AfPacket {
                 let headroom = u64::from(headroom);
                 Port::packet(
@@ -172,16 +208,71 @@ impl Opening<'_> {
                     self.is_bare,
                 )?
             } else {
-                let sockets = sockets(&mut arena, interface, guard, *queues, self.watcher)?;
+                let sockets = match bound.entered(&mut arena, guard) {
+                    Some(sockets) => sockets,
+                    None => sockets(&mut arena, interface, guard, *queues, self.watcher)?,
+                };
                 Port::xdp(interface.clone(), sockets, lent_to_port(*queues, *most))?
             });
         }
-        if mode != Mode::AfPacket {
-            for (at, guard) in guards.iter_mut().enumerate() {
-                guard.attach_xdp(self.links.get_mut(at).and_then(Option::take))?;
-            }
+        if is_xdp && !is_exchanged {
+            self.attach(&mut guards)?;
         }
         Ok(Opened { arena, guards, ports })
+    }
+
+    /// Attaches the XDP programs.
+    fn attach(&mut self, guards: &mut [Guard]) -> Result<(), Error> {
+        for (at, guard) in guards.iter_mut().enumerate() {
+            guard.attach_xdp(self.links.get_mut(at).and_then(Option::take))?;
+        }
+        Ok(())
+    }
+}
+
+/// Binds, and waits where the queue has a socket that leaves it.
+fn patiently<T, E>(
+    mut bind: impl FnMut() -> Result<T, E>,
+    number: impl Fn(&E) -> Option<i32>,
+) -> Result<T, E> {
+    let begun = Instant::now();
+    loop {
+        match bind() {
+            Err(error) if number(&error) == Some(libc::EBUSY) && begun.elapsed() < LEAVES => {
+                std::thread::sleep(LOOK);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Sockets that were made beforehand, and whether they are bound: all of a port, or none that could be used.
+struct Bound {
+    sockets: Vec<Xsk>,
+    is_whole: bool,
+}
+
+impl Bound {
+    /// Binds them to the queues of a port.
+    fn new(sockets: Vec<Xsk>, interface: &Interface, queues: u32) -> Bound {
+        let first = sockets.first().map(Xsk::fd);
+        let bind = |(queue, socket): (usize, &Xsk)| {
+            let bind = || socket.bind_to(interface.index, queue as u32, first.filter(|_| queue > 0), false);
+            patiently(bind, |error| error.raw_os_error())
+        };
+        let is_whole =
+            sockets.len() as u32 == queues && sockets.iter().enumerate().map(bind).all(|done| done.is_ok());
+        Bound { sockets, is_whole }
+    }
+
+    /// Enters them for the frames of their queues; what is not bound gives its chunks back, and is made anew.
+    fn entered(mut self, arena: &mut Arena, guard: &Guard) -> Option<Vec<Xsk>> {
+        let enter = |(queue, socket): (usize, &Xsk)| guard.add_socket(queue as u32, socket.fd());
+        if self.is_whole && self.sockets.iter().enumerate().map(enter).all(|done| done.is_ok()) {
+            return Some(self.sockets);
+        }
+        self.sockets.iter_mut().for_each(|socket| socket.take_back(arena));
+        None
     }
 }
 
@@ -246,7 +337,13 @@ fn bind_all(
     for queue in 0..queues {
         let first = sockets.first().map(Xsk::fd);
         let opened = match watcher(Progress { port: &interface.name, queue, queues }) {
-            true => socket(arena, interface, guard, queue, lent(queues), first, copies),
+            true => patiently(
+                || socket(arena, interface, guard, queue, lent(queues), first, copies),
+                |error| match error {
+                    Error::Os { error, .. } => error.raw_os_error(),
+                    _ => None,
+                },
+            ),
             false => Err(Error::GivenUp),
         };
         match opened {

@@ -104,6 +104,14 @@ impl Port {
         }
     }
 
+    /// Takes the sockets of the queues out, for the end: nothing is received or sent after it.
+    pub fn take_sockets(&mut self) -> Vec<Xsk> {
+        match &mut self.rings {
+            Rings::Xdp(queues) => std::mem::take(&mut queues.sockets),
+            Rings::Packet(_) => Vec::new(),
+        }
+    }
+
     /// Whether the driver hands frames over without copying them; `None` for AF_PACKET.
     pub fn is_zero_copy(&self) -> Option<bool> {
         match &self.rings {

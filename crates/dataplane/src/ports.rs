@@ -24,6 +24,8 @@ use weir_units::{Duration, Time};
 pub const HEADROOM_MIN: u32 = 128;
 /// Age of the heartbeat at which frames are the kernel's, where nobody says otherwise.
 pub const FAIL_AFTER: Duration = Duration::from_millis(500);
+/// Stack of a thread that closes a socket.
+const CLOSER_STACK: usize = 1 << 16;
 
 /// Which ports, and how.
 #[derive(Clone, Debug)]
@@ -169,21 +171,23 @@ impl Ports {
         let sizes = (longest, setup.headroom, setup.frames);
         let made =
             setup.takeover.then(|| Made::beforehand(&interfaces, setup.mode, &without, sizes)).flatten();
+        // From here on, so that none is given between the look and the watch.
+        let addresses = AddressWatch::new(&interfaces);
+        for port in &interfaces {
+            neighbours::refuse_member(port)?;
+            warnings.extend(neighbours::warn_of_addresses(port));
+        }
         let taken = match setup.journal {
             true => journal.take_over(&interfaces, setup.takeover)?,
             false => TakenOver::default(),
         };
         said.extend(taken.said.iter().cloned());
-        // From here on, so that none is given between the look and the watch.
-        let addresses = AddressWatch::new(&interfaces);
         for (at, port) in interfaces.iter().enumerate() {
             match (taken.is_any, taken.links.get(at)) {
                 (false, _) => guard::refuse_taken(port)?,
                 (true, Some(Some(_))) => {}
                 (true, _) => guard::refuse_other_xdp(port)?,
             }
-            neighbours::refuse_member(port)?;
-            warnings.extend(neighbours::warn_of_addresses(port));
         }
         said.extend(warnings.iter().cloned());
         for port in &interfaces {
@@ -213,10 +217,13 @@ impl Ports {
         let sleeper = Sleeper::new(&ports);
         let mtus_now = mtus.clone();
         let journal = Arc::new(Mutex::new(journal));
-        let kept = |(interface, guard): (&Interface, &Guard)| Ok((interface.clone(), guard.programs()?));
+        let kept = |((interface, guard), port): ((&Interface, &Guard), &Port)| {
+            Ok((interface.clone(), guard.programs()?, port.queues()))
+        };
         let upkeep = match setup.journal {
             true => {
-                let kept = interfaces.iter().zip(&guards).map(kept).collect::<Result<_, Error>>()?;
+                let kept = interfaces.iter().zip(&guards).zip(&ports).map(kept);
+                let kept = kept.collect::<Result<_, Error>>()?;
                 Some(Upkeep::new(kept, mode != Mode::AfPacket, journal.clone()))
             }
             false => None,
@@ -533,19 +540,43 @@ impl Ports {
     /// `kept` says that all is in order.
     pub fn leave(mut self, kept: bool) {
         self.retire();
-        self.upkeep = None;
-        drop(self.ports);
-        // Whoever takes over waits for this. To close the programs takes as long again; those that are
-        // attached stay.
-        if let Some(journal) = Arc::into_inner(self.journal) {
+        let has_threads = self.end_upkeep_and_sockets();
+        let Ports { journal, ports, guards, arena, .. } = self;
+        // Whoever takes over waits for this.
+        if let Some(journal) = Arc::into_inner(journal) {
             journal.into_inner().unwrap_or_else(PoisonError::into_inner).leave(kept);
         }
+        // To close what is left takes as long again: programs, those that are attached stay, and sockets
+        // that are in nobody's way. Nobody waits for it.
+        let rest = (ports, guards, arena);
+        if has_threads {
+            let _ = std::thread::Builder::new().name("weir-closing".into()).spawn(move || drop(rest));
+        }
+    }
+
+    /// Nobody looks after the ports any more, and their queues have no sockets. The kernel waits for all
+    /// processors with each socket that is closed, which it does for many at once where there are threads.
+    /// Says whether there are.
+    fn end_upkeep_and_sockets(&mut self) -> bool {
+        let has_threads = self.upkeep.take().is_some_and(|upkeep| upkeep.has_thread());
+        let sockets: Vec<_> = self.ports.iter_mut().flat_map(Port::take_sockets).collect();
+        if !has_threads {
+            return false;
+        }
+        std::thread::scope(|scope| {
+            for socket in sockets {
+                // Where there is no thread to be had it is closed here.
+                let _ =
+                    std::thread::Builder::new().stack_size(CLOSER_STACK).spawn_scoped(scope, || drop(socket));
+            }
+        });
+        true
     }
 
     /// Puts the interfaces back; says in words what it could not put back.
     pub fn close(mut self) -> Vec<String> {
         self.retire();
-        self.upkeep = None;
+        self.end_upkeep_and_sockets();
         drop(self.ports);
         drop(self.guards);
         locked(&self.journal).restore()

@@ -71,15 +71,21 @@ struct Thread {
 }
 
 impl Upkeep {
-    /// What there is to do for these ports, without a thread that does it. `has_tags` says that frames have
+    /// What there is to do for these ports, of each with how many queues it serves where it does so one by
+    /// one, without a thread that does it. `has_tags` says that frames have
     /// lost their VLAN tags where these are taken off.
-    pub fn new(ports: Vec<(Interface, Programs)>, has_tags: bool, journal: Arc<Mutex<Journal>>) -> Upkeep {
+    pub fn new(
+        ports: Vec<(Interface, Programs, Option<u32>)>,
+        has_tags: bool,
+        journal: Arc<Mutex<Journal>>,
+    ) -> Upkeep {
         let (tell, found) = channel();
-        let keep = |(number, (interface, programs)): (usize, (Interface, Programs))| {
+        let keep = |(number, (interface, programs, served)): (usize, (Interface, Programs, Option<u32>))| {
             let relations = neighbours::relations(interface.index).unwrap_or_default();
             Kept {
                 number,
-                queues: interface.receive_queues(),
+                // Queues that appeared while the ports were opened are found at the first look.
+                queues: served.unwrap_or_else(|| interface.receive_queues()),
                 master: neighbours::master_named(relations.master),
                 relations,
                 flaps: FlapWatch::default(),
@@ -114,6 +120,11 @@ impl Upkeep {
     /// What is to be done every [`LOOK`], where no thread does it.
     pub fn chores(&self) -> Chores {
         self.chores.clone()
+    }
+
+    /// Whether a thread does the work.
+    pub fn has_thread(&self) -> bool {
+        self.thread.is_some()
     }
 
     /// Whether the thread has ended though it was not told to; true once.

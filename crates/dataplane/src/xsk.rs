@@ -175,6 +175,17 @@ impl Xsk {
         first: Option<RawFd>,
         copies: bool,
     ) -> Result<Xsk, std::io::Error> {
+        let mut xsk = Xsk::unbound(arena, share, first.is_none())?;
+        if let Err(error) = xsk.bind_to(ifindex, queue, first, copies) {
+            xsk.take_back(arena);
+            return Err(error);
+        }
+        Ok(xsk)
+    }
+
+    /// A socket with all that takes long and needs no queue: its rings, the chunks lent to it, and, for the
+    /// first of a port, the arena registered. [`Xsk::bind_to`] is to follow.
+    pub fn unbound(arena: &mut Arena, share: u32, is_first: bool) -> Result<Xsk, std::io::Error> {
         assert!(share <= RING, "what is lent has room in the fill ring");
         // SAFETY: no pointers are involved.
         let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -183,7 +194,7 @@ impl Xsk {
         }
         // SAFETY: the descriptor was just opened and is owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-        if first.is_none() {
+        if is_first {
             // SAFETY: all-zero is a valid value of this plain struct, also of fields newer than this code.
             let mut region: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
             region.addr = arena.base() as u64;
@@ -203,10 +214,6 @@ impl Xsk {
         // A driver without copies takes its first buffers when the socket is bound.
         arena.add_borrower();
         xsk.lend(arena, share);
-        if let Err(error) = xsk.bind_to(ifindex, queue, first, copies) {
-            xsk.take_back(arena);
-            return Err(error);
-        }
         Ok(xsk)
     }
 
@@ -271,7 +278,8 @@ impl Xsk {
         self.tx.pending()
     }
 
-    fn bind_to(
+    /// Binds the socket to a queue, as [`Xsk::bind`] says.
+    pub fn bind_to(
         &self,
         ifindex: u32,
         queue: u32,

@@ -648,7 +648,7 @@ impl Kernel {
             Object::Xsk(socket) => {
                 let mut socket = socket.borrow_mut();
                 if let Some(port) = socket.close() {
-                    self.interfaces[port].remove(socket.queue);
+                    self.interfaces[port].remove(socket.queue, self.now);
                 }
             }
             Object::Packet(found) => {

@@ -541,6 +541,71 @@ fn queues_that_are_added_under_load_are_served() {
     assert!(ended.json()["links"][0]["packets"].as_u64().unwrap() >= 512, "{before}: {}", ended.stdout);
 }
 
+/// Numbered frames, one in a millisecond, until it is stopped: when each was sent.
+fn stream(namespace: &str, device: &str, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<Instant>> {
+    let (raw, stop) = (Raw::open(namespace, device), stop.clone());
+    std::thread::spawn(move || {
+        let mut sent = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            sent.push(Instant::now());
+            raw.send(&frame(sent.len() as u32 - 1));
+            sleep(ms(1));
+        }
+        sent
+    })
+}
+
+#[test]
+fn queues_that_come_and_go_under_load_cost_nothing_but_the_moment_of_the_change() {
+    let Some(_turn) = turn_beside_others() else { return };
+    for mode in ["xdp-native", "af_packet"] {
+        let testbed = Testbed::new(TestbedConfig { queues: [128, 1], ..TestbedConfig::default() }).unwrap();
+        let bot = testbed.bottleneck();
+        let set = |count: &str| try_exec(bot, "ethtool", &["-L", "a", "rx", count, "tx", count]).0;
+        // A veth takes no native program that has fewer queues than its peer sends to.
+        try_exec(testbed.sender(), "ethtool", &["-L", "snd0", "rx", "1", "tx", "1"]);
+        assert!(set("1"), "{mode}: without sockets each count is taken");
+        let weir = Weir::start(bot, &ports(mode));
+        let stop = Arc::<AtomicBool>::default();
+        let seen = watch(testbed.receiver(), "rcv0", &stop);
+        let sent = stream(testbed.sender(), "snd0", &stop);
+        let mut changes = Vec::new();
+        for count in ["16", "128", "4", "128", "1"] {
+            sleep(ms(1200));
+            let before = Instant::now();
+            let is_done = set(count);
+            // A driver takes its link down for that: what is sent meanwhile is its own loss.
+            changes.push((count, is_done, before - ms(5)..Instant::now() + ms(200)));
+        }
+        sleep(ms(1200));
+        stop.store(true, Ordering::Relaxed);
+        let (sent, seen) = (sent.join().unwrap(), seen.join().unwrap());
+        let mut times = vec![0; sent.len()];
+        seen.iter().for_each(|(_, number)| times[*number as usize] += 1);
+        assert!(times.iter().all(|n| *n <= 1), "{mode}: doubled frames, of {}", seen.len());
+        let is_lost = |number: &usize| {
+            let at = sent[*number];
+            times[*number] == 0 && !changes.iter().any(|(_, _, while_changed)| while_changed.contains(&at))
+        };
+        // The last may be on their way.
+        let lost: Vec<usize> = (0..sent.len() - 100).filter(is_lost).collect();
+        let done: Vec<(&str, bool)> = changes.iter().map(|(count, is_done, _)| (*count, *is_done)).collect();
+        say(format!("{mode}: {done:?}; {} of {} frames passed", seen.len(), sent.len()));
+        assert!(lost.is_empty(), "{mode}: {lost:?} of {}, {done:?}", sent.len());
+        // The kernel lets none be taken away that has a socket, and says so.
+        let is_taken = |count: &str| done.iter().filter(|(n, _)| *n == count).all(|(_, is_done)| *is_done);
+        assert!(is_taken("16") && is_taken("128"), "{mode}: {done:?}");
+        assert_eq!(is_taken("4") && is_taken("1"), mode == "af_packet", "{done:?}");
+        if mode != "af_packet" {
+            let told = weir.text("err");
+            for count in ["16", "128"] {
+                assert!(told.contains(&format!("a: it has {count} receive queues now")), "{told}");
+            }
+        }
+        assert_eq!(weir.interrupt().code, Some(0), "{mode}");
+    }
+}
+
 /// The system calls that change interfaces, programs (over netlink) and the journal.
 const CHANGES: &str = "rename,renameat,renameat2,unlink,unlinkat,ioctl,sendto";
 /// Testbeds in which that is done side by side.

@@ -50,6 +50,8 @@ pub struct Interface {
     pub promiscuous: u32,
     /// AF_XDP sockets by queue.
     pub sockets: BTreeMap<u32, ()>,
+    /// Queues that the kernel takes a closed socket off yet, and until when, in ns.
+    pub leaving: BTreeMap<u32, u64>,
     /// A frame of a queue without a socket went to the host's stack.
     pub passed_queue: bool,
 }
@@ -88,6 +90,7 @@ impl Interface {
             packet: None,
             promiscuous: 0,
             sockets: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             passed_queue: false,
         }
     }
@@ -114,13 +117,18 @@ impl Interface {
         }
     }
 
-    pub(super) fn remove(&mut self, queue: u32) {
+    pub(super) fn remove(&mut self, queue: u32, now: u64) {
         self.sockets.remove(&queue);
+        self.leaving.insert(queue, now + LEAVES);
         if let Some(program) = &self.xdp {
             program.remove_socket(queue);
         }
     }
 }
+
+/// For so long after a socket was closed its queue takes no other one, in ns: a worker of the kernel takes
+/// it off.
+const LEAVES: u64 = 4_000_000;
 
 impl Kernel {
     pub(crate) fn index_of(&mut self, name: &str) -> Option<u32> {

@@ -12,6 +12,8 @@ pub fn anonymous(len: usize) -> *mut u8 {
         map_of_machine(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
     };
     assert!(at != libc::MAP_FAILED, "the machine has {len} bytes");
+    // SAFETY: the mapping was just made. Where it is refused, pages are small and the run the same.
+    unsafe { libc::madvise(at, len, libc::MADV_HUGEPAGE) };
     at.cast()
 }
 

@@ -441,7 +441,10 @@ impl Kernel {
         if address.sxdp_queue_id >= interface.queues {
             return error(libc::EINVAL);
         }
-        if interface.sockets.contains_key(&address.sxdp_queue_id) {
+        let leaves = interface.leaving.get(&address.sxdp_queue_id);
+        if interface.sockets.contains_key(&address.sxdp_queue_id)
+            || leaves.is_some_and(|until| self.now < *until)
+        {
             return error(libc::EBUSY);
         }
         let mut is_zero_copy = interface.has_zero_copy && address.sxdp_flags & libc::XDP_COPY == 0;
