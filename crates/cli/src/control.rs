@@ -360,6 +360,9 @@ fn line(status: &Status) -> String {
     if !problems.is_empty() {
         return format!("{}: {}", status.title, problems.join(", "));
     }
+    if let Some(plane) = &status.user_plane {
+        return format!("{}: {} sessions, {} tunnels", status.title, plane.sessions, plane.tunnels);
+    }
     let direction = |d: &DirectionStatus| {
         let used = d.utilization.map_or(String::new(), |used| format!(", {:.0} % used", used * 100.0));
         let target = d.setpoint_ms.map_or(String::new(), |ms| format!(", target {ms:.1} ms"));

@@ -64,8 +64,8 @@ impl Watched {
         Ok(desk)
     }
 
-    /// Publishes how it stands.
-    pub fn tell(&mut self, rows: &[SessionRow], told: Told<'_>) {
+    /// Publishes how it stands, and says it.
+    pub fn tell(&mut self, rows: &[SessionRow], told: Told<'_>) -> Status {
         let now = Instant::now();
         let passed = now.duration_since(self.before.0).as_secs_f64();
         let queues = rows.iter().flat_map(SessionRow::queues);
@@ -94,7 +94,8 @@ impl Watched {
         }
         self.before = (now, bytes);
         status.user_plane = Some(plane(rows.len(), told));
-        self.board.publish(status);
+        self.board.publish(status.clone());
+        status
     }
 }
 

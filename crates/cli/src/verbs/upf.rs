@@ -301,8 +301,8 @@ fn tell<P: Plane + Tells>(
     let control = server.control();
     let (sessions, tunnels) = (control.sessions().len(), control.tunnels());
     let counts = control.counts();
-    watched.tell(rows, Told { sessions, tunnels, counts, unsent, faults });
-    desk.stands(|| head(counts, sessions, tunnels));
+    let status = watched.tell(rows, Told { sessions, tunnels, counts, unsent, faults });
+    desk.stands(&status);
 }
 
 /// What happened in a line.
