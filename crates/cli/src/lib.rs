@@ -22,6 +22,8 @@ mod interrupt;
 mod live;
 mod made;
 #[cfg(feature = "live")]
+mod ns3;
+#[cfg(feature = "live")]
 mod opening;
 mod output;
 mod progress;
@@ -72,7 +74,7 @@ const EXAMPLES: &str = "Examples:
   weir plot out/sweep                           a figure of it for a paper: PDF, SVG, CSV, LaTeX
   weir tune my.toml                             parameters of the policy, searched with Optuna (Python)
   weir lab data/scenarios/demo.toml             run it with real TCP in network namespaces (root)
-  weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root)
+  weir compare data/scenarios/codel_smoke.toml  how far the two are apart (root; `--with ns3`: without)
   weir init bridge.toml                         write a configuration: asks, and looks at the machine
   weir run bridge.toml                          forward between two interfaces (root)
   weir ctl status                               how running links stand; `weir ctl set` changes them (root)
@@ -130,7 +132,7 @@ enum Verb {
     Plot(Box<verbs::plot::Arguments>),
     /// Search the open parameters of the steering law over scenarios; takes the Python package.
     Tune(verbs::tune::Arguments),
-    /// Run a scenario with real TCP and in the simulator, and say how far the two are apart.
+    /// Run a scenario in the simulator and with real TCP or in ns-3, and say how far the two are apart.
     #[cfg(feature = "live")]
     Compare(verbs::compare::Arguments),
     /// List the algorithms, and the congestion controls of the simulator.
