@@ -186,7 +186,7 @@ impl<T, G: Guide<Paired>> Choke<T, G> {
         let stored = u64::from(self.line.len());
         for _ in 0..if stored == 0 { 0 } else { self.draws } {
             // A share of the count, by the upper half of the random bits: below one in 2^32 from even.
-            let number = ((self.dice.next_u64() >> 32) * stored >> 32) as u32;
+            let number = (((self.dice.next_u64() >> 32) * stored) >> 32) as u32;
             if self.line.slot(number).packet.flow == flow {
                 drawn.add(number);
             }
