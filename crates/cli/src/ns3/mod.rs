@@ -1,5 +1,5 @@
-//! A scenario in ns-3, an independent simulator with queues and TCP of its own: what of it is played there, and
-//! a run.
+//! A scenario in ns-3, an independent simulator with queues and TCP of its own: what of it is played there,
+//! and a run.
 
 mod queues;
 
@@ -112,8 +112,8 @@ struct Seen {
     samples: Vec<Sampled>,
 }
 
-/// Time in seconds; bytes that arrived, as IP packets, and that were sent, with ns-3's two bytes around each; mean and
-/// largest delay in milliseconds; bytes stored; packets dropped, without room, and marked.
+/// Time in seconds; bytes that arrived, as IP packets, and that were sent, with ns-3's two bytes around
+/// each; mean and largest delay in milliseconds; bytes stored; packets dropped, without room, and marked.
 #[derive(Deserialize)]
 struct Sampled(f64, f64, f64, f64, f64, u64, u64, u64, u64);
 

@@ -38,22 +38,22 @@ weir_aqm::params! {
         target: Duration = Duration::from_millis(15), TARGET_MIN => TARGET_MAX;
         /// The upper threshold as a multiple of the lower one: two in the paper.
         ratio: f64 = 2.0, 1.05 => 39.0;
-        /// The lower threshold is at least so many mean packets, and the upper one grows by the same factor. The
-        /// paper's is 100 packets.
+        /// The lower threshold is at least so many mean packets, and the upper one grows by the same
+        /// factor. The paper's is 100 packets.
         min_packets: u32 = 5, 0 => 1000;
         /// Probability of RED's signal at the upper threshold.
         max_p: Share = Share(0.1), Share(0.001) => Share(1.0);
         /// Time constant of RED's average.
         memory: Duration = Duration::from_secs(1), Duration::from_millis(1) => Duration::from_secs(1000);
-        /// Whether RED's probability rises to 1 between the upper threshold and twice that, instead of jumping, as it
-        /// does in the paper.
+        /// Whether RED's probability rises to 1 between the upper threshold and twice that, instead of
+        /// jumping, as it does in the paper.
         gentle: bool = true, false => true;
         /// Packets drawn for an arrival. The paper has one, and shows more for several unresponsive flows.
         draws: u32 = 1, 1 => DRAWS_MAX;
         /// Size of a mean packet.
         mean_packet: Bytes = Bytes::new(1538), Bytes::new(64) => Bytes::new(65_536);
-        /// Whether RED marks ECN-capable packets instead of dropping them. Those that met one of their flow are
-        /// dropped.
+        /// Whether RED marks ECN-capable packets instead of dropping them. Those that met one of their flow
+        /// are dropped.
         ecn: bool = true, false => true;
     }
 }

@@ -8,7 +8,8 @@ use weir_queue::choke::Params;
 use weir_queue::{Arrival, Choke, Discipline, Setup};
 use weir_units::{Duration, Time};
 
-/// Thresholds of 20 and 40 packets at 100 Mbit/s, an average that follows at once, and no signals of RED between them.
+/// Thresholds of 20 and 40 packets at 100 Mbit/s, an average that follows at once, and no signals of RED
+/// between them.
 fn params() -> Params {
     Params {
         target: Duration::from_micros(3600),

@@ -12,8 +12,8 @@ pub(super) struct Slot<T> {
     behind: Option<u32>,
 }
 
-/// Packets lie without gaps, in any order, so that a number below their count draws one; links say in which order
-/// they arrived.
+/// Packets lie without gaps, in any order, so that a number below their count draws one; links say in which
+/// order they arrived.
 pub(super) struct Line<T> {
     slots: Vec<Slot<T>>,
     head: Option<u32>,
