@@ -6,7 +6,7 @@ WEIR := target/release/weir
 QUICK := target/debug/weir
 OUT ?= out
 
-.PHONY: help msrv demo package page test fuzz faultsim bench metrics reproduce realism witness steer-witness steer-cost in-kernel interop embed libweir build quick fmt clean
+.PHONY: help outside msrv demo package page test fuzz faultsim bench metrics reproduce realism witness steer-witness steer-cost in-kernel interop embed libweir build quick fmt clean
 
 help:
 	@echo "make demo       steer a real link: real TCP in network namespaces, 54 s for each of four queues (root); else"
@@ -28,6 +28,7 @@ help:
 	@echo "make libweir    the C library, into PREFIX=/usr/local"
 	@echo "make embed      the C library, the DPDK switch, the Python package and the queue disc for ns-3, built, installed into"
 	@echo "                $(OUT)/embed and tried"
+	@echo "make outside    an algorithm of a crate of its own, examples/outside, in every verb; changed code gives changed results"
 	@echo "make build      the program, in $(WEIR)"
 	@echo "make quick      the simulator alone, in $(QUICK): seconds after a change; no root, no clang, no live links"
 
@@ -133,6 +134,10 @@ libweir:
 embed:
 	@tools/install build test embed
 	@tools/embed $(OUT)/embed
+
+# An algorithm of another crate: built, tried, changed, built again.
+outside:
+	@tools/outside $(OUT)/outside
 
 # Both are run whether or not the first holds.
 realism:

@@ -2,6 +2,9 @@
 //!
 //! Adding an algorithm is one file beside this one and one line in the list below. Names, checked
 //! parameters, `weir list` and `weir explain`, TOML, steering, conformance, benchmarks and fuzzing follow.
+//!
+//! One more is that of a crate outside of this repository, whose file `WEIR_ALGORITHM` names at the build
+//! (`build.rs`).
 
 use crate::{Algorithm, Aqm, Moment, Needs, Packet, Params, Sample, Setpoint, Verdict};
 use weir_units::Time;
@@ -160,4 +163,6 @@ algorithms! {
     vaqm => Vaqm,
     #[cfg(feature = "test-algorithm")]
     every_nth => EveryNth,
+    #[cfg(outside)]
+    outside => Outside,
 }

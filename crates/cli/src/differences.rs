@@ -1,6 +1,6 @@
-//! What a simulation and a measurement of the same scenario differ in.
+//! What a simulation of a scenario and another arm with it differ in.
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use weir_measure::result::{LinkSummary, Summary};
 use weir_report::measured::Goodput;
 use weir_report::table::aligned;
@@ -18,22 +18,37 @@ const DELAY_SHARE: f64 = 0.25;
 const DELAY_MS: f64 = 0.5;
 
 /// A quantity in both arms.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Its name, with the unit.
     pub name: &'static str,
     /// As simulated.
     pub sim: Option<f64>,
-    /// As measured in the lab.
-    pub lab: Option<f64>,
+    /// Where else it was measured, such as `lab`.
+    pub arm: &'static str,
+    /// As measured there.
+    pub there: Option<f64>,
     /// Simulated less measured, as a share of what was measured.
     pub share: Option<f64>,
     /// Whether the tolerance holds; none where there is no tolerance.
     pub within: Option<bool>,
 }
 
-/// The differences of the first links, and of the flows.
-pub fn differences(sim: &Summary, lab: &Summary) -> Vec<Difference> {
+/// As an object in which the value of the other arm has its name.
+impl Serialize for Difference {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(5))?;
+        map.serialize_entry("name", self.name)?;
+        map.serialize_entry("sim", &self.sim)?;
+        map.serialize_entry(self.arm, &self.there)?;
+        map.serialize_entry("share", &self.share)?;
+        map.serialize_entry("within", &self.within)?;
+        map.end()
+    }
+}
+
+/// The differences of the first links, and of the flows, between the simulation and an arm of that name.
+pub fn differences(sim: &Summary, arm: &'static str, there: &Summary) -> Vec<Difference> {
     let link = |summary: &Summary, of: fn(&LinkSummary) -> f64| summary.links.first().map(of);
     let links: [OfLink; 8] = [
         ("utilization", |l| l.utilization),
@@ -54,8 +69,8 @@ pub fn differences(sim: &Summary, lab: &Summary) -> Vec<Difference> {
         ("goodput_max_bps", |g| Some(g.max)),
         ("fairness", |g| g.fairness),
     ];
-    let links = links.map(|(name, of)| Difference::of(name, link(sim, of), link(lab, of)));
-    let flows = goodputs.map(|(name, of)| Difference::of(name, flows(sim, of), flows(lab, of)));
+    let links = links.map(|(name, of)| Difference::of(name, arm, link(sim, of), link(there, of)));
+    let flows = goodputs.map(|(name, of)| Difference::of(name, arm, flows(sim, of), flows(there, of)));
     links.into_iter().chain(flows).collect()
 }
 
@@ -65,18 +80,18 @@ pub fn are_within(differences: &[Difference]) -> bool {
 }
 
 impl Difference {
-    fn of(name: &'static str, sim: Option<f64>, lab: Option<f64>) -> Difference {
-        let both = sim.zip(lab);
-        let share = both.filter(|(_, lab)| *lab != 0.0).map(|(sim, lab)| (sim - lab) / lab);
-        let near = |most: f64| share.is_some_and(|s| s.abs() <= most) || both.is_some_and(|(s, l)| s == l);
+    fn of(name: &'static str, arm: &'static str, sim: Option<f64>, there: Option<f64>) -> Difference {
+        let both = sim.zip(there);
+        let share = both.filter(|(_, there)| *there != 0.0).map(|(sim, there)| (sim - there) / there);
+        let near = |most: f64| share.is_some_and(|s| s.abs() <= most) || both.is_some_and(|(s, t)| s == t);
         let within = match name {
             "utilization" => Some(near(THROUGHPUT_SHARE)),
             "delay_p95_ms" => {
-                Some(near(DELAY_SHARE) || both.is_some_and(|(sim, lab)| (sim - lab).abs() <= DELAY_MS))
+                Some(near(DELAY_SHARE) || both.is_some_and(|(sim, there)| (sim - there).abs() <= DELAY_MS))
             }
             _ => None,
         };
-        Difference { name, sim, lab, share, within }
+        Difference { name, arm, sim, there, share, within }
     }
 
     fn row(&self) -> Vec<String> {
@@ -89,20 +104,21 @@ impl Difference {
         let share = self.share.map_or("–".into(), |s| format!("{:+.1} %", s * 100.0));
         let within = self.within.map_or("", |within| if within { "ok" } else { "OUTSIDE" });
         let name = self.name.trim_end_matches("_bps");
-        vec![name.into(), number(self.sim), number(self.lab), share, within.into()]
+        vec![name.into(), number(self.sim), number(self.there), share, within.into()]
     }
 }
 
 /// The differences as a table for people.
 pub fn show(differences: &[Difference]) -> String {
     let rows: Vec<Vec<String>> = differences.iter().map(Difference::row).collect();
-    aligned(&["quantity", "sim", "lab", "difference", "tolerance"], &rows)
+    let arm = differences.first().map_or("", |d| d.arm);
+    aligned(&["quantity", "sim", arm, "difference", "tolerance"], &rows)
 }
 
 /// What has a tolerance, of many points: a row for each, with what it is called.
-pub fn overview<'a>(points: impl Iterator<Item = (&'a str, &'a [Difference])>) -> String {
+pub fn overview<'a>(arm: &str, points: impl Iterator<Item = (&'a str, &'a [Difference])>) -> String {
     let rows: Vec<Vec<String>> = points.map(|(title, all)| overview_row(title, all)).collect();
-    let columns = ["", "utilization", "lab", "difference", "95 % delay ms", "lab", "difference", "tolerance"];
+    let columns = ["", "utilization", arm, "difference", "95 % delay ms", arm, "difference", "tolerance"];
     aligned(&columns, &rows)
 }
 
@@ -128,7 +144,7 @@ mod tests {
     #[test]
     fn tolerances_are_shares_or_half_a_millisecond() {
         let within = |sim: (f64, f64), lab: (f64, f64)| {
-            are_within(&differences(&summary(sim.0, sim.1), &summary(lab.0, lab.1)))
+            are_within(&differences(&summary(sim.0, sim.1), "lab", &summary(lab.0, lab.1)))
         };
         assert!(within((1.0, 10.0), (0.98, 12.0)));
         assert!(!within((1.0, 10.0), (0.96, 10.0)));
@@ -141,10 +157,10 @@ mod tests {
     #[test]
     fn an_overview_has_a_row_for_each_point() {
         let points = [
-            ("near", differences(&summary(1.0, 10.0), &summary(0.98, 12.0))),
-            ("far", differences(&summary(1.0, 10.0), &summary(1.0, 20.0))),
+            ("near", differences(&summary(1.0, 10.0), "lab", &summary(0.98, 12.0))),
+            ("far", differences(&summary(1.0, 10.0), "lab", &summary(1.0, 20.0))),
         ];
-        let text = overview(points.iter().map(|(title, all)| (*title, all.as_slice())));
+        let text = overview("lab", points.iter().map(|(title, all)| (*title, all.as_slice())));
         let words = |of: &str| {
             let line = text.lines().find(|l| l.starts_with(of)).unwrap_or_else(|| panic!("{text}"));
             line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
@@ -155,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_table_names_what_is_outside() {
-        let text = show(&differences(&summary(1.0, 10.0), &summary(0.9, 10.0)));
+        let text = show(&differences(&summary(1.0, 10.0), "lab", &summary(0.9, 10.0)));
         let line = text.lines().find(|l| l.starts_with("utilization")).unwrap();
         assert!(line.contains("+11.1 %") && line.ends_with("OUTSIDE"), "{text}");
         assert!(text.lines().any(|l| l.starts_with("delay_p95_ms") && l.ends_with("ok")), "{text}");

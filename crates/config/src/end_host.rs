@@ -64,6 +64,11 @@ section! {
         /// Segments that leave in the first round trip, and after an idle time: 10 in RFC 6928 and Linux, 2
         /// to 4 in RFC 3390, 1 in senders of before 1998.
         initial_window: u32 = or(10, within(1, 1000)) => [Simulator];
+        /// Whether a connection of TCP is opened by SYN and SYN-ACK before data leaves, a round trip later;
+        /// the ACK goes with the data. A SYN that is not answered is sent again after 1 s, 2 s and so on
+        /// (RFC 6298 section 5.7). Without it connections are open when their flow starts. In the lab there
+        /// always is one.
+        handshake: bool = or(false, Range::Any);
         /// Whether a connection begins with the slow-start threshold that earlier ones between the same two
         /// nodes ended with, of all flows that say so. Linux did up to 5.5, and does with
         /// `tcp_no_ssthresh_metrics_save = 0`.

@@ -340,6 +340,9 @@ impl FlowGroup {
     }
 
     fn check_responsive(&self, here: &Here, p: &mut Problems) {
+        if self.protocol == Protocol::Quic && self.host.handshake {
+            here.wrong(p, "handshake", "is that of TCP, and `protocol` is \"quic\"", "remove one of the two");
+        }
         if self.congestion == NO_CONGESTION {
             let remedy = format!("name one, such as \"{USUAL}\", or give an `udp_rate`");
             here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);

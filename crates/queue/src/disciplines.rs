@@ -205,5 +205,6 @@ disciplines! {
     single => OneFifo,
     flow_queue => Flows,
     dual_pi2 => Dual,
+    choke => Choose,
     per_user => Users,
 }

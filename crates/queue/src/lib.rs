@@ -38,6 +38,7 @@ mod settle;
 mod shaper;
 mod sum;
 
+pub use choke::Choke;
 pub use disciplines::*;
 pub use dual_pi2::DualPi2;
 pub use flow_queue::{FlowQueue, SHED_BATCH_MAX};
@@ -189,7 +190,7 @@ pub struct Counters {
     pub dequeued: u64,
     /// Bytes sent.
     pub dequeued_bytes: u64,
-    /// Packets the algorithm discarded at the head.
+    /// Stored packets the algorithm discarded: at the head, or drawn from within the queue.
     pub dropped_out: u64,
     /// Packets marked CE.
     pub marked: u64,

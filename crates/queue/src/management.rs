@@ -106,6 +106,14 @@ impl<A: Aqm, G: Guide<A>> Management<A, G> {
         self.guide.on_empty(&mut self.aqm, true, now);
     }
 
+    /// The algorithm discarded a packet from within the queue; so many packets stay.
+    pub fn discard_stored(&mut self, now: Time, packet: &Packet, stay: u32) {
+        self.backlog -= packet.len;
+        self.counters.dropped_out += 1;
+        let m = self.moment(now, stay);
+        self.guide.on_shed(&mut self.aqm, &m, packet);
+    }
+
     /// A stored packet was discarded for lack of room.
     pub fn shed(&mut self, packet: &Packet) {
         self.backlog -= packet.len;

@@ -4,10 +4,16 @@ use crate::application::Application;
 use crate::event::{Event, Rare, Side, Timer};
 use crate::host::{Sink, Transmitter};
 use crate::network::{Ended, Simulation};
-use crate::packet::{Body, ConnectionId, Item, LightAck, StoreIndex};
+use crate::packet::{Body, ConnectionId, Item, LightAck, Opening, StoreIndex};
 use crate::tap::Tap;
-use weir_tcp::{Ack, Segment};
-use weir_units::Time;
+use weir_tcp::{Ack, EcnMode, Segment};
+use weir_units::{Duration, Ecn, Time};
+
+/// How long the first SYN waits for its answer; each further one twice as long (RFC 6298 sections 2.1 and
+/// 5.5).
+const SYN_TIMEOUT: Duration = Duration::from_secs(1);
+/// SYNs after the first (`tcp_syn_retries` of Linux); then the connection is given up.
+const SYN_RETRIES: u8 = 6;
 
 impl<T: Tap> Simulation<T> {
     /// Data arrives behind the last link of its route.
@@ -215,6 +221,78 @@ impl<T: Tap> Simulation<T> {
             }
             None => self.deliver(self.now, &item, segment),
         }
+    }
+
+    /// Sends a SYN, before which `tries` were sent, and waits for its answer.
+    #[cold]
+    pub(crate) fn send_syn(&mut self, id: ConnectionId, tries: u8) {
+        self.counts.sent += 1;
+        let side = &self.hosts.outbound[id as usize];
+        let kind = &self.kinds[self.flows[side.flow as usize].kind as usize];
+        let ecn = tries == 0 && kind.sender.ecn != EcnMode::Off;
+        let opening = Opening { sent: self.now, tries, is_answer: false, ecn };
+        let (generation, identity, size) = (side.generation, side.identity, kind.headers.opening);
+        let mut item = Item { body: Body::Opening(opening), connection: id, generation, links_left: 0 };
+        let waits = SYN_TIMEOUT.saturating_mul(1 << tries);
+        let event = Rare::Unanswered { connection: id, generation, tries };
+        self.wheel.insert(self.now + waits, Event::Rare(event));
+        match side.entrance {
+            Some((link, links_left)) => {
+                item.links_left = links_left;
+                self.enter(link, item, size, identity, Ecn::NotEct);
+            }
+            None => self.opening_arrives(self.now, &item, opening),
+        }
+    }
+
+    /// No answer came to a SYN, if the connection still waits for one.
+    #[cold]
+    pub(crate) fn unanswered(&mut self, id: ConnectionId, generation: u16, tries: u8) {
+        let side = &self.hosts.outbound[id as usize];
+        if side.generation == generation && side.is_opening && tries < SYN_RETRIES {
+            self.send_syn(id, tries + 1);
+        }
+    }
+
+    /// What opens a connection left the last link of its way.
+    #[cold]
+    pub(crate) fn opening_arrives(&mut self, at: Time, item: &Item, opening: Opening) {
+        let Item { connection, generation, .. } = *item;
+        let side = &mut self.hosts.inbound[connection as usize];
+        if opening.is_answer {
+            let event = Event::Opened { connection, generation, answer: opening };
+            return self.wheel.insert(side.back.arrival(at), event);
+        }
+        if side.generation != generation || matches!(side.sink, Sink::Closed) {
+            self.counts.late += 1;
+            return;
+        }
+        self.counts.delivered += 1;
+        self.counts.sent += 1;
+        let at = at + side.delay;
+        let answer = Opening { is_answer: true, ..opening };
+        match side.entrance {
+            None => {
+                let event = Event::Opened { connection, generation, answer };
+                self.wheel.insert(side.back.arrival(at), event);
+            }
+            Some((_, links_left)) => {
+                let body = Body::Opening(answer);
+                self.wheel.insert(at, Event::Enter(Item { body, connection, generation, links_left }));
+            }
+        }
+    }
+
+    /// The answer to a SYN reaches the sending side; those to further SYNs say nothing new.
+    #[cold]
+    pub(crate) fn opened(&mut self, id: ConnectionId, generation: u16, answer: Opening) {
+        let side = &self.hosts.outbound[id as usize];
+        if side.generation != generation || !side.is_opening {
+            self.counts.late += 1;
+            return;
+        }
+        self.counts.delivered += 1;
+        self.established(id, self.now.since(answer.sent), answer.tries);
     }
 
     /// A timer's event came.

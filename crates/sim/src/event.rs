@@ -1,6 +1,6 @@
 //! What can happen, apart from a link becoming free.
 
-use crate::packet::{ConnectionId, Item, LightAck};
+use crate::packet::{ConnectionId, Item, LightAck, Opening};
 use crate::wheel::Compact;
 
 /// Something that happens at a time.
@@ -14,6 +14,15 @@ pub enum Event {
         generation: u16,
         /// What it says.
         ack: LightAck,
+    },
+    /// The answer to the SYN of a connection reaches the sending side.
+    Opened {
+        /// Of which connection.
+        connection: ConnectionId,
+        /// Tells those of an earlier connection of that number.
+        generation: u16,
+        /// What it says.
+        answer: Opening,
     },
     /// A packet reaches the next link of its route.
     Enter(Item),
@@ -32,6 +41,15 @@ pub enum Rare {
         connection: ConnectionId,
         /// Tells events of an earlier connection of that number.
         generation: u16,
+    },
+    /// A SYN was not answered in time.
+    Unanswered {
+        /// Of which connection.
+        connection: ConnectionId,
+        /// Tells those of an earlier connection of that number.
+        generation: u16,
+        /// How many were sent before it.
+        tries: u8,
     },
     /// A flow starts, or its next transfer.
     Start(u32),
@@ -58,7 +76,7 @@ impl Compact for Event {
     fn small(self) -> Option<Rare> {
         match self {
             Event::Rare(rare) => Some(rare),
-            Event::Acknowledge { .. } | Event::Enter(_) => None,
+            Event::Acknowledge { .. } | Event::Opened { .. } | Event::Enter(_) => None,
         }
     }
 

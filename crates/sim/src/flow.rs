@@ -30,6 +30,8 @@ pub struct FlowKind {
     pub memory: Option<u32>,
     /// The receiving hosts.
     pub receiver: ReceiverConfig,
+    /// Whether connections are opened by a handshake before data is sent.
+    pub handshake: bool,
     /// Sizes of headers.
     pub headers: Headers,
     /// Most random delay of an acknowledgement in the sending host.
@@ -63,26 +65,29 @@ pub struct Headers {
     pub data: u32,
     /// Of an acknowledgement without SACK blocks.
     pub ack: u32,
+    /// Of a SYN, and of the answer; TCP alone has them.
+    pub opening: u32,
     /// Whether SACK blocks take room.
     pub sacks: bool,
 }
 
 impl Headers {
-    /// TCP with timestamps over an IP header of that size.
+    /// TCP with timestamps over an IP header of that size. Largest segment, SACK and window scale are told in
+    /// the SYN: 20 bytes of options.
     pub const fn tcp(ip: u32) -> Headers {
-        Headers { data: ip + 32, ack: ip + 32, sacks: true }
+        Headers { data: ip + 32, ack: ip + 32, opening: ip + 40, sacks: true }
     }
 
     /// UDP over an IP header of that size.
     pub const fn udp(ip: u32) -> Headers {
-        Headers { data: ip + 8, ack: ip + 8, sacks: false }
+        Headers { data: ip + 8, ack: ip + 8, opening: 0, sacks: false }
     }
 
     /// QUIC with a connection identifier of 8 bytes, packet numbers of 2 and an authentication tag of 16
     /// (RFC 9000 section 17.3.1, RFC 9001 section 5.3) and a frame header; acknowledgements with an ACK
     /// frame.
     pub const fn quic(ip: u32) -> Headers {
-        Headers { data: ip + 8 + 27 + 8, ack: ip + 8 + 27 + 10, sacks: false }
+        Headers { data: ip + 8 + 27 + 8, ack: ip + 8 + 27 + 10, opening: 0, sacks: false }
     }
 
     /// Size of an acknowledgement with its SACK blocks (RFC 2018: 2 bytes, 8 for each, padded to 4).

@@ -138,7 +138,9 @@ impl<T: Tap> Simulation<T> {
         if T::ACTIVE {
             match &item.body {
                 Body::Probe(stamp) => self.show_probe(number, &departure, stamp),
-                Body::Data(_) | Body::Ack(_) => self.show_departed(number, &departure, sojourn),
+                Body::Data(_) | Body::Ack(_) | Body::Opening(_) => {
+                    self.show_departed(number, &departure, sojourn)
+                }
             }
         }
         self.counts.hops += 1;
@@ -162,6 +164,7 @@ impl<T: Tap> Simulation<T> {
         match item.body {
             Body::Data(segment) => self.deliver(at, &item, segment),
             Body::Ack(kept) => self.send_back(at, &item, kept),
+            Body::Opening(opening) => self.opening_arrives(at, &item, opening),
             Body::Probe(_) => unreachable!("the way out of its last link is left to a probe"),
         }
     }
@@ -177,6 +180,10 @@ impl<T: Tap> Simulation<T> {
         let (route, ip, ecn) = match &item.body {
             Body::Data(segment) => (&kind.forward, segment.payload + kind.headers.data, segment.ecn),
             Body::Ack(kept) => (&kind.back, kind.headers.ack_size(&self.acks.look(*kept)), Ecn::NotEct),
+            Body::Opening(opening) => {
+                let route = if opening.is_answer { &kind.back } else { &kind.forward };
+                (route, kind.headers.opening, Ecn::NotEct)
+            }
             Body::Probe(_) => return,
         };
         let link = route[route.len() - 1 - usize::from(item.links_left)];

@@ -29,6 +29,8 @@ pub struct Outbound {
     pub entrance: Option<(u32, u16)>,
     /// Counts the connections of this number.
     pub generation: u16,
+    /// Whether the answer to its SYN is awaited.
+    pub is_opening: bool,
 }
 
 /// What queues tell flows and hosts apart by.

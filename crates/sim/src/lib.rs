@@ -60,7 +60,7 @@ pub use link::Link;
 pub use meter::{LinkMeter, Totals};
 pub use network::{Counts, NetworkSetup, Simulation};
 pub use observer::Observer;
-pub use packet::{AckStore, Body, Item, StoreIndex};
+pub use packet::{AckStore, Body, Item, Opening, StoreIndex};
 pub use recorder::{DecisionRow, PacketOutcome, Recorder};
 pub use run::{Outcome, run, run_prepared, run_with};
 pub use scenario::{HOST_JITTER, START_SPREAD, UNHINDERED_WINDOW, build};

@@ -13,7 +13,7 @@ use weir_config::Traffic;
 use weir_measure::Window;
 use weir_measure::result::FlowSample;
 use weir_tcp::{EcnMode, Receiver, Sender};
-use weir_units::{Ecn, Time};
+use weir_units::{Duration, Ecn, Time};
 
 /// Most transfers of one flow that are under way at once; further ones are left out and counted.
 pub const MAX_OPEN: u32 = 512;
@@ -33,6 +33,17 @@ impl<T: Tap> Simulation<T> {
             return;
         }
         let (id, generation) = self.open(flow);
+        let handshake = self.kinds[self.flows[flow as usize].kind as usize].handshake;
+        let side = &mut self.hosts.outbound[id as usize];
+        if handshake && matches!(side.transmitter, Transmitter::Transport(_)) {
+            side.is_opening = true;
+            return self.send_syn(id, 0);
+        }
+        self.send_first(id, generation);
+    }
+
+    /// A connection sends for the first time.
+    pub(crate) fn send_first(&mut self, id: ConnectionId, generation: u16) {
         let side = &self.hosts.outbound[id as usize];
         match (&side.transmitter, &side.application) {
             (Transmitter::Datagrams(_), _) | (_, Some(_)) => self.act(id, generation),
@@ -49,7 +60,7 @@ impl<T: Tap> Simulation<T> {
             Traffic::Transfers { size, .. } => Some(size.get()),
             _ => None,
         };
-        let (transmitter, sink) = self.ends(kind, seed, &name);
+        let (transmitter, sink) = self.ends(kind, seed, &name, true);
         let outbound = Outbound {
             transmitter,
             application: application(kind, self.now, Dice::of(self.seed, &format!("{name} application"))),
@@ -59,6 +70,7 @@ impl<T: Tap> Simulation<T> {
             header: kind.headers.data,
             entrance: entrance(&kind.forward),
             generation: 0,
+            is_opening: false,
         };
         let inbound = Inbound {
             sink,
@@ -81,8 +93,8 @@ impl<T: Tap> Simulation<T> {
         (id, generation)
     }
 
-    /// What sends and what receives on a new connection.
-    fn ends(&self, kind: &FlowKind, seed: u64, name: &str) -> (Transmitter, Sink) {
+    /// What sends and what receives on a new connection, of TCP with ECN as its flow wants it or without.
+    fn ends(&self, kind: &FlowKind, seed: u64, name: &str, ecn: bool) -> (Transmitter, Sink) {
         if let Traffic::Unresponsive(datagrams) = &kind.traffic {
             let ecn = if kind.sender.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 };
             let dice = Dice::of(self.seed, &format!("{name} datagrams"));
@@ -92,14 +104,38 @@ impl<T: Tap> Simulation<T> {
         let mut config = kind.sender.clone();
         config.seed = seed;
         config.ssthresh = kind.memory.and_then(|memory| self.memories[memory as usize].ssthresh());
-        let congestion = kind.congestion.expect("only datagrams go without");
+        let mut congestion = kind.congestion.expect("only datagrams go without");
+        let mut receiver = kind.receiver.clone();
+        if !ecn && config.ecn != EcnMode::Off {
+            (config.ecn, receiver.ecn) = (EcnMode::Off, EcnMode::Off);
+            congestion = congestion.without_ecn();
+        }
         let mut sender = Sender::new(&config, congestion, self.now);
         match kind.traffic {
             Traffic::Transfers { size, .. } => sender.write(size.get()),
             Traffic::Bulk => sender.set_unlimited(true),
             Traffic::Web(_) | Traffic::Limited(_) | Traffic::Unresponsive(_) => {}
         }
-        (Transmitter::Transport(sender), Sink::Transport(Receiver::new(&kind.receiver, self.now)))
+        (Transmitter::Transport(sender), Sink::Transport(Receiver::new(&receiver, self.now)))
+    }
+
+    /// The handshake of a connection is over after `rtt`; its ends begin now. As in Linux, they go without
+    /// ECN if the first SYN was lost, which may have been for its ECN bits (RFC 3168 section 6.1.1.1), and
+    /// begin with one segment if more were (RFC 5681 section 3.1).
+    pub(crate) fn established(&mut self, id: ConnectionId, rtt: Duration, tries: u8) {
+        let side = &self.hosts.outbound[id as usize];
+        let kind = &self.kinds[self.flows[side.flow as usize].kind as usize];
+        let seed = u64::from(side.identity.tuple);
+        let (mut transmitter, sink) = self.ends(kind, seed, "", tries == 0);
+        if let Transmitter::Transport(sender) = &mut transmitter {
+            sender.opened(rtt, tries > 1);
+        }
+        let side = &mut self.hosts.outbound[id as usize];
+        side.is_opening = false;
+        side.transmitter = transmitter;
+        let generation = side.generation;
+        self.hosts.inbound[id as usize].sink = sink;
+        self.send_first(id, generation);
     }
 
     /// A transfer is complete, and the sending side knows it.

@@ -232,6 +232,7 @@ impl<T: Tap> Simulation<T> {
             Event::Acknowledge { connection, generation, ack } => {
                 self.acknowledge(connection, generation, ack)
             }
+            Event::Opened { connection, generation, answer } => self.opened(connection, generation, answer),
             Event::Enter(item) => self.enter_next(item),
             Event::Rare(rare) => self.happen_rarely(rare),
         }
@@ -241,6 +242,9 @@ impl<T: Tap> Simulation<T> {
         match event {
             Rare::Timer(timer) => self.ring(timer),
             Rare::Act { connection, generation } => self.act(connection, generation),
+            Rare::Unanswered { connection, generation, tries } => {
+                self.unanswered(connection, generation, tries);
+            }
             Rare::Start(flow) => self.start(flow),
             Rare::Stop(flow) => self.stop(flow),
             Rare::Step(number) => self.change_rate(number),

@@ -28,9 +28,24 @@ pub enum Body {
     Data(Segment),
     /// An acknowledgement on its way back, kept in the [`AckStore`]: queues mostly hold data.
     Ack(StoreIndex),
+    /// What opens a connection, either way.
+    Opening(Opening),
     /// A probe of a link. Its `connection` is the number of that link, and its `links_left` counts the way
     /// out of the last one as well.
     Probe(Stamp),
+}
+
+/// A SYN, or the SYN-ACK that answers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// When the SYN was sent; the answer echoes it.
+    pub sent: Time,
+    /// How many SYNs were sent before it.
+    pub tries: u8,
+    /// Whether it is the answer.
+    pub is_answer: bool,
+    /// Whether it asks for ECN, or grants it.
+    pub ecn: bool,
 }
 
 /// Where something is kept; starts with 1 so that "nothing" costs no space.
@@ -133,6 +148,7 @@ impl AckStore {
         match body {
             Body::Data(segment) => segment.seq,
             Body::Ack(kept) => self.queued.get(*kept).next,
+            Body::Opening(opening) => u64::from(opening.tries),
             Body::Probe(stamp) => u64::from(stamp.sequence),
         }
     }

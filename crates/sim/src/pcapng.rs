@@ -7,6 +7,7 @@
 //!
 //! Format: draft-ietf-opsawg-pcapng (section header, interface description, enhanced packet blocks).
 
+use crate::packet::Opening;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
@@ -17,7 +18,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 use weir_tcp::{Ack, Segment};
 use weir_units::{Ecn, Time};
-use weir_wire::tcp::{ACK, CWR, ECE, PSH, Stamps};
+use weir_wire::tcp::{ACK, CWR, ECE, PSH, SYN, Stamps};
 use weir_wire::{TooShort, ip, ipv4, ipv6, tcp, udp};
 
 /// Longest comment that an option can hold.
@@ -143,6 +144,24 @@ impl FlowHeaders {
         let stamps = Some(stamps(segment.sent, Time::ZERO));
         let header = tcp::Header { seq, ack: 1, flags, window: u16::MAX, stamps, ..self.tcp_header(true) };
         self.packet(true, ecn, header, segment.payload)
+    }
+
+    /// Headers of what opens a connection and leaves at `now`, and its length.
+    pub fn opening(&self, opening: &Opening, now: Time) -> (Vec<u8>, u32) {
+        // A SYN asks for ECN with both bits, the answer grants it with one (RFC 3168 section 6.1.1).
+        let (flags, bits) = if opening.is_answer { (SYN | ACK, ECE) } else { (SYN, ECE | CWR) };
+        let echo = if opening.is_answer { opening.sent } else { Time::ZERO };
+        let header = tcp::Header {
+            ack: u32::from(opening.is_answer),
+            flags: flags | if opening.ecn { bits } else { 0 },
+            window: u16::MAX,
+            mss: u16::try_from(self.payload + 12).ok(),
+            window_scale: Some(14),
+            sack_permitted: true,
+            stamps: Some(stamps(now, echo)),
+            ..self.tcp_header(!opening.is_answer)
+        };
+        self.packet(!opening.is_answer, Ecn::NotEct, header, 0)
     }
 
     /// Headers of an acknowledgement that leaves at `now`, and its length.

@@ -156,6 +156,7 @@ impl<W: Write> Recorder<W> {
         let (bytes, length) = match &seen.item.body {
             Body::Data(segment) => look.data(segment, ce),
             Body::Ack(kept) => look.ack(&seen.acks.look(*kept), at.now),
+            Body::Opening(opening) => look.opening(opening, at.now),
             Body::Probe(_) => return,
         };
         let comment = &mut self.comment;

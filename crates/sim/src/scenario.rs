@@ -97,6 +97,7 @@ fn kind(
         sender: sender(group, mtu - headers.data, ecn),
         memory: memories.of_route(group, route),
         receiver: receiver(group, route, mtu - headers.data, ecn),
+        handshake: group.host.handshake,
         headers,
         host_jitter: HOST_JITTER,
         stop: group.stop.map(|stop| Time::ZERO + stop),

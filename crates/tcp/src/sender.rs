@@ -21,7 +21,7 @@ use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use recovery::Rack;
 use timer::Timer;
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 /// State of loss recovery, as Linux names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -188,6 +188,15 @@ impl Sender {
             delivered: 0,
             totals: info::Totals::default(),
             round: info::Round::new(now),
+        }
+    }
+
+    /// The handshake, which was over when the sender was made, had taken `rtt`; `cautious` if so many of
+    /// its packets were lost that the first window is one segment (RFC 5681 section 3.1).
+    pub fn opened(&mut self, rtt: Duration, cautious: bool) {
+        self.rtt.sample(rtt, 0, 0);
+        if cautious && !self.control.owns_window() {
+            self.window.cwnd = 1;
         }
     }
 

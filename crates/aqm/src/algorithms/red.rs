@@ -201,24 +201,29 @@ impl Red {
     fn size(&self, p: &Packet) -> f64 {
         if self.params.byte_mode { p.len.get() as f64 / self.params.mean_packet.get() as f64 } else { 1.0 }
     }
-}
 
-impl Aqm for Red {
-    const USES_RANDOM: bool = true;
-
-    fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+    /// Takes an arrival into the average. Whether that is at the lower threshold or above, so that
+    /// [`Red::decide`] is to be asked: a queue under RED and a rule of its own, such as CHOKe, asks it apart.
+    #[inline]
+    pub fn arrival(&mut self, m: &Moment) -> bool {
         if m.queue.rate != self.scale.rate {
             // Without a rate there is no delay to compare; the host's buffer limits an unshaped link.
             if m.queue.rate == Rate::ZERO {
-                return Verdict::Forward;
+                return false;
             }
             self.rescale(m.queue.rate);
         }
         self.observe(m);
         if self.avg < self.scale.min || m.queue.packets <= 1 {
             self.count = None;
-            return Verdict::Forward;
+            return false;
         }
+        true
+    }
+
+    /// Decides about an arrival for which [`Red::arrival`] was true.
+    #[inline]
+    pub fn decide(&mut self, m: &Moment, p: &Packet) -> Verdict {
         let size = self.size(p);
         let Some(before) = self.count else {
             self.count = Some(size);
@@ -233,6 +238,14 @@ impl Aqm for Red {
         self.count = Some(0.0);
         let may_mark = self.params.ecn && (self.params.mark_above || self.avg < self.scale.max);
         Verdict::signal(p, may_mark, Cause::Chance)
+    }
+}
+
+impl Aqm for Red {
+    const USES_RANDOM: bool = true;
+
+    fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
+        if self.arrival(m) { self.decide(m, p) } else { Verdict::Forward }
     }
 
     fn on_empty(&mut self, now: Time) {

@@ -1,6 +1,8 @@
 //! The tests of `weir-cli`, in one program, which links once.
 
 mod characterize;
+#[cfg(feature = "live")]
+mod compare_ns3;
 mod figures;
 mod full_disk;
 #[cfg(feature = "live")]

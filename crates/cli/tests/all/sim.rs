@@ -9,12 +9,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn json(arguments: &str) -> Value {
+pub(crate) fn json(arguments: &str) -> Value {
     serde_json::from_str(&done(&format!("--json {arguments}"))).unwrap()
 }
 
 /// The table of a CSV file: header and rows.
-fn csv(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
+pub(crate) fn csv(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
     let text = fs::read_to_string(path).unwrap();
     let mut lines = text.lines().map(|l| l.split(',').map(str::to_string).collect::<Vec<_>>());
     (lines.next().unwrap(), lines.collect())
@@ -88,6 +88,24 @@ fn one_more_algorithm_is_explained_and_simulated_without_a_change() {
     let out = folder.path().join("out");
     let arguments = format!("sim {} --out {}", scenario.display(), out.display());
     assert!(json(&arguments)["trace_hash"].is_string());
+}
+
+/// The algorithm of `examples/outside`, whose file the build took into the list.
+#[test]
+fn an_algorithm_of_another_crate_is_in_every_verb_of_the_simulator() {
+    assert!(done("list").contains("ramp") && done("explain ramp").contains("steep"));
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/outside/study.toml");
+    done(&format!("sweep {study} --set run.duration=4s --out {}", out("study")));
+    let (header, rows) = csv(&folder.path().join("study/table.csv"));
+    let column = |name: &str| header.iter().position(|h| h == name).unwrap_or_else(|| panic!("{header:?}"));
+    let of = |aqm: &str| rows.iter().filter(|row| row[column("aqm.name")] == aqm).count();
+    assert_eq!((of("ramp"), of("codel")), (2, 2));
+    done(&format!("plot {} --out {}", out("study"), out("fig/delay")));
+    assert!(fs::read_to_string(folder.path().join("fig/delay.svg")).unwrap().contains("ramp"));
+    let steered = refused(&format!("sim {study} --set aqm.name=ramp --set aqm.steep=0s"), 2);
+    assert!(steered.contains("aqm.steep"), "{steered}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tests of `weir-queue`, in one program, which links once.
 
+mod choke;
 #[path = "../common/mod.rs"]
 mod common;
 mod conservation;

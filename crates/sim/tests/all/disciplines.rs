@@ -186,3 +186,22 @@ fn flows_use_ecn_where_they_say_so_whatever_their_congestion_control() {
         }
     }
 }
+
+/// The experiment of the CHOKe paper: datagrams at twice the link's rate beside 32 TCP flows. The paper's
+/// figure for CHOKe is about 250 kbit/s of 1 Mbit/s, and no share is above 1/(e + 1) (Tang, Wang and Low,
+/// 2004).
+#[test]
+fn choke_holds_an_unresponsive_flow_where_red_does_not() {
+    let text = include_str!("../../../../data/scenarios/choke_paper.toml");
+    let points = scenario(text).expand();
+    let datagrams = |scheme: &str| {
+        let of_it = |p: &&weir_config::Point| p.label().contains(scheme);
+        let mut scenario = points.iter().find(of_it).expect(scheme).scenario.clone();
+        scenario.run.duration = Duration::from_secs(100);
+        let outcome = weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).expect("it is valid");
+        (goodput(&outcome, 1) / 1e3, 32.0 * goodput(&outcome, 0) / 1e3)
+    };
+    let (red, choke) = (datagrams("RED"), datagrams("CHOKe"));
+    assert!(red.0 > 700.0 && red.1 < 250.0, "kbit/s of datagrams and of TCP with RED: {red:?}");
+    assert!((200.0..=269.0).contains(&choke.0) && choke.1 > 650.0, "with CHOKe: {choke:?}");
+}

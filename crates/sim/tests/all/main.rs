@@ -6,6 +6,7 @@ mod common;
 mod determinism;
 mod disciplines;
 mod flows;
+mod handshake;
 mod networks;
 mod physics;
 mod polling;

@@ -1,0 +1,1 @@
+../../../../integrations/ns3/dumbbell.cc
