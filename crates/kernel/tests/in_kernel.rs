@@ -530,8 +530,20 @@ fn the_queue_does_as_a_queue_of_weir_does() {
     let us = Duration::from_micros;
     for (seed, mbps, bytes, catch_up, params) in [
         (1, 10, 60_000, ms(5), Params { tau: ms(100), interval: ms(20), ..Params::default() }),
-        (2, 1000, 400_000, ms(1), Params { ecn: false, interval: ms(2), tau: ms(10), ..Params::default() }),
-        (3, 100, 30_000, us(200), Params { burst_rule: false, alpha: 0.75, ..Params::default() }),
+        (
+            2,
+            1000,
+            400_000,
+            ms(1),
+            Params { ecn: false, target: us(100), interval: us(500), tau: ms(10), ..Params::default() },
+        ),
+        (
+            3,
+            100,
+            30_000,
+            us(200),
+            Params { burst_rule: false, alpha: 0.75, target: us(800), interval: ms(5), ..Params::default() },
+        ),
         (4, 7, 20_000, Duration::ZERO, Params { target: ms(8), interval: ms(5), ..Params::default() }),
     ] {
         let link = Rate::from_mbps(mbps);
@@ -557,8 +569,7 @@ fn the_queue_does_as_a_queue_of_weir_does() {
             now += Duration::from_nanos(gap / 2 + dice.next_u64() % gap.max(1) + pause);
             let arrival = Arrival { now, segments: 1, wire_len, ..arrival };
             // What leaves before; the timer may be late.
-            loop {
-                let Some(arrived) = queue.head_arrived() else { break };
+            while let Some(arrived) = queue.head_arrived() {
                 let due = shaper.departure(arrived) + late;
                 if due > now {
                     break;
