@@ -1,5 +1,6 @@
 //! Compiles the BPF objects.
 
 fn main() {
-    weir_bpf::compile(&[("virtual_queue", "virtual_queue", &[]), ("probe", "probe", &[])], &[]);
+    let objects = ["virtual_queue", "admission", "qdisc", "probe"].map(|name| (name, name, &[][..]));
+    weir_bpf::compile(&objects, &["gsp.h", "queue.h"]);
 }

@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # The first process of the guest: makes the network, runs one scenario, says what came of it, and switches off.
 # /scenario sets QDISC (what is under test, with its options), SOURCE (what sends), STEER (arguments of `weir steer`, or
-# nothing), HTB (empty where the queue shapes itself), RATE, RTT, ECN, WARMUP and SECONDS. With DISTURB, nothing is measured: that
+# nothing), or in the place of both QUEUE (a configuration for `weir run --in-kernel=queue`), HTB (empty where the queue shapes itself),
+# RATE, RTT, ECN, WARMUP and SECONDS. With DISTURB, nothing is measured: that
 # is done to the queue at WARMUP, and what `weir steer` says of it is. Lines that begin with "@" are for tools/kernel-witness and
 # tools/steer-witness.
 /bin/busybox --install -s /bin
@@ -53,6 +54,10 @@ tune() { # no memory of earlier connections, windows that limit nothing
 
 make_queue() { # the whole round-trip time is on the way back, where acknowledgements go
 	at dst tc qdisc add dev d0 root netem delay "$RTT" limit 100000
+	if [ -n "${QUEUE:-}" ]; then
+		echo "$QUEUE" >/run/queue.toml
+		return
+	fi
 	if [ -z "$HTB" ]; then
 		/tools/tc qdisc add dev r1 root handle 10: $QDISC
 		return
@@ -62,8 +67,20 @@ make_queue() { # the whole round-trip time is on the way back, where acknowledge
 	/tools/tc qdisc add dev r1 parent 1:1 handle 10: $QDISC
 }
 
+shown() { # what is there; of a kind that this `tc` does not know, as Weir reads it
+	disciplines=$(/tools/tc -j qdisc show dev r1)
+	case $disciplines in
+	*"Unknown qdisc"*) /tools/weir --json steer r1 --dry-run | tr -d '\n' ;;
+	*) echo "${disciplines:-[]}" ;;
+	esac
+}
+
 steer() { # in the background
-	/tools/weir --json steer r1 $STEER >"$1" 2>>/run/said &
+	if [ -n "${QUEUE:-}" ]; then
+		/tools/weir --json run /run/queue.toml --in-kernel=queue >"$1" 2>>/run/said &
+	else
+		/tools/weir --json steer r1 $STEER >"$1" 2>>/run/said &
+	fi
 	steer=$!
 }
 
@@ -80,7 +97,9 @@ disturb() {
 		ip link set r1 up
 		;;
 	clock) date -s "@$(($(date +%s) + 3600))" >/dev/null ;;
-	killed)
+	queue_replaced) /tools/tc qdisc replace dev r1 root handle 20: pfifo ;;
+	queue_gone) ip link del r1 ;;
+	*killed)
 		kill -KILL $steer
 		wait $steer 2>/dev/null || true
 		;;
@@ -89,16 +108,16 @@ disturb() {
 
 disturbed() { # how long it takes until it is told, and what is there then
 	sleep "$WARMUP"
-	echo "@there $(/tools/tc -j qdisc show dev r1)"
+	echo "@there $(shown)"
 	disturb
-	echo "@done_to $(/tools/tc -j qdisc show dev r1)"
+	echo "@done_to $(shown)"
 	waited=0
 	while ! grep -q somebody /run/said && [ $waited -lt 2000 ]; do
 		usleep 20000
 		waited=$((waited + 20))
 	done
 	echo "@told_after_ms $waited"
-	if [ "$DISTURB" = killed ]; then steer /run/again; fi
+	case $DISTURB in *killed) steer /run/again ;; esac
 	sleep $((SECONDS - WARMUP - waited / 1000))
 	echo "@result {}"
 }
@@ -117,9 +136,14 @@ run() {
 		watch=$!
 		sleep 0.01
 	fi
-	if [ -n "${STEER:-}" ]; then
-		echo "@found $(/tools/tc -j qdisc show dev r1)"
+	if [ -n "${STEER:-}${QUEUE:-}" ]; then
+		echo "@found $(shown)"
 		steer /run/steered
+		# Without its queue the flows would have no bottleneck.
+		if [ -n "${QUEUE:-}" ]; then
+			sleep 0.5
+			kill -0 $steer
+		fi
 	fi
 	at src probe $SOURCE $((SECONDS + 1)) &
 	if [ -z "${DISTURB:-}" ]; then
@@ -131,13 +155,13 @@ run() {
 	echo "@after $(head -1 /proc/stat)"
 	echo "@qdisc $(/tools/tc -s -j qdisc show dev r1)"
 	echo "@class $(/tools/tc -s class show dev r1 | tr '\n' ' ')"
-	if [ -n "${STEER:-}" ]; then
+	if [ -n "${STEER:-}${QUEUE:-}" ]; then
 		# One that has left its queue is gone already.
 		kill -TERM $steer 2>/dev/null || true
 		wait $steer || true
 		sed 's/^/ /' /run/said | tail -20
 		echo "@steered $(cat /run/steered /run/again 2>/dev/null | tr -d '\n')"
-		echo "@left $(/tools/tc -j qdisc show dev r1)"
+		echo "@left $(shown)"
 	fi
 }
 

@@ -3,92 +3,14 @@
 // GSP over a virtual queue, on the egress of an interface: what `weir run --in-kernel` attaches.
 //
 // The virtual queue is the backlog that the packets which leave would cause at a slower link (AQM Steering,
-// section IV). GSP (draft-lauten-aqm-gsp-03, adaptive and delay-based, as in
-// crates/aqm/src/algorithms/gsp.rs) looks at that queue, and marks or drops. Nothing waits here, no queue is
-// changed. The process steers target and rate through the map `control` and reads what came of it from the
-// map `state`; once its heartbeat is stale, every packet passes, unless it said that it may be gone.
+// section IV). GSP looks at that queue, and marks or drops. Nothing waits here, no queue is changed. The
+// process steers target and rate through the map `control` and reads what came of it from the map `state`;
+// once its heartbeat is stale, every packet passes, unless it said that it may be gone.
 //
-// Arithmetic is in whole numbers, as in crates/steer/src/virtual_queue.rs: bytes with 32 bits of fraction,
-// times in nanoseconds. The maps' layouts are those of `Control` and `State` in program.rs. The few helpers
-// and fields used are declared here and in bpf.h, so that no kernel headers are needed.
+// Arithmetic is in whole numbers, as in crates/steer/src/virtual_queue.rs: what waits is in bytes with 32 bits
+// of fraction.
 
-#include "bpf.h"
-
-// As if this program were not there: the next filter decides.
-enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
-
-// The context of a filter, as linux/bpf.h numbers its words.
-struct __sk_buff {
-	u32 len;
-	u32 unused1[3];
-	u32 protocol; // in network order
-	u32 vlan_present;
-	u32 unused2[34];
-	u32 wire_len; // with the headers of each segment
-	u32 gso_segs; // 0 where whoever made the packet did not count
-	u64 unused3;
-	u32 gso_size;
-};
-
-enum { BPF_HDR_START_NET = 1, BPF_F_RECOMPUTE_CSUM = 1 };
-
-static long (*const bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len,
-					 u64 flags) = (void *)9;
-static long (*const bpf_l3_csum_replace)(struct __sk_buff *skb, u32 offset, u64 from, u64 to,
-					 u64 size) = (void *)10;
-static long (*const bpf_skb_load_bytes)(const struct __sk_buff *skb, u32 offset, void *to,
-					u32 len) = (void *)26;
-static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
-static long (*const bpf_skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len,
-						 u32 from) = (void *)68;
-static long (*const bpf_skb_ecn_set_ce)(struct __sk_buff *skb) = (void *)97;
-
-struct control {
-	u64 rate;        // of the virtual queue, in bytes per nanosecond with 32 bits of fraction; 0 lets everything pass
-	u64 interval_ns; // its timeout
-	u64 tau_ns;      // its product with interval_ns fits 64 bits
-	u64 max_cum_ns;
-	u64 beat_ns;  // CLOCK_MONOTONIC of the process's last look
-	u64 after_ns; // age at which it is stale; the largest number for never
-	u64 clock_ns; // the time, in tests; 0 for the clock
-	u64 above;    // the least size whose delay is above the target
-	u64 read;     // epochs that the process has read
-	u32 alpha;    // with 16 bits of fraction
-	u32 burst_rule;
-	u32 ecn;
-	int overhead; // bytes that a packet takes beside its frame
-};
-
-// What was seen between two signals: all that the law is told of it.
-struct epoch {
-	u64 start_ns;
-	u64 end_ns;
-	u64 arrived;  // bytes, with those that were dropped
-	u64 dropped;  // bytes
-	u64 size_min; // the least that waited when a packet came; the largest number if none came
-	u64 empty;    // whether the queue ran empty
-};
-
-// Epochs that wait for the process to read them. While all are taken, the current one goes on.
-#define EPOCHS 64
-
-struct state {
-	struct bpf_spin_lock lock;
-	u32 was_above;
-	u64 size; // bytes with 32 bits of fraction
-	u64 last_ns;
-	u64 last_update_ns;
-	u64 expiry_ns;
-	u64 cum_ns;
-	u64 accepted_bytes;
-	u64 accepted_packets; // segments
-	u64 signals;          // marks and drops, by packets as they were handed over
-	u64 drops;
-	u64 empty_ns; // how long nothing waited
-	struct epoch now;
-	u64 epochs; // those that ended
-	struct epoch ended[EPOCHS];
-};
+#include "gsp.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -105,217 +27,62 @@ struct {
 } state SEC(".maps");
 
 #define SIZE_MAX (1ULL << 62)
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define NETWORK_ORDER(type) ((type) >> 8 | ((type) & 0xff) << 8)
-#else
-#define NETWORK_ORDER(type) (type)
-#endif
-// A gap that counts at most: with alpha it must fit 64 bits.
-#define GAP_MAX (1ULL << 40)
-
-// initial / (1 + cum / tau), to the nearest nanosecond.
-static __attribute__((always_inline)) u64 interval(const struct control *c, u64 cum)
-{
-	u64 sum = c->tau_ns + cum;
-
-	return cum && sum ? (c->interval_ns * c->tau_ns + sum / 2) / sum : c->interval_ns;
-}
 
 // Serves the queue until `now`.
-static __attribute__((always_inline)) void drain(struct state *s, u64 rate, u64 now)
+INLINE void drain(struct state *s, u64 rate, u64 now)
 {
-	u64 elapsed = now - s->last_ns, waits = s->size / rate;
+	u64 elapsed = now - s->last_ns, waits = s->filling / rate;
 
 	if (elapsed > waits) {
 		s->empty_ns += elapsed - waits;
-		s->size = 0;
+		s->filling = 0;
 	} else {
-		s->size -= elapsed * rate;
+		s->filling -= elapsed * rate;
 	}
 	s->last_ns = now;
 }
 
 // Notes for the law what a packet found.
-static __attribute__((always_inline)) void note(struct state *s, u64 len)
+INLINE void note(struct state *s, u64 len)
 {
 	s->now.arrived += len;
-	if (s->size < s->now.size_min)
-		s->now.size_min = s->size;
-	if (!s->size)
+	if (s->filling < s->now.least)
+		s->now.least = s->filling;
+	if (!s->filling)
 		s->now.empty = 1;
 }
 
-// A signal ends the epoch, if there is room to keep it. One at the same instant belongs to the one before.
-static __attribute__((always_inline)) void end_epoch(struct state *s, const struct control *c, u64 now)
-{
-	if (s->epochs - c->read >= EPOCHS || now <= s->now.start_ns)
-		return;
-	s->now.end_ns = now;
-	s->ended[s->epochs & (EPOCHS - 1)] = s->now;
-	s->epochs++;
-	s->now.start_ns = now;
-	s->now.arrived = 0;
-	s->now.dropped = 0;
-	s->now.size_min = ~0ULL;
-	s->now.empty = 0;
-}
-
 // What is too much is let go uncounted.
-static __attribute__((always_inline)) void add(struct state *s, u64 len)
+INLINE void add(struct state *s, u64 len)
 {
-	if (s->size + (len << 32) <= SIZE_MAX)
-		s->size += len << 32;
-}
-
-// Time above the threshold against time below it. A virtual queue never overflows, so that GSP's guard is not
-// needed.
-static __attribute__((always_inline)) void adapt(struct state *s, const struct control *c, u64 now, u32 above)
-{
-	u64 gap = now - s->last_update_ns;
-
-	if (above && s->was_above) {
-		gap = gap > GAP_MAX ? GAP_MAX : gap;
-		s->cum_ns += (gap * c->alpha + (1 << 15)) >> 16;
-		if (s->cum_ns > c->max_cum_ns)
-			s->cum_ns = c->max_cum_ns;
-	} else if (!above && !s->was_above) {
-		s->cum_ns = s->cum_ns > gap ? s->cum_ns - gap : 0;
-	}
-	s->was_above = above;
-	s->last_update_ns = now;
-}
-
-// Length of the IP header and the one behind it; 0 where there is none.
-static __attribute__((always_inline)) u32 headers_of(const struct __sk_buff *skb)
-{
-	u8 head[10], offset;
-	u32 ip, protocol;
-
-	if (bpf_skb_load_bytes_relative(skb, 0, head, sizeof(head), BPF_HDR_START_NET))
-		return 0;
-	ip = head[0] >> 4 == 4 ? (head[0] & 15) * 4 : 40;
-	protocol = head[0] >> 4 == 4 ? head[9] : head[6];
-	if (protocol != 6)
-		return ip + 8;
-	if (bpf_skb_load_bytes_relative(skb, ip + 12, &offset, 1, BPF_HDR_START_NET))
-		return 0;
-	return ip + (offset >> 4) * 4;
-}
-
-// The packets that the interface will make of this one. Those who make offloaded packets outside of this
-// kernel, as virtual machines and TUN do, leave the count to it. It has added the headers of each segment but
-// the first to the length on the wire.
-static __attribute__((always_inline)) u32 segments_of(const struct __sk_buff *skb)
-{
-	u32 size = skb->gso_size, len = skb->len, added, above, headers, more;
-
-	if (skb->gso_segs)
-		return skb->gso_segs;
-	if (!size || skb->wire_len <= len)
-		return 1;
-	added = skb->wire_len - len;
-	above = headers_of(skb);
-	// Below them are Ethernet with up to two VLAN tags, or nothing.
-	for (more = 14; above && more <= 26; more += 4) {
-		headers = above + (more == 26 ? 0 : more);
-		if (added % headers == 0 && (len - headers + size - 1) / size == added / headers + 1)
-			return added / headers + 1;
-	}
-	return (len + size - 1) / size;
-}
-
-// Sets CE in IP behind VLAN tags that are still in the frame, where the kernel's helper would write into the
-// tag. False where there is no IP, or it is not ECN-capable.
-static __attribute__((always_inline)) u32 mark_tagged(struct __sk_buff *skb)
-{
-	u32 at = 12, tags;
-	u16 type, before, after;
-	u8 head[2];
-
-	for (tags = 0; tags < 3; tags++) {
-		if (bpf_skb_load_bytes(skb, at, &type, 2))
-			return 0;
-		if (type != NETWORK_ORDER(0x8100) && type != NETWORK_ORDER(0x88a8))
-			break;
-		at += 4;
-	}
-	at += 2;
-	if (bpf_skb_load_bytes(skb, at, head, 2))
-		return 0;
-	__builtin_memcpy(&before, head, 2);
-	if (type == NETWORK_ORDER(0x0800) && head[0] >> 4 == 4 && head[1] & 3) {
-		head[1] |= 3;
-		__builtin_memcpy(&after, head, 2);
-		if (bpf_l3_csum_replace(skb, at + 10, before, after, 2))
-			return 0;
-		return !bpf_skb_store_bytes(skb, at, head, 2, 0);
-	}
-	if (type == NETWORK_ORDER(0x86dd) && head[0] >> 4 == 6 && head[1] & 0x30) {
-		head[1] |= 0x30;
-		return !bpf_skb_store_bytes(skb, at, head, 2, BPF_F_RECOMPUTE_CSUM);
-	}
-	return 0;
-}
-
-// Sets CE; false where the packet is not ECN-capable.
-static __attribute__((always_inline)) u32 mark(struct __sk_buff *skb)
-{
-	u8 version;
-
-	switch (skb->protocol) {
-	case NETWORK_ORDER(0x8100):
-	case NETWORK_ORDER(0x88a8):
-		return mark_tagged(skb);
-	case NETWORK_ORDER(0x0800):
-	case NETWORK_ORDER(0x86dd):
-		if (bpf_skb_load_bytes_relative(skb, 0, &version, 1, BPF_HDR_START_NET))
-			return 0;
-		if (version >> 4 != (skb->protocol == NETWORK_ORDER(0x0800) ? 4 : 6))
-			return 0;
-		if (bpf_skb_ecn_set_ce(skb) == 1)
-			return 1;
-		// It is not capable, or shares its headers with copies, which this ends.
-		return !bpf_skb_pull_data(skb, 0) && bpf_skb_ecn_set_ce(skb) == 1;
-	}
-	return 0;
+	if (s->filling + (len << 32) <= SIZE_MAX)
+		s->filling += len << 32;
 }
 
 SEC("tc")
 int virtual_queue(struct __sk_buff *skb)
 {
-	u32 key = 0, segments, above, signal = 0;
+	u32 key = 0, segments, signal;
 	struct control *c = bpf_map_lookup_elem(&control, &key);
 	struct state *s = bpf_map_lookup_elem(&state, &key);
-	long long bytes;
-	u64 now, rate, len;
+	u64 now, len;
 
 	if (!c || !s)
 		return TC_ACT_UNSPEC;
-	now = c->clock_ns ? c->clock_ns : bpf_ktime_get_ns();
-	rate = c->rate;
-	// The beat may be a little ahead: it was read on another processor.
-	if (!rate || (long long)(now - c->beat_ns) >= (long long)c->after_ns)
+	now = present(c);
+	if (!now)
 		return TC_ACT_UNSPEC;
 	segments = segments_of(skb);
 	// A tag that the interface is to put in is not in the frame yet.
-	bytes = (long long)skb->wire_len + (long long)(c->overhead + (skb->vlan_present ? 4 : 0)) * segments;
-	len = bytes > 0 ? bytes : 0;
+	len = taken(c, skb->wire_len, skb->vlan_present, segments);
 
 	bpf_spin_lock(&s->lock);
 	// Another processor may have read its clock later and come first.
 	if (now < s->last_ns)
 		now = s->last_ns;
-	drain(s, rate, now);
+	drain(s, c->rate, now);
 	note(s, len);
-	above = s->size >= c->above;
-	adapt(s, c, now, above);
-	if (c->burst_rule && !s->size)
-		s->expiry_ns = now + interval(c, s->cum_ns);
-	if (above && now > s->expiry_ns) {
-		s->expiry_ns = now + interval(c, s->cum_ns);
-		s->signals++;
-		signal = 1;
-	}
+	signal = signals(s, c, now, !s->filling);
 	s->accepted_bytes += len;
 	s->accepted_packets += segments;
 	if (!signal)

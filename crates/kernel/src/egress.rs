@@ -1,14 +1,15 @@
-//! Steers the virtual queue that the kernel keeps at the egress of an interface.
+//! Steers the virtual queue, or the queue in BPF, that the kernel keeps at the egress of an interface.
 
 use crate::Kernel;
 use crate::journal::Journal;
-use crate::program::{self, Program, State, attached, detach, make_clsact};
+use crate::program::{self, Program, Room, State, attached, detach, make_clsact};
+use crate::qdisc::{self, Qdisc};
 use serde::Serialize;
 use weir_aqm::Algorithm;
 use weir_aqm::algorithms::gsp;
 use weir_config::{Channel, Counting, QueueConfig, Upstream};
 use weir_steer::{Law, Observer, Policy, PolicyError, SteeringLaw, Told};
-use weir_tc::Kind;
+use weir_tc::{Handle, Kind, Message};
 use weir_units::{Duration, Rate, Time};
 
 /// Age of the last look at which the program lets every packet pass: its process hangs or is dead.
@@ -41,8 +42,26 @@ pub enum EgressError {
         /// What it said.
         error: libbpf_rs::Error,
     },
+    /// The kernel has no queues in BPF.
+    #[error("{0}")]
+    NoQueues(String),
+    /// A queue that somebody set up would have to go.
+    #[error(
+        "the root of {interface} has {kind} {handle}, which somebody set up and which would be lost. Remedy: `tc qdisc del dev \
+         {interface} root` first, or `weir steer {interface}`, which steers it where it is"
+    )]
+    Taken {
+        /// The interface.
+        interface: String,
+        /// What is there.
+        kind: String,
+        /// Its handle.
+        handle: Handle,
+    },
     /// Somebody keeps one there already.
-    #[error("process {pid} keeps a virtual queue at {interface} already; end that one first")]
+    #[error(
+        "process {pid} keeps a virtual queue at {interface} already, or a queue in BPF; end that one first"
+    )]
     Rival {
         /// The process.
         pid: u32,
@@ -69,16 +88,20 @@ pub struct EgressSetup {
     pub policy: Policy,
     /// Whether the program goes on at its last set point when the process is gone.
     pub keep: bool,
+    /// The queue that packets wait in; `None` for a virtual one.
+    pub room: Option<Room>,
 }
 
 impl EgressSetup {
     /// What a direction of a configuration of `weir run` asks for, at the port where it leaves; `None` if
-    /// nothing is managed there. `name` is that of its table.
+    /// nothing is managed there. `name` is that of its table. With `waits` packets wait in a queue in BPF;
+    /// otherwise the queue is virtual.
     pub fn of(
         name: &str,
         channel: &Channel,
         interface: &str,
         keep: bool,
+        waits: bool,
     ) -> Result<Option<EgressSetup>, EgressError> {
         let unfit = |key: &str, why: &str| Err(EgressError::Unfit(format!("`{name}.{key}` {why}")));
         let (Some(aqm), Some(link)) = (&channel.aqm, channel.link.rate) else { return Ok(None) };
@@ -89,19 +112,32 @@ impl EgressSetup {
             );
         }
         let Some(policy) = &channel.policy else {
-            let why = "is missing: the program keeps a virtual queue, which `utilization_target` below 100% asks for";
+            let why = match waits {
+                true => "is missing: the queue in BPF is steered, and `policy = {}` is the default policy",
+                false => {
+                    "is missing: the program keeps a virtual queue, which `utilization_target` below 100% asks for"
+                }
+            };
             return unfit("policy", why);
         };
         let policy = policy.policy();
-        if !policy.uses_virtual_queue() {
-            let why = "must be below 100%: at 100% the real queue is what is managed, which `weir steer` does in the kernel";
-            return unfit("policy.utilization_target", why);
+        match (waits, policy.uses_virtual_queue()) {
+            (false, false) => {
+                let why = "must be below 100%: at 100% the real queue is what is managed, as by --in-kernel=queue, or `weir steer` \
+                           where it is the kernel's own";
+                return unfit("policy.utilization_target", why);
+            }
+            (true, true) => {
+                let why = "must be 100%: below that no packet needs to wait, and the virtual queue of --in-kernel does it";
+                return unfit("policy.utilization_target", why);
+            }
+            _ => {}
         }
         if channel.delay > Duration::ZERO {
             return unfit("delay", "must be left out: the kernel sends packets at once");
         }
         if channel.queue != QueueConfig::default() {
-            return unfit("queue", "must be left out: no packet waits in the program");
+            return unfit("queue", "must be left out: the program has one FIFO, or none");
         }
         if channel.upstream != Upstream::Off {
             return unfit("upstream", "must be \"off\": the program does not look into packets");
@@ -117,8 +153,13 @@ impl EgressSetup {
         if let Some(why) = program::unfit(&params) {
             return Err(EgressError::Unfit(format!("`{name}.aqm`: {why}")));
         }
+        let limit = channel.link.buffer.bytes(link);
+        let room = waits.then_some(Room { link, limit, catch_up: channel.catch_up });
+        if let Some(why) = room.and_then(|room| room.unfit()) {
+            return Err(EgressError::Unfit(format!("`{name}`: {why}")));
+        }
         let interface = interface.to_string();
-        Ok(Some(EgressSetup { interface, link, overhead, params, policy, keep }))
+        Ok(Some(EgressSetup { interface, link, overhead, params, policy, keep, room }))
     }
 }
 
@@ -129,7 +170,7 @@ pub struct EgressReport {
     pub interface: String,
     /// Rate of the link, in bit/s.
     pub rate_bps: u64,
-    /// Rate of the virtual queue in force, in bit/s.
+    /// Rate of the virtual queue in force, in bit/s; that of the link where packets wait.
     pub virtual_bps: u64,
     /// The target in force, in milliseconds.
     pub target_ms: f64,
@@ -145,12 +186,29 @@ pub struct EgressReport {
     pub average_bps: Option<u64>,
     /// Share of the rate that was used.
     pub utilization: Option<f64>,
-    /// Share of the time in which nothing waited in the virtual queue.
+    /// Share of the time in which nothing waited.
     pub empty: Option<f64>,
+    /// The queue in BPF, where there is one.
+    pub queue: Option<QueueReport>,
     /// How often the law moved something.
     pub moves: u64,
     /// Why it was left before the end, in words.
     pub left: Option<String>,
+}
+
+/// How a queue in BPF stands.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueueReport {
+    /// The name by which `tc` knows its kind.
+    pub kind: String,
+    /// Packets that wait.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long the packet waited that left last, in milliseconds; zero while none waits.
+    pub delay_ms: f64,
+    /// Packets that found no room; they are among the drops.
+    pub overflows: u64,
 }
 
 /// Counts the moves of the law.
@@ -230,9 +288,16 @@ fn not_steered(error: libbpf_rs::Error) -> EgressError {
     EgressError::Bpf { what: "the program cannot be steered", error }
 }
 
-/// A virtual queue at the egress of an interface.
+/// Whether somebody made this discipline, so that it would not come again by itself. What an earlier run of
+/// ours kept may go.
+fn is_set_up(there: &Message) -> bool {
+    there.handle != Handle::NONE && !qdisc::is_ours(there.kind())
+}
+
+/// A virtual queue at the egress of an interface, or a queue in BPF at its root.
 pub struct Egress {
     setup: EgressSetup,
+    qdisc: Option<Qdisc>,
     steered: SteeredProgram,
     index: i32,
     /// The number by which the kernel knows the program there.
@@ -260,13 +325,31 @@ impl Egress {
         // Frames are counted by the kernel with their Ethernet header.
         let overhead = setup.overhead - if port.is_ethernet { ETHERNET } else { 0 };
         let refused = |what| move |error| EgressError::Bpf { what, error };
-        let program = Program::load(&setup.params, overhead)
-            .map_err(refused("the kernel does not take the program"))?;
+        if setup.room.is_some()
+            && let Some(why) = qdisc::missing()
+        {
+            return Err(EgressError::NoQueues(why));
+        }
+        let program = match setup.room {
+            Some(room) => Program::load_admission(&setup.params, overhead, room),
+            None => Program::load(&setup.params, overhead),
+        };
+        let program = program.map_err(refused("the kernel does not take the program"))?;
+        let qdisc = setup.room.map(|_| Qdisc::load(&program)).transpose();
+        let qdisc = qdisc.map_err(refused("the kernel does not take the queue"))?;
         if let Some((pid, interface)) = journal.rival_at(index) {
             return Err(EgressError::Rival { pid, interface });
         }
+        if qdisc.is_some()
+            && let Some(there) = qdisc::root(kernel, index)?
+            && is_set_up(&there)
+        {
+            let kind = there.kind().map(ToString::to_string).unwrap_or_default();
+            let interface = setup.interface.clone();
+            return Err(EgressError::Taken { interface, kind, handle: there.handle });
+        }
         let brought_clsact = !kernel.disciplines(index)?.iter().any(|m| m.kind() == Some(&Kind::Clsact));
-        journal.egress(index, &setup.interface, brought_clsact)?;
+        journal.egress(index, &setup.interface, brought_clsact, qdisc.is_some())?;
         let steered = SteeredProgram::begin(program, &setup, now)?;
         if brought_clsact {
             make_clsact(index).map_err(refused("cannot make the clsact qdisc"))?;
@@ -277,9 +360,14 @@ impl Egress {
             let _ = detach(kernel, index, true);
         }
         let number = attached.map_err(refused("cannot attach the program"))?;
+        // What admits packets is there before the queue that it admits them to.
+        if let Some(Err(error)) = qdisc.as_ref().map(|qdisc| qdisc.make(kernel, index)) {
+            let _ = detach(kernel, index, brought_clsact);
+            return Err(error.into());
+        }
         let state = steered.program.state().map_err(refused("cannot read what the program tells"))?;
         let (began, watched, last) = (now, now, (now, state));
-        Ok(Egress { setup, steered, index, number, brought_clsact, began, watched, last, left: None })
+        Ok(Egress { setup, qdisc, steered, index, number, brought_clsact, began, watched, last, left: None })
     }
 
     /// Whether it is not steered any more, because somebody took it away.
@@ -289,7 +377,7 @@ impl Egress {
 
     /// One look: counters, law, what is in force; `now` is the time on CLOCK_MONOTONIC. Says why it is left,
     /// if it is.
-    pub fn turn(&mut self, now: Time) -> Option<&str> {
+    pub fn turn(&mut self, now: Time, kernel: &mut dyn Kernel) -> Option<&str> {
         if self.left.is_some() {
             return None;
         }
@@ -297,6 +385,9 @@ impl Egress {
             self.watched = now;
             if attached(self.index) != Some(self.number) {
                 return Some(self.leave("somebody took its program away, or the interface is gone"));
+            }
+            if self.qdisc.is_some() && !self.has_root(kernel) {
+                return Some(self.leave("somebody removed or replaced its queue"));
             }
         }
         match self.steered.look(now) {
@@ -308,13 +399,11 @@ impl Egress {
         }
     }
 
-    /// How long nothing waited, until the last look: the program counts it up to the last packet.
-    fn empty(&self) -> Duration {
-        let (now, state) = &self.last;
-        let since = now.since(state.last);
-        let rate = self.steered.rate();
-        let waits = rate.time_for(state.backlog(state.last, rate));
-        state.empty + if since > waits { since - waits } else { Duration::ZERO }
+    /// Whether the queue at the root is this one.
+    fn has_root(&self, kernel: &mut dyn Kernel) -> bool {
+        let ours = self.qdisc.as_ref().map(Qdisc::name);
+        let root = qdisc::root(kernel, self.index).ok().flatten();
+        ours.is_some() && root.as_ref().and_then(Message::kind).map(Kind::name) == ours
     }
 
     fn leave(&mut self, why: &str) -> &str {
@@ -327,7 +416,9 @@ impl Egress {
         if self.setup.keep || !is_ours {
             return None;
         }
-        let done = detach(kernel, self.index, self.brought_clsact);
+        let removed = if self.has_root(kernel) { qdisc::remove(kernel, self.index) } else { Ok(()) };
+        let detached = detach(kernel, self.index, self.brought_clsact);
+        let done = removed.map_err(|e| e.to_string()).and(detached);
         done.err().map(|e| format!("{}: NOT taken off: {e}", self.setup.interface))
     }
 
@@ -348,7 +439,14 @@ impl Egress {
             drops: state.drops,
             average_bps: self.steered.law().rate_avg().map(Rate::as_bps),
             utilization: share(state.accepted.get() as f64 / could),
-            empty: share(self.empty().as_secs_f64()),
+            empty: share(state.empty_for(*now, self.steered.rate()).as_secs_f64()),
+            queue: self.qdisc.as_ref().zip(state.waiting).map(|(qdisc, waiting)| QueueReport {
+                kind: qdisc.name().to_string(),
+                packets: waiting.packets,
+                bytes: waiting.bytes.get(),
+                delay_ms: waiting.delay.as_millis_f64(),
+                overflows: waiting.overflows,
+            }),
             moves: self.steered.moves(),
             left: self.left.clone(),
         }

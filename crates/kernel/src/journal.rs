@@ -7,7 +7,7 @@
 
 use crate::Kernel;
 use crate::place::{Place, Shaper, is_noted};
-use crate::program;
+use crate::{program, qdisc};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -47,8 +47,14 @@ enum Line {
     /// From here on this puts the shaper of a queue back: rates that were noted before are in force no more.
     Shaper { queue: usize, shaper: Option<(String, String)> },
     /// A program is about to be attached to the egress of an interface, and the qdisc that holds it made, if
-    /// `clsact`.
-    Egress { interface: i32, name: String, clsact: bool },
+    /// `clsact`; and a queue in BPF at the root, if `queue`.
+    Egress {
+        interface: i32,
+        name: String,
+        clsact: bool,
+        #[serde(default)]
+        queue: bool,
+    },
 }
 
 /// The journal of this process.
@@ -209,9 +215,9 @@ impl Journal {
     }
 
     /// Notes a program that is about to be attached to the egress of an interface, and whether the qdisc that
-    /// holds it is made for it.
-    pub fn egress(&mut self, interface: i32, name: &str, clsact: bool) -> io::Result<()> {
-        self.append(&Line::Egress { interface, name: name.into(), clsact })
+    /// holds it is made for it, and a queue in BPF at the root.
+    pub fn egress(&mut self, interface: i32, name: &str, clsact: bool, queue: bool) -> io::Result<()> {
+        self.append(&Line::Egress { interface, name: name.into(), clsact, queue })
     }
 
     /// What the journals of other living processes say: each process with its entries.
@@ -242,8 +248,7 @@ impl Journal {
     /// interface's name.
     pub fn rival_at(&self, interface: i32) -> Option<(u32, String)> {
         self.others().into_iter().find_map(|(pid, entries)| {
-            let mut at =
-                entries.into_iter().filter(|e| e.egress.is_some_and(|(index, _)| index == interface));
+            let mut at = entries.into_iter().filter(|e| e.egress.is_some_and(|egress| egress.0 == interface));
             at.next().map(|entry| (pid, entry.name))
         })
     }
@@ -263,8 +268,9 @@ struct Entry {
     shaper: Option<(Message, Message)>,
     targets: Vec<u64>,
     rates: Vec<u64>,
-    /// A program at the egress of this interface, and whether its qdisc was made for it.
-    egress: Option<(i32, bool)>,
+    /// A program at the egress of this interface, whether its qdisc was made for it, and whether a queue was
+    /// put at the root.
+    egress: Option<(i32, bool, bool)>,
 }
 
 /// The process and the queues of a journal of this network namespace, in their order; `None` if it is of
@@ -298,8 +304,8 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
             Line::Left { queue } => {
                 entries.remove(&queue);
             }
-            Line::Egress { interface, name, clsact } => {
-                egresses.push(Entry { name, egress: Some((interface, clsact)), ..Entry::default() });
+            Line::Egress { interface, name, clsact, queue } => {
+                egresses.push(Entry { name, egress: Some((interface, clsact, queue)), ..Entry::default() });
             }
         }
     }
@@ -312,21 +318,27 @@ fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
 
 /// Puts one queue back; says in words what was done, or why not.
 fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
-    if let Some((interface, clsact)) = entry.egress {
+    if let Some((interface, clsact, queue)) = entry.egress {
         // The number may be that of another interface by now, or the interface have another name.
         let has_program = program::attached(interface).is_some();
         let is_there = has_program
-            || clsact
+            || (clsact || queue)
                 && kernel
                     .interfaces()
                     .is_ok_and(|all| all.iter().any(|i| i.index == interface && i.name == entry.name));
         if !is_there {
             return Vec::new();
         }
-        return match program::detach(kernel, interface, clsact) {
-            Ok(()) if has_program => vec![format!("{}: took the virtual queue off", entry.name)],
+        let what = if queue { "queue in BPF" } else { "virtual queue" };
+        let has_queue = queue
+            && qdisc::root(kernel, interface)
+                .is_ok_and(|root| root.is_some_and(|m| qdisc::is_ours(m.kind())));
+        // The queue first: it is nothing without what admits packets to it.
+        let removed = if has_queue { qdisc::remove(kernel, interface) } else { Ok(()) };
+        return match removed.map_err(|e| e.to_string()).and(program::detach(kernel, interface, clsact)) {
+            Ok(()) if has_program || has_queue => vec![format!("{}: took the {what} off", entry.name)],
             Ok(()) => Vec::new(),
-            Err(e) => vec![format!("{}: NOT taken the virtual queue off: {e}", entry.name)],
+            Err(e) => vec![format!("{}: NOT taken the {what} off: {e}", entry.name)],
         };
     }
     let Some(about) = &entry.discipline else { return Vec::new() };

@@ -16,7 +16,8 @@
 //!
 //! * [`Probe`] reads how long each packet waits, by tracepoints.
 //! * [`Egress`] keeps a virtual queue where nothing waits: GSP as a BPF program ([`program`]) at the egress
-//!   of an interface, steered by the same law. No queue is changed.
+//!   of an interface, steered by the same law. No queue is changed. Or it puts a queue in BPF ([`qdisc`]) with
+//!   a shaper at the root, before which GSP decides.
 //!
 //! The kernel is behind the trait [`Kernel`], which a program in memory can play.
 #![forbid(unsafe_code)]
@@ -27,9 +28,10 @@ mod journal;
 mod place;
 mod probe;
 pub mod program;
+pub mod qdisc;
 mod steerer;
 
-pub use egress::{Egress, EgressError, EgressReport, EgressSetup, STALE_AFTER, SteeredProgram};
+pub use egress::{Egress, EgressError, EgressReport, EgressSetup, QueueReport, STALE_AFTER, SteeredProgram};
 pub use find::{Found, Refused, find};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{DelaysTold, Left, Place, Report, Shaper};
@@ -51,6 +53,8 @@ pub trait Kernel {
     fn has_filters(&mut self, interface: i32) -> Result<bool, Error>;
     /// Changes what is there.
     fn change(&mut self, message: &Message) -> Result<(), Error>;
+    /// Makes something in the place of what is there.
+    fn make(&mut self, message: &Message) -> Result<(), Error>;
 }
 
 impl Kernel for Link {
@@ -73,6 +77,10 @@ impl Kernel for Link {
     fn change(&mut self, message: &Message) -> Result<(), Error> {
         Link::change(self, message)
     }
+
+    fn make(&mut self, message: &Message) -> Result<(), Error> {
+        Link::make(self, message)
+    }
 }
 
 impl<K: Kernel + ?Sized> Kernel for &mut K {
@@ -94,5 +102,9 @@ impl<K: Kernel + ?Sized> Kernel for &mut K {
 
     fn change(&mut self, message: &Message) -> Result<(), Error> {
         (**self).change(message)
+    }
+
+    fn make(&mut self, message: &Message) -> Result<(), Error> {
+        (**self).make(message)
     }
 }

@@ -1,4 +1,5 @@
-//! The BPF program `virtual_queue`: loading it, what it is told, what it tells.
+//! The BPF programs at an egress: loading them, what they are told, what they tell. `virtual_queue` keeps a
+//! virtual queue; `admission` decides about what enters a [queue in BPF](crate::qdisc).
 
 use crate::Kernel;
 use libbpf_rs::{
@@ -13,8 +14,9 @@ use weir_steer::virtual_queue::{FRACTION, bytes_per_nano};
 use weir_tc::Kind;
 use weir_units::{Bytes, Duration, Rate, Time};
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_queue.bpf.o"));
-const NAME: &str = "virtual_queue";
+static VIRTUAL_QUEUE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_queue.bpf.o"));
+static ADMISSION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/admission.bpf.o"));
+const STEP: &str = "step";
 /// What the program returns for a packet that is dropped (`TC_ACT_SHOT`).
 const DROPPED: u32 = 2;
 /// Handle and priority of the filter, by which a later start finds it.
@@ -33,14 +35,20 @@ const LAST: usize = 1;
 const LAST_UPDATE: usize = 2;
 const EXPIRY: usize = 3;
 const EPOCH_START: usize = 10;
-const EPOCH_SIZE_MIN: usize = 14;
+const EPOCH_LEAST: usize = 14;
 const ENDED: usize = 16;
 const EPOCHS: usize = 17;
 /// Words of an epoch, and how many epochs there is room for.
 const EPOCH: usize = 6;
 const EPOCHS_MOST: usize = 64;
 /// Bytes of all of it.
-const STATE: usize = 8 + 8 * (EPOCHS + EPOCH * EPOCHS_MOST);
+const STATE: usize = 8 + 8 * TAIL;
+/// Words of `struct queue_state` behind that: packets and bytes that wait, when the link is free, its
+/// fraction, packets without room, and since when nothing waits.
+const TAIL: usize = EPOCHS + EPOCH * EPOCHS_MOST;
+const TAIL_WORDS: usize = 6;
+/// Bits of fraction of what a byte takes on the link.
+const COST_FRACTION: u32 = 24;
 
 /// What the program decided about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +77,49 @@ pub struct Probe<'a> {
     pub segment_size: u32,
 }
 
+/// A queue behind a shaper, as `struct queue_control` has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Rate of the shaper.
+    pub link: Rate,
+    /// Bytes that may wait.
+    pub limit: Bytes,
+    /// Lost time that the shaper makes up for.
+    pub catch_up: Duration,
+}
+
+impl Room {
+    /// Nanoseconds of a byte on the link, with their fraction, as `weir_queue::Shaper` has them.
+    fn cost(&self) -> u64 {
+        let scaled = 8e9 * f64::from(1u32 << COST_FRACTION) / self.link.as_bps().max(1) as f64;
+        (scaled + 0.5) as u64
+    }
+
+    /// Why the program cannot shape to it, with what to change: what a packet takes must fit 64 bits.
+    pub fn unfit(&self) -> Option<String> {
+        const LEAST: Rate = Rate::from_bps(64_000);
+        (self.link < LEAST)
+            .then(|| format!("`rate` must be {LEAST} or more: the queue in BPF reckons with 64 bits"))
+    }
+}
+
+/// How a queue in BPF stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// How long the packet waited that left last; zero while none waits.
+    pub delay: Duration,
+    /// Packets that wait, as they were handed over.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: Bytes,
+    /// When the link has sent what left last.
+    pub free: Time,
+    /// Packets that found no room; they are among the drops.
+    pub overflows: u64,
+    /// Since when nothing waits.
+    since: Time,
+}
+
 /// How the program stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
@@ -76,7 +127,7 @@ pub struct State {
     size: u64,
     /// Time of the last packet.
     pub last: Time,
-    /// Bytes of packets that passed, marked ones included.
+    /// Bytes of packets that passed, marked ones included; of those that left, where they wait.
     pub accepted: Bytes,
     /// The packets that they are on the wire: segments of one that is split later count each.
     pub accepted_packets: u64,
@@ -84,8 +135,10 @@ pub struct State {
     pub signals: u64,
     /// Those that were dropped.
     pub drops: u64,
-    /// How long nothing waited in the virtual queue.
+    /// How long nothing waited.
     pub empty: Duration,
+    /// The queue, where packets wait.
+    pub waiting: Option<Waiting>,
 }
 
 impl State {
@@ -98,7 +151,25 @@ impl State {
             signals: words[7],
             drops: words[8],
             empty: Duration::from_nanos(words[9]),
+            waiting: words.get(TAIL..TAIL + TAIL_WORDS).map(|tail| Waiting {
+                delay: Duration::from_nanos(words[0]),
+                packets: tail[0],
+                bytes: Bytes::new(tail[1]),
+                free: Time::from_nanos(tail[2]),
+                overflows: tail[4],
+                since: Time::from_nanos(tail[5]),
+            }),
         }
+    }
+
+    /// How long nothing waited until `now`, at this rate: the program counts up to the last packet.
+    pub fn empty_for(&self, now: Time, rate: Rate) -> Duration {
+        let Some(waiting) = &self.waiting else {
+            let since = now.since(self.last);
+            let waits = rate.time_for(self.backlog(self.last, rate));
+            return self.empty + if since > waits { since - waits } else { Duration::ZERO };
+        };
+        self.empty + if waiting.packets == 0 { now.since(waiting.since) } else { Duration::ZERO }
     }
 
     /// The virtual backlog at `now`, at this rate, in whole bytes.
@@ -120,22 +191,34 @@ pub struct Noted {
     pub arrived: Bytes,
     /// Bytes that were dropped.
     pub dropped: Bytes,
-    /// The least that a packet found waiting, in bytes with 32 bits of fraction; `None` if none came.
-    size_min: Option<u64>,
-    /// Whether a packet found nothing.
+    /// The least that a packet found waiting; `None` if none came.
+    least: Option<Least>,
+    /// Whether a packet found nothing, or the last one that waited left.
     pub ran_empty: bool,
+}
+
+/// What waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Least {
+    /// In a virtual queue, in bytes with 32 bits of fraction.
+    Size(u64),
+    /// For how long.
+    Delay(Duration),
 }
 
 impl Noted {
     /// As a law wants it: `rate` is that of the virtual queue, `link` that of the link.
     pub fn epoch(&self, rate: Rate, link: Rate, counts_discarded: bool) -> Epoch {
         let dropped = if counts_discarded { Bytes::ZERO } else { self.dropped };
-        let delay = |size: u64| size.checked_div(bytes_per_nano(rate)).map(Duration::from_nanos);
+        let delay = |least| match least {
+            Least::Size(size) => size.checked_div(bytes_per_nano(rate)).map(Duration::from_nanos),
+            Least::Delay(delay) => Some(delay),
+        };
         Epoch {
             start: self.start,
             now: self.end,
             arrived: self.arrived - dropped,
-            delay_min: self.size_min.and_then(delay),
+            delay_min: self.least.and_then(delay),
             ran_empty: self.ran_empty,
             link,
         }
@@ -185,10 +268,14 @@ struct Control {
     /// Epochs that were read.
     read: u64,
     params: gsp::Params,
+    /// The queue, where packets wait.
+    room: Option<Room>,
+    /// When the packet came that leaves, in a test run.
+    arrived: Option<Time>,
 }
 
 impl Control {
-    /// As `struct control` of the program has it.
+    /// As `struct control` of the program has it, or `struct queue_control`.
     fn bytes(&self) -> Vec<u8> {
         let after = self.after.map_or(i64::MAX as u64, |after| after.as_nanos());
         let long = [
@@ -199,19 +286,25 @@ impl Control {
             self.beat.as_nanos(),
             after,
             self.clock.map_or(0, Time::as_nanos),
-            size_above(self.target, self.rate),
+            self.room.map_or_else(|| size_above(self.target, self.rate), |_| self.target.as_nanos() + 1),
             self.read,
         ];
         let alpha = (self.params.alpha * ALPHA_FRACTION).round() as u32;
         let short =
             [alpha, u32::from(self.params.burst_rule), u32::from(self.params.ecn), self.overhead as u32];
+        let queue = self.room.map(|room| {
+            let arrived = self.arrived.map_or(0, Time::as_nanos);
+            [room.cost(), room.limit.get(), room.catch_up.as_nanos(), arrived]
+        });
         let long = long.iter().flat_map(|number| number.to_ne_bytes());
-        long.chain(short.iter().flat_map(|number| number.to_ne_bytes())).collect()
+        let short = short.iter().flat_map(|number| number.to_ne_bytes());
+        long.chain(short).chain(queue.iter().flatten().flat_map(|number| number.to_ne_bytes())).collect()
     }
 }
 
 /// The program, loaded into the kernel.
 pub struct Program {
+    name: &'static str,
     object: Object,
     control: MapHandle,
     state: MapHandle,
@@ -231,8 +324,23 @@ impl Program {
     /// Loads it. Until it is steered, every packet passes. `overhead` is what a packet takes beside its
     /// Ethernet frame, in bytes.
     pub fn load(params: &gsp::Params, overhead: i32) -> libbpf_rs::Result<Program> {
+        Program::of("virtual_queue", VIRTUAL_QUEUE, params, overhead, None)
+    }
+
+    /// Loads the program that decides about what enters a queue behind a shaper.
+    pub fn load_admission(params: &gsp::Params, overhead: i32, room: Room) -> libbpf_rs::Result<Program> {
+        Program::of("admission", ADMISSION, params, overhead, Some(room))
+    }
+
+    fn of(
+        name: &'static str,
+        object: &[u8],
+        params: &gsp::Params,
+        overhead: i32,
+        room: Option<Room>,
+    ) -> libbpf_rs::Result<Program> {
         quiet();
-        let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
+        let object = ObjectBuilder::default().open_memory(object)?.load()?;
         let map = |name: &str| {
             let map = object.maps().find(|map| map.name() == name).expect("the object has this map");
             MapHandle::try_from(&map)
@@ -247,21 +355,36 @@ impl Program {
             overhead,
             read: 0,
             params: params.clone(),
+            room,
+            arrived: None,
         };
-        Ok(Program { object, control, state, told })
+        Ok(Program { name, object, control, state, told })
+    }
+
+    /// Its maps, which a queue in BPF shares: what it is told, and what it tells.
+    pub(crate) fn maps(&self) -> [(&'static str, BorrowedFd<'_>); 2] {
+        [("control", self.control.as_fd()), ("state", self.state.as_fd())]
+    }
+
+    fn state_size(&self) -> usize {
+        STATE + if self.told.room.is_some() { 8 * TAIL_WORDS } else { 0 }
     }
 
     /// Begins anew at `now`, with nothing that waits.
     pub fn begin(&mut self, now: Time) -> libbpf_rs::Result<()> {
-        let mut state = [0u8; STATE];
+        let mut state = vec![0u8; self.state_size()];
         let mut set = |word: usize, to: u64| {
             state[8 + 8 * word..16 + 8 * word].copy_from_slice(&to.to_ne_bytes());
         };
         for word in [LAST, LAST_UPDATE, EXPIRY, EPOCH_START] {
             set(word, now.as_nanos());
         }
-        // Of nothing.
-        set(EPOCH_SIZE_MIN, u64::MAX);
+        if self.told.room.is_some() {
+            set(TAIL + TAIL_WORDS - 1, now.as_nanos());
+        } else {
+            // Of nothing; a queue is empty at the start.
+            set(EPOCH_LEAST, u64::MAX);
+        }
         self.told.read = 0;
         self.state.update(&0u32.to_ne_bytes(), &state, MapFlags::ANY)
     }
@@ -288,7 +411,7 @@ impl Program {
         let bytes = self.state.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?.unwrap_or_default();
         let words = bytes.chunks_exact(8).skip(1).map(|b| u64::from_ne_bytes(b.try_into().expect("8 bytes")));
         let mut words: Vec<u64> = words.collect();
-        words.resize(STATE / 8 - 1, 0);
+        words.resize(self.state_size() / 8 - 1, 0);
         Ok(words)
     }
 
@@ -303,15 +426,21 @@ impl Program {
     pub fn look(&mut self) -> libbpf_rs::Result<(State, Vec<Noted>)> {
         let words = self.words()?;
         let ended = words[ENDED];
+        let waits = self.told.room.is_some();
+        let least = |number| match number {
+            u64::MAX => None,
+            delay if waits => Some(Least::Delay(Duration::from_nanos(delay))),
+            size => Some(Least::Size(size)),
+        };
         let noted = |number: u64| {
             let at = EPOCHS + EPOCH * (number % EPOCHS_MOST as u64) as usize;
-            let [start, end, arrived, dropped, size_min, empty] = std::array::from_fn(|n| words[at + n]);
+            let [start, end, arrived, dropped, at_least, empty] = std::array::from_fn(|n| words[at + n]);
             Noted {
                 start: Time::from_nanos(start),
                 end: Time::from_nanos(end),
                 arrived: Bytes::new(arrived),
                 dropped: Bytes::new(dropped),
-                size_min: (size_min != u64::MAX).then_some(size_min),
+                least: least(at_least),
                 ran_empty: empty != 0,
             }
         };
@@ -324,7 +453,7 @@ impl Program {
     /// must have a clsact qdisc ([`make_clsact`]). Returns the number by which the kernel knows the program.
     pub fn attach(&self, interface: i32) -> libbpf_rs::Result<u32> {
         let mut programs = self.object.progs();
-        let program = programs.find(|p| p.name() == NAME).expect("the object has this program");
+        let program = programs.find(|p| p.name() == self.name).expect("the object has this program");
         let mut hook = hook(program.as_fd(), interface);
         hook.attach()?;
         hook.query()
@@ -335,7 +464,7 @@ impl Program {
     pub fn answer(&mut self, probe: &Probe<'_>) -> libbpf_rs::Result<(Answer, Vec<u8>)> {
         self.told.clock = Some(probe.now);
         self.tell()?;
-        let (said, after, _) = self.run(probe, 1)?;
+        let (said, after, _) = self.run(self.name, probe, 1)?;
         let answer = match said {
             DROPPED => Answer::Drop,
             _ if after != probe.frame => Answer::Mark,
@@ -348,10 +477,37 @@ impl Program {
     pub fn cost(&mut self, probe: &Probe<'_>, runs: u32) -> libbpf_rs::Result<std::time::Duration> {
         self.told.clock = None;
         self.tell()?;
-        self.run(probe, runs).map(|(_, _, cost)| cost)
+        self.run(self.name, probe, runs).map(|(_, _, cost)| cost)
     }
 
-    fn run(&self, probe: &Probe<'_>, repeat: u32) -> libbpf_rs::Result<(u32, Vec<u8>, std::time::Duration)> {
+    /// A packet enters the queue, or leaves it that came at `arrived`, in a run of the kernel that sends
+    /// nothing; whether the shaper lets it leave.
+    pub fn step(&mut self, probe: &Probe<'_>, arrived: Option<Time>) -> libbpf_rs::Result<bool> {
+        (self.told.clock, self.told.arrived) = (Some(probe.now), arrived);
+        self.tell()?;
+        self.run(STEP, probe, 1).map(|(said, _, _)| said != 0)
+    }
+
+    /// Changes the queue's rate and room; it holds once it is steered.
+    pub fn set_room(&mut self, room: Room) {
+        self.told.room = Some(room);
+    }
+
+    /// Puts a queue for tests into a state: how long the last packet waited, and what waits.
+    pub fn set_waiting(&mut self, delay: Duration, packets: u64, bytes: Bytes) -> libbpf_rs::Result<()> {
+        let mut state = self.state.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?.unwrap_or_default();
+        for (word, to) in [(0, delay.as_nanos()), (TAIL, packets), (TAIL + 1, bytes.get())] {
+            state[8 + 8 * word..16 + 8 * word].copy_from_slice(&to.to_ne_bytes());
+        }
+        self.state.update(&0u32.to_ne_bytes(), &state, MapFlags::LOCK)
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        probe: &Probe<'_>,
+        repeat: u32,
+    ) -> libbpf_rs::Result<(u32, Vec<u8>, std::time::Duration)> {
         let mut context = [0u8; CONTEXT];
         for (at, number) in
             [(WIRE_LEN, probe.wire_len), (GSO_SEGS, probe.segments), (GSO_SIZE, probe.segment_size)]
@@ -367,7 +523,7 @@ impl Program {
             ..ProgramInput::default()
         };
         let mut programs = self.object.progs_mut();
-        let program = programs.find(|p| p.name() == NAME).expect("the object has this program");
+        let program = programs.find(|p| p.name() == name).expect("the object has this program");
         let done = program.test_run(input)?;
         let (said, cost) = (done.return_value, done.duration);
         Ok((said, after, cost))

@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use weir_aqm::algorithms::gsp::{Gsp, Params};
 use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Moment, Packet, Setpoint, Verdict};
 use weir_config::{Document, RunConfig, Scenario};
-use weir_kernel::program::{Answer, Noted, Probe, Program, unfit};
+use weir_kernel::program::{Answer, Noted, Probe, Program, Room, unfit};
 use weir_kernel::{EgressSetup, SteeredProgram};
+use weir_queue::{Discipline, Hosts, Limits, Shaper, Single};
 use weir_steer::VirtualQueue;
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::{ethernet, frame, ipv4, ipv6};
@@ -120,7 +121,16 @@ impl Twin {
 
 /// The program, or why there is none.
 fn loaded(test: &str, params: &Params, overhead: i32) -> Option<Program> {
-    match Program::load(params, overhead) {
+    begun(test, Program::load(params, overhead))
+}
+
+/// The program before a queue, or why there is none.
+fn admission(test: &str, params: &Params, room: Room) -> Option<Program> {
+    begun(test, Program::load_admission(params, 0, room))
+}
+
+fn begun(test: &str, program: libbpf_rs::Result<Program>) -> Option<Program> {
+    match program {
         Ok(mut program) => {
             program.begin(START).unwrap();
             Some(program)
@@ -265,7 +275,12 @@ fn compare_epochs(name: &str, told: &[Noted], seen: &[Seen], rate: Rate) {
         );
         let without = told.epoch(rate, rate, false).arrived.get();
         assert_eq!(without, seen.arrived - seen.dropped, "{name}");
-        let (got, want) = (epoch.delay_min.unwrap().as_nanos(), seen.delay_min.unwrap().as_nanos());
+        let (Some(got), Some(want)) = (epoch.delay_min, seen.delay_min) else {
+            // No packet left a queue in the meantime.
+            assert_eq!(epoch.delay_min, seen.delay_min, "{name}");
+            continue;
+        };
+        let (got, want) = (got.as_nanos(), want.as_nanos());
         assert!(got.abs_diff(want) <= 1 + want / 5, "{name}: {got} {want}");
     }
 }
@@ -445,6 +460,189 @@ fn epochs_beyond_the_room_for_them_become_one() {
     assert_eq!(program.look().unwrap().1, [], "each is told once");
 }
 
+/// What the algorithm was asked when it was written, and what it answered.
+#[test]
+fn admission_answers_the_golden_steps() {
+    const TEST: &str = "admission_answers_the_golden_steps";
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/vectors/gsp.jsonl");
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let head = lines.next().unwrap();
+    let number = |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap();
+    let time = |key: &str| Duration::from_nanos(number(&head["params"], key));
+    // The parameters that the program has; the others are what it is written for.
+    let params = Params {
+        target: time("target"),
+        interval: time("interval"),
+        tau: time("tau"),
+        max_cum: time("max_cum"),
+        alpha: head["params"]["alpha"].as_f64().unwrap(),
+        burst_rule: head["params"]["burst_rule"].as_bool().unwrap(),
+        ecn: head["params"]["ecn"].as_bool().unwrap(),
+        ..Params::default()
+    };
+    let link = Rate::from_mbps(1);
+    let room = |bytes| Room { link, limit: Bytes::new(bytes), catch_up: Duration::ZERO };
+    let Some(mut program) = admission(TEST, &params, room(0)) else { return };
+    program.begin(Time::from_nanos(number(&head, "start_ns"))).unwrap();
+    let mut asked = [0; 4];
+    for (line, step) in lines.enumerate() {
+        let call = step["call"].as_str().unwrap();
+        let fits = match call {
+            "enqueue" => true,
+            "overflow" => false,
+            _ => continue,
+        };
+        let len = number(&step, "len");
+        let waiting = number(&step, "backlog");
+        // Where there is no room, what comes would be one byte too much.
+        program.set_room(room(if fits { waiting + len } else { waiting + len - 1 }));
+        program.steer(link, params.target, Time::ZERO, None).unwrap();
+        let delay = Duration::from_nanos(number(&step, "delay_ns"));
+        program.set_waiting(delay, number(&step, "packets"), Bytes::new(waiting)).unwrap();
+        let frame = framed(ethernet::IPV4, Ecn::from_bits(number(&step, "ecn") as u8), &[]);
+        let now = Time::from_nanos(number(&step, "now_ns"));
+        let probe = Probe { now, frame: &frame, wire_len: len as u32, segments: 1, segment_size: 0 };
+        let signals = program.state().unwrap().signals;
+        let (got, _) = program.answer(&probe).unwrap();
+        let signalled = program.state().unwrap().signals > signals;
+        let (want, at) = match step["verdict"].as_str() {
+            Some("forward") => ((Answer::Pass, false), 0),
+            // One that has CE already is as it was.
+            Some("mark: set point") if got == Answer::Pass => ((Answer::Pass, true), 1),
+            Some("mark: set point") => ((Answer::Mark, true), 1),
+            Some("drop: set point") => ((Answer::Drop, true), 2),
+            None => ((Answer::Drop, false), 3),
+            Some(other) => panic!("{other}"),
+        };
+        asked[at] += 1;
+        assert_eq!((got, signalled), want, "line {}: {step}", line + 2);
+    }
+    assert!(asked.iter().all(|count| *count > 5), "{asked:?}");
+}
+
+/// A queue of Weir behind its shaper beside what two programs of the kernel do: every answer, when each
+/// packet leaves, how long it waited, what the law is told.
+#[test]
+fn the_queue_does_as_a_queue_of_weir_does() {
+    const TEST: &str = "the_queue_does_as_a_queue_of_weir_does";
+    let ms = Duration::from_millis;
+    let us = Duration::from_micros;
+    for (seed, mbps, bytes, catch_up, params) in [
+        (1, 10, 60_000, ms(5), Params { tau: ms(100), interval: ms(20), ..Params::default() }),
+        (
+            2,
+            1000,
+            400_000,
+            ms(1),
+            Params { ecn: false, target: us(100), interval: us(500), tau: ms(10), ..Params::default() },
+        ),
+        (
+            3,
+            100,
+            30_000,
+            us(200),
+            Params { burst_rule: false, alpha: 0.75, target: us(800), interval: ms(5), ..Params::default() },
+        ),
+        (4, 7, 20_000, Duration::ZERO, Params { target: ms(8), interval: ms(5), ..Params::default() }),
+    ] {
+        let link = Rate::from_mbps(mbps);
+        let limit = Bytes::new(bytes);
+        let Some(mut program) = admission(TEST, &params, Room { link, limit, catch_up }) else { return };
+        program.steer(link, params.target, Time::ZERO, None).unwrap();
+        let mut shaper = Shaper::new(link, catch_up);
+        let limits = Limits { bytes: limit, packets: 1_000_000 };
+        let mut queue = Single::new(Gsp::new(&params, START), limits, link, 1);
+        // The queue is empty at the start.
+        let mut seen = Seen { delay_min: Some(Duration::ZERO), ..Seen::since(START) };
+        let mut ended = Vec::new();
+        let (mut left, mut answers, mut late) = (0u64, [0u32; 3], Duration::ZERO);
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut now, mut load) = (START, 1.0);
+        for (number, arrival) in arrivals(seed, link, 4000).enumerate() {
+            let wire_len = 110 + arrival.wire_len % 1404;
+            if number % 300 == 0 {
+                load = [0.3, 0.95, 1.2, 1.5, 2.0][(dice.next_u32() % 5) as usize];
+            }
+            let gap = link.time_for(Bytes::new(wire_len.into())).mul_f64(1.0 / load).as_nanos();
+            let pause = if dice.next_u32() % 500 == 0 { u64::from(dice.next_u32() % 300_000_000) } else { 0 };
+            now += Duration::from_nanos(gap / 2 + dice.next_u64() % gap.max(1) + pause);
+            let arrival = Arrival { now, segments: 1, wire_len, ..arrival };
+            // What leaves before; the timer may be late.
+            while let Some(arrived) = queue.head_arrived() {
+                let due = shaper.departure(arrived) + late;
+                if due > now {
+                    break;
+                }
+                late = Duration::from_nanos(dice.next_u64() % 300_000);
+                shaper.looked(due);
+                let at = shaper.departure(arrived);
+                let gone = queue.dequeue(at, &mut |_: &_, (), _| unreachable!()).unwrap();
+                shaper.sent(at, gone.packet.len);
+                let frame = framed(ethernet::IPV4, Ecn::NotEct, &[]);
+                let wire_len = gone.packet.len.get() as u32;
+                let probe = Probe { now: due, frame: &frame, wire_len, segments: 1, segment_size: 0 };
+                assert!(program.step(&probe, Some(arrived)).unwrap(), "{mbps} Mbit/s, packet {number}");
+                left += gone.packet.len.get();
+                seen.delay_min = seen.delay_min.map(|least| least.min(gone.sojourn)).or(Some(gone.sojourn));
+                let is_empty = queue.packets() == 0;
+                if is_empty {
+                    (seen.delay_min, seen.ran_empty) = (Some(Duration::ZERO), true);
+                }
+                let waiting = program.state().unwrap().waiting.unwrap();
+                let want = if is_empty { Duration::ZERO } else { gone.sojourn };
+                assert_eq!(
+                    (waiting.delay, waiting.packets, waiting.bytes, waiting.free),
+                    (want, queue.packets().into(), queue.backlog(), shaper.departure(Time::ZERO)),
+                    "{mbps} Mbit/s, packet {number}"
+                );
+            }
+            if number % 20 == 0 {
+                let (_, told) = program.look().unwrap();
+                compare_epochs(TEST, &told, &std::mem::take(&mut ended), link);
+                program.steer(link, params.target, Time::ZERO, None).unwrap();
+            }
+            let read = frame::read(&arrival.frame);
+            let len = Bytes::new(arrival.wire_len.into());
+            let hosts = Hosts { sender: 0, receiver: 0 };
+            let before = *queue.counters();
+            let mut dropped = None;
+            let comes = weir_queue::Arrival { len, flow: 0, hosts, ecn: read.ecn };
+            queue.enqueue(now, comes, (), &mut |_: &_, (), cause| dropped = Some(cause));
+            seen.arrived += len.get();
+            let marked = queue.counters().marked > before.marked;
+            if dropped.is_some() {
+                seen.dropped += len.get();
+            }
+            let signalled = marked || dropped == Some(Cause::SetPoint);
+            if signalled && now > seen.start {
+                ended.push(Seen { end: now, ..seen });
+                seen = Seen::since(now);
+                if queue.packets() - u32::from(dropped.is_none()) == 0 {
+                    (seen.delay_min, seen.ran_empty) = (Some(Duration::ZERO), true);
+                }
+            }
+            let want = match (dropped, marked) {
+                (Some(_), _) => Answer::Drop,
+                (None, true) if read.ecn != Ecn::Ce => Answer::Mark,
+                _ => Answer::Pass,
+            };
+            let (got, _) = program.answer(&arrival.probe()).unwrap();
+            assert_eq!(got, want, "{mbps} Mbit/s, packet {number}: {arrival:?}, {:?}", program.state());
+            if got != Answer::Drop {
+                let frame = framed(ethernet::IPV4, Ecn::NotEct, &[]);
+                let probe = Probe { now, frame: &frame, ..arrival.probe() };
+                program.step(&probe, None).unwrap();
+            }
+            answers[got as usize] += 1;
+        }
+        let state = program.state().unwrap();
+        assert_eq!(state.accepted.get(), left);
+        assert_eq!(state.waiting.unwrap().overflows, queue.counters().overflowed, "{mbps}");
+        assert!(answers[0] > 1000 && answers[2] > 5 && (answers[1] > 0) == params.ecn, "{answers:?}");
+    }
+}
+
 /// The program as the algorithm of a simulated link, looked at each 10 ms as `weir run --in-kernel` does.
 struct InTheLoop {
     steered: SteeredProgram,
@@ -491,7 +689,15 @@ fn flows_use_as_much_of_a_link_as_under_the_law_that_sees_each_packet() {
         let Some(program) = loaded(TEST, &params, 0) else { return };
         let link = Rate::from_mbps(100);
         let interface = "none".to_string();
-        let setup = EgressSetup { interface, link, overhead: 0, params: params.clone(), policy, keep: true };
+        let setup = EgressSetup {
+            interface,
+            link,
+            overhead: 0,
+            params: params.clone(),
+            policy,
+            keep: true,
+            room: None,
+        };
         let steered = SteeredProgram::begin(program, &setup, START).unwrap();
         let frames = (0..4).map(|ecn| framed(ethernet::IPV4, Ecn::from_bits(ecn), &[])).collect();
         let aqm = InTheLoop { steered, looked: START, frames };
@@ -543,7 +749,7 @@ fn a_direction_that_asks_for_more_is_refused_with_the_key() {
     let of = |keys: &str| {
         let text = format!("ports = {{ a = \"e0\", b = \"e1\" }}\n[a_to_b]\nrate = \"10Gbit/s\"\n{keys}\n");
         let config: RunConfig = Document::parse("x.toml", &text).unwrap().run_config().unwrap();
-        EgressSetup::of("a_to_b", &config.a_to_b, &config.ports.b, false)
+        EgressSetup::of("a_to_b", &config.a_to_b, &config.ports.b, false, false)
     };
     let policy = "policy = { utilization_low = \"94%\", utilization_target = \"95%\" }";
     let good = of(&format!("aqm = {{ name = \"gsp\" }}\n{policy}")).unwrap().unwrap();
@@ -564,7 +770,29 @@ fn a_direction_that_asks_for_more_is_refused_with_the_key() {
         let wrong = of(&keys).unwrap_err().to_string();
         assert!(wrong.starts_with(told), "{wrong}");
     }
+    // The queue itself aims at the whole of the link.
+    let queue = |keys: &str| {
+        let text =
+            format!("ports = {{ a = \"e0\", b = \"e1\" }}\n[a_to_b]\naqm = {{ name = \"gsp\" }}\n{keys}\n");
+        let config: RunConfig = Document::parse("x.toml", &text).unwrap().run_config().unwrap();
+        EgressSetup::of("a_to_b", &config.a_to_b, &config.ports.b, false, true)
+    };
+    let good = queue("rate = \"10Mbit/s\"\nbuffer = \"100kB\"\npolicy = {}").unwrap().unwrap();
+    let room =
+        Room { link: Rate::from_mbps(10), limit: Bytes::new(100_000), catch_up: Duration::from_millis(5) };
+    assert_eq!(good.room, Some(room));
+    for (keys, told) in [
+        (format!("rate = \"10Mbit/s\"\n{policy}"), "`a_to_b.policy.utilization_target` must be 100%"),
+        ("rate = \"10Mbit/s\"".into(), "`a_to_b.policy` is missing"),
+        (
+            "rate = \"20kbit/s\"\nbuffer = \"100kB\"\npolicy = {}".into(),
+            "`a_to_b`: `rate` must be 64kbit/s or more",
+        ),
+    ] {
+        let wrong = queue(&keys).unwrap_err().to_string();
+        assert!(wrong.starts_with(told), "{wrong}");
+    }
     let text = "ports = { a = \"e0\", b = \"e1\" }\n";
     let config = Document::parse("x.toml", text).unwrap().run_config().unwrap();
-    assert!(EgressSetup::of("a_to_b", &config.a_to_b, "e1", false).unwrap().is_none());
+    assert!(EgressSetup::of("a_to_b", &config.a_to_b, "e1", false, false).unwrap().is_none());
 }

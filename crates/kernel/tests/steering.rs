@@ -99,6 +99,10 @@ impl Kernel for Memory {
         Ok(false)
     }
 
+    fn make(&mut self, message: &Message) -> Result<(), Error> {
+        unreachable!("nothing is made: {message:?}")
+    }
+
     fn change(&mut self, message: &Message) -> Result<(), Error> {
         self.changes.push(message.clone());
         if self.refuses {

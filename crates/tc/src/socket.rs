@@ -2,7 +2,9 @@
 
 use crate::attribute::{Value, split};
 use crate::message::{Action, DecodeError, HEADER, Message, Subject};
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer,
+};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::io;
@@ -166,6 +168,13 @@ impl Link {
         self.request.clear();
         message.encode(&mut self.request);
         self.ask(NLM_F_REQUEST | NLM_F_ACK, |_, _| Ok(()))
+    }
+
+    /// Makes what the message says, in the place of what is there, and waits for the answer.
+    pub fn make(&mut self, message: &Message) -> Result<(), Error> {
+        self.request.clear();
+        message.encode(&mut self.request);
+        self.ask(NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, |_, _| Ok(()))
     }
 
     /// Whether filters of anybody hang on the clsact discipline of an interface.

@@ -52,10 +52,12 @@ pub struct Arguments {
     /// Leave packets to the kernel, and have it keep only the virtual queue: GSP as a BPF program where
     /// packets leave by the ports (clsact egress), steered to a policy with `utilization_target` below 100%.
     /// It marks or drops; queues and offloads stay as they are. The kernel routes or bridges between the
-    /// ports, as without. With this program it ends.
-    #[arg(long, conflicts_with_all = ["takeover", "keep_forwarding", "page"])]
-    in_kernel: bool,
-    /// With --in-kernel: leave the BPF program there at the end, at its last set point.
+    /// ports, as without. With this program it ends. `=queue` puts GSP's whole queue there instead, with its
+    /// shaper, in the place of the default queue of the port: Linux 6.16 or newer with CONFIG_NET_SCH_BPF,
+    /// and a policy with `utilization_target` at 100%.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "virtual-queue", conflicts_with_all = ["takeover", "keep_forwarding", "page"])]
+    in_kernel: Option<in_kernel::InKernel>,
+    /// With --in-kernel: leave program and queue there at the end, at their last set point.
     #[arg(long, requires = "in_kernel")]
     keep: bool,
 }
@@ -65,6 +67,7 @@ const EXAMPLES: &str = "Examples:
   sudo weir run bridge.toml --page                                         with a page in the browser
   sudo weir run bridge.toml --set run.duration=60s --set run.out=out/run   a minute, with results
   sudo weir run bridge.toml --in-kernel      the virtual queue alone, in the kernel, at its full speed
+  sudo weir run bridge.toml --in-kernel=queue   the queue with its shaper, in the kernel (Linux 6.16 or newer)
 A configuration that shapes one direction:
   ports = { a = \"eth1\", b = \"eth2\" }
   [a_to_b]
@@ -86,8 +89,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let set: Vec<String> = arguments.set.into_iter().chain(kept).chain(page).collect();
     let document = results::document(&arguments.config, &set)?;
     let config = document.run_config().map_err(Failure::input)?;
-    if arguments.in_kernel {
-        return in_kernel::main(&config, arguments.keep, output);
+    if let Some(what) = arguments.in_kernel {
+        return in_kernel::main(&config, what, arguments.keep, output);
     }
     check_core(&config, &host::cpus().allowed)?;
     // Nobody who does not read holds up what follows.

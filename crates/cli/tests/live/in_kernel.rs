@@ -28,9 +28,13 @@ impl Place {
     }
 
     fn start(&self, words: &[&str]) -> Child {
+        self.start_as("--in-kernel", words)
+    }
+
+    fn start_as(&self, what: &str, words: &[&str]) -> Child {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.busy.namespace, WEIR, "--json", "run"]).arg(&self.file);
-        command.arg("--in-kernel").args(words);
+        command.arg(what).args(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
@@ -275,5 +279,54 @@ fn what_the_program_cannot_do_is_refused_before_anything_is_changed() {
         assert_eq!(status, Some(2), "{result}");
         assert!(result["error"].as_str().unwrap().contains(told), "{result}");
     }
+    assert_eq!(place.all(), found);
+}
+
+/// Puts a queue there where the kernel takes one, and says what is missing otherwise, before anything is
+/// changed.
+#[test]
+fn a_queue_in_bpf_is_there_until_the_end_or_it_is_told_what_the_kernel_lacks() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("queue");
+    let found = place.all();
+    let whole =
+        ["--set", "a_to_b.policy.utilization_target=100%", "--set", "a_to_b.policy.utilization_low=99%"];
+    let start = || place.start_as("--in-kernel=queue", &whole);
+    if let Some(missing) = weir_kernel::qdisc::missing() {
+        let (status, result, _) = ended(start());
+        assert_eq!((status, result["error"].as_str()), (Some(1), Some(missing.as_str())), "{result}");
+        for remedy in ["CONFIG_NET_SCH_BPF", "trixie-backports", "weir steer"] {
+            assert!(missing.contains(remedy), "{missing}");
+        }
+        assert_eq!(place.all(), found);
+        println!("SKIPPED: the queue in BPF itself: {missing}");
+        return;
+    }
+    let there = || {
+        let begun = Instant::now();
+        while !place.busy.tc("qdisc show dev d0").contains("weir_gsp") {
+            assert!(begun.elapsed() < PATIENCE, "{}", place.all());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // What somebody set up is not lost.
+    place.busy.tc("qdisc add dev d0 root handle 7: pfifo");
+    let (status, result, _) = ended(start());
+    assert_eq!(status, Some(2), "{result}");
+    assert!(result["error"].as_str().unwrap().contains("somebody set up"), "{result}");
+    place.busy.tc("qdisc del dev d0 root");
+    assert_eq!(place.all(), found);
+    let mut killed = start();
+    there();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let running = start();
+    std::thread::sleep(Duration::from_millis(1500));
+    there();
+    signal(&running, "-TERM");
+    let (status, result, said) = ended(running);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("after a killed run: d0: took the queue in BPF off"), "{said}");
+    assert!(result["egress"][0]["signals"].as_u64() > Some(0), "{result}");
     assert_eq!(place.all(), found);
 }

@@ -176,6 +176,12 @@ impl<T, G: Guide<Paired>> Choke<T, G> {
         }
     }
 
+    /// The same queue, with what waits in it, under another guide.
+    pub fn under<H: Guide<Paired>>(self, guide: H) -> Choke<T, H> {
+        let Choke { management, line, limits, draws, dice } = self;
+        Choke { management: management.under(guide), line, limits, draws, dice }
+    }
+
     fn fits(&self, len: Bytes) -> bool {
         self.line.len() < self.limits.packets && self.management.backlog + len <= self.limits.bytes
     }
@@ -331,5 +337,14 @@ impl OfItsOwn for Choose {
         T: Copy + Send + 'static,
     {
         Choke::guided(params, aqm, guide, setup)
+    }
+
+    fn under<G, H, T>(queue: Self::Queue<G, T>, guide: H) -> Self::Queue<H, T>
+    where
+        G: Guide<Paired> + Send + 'static,
+        H: Guide<Paired> + Send + 'static,
+        T: Copy + Send + 'static,
+    {
+        queue.under(guide)
     }
 }

@@ -1,4 +1,4 @@
-//! `weir run --in-kernel`: the virtual queue as a BPF program, steered.
+//! `weir run --in-kernel`: the virtual queue as a BPF program, or the queue itself, steered.
 
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, Output, warn};
@@ -11,20 +11,30 @@ use weir_config::RunConfig;
 use weir_dataplane::{clock, privileges};
 use weir_kernel::{Egress, EgressError, EgressReport, EgressSetup, JOURNALS, Journal, Link, restore_dead};
 
+/// What the kernel does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum InKernel {
+    /// It keeps a virtual queue; packets pass.
+    VirtualQueue,
+    /// It has the queue, with a shaper.
+    Queue,
+}
+
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(10);
 
 fn wrong(e: EgressError) -> Failure {
     match e {
-        EgressError::NoInterface(_) | EgressError::Unfit(_) | EgressError::Policy(_) => {
-            Failure::Input(e.to_string())
-        }
+        EgressError::NoInterface(_)
+        | EgressError::Unfit(_)
+        | EgressError::Policy(_)
+        | EgressError::Taken { .. } => Failure::Input(e.to_string()),
         _ => Failure::Failed(e.to_string()),
     }
 }
 
 /// What the directions of the configuration ask for.
-fn planned(config: &RunConfig, keep: bool) -> Result<Vec<EgressSetup>, Failure> {
+fn planned(config: &RunConfig, what: InKernel, keep: bool) -> Result<Vec<EgressSetup>, Failure> {
     if config.sense.is_some() {
         return Err(Failure::Input(
             "`sense` must be left out with --in-kernel: nobody would send probes".into(),
@@ -43,7 +53,7 @@ fn planned(config: &RunConfig, keep: bool) -> Result<Vec<EgressSetup>, Failure> 
         [("a_to_b", &config.a_to_b, &config.ports.b), ("b_to_a", &config.b_to_a, &config.ports.a)];
     let mut setups = Vec::new();
     for (name, channel, port) in directions {
-        setups.extend(EgressSetup::of(name, channel, port, keep).map_err(wrong)?);
+        setups.extend(EgressSetup::of(name, channel, port, keep, what == InKernel::Queue).map_err(wrong)?);
     }
     if setups.is_empty() {
         let what = "neither `a_to_b` nor `b_to_a` has a rate and an algorithm, so that --in-kernel has nothing to do";
@@ -55,13 +65,16 @@ fn planned(config: &RunConfig, keep: bool) -> Result<Vec<EgressSetup>, Failure> 
 fn line(r: &EgressReport) -> String {
     let share = |s: Option<f64>| s.map_or("nothing".into(), |s| format!("{:.1} %", 100.0 * s));
     let left = r.left.as_ref().map_or(String::new(), |left| format!("; left: {left}"));
+    let queue = match &r.queue {
+        Some(queue) => format!("target {:.2} ms, {} packets found no room", r.target_ms, queue.overflows),
+        None => format!("virtual queue at {:.1} Mbit/s", r.virtual_bps as f64 / 1e6),
+    };
     format!(
-        "{}: {} packets, {} of {:.1} Mbit/s used; virtual queue at {:.1} Mbit/s, {} signals, {} of them drops{left}",
+        "{}: {} packets, {} of {:.1} Mbit/s used; {queue}, {} signals, {} drops{left}",
         r.interface,
         r.packets,
         share(r.utilization),
         r.rate_bps as f64 / 1e6,
-        r.virtual_bps as f64 / 1e6,
         r.signals,
         r.drops
     )
@@ -79,8 +92,8 @@ fn end(egresses: &mut [Egress], link: &mut Link, journal: Journal) -> Vec<String
 }
 
 /// Runs until it is stopped, the time is over, or nothing is left.
-pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
-    let setups = planned(config, keep)?;
+pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> Done {
+    let setups = planned(config, what, keep)?;
     let stop = interrupted();
     let mut service = Service::find();
     let mut link = Link::open()?;
@@ -99,7 +112,10 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
                 return Err(wrong(e));
             }
         }
-        output.say(format!("{name}: the kernel keeps a virtual queue for what leaves"));
+        output.say(match what {
+            InKernel::VirtualQueue => format!("{name}: the kernel keeps a virtual queue for what leaves"),
+            InKernel::Queue => format!("{name}: what leaves waits in a queue in BPF, at its root"),
+        });
     }
     journal.started();
     // To look whether the programs are still there, and to take them off.
@@ -113,7 +129,7 @@ pub fn main(config: &RunConfig, keep: bool, output: &Output) -> Done {
             break;
         }
         for egress in &mut egresses {
-            if let Some(why) = egress.turn(now) {
+            if let Some(why) = egress.turn(now, &mut link) {
                 output.say(format!("left as it is: {why}"));
             }
         }
