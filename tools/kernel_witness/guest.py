@@ -135,14 +135,14 @@ def built_module(kernel, name, work):
     if done.returncode != 0:
         raise Missing(f"mmdebstrap could not make a Debian with {packages}: {done.stderr.strip()[-500:]}")
     script = f"""set -e
-        mount -t proc proc /proc
         mkdir /module
         cd /module
         tar xf /usr/src/linux-source-{series}.tar.xz --strip-components=3 --wildcards '*/net/sched/{name}.c'
         echo 'obj-m := {name}.o' >Makefile
         make -C /usr/src/linux-headers-{release} M=/module modules"""
     # What is mounted goes with the namespace.
-    done = subprocess.run(["unshare", "--mount", "chroot", root, "sh", "-c", script], capture_output=True, text=True)
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && exec chroot "$0" sh -c "$1"', root, script],
+                          capture_output=True, text=True)
     if done.returncode != 0:
         raise Missing(f"{name} could not be built: {done.stderr.strip()[-500:]}")
     shutil.copy(root / "module" / f"{name}.ko", built)

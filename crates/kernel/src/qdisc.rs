@@ -1,5 +1,6 @@
 //! A queueing discipline in BPF (`struct_ops` `Qdisc_ops`): the queue that [`Program`] admits packets to,
-//! with its shaper. The kernel knows it by a name of its own while the process lives; a queue that was made stays.
+//! with its shaper. The kernel knows it by a name of its own while the process lives; a queue that was
+//! made stays.
 
 use crate::Kernel;
 use crate::program::{Program, quiet};
