@@ -217,6 +217,10 @@ impl<F: FnOnce()> Kernel for Meanwhile<F> {
     fn change(&mut self, message: &weir_tc::Message) -> Result<(), weir_tc::Error> {
         Kernel::change(&mut self.link, message)
     }
+
+    fn make(&mut self, message: &weir_tc::Message) -> Result<(), weir_tc::Error> {
+        Kernel::make(&mut self.link, message)
+    }
 }
 
 #[test]
@@ -226,7 +230,7 @@ fn of_two_that_start_at_once_one_attaches_and_the_other_is_told() {
     let found = place.all();
     let folder = std::env::temp_dir().join(format!("weir-in-kernel-once-{}", std::process::id()));
     let config = Document::load(&place.file).unwrap().run_config().unwrap();
-    let setup = EgressSetup::of("a_to_b", &config.a_to_b, "d0", false).unwrap().unwrap();
+    let setup = EgressSetup::of("a_to_b", &config.a_to_b, "d0", false, false).unwrap().unwrap();
     let start = |kernel: &mut dyn Kernel| {
         let mut journal = Journal::open(&folder).unwrap();
         let attached = Egress::attach(setup.clone(), kernel, &mut journal, weir_dataplane::clock());
