@@ -173,11 +173,27 @@ pub struct Steerer {
     probe: Option<Probe>,
 }
 
-fn remedy(refused: &[Refused], name: &str) -> String {
-    refused.first().map_or_else(
-        || format!("`tc qdisc replace dev {name} root fq_codel`, or below the shaper that is there"),
-        |refused| refused.why.clone(),
-    )
+/// What to do where no queue can be steered. What is there must not be lost by it.
+fn remedy(refused: &[Refused], name: &str, disciplines: &[Message]) -> String {
+    if let Some(refused) = refused.first() {
+        return refused.why.clone();
+    }
+    let is_shaper = |m: &&Message| matches!(m.kind(), Some(Kind::Tbf | Kind::Htb));
+    match disciplines.iter().find(is_shaper) {
+        Some(shaper) => {
+            let class = match shaper.kind() {
+                Some(Kind::Htb) => "CLASS, which is its leaf class,".to_string(),
+                _ => format!("{}1", shaper.handle),
+            };
+            format!(
+                "`tc qdisc add dev {name} parent {class} handle f00: fq_codel` puts one below {}",
+                shaper.handle
+            )
+        }
+        None => format!(
+            "`tc qdisc replace dev {name} root handle 1: fq_codel`, which takes the place of what is there"
+        ),
+    }
 }
 
 impl Steerer {
@@ -196,6 +212,7 @@ impl Steerer {
             let disciplines = kernel.disciplines(interface.index)?;
             let classes = kernel.classes(interface.index)?;
             let mut found = find(interface.index, &interface.name, &disciplines, &classes);
+            let handles: Vec<String> = found.places.iter().map(|place| place.handle.to_string()).collect();
             if let Some(major) = wanted.major() {
                 found.places.retain(|place| place.handle == Handle::new(major, 0));
                 found.refused.retain(|refused| refused.handle == Handle::new(major, 0));
@@ -213,7 +230,13 @@ impl Steerer {
                     } else {
                         format!("there is {}", there.join(", "))
                     },
-                    remedy: remedy(&found.refused, &interface.name),
+                    remedy: match handles.as_slice() {
+                        [] => remedy(&found.refused, &interface.name, &disciplines),
+                        some => format!(
+                            "the handle must be one of those that can be steered: {}",
+                            some.join(", ")
+                        ),
+                    },
                 });
             }
             let policy = config.policy_of(wanted);

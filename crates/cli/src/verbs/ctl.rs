@@ -150,14 +150,16 @@ fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
     if named.is_empty() {
         if found.is_empty() {
             return Err(Failure::Failed(format!(
-                "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`"
+                "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`, `weir steer` \
+                 or `weir upf FILE`; `weir run --in-kernel` has none"
             )));
         }
         return Ok(found);
     }
     for name in named {
         if !found.iter().any(|one| one.is_called(name)) {
-            let known: Vec<&str> = found.iter().map(|one| one.status.title.as_str()).collect();
+            let named = |one: &Running| format!("{} (process {})", one.status.title, one.status.pid);
+            let known: Vec<String> = found.iter().map(named).collect();
             let known = if known.is_empty() { "nothing".into() } else { known.join(", ") };
             return Err(Failure::Input(format!(
                 "no link that runs has the port, process number or socket `{name}`. Remedy: name one of what runs: {known}"
@@ -189,6 +191,7 @@ impl Running {
         steers && self.status.directions.iter().any(|queue| of_interface(&queue.name))
             || self.status.ports.iter().any(|port| port.name == name)
             || self.status.pid.to_string() == name
+            || self.status.title == name
             || self.socket == Path::new(name)
     }
 }
@@ -436,18 +439,24 @@ fn pages(found: Vec<Running>, output: &Output) -> Done {
 }
 
 fn drain(found: Vec<Running>, output: &Output) -> Done {
-    let mut results = Vec::new();
+    let (mut results, mut after) = (Vec::new(), Vec::new());
     for mut one in found {
         let result = one.client.ask("POST", "/v1/drain", None::<&()>);
+        after.push(match one.status.verb.as_str() {
+            "steer" => "puts its queues back",
+            _ => "the kernel forwards between the ports",
+        });
         results.push(Told { title: one.status.title, pid: one.status.pid, result });
     }
     let is_done = results.iter().all(|told| told.result.is_ok());
     let all: Vec<Value> = results.iter().map(Told::json).collect();
-    let text = |told: &Told| match &told.result {
-        Ok(_) => format!("{}: it ends, and the kernel forwards between the ports", told.title),
+    let text = |(told, after): (&Told, &&str)| match &told.result {
+        Ok(_) => format!("{}: it ends, and {after}", told.title),
         Err(failure) => format!("{}: {failure}", told.title),
     };
-    output.result(&json!({ "links": all }), || results.iter().map(text).collect::<Vec<_>>().join("\n"));
+    output.result(&json!({ "links": all }), || {
+        results.iter().zip(&after).map(text).collect::<Vec<_>>().join("\n")
+    });
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

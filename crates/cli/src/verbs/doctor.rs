@@ -159,6 +159,7 @@ fn examine() -> Vec<Finding> {
     let mut findings = vec![kernel()];
     findings.extend(host::checks().into_iter().map(Finding::from_lab));
     findings.extend(packet_paths());
+    findings.push(queues_in_bpf());
     findings.push(journals());
     findings.extend(least_privilege());
     findings.extend(scheduling());
@@ -173,6 +174,15 @@ fn kernel() -> Finding {
     let release = release.trim();
     let remedy = "use Linux 5.10 or later; an older one may do AF_PACKET alone";
     Finding::new(Need::Optional, "Linux", version(release) >= KERNEL_MIN, release, remedy)
+}
+
+/// Whether the kernel takes queues in BPF.
+fn queues_in_bpf() -> Finding {
+    let missing = weir_kernel::qdisc::missing();
+    let detail = missing.clone().unwrap_or_else(|| "for `weir run --in-kernel=queue`".into());
+    let detail = detail.split(". Remedy:").next().unwrap_or_default().to_string();
+    let remedy = "for `weir run --in-kernel=queue` Linux 6.16 or newer with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF";
+    Finding::new(Need::Optional, "queues in BPF", missing.is_none(), detail, remedy)
 }
 
 /// The first two numbers of a kernel's release, such as 6.1 of `6.1.0-18-amd64`.
@@ -527,7 +537,7 @@ fn hue(text: &str, finding: &Finding, paint: Paint) -> String {
 fn verdict(diagnosis: &Diagnosis) -> String {
     let Can { lab, run } = diagnosis.can;
     if lab && run {
-        return "All verbs will work here.\n".into();
+        return "All verbs will work here; what is marked optional is missing in some of them.\n".into();
     }
     let mut text =
         "Will work here: list, explain, check, sim, sweep, characterize, reproduce --arm sim".to_string();

@@ -66,7 +66,8 @@ const EXAMPLES: &str = "Examples:
   sudo weir run bridge.toml
   sudo weir run bridge.toml --page                                         with a page in the browser
   sudo weir run bridge.toml --set run.duration=60s --set run.out=out/run   a minute, with results
-  sudo weir run bridge.toml --in-kernel      the virtual queue alone, in the kernel, at its full speed
+  sudo weir run virtual.toml --in-kernel     the virtual queue alone, in the kernel, at its full speed; with
+      policy = { utilization_low = \"94%\", utilization_target = \"95%\" }
   sudo weir run bridge.toml --in-kernel=queue   the queue with its shaper, in the kernel (Linux 6.16 or newer)
 A configuration that shapes one direction:
   ports = { a = \"eth1\", b = \"eth2\" }

@@ -58,8 +58,8 @@ pub struct Arguments {
     /// Leave queues as they are at the end.
     #[arg(long)]
     keep: bool,
-    /// A page in the browser at this address, which `weir ctl page` prints [default address: 127.0.0.1:9470].
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9470")]
+    /// Serve a page at this address, by default 127.0.0.1:9470 (`steer.page`); `weir ctl page` prints how.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
     page: Option<String>,
     /// Say what would be steered, with which rate and bounds, and change nothing.
     #[arg(long)]

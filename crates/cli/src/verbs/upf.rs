@@ -42,9 +42,9 @@ pub struct Arguments {
     /// What is refused with ports is refused.
     #[arg(long)]
     control_only: bool,
-    /// Serve a page with sessions and their queues at this address, such as `127.0.0.1:9470` (`run.page`);
+    /// Serve a page with sessions and their queues at this address, by default 127.0.0.1:9470 (`run.page`);
     /// `weir ctl page` prints how.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
     page: Option<String>,
     /// End the run that has the folder of sessions (`run.state`), and go on with its sessions.
     #[arg(long)]
