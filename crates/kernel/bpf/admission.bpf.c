@@ -29,7 +29,7 @@ int admission(struct __sk_buff *skb)
 		now = s->last_ns;
 	s->last_ns = now;
 	s->now.arrived += len;
-	if (q->bytes + len > c->limit) {
+	if (!fits_in(q, c, len)) {
 		overflow(q, c, now, len);
 		bpf_spin_unlock(&s->lock);
 		return TC_ACT_SHOT;

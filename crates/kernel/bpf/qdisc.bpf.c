@@ -139,8 +139,11 @@ int enqueue(u64 *ctx)
 	waits = bpf_obj_new_impl(__builtin_btf_type_id(*(struct waiting *)0, 0), 0);
 
 	bpf_spin_lock(&q->of.lock);
+	// Another processor may have read its clock later and come first.
+	if (now < q->of.last_ns)
+		now = q->of.last_ns;
 	// Admission looked before; several processors may have come in between.
-	fits = waits && q->bytes + len <= c->limit;
+	fits = waits && fits_in(q, c, len);
 	if (fits)
 		enter(q, now, len);
 	else

@@ -42,6 +42,13 @@ struct {
 	__type(value, struct queue_state);
 } state SEC(".maps");
 
+// Whether there is room. An empty queue takes what is larger than its limit, as an offloaded packet may be: it
+// would never pass otherwise.
+INLINE u32 fits_in(const struct queue_state *q, const struct queue_control *c, u64 len)
+{
+	return !q->packets || q->bytes + len <= c->limit;
+}
+
 // A packet begins to wait.
 INLINE void enter(struct queue_state *q, u64 now, u64 len)
 {

@@ -360,6 +360,10 @@ impl Egress {
             let _ = detach(kernel, index, true);
         }
         let number = attached.map_err(refused("cannot attach the program"))?;
+        // A queue that a run left with `--keep` has nobody any more who decides what enters it.
+        if qdisc.is_none() && qdisc::root(kernel, index)?.is_some_and(|there| qdisc::is_ours(there.kind())) {
+            qdisc::remove(kernel, index)?;
+        }
         // What admits packets is there before the queue that it admits them to.
         if let Some(Err(error)) = qdisc.as_ref().map(|qdisc| qdisc.make(kernel, index)) {
             let _ = detach(kernel, index, brought_clsact);

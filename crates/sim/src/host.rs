@@ -231,6 +231,7 @@ impl Hosts {
         self.free.push(id);
         let (out, inb) = (&mut self.outbound[id as usize], &mut self.inbound[id as usize]);
         out.application = None;
+        out.is_opening = false;
         let transmitter = std::mem::replace(&mut out.transmitter, Transmitter::Closed);
         (transmitter, std::mem::replace(&mut inb.sink, Sink::Closed))
     }

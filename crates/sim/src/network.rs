@@ -320,7 +320,8 @@ impl<T: Tap> Simulation<T> {
     pub fn is_conserved(&self) -> bool {
         let c = &self.counts;
         let queued: u64 = self.links.iter().map(|l| u64::from(l.waiting())).sum();
-        let travelling = |e: &&Event| matches!(e, Event::Acknowledge { .. } | Event::Enter(_));
+        let travelling =
+            |e: &&Event| matches!(e, Event::Acknowledge { .. } | Event::Opened { .. } | Event::Enter(_));
         let on_the_way = self.wheel.iter().filter(travelling).count() as u64;
         self.links.iter().all(Link::is_conserved)
             && c.sent == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way

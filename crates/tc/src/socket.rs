@@ -3,7 +3,8 @@
 use crate::attribute::{Value, split};
 use crate::message::{Action, DecodeError, HEADER, Message, Subject};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkBuffer,
 };
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
@@ -170,11 +171,14 @@ impl Link {
         self.ask(NLM_F_REQUEST | NLM_F_ACK, |_, _| Ok(()))
     }
 
-    /// Makes what the message says, in the place of what is there, and waits for the answer.
+    /// Makes what the message says, in the place of what is there, also of one of the same kind, and waits for
+    /// the answer.
     pub fn make(&mut self, message: &Message) -> Result<(), Error> {
         self.request.clear();
         message.encode(&mut self.request);
-        self.ask(NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, |_, _| Ok(()))
+        // Without the last flag one of the same kind would be changed instead (`tc_modify_qdisc`).
+        let flags = NLM_F_CREATE | NLM_F_REPLACE | NLM_F_EXCL;
+        self.ask(NLM_F_REQUEST | NLM_F_ACK | flags, |_, _| Ok(()))
     }
 
     /// Whether filters of anybody hang on the clsact discipline of an interface.

@@ -92,14 +92,26 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         let seed = RandomState::new().build_hasher().finish();
         let folder = Kept::folder(&config, None, arguments.takeover)?;
         let kept = folder.map(|folder| Kept::take(folder, arguments.takeover, output)).transpose()?;
-        let writable: Vec<PathBuf> = kept.iter().map(|kept| kept.folder.clone()).collect();
         let mut asked = asked;
         // Where nobody is root there is none, and nothing is to be said of it.
         let _ = asked.doors.listen();
+        let kept_in = kept.iter().map(|kept| kept.folder.clone());
+        let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
         let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
         privileges::confine(&writable, &readable).iter().for_each(|line| output.say(line));
         let plane = alone(plane_setup(&config, seed))?;
-        return serve(&config, (plane, "PFCP alone".into()), kept.as_ref(), asked, &|| false, output);
+        // This thread may not remove the name of the socket any more when it ends: another one, which keeps
+        // root's rights to that folder, does.
+        let name = asked.doors.take_name();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let keeper = std::thread::Builder::new().name("weir-name".into()).spawn(move || {
+            let _ = ended.recv();
+            drop(name);
+        })?;
+        let done = serve(&config, (plane, "PFCP alone".into()), kept.as_ref(), asked, &|| false, output);
+        drop(end);
+        let _ = keeper.join();
+        return done;
     }
     let usual = config.run.duration.is_none().then(|| format!("/var/lib/weir/upf-{}", config.n4.address));
     let folder = Kept::folder(&config, usual, arguments.takeover)?;

@@ -8,7 +8,7 @@ use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -158,6 +158,10 @@ fn its_sessions_are_looked_at_while_it_runs_and_what_takes_a_restart_is_told() {
     drop(client);
     let (status, told) = upf.interrupt();
     assert_eq!((status, &told["pfcp"]["established"]), (Some(0), &1.into()));
+    assert!(
+        !Path::new(&format!("/run/weir/control-{pid}.sock")).exists(),
+        "the name of the control socket stayed"
+    );
 }
 
 #[test]

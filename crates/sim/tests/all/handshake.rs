@@ -103,3 +103,16 @@ fn quic_and_datagrams_have_no_such_handshake() {
     assert!(refused("protocol = \"quic\"\n").contains("key `flows.0.handshake`: is that of TCP"));
     assert!(refused("udp_rate = \"1Mbit/s\"\n").contains("flows.0.handshake`: says nothing about datagrams"));
 }
+
+/// A run that ends while SYNs and their answers travel loses no packet, and a flow that stops before its
+/// answer comes stays closed.
+#[test]
+fn runs_and_flows_may_end_within_a_handshake() {
+    let link = "[link]\nrate = \"10Mbit/s\"\n[path]\nrtt = \"100ms\"\n[aqm]\nname = \"codel\"\n";
+    let many = "[[flows]]\nhandshake = true\ntransfer = \"10kB\"\nevery = \"30ms\"\n";
+    run(&quiet(link, many, "2s"), 1);
+    run(&quiet(link, &format!("{many}stop = \"500ms\"\n"), "5s"), 1);
+    let stopped = "[[flows]]\nhandshake = true\nstop = \"80ms\"\n";
+    let flow = run(&quiet(link, stopped, "5s"), 1).recording.summary.flows[0].clone();
+    assert_eq!(flow.throughput_bps, 0.0, "it sent after its stop");
+}
