@@ -626,7 +626,7 @@ impl Queue {
                 let got = self.place.target(options).ok_or(Left::Replaced)?;
                 let [asked, got] = [self.target, got].map(|d| format!("{:.3} ms", d.as_millis_f64()));
                 return Err(Left::Changed {
-                    what: format!("the target: {asked} was set and {got} is there"),
+                    what: format!("its target: {asked} was set and {got} is there"),
                 });
             }
             self.options = options.clone();
