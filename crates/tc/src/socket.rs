@@ -171,8 +171,8 @@ impl Link {
         self.ask(NLM_F_REQUEST | NLM_F_ACK, |_, _| Ok(()))
     }
 
-    /// Makes what the message says, in the place of what is there, also of one of the same kind, and waits for
-    /// the answer.
+    /// Makes what the message says, in the place of what is there, also where that is of the same kind, and
+    /// waits for the answer.
     pub fn make(&mut self, message: &Message) -> Result<(), Error> {
         self.request.clear();
         message.encode(&mut self.request);
