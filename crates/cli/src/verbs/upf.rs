@@ -100,11 +100,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
         privileges::confine(&writable, &readable).iter().for_each(|line| output.say(line));
         let plane = alone(plane_setup(&config, seed))?;
-        // This thread may not remove the name of the socket any more when it ends: another one, which keeps
-        // root's rights to that folder, does.
+        // This thread may not remove the name of the socket any more when it ends: another one does, which
+        // reads nothing and has no capabilities, and whose user owns the folder.
         let name = asked.doors.take_name();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let keeper = std::thread::Builder::new().name("weir-name".into()).spawn(move || {
+            // Where they cannot be given up, nothing is read here all the same.
+            let _ = privileges::keep(&[]);
             let _ = ended.recv();
             drop(name);
         })?;
