@@ -20,9 +20,14 @@ const TAKEN: &str = "bpf_struct_ops_Qdisc_ops";
 
 /// Why this kernel has no queues in BPF, with what to do; `None` where it has.
 pub fn missing() -> Option<String> {
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let remedy = "Remedy: Linux 6.16 or newer with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF (Debian: linux-image-amd64 of \
                   trixie-backports), or `weir steer`, which steers the queues that every kernel has";
+    lacking().map(|why| format!("{why}. {remedy}"))
+}
+
+/// The reason alone.
+pub fn lacking() -> Option<String> {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let why = match Btf::from_vmlinux() {
         Err(e) => format!("tells nothing of its types ({e})"),
         Ok(all) if all.type_by_name::<types::Struct<'_>>(TAKEN).is_none() => {
@@ -30,7 +35,7 @@ pub fn missing() -> Option<String> {
         }
         Ok(_) => return None,
     };
-    Some(format!("this kernel ({}) {why}. {remedy}", kernel.trim()))
+    Some(format!("this kernel ({}) {why}", kernel.trim()))
 }
 
 /// Whether a kind of discipline is one of these.

@@ -28,6 +28,15 @@ struct Known {
     parameters: &'static [(&'static str, Said)],
 }
 
+/// Parameters of CoDel, alone and in flow queues. ns-3 always has the kernel's Newton step.
+const CODEL: &[(&str, Said)] = &[
+    ("target", As("Target")),
+    ("interval", As("Interval")),
+    ("ecn", As("UseEcn")),
+    ("mtu", Fixed),
+    ("newton", Otherwise),
+];
+
 const KNOWN: [Known; 6] = [
     Known {
         discipline: "single",
@@ -36,20 +45,7 @@ const KNOWN: [Known; 6] = [
         queue: &[],
         parameters: &[("limit", Otherwise)],
     },
-    Known {
-        discipline: "single",
-        aqm: "codel",
-        kind: "ns3::CoDelQueueDisc",
-        queue: &[],
-        // ns-3 always has the kernel's Newton step.
-        parameters: &[
-            ("target", As("Target")),
-            ("interval", As("Interval")),
-            ("ecn", As("UseEcn")),
-            ("mtu", Fixed),
-            ("newton", Otherwise),
-        ],
-    },
+    Known { discipline: "single", aqm: "codel", kind: "ns3::CoDelQueueDisc", queue: &[], parameters: CODEL },
     Known {
         discipline: "flow",
         aqm: "codel",
@@ -64,13 +60,7 @@ const KNOWN: [Known; 6] = [
             ("fair_senders", Fixed),
             ("fair_receivers", Fixed),
         ],
-        parameters: &[
-            ("target", As("Target")),
-            ("interval", As("Interval")),
-            ("ecn", As("UseEcn")),
-            ("mtu", Fixed),
-            ("newton", Otherwise),
-        ],
+        parameters: CODEL,
     },
     Known {
         discipline: "single",

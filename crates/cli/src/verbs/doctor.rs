@@ -178,11 +178,11 @@ fn kernel() -> Finding {
 
 /// Whether the kernel takes queues in BPF.
 fn queues_in_bpf() -> Finding {
-    let missing = weir_kernel::qdisc::missing();
-    let detail = missing.clone().unwrap_or_else(|| "for `weir run --in-kernel=queue`".into());
-    let detail = detail.split(". Remedy:").next().unwrap_or_default().to_string();
+    let lacking = weir_kernel::qdisc::lacking();
     let remedy = "for `weir run --in-kernel=queue` Linux 6.16 or newer with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF";
-    Finding::new(Need::Optional, "queues in BPF", missing.is_none(), detail, remedy)
+    let ok = lacking.is_none();
+    let detail = lacking.unwrap_or_else(|| "for `weir run --in-kernel=queue`".into());
+    Finding::new(Need::Optional, "queues in BPF", ok, detail, remedy)
 }
 
 /// The first two numbers of a kernel's release, such as 6.1 of `6.1.0-18-amd64`.
