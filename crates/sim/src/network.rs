@@ -25,7 +25,7 @@ use weir_measure::Window;
 use weir_measure::result::FlowSample;
 use weir_queue::memory;
 use weir_tcp::PathMemory;
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Duration, NANOS_PER_SEC, Rate, Time};
 
 /// Events between asking for an endpoint's memory and its use.
 const AHEAD: usize = 2;
@@ -115,6 +115,16 @@ pub(crate) struct Ended {
     pub bytes: u64,
 }
 
+/// How far apart events lie about: each packet of 1500 bytes has two, at the rates of all links together.
+fn event_spacing(links: &[NetworkLink]) -> Duration {
+    let follows_trace = links.iter().any(|link| link.variation.trace().is_some());
+    let together = links.iter().fold(0, |sum: u64, link| sum.saturating_add(link.rate.as_bps()));
+    if follows_trace || together == 0 {
+        return Duration::ZERO;
+    }
+    Duration::from_nanos(1500 * 8 * NANOS_PER_SEC / together / 2)
+}
+
 impl<T: Tap> Simulation<T> {
     /// A network without flows, at time zero.
     pub fn new(setup: NetworkSetup<'_>, tap: T) -> Result<Simulation<T>, Error> {
@@ -131,7 +141,7 @@ impl<T: Tap> Simulation<T> {
         share_media(&mut links);
         let mut simulation = Simulation {
             now: Time::ZERO,
-            wheel: Wheel::new(setup.delay),
+            wheel: Wheel::new(setup.delay, event_spacing(setup.links)),
             soonest: TimeTree::new(links.len().max(1)),
             links,
             memories: vec![PathMemory::default(); setup.kinds.len()],

@@ -19,12 +19,15 @@ use std::num::NonZeroU32;
 use weir_queue::memory;
 use weir_units::{Duration, Time};
 
-/// Ticks on the wheel.
-const SLOTS: u64 = 1 << 14;
-const MASK: u64 = SLOTS - 1;
-const WORDS: usize = (SLOTS / 64) as usize;
-/// Shortest tick, 2^12 ns; longer ones are chosen for long delays.
+/// Most ticks on the wheel.
+const SLOTS_MAX: u64 = 1 << 14;
+/// Fewest, so that the bitmap has a word.
+const SLOTS_MIN: u64 = 64;
+/// Shortest tick, 2^12 ns; longer ones are chosen for long delays, and where events are rare.
 const SHIFT_MIN: u32 = 12;
+const SHIFT_MAX: u32 = 24;
+/// What the wheel reaches over at least: delayed acknowledgements are on it.
+const HORIZON_MIN: u64 = SLOTS_MAX << SHIFT_MIN;
 
 /// Position in the array of nodes; the first node is never used.
 type Index = Option<NonZeroU32>;
@@ -65,8 +68,9 @@ pub struct Wheel<E: Compact> {
     shift: u32,
     nodes: Vec<Node<E>>,
     free: Index,
-    heads: Vec<Index>,
-    occupied: [u64; WORDS],
+    /// The newest event of each tick; their number is a power of two.
+    heads: Box<[Index]>,
+    occupied: Box<[u64]>,
     /// Events before `batch_end`, sorted; those before `cursor` are gone.
     batch: Vec<Due>,
     cursor: usize,
@@ -81,18 +85,22 @@ pub struct Wheel<E: Compact> {
 }
 
 impl<E: Compact> Wheel<E> {
-    /// An empty wheel for delays up to about `delay`; longer ones cost a heap operation.
-    pub fn new(delay: Duration) -> Wheel<E> {
+    /// An empty wheel for delays up to about `delay`, as longer ones cost a heap operation, and for events
+    /// that are about `spacing` apart: a tick that is not much shorter than that keeps the wheel small, so
+    /// that it stays in the processor's cache beside those of other simulations.
+    pub fn new(delay: Duration, spacing: Duration) -> Wheel<E> {
+        let horizon = delay.as_nanos().saturating_add(delay.as_nanos() / 8).max(HORIZON_MIN);
         let mut shift = SHIFT_MIN;
-        while shift < 24 && SLOTS << shift < delay.as_nanos().saturating_add(delay.as_nanos() / 8) {
+        while shift < SHIFT_MAX && (SLOTS_MAX << shift < horizon || 2 << shift <= spacing.as_nanos()) {
             shift += 1;
         }
+        let slots = horizon.div_ceil(1 << shift).clamp(SLOTS_MIN, SLOTS_MAX).next_power_of_two();
         Wheel {
             shift,
             nodes: vec![Node { time: Time::ZERO, next: None, event: None }],
             free: None,
-            heads: vec![None; SLOTS as usize],
-            occupied: [0; WORDS],
+            heads: vec![None; slots as usize].into(),
+            occupied: vec![0; slots as usize / 64].into(),
             batch: Vec::with_capacity(256),
             cursor: 0,
             batch_end: 0,
@@ -108,6 +116,17 @@ impl<E: Compact> Wheel<E> {
         self.nodes.iter().filter_map(|node| node.event.as_ref())
     }
 
+    /// Ticks on the wheel.
+    #[inline]
+    fn slots(&self) -> u64 {
+        self.heads.len() as u64
+    }
+
+    #[inline]
+    fn slot(&self, tick: u64) -> usize {
+        (tick & (self.slots() - 1)) as usize
+    }
+
     /// Adds an event. Its time must not lie before that of the event taken last.
     #[inline]
     pub fn insert(&mut self, time: Time, event: E) {
@@ -116,9 +135,9 @@ impl<E: Compact> Wheel<E> {
             return self.insert_into_batch(time, event);
         }
         let tick = at >> self.shift;
-        if tick - (self.batch_end >> self.shift) < SLOTS {
+        if tick - (self.batch_end >> self.shift) < self.slots() {
             let node = self.store(time, event);
-            let slot = (tick & MASK) as usize;
+            let slot = self.slot(tick);
             self.nodes[node.get() as usize].next = self.heads[slot];
             self.heads[slot] = Some(node);
             self.occupied[slot / 64] |= 1 << (slot % 64);
@@ -232,17 +251,16 @@ impl<E: Compact> Wheel<E> {
             };
             self.batch.push(Due { time, rank: self.batch.len() as u32, node });
         }
-        self.load_slot((begin >> self.shift) & MASK);
+        self.load_slot(self.slot(begin >> self.shift));
         if self.batch.len() > 1 {
             self.batch.sort_unstable_by_key(|due| (due.time, due.rank));
         }
         self.upcoming = self.first_after();
-        self.walker = self.upcoming.and_then(|begin| self.heads[((begin >> self.shift) & MASK) as usize]);
+        self.walker = self.upcoming.and_then(|begin| self.heads[self.slot(begin >> self.shift)]);
         self.batch.first().map(|due| due.time)
     }
 
-    fn load_slot(&mut self, slot: u64) {
-        let slot = slot as usize;
+    fn load_slot(&mut self, slot: usize) {
         let mut rank = u32::MAX;
         let mut next = self.heads[slot].take();
         self.occupied[slot / 64] &= !(1 << (slot % 64));
@@ -267,18 +285,19 @@ impl<E: Compact> Wheel<E> {
 
     fn first_slot_after(&self) -> Option<u64> {
         let tick = self.batch_end >> self.shift;
-        let first = (tick & MASK) as usize;
+        let first = self.slot(tick);
+        let words = self.occupied.len();
         // The word of the first slot is looked at twice: from it on, and, last, up to it.
-        for step in 0..=WORDS {
-            let word = (first / 64 + step) % WORDS;
+        for step in 0..=words {
+            let word = (first / 64 + step) & (words - 1);
             let bits = match step {
                 0 => self.occupied[word] & (u64::MAX << (first % 64)),
-                WORDS => self.occupied[word] & !(u64::MAX << (first % 64)),
+                _ if step == words => self.occupied[word] & !(u64::MAX << (first % 64)),
                 _ => self.occupied[word],
             };
             if bits != 0 {
                 let slot = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-                let ticks = slot.wrapping_sub(tick) & MASK;
+                let ticks = slot.wrapping_sub(tick) & (self.slots() - 1);
                 return Some((tick + ticks) << self.shift);
             }
         }

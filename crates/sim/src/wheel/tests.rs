@@ -27,8 +27,8 @@ fn drain(wheel: &mut Wheel<u32>) -> Vec<(u64, u32)> {
 
 #[test]
 fn equal_times_keep_the_order_of_insertion_on_every_way_through() {
-    let mut wheel = Wheel::new(Duration::ZERO);
-    let far = (SLOTS << SHIFT_MIN) + 77;
+    let mut wheel = Wheel::new(Duration::ZERO, Duration::ZERO);
+    let far = (SLOTS_MAX << SHIFT_MIN) + 77;
     // Into the heap, then, after the wheel has turned, the same time onto the wheel, then into the batch.
     wheel.insert(Time::from_nanos(far), 0);
     wheel.insert(Time::from_nanos(far), 1);
@@ -48,10 +48,10 @@ fn equal_times_keep_the_order_of_insertion_on_every_way_through() {
 fn all_short_histories_come_out_in_order() {
     const STEPS: u32 = 6;
     const TICK: u64 = 1 << SHIFT_MIN;
-    let distances = [0, 1, TICK, (SLOTS - 1) * TICK, SLOTS * TICK];
+    let distances = [0, 1, TICK, (SLOTS_MAX - 1) * TICK, SLOTS_MAX * TICK];
     let choices = distances.len() as u32 + 1;
     for history in 0..choices.pow(STEPS) {
-        let mut wheel = Wheel::new(Duration::ZERO);
+        let mut wheel = Wheel::new(Duration::ZERO, Duration::ZERO);
         let (mut listed, mut now, mut rest) = (BTreeMap::new(), TICK - 1, history);
         for number in 0..STEPS {
             let choice = (rest % choices) as usize;
@@ -73,16 +73,35 @@ fn all_short_histories_come_out_in_order() {
 
 #[test]
 fn nothing_is_loaded_before_it_may_be_needed() {
-    let mut wheel = Wheel::new(Duration::ZERO);
+    let mut wheel = Wheel::new(Duration::ZERO, Duration::ZERO);
     wheel.insert(Time::from_nanos(1_000_000), 1);
     assert_eq!(wheel.peek(Time::from_nanos(10_000)), None);
     wheel.insert(Time::from_nanos(500_000), 2);
     assert_eq!(drain(&mut wheel), [(500_000, 2), (1_000_000, 1)]);
 }
 
+/// Time of the fastest packet and what the wheel then takes: that of a slow link is small, and that of a
+/// fast one has the shortest ticks.
+#[test]
+fn ticks_grow_with_the_distance_of_events() {
+    let wheel = |delay_ms, spacing_us| {
+        let (delay, spacing) = (Duration::from_millis(delay_ms), Duration::from_micros(spacing_us));
+        let wheel: Wheel<u32> = Wheel::new(delay, spacing);
+        (1u64 << wheel.shift, wheel.heads.len())
+    };
+    assert_eq!(wheel(0, 0), (4096, 16_384));
+    assert_eq!(wheel(50, 6), (4096, 16_384));
+    assert_eq!(wheel(50, 60), (32_768, 2048));
+    assert_eq!(wheel(50, 500), (262_144, 256));
+    assert_eq!(wheel(300, 500), (262_144, 2048));
+    assert_eq!(wheel(50, 1_000_000), (1 << 24, 64));
+    // A long way at a high rate: ticks grow, as their number does not.
+    assert_eq!(wheel(1000, 1), (131_072, 16_384));
+}
+
 #[test]
 fn steady_use_allocates_nothing_more() {
-    let mut wheel = Wheel::new(Duration::from_millis(50));
+    let mut wheel = Wheel::new(Duration::from_millis(50), Duration::ZERO);
     for n in 0..1000u32 {
         wheel.insert(Time::from_nanos(u64::from(n) * 10_000), n);
     }
@@ -97,8 +116,11 @@ fn steady_use_allocates_nothing_more() {
 
 proptest! {
     #[test]
-    fn it_is_a_sorted_list(steps in proptest::collection::vec((0u64..200_000_000, 0u8..4), 1..400)) {
-        let mut wheel = Wheel::new(Duration::from_millis(20));
+    fn it_is_a_sorted_list(
+        steps in proptest::collection::vec((0u64..200_000_000, 0u8..4), 1..400),
+        spacing in 0u64..2_000_000,
+    ) {
+        let mut wheel = Wheel::new(Duration::from_millis(20), Duration::from_nanos(spacing));
         let mut model = BTreeMap::new();
         let (mut now, mut n) = (0, 0u32);
         for (ahead, pops) in steps {
