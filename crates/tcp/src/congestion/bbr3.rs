@@ -1,10 +1,11 @@
 //! BBR version 3 (draft-ietf-ccwg-bbr-06): a model of the path that also answers losses and marks.
 //!
 //! The bottleneck's rate is the largest delivery rate of two cycles of probing, its RTT the smallest of ten
-//! seconds. Where probing for rate lost more than 2 %, what was in flight then bounds the window until a later
-//! probe gets further; other losses bound rate and window until the next probe. The draft leaves the answer to
-//! ECN open but asks that a mark counts as congestion (section 3.7): here a mark, of which a round trip tells
-//! no more than one, counts as a loss does where no more than one is told, without SACK (5.3.1.3, 5.5.10.2).
+//! seconds. Where probing for rate lost more than 2 %, what was in flight then bounds the window until a
+//! later probe gets further; other losses bound rate and window until the next probe. The draft leaves the
+//! answer to ECN open but asks that a mark counts as congestion (section 3.7): here a mark, of which a round
+//! trip tells no more than one, counts as a loss does where no more than one is told, without SACK (5.3.1.3,
+//! 5.5.10.2).
 
 mod control;
 mod model;

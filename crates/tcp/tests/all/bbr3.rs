@@ -89,10 +89,10 @@ fn the_round_trip_time_is_probed_every_five_seconds_at_half_the_product() {
     assert!(share > 0.96, "{share}");
 }
 
-/// The draft's goal (section 3.1): full throughput at losses of up to 1 %. While cruising each round trip with
-/// a loss takes its share, and the pacing margin with it, off the rate (section 5.3.3.8.3), so that it counts
-/// how many round trips pass between probes: 20 to 30 of 100 ms, but 63 of 20 ms, after which
-/// 0.99^63 = 53 % would be left, 74 % on average.
+/// The draft's goal (section 3.1): full throughput at losses of up to 1 %. While cruising each round trip
+/// with a loss takes its share, and the pacing margin with it, off the rate (section 5.3.3.8.3), so that it
+/// counts how many round trips pass between probes: 20 to 30 of 100 ms, but 63 of 20 ms, after which 0.99^63
+/// = 53 % would be left, 74 % on average.
 #[test]
 fn one_percent_of_random_loss_costs_little_where_probes_are_few_round_trips_apart() {
     let [long, short] = [50, 10].map(|delay| {
@@ -106,7 +106,7 @@ fn one_percent_of_random_loss_costs_little_where_probes_are_few_round_trips_apar
     assert!((0.74..0.85).contains(&short), "{short}");
 }
 
-/// Behind a buffer of a tenth of the product version 1 loses a large share for ever; version 3 learns what fits.
+/// Behind a buffer of a tenth of the product version 1 loses a share for ever; version 3 learns what fits.
 #[test]
 fn a_shallow_buffer_loses_little_and_less_than_with_version_1() {
     let [one, three] = ["bbr", "bbr3"].map(|name| {
@@ -123,8 +123,8 @@ fn a_shallow_buffer_loses_little_and_less_than_with_version_1() {
     assert!(three.1 > 0.80, "{three:?}");
 }
 
-/// Appendix A.15 and A.16: ten times the rate is found within seconds, and ten times less when two cycles have
-/// passed; the queue that came of it goes at 1 % of the rate.
+/// Appendix A.15 and A.16: ten times the rate is found within seconds, and ten times less when two cycles
+/// have passed; the queue that came of it goes at 1 % of the rate.
 #[test]
 fn it_follows_the_rate_up_and_down() {
     let mut link = path("bbr3");

@@ -148,13 +148,15 @@ impl Model {
             Phase::Down | Phase::Cruise if self.is_time_to_probe(window, s) => self.start_refill(s),
             Phase::Down if self.is_time_to_cruise(s) => self.phase = Phase::Cruise,
             Phase::Refill if self.round_started => self.start_up(window, s, rate),
-            Phase::Up => {
-                if self.is_time_to_go_down(window, s, rate) {
-                    self.too_high = false;
-                    self.start_down(s);
-                }
-            }
+            Phase::Up => self.check_up(window, s, rate),
             _ => {}
+        }
+    }
+
+    fn check_up(&mut self, window: &Window, s: &AckSample, rate: &RateSample) {
+        if self.is_time_to_go_down(window, s, rate) {
+            self.too_high = false;
+            self.start_down(s);
         }
     }
 
@@ -168,8 +170,8 @@ impl Model {
         s.in_flight <= self.inflight_with_headroom() && s.in_flight <= self.inflight(self.max_bw())
     }
 
-    /// Section 5.3.3.9, `IsTimeToGoDown`. After a probe that went too high the next one only touches the limit
-    /// (section 5.3.3.6).
+    /// Section 5.3.3.9, `IsTimeToGoDown`. After a probe that went too high the next one only touches the
+    /// limit (section 5.3.3.6).
     fn is_time_to_go_down(&mut self, window: &Window, s: &AckSample, rate: &RateSample) -> bool {
         if self.too_high && s.in_flight >= self.long_inflight {
             self.precautionary = true;
