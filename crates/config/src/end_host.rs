@@ -48,6 +48,11 @@ section! {
         ack_every: u32 = or(2, within(1, 64)) => [Simulator];
         /// Receive window: most data on its way.
         window: Option<Bytes> = absent("no limit", within(Bytes::new(9000), Bytes::new(100_000_000_000))) => [Simulator];
+        /// Largest receive buffer of a receiver whose window grows with what arrives per round-trip time, as
+        /// Linux's does (the third number of `tcp_rmem`, 6 MiB in most systems): the window begins with 64
+        /// KiB and is at most five eighths of the buffer, as in Linux with full segments. It takes the place
+        /// of `window`.
+        window_auto: Option<Bytes> = absent("a constant window", within(Bytes::new(131_072), Bytes::new(100_000_000_000))) => [Simulator];
         /// How losses are found: "rack" by time (RFC 8985), "newreno" by duplicate acknowledgements (RFC
         /// 6582).
         recovery: Recovery = or(Recovery::Rack, Range::Any) => [Simulator];
@@ -81,6 +86,14 @@ impl Check for EndHost {
         if let (Some(clock), None) = (self.rto_clock, self.rto_min) {
             let problem = format!("{clock} is the clock of a timeout that Linux does not have");
             here.wrong(p, "rto_clock", problem, "give `rto_min`, such as \"1s\" (RFC 6298), or leave it out");
+        }
+        if self.window.is_some() && self.window_auto.is_some() {
+            here.wrong(
+                p,
+                "window_auto",
+                "does not go with `window`, which is constant",
+                "remove one of the two",
+            );
         }
     }
 }

@@ -209,13 +209,24 @@ fn sack_delay(rtt: &Rtt) -> Duration {
     Duration::from_nanos(shortest.as_nanos() / 20)
 }
 
+/// The window that Linux begins with: 16 bits of it go into a SYN-ACK, which has no scale.
+const FIRST_RECEIVE_WINDOW: Bytes = Bytes::new(65_535);
+
+/// What of a receive buffer holds payload: Linux counts 2304 bytes for a segment of 1448, in 256ths.
+fn usable(buffer: Bytes) -> Bytes {
+    Bytes::new(buffer.get() / 256 * 160)
+}
+
 fn receiver(group: &FlowGroup, route: &Route, payload: u32, ecn: EcnMode) -> ReceiverConfig {
     let usual = ReceiverConfig::default();
     let free = if route.forward.is_empty() { segments(UNHINDERED_WINDOW, payload) } else { usual.window };
+    let grows_to = group.host.window_auto.map(|buffer| segments(usable(buffer), payload));
+    let first = grows_to.map(|most| segments(FIRST_RECEIVE_WINDOW, payload).min(most));
     ReceiverConfig {
         ack_every: group.host.ack_every,
         sack_delay: sack_delay(&route.rtt).min(usual.sack_delay),
-        window: group.host.window.map_or(free, |window| segments(window, payload)),
+        window: group.host.window.map(|window| segments(window, payload)).or(first).unwrap_or(free),
+        window_most: grows_to,
         ecn,
         ..usual
     }

@@ -94,8 +94,10 @@ impl Default for SenderConfig {
 pub struct ReceiverConfig {
     /// Segments per ACK while all is well. With receive offload, the size of an aggregate. At least 1.
     pub ack_every: u32,
-    /// Segments that fit into its buffer. At least 1.
+    /// Segments that fit into its buffer, at the start if the buffer grows. At least 1.
     pub window: u32,
+    /// Segments that it may grow to with what arrives per round trip; `None` if it is constant.
+    pub window_most: Option<u32>,
     /// How long an ACK may wait for its second segment. At most 4 s.
     pub delayed_ack: Duration,
     /// Segments that are acknowledged at once, at the start and after an idle time.
@@ -112,6 +114,7 @@ impl Default for ReceiverConfig {
         ReceiverConfig {
             ack_every: 2,
             window: 1 << 20,
+            window_most: None,
             delayed_ack: Duration::from_millis(40),
             quick_acks: 16,
             sack_delay: Duration::from_millis(1),

@@ -352,6 +352,7 @@ congestion_controls! {
     cubic => Cubic,
     dctcp => Dctcp,
     bbr => Bbr,
+    bbr3 => Bbr3,
     prague => Prague,
     ledbat => Ledbat,
 }

@@ -46,7 +46,7 @@ pub use config::{EcnMode, Pacing, ReceiverConfig, Recovery, SenderConfig};
 pub use congestion::Congestion;
 pub use memory::PathMemory;
 pub use prr::Prr;
-pub use rate::RateSample;
+pub use rate::{HeavyLoss, RateSample};
 pub use receiver::Receiver;
 pub use rtt::{Rto, RttEstimator};
 pub use sender::{Sender, SenderInfo, State};

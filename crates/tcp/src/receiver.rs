@@ -1,11 +1,13 @@
 //! The receiver: what arrived, and when to say so.
 
 mod out_of_order;
+mod right_sizing;
 
 use crate::config::{EcnMode, ReceiverConfig};
 use crate::nanos::OptionNanos;
 use crate::{Ack, Segment};
 use out_of_order::OutOfOrder;
+use right_sizing::RightSizing;
 use weir_units::{Duration, Ecn, Time};
 
 /// Duplicate ACKs that are sent at once before Linux begins to gather them.
@@ -23,8 +25,8 @@ pub struct Receiver {
     /// First segment that has not arrived.
     next: u64,
     bytes: u64,
-    /// What arrived out of order; kept apart so that a flow in order is small, and kept when all holes are
-    /// filled until a pause, so that the next loss allocates nothing.
+    /// What arrived out of order, and what makes the window grow; kept apart so that a flow in order is
+    /// small, and kept when all holes are filled until a pause, so that the next loss allocates nothing.
     beyond: Option<Box<OutOfOrder>>,
     window: u32,
     ack_every: u32,
@@ -47,6 +49,8 @@ pub struct Receiver {
     gathered: u8,
     /// Whether something waits in `beyond`.
     has_gap: bool,
+    /// Whether segments in order need more than to be counted: with a gap, or where the window grows.
+    watches: bool,
     ecn: EcnMode,
     ece: bool,
     spin: bool,
@@ -57,11 +61,15 @@ impl Receiver {
     pub fn new(config: &ReceiverConfig, now: Time) -> Receiver {
         let quick_acks = u16::try_from(config.quick_acks).unwrap_or(u16::MAX);
         let nanos = |d: Duration| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX);
+        let window = config.window.max(1);
+        let sizing = config.window_most.map(|most| RightSizing::new(window, most, now));
         Receiver {
             next: 0,
             bytes: 0,
-            beyond: None,
-            window: config.window.max(1),
+            watches: sizing.is_some(),
+            beyond: sizing
+                .map(|sizing| Box::new(OutOfOrder { sizing: Some(sizing), ..OutOfOrder::default() })),
+            window,
             ack_every: config.ack_every.max(1),
             unacked: 0,
             quick: quick_acks,
@@ -94,9 +102,15 @@ impl Receiver {
         if s.seq <= self.acked && s.sent >= self.echo {
             self.echo = s.sent;
         }
-        if s.seq != self.next || self.has_gap {
-            return self.on_disorder(now, s, at_once);
+        if s.seq != self.next || self.watches {
+            return self.on_watched(now, s, at_once);
         }
+        self.on_next(now, s, at_once)
+    }
+
+    /// The next segment in order, while nothing is missing.
+    #[inline(always)]
+    fn on_next(&mut self, now: Time, s: &Segment, at_once: bool) -> Option<Ack> {
         let changes = self.ecn == EcnMode::Dctcp && (s.ecn == Ecn::Ce) != self.ece;
         let early = if changes { self.ack_before_change() } else { None };
         self.next += 1;
@@ -148,6 +162,17 @@ impl Receiver {
                 s.cwr
             }
         }
+    }
+
+    /// What is not just the next segment, or the next where the window grows.
+    fn on_watched(&mut self, now: Time, s: &Segment, at_once: bool) -> Option<Ack> {
+        if let Some(sizing) = self.beyond.as_mut().and_then(|beyond| beyond.sizing.as_mut()) {
+            self.window = sizing.window(now, self.next, self.window);
+            if s.seq == self.next && !self.has_gap {
+                return self.on_next(now, s, at_once);
+            }
+        }
+        self.on_disorder(now, s, at_once)
     }
 
     fn on_disorder(&mut self, now: Time, s: &Segment, at_once: bool) -> Option<Ack> {
@@ -215,6 +240,7 @@ impl Receiver {
         }
         beyond.remember(range, self.next);
         self.has_gap = !beyond.ranges.is_empty();
+        self.watches = self.has_gap || beyond.sizing.is_some();
         new
     }
 
@@ -243,7 +269,7 @@ impl Receiver {
 
     /// A pause: gives back what waits for the next loss, if nothing is missing.
     fn release(&mut self) {
-        if !self.has_gap {
+        if !self.watches {
             self.beyond = None;
         }
     }

@@ -10,6 +10,7 @@ mod handshake;
 mod networks;
 mod physics;
 mod polling;
+mod receive_window;
 mod sensing;
 mod sharing;
 mod upstream;

@@ -4,7 +4,7 @@
 //! seconds. The flow is paced at a gain times that rate, with at most two bandwidth-delay products in flight.
 //! Left out: detection of policers, and the compensation for aggregated ACKs.
 
-mod bandwidth;
+pub(super) mod bandwidth;
 mod model;
 
 use super::{AckSample, ReductionCause, CongestionControl, Env, Window};
@@ -146,7 +146,7 @@ mod tests {
         let rtt = Duration::from_millis(100);
         let now = Time::ZERO + rtt.saturating_mul(number);
         let prior_delivered = 100 * (number - 1);
-        let rate = RateSample { rate: Some(rate), prior_delivered, app_limited: false };
+        let rate = RateSample { rate: Some(rate), prior_delivered, ..RateSample::default() };
         let first = AckSample::of_one(now, 100 * number, rtt, 10_000);
         AckSample { rate: Some(rate), ..first }
     }

@@ -1,11 +1,14 @@
 //! What arrived out of order.
 
+use super::right_sizing::RightSizing;
 use crate::ranges::{Range, RangeSet};
 use std::collections::BTreeMap;
 
 /// What arrived out of order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutOfOrder {
+    /// What makes the window grow, if it does.
+    pub(super) sizing: Option<RightSizing>,
     pub(super) ranges: RangeSet,
     /// Payload of a segment that waits, and of those that differ.
     pub(super) unit: u32,

@@ -14,8 +14,8 @@ pub(crate) struct Detection {
 }
 
 impl Scoreboard {
-    /// Takes `seq` for lost, whether it was sent once or more often.
-    pub fn mark_lost(&mut self, seq: u64) {
+    /// Takes `seq` for lost, whether it was sent once or more often; `each` is called if it was not yet.
+    pub fn mark_lost(&mut self, seq: u64, each: &mut impl FnMut(u64)) {
         let record = self.records.get_mut(seq);
         let flags = record.flags;
         if flags & SACKED != 0 || flags & (LOST | RETRANS) == LOST {
@@ -26,14 +26,21 @@ impl Scoreboard {
         self.retrans_out -= u32::from(flags & RETRANS != 0);
         self.pending += 1;
         self.lost_total += 1;
+        each(seq);
         if let Some(repair) = self.repair.as_mut().filter(|r| seq < r.resent) {
             repair.lost_again.push(Reverse(seq));
         }
     }
 
     /// Takes for lost what was sent before `newest` (the segment delivered that was sent last) and at least
-    /// `wait` ago (RFC 8985 section 6.2).
-    pub fn detect(&mut self, newest: (Time, u64), now: Time, wait: Duration) -> Detection {
+    /// `wait` ago (RFC 8985 section 6.2); `each` is called for each.
+    pub fn detect(
+        &mut self,
+        newest: (Time, u64),
+        now: Time,
+        wait: Duration,
+        each: &mut impl FnMut(u64),
+    ) -> Detection {
         let mut found = Detection { retransmission: false, waiting: false };
         let mut seq = self.repair.as_ref().map_or(0, |r| r.searched).max(self.una);
         while seq < self.nxt {
@@ -46,7 +53,7 @@ impl Scoreboard {
                     found.waiting = true;
                     break;
                 }
-                self.mark_lost(seq);
+                self.mark_lost(seq, each);
             }
             seq += 1;
         }
@@ -54,11 +61,18 @@ impl Scoreboard {
         if let Some(repair) = &mut self.repair {
             repair.searched = seq;
         }
-        self.detect_again(newest, now, wait, &mut found);
+        self.detect_again(newest, now, wait, &mut found, each);
         found
     }
 
-    fn detect_again(&mut self, newest: (Time, u64), now: Time, wait: Duration, found: &mut Detection) {
+    fn detect_again(
+        &mut self,
+        newest: (Time, u64),
+        now: Time,
+        wait: Duration,
+        found: &mut Detection,
+        each: &mut impl FnMut(u64),
+    ) {
         while let Some(&(seq, sent)) = self.repair.as_ref().and_then(|r| r.retransmissions.front()) {
             if self.is_retransmitted(seq, sent) {
                 if (sent, seq) >= newest {
@@ -68,7 +82,7 @@ impl Scoreboard {
                     found.waiting = true;
                     return;
                 }
-                self.mark_lost(seq);
+                self.mark_lost(seq, each);
                 found.retransmission = true;
             }
             self.repair.as_mut().and_then(|r| r.retransmissions.pop_front());
@@ -84,14 +98,14 @@ impl Scoreboard {
         record.flags & RETRANS != 0 && record.sent == sent
     }
 
-    /// A timeout: takes the head and everything sent at least `wait` ago for lost.
-    pub fn mark_all_lost(&mut self, now: Time, wait: Duration) {
+    /// A timeout: takes the head and everything sent at least `wait` ago for lost; `each` is called for each.
+    pub fn mark_all_lost(&mut self, now: Time, wait: Duration, each: &mut impl FnMut(u64)) {
         self.restart_search(self.una);
         let mut searched = None;
         for seq in self.una..self.nxt {
             let record = self.records.get(seq);
             if seq == self.una || record.sent + wait <= now {
-                self.mark_lost(seq);
+                self.mark_lost(seq, each);
             } else if record.flags == 0 {
                 searched = searched.or(Some(seq));
             }

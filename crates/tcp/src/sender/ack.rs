@@ -205,7 +205,8 @@ impl Sender {
         let lost = self.board.lost_total - before.lost;
         if self.control.owns_window() {
             let min_rtt = self.rtt.min();
-            sample.rate = self.rates.as_mut().and_then(|r| r.finish(now, d.count, min_rtt));
+            let used = self.cwnd_limited;
+            sample.rate = self.rates.as_mut().and_then(|r| r.finish(now, d.count, min_rtt, used));
             sample.lost = lost as u32;
             sample.in_flight = self.board.in_flight();
             sample.state = self.state;

@@ -3,6 +3,7 @@
 use super::ack::Event;
 use super::{Sender, State};
 use crate::congestion::ReductionCause;
+use crate::rate::RateSampler;
 use crate::scoreboard::Delivered;
 use weir_units::Time;
 
@@ -63,7 +64,8 @@ impl Sender {
     }
 
     fn resend_head(&mut self) {
-        self.board.mark_lost(self.board.una);
+        let Sender { board, rates, .. } = self;
+        board.mark_lost(board.una, &mut RateSampler::note_losses(rates));
         self.force_resend = true;
     }
 

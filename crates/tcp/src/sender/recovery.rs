@@ -4,6 +4,7 @@ use super::ack::Event;
 use super::timer::{Kind, Timer};
 use super::{Sender, State, Undo};
 use crate::congestion::ReductionCause;
+use crate::rate::RateSampler;
 use crate::scoreboard::Delivered;
 use std::num::NonZeroU64;
 use weir_units::{Duration, Time};
@@ -145,7 +146,8 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Time) -> bool {
         let Some(newest) = self.rack.newest() else { return false };
         let wait = self.rack.rtt + self.reordering_window();
-        let found = self.board.detect(newest, now, wait);
+        let Sender { board, rates, .. } = self;
+        let found = board.detect(newest, now, wait, &mut RateSampler::note_losses(rates));
         if found.waiting {
             let due = (newest.0 + wait).max(now) + REORDER_SLACK;
             self.timer = Some(Timer { kind: Kind::Reorder, due });
@@ -268,7 +270,8 @@ impl Sender {
         }
         self.control.on_timeout();
         let wait = if self.sack { self.rack.rtt } else { Duration::ZERO };
-        self.board.mark_all_lost(now, wait);
+        let Sender { board, rates, .. } = self;
+        board.mark_all_lost(now, wait, &mut RateSampler::note_losses(rates));
         self.window.cwnd = self.board.in_flight() + 1;
         self.window.restart_count();
         self.state = State::Loss;

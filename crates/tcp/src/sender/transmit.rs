@@ -76,7 +76,7 @@ impl Sender {
             episode.prr.out += 1;
         }
         if let Some(rates) = &mut self.rates {
-            rates.on_sent(now, self.board.una, seq, nothing_in_flight);
+            rates.on_sent(now, self.board.una, seq, self.board.in_flight(), nothing_in_flight);
         }
     }
 

@@ -1,4 +1,5 @@
-//! The bottleneck's rate: the largest delivery rate of the last round trips.
+//! The largest value of the last round trips: of delivery rates the bottleneck's, of ACKs in excess their
+//! aggregation.
 
 /// Round trips that are remembered.
 const ROUNDS: u32 = 10;
@@ -6,8 +7,8 @@ const ROUNDS: u32 = 10;
 /// A running maximum. It ages with the rounds of its samples: while none is worth taking, as when the
 /// application limits the flow, it stands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bandwidth {
-    /// Largest rate of each round, in segments per second.
+pub(in crate::congestion) struct Bandwidth {
+    /// Largest value of each round.
     rounds: [f64; ROUNDS as usize],
     /// The round of the last sample.
     newest: u32,
@@ -15,9 +16,14 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// The estimate in segments per second; zero before the first sample.
+    /// The largest; zero before the first sample.
     pub fn max(&self) -> f64 {
         self.max
+    }
+
+    /// The largest of the round of the last sample.
+    pub fn latest(&self) -> f64 {
+        self.rounds[self.newest as usize % ROUNDS as usize]
     }
 
     /// Takes a sample of a round, which is no earlier than the last one's.
