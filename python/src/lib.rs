@@ -145,7 +145,7 @@ impl Scenario {
     fn row(&self, py: Python<'_>, point: usize, seed: u64) -> PyResult<String> {
         let outcome = self.simulate(py, seed)?;
         let trace_hash = format!("{:016x}", outcome.trace_hash);
-        let measured = measured_with(&outcome.recording.summary, &outcome.study);
+        let measured = measured_with(&outcome.recording.summary, &outcome.study, &self.inner.run.objectives);
         let distributions =
             if self.inner.measure.is_some() { outcome.study.distributions } else { Vec::new() };
         let row = RunRow { point, seed, trace_hash, measured, distributions };

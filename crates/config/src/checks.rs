@@ -280,11 +280,18 @@ impl Scenario {
         }
         if self.links.is_empty() || self.network.is_some() {
             warnings.extend(self.link.steering.unused_setpoint(self.policy.as_ref(), &self.aqm));
+            if self.policy.is_none() {
+                let rate = self.link.shape.rate_with(&self.link.variation);
+                warnings.extend(self.link.shape.beyond_buffer(rate, &self.aqm));
+            }
         }
         for link in self.links.iter().filter(|_| self.network.is_none()) {
             let aqm = link.aqm.as_ref();
             let unused = aqm.and_then(|aqm| link.steering.unused_setpoint(link.policy.as_ref(), aqm));
-            warnings.extend(unused.map(|warning| format!("link {}: {warning}", link.name)));
+            let beyond = aqm.filter(|_| link.policy.is_none());
+            let beyond = beyond.and_then(|aqm| link.shape.beyond_buffer(link.known_rate(), aqm));
+            warnings
+                .extend(unused.into_iter().chain(beyond).map(|told| format!("link {}: {told}", link.name)));
         }
         warnings
     }

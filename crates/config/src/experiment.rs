@@ -11,13 +11,14 @@ use crate::limits::MAX_DURATION;
 use crate::link::{Bottleneck, Channel};
 use crate::measure::Measure;
 use crate::network_shape::NetworkShape;
+use crate::objective::Objective;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::record::Record;
 use crate::schema::{
     Arm, Check, Given, Here, Key, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Rule, Section, TABLES,
-    absent, or, reference, required, such, within,
+    absent, list, or, reference, required, such, within,
 };
 use crate::steering::Steering;
 use crate::table_doc::TableDoc;
@@ -28,6 +29,9 @@ use weir_units::{Duration, Rate};
 
 /// Most rows of a sample table: duration of the run divided by the sampling period.
 pub const MAX_SAMPLES: u64 = 1_000_000;
+
+/// Most objectives.
+const MAX_OBJECTIVES: usize = 100;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -188,11 +192,23 @@ section! {
         seeds: u32 = or(1, within(1, 10_000));
         /// Sampling period of the tables.
         sample: Duration = or(Duration::from_millis(100), within(MILLISECOND, HOUR));
+        /// Named expressions over the columns of a sweep, which become columns themselves: such as
+        /// "power = goodput_bps / delay_p95_ms" or "value = utilization - 0.01 * delay_p95_ms". Numbers,
+        /// columns, + - * / ( ), min(a, b), max(a, b), log(a), and earlier objectives; a column with other
+        /// characters than letters, digits, `_` and `.` stands between apostrophes. There is no value where a
+        /// column has none.
+        objectives: Vec<Objective> = list("none", MAX_OBJECTIVES, such("", |_: &Objective| true));
     }
 }
 
 impl Check for Run {
     fn check(&mut self, here: &Here, p: &mut Problems) {
+        for (i, objective) in self.objectives.iter().enumerate() {
+            if self.objectives[..i].iter().any(|other| other.name == objective.name) {
+                let problem = format!("has the name `{}`, as another one has", objective.name);
+                here.wrong(p, &format!("objectives.{i}"), problem, "give each objective a name of its own");
+            }
+        }
         if self.warmup >= self.duration {
             let problem = format!("{} leaves nothing of `duration`, {}", self.warmup, self.duration);
             here.wrong(p, "warmup", problem, "run longer, or warm up shorter");

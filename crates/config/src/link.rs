@@ -3,6 +3,7 @@
 use crate::aqm_config::AqmConfig;
 use crate::errors::{Place, Wrong, quoted};
 use crate::limits::{FASTEST, SLOWEST};
+use crate::media::FULL;
 use crate::overhead::Overhead;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
@@ -16,6 +17,7 @@ use crate::table_doc::TableDoc;
 use crate::trace::Trace;
 use crate::tree::{Node, Table, quote};
 use crate::variation::Variation;
+use weir_aqm::Needs;
 use weir_queue::{EACH_FLOW, EACH_USER};
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
 
@@ -182,9 +184,21 @@ impl LinkConfig {
         self.rate.map(|rate| self.buffer.bytes(rate))
     }
 
-    /// The rate, or that of the trace on average.
+    /// The rate, or that of the trace on average, or what the radio carries alone.
     pub(crate) fn rate_with(&self, variation: &Variation) -> Option<Rate> {
-        self.rate.or_else(|| variation.trace().map(Trace::average_rate))
+        let of_radio = || variation.wifi.as_ref().map(|wifi| wifi.capacity(self.counting().of_ip(FULL)));
+        self.rate.or_else(|| variation.trace().map(Trace::average_rate)).or_else(of_radio)
+    }
+
+    /// Warns of a set point, written for the algorithm of a scenario, that the queue has no room for.
+    pub(crate) fn beyond_buffer(&self, rate: Option<Rate>, aqm: &AqmConfig) -> Option<String> {
+        let rate = rate.filter(|rate| *rate > Rate::ZERO)?;
+        // The set point of one that is told of the path is not that of this queue.
+        if aqm.needs() != Needs::Nothing {
+            return None;
+        }
+        let (key, delay) = aqm.own_queue_setpoint()?;
+        beyond(&key, delay, rate.time_for(self.buffer.bytes(rate)))
     }
 
     /// Tells a buffer that cannot hold one packet of `mtu` bytes at a rate.
@@ -206,11 +220,19 @@ impl Rule<LinkConfig> for Shaped {
         Rule::<LinkConfig>::names(&Flat, key)
     }
     fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<LinkConfig> {
-        match (here.table.has("rate"), here.table.has("trace")) {
-            (false, false) => here.wrong(p, "rate", "is missing", format!("add it, {}", Rate::kind())),
-            (true, true) => {
+        match (here.table.has("rate"), here.table.has("trace"), here.table.has("wifi")) {
+            (false, false, false) => here.wrong(p, "rate", "is missing", format!("add it, {}", Rate::kind())),
+            (true, true, _) => {
                 let remedy = "remove one of the two: a trace says itself how fast the link is";
                 here.wrong(p, "trace", "does not go with `rate`", remedy);
+            }
+            (true, _, true) => {
+                let remedy = "remove one of the two: `wifi.phy_rate` says how fast the link is";
+                here.wrong(p, "wifi", "does not go with `rate`", remedy);
+            }
+            (_, _, true) if here.table.has("overhead") => {
+                let remedy = "remove one of the two: a radio adds its own";
+                here.wrong(p, "overhead", "does not go with `wifi`", remedy);
             }
             _ => {}
         }
@@ -226,7 +248,7 @@ impl Rule<LinkConfig> for Shaped {
         Rule::<LinkConfig>::describe(&Flat, key, at, tables);
         let rows = tables[at].rows.iter_mut();
         rows.filter(|row| row.name == "rate")
-            .for_each(|row| row.default = "required without `trace`".to_string());
+            .for_each(|row| row.default = "required without `trace` or `wifi`".to_string());
     }
 }
 
@@ -267,6 +289,16 @@ section! {
         /// Acknowledgements must come back through the other direction.
         upstream: Upstream = or(Upstream::Off, Range::Any);
     }
+}
+
+/// Warns of a queue that is to grow longer than there is room for.
+fn beyond(key: &str, delay: Duration, room: Duration) -> Option<String> {
+    (delay > room).then(|| {
+        format!(
+            "`{key}` is {delay}, and the buffer is full after {room}: packets are discarded for lack of room before \
+             the queue is that long. Remedy: a larger `buffer`, or a lower `{key}`"
+        )
+    })
 }
 
 /// Ports have no known packet size before they run; this one fits every Ethernet link.
@@ -342,12 +374,7 @@ impl Channel {
             (None, Some(aqm)) => aqm.own_queue_setpoint()?,
             (None, None) => return None,
         };
-        (delay > room).then(|| {
-            format!(
-                "`{key}` is {delay}, and the buffer is full after {room}: packets are discarded for lack of room before \
-                 the queue is that long. Remedy: a larger `buffer`, or a lower `{key}`"
-            )
-        })
+        beyond(&key, delay, room)
     }
 
     /// A direction that is neither shaped nor delayed.

@@ -212,7 +212,16 @@ impl Scenario {
         let map = Map::new(&self.links);
         for (i, link) in self.links.iter().enumerate() {
             let first = self.first_of_medium(i);
-            if first != i && link.known_rate() != self.links[first].known_rate() {
+            let (own, led) = (&link.variation, &self.links[first].variation);
+            if own.wifi.is_some() != led.wifi.is_some() || own.grants != led.grants {
+                let key = own.turns().or(led.turns()).unwrap_or_default();
+                let problem = format!("is not that of `links.{first}`, which is on the same medium");
+                let remedy = "say it of all links of a medium, or of none";
+                here.wrong(p, &format!("links.{i}.{key}"), problem, remedy);
+            }
+            // Each radio has a rate of its own.
+            let rates_differ = link.known_rate() != self.links[first].known_rate();
+            if first != i && rates_differ && own.wifi.is_none() {
                 let problem = format!("is not that of `links.{first}`, which is on the same medium");
                 here.wrong(p, &format!("links.{i}.rate"), problem, "give all links of a medium its rate");
             }

@@ -233,6 +233,7 @@ fn at_rate(like: &Link, rate: Rate) -> Link {
     let mut link = like.clone();
     link.shape.rate = Some(rate);
     (link.variation.trace, link.variation.steps) = (None, Vec::new());
+    (link.variation.wifi, link.variation.grants) = (None, None);
     link
 }
 

@@ -104,7 +104,7 @@ impl Steering {
             () if has_medium => "medium",
             () if variation.trace.is_some() => "trace",
             () if !variation.steps.is_empty() => "steps",
-            () => return None,
+            () => variation.turns()?,
         };
         // As for a queue of the kernel: what moves the rate of the shaper must be alone.
         let problem = format!(

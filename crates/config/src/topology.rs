@@ -34,7 +34,8 @@ section! {
         variation: Variation = Flat;
         /// The medium that the link shares with all others that name the same one: they take turns, packet by
         /// packet, as modems on a cable and phones in a radio cell do. `rate` or `trace` is that of the
-        /// medium and the same for all; `steps` are those of the first.
+        /// medium and the same for all; `steps` are those of the first. With `wifi` they contend for it, with
+        /// `grants` they share what is granted.
         medium: Option<String> = absent("one of its own", such(NAME, |t: &String| name_allowed(t)));
         /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the
         /// algorithm.
@@ -103,7 +104,10 @@ impl Link {
             () if variation.trace.is_some() => "trace",
             () if !variation.steps.is_empty() => "steps",
             () if self.policy.is_some() => "policy",
-            () => return,
+            () => match variation.turns() {
+                Some(other) => other,
+                None => return,
+            },
         };
         let remedy = format!("remove `{other}`, or say \"inform\"");
         here.wrong(p, "upstream", format!("moves the rate and does not go with `{other}`"), remedy);

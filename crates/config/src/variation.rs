@@ -2,9 +2,11 @@
 
 use crate::errors::{Wrong, shown_key};
 use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
+use crate::media::{Grants, Wifi};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Given, Here, Key, Printer, Range, Rule, Scalar, list, or, such, tidy, within, wrong_type,
+    Check, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, list, or, such, tidy, within,
+    wrong_type,
 };
 use crate::table_doc::{Row, TableDoc};
 use crate::trace::Trace;
@@ -34,6 +36,10 @@ section! {
         jitter: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
         /// Share of the packets that is lost at random behind the queue.
         loss: Share = or(Share(0.0), within(Share(0.0), Share(0.9)));
+        /// Radio as in IEEE 802.11: contention, packets sent many at once.
+        wifi: Option<Wifi> = OptionalTable => [Simulator];
+        /// Requests and grants, as the upstream of DOCSIS.
+        grants: Option<Grants> = OptionalTable => [Simulator];
     }
 }
 
@@ -41,6 +47,16 @@ impl Check for Variation {
     fn check(&mut self, here: &Here, p: &mut Problems) {
         if self.trace.is_some() && !self.steps.is_empty() {
             here.wrong(p, "steps", "does not go with `trace`", "remove one of the two");
+        }
+        if let Some(own) = self.turns() {
+            let others = [
+                ("grants", self.grants.is_some() && own != "grants"),
+                ("trace", self.trace.is_some()),
+                ("steps", !self.steps.is_empty()),
+            ];
+            for (other, _) in others.iter().filter(|(_, given)| *given) {
+                here.wrong(p, other, format!("does not go with `{own}`"), "remove one of the two");
+            }
         }
         for (i, pair) in self.steps.windows(2).enumerate().filter(|(_, pair)| pair[1].at <= pair[0].at) {
             let problem = format!("comes at {}, not after the step before, {}", pair[1].at, pair[0].at);
@@ -51,7 +67,14 @@ impl Check for Variation {
 
 impl Default for Variation {
     fn default() -> Variation {
-        Variation { steps: Vec::new(), trace: None, jitter: Duration::ZERO, loss: Share(0.0) }
+        Variation {
+            steps: Vec::new(),
+            trace: None,
+            jitter: Duration::ZERO,
+            loss: Share(0.0),
+            wifi: None,
+            grants: None,
+        }
     }
 }
 
@@ -59,6 +82,12 @@ impl Variation {
     /// The trace, if the link follows one.
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref().map(|file| &file.trace)
+    }
+
+    /// The key by which the link has to wait for its turn, if it has to.
+    pub(crate) fn turns(&self) -> Option<&'static str> {
+        let of = [("wifi", self.wifi.is_some()), ("grants", self.grants.is_some())];
+        of.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
     }
 
     /// Tells of a step to a rate so low that a packet outlasts it: what is in transmission when the rate

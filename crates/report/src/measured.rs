@@ -1,6 +1,7 @@
 //! What a run measured, as one row of a table.
 
 use serde::{Deserialize, Serialize};
+use weir_config::Objective;
 use weir_measure::jain;
 use weir_measure::result::{FlowSummary, LinkSummary, Summary};
 use weir_measure::study::{Study, size_column};
@@ -57,7 +58,7 @@ pub fn measured(summary: &Summary) -> Measured {
 
 /// The row of a run of the simulator, with what a study asks for. Completion times of all transfers are
 /// `transfer_...`, of pages `page_...`; those of one size, or of one group of flows, have its name in front.
-pub fn measured_with(summary: &Summary, study: &Study) -> Measured {
+pub fn measured_with(summary: &Summary, study: &Study, objectives: &[Objective]) -> Measured {
     let mut row = measured(summary);
     let several = summary.links.len() > 1;
     let prefix = |link: &str| if several { format!("{link}.") } else { String::new() };
@@ -94,7 +95,39 @@ pub fn measured_with(summary: &Summary, study: &Study) -> Measured {
         let name = format!("{}settled_after_{}s_s", prefix(&link.name), c.at_s);
         row.push((name, Value::number(c.settled_s)));
     }
+    add_objectives(&mut row, objectives);
     row
+}
+
+/// Objectives may be made of those before them.
+fn add_objectives(row: &mut Measured, objectives: &[Objective]) {
+    for objective in objectives {
+        let column = |name: &str| row.iter().find(|(n, _)| n == name).and_then(|(_, value)| value.get());
+        let value = Value::number(objective.value(&column));
+        row.push((objective.name.clone(), value));
+    }
+}
+
+/// What of the objectives no run has a column for, or hides one: a warning for each.
+pub fn unfit(objectives: &[Objective], rows: &[&Measured]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let has = |name: &str| rows.iter().any(|row| row.iter().any(|(n, _)| n == name));
+    for objective in objectives {
+        for column in objective.columns().into_iter().filter(|column| !has(column)) {
+            warnings.push(format!(
+                "objective `{}`: no run has a column `{column}`. Remedy: name one that table.csv has",
+                objective.name
+            ));
+        }
+        let twice = |row: &&Measured| row.iter().filter(|(name, _)| *name == objective.name).count() > 1;
+        if rows.iter().any(twice) {
+            warnings.push(format!(
+                "objective `{0}`: what is measured has a column `{0}`, too. Remedy: give it another name",
+                objective.name
+            ));
+        }
+    }
+    warnings
 }
 
 fn add_link(row: &mut Measured, prefix: &str, link: &LinkSummary) {

@@ -39,7 +39,7 @@ impl<T: Tap> Simulation<T> {
             self.note_discarded(number);
         }
         let leader = self.links[number].leader;
-        if self.soonest.get(leader) == NEVER {
+        if self.soonest.get(leader) == NEVER || self.has_turns {
             self.wake(leader);
         }
     }
@@ -67,6 +67,9 @@ impl<T: Tap> Simulation<T> {
 
     /// A link that had nothing to send looks again, or the medium that it leads.
     fn wake(&mut self, number: usize) {
+        if self.links[number].turns.is_some() {
+            return self.plan(number);
+        }
         if !self.waits(number) {
             return;
         }
@@ -106,6 +109,9 @@ impl<T: Tap> Simulation<T> {
     pub(crate) fn serve(&mut self, number: usize) {
         let now = self.now;
         let link = &mut self.links[number];
+        if link.turns.is_some() {
+            return self.take_turns(number);
+        }
         let free_at = link.service.free_at(now);
         // The rate fell to zero meanwhile.
         if free_at > now {
@@ -133,7 +139,7 @@ impl<T: Tap> Simulation<T> {
 
     /// The transmission of a packet began and will end at `sent`.
     #[inline]
-    fn transmit(&mut self, number: usize, departure: Departure<Item>, sent: Time) {
+    pub(crate) fn transmit(&mut self, number: usize, departure: Departure<Item>, sent: Time) {
         let Departure { packet, mut item, marked, sojourn } = departure;
         if T::ACTIVE {
             match &item.body {
@@ -200,6 +206,13 @@ impl<T: Tap> Simulation<T> {
         if let Body::Ack(kept) = item.body {
             let ack = self.acks.fetch(kept);
             self.acks.open(ack);
+        }
+    }
+
+    /// Notes what an algorithm discarded, if it did.
+    pub(crate) fn tell_discarded(&mut self, number: usize) {
+        if !self.discarded.is_empty() {
+            self.note_discarded(number);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::observer::Observer;
 use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::Service;
+use crate::turns::Turns;
 use weir_config::trace::TraceLink;
 use weir_config::{AqmConfig, Counting, NetworkLink, QueueConfig};
 use weir_queue::Departure;
@@ -26,6 +27,8 @@ pub struct Link {
     pub leader: usize,
     /// The medium that it leads, if there are others on it.
     pub medium: Option<Medium>,
+    /// How the links of the medium that it leads come to their turn, where they have to wait for it.
+    pub turns: Option<Box<Turns>>,
     /// What sends probes behind its packets.
     pub prober: Option<Box<Prober>>,
     /// How fast packets are sent.
@@ -80,6 +83,7 @@ impl Link {
             expedited: setup.expedite.then(|| lane.build()).transpose()?,
             leader: setup.medium,
             medium: None,
+            turns: None,
             prober: setup.probing.as_ref().map(|probing| Box::new(Prober::new(probing, nonce))),
             service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
             counting: setup.counting,
@@ -122,6 +126,18 @@ impl Link {
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.queue.packets() + self.expedited.as_ref().map_or(0, |lane| lane.packets())
+    }
+
+    /// Bytes that wait, expedited ones too.
+    pub fn backlog(&self) -> u64 {
+        let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, |lane| lane.backlog());
+        (self.queue.backlog() + expedited).get()
+    }
+
+    /// The IP packet of what counts so many bytes. Radios count frames, which have a constant overhead.
+    pub fn ip_bytes(&self, counted: u64) -> u32 {
+        let Counting::Frame(accounting) = self.counting else { return counted as u32 };
+        counted.saturating_sub(accounting.overhead().get()) as u32
     }
 
     /// Whether no packet was lost or made up.

@@ -18,6 +18,7 @@ use crate::packet::AckStore;
 use crate::service::NEVER;
 use crate::tap::Tap;
 use crate::time_tree::TimeTree;
+use crate::turns::Turns;
 use crate::wheel::Wheel;
 use weir_config::{ExtraDelay, NetworkLink};
 use weir_measure::Settled;
@@ -90,6 +91,8 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) sample_flows: bool,
     /// Whether any flow stops before the end.
     pub(crate) stops: bool,
+    /// Whether links have to wait for their turn.
+    pub(crate) has_turns: bool,
     pub(crate) flow_samples: Vec<FlowSample>,
     /// Transfers and pages that were completed, in order of time.
     pub(crate) ended: Vec<Ended>,
@@ -138,7 +141,7 @@ impl<T: Tap> Simulation<T> {
             )
         };
         let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
-        share_media(&mut links);
+        let has_turns = share_media(&mut links, setup.links, setup.seed);
         let mut simulation = Simulation {
             now: Time::ZERO,
             wheel: Wheel::new(setup.delay, event_spacing(setup.links)),
@@ -153,6 +156,7 @@ impl<T: Tap> Simulation<T> {
             sample: setup.sample,
             sample_flows: setup.sample_flows,
             stops: false,
+            has_turns,
             flow_samples: Vec::new(),
             ended: Vec::new(),
             unfinished: Vec::new(),
@@ -329,7 +333,11 @@ impl<T: Tap> Simulation<T> {
     /// Whether no packet was lost or made up.
     pub fn is_conserved(&self) -> bool {
         let c = &self.counts;
-        let queued: u64 = self.links.iter().map(|l| u64::from(l.waiting())).sum();
+        let queued: u64 = self
+            .links
+            .iter()
+            .map(|l| u64::from(l.waiting()) + l.turns.as_ref().map_or(0, |turns| turns.held()))
+            .sum();
         let travelling =
             |e: &&Event| matches!(e, Event::Acknowledge { .. } | Event::Opened { .. } | Event::Enter(_));
         let on_the_way = self.wheel.iter().filter(travelling).count() as u64;
@@ -338,13 +346,20 @@ impl<T: Tap> Simulation<T> {
     }
 }
 
-/// Makes the first link of each medium its leader.
-fn share_media(links: &mut [Link]) {
+/// Makes the first link of each medium its leader; says whether links have to wait for their turn.
+fn share_media(links: &mut [Link], of: &[NetworkLink], seed: u64) -> bool {
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
     for (number, link) in links.iter().enumerate() {
         members[link.leader].push(number);
     }
-    for (link, members) in links.iter_mut().zip(members).filter(|(_, members)| members.len() > 1) {
-        link.medium = Some(Medium::new(members));
+    let mut has_turns = false;
+    for (leader, members) in members.into_iter().enumerate() {
+        if let Some(turns) = Turns::of(&members, of, seed) {
+            links[leader].turns = Some(Box::new(turns));
+            has_turns = true;
+        } else if members.len() > 1 {
+            links[leader].medium = Some(Medium::new(members));
+        }
     }
+    has_turns
 }

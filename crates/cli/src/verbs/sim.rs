@@ -158,7 +158,7 @@ fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<RunRo
                 point: planned.point + 1,
                 seed: s.seed,
                 trace_hash: s.trace_hash.clone(),
-                measured: measured_with(&s.summary, &s.study),
+                measured: measured_with(&s.summary, &s.study, &planned.scenario.run.objectives),
                 distributions: Vec::new(),
             });
         }

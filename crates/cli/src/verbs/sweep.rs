@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use weir_config::{Point, Scenario};
-use weir_report::measured::measured_with;
+use weir_report::measured::{Measured, measured_with, unfit};
 use weir_report::sweep::{Fingerprint, Labels, PointStatistics, RunRow, show, statistics, tables};
 use weir_sim::batch::{cost, lock, processors, work_through};
 
@@ -132,6 +132,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     sweep.run(&arguments, &store, output)?;
     let labels = sweep.labels();
     let rows: Vec<RunRow> = sweep.rows.iter().flatten().cloned().collect();
+    let measured: Vec<&Measured> = rows.iter().map(|row| &row.measured).collect();
+    for warning in unfit(&sweep.scenario.run.objectives, &measured) {
+        output.say(format!("warning: {warning}"));
+    }
     let points = statistics(&labels, &rows);
     let missing = sweep.rows.len() - rows.len();
     write_tables(&store, &sweep.scenario.title, &labels, &rows, missing)?;
@@ -241,7 +245,7 @@ fn one(scenario: &Scenario, point: usize, seed: u64, progress: &Progress) -> Res
         point: point + 1,
         seed,
         trace_hash: format!("{:016x}", outcome.trace_hash),
-        measured: measured_with(&outcome.recording.summary, &outcome.study),
+        measured: measured_with(&outcome.recording.summary, &outcome.study, &scenario.run.objectives),
         distributions: if scenario.measure.is_some() { outcome.study.distributions } else { Vec::new() },
     }))
 }

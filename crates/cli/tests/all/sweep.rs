@@ -288,6 +288,31 @@ fn schemes_have_short_names_and_only_new_ones_are_computed() {
 }
 
 #[test]
+fn objectives_are_columns_of_the_tables_and_of_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let text = fs::read_to_string(swept(folder.path())).unwrap();
+    let named = "run.objectives = [\"value = utilization - 0.01 * delay_p95_ms\", \"twice = 2 * value\"]\n";
+    let named = file(folder.path(), "named.toml", &text.replace("run.seeds", &format!("{named}run.seeds")));
+    sweep(&named, &out, "");
+    let table = fs::read_to_string(out.join("table.csv")).unwrap();
+    let header: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    for row in table.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        let number =
+            |name: &str| cells[header.iter().position(|h| *h == name).unwrap()].parse::<f64>().unwrap();
+        let value = number("utilization") - 0.01 * number("delay_p95_ms");
+        assert_eq!((number("value"), number("twice")), (value, 2.0 * value));
+    }
+    let summary = fs::read_to_string(out.join("summary.csv")).unwrap();
+    assert!(summary.starts_with("point,") && summary.contains(",value_mean,value_ci95,"), "{summary}");
+    let stem = folder.path().join("value");
+    done(&format!("plot {} --y value --out {}", out.display(), stem.display()));
+    let drawn = fs::read_to_string(stem.with_extension("csv")).unwrap();
+    assert_eq!(drawn.lines().count(), 5, "a line for each of four points: {drawn}");
+}
+
+#[test]
 fn schemes_that_contradict_the_command_or_the_file_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = schemes(folder.path(), "");

@@ -263,6 +263,32 @@ fn suspicious_but_allowed_is_a_warning() {
 }
 
 #[test]
+fn a_set_point_that_the_buffer_has_no_room_for_is_a_warning() {
+    let warnings = |more: &str| Scenario::parse("x", &format!("{SMALL}{more}")).unwrap().warnings();
+    let told = warnings("aqm.target = \"500ms\"\nlink.buffer = \"100ms\"\n");
+    assert!(told[0].starts_with("`aqm.target` is 500ms, and the buffer is full after 100ms: "), "{told:?}");
+    assert_eq!(warnings("aqm.target = \"90ms\"\nlink.buffer = \"100ms\"\n"), Vec::<String>::new());
+}
+
+#[test]
+fn links_with_turns_are_read_and_carry_what_the_radio_does() {
+    let text = "title = \"x\"\nlink = { wifi = { phy_rate = \"433.3Mbit/s\" }, accounting = \"ip\" }\n\
+                path.rtt = \"20ms\"\naqm.name = \"codel\"\nflows = [{}]\nrun.duration = \"1s\"\n";
+    let scenario = Scenario::parse("x", text).unwrap();
+    // 64 packets in 43 + 67.5 + 44 + 1824.5 + 48 us.
+    let rate = scenario.rate().as_bps_f64() / 1e6;
+    assert!((rate - 64.0 * 12_000.0 / 2027.0).abs() < 0.1, "{rate}");
+    assert_eq!(scenario.unplayed(weir_config::Arm::Row), ["link.wifi"]);
+    let again = Scenario::parse("x", &scenario.to_toml()).unwrap();
+    assert_eq!(again, scenario);
+    let grants = text.replace("wifi = { phy_rate = \"433.3Mbit/s\" }", "rate = \"10Mbit/s\", grants = {}");
+    let scenario = Scenario::parse("x", &grants).unwrap();
+    let grants = scenario.link.variation.grants.as_ref().unwrap();
+    assert_eq!((grants.interval, grants.lead), (Duration::from_millis(2), 2));
+    assert_eq!(Scenario::parse("x", &scenario.to_toml()).unwrap(), scenario);
+}
+
+#[test]
 fn the_policy_is_that_of_the_law() {
     let s = small("[policy]\nutilization_low = \"94%\"\nutilization_target = \"95%\"\nraise_factor = 3\n");
     let policy = s.policy.unwrap().policy();

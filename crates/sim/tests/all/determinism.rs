@@ -83,10 +83,28 @@ fn of_congestion_control(name: &str) -> String {
     quiet(link, &format!("[[flows]]\ncount = 2\ncongestion = \"{name}\"\n"), "4s")
 }
 
+/// A download and an upload by radio, which contend, and an upstream of requests and grants behind them.
+fn turns() -> String {
+    let link = |name: &str, from: &str, to: &str, more: &str| {
+        format!("[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nbuffer = \"50ms\"\n{more}\n")
+    };
+    let wifi = "medium = \"air\"\nwifi = { phy_rate = \"65Mbit/s\" }";
+    let links = [
+        link("down", "ap", "phone", wifi),
+        link("up", "phone", "ap", wifi),
+        link("others", "laptop", "ap", wifi),
+        link("upstream", "ap", "head", "rate = \"20Mbit/s\"\ngrants = {}"),
+    ];
+    let flows = "[[flows]]\nfrom = \"ap\"\nto = \"phone\"\nrtt = \"20ms\"\n\
+                 [[flows]]\ncount = 2\nfrom = \"laptop\"\nto = \"head\"\nrtt = \"20ms\"\n";
+    quiet(&links.concat(), flows, "4s")
+}
+
 /// The reference runs: of every algorithm, discipline and congestion control of the lists, and of some
 /// networks.
 fn reference_runs() -> Vec<(&'static str, &'static str, String)> {
-    let networks = [("end_hosts", mixed()), ("steered", steered()), ("several_links", several())];
+    let networks =
+        [("end_hosts", mixed()), ("steered", steered()), ("several_links", several()), ("turns", turns())];
     let algorithms = weir_aqm::names().iter().map(|name| ("aqm", *name, of_algorithm(name)));
     let disciplines = weir_queue::names().iter().map(|name| ("queue", *name, of_discipline(name)));
     let controls = weir_tcp::congestion::names().iter();
@@ -107,7 +125,7 @@ fn fingerprint(kind: &str, name: &str, outcome: &Outcome) -> String {
 }
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fingerprints.txt");
-const WRITE_ANEW: &str = "WEIR_BLESS=1 cargo test -p weir-sim --test determinism";
+const WRITE_ANEW: &str = "WEIR_BLESS=1 cargo test -p weir-sim --test all determinism";
 
 /// Lines that are in one text and not in the other.
 fn difference(old: &str, new: &str) -> String {

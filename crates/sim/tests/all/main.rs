@@ -7,6 +7,7 @@ mod determinism;
 mod disciplines;
 mod flows;
 mod handshake;
+mod media;
 mod networks;
 mod physics;
 mod polling;
