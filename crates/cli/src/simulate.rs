@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::results::{Planned, file_set, write_as};
 use crate::warmup::Decided;
 use serde::Serialize;
-use weir_config::{Document, Scenario, Traffic, nearest};
+use weir_config::{Document, Scenario, nearest};
 use weir_measure::result::{Recording, Summary};
 use weir_measure::study::Study;
 use weir_report::FileSet;
@@ -53,7 +53,7 @@ pub struct Unknown<'a> {
 /// What the transport models do not have of a scenario.
 pub fn unknown(scenario: &Scenario) -> impl Iterator<Item = Unknown<'_>> {
     let groups = scenario.flows.iter().enumerate();
-    let responsive = groups.filter(|(_, flows)| !matches!(flows.traffic(), Traffic::Unresponsive(_)));
+    let responsive = groups.filter(|(_, flows)| flows.traffic().is_responsive());
     let missing = responsive.filter(|(_, flows)| Congestion::by_name(&flows.congestion).is_none());
     missing.map(|(group, flows)| {
         let (name, names) = (flows.congestion.as_str(), weir_tcp::congestion::names());

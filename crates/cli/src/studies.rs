@@ -1,5 +1,6 @@
 //! What a study asks for, for people.
 
+use weir_measure::applications::Datagrams;
 use weir_measure::result::{Spread, Summary};
 use weir_measure::study::Study;
 use weir_report::table::aligned;
@@ -47,6 +48,54 @@ pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) ->
         "p99",
     ];
     add("Completion times of what began after the warm-up; slow-down against an empty path", &header, rows);
+    let per_cent = |share: f64| format!("{:.2} %", share * 100.0);
+    let datagrams = |d: &Datagrams| {
+        let mut row = vec![format!("flows.{}", d.group), d.streams.to_string()];
+        row.extend([d.lost, d.late].map(per_cent));
+        row.extend([d.delay_ms.p50, d.delay_ms.p99, d.jitter_ms.mean].map(|ms| format!("{ms:.2}")));
+        row
+    };
+    let (mut calls, mut games, mut videos) = (Vec::new(), Vec::new(), Vec::new());
+    for (summary, study) in runs.clone() {
+        for c in &study.calls {
+            let mut row = begin(summary);
+            row.extend(datagrams(&c.datagrams));
+            row.push(format!("{:.0}", c.mouth_to_ear_ms));
+            row.extend([c.mos, c.mos_least].map(|mos| format!("{mos:.2}")));
+            calls.push(row);
+        }
+        for g in &study.games {
+            let mut row = begin(summary);
+            row.extend(datagrams(g));
+            games.push(row);
+        }
+        for v in &study.videos {
+            let mut row = begin(summary);
+            row.extend([format!("flows.{}", v.group), v.players.to_string()]);
+            row.extend([v.rate_bps, v.rate_least_bps].map(|bps| format!("{:.2}", bps / 1e6)));
+            row.push(format!("{:.1}", v.switches_per_minute));
+            row.extend([v.stalls.to_string(), per_cent(v.stalled)]);
+            row.extend([format!("{:.0}", v.startup_ms.mean), format!("{:.1}", v.buffer_s)]);
+            videos.push(row);
+        }
+    }
+    let packets = ["run", "of", "streams", "lost", "too late", "delay p50 ms", "p99 ms", "jitter ms"];
+    let header = [&packets[..], &["mouth to ear ms", "MOS", "least"][..]].concat();
+    add("Calls, by the E-model (ITU-T G.107)", &header, calls);
+    add("Games", &packets, games);
+    let header = [
+        "run",
+        "of",
+        "players",
+        "rate Mbit/s",
+        "least",
+        "switches/min",
+        "stalls",
+        "stalled",
+        "start-up ms",
+        "buffer s",
+    ];
+    add("Video that adapts its rate", &header, videos);
     let mut rows = Vec::new();
     for (summary, study) in runs.clone() {
         for g in &study.groups {

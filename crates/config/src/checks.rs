@@ -12,7 +12,6 @@ use crate::network_shape::words;
 use crate::problems::Problems;
 use crate::schema::{Check, Here};
 use crate::topology::Link;
-use crate::traffic::Traffic;
 use crate::variation::Variation;
 use std::collections::BTreeMap;
 use weir_units::Bytes;
@@ -243,7 +242,7 @@ impl Scenario {
         let mut told = Vec::new();
         for route in &network.routes {
             let (i, from, to) = (route.group, &route.from, &route.to);
-            if matches!(self.flows[i].traffic(), Traffic::Unresponsive(_)) {
+            if !self.flows[i].traffic().is_responsive() {
                 continue;
             }
             if route.back.is_empty() {

@@ -1,5 +1,6 @@
 //! Flows that are alike: what they send, when, and from where to where.
 
+use crate::applications::{Game, Page, Video, Voice};
 use crate::end_host::EndHost;
 use crate::errors::Wrong;
 use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
@@ -216,6 +217,15 @@ section! {
         host: EndHost = Flat;
         /// Pages of several objects instead of endless data.
         web: Option<Web> = OptionalTable => [Simulator];
+        /// One way of a call over UDP, with delay, jitter, loss and MOS by the E-model (ITU-T G.107) in the
+        /// results.
+        voice: Option<Voice> = OptionalTable => [Simulator];
+        /// One way of a game over UDP, with delay, jitter and loss in the results.
+        game: Option<Game> = OptionalTable => [Simulator];
+        /// A player of video that adapts its rate, with rate, switches and stalls in the results.
+        video: Option<Video> = OptionalTable => [Simulator];
+        /// Pages of parallel objects over one connection, with their completion times in the results.
+        page: Option<Page> = OptionalTable => [Simulator];
     }
 }
 
@@ -299,8 +309,8 @@ impl Check for FlowGroup {
             here.wrong(p, "pause", "does not go with `every`", "remove one of the two");
         }
         self.check_one_kind(here, p);
-        if self.udp_rate.is_some() {
-            self.check_unresponsive(here, p);
+        if let Some(key) = self.datagrams_by() {
+            self.check_unresponsive(key, here, p);
         } else {
             self.check_responsive(here, p);
         }
@@ -326,6 +336,10 @@ impl FlowGroup {
             ("transfer", self.transfer.is_some()),
             ("app_rate", self.app_rate.is_some()),
             ("web", self.web.is_some()),
+            ("voice", self.voice.is_some()),
+            ("game", self.game.is_some()),
+            ("video", self.video.is_some()),
+            ("page", self.page.is_some()),
         ];
         let given: Vec<&str> = kinds.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
         for pair in given.windows(2) {
@@ -358,23 +372,56 @@ impl FlowGroup {
         }
     }
 
-    fn check_unresponsive(&mut self, here: &Here, p: &mut Problems) {
+    /// The key that makes the flows send datagrams, if one does.
+    fn datagrams_by(&self) -> Option<&'static str> {
+        let keys = [
+            ("udp_rate", self.udp_rate.is_some()),
+            ("voice", self.voice.is_some()),
+            ("game", self.game.is_some()),
+        ];
+        keys.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
+    }
+
+    fn check_unresponsive(&mut self, by: &'static str, here: &Here, p: &mut Problems) {
         if !here.table.has("congestion") {
             self.congestion = NO_CONGESTION.to_string();
         }
         if self.congestion != NO_CONGESTION {
             let remedy = "remove one of the two: datagrams have no congestion control";
-            here.wrong(p, "udp_rate", "does not go with `congestion`", remedy);
+            here.wrong(p, by, "does not go with `congestion`", remedy);
         }
-        if self.transfer.is_some() {
+        if by != "udp_rate" {
+            self.check_no_pattern(by, here, p);
+        }
+        if self.udp_rate.is_some() && self.transfer.is_some() {
             let remedy = "remove one of the two, and say with `stop` when it ends";
             here.wrong(p, "udp_rate", "does not go with `transfer`", remedy);
         }
         let quic = (self.protocol == Protocol::Quic).then(|| "protocol".to_string());
         for key in self.host.changed().into_iter().chain(quic) {
-            here.wrong(p, &key, "says nothing about datagrams", "remove it, or `udp_rate`");
+            here.wrong(p, &key, "says nothing about datagrams", format!("remove it, or `{by}`"));
         }
-        self.check_on_off(here, p);
+        if by == "udp_rate" {
+            self.check_on_off(here, p);
+        }
+    }
+
+    /// Tells keys of datagrams whose sizes and times an application says by itself.
+    fn check_no_pattern(&self, by: &str, here: &Here, p: &mut Problems) {
+        let keys = [
+            ("udp_pattern", self.udp_pattern.is_some()),
+            ("on", self.on.is_some()),
+            ("off", self.off.is_some()),
+            ("packet", self.packet.is_some()),
+        ];
+        for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+            here.wrong(
+                p,
+                key,
+                format!("does not go with `{by}`"),
+                "remove it: the application says what it sends",
+            );
+        }
     }
 
     fn check_on_off(&self, here: &Here, p: &mut Problems) {
@@ -401,12 +448,18 @@ impl FlowGroup {
         if let Some(rate) = self.udp_rate {
             return Traffic::Unresponsive(Datagrams { rate, payload: self.packet, timing: self.timing() });
         }
-        match (self.transfer, self.app_rate, self.web) {
-            (Some(size), _, _) => Traffic::Transfers { size, every: self.every, pause: self.pause },
-            (None, Some(rate), _) => Traffic::Limited(rate),
-            (None, None, Some(web)) => Traffic::Web(web),
-            (None, None, None) => Traffic::Bulk,
+        if let Some(size) = self.transfer {
+            return Traffic::Transfers { size, every: self.every, pause: self.pause };
         }
+        let several = [
+            self.app_rate.map(Traffic::Limited),
+            self.web.map(Traffic::Web),
+            self.voice.map(Traffic::Voice),
+            self.game.map(Traffic::Game),
+            self.video.clone().map(Traffic::Video),
+            self.page.clone().map(Traffic::Page),
+        ];
+        several.into_iter().flatten().next().unwrap_or(Traffic::Bulk)
     }
 
     fn timing(&self) -> Timing {

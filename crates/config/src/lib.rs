@@ -20,6 +20,7 @@
 
 #[macro_use]
 mod schema;
+mod applications;
 mod aqm_config;
 mod axes;
 mod changes;
@@ -63,6 +64,7 @@ mod tree;
 mod upf_config;
 mod variation;
 
+pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, Video, Voice};
 pub use aqm_config::AqmConfig;
 pub use changes::Changed;
 pub use document::{Document, MAX_FILE_BYTES};

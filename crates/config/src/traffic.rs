@@ -1,10 +1,11 @@
 //! What flows send.
 
+use crate::applications::{Game, Page, Video, Voice};
 use crate::schema::{Check, or, within};
 use weir_units::{Bytes, Duration, Rate};
 
 /// What a flow sends.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Traffic {
     /// As much as TCP can, from start to stop.
     Bulk,
@@ -23,6 +24,37 @@ pub enum Traffic {
     Web(Web),
     /// Datagrams, whatever happens to them.
     Unresponsive(Datagrams),
+    /// One way of a call.
+    Voice(Voice),
+    /// One way of a game.
+    Game(Game),
+    /// Segments of video at rates that follow the buffer.
+    Video(Video),
+    /// Pages of objects that are loaded in parallel.
+    Page(Page),
+}
+
+impl Traffic {
+    /// The datagrams that are sent without congestion control, of traffic that is such.
+    pub fn datagrams(&self) -> Option<Datagrams> {
+        let paced = |payload: u64, interval: Duration| {
+            let bits_per_ns = u128::from(payload) * 8 * 1_000_000_000;
+            let rate = Rate::from_bps((bits_per_ns / u128::from(interval.as_nanos().max(1))) as u64);
+            Some(Datagrams { rate, payload: Some(Bytes::new(payload)), timing: Timing::Cbr })
+        };
+        match self {
+            Traffic::Unresponsive(datagrams) => Some(*datagrams),
+            Traffic::Voice(voice) => paced(voice.payload(), voice.packet_time),
+            Traffic::Game(game) => paced(game.payload(), game.interval()),
+            Traffic::Bulk | Traffic::Limited(_) | Traffic::Transfers { .. } => None,
+            Traffic::Web(_) | Traffic::Video(_) | Traffic::Page(_) => None,
+        }
+    }
+
+    /// Whether it reacts to what the network does with it.
+    pub fn is_responsive(&self) -> bool {
+        self.datagrams().is_none()
+    }
 }
 
 choices! {

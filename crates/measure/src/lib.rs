@@ -13,19 +13,26 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod applications;
 mod confidence;
 mod distribution;
+mod emodel;
 mod fairness;
 mod moves;
 mod order;
 mod phases;
+mod player;
 pub mod result;
 mod sampler;
+mod streams;
 pub mod study;
 
 pub use confidence::{Truncation, bootstrap_median, bootstrap_quantile, mser};
 pub use distribution::{Distribution, Octaves, Quantiles, Sojourns, Window};
+pub use emodel::{Speech, mos, rating};
 pub use fairness::jain;
 pub use order::{median, quantile, spread};
 pub use phases::{Phases, Settled};
+pub use player::Played;
 pub use sampler::{Sampler, Status};
+pub use streams::{Judged, Pool, Received, Stream};

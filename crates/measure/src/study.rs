@@ -1,6 +1,7 @@
 //! What a study asks of a run beyond its summary: completion times, delays of each group of flows, fairness
 //! over time scales, how long a link takes to settle after a change.
 
+use crate::applications::{Calls, Datagrams, Videos};
 use crate::distribution::Quantiles;
 use crate::fairness::jain;
 use crate::order::spread;
@@ -22,6 +23,15 @@ pub struct Study {
     /// How long each link took to settle after flows started or stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub convergence: Vec<Convergence>,
+    /// Calls of each group of flows, with delay, jitter, loss and opinion score.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Calls>,
+    /// Games of each group of flows, with delay, jitter and loss.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub games: Vec<Datagrams>,
+    /// Players of video of each group of flows, with rate, switches and stalls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub videos: Vec<Videos>,
     /// Each completion, in the order in which they ended.
     #[serde(skip)]
     pub each: Vec<Completion>,
@@ -275,7 +285,7 @@ pub fn convergence(link: u32, samples: &[LinkSample], phase: &Phase, rate_bps: f
 /// The distribution of a quantity, as quantiles and as a histogram.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Distributed {
-    /// `delay`, `transfer` or `page`.
+    /// `delay`, `transfer` or `page`; `voice` or `game` of the delays of datagrams.
     pub quantity: String,
     /// Name of the link, of delays.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_config::Objective;
+use weir_measure::applications::Datagrams;
 use weir_measure::jain;
 use weir_measure::result::{FlowSummary, LinkSummary, Summary};
 use weir_measure::study::{Study, size_column};
@@ -78,6 +79,7 @@ pub fn measured_with(summary: &Summary, study: &Study, objectives: &[Objective])
         let slow = [("mean", s.mean), ("p50", s.p50), ("p95", s.p95), ("p99", s.p99)];
         row.extend(slow.map(|(which, x)| (format!("{name}_slowdown_{which}"), value(x))));
     }
+    add_applications(&mut row, study);
     for g in &study.groups {
         let name = format!("{}flows.{}.delay", prefix(&g.link), g.group);
         let d = &g.delay_ms;
@@ -128,6 +130,55 @@ pub fn unfit(objectives: &[Objective], rows: &[&Measured]) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What users of applications notice: `voice_mos_mean`, `game_delay_p99_ms`, `video_rate_bps` and so on,
+/// with the group in front where there are several of a kind.
+fn add_applications(row: &mut Measured, study: &Study) {
+    let prefix = |n: usize, group: u32| if n > 1 { format!("flows.{group}.") } else { String::new() };
+    for call in &study.calls {
+        let name = format!("{}voice", prefix(study.calls.len(), call.datagrams.group));
+        let of = [
+            ("mos_mean", call.mos),
+            ("mos_min", call.mos_least),
+            ("rating", call.rating),
+            ("mouth_to_ear_ms", call.mouth_to_ear_ms),
+        ];
+        row.extend(of.map(|(which, value)| (format!("{name}_{which}"), Value::number(Some(value)))));
+        add_datagrams(row, &name, &call.datagrams);
+    }
+    for game in &study.games {
+        add_datagrams(row, &format!("{}game", prefix(study.games.len(), game.group)), game);
+    }
+    for v in &study.videos {
+        let name = format!("{}video", prefix(study.videos.len(), v.group));
+        let of = [
+            ("rate_bps", v.rate_bps),
+            ("rate_min_bps", v.rate_least_bps),
+            ("switches_per_minute", v.switches_per_minute),
+            ("stalled", v.stalled),
+            ("buffer_s", v.buffer_s),
+        ];
+        row.extend(of.map(|(which, value)| (format!("{name}_{which}"), Value::number(Some(value)))));
+        row.push((format!("{name}_stalls"), Value::Count(v.stalls)));
+        let startup = Some(v.startup_ms.mean).filter(|_| v.never_began < v.players);
+        row.push((format!("{name}_startup_ms"), Value::number(startup)));
+    }
+}
+
+fn add_datagrams(row: &mut Measured, name: &str, d: &Datagrams) {
+    let (delay, jitter) = (d.delay_ms, d.jitter_ms);
+    let of = [
+        ("lost", d.lost),
+        ("late", d.late),
+        ("delay_mean_ms", delay.mean),
+        ("delay_p50_ms", delay.p50),
+        ("delay_p95_ms", delay.p95),
+        ("delay_p99_ms", delay.p99),
+        ("jitter_mean_ms", jitter.mean),
+        ("jitter_p99_ms", jitter.p99),
+    ];
+    row.extend(of.map(|(which, value)| (format!("{name}_{which}"), Value::number(Some(value)))));
 }
 
 fn add_link(row: &mut Measured, prefix: &str, link: &LinkSummary) {

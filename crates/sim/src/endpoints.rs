@@ -37,6 +37,9 @@ impl<T: Tap> Simulation<T> {
                 side.progress.note(&self.window, at, before, *bytes);
                 return;
             }
+            Sink::Stream(_) if side.generation == item.generation => {
+                return self.deliver_to_application(at, item.connection, &segment);
+            }
             _ => {
                 self.counts.late += 1;
                 return;
@@ -49,7 +52,7 @@ impl<T: Tap> Simulation<T> {
         let before = receiver.received_bytes();
         let mut ack = receiver.on_segment(at, &segment);
         if side.progress.note(&self.window, at, before, receiver.received_bytes()) {
-            ack = ack.or_else(|| self.ends_object(item.connection));
+            ack = self.has_what_it_wants(item.connection, &segment, ack);
         }
         if let Some((due, ack)) = first {
             self.answer(item.connection, due, &ack);
@@ -60,15 +63,42 @@ impl<T: Tap> Simulation<T> {
         self.arm_receiver(item.connection);
     }
 
-    /// The last byte of what was asked for is there. A reader of pages asks for the next object, or says that
-    /// it got the last one, and does not leave that to a delayed acknowledgement.
+    /// A datagram of a call or a game arrives.
+    #[inline(never)]
+    fn deliver_to_application(&mut self, at: Time, id: ConnectionId, segment: &Segment) {
+        self.counts.delivered += 1;
+        let side = &mut self.hosts.inbound[id as usize];
+        let Sink::Stream(stream) = &mut side.sink else { return };
+        let (stream, bytes) = &mut **stream;
+        let before = *bytes;
+        *bytes += u64::from(segment.payload);
+        side.progress.note(&self.window, at, before, *bytes);
+        let group = self.kinds[self.flows[side.flow as usize].kind as usize].group;
+        stream.arrives(at, segment.seq, segment.sent, &mut self.pools[group as usize]);
+    }
+
+    /// The last byte of what was asked for is there, or of a page of parallel objects any segment; `ack`
+    /// leaves for it by itself. A reader asks for what comes next, or says that it got the last, and does
+    /// not leave that to a delayed acknowledgement.
     #[cold]
-    fn ends_object(&mut self, id: ConnectionId) -> Option<Ack> {
-        let Some(Application::Web(_)) = self.hosts.outbound[id as usize].application.as_deref() else {
-            return None;
+    fn has_what_it_wants(&mut self, id: ConnectionId, segment: &Segment, ack: Option<Ack>) -> Option<Ack> {
+        let Some(application) = self.hosts.outbound[id as usize].application.as_deref_mut() else {
+            return ack;
         };
-        let Sink::Transport(receiver) = &mut self.hosts.inbound[id as usize].sink else { return None };
-        receiver.answer()
+        let side = &mut self.hosts.inbound[id as usize];
+        let Sink::Transport(receiver) = &mut side.sink else { return ack };
+        let Some(page) = application.parallel() else {
+            return if application.asks() { ack.or_else(|| receiver.answer()) } else { ack };
+        };
+        side.progress.expect(0);
+        if !page.arrives(segment.seq, segment.payload, receiver.received_bytes()) {
+            return ack;
+        }
+        let ack = ack.or_else(|| receiver.answer());
+        if let Some(ack) = &ack {
+            page.asks_with(ack.number);
+        }
+        ack
     }
 
     #[inline]
@@ -118,6 +148,9 @@ impl<T: Tap> Simulation<T> {
             Transmitter::Transport(sender) if side.generation == generation => {
                 self.counts.delivered += 1;
                 sender.on_ack(self.now, &ack);
+                if side.application.is_some() {
+                    self.hears(id, ack.number);
+                }
             }
             _ => {
                 self.counts.late += 1;
@@ -125,6 +158,15 @@ impl<T: Tap> Simulation<T> {
             }
         }
         self.pump(id);
+    }
+
+    /// What a reader of a page of parallel objects asked for may have come with an acknowledgement.
+    #[inline(never)]
+    fn hears(&mut self, id: ConnectionId, number: u32) {
+        let application = self.hosts.outbound[id as usize].application.as_deref_mut();
+        if application.and_then(Application::parallel).is_some_and(|page| page.hears(number)) {
+            self.run_application(id);
+        }
     }
 
     /// Sends what may be sent, and sees to the timer.
@@ -153,8 +195,8 @@ impl<T: Tap> Simulation<T> {
     #[cold]
     fn sent_all(&mut self, id: ConnectionId) {
         match self.hosts.outbound[id as usize].application.as_deref() {
-            Some(Application::Web(_)) => self.run_application(id),
-            Some(Application::Limited(_)) => {}
+            Some(Application::Web(_) | Application::Video(_)) => self.run_application(id),
+            Some(Application::Limited(_) | Application::Page(..)) => {}
             None => self.completed(id),
         }
     }
@@ -183,7 +225,8 @@ impl<T: Tap> Simulation<T> {
         let Transmitter::Transport(sender) = &mut side.transmitter else { return };
         let Some(application) = &mut side.application else { return };
         let pages = application.pages();
-        let written = application.act(self.now, sender);
+        let arrived = self.hosts.inbound[id as usize].progress.completed();
+        let written = application.act(self.now, sender, arrived);
         if let Some((number, requested, bytes)) =
             application.pages().filter(|p| Some(p.0) != pages.map(|p| p.0))
         {
@@ -197,8 +240,11 @@ impl<T: Tap> Simulation<T> {
         }
         if let Some(bytes) = written {
             sender.write(bytes);
-            if matches!(**application, Application::Web(_)) {
-                // All objects before have arrived.
+            if application.parallel().is_some() {
+                // Each segment is looked at.
+                self.hosts.inbound[id as usize].progress.expect(0);
+            } else if application.asks() {
+                // All that was asked for before has arrived.
                 let side = &mut self.hosts.inbound[id as usize];
                 side.progress.expect(side.sink.received() + bytes);
             }

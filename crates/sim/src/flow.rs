@@ -4,7 +4,7 @@ use crate::packet::ConnectionId;
 use std::sync::Arc;
 use weir_config::{ExtraDelay, Traffic};
 use weir_measure::Window;
-use weir_tcp::sources::WebConfig;
+use weir_tcp::sources::{PageConfig, VideoConfig, WebConfig};
 use weir_tcp::{Ack, Congestion, ReceiverConfig, SenderConfig};
 use weir_units::{Duration, Time};
 
@@ -21,6 +21,10 @@ pub struct FlowKind {
     pub traffic: Traffic,
     /// Pages that readers load; `None` for other traffic.
     pub pages: Option<Arc<WebConfig>>,
+    /// Pages of parallel objects that readers load; `None` for other traffic.
+    pub parallel: Option<Arc<PageConfig>>,
+    /// Video that players load; `None` for other traffic.
+    pub video: Option<Arc<VideoConfig>>,
     /// Congestion control; `None` for datagrams.
     pub congestion: Option<Congestion>,
     /// The sending hosts.

@@ -7,7 +7,7 @@ use crate::application::{Application, DatagramSender};
 use crate::dice::Dice;
 use crate::packet::ConnectionId;
 use crate::service::NEVER;
-use weir_measure::Window;
+use weir_measure::{Stream, Window};
 use weir_tcp::{Receiver, Sender};
 use weir_units::{Duration, Time};
 
@@ -63,6 +63,8 @@ pub enum Sink {
     Transport(Receiver),
     /// Datagrams, whose payload is counted.
     Datagrams(u64),
+    /// Datagrams of an application, with what became of them.
+    Stream(Box<(Stream, u64)>),
 }
 
 impl Sink {
@@ -72,6 +74,7 @@ impl Sink {
             Sink::Closed => 0,
             Sink::Transport(receiver) => receiver.received_bytes(),
             Sink::Datagrams(bytes) => *bytes,
+            Sink::Stream(stream) => stream.1,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Flows start, open connections and stop.
 
 use crate::alarm::Alarm;
-use crate::application::{Application, DatagramSender};
+use crate::application::{Application, DatagramSender, judged};
 use crate::dice::{Dice, seed_of};
 use crate::event::{Event, Rare};
 use crate::flow::FlowKind;
@@ -10,8 +10,8 @@ use crate::network::{Ended, Simulation};
 use crate::packet::ConnectionId;
 use crate::tap::Tap;
 use weir_config::Traffic;
-use weir_measure::Window;
 use weir_measure::result::FlowSample;
+use weir_measure::{Stream, Window};
 use weir_tcp::{EcnMode, Receiver, Sender};
 use weir_units::{Duration, Ecn, Time};
 
@@ -63,7 +63,12 @@ impl<T: Tap> Simulation<T> {
         let (transmitter, sink) = self.ends(kind, seed, &name, true);
         let outbound = Outbound {
             transmitter,
-            application: application(kind, self.now, Dice::of(self.seed, &format!("{name} application"))),
+            application: application(
+                kind,
+                self.now,
+                self.window.from,
+                Dice::of(self.seed, &format!("{name} application")),
+            ),
             alarm: Alarm::default(),
             flow,
             identity: Identity { tuple: (seed ^ (seed >> 32)) as u32, host: state.kind },
@@ -95,11 +100,17 @@ impl<T: Tap> Simulation<T> {
 
     /// What sends and what receives on a new connection, of TCP with ECN as its flow wants it or without.
     fn ends(&self, kind: &FlowKind, seed: u64, name: &str, ecn: bool) -> (Transmitter, Sink) {
-        if let Traffic::Unresponsive(datagrams) = &kind.traffic {
+        if let Some(datagrams) = kind.traffic.datagrams() {
             let ecn = if kind.sender.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 };
             let dice = Dice::of(self.seed, &format!("{name} datagrams"));
-            let sender = DatagramSender::new(datagrams, kind.sender.mss_payload, ecn, self.now, dice);
-            return (Transmitter::Datagrams(Box::new(sender)), Sink::Datagrams(0));
+            let sender = DatagramSender::new(&datagrams, kind.sender.mss_payload, ecn, self.now, dice);
+            let sink = match judged(&kind.traffic) {
+                Some((judged, interval)) => {
+                    Sink::Stream(Box::new((Stream::new(judged, interval, self.window), 0)))
+                }
+                None => Sink::Datagrams(0),
+            };
+            return (Transmitter::Datagrams(Box::new(sender)), sink);
         }
         let mut config = kind.sender.clone();
         config.seed = seed;
@@ -114,7 +125,7 @@ impl<T: Tap> Simulation<T> {
         match kind.traffic {
             Traffic::Transfers { size, .. } => sender.write(size.get()),
             Traffic::Bulk => sender.set_unlimited(true),
-            Traffic::Web(_) | Traffic::Limited(_) | Traffic::Unresponsive(_) => {}
+            _ => {}
         }
         (Transmitter::Transport(sender), Sink::Transport(Receiver::new(&receiver, self.now)))
     }
@@ -170,8 +181,16 @@ impl<T: Tap> Simulation<T> {
     fn close(&mut self, id: ConnectionId, at: Time) {
         let progress = self.hosts.inbound[id as usize].progress;
         let flow = self.hosts.inbound[id as usize].flow;
+        let application = self.hosts.outbound[id as usize].application.as_deref_mut();
+        let played = application.and_then(|application| application.played(at));
         let (transmitter, sink) = self.hosts.close(id);
+        let group = self.kinds[self.flows[flow as usize].kind as usize].group;
+        self.played.extend(played.map(|played| (group, played)));
         let state = &mut self.flows[flow as usize];
+        if let (Transmitter::Datagrams(sender), Sink::Stream(stream)) = (&transmitter, &sink) {
+            let stream = stream.0.clone();
+            stream.ends(sender.sent(), sender.next(), at, &mut self.pools[group as usize]);
+        }
         if let Transmitter::Transport(sender) = transmitter {
             let info = sender.info();
             state.stats.retransmits += info.retransmits;
@@ -242,11 +261,13 @@ fn entrance(route: &[u32]) -> Option<(u32, u16)> {
     route.first().map(|first| (*first, route.len() as u16 - 1))
 }
 
-fn application(kind: &FlowKind, now: Time, dice: Dice) -> Option<Box<Application>> {
+fn application(kind: &FlowKind, now: Time, from: Time, dice: Dice) -> Option<Box<Application>> {
     Some(Box::new(match &kind.traffic {
         Traffic::Web(_) => Application::web(kind.pages.clone()?, now, dice),
         Traffic::Limited(rate) => Application::limited(*rate, kind.sender.mss_payload, now),
-        Traffic::Bulk | Traffic::Transfers { .. } | Traffic::Unresponsive(_) => return None,
+        Traffic::Page(_) => Application::page(kind.parallel.clone()?, kind.sender.mss_payload, now, dice),
+        Traffic::Video(_) => Application::video(kind.video.clone()?, now, from),
+        _ => return None,
     }))
 }
 

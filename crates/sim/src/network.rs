@@ -5,6 +5,7 @@
 //! arrivals, which come in order. So a delivered packet costs the event of the link and that of its
 //! acknowledgement. Between links, packets and acknowledgements travel as events.
 
+use crate::application::judged;
 use crate::discipline::Discarded;
 use crate::error::Error;
 use crate::event::{Event, Rare};
@@ -21,9 +22,8 @@ use crate::time_tree::TimeTree;
 use crate::turns::Turns;
 use crate::wheel::Wheel;
 use weir_config::{ExtraDelay, NetworkLink};
-use weir_measure::Settled;
-use weir_measure::Window;
 use weir_measure::result::FlowSample;
+use weir_measure::{Played, Pool, Settled, Window};
 use weir_queue::memory;
 use weir_tcp::PathMemory;
 use weir_units::{Duration, NANOS_PER_SEC, Rate, Time};
@@ -98,6 +98,10 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) ended: Vec<Ended>,
     /// Those that were not when the run ended: whether it was a page, and the group.
     pub(crate) unfinished: Vec<(bool, u32)>,
+    /// Times of the datagrams of calls and games, by number of the `[[flows]]` table; empty of other flows.
+    pub(crate) pools: Vec<Pool>,
+    /// What players of video showed, with the number of their table.
+    pub(crate) played: Vec<(u32, Played)>,
     pub(crate) seed: u64,
     pub(crate) counts: Counts,
     pub(crate) hash: TraceHash,
@@ -148,6 +152,8 @@ impl<T: Tap> Simulation<T> {
             soonest: TimeTree::new(links.len().max(1)),
             links,
             memories: vec![PathMemory::default(); setup.kinds.len()],
+            pools: pools(&setup.kinds),
+            played: Vec::new(),
             kinds: setup.kinds,
             flows: Vec::new(),
             hosts: Hosts::default(),
@@ -344,6 +350,13 @@ impl<T: Tap> Simulation<T> {
         self.links.iter().all(Link::is_conserved)
             && c.sent == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way
     }
+}
+
+/// Room for the times of datagrams, up to the last group that has such.
+fn pools(kinds: &[FlowKind]) -> Vec<Pool> {
+    let judged = kinds.iter().filter(|kind| judged(&kind.traffic).is_some());
+    let groups = judged.map(|kind| kind.group as usize + 1).max().unwrap_or(0);
+    (0..groups).map(|_| Pool::default()).collect()
 }
 
 /// Makes the first link of each medium its leader; says whether links have to wait for their turn.

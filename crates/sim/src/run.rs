@@ -8,6 +8,7 @@ use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
 use weir_config::{Network, NetworkLink, Scenario, Traffic};
+use weir_measure::applications::{Calls, Datagrams, Videos};
 use weir_measure::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers, UsersSummary,
 };
@@ -173,6 +174,8 @@ fn study<T: Tap>(
         // Each object of a page has a last packet of its own, and is asked for by an acknowledgement.
         let pieces = match &kind.traffic {
             Traffic::Web(web) => u64::from(web.objects).max(1),
+            // Parallel objects share packets, and are asked for together.
+            Traffic::Page(_) => kind.parallel.as_ref().map_or(1, |page| page.depth()),
             _ => 1,
         };
         let packets = (ended.bytes.div_ceil(payload)).max(pieces);
@@ -235,12 +238,37 @@ fn study<T: Tap>(
             });
         }
     }
+    let mut told = Study::default();
+    let delays = |quantity: &str, group: u32, values: Quantiles| Distributed {
+        quantity: quantity.into(),
+        link: String::new(),
+        group: Some(group),
+        values,
+    };
+    for (group, flows) in scenario.flows.iter().enumerate() {
+        let number = group as u32;
+        match (flows.traffic(), simulation.pools.get(group)) {
+            (Traffic::Voice(_), Some(pool)) => {
+                told.calls.extend(Calls::of(number, pool));
+                distributions.push(delays("voice", number, pool.quantiles()));
+            }
+            (Traffic::Game(_), Some(pool)) => {
+                told.games.extend(Datagrams::of(number, pool));
+                distributions.push(delays("game", number, pool.quantiles()));
+            }
+            (Traffic::Video(_), _) => {
+                let mine = simulation.played.iter().filter(|(group, _)| *group == number);
+                told.videos.extend(Videos::of(number, &mine.map(|(_, played)| *played).collect::<Vec<_>>()));
+            }
+            _ => {}
+        }
+    }
     Study {
         completions: study::completions(&each, from_s, &unfinished),
         convergence,
         each,
         distributions,
-        ..Study::default()
+        ..told
     }
 }
 

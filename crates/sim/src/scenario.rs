@@ -1,6 +1,6 @@
 //! From a scenario to a simulation: kinds of flows, delays, starts.
 
-use crate::application::pages;
+use crate::application::{pages, parallel, video};
 use crate::dice::Dice;
 use crate::error::Error;
 use crate::flow::{FlowKind, Headers, Shows};
@@ -76,9 +76,9 @@ fn kind(
     let group = &scenario.flows[route.group];
     let mtu = scenario.mtu(group);
     let traffic = group.traffic();
-    let named = match traffic {
-        Traffic::Unresponsive(_) => None,
-        _ => Some(Congestion::by_name(&group.congestion).ok_or_else(|| unknown(&group.congestion))?),
+    let named = match traffic.is_responsive() {
+        false => None,
+        true => Some(Congestion::by_name(&group.congestion).ok_or_else(|| unknown(&group.congestion))?),
     };
     let headers = headers(group);
     let ecn = ecn(group, named);
@@ -90,6 +90,14 @@ fn kind(
         back: numbers(&route.back),
         pages: match &traffic {
             Traffic::Web(web) => Some(pages(web)),
+            _ => None,
+        },
+        parallel: match &traffic {
+            Traffic::Page(page) => Some(parallel(page, group.protocol == Protocol::Quic)),
+            _ => None,
+        },
+        video: match &traffic {
+            Traffic::Video(config) => Some(video(config)),
             _ => None,
         },
         traffic,
@@ -130,10 +138,10 @@ impl<'a> Memories<'a> {
 
 /// What an observer can read of the packets of these flows.
 fn shows(group: &FlowGroup) -> Shows {
-    match (group.traffic(), group.protocol) {
-        (Traffic::Unresponsive(_), _) => Shows::Nothing,
-        (_, Protocol::Tcp) => Shows::Tcp,
-        (_, Protocol::Quic) => Shows::Spin,
+    match (group.traffic().is_responsive(), group.protocol) {
+        (false, _) => Shows::Nothing,
+        (true, Protocol::Tcp) => Shows::Tcp,
+        (true, Protocol::Quic) => Shows::Spin,
     }
 }
 
@@ -157,10 +165,10 @@ pub(crate) fn headers(group: &FlowGroup) -> Headers {
         IpVersion::V4 => 20,
         IpVersion::V6 => 40,
     };
-    match (group.traffic(), group.protocol) {
-        (Traffic::Unresponsive(_), _) => Headers::udp(ip),
-        (_, Protocol::Tcp) => Headers::tcp(ip),
-        (_, Protocol::Quic) => Headers::quic(ip),
+    match (group.traffic().is_responsive(), group.protocol) {
+        (false, _) => Headers::udp(ip),
+        (true, Protocol::Tcp) => Headers::tcp(ip),
+        (true, Protocol::Quic) => Headers::quic(ip),
     }
 }
 

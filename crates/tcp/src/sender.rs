@@ -221,6 +221,11 @@ impl Sender {
         !self.has_data() && self.board.una == self.board.nxt
     }
 
+    /// Bytes of application data that have not left.
+    pub fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
     /// Bytes of application data that have not left and that two windows do not take: as long as there are
     /// some, more data makes no difference.
     pub fn surplus(&self) -> u64 {

@@ -5,9 +5,13 @@
 
 mod datagram;
 mod gaps;
+mod page;
+mod video;
 mod web;
 
 pub use datagram::{Datagram, DatagramConfig, OnOff, Spacing};
+pub use page::{Page, PageConfig, PageObjects};
+pub use video::{Shown, Video, VideoConfig};
 pub use web::{Periodic, Web, WebConfig};
 
 use weir_units::Duration;

@@ -180,3 +180,56 @@ fn a_link_tells_how_long_it_took_to_settle() {
     let settled = all[1]["settled_s"].as_f64();
     assert!(settled.is_none_or(|s| (0.0..=7.5).contains(&s)), "{all:?}");
 }
+
+const APPLICATIONS: &str = "title = \"applications\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\naqm.name = \"codel\"\n\
+    run = { duration = \"20s\", warmup = \"2s\" }\n\
+    flows = [{}, { voice = {} }, { voice = { codec = \"g729a\" }, direction = \"reverse\" }, { game = {} },\n\
+    { video = { buffer = \"20s\" } }, { page = { objects = [\"20kB\", \"5 x 10kB after 1\"] } },\n\
+    { protocol = \"quic\", page = {} }]\n";
+
+#[test]
+fn what_users_notice_is_told_in_summary_tables_and_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, out) = (file(folder.path(), "apps.toml", APPLICATIONS), folder.path().join("out"));
+    let said = done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    for part in
+        ["Calls, by the E-model (ITU-T G.107)", "MOS", "Games", "Video that adapts its rate", "switches/min"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let told = summary(&out);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{told}"));
+    let (calls, games, videos) = (&told["calls"], &told["games"], &told["videos"]);
+    assert_eq!((calls[0]["group"].as_u64(), calls[1]["group"].as_u64()), (Some(1), Some(2)));
+    // One call passes the queue, the other only what is free; its codec costs it eleven points.
+    assert!(number(&calls[0]["delay_ms"]["p99"]) > number(&calls[1]["delay_ms"]["p99"]));
+    assert!((number(&calls[1]["rating"]) - (93.2 - 11.0 - 2.4)).abs() < 1.0, "{calls}");
+    assert_eq!((games[0]["group"].as_u64(), videos[0]["group"].as_u64()), (Some(3), Some(4)));
+    assert!(number(&videos[0]["rate_bps"]) >= 235e3 && number(&videos[0]["startup_ms"]["mean"]) > 20.0);
+    let pages = told["completions"].as_array().unwrap();
+    let of = |group: u64| pages.iter().find(|c| c["group"] == group).unwrap();
+    assert!(number(&of(5)["time_ms"]["p50"]) >= 40.0 && of(6)["completed"].as_u64() > Some(1), "{pages:?}");
+    let distributions = fs::read_to_string(out.join("distributions.csv")).unwrap();
+    assert!(distributions.contains("\nvoice,,1,0.95,") && distributions.contains("\ngame,,3,0.95,"));
+    // The same as columns of a sweep; where there are several tables of a kind, each has its own.
+    let (sweep, swept) = (
+        format!("{APPLICATIONS}[sweep]\n\"path.rtt\" = [\"20ms\", \"40ms\"]\n"),
+        folder.path().join("sweep"),
+    );
+    let sweep = file(folder.path(), "sweep.toml", &sweep);
+    done(&format!("sweep {} --out {}", sweep.display(), swept.display()));
+    let table = fs::read_to_string(swept.join("table.csv")).unwrap();
+    let header: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    for column in [
+        "flows.1.voice_mos_mean",
+        "flows.2.voice_late",
+        "game_delay_p99_ms",
+        "video_rate_bps",
+        "video_stalls",
+    ] {
+        assert!(header.contains(&column), "{column}: {header:?}");
+    }
+    let wrong = APPLICATIONS.replace("flows = [{}", "flows = [{ voice = {}, page = {} }");
+    let wrong = file(folder.path(), "wrong.toml", &wrong);
+    assert!(refused(&format!("sim {}", wrong.display()), 2).contains("does not go with"));
+}

@@ -1,5 +1,6 @@
 //! The tests of `weir-config`, in one program, which links once.
 
+mod applications;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;

@@ -302,7 +302,7 @@ impl TrafficRun {
                 Traffic::Bulk | Traffic::Unresponsive(_) => {
                     batches.extend(bulk::split(testbed, &group, &options, batches.len())?);
                 }
-                Traffic::Limited(_) | Traffic::Web(_) => unreachable!("refused by the check above"),
+                _ => unreachable!("refused by the check above"),
             }
         }
         // On failure `run` and `batches` are dropped here, which ends what was started.
@@ -401,7 +401,7 @@ fn check(testbed: &Testbed, groups: &[FlowGroup], options: &TrafficOptions) -> R
                 processes += group.count.div_ceil(STREAMS_PER_PROCESS) as usize;
             }
             Traffic::Unresponsive(_) => processes += group.count.div_ceil(STREAMS_PER_PROCESS) as usize,
-            Traffic::Limited(_) | Traffic::Web(_) => unreachable!("refused by the check above"),
+            _ => unreachable!("refused by the check above"),
         }
     }
     if processes > 0 {

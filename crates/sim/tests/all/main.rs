@@ -1,5 +1,6 @@
 //! The tests of `weir-sim`, in one program, which links once.
 
+mod applications;
 mod capture;
 #[path = "../common/mod.rs"]
 mod common;

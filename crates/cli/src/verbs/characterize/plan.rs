@@ -4,7 +4,7 @@
 use super::experiments::{EXPERIMENTS, Experiment};
 use crate::output::Failure;
 use crate::verbs::list::disciplines;
-use weir_config::{Document, MAX_FLOWS, Scenario, Step, Traffic, each_flow_of, nearest};
+use weir_config::{Document, MAX_FLOWS, Scenario, Step, each_flow_of, nearest};
 use weir_units::{Duration, Rate};
 
 /// The rate that the scenario files are made for.
@@ -200,10 +200,7 @@ pub fn capacity(scenario: &Scenario) -> f64 {
 
 /// Rate of the datagrams of a table of flows, where it sends such.
 pub fn datagram_rate(scenario: &Scenario, group: usize) -> Option<f64> {
-    match scenario.flows.get(group)?.traffic() {
-        Traffic::Unresponsive(datagrams) => Some(datagrams.rate.as_bps_f64()),
-        _ => None,
-    }
+    Some(scenario.flows.get(group)?.traffic().datagrams()?.rate.as_bps_f64())
 }
 
 #[cfg(test)]
