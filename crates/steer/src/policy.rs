@@ -58,6 +58,9 @@ weir_aqm::params! {
         /// Share of the difference between aimed and measured rate by which the rate of the virtual queue
         /// moves (alpha of AQM Steering, Algorithms 3 and 4, where it is 2).
         virtual_gain: f64 = 0.1, 0.01 => 10.0;
+        /// Whether a step of that rate counts by the time since the last signal, by as much of the gain as
+        /// the average rate forgets in it, so that signals in quick succession move it no further than one.
+        virtual_by_time: bool = false, false => true;
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;
