@@ -237,4 +237,19 @@ pub trait Algorithm: Aqm + Clone + Send + 'static {
 
     /// A fresh instance that starts at `start`.
     fn new(params: &Self::Params, start: Time) -> Self;
+
+    /// The set point at which steering begins and that a raise goes at least to (thresh_min,up of AQM
+    /// Steering, section III): the default of its own. `None` if it has no set point.
+    fn raise_floor(params: &Self::Params) -> Option<Duration> {
+        let _ = params;
+        default_setpoint(Self::Params::INFO, Self::SETPOINT?)
+    }
+}
+
+/// The default of a parameter that is a set point.
+pub fn default_setpoint(info: &[ParamInfo], name: &str) -> Option<Duration> {
+    match info.iter().find(|parameter| parameter.name == name)?.default {
+        Value::Duration(delay) => Some(delay),
+        _ => None,
+    }
 }

@@ -20,6 +20,8 @@ struct Queue {
     inner: Box<dyn AnyQueue + Send>,
     pace: Pace,
     pending: Pending,
+    /// Raises of a policy go at least to it.
+    floor: Option<Duration>,
 }
 
 /// An algorithm alone. One thread at a time may use it.
@@ -149,7 +151,8 @@ fn queue_config(options: &Options) -> Result<Embedded, Refusal> {
 
 fn queue_of(options: &Options, config: &Embedded) -> Result<Queue, Refusal> {
     let inner = build(config, options.start, options.seed).map_err(|e| Refusal::new(WEIR_E_REFUSED, e))?;
-    Ok(Queue { inner, pace: Pace::new(config, options.start), pending: Pending::new() })
+    let floor = config.aqm.as_ref().and_then(AqmConfig::raise_floor);
+    Ok(Queue { inner, pace: Pace::new(config, options.start), pending: Pending::new(), floor })
 }
 
 /// Ends a queue and sets the variable to null. Packets that still wait are not handed back: see
@@ -476,7 +479,8 @@ pub unsafe extern "C" fn weir_queue_set_policy(
             let policy = text(policy)?;
             let policy =
                 PolicyConfig::parse("policy", policy).map_err(|e| say(WEIR_E_CONFIG, e.to_string()))?;
-            let steered = queue.inner.steer(&policy.policy(), queue.pace.last);
+            let policy = policy.with_floor(queue.floor).policy();
+            let steered = queue.inner.steer(&policy, queue.pace.last);
             steered.map(|()| WEIR_OK).map_err(|e| say(WEIR_E_REFUSED, e.to_string()))
         })
     }

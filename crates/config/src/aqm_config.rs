@@ -82,6 +82,22 @@ impl AqmConfig {
         Some((format!("{table}.{name}"), self.setpoint()?))
     }
 
+    /// The set point that a raise of steering goes at least to, if it has one.
+    pub fn raise_floor(&self) -> Option<Duration> {
+        struct Ask<'a>(&'a AqmConfig);
+        impl Visitor for Ask<'_> {
+            type Output = Option<Duration>;
+            fn visit<A: Algorithm>(self) -> Self::Output {
+                A::raise_floor(&self.0.params())
+            }
+        }
+        let about = || {
+            let about = about(&self.name)?;
+            weir_aqm::default_setpoint(about.info, about.setpoint?)
+        };
+        weir_aqm::visit(&self.name, Ask(self)).unwrap_or_else(about)
+    }
+
     /// The delay at which the algorithm starts, if it has a set point.
     pub fn setpoint(&self) -> Option<Duration> {
         match self.get(about(&self.name)?.setpoint?)? {

@@ -56,7 +56,7 @@ impl Scenario {
         if let Some(own) = self.queue.own_aqm() {
             self.aqm = own;
         }
-        if let Some(policy) = &self.policy {
+        if let Some(policy) = &mut self.policy {
             policy.check_with(&self.aqm, &self.queue, here, p);
         }
         let link = &self.link;

@@ -51,7 +51,7 @@ impl Check for Embedded {
             here.wrong(p, "aqm.name", "is missing: a queue needs an algorithm", remedy);
             return;
         };
-        if let Some(policy) = &self.policy {
+        if let Some(policy) = &mut self.policy {
             policy.check_with(aqm, &self.queue, here, p);
         }
         if self.user_rates && self.queue.user_key().is_none() {

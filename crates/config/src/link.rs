@@ -308,7 +308,7 @@ impl Check for Channel {
     fn check(&mut self, here: &Here, p: &mut Problems) {
         self.aqm = self.queue.own_aqm().or(self.aqm.take());
         self.link.check_room(self.link.rate, PORT_MTU, "", here, p);
-        match (&self.aqm, &self.policy, self.link.rate) {
+        match (&self.aqm, &mut self.policy, self.link.rate) {
             (None, _, Some(_)) => {
                 let remedy = format!("name one of {}", weir_aqm::names().join(", "));
                 here.wrong(p, "aqm.name", "is missing: a shaped direction needs an algorithm", remedy);

@@ -5,12 +5,15 @@ use crate::errors::Wrong;
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
 use crate::schema::{Here, Printer, Section};
-use crate::settings::{check_with, params_from, print_settings, read_settings, row};
-use crate::table_doc::TableDoc;
+use crate::settings::{check_with, literal, params_from, print_setting, read_settings, row};
+use crate::table_doc::{Row, TableDoc};
 use weir_aqm::{Algorithm, Aqm, Params, Value, Visitor};
 use weir_queue::{Fifos, OfItsOwn, OverAny};
 use weir_steer::{Helm, Observer, Policy, SteerError, SteeringLaw};
-use weir_units::Time;
+use weir_units::{Duration, Time};
+
+/// The parameter whose default is that of the algorithm.
+const FLOOR: &str = "target_min_up";
 
 /// The policy of steering.
 ///
@@ -52,6 +55,22 @@ impl PolicyConfig {
         self.params()
     }
 
+    /// Raises go at least to `floor`, where the configuration does not say to what.
+    pub fn take_floor(&mut self, floor: Option<Duration>) {
+        let Some(floor) = floor.filter(|_| !self.given.contains(&FLOOR)) else { return };
+        let slot = self.settings.iter_mut().find(|(name, _)| *name == FLOOR);
+        if let Some((_, value)) = slot {
+            *value = Value::Duration(floor);
+        }
+    }
+
+    /// The same with that floor.
+    pub fn with_floor(&self, floor: Option<Duration>) -> PolicyConfig {
+        let mut policy = self.clone();
+        policy.take_floor(floor);
+        policy
+    }
+
     /// What steers algorithms like `aqm`, which gets its first set point.
     pub fn helm<A: Aqm, O: Observer>(
         &self,
@@ -66,8 +85,10 @@ impl PolicyConfig {
         }
     }
 
-    /// Tells an algorithm that this policy cannot steer; the tables stand at the place of reading.
-    pub(crate) fn check_with(&self, aqm: &AqmConfig, queue: &QueueConfig, here: &Here, p: &mut Problems) {
+    /// Takes the raise floor of the algorithm, and tells one that this policy cannot steer; the tables stand
+    /// at the place of reading.
+    pub(crate) fn check_with(&mut self, aqm: &AqmConfig, queue: &QueueConfig, here: &Here, p: &mut Problems) {
+        self.take_floor(aqm.raise_floor());
         let trial = Trial { aqm, queue, policy: self };
         if let Some(Err(error)) = weir_queue::visit(&queue.discipline, trial)
             && let Some(wrong) = cannot_steer(&aqm.name, &error)
@@ -170,18 +191,30 @@ impl Section for PolicyConfig {
     }
 
     fn print_values(&self, out: &mut Printer) {
-        print_settings(Policy::INFO, &self.settings, &self.given, out);
+        for (info, (name, value)) in Policy::INFO.iter().zip(&self.settings) {
+            // Written out it would no longer follow the algorithm.
+            if *name == FLOOR && !self.given.contains(name) {
+                out.comment(&row(info), &literal(value));
+            } else {
+                print_setting(info, value, self.given.contains(name), out);
+            }
+        }
     }
 
     fn describe(at: usize, tables: &mut Vec<TableDoc>) {
-        tables[at].rows.extend(Policy::INFO.iter().map(row));
+        let default = |mut row: Row| {
+            if row.name == FLOOR {
+                row.default = "(that of the algorithm)".to_string();
+            }
+            row
+        };
+        tables[at].rows.extend(Policy::INFO.iter().map(row).map(default));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_units::Duration;
 
     #[test]
     fn an_algorithm_without_a_set_point_is_not_steered() {

@@ -41,7 +41,7 @@ fn value_like(like: &Value, node: &Node) -> Result<Value, Wrong> {
     })
 }
 
-fn literal(value: &Value) -> String {
+pub(crate) fn literal(value: &Value) -> String {
     match value {
         Value::Duration(v) => v.literal(),
         Value::Bytes(v) => v.literal(),

@@ -111,9 +111,10 @@ impl SteeredQueue {
 }
 
 impl SteerConfig {
-    /// The policy of a queue.
-    pub fn policy_of(&self, queue: &SteeredQueue) -> Policy {
-        queue.policy.as_ref().or(self.policy.as_ref()).map(PolicyConfig::policy).unwrap_or_default()
+    /// The policy of a queue, whose raises go at least to `floor` where nothing else is written.
+    pub fn policy_of(&self, queue: &SteeredQueue, floor: Option<Duration>) -> Policy {
+        let written = queue.policy.as_ref().or(self.policy.as_ref()).cloned().unwrap_or_default();
+        written.with_floor(floor).policy()
     }
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.

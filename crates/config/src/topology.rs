@@ -67,7 +67,7 @@ impl Check for Link {
             here.wrong(p, "to", problem, "a link leads from one node to another: name another one");
         }
         self.check_upstream(here, p);
-        match (&self.aqm, &self.policy) {
+        match (&self.aqm, &mut self.policy) {
             (None, Some(_)) => {
                 let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
                 here.wrong(p, "policy", "has nothing to steer without an algorithm", remedy);

@@ -305,7 +305,7 @@ impl Check for FlowConfig {
                 "choose another algorithm, or remove the table: vAQM learns from the packets that pass";
             here.wrong(p, "aqm.name", problem, remedy);
         }
-        match (&self.aqm, &self.policy) {
+        match (&self.aqm, &mut self.policy) {
             (Some(aqm), Some(policy)) => policy.check_with(aqm, &QueueConfig::default(), here, p),
             (None, Some(_)) => {
                 let problem = "has nothing to steer: vAQM learns by itself";

@@ -239,8 +239,8 @@ impl Steerer {
                     },
                 });
             }
-            let policy = config.policy_of(wanted);
             for place in found.places {
+                let policy = config.policy_of(wanted, place.options.default_target());
                 let queue = Queue::new(place, (number, wanted), &policy, config.steer.settle, driver_rate)?;
                 steerer.queues.push(queue);
             }
@@ -332,7 +332,7 @@ impl Steerer {
         let mut changes = Vec::with_capacity(self.queues.len());
         for queue in &self.queues {
             let Some(wanted) = config.queues.get(queue.number) else { continue };
-            let policy = config.policy_of(wanted);
+            let policy = config.policy_of(wanted, queue.place.options.default_target());
             SteeringLaw::new(&policy)?;
             changes.push((policy, link_of(&queue.place, wanted, driver_rate)?));
         }

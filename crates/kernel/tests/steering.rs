@@ -357,7 +357,7 @@ fn a_target_beside_the_one_that_was_found_is_put_back_too() {
     let mut memory = recorded("tbf");
     let Options::Codel(o) = memory.options(CODEL) else { panic!() };
     *o.iter_mut().find(|a| matches!(a, CodelOption::Target(_))).unwrap() = CodelOption::Target(4999);
-    let (mut steerer, _folder) = begun(&mut memory, POLICY);
+    let (mut steerer, _folder) = begun(&mut memory, &format!("{POLICY}target_min_up = \"2500us\"\n"));
     let mut turns = 1..100;
     while target(&mut memory) != Duration::from_micros(5000) {
         let turn = turns.next().expect("2.5 ms are doubled");
@@ -679,6 +679,25 @@ fn cake_gets_an_interval_that_fits_its_target_and_both_are_put_back() {
     );
     assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
     assert_eq!(*memory.options(CODEL), before);
+}
+
+#[test]
+fn raises_go_to_what_the_kernel_has_by_itself() {
+    let floors = |case: &str, more: &str| {
+        let mut memory = recorded(case);
+        let steerer = found(&mut memory, more).unwrap_or_else(|e| panic!("{case}: {e}"));
+        steerer.places().map(|(_, _, policy)| policy.target_min_up).collect::<Vec<_>>()
+    };
+    // CoDel below TBF; CAKE, whose interval was found as 50 ms.
+    assert_eq!(floors("tbf", ""), [Duration::from_millis(5)]);
+    assert_eq!(recorded("cake").options(CODEL).interval(), Some(Duration::from_millis(50)));
+    assert_eq!(floors("cake", ""), [Duration::from_micros(2500)]);
+    assert_eq!(floors("tbf", "[policy]\ntarget_min_up = \"2500us\"\n"), [Duration::from_micros(2500)]);
+    let mut memory = recorded("cake");
+    *memory.options(CODEL) = Options::Cake(vec![CakeOption::Rtt(20_000), CakeOption::Target(700)].into());
+    assert_eq!(memory.options(CODEL).default_target(), Some(Duration::from_millis(1)));
+    let pie = Options::Pie(vec![].into());
+    assert_eq!(pie.default_target(), Some(Duration::from_millis(15)));
 }
 
 #[test]

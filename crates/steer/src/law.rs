@@ -370,10 +370,26 @@ impl SteeringLaw {
         self.move_setpoint(Rule::Raise, raised.min(policy.target_max), why, observer);
     }
 
+    /// Share of the difference by which an epoch moves the virtual rate.
+    fn virtual_gain(&self, seen: &Epoch) -> f64 {
+        let Policy { virtual_gain, virtual_by_time, memory_rate, .. } = self.policy;
+        if !virtual_by_time {
+            return virtual_gain;
+        }
+        virtual_gain * (1.0 - libm::exp(-seen.length().as_secs_f64() / memory_rate.as_secs_f64()))
+    }
+
     /// Algorithm 4: up to the rate of the link, and then back to the real queue.
-    fn raise_rate(&mut self, now: f64, rate_avg: f64, why: &Assessment, observer: &mut dyn Observer) {
+    fn raise_rate(
+        &mut self,
+        seen: &Epoch,
+        now: f64,
+        rate_avg: f64,
+        why: &Assessment,
+        observer: &mut dyn Observer,
+    ) {
         let link = why.link.as_bps_f64();
-        let gain = self.policy.virtual_gain;
+        let gain = self.virtual_gain(seen);
         let to = (now + gain * (self.rate_target(why.link) - rate_avg)).min(link);
         self.move_rate(Rule::RateUp, to, why, observer);
         if to >= link {
@@ -401,7 +417,7 @@ impl SteeringLaw {
     }
 
     /// Algorithm 3: towards the virtual queue, and the adaptation of its rate.
-    fn toward_virtual(&mut self, rate: f64, why: &Assessment, observer: &mut dyn Observer) {
+    fn toward_virtual(&mut self, seen: &Epoch, rate: f64, why: &Assessment, observer: &mut dyn Observer) {
         let target = self.rate_target(why.link);
         let rate_avg = self.rate_avg.rate().unwrap_or(rate);
         if !self.policy.uses_virtual_queue() || rate_avg <= target {
@@ -417,7 +433,7 @@ impl SteeringLaw {
         }
         // Also in the round that switched.
         if let Some(now) = self.virtual_rate {
-            let to = (now + self.policy.virtual_gain * (target - rate_avg)).max(target);
+            let to = (now + self.virtual_gain(seen) * (target - rate_avg)).max(target);
             self.move_rate(Rule::RateDown, to, why, observer);
         }
     }
@@ -457,7 +473,7 @@ impl Law for SteeringLaw {
         let why = self.assess(seen, rate, self.dip(seen), TableState::Fluctuating);
         match self.virtual_rate {
             None => self.raise_setpoint(&why, observer),
-            Some(now) => self.raise_rate(now, avg, &why, observer),
+            Some(now) => self.raise_rate(seen, now, avg, &why, observer),
         }
         true
     }
@@ -486,7 +502,7 @@ impl Law for SteeringLaw {
         if real && depth.is_some() {
             self.lower(&why, observer);
         }
-        self.toward_virtual(rate, &why, observer);
+        self.toward_virtual(seen, rate, &why, observer);
     }
 
     /// Utilization is what counts, so the past is restated as the same shares of the new rate.

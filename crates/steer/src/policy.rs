@@ -1,7 +1,7 @@
 //! What the user wants, and the constants of the law.
 
 use core::fmt;
-use weir_aqm::{Share, Value};
+use weir_aqm::{Algorithm, Share, Value};
 use weir_units::Duration;
 
 weir_aqm::params! {
@@ -21,8 +21,9 @@ weir_aqm::params! {
         target_min: Duration = Duration::from_micros(200), Duration::from_micros(1) => Duration::from_secs(10);
         /// The set point is lowered by whole multiples of this (thresh_down_min of AQM Steering, Table II).
         step_min: Duration = Duration::from_micros(200), Duration::from_nanos(1) => Duration::from_secs(1);
-        /// A raise goes at least to this set point, which is also the one at the start. AQM Steering, Table
-        /// II: 0.025 times GSP's initial timeout, so 2.5 ms for 100 ms.
+        /// A raise goes at least to this set point, which is also the one at the start. AQM Steering, section
+        /// III: 0.025 times GSP's initial timeout, 2.5 ms for 100 ms; of another algorithm its own default,
+        /// such as 5 ms of CoDel and 15 ms of PIE.
         target_min_up: Duration = Duration::from_micros(2500), Duration::from_micros(1) => Duration::from_secs(10);
         /// A raise multiplies the set point by this (alpha of AQM Steering, Algorithm 2).
         raise_factor: f64 = 2.0, 1.01 => 16.0;
@@ -57,6 +58,9 @@ weir_aqm::params! {
         /// Share of the difference between aimed and measured rate by which the rate of the virtual queue
         /// moves (alpha of AQM Steering, Algorithms 3 and 4, where it is 2).
         virtual_gain: f64 = 0.1, 0.01 => 10.0;
+        /// Whether a step of that rate counts by the time since the last signal, by as much of the gain as
+        /// the average rate forgets in it, so that signals in quick succession move it no further than one.
+        virtual_by_time: bool = false, false => true;
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;
@@ -67,6 +71,13 @@ weir_aqm::params! {
 }
 
 impl Policy {
+    /// The default policy with the raise floor of an algorithm with these parameters; that of
+    /// `Policy::default()` is GSP's.
+    pub fn of<A: Algorithm>(params: &A::Params) -> Policy {
+        let default = Policy::default();
+        Policy { target_min_up: A::raise_floor(params).unwrap_or(default.target_min_up), ..default }
+    }
+
     /// Whether a virtual queue may come into use.
     pub fn uses_virtual_queue(&self) -> bool {
         self.utilization_target.0 < 1.0

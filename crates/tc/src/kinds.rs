@@ -196,6 +196,18 @@ impl Options {
         })
     }
 
+    /// The target that the kernel has where none is asked for: 5 ms of CoDel, 15 ms of PIE and DualPI2
+    /// (`codel_params_init`, `pie_params_init`, `dualpi2_reset_default`), and a twentieth of CAKE's interval,
+    /// as `tc` sets it.
+    pub fn default_target(&self) -> Option<Duration> {
+        match self {
+            Options::Codel(_) | Options::FqCodel(_) => Some(Duration::from_millis(5)),
+            Options::Pie(_) | Options::FqPie(_) | Options::DualPi2(_) => Some(Duration::from_millis(15)),
+            Options::Cake(_) | Options::CakeMq(_) => Some(self.interval()?.mul_f64(0.05)),
+            _ => None,
+        }
+    }
+
     /// The interval of kinds that have one; CAKE calls it round-trip time.
     pub fn interval(&self) -> Option<Duration> {
         micros(match self {

@@ -103,6 +103,11 @@ impl Algorithm for Gsp {
             cum_time: Duration::ZERO,
         }
     }
+
+    /// AQM Steering, section III: 0.025 times the initial timeout.
+    fn raise_floor(params: &Params) -> Option<Duration> {
+        Some(params.interval.mul_f64(0.025))
+    }
 }
 
 impl Gsp {

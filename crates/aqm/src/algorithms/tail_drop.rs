@@ -35,6 +35,11 @@ impl Algorithm for TailDrop {
     fn new(params: &Params, _start: Time) -> Self {
         TailDrop { params: params.clone() }
     }
+
+    /// The small buffer of AQM Steering, section V: its own default is a large one, which no policy means.
+    fn raise_floor(_params: &Params) -> Option<Duration> {
+        Some(Duration::from_micros(2500))
+    }
 }
 
 impl Aqm for TailDrop {

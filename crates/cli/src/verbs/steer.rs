@@ -323,7 +323,10 @@ mod tests {
                 .unwrap();
         assert_eq!(config.queues[0].interface, "eth0");
         assert_eq!((config.queues[0].rate, config.queues[0].major()), (Some(Rate::from_mbps(5)), Some(0x1a)));
-        assert_eq!(config.policy_of(&config.queues[0]).target_max, weir_units::Duration::from_millis(10));
+        assert_eq!(
+            config.policy_of(&config.queues[0], None).target_max,
+            weir_units::Duration::from_millis(10)
+        );
         assert!(config.steer.keep);
     }
 

@@ -289,6 +289,28 @@ fn links_with_turns_are_read_and_carry_what_the_radio_does() {
 }
 
 #[test]
+fn raises_go_to_what_the_algorithm_has_by_itself() {
+    let with = |more: &str| {
+        let text = SMALL.lines().filter(|line| !line.starts_with("aqm")).collect::<Vec<_>>().join("\n");
+        common::read(&format!("{text}\n{more}"))
+    };
+    let floor = |more: &str| with(more).policy.unwrap().policy().target_min_up.as_millis_f64();
+    let of = |aqm: &str| floor(&format!("policy = {{}}\naqm.name = \"{aqm}\"\n"));
+    assert_eq!([of("gsp"), of("tail_drop"), of("codel"), of("pie")], [2.5, 2.5, 5.0, 15.0]);
+    // 0.025 times the initial timeout, whatever set point was written for the time before steering.
+    assert_eq!(floor("policy = {}\naqm = { name = \"gsp\", interval = \"200ms\", target = \"9ms\" }"), 5.0);
+    assert_eq!(floor("policy = {}\naqm = { name = \"codel\", target = \"9ms\" }"), 5.0);
+    assert_eq!(floor("policy = {}\nqueue = { discipline = \"dualpi2\" }"), 15.0);
+    let written = "policy = { target_min_up = \"3ms\" }\naqm = { name = \"pie\" }";
+    assert_eq!(floor(written), 3.0);
+    // What is printed still follows the algorithm, unless it was written.
+    let printed = with("policy = {}\naqm.name = \"pie\"\n").to_toml();
+    assert!(printed.contains("# target_min_up = \"15ms\""), "{printed}");
+    assert!(!printed.contains("\ntarget_min_up"), "{printed}");
+    assert!(with(written).to_toml().contains("\ntarget_min_up = \"3ms\""));
+}
+
+#[test]
 fn the_policy_is_that_of_the_law() {
     let s = small("[policy]\nutilization_low = \"94%\"\nutilization_target = \"95%\"\nraise_factor = 3\n");
     let policy = s.policy.unwrap().policy();

@@ -143,7 +143,7 @@ fn links_are_what_their_tables_say() {
     // The first link is the one that is shown.
     assert_eq!((scenario.rate(), scenario.aqm.name.as_str()), (Rate::from_mbps(1), "codel"));
     assert_eq!(scenario.link.shape.buffer, Buffer::Time(ms(50)));
-    let unused_setpoint = "link l: steering starts at 2.5ms (policy.target_min_up), not at aqm.target, 7ms";
+    let unused_setpoint = "link l: steering starts at 5ms (policy.target_min_up), not at aqm.target, 7ms";
     let no_way_back = "acknowledgements of flows.0 pass no link: none lead from b to a. If they are to have queues, write \
                        links that lead back";
     assert_eq!(scenario.warnings(), [no_way_back, unused_setpoint]);

@@ -15,6 +15,10 @@ const fn row(
 /// Claims that no run can judge.
 pub const UNJUDGED: &[Unjudged] = &[];
 
+/// Of figure 7a with large packets: the second claim asks for two thirds of what the first one found.
+const DOUBLED: &str = "the set point is found by doubling, and of six runs two double once more (19 to 20 ms, the others 9 to 10); \
+    with an initial timeout of 200 ms all six have 9 to 10 ms (cause_mtu.toml)";
+
 /// In the order of the paper; the first row that fits counts.
 pub const TABLE: &[Said] = &[
     row(
@@ -111,7 +115,14 @@ pub const TABLE: &[Said] = &[
     ),
     row("A9", "worst", "very low throughput of the small buffer", "order only", ""),
     row("A9", "drains", "practically no delay", "0.5 ms, a sixtieth of figure 6b's axis", ""),
-    row("A9", "at least as well", "even higher than TD 30 ms", "order only", ""),
+    row(
+        "A9",
+        "at least as well",
+        "even higher than TD 30 ms",
+        "order only",
+        "runs differ by more than the queues do: ten of each have 99.54 % (98.80 to 99.85) and 99.50 % (99.41 to 99.54; \
+         cause_figure6.toml)",
+    ),
     row("A9", "", "with 36 flows less delay without hurting throughput", "order; the policy's 99 %", ""),
     row(
         "A10",
@@ -119,6 +130,13 @@ pub const TABLE: &[Said] = &[
         "60 to 80 % under certain circumstances",
         "the paper's own range",
         "the lower of the two algorithms depends on the size of the transfers",
+    ),
+    row(
+        "A11",
+        "MTU 9000: two flows",
+        "about 11 ms",
+        "a third less to a third more: raises double the set point",
+        DOUBLED,
     ),
     row("A11", "about 11", "about 11 ms", "a third less to a third more: raises double the set point", ""),
     row(
@@ -129,6 +147,13 @@ pub const TABLE: &[Said] = &[
         "the run ends before the set point was lowered again",
     ),
     row("A11", "low before", "low (figure 7a)", "3 ms: the floor of a raise and half a step", ""),
+    row(
+        "A11",
+        "MTU 9000: the set point is raised",
+        "raised relatively quickly, smoothly lowered",
+        "number of signals, as the paper gives none",
+        DOUBLED,
+    ),
     row(
         "A11",
         "",
@@ -203,7 +228,8 @@ pub const TABLE: &[Said] = &[
         "",
         "a fixed fraction of the link, such as 95 %",
         "at most the fraction, and not less than nine tenths",
-        "",
+        "a phantom queue holds nothing that could be sent while DCTCP's windows are below their mean: 87 to 90 % at a round-trip \
+         time of 1 ms whatever the threshold; nine flows at 250 us have 92 to 94 % (cause_hull.toml)",
     ),
     row(
         "A20",

@@ -86,7 +86,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     (
         prop_oneof![Just((0.99, 1.0)), Just((0.9, 1.0)), Just((0.94, 0.95)), Just((0.5, 0.8))],
         (1u32..6, 0.0..3.0, 0.05..2.5),
-        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         (1u64..10, 1u64..40),
     )
         .prop_map(|((low, aim), (samples_min, margin, virtual_gain), flags, (memory, max))| Policy {
@@ -100,6 +100,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             unbiased_variance: flags.1,
             unbiased_rate: flags.2,
             count_discarded: flags.3,
+            virtual_by_time: flags.4,
             memory_depth: Duration::from_millis(500 * memory),
             memory_rate: Duration::from_millis(300 * memory),
             ..Policy::default()

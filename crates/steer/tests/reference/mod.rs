@@ -187,6 +187,12 @@ impl Reference {
         sum / weight
     }
 
+    /// By how much of the difference the virtual rate moves at the end of an epoch.
+    fn gain(&self, m: &Moment) -> f64 {
+        let epoch = (ns(m.now) - self.t0) / self.policy.memory_rate.as_nanos() as f64;
+        self.policy.virtual_gain * if self.policy.virtual_by_time { 1.0 - (-epoch).exp() } else { 1.0 }
+    }
+
     fn at_discard(&mut self, rate_bd: f64, m: &Moment) {
         let policy = self.policy.clone();
         let rate_max = m.queue.rate.as_bps_f64();
@@ -221,7 +227,7 @@ impl Reference {
                 }
             }
             if self.vq_active {
-                self.rate_vq = target.max(self.rate_vq + policy.virtual_gain * (target - avg));
+                self.rate_vq = target.max(self.rate_vq + self.gain(m) * (target - avg));
             }
         }
         self.trq_min = f64::INFINITY;
@@ -229,7 +235,7 @@ impl Reference {
 
     /// Algorithms 2 and 4: whether this crossing raises instead of signalling.
     fn raises(&mut self, rate_bd: f64, m: &Moment) -> bool {
-        let policy = &self.policy;
+        let policy = self.policy.clone();
         let rate_max = m.queue.rate.as_bps_f64();
         let (low, target) = (policy.utilization_low.0 * rate_max, policy.utilization_target.0 * rate_max);
         let avg = self.rate_bd_avg.unwrap_or(rate_bd);
@@ -244,7 +250,7 @@ impl Reference {
             let floor = policy.target_min_up.as_nanos() as f64;
             self.thresh_curr = up.max(floor).min(policy.target_max.as_nanos() as f64);
         } else {
-            self.rate_vq = (self.rate_vq + policy.virtual_gain * (target - avg)).min(rate_max);
+            self.rate_vq = (self.rate_vq + self.gain(m) * (target - avg)).min(rate_max);
             if self.rate_vq >= rate_max {
                 self.vq_active = false;
             }
