@@ -80,7 +80,7 @@ pub use overhead::{Framing, Overhead};
 pub use policy_config::PolicyConfig;
 pub use queue_config::QueueConfig;
 pub use record::Record;
-pub use run_config::{FailOpen, Host, Poll, PortMode, Ports, RunConfig, RunOptions};
+pub use run_config::{FailOpen, Host, LogLevel, Poll, PortMode, Ports, RunConfig, RunOptions};
 pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};

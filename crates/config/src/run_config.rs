@@ -125,6 +125,22 @@ section! {
 
 impl Check for Host {}
 
+choices! {
+    /// From which level on the log is told.
+    pub enum LogLevel {
+        /// As fits where it goes.
+        Auto = "auto",
+        /// What was asked for is not done.
+        Error = "error",
+        /// Somebody should look.
+        Warn = "warn",
+        /// What happened.
+        Info = "info",
+        /// Also moves of set points, and how it stands every few seconds.
+        Debug = "debug",
+    }
+}
+
 section! {
     /// What is measured, and for how long.
     pub struct RunOptions {
@@ -147,6 +163,10 @@ section! {
         );
         /// How many tables that were put aside are kept of each; the oldest goes.
         rotations: u32 = or(4, within(1, 100));
+        /// From which level on the log is told: "error", "warn", "info", "debug", as records on standard
+        /// error. "auto" tells the journal from "info" on where standard error is one of its streams, and
+        /// elsewhere all to whoever watches, in words. `--log` comes before it.
+        log: LogLevel = or(LogLevel::Auto, Range::Any);
         /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
         /// and `/ready`. Only of this machine, as whoever reaches it may read; nothing can be changed there.
         /// Without it they are at the control socket.

@@ -53,7 +53,7 @@ struct Running {
 /// What came of being asked, for those who read along.
 pub struct Heard {
     /// Lines for the log.
-    pub lines: Vec<String>,
+    pub lines: Vec<crate::log::Entry>,
     /// Whether the configuration in force is another one.
     pub is_changed: bool,
 }

@@ -7,6 +7,7 @@ use crate::control::{Doors, Source};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
+use crate::log::{self, Entry, Level};
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
@@ -90,13 +91,18 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let set: Vec<String> = arguments.set.into_iter().chain(kept).chain(page).collect();
     let document = results::document(&arguments.config, &set)?;
     let config = document.run_config().map_err(Failure::input)?;
+    let output = &output.logging(Level::of(config.run.log));
+    log::about("run", title(&config));
     if let Some(what) = arguments.in_kernel {
         return in_kernel::main(&config, what, arguments.keep, output);
     }
     check_core(&config, &host::cpus().allowed)?;
     // Nobody who does not read holds up what follows.
     let mut speaker = Speaker::new(*output);
-    config.warnings().iter().for_each(|warning| speaker.say(format!("warning: {warning}")));
+    config
+        .warnings()
+        .iter()
+        .for_each(|warning| speaker.say(Entry::warn("configuration", warning).prefixed("warning: ")));
     let out = config.run.out.as_deref().map(Path::new);
     let rotation = Rotation::of(&config.run);
     out.map_or(Ok(()), |out| growing::prepare(out, rotation))?;
@@ -110,20 +116,23 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     )?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut opening = Opening::begin();
-    let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(line));
+    let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(Entry::info("opening", line)));
     let (looping, handle) = match Loop::open_while(setup(&config, arguments.takeover), step) {
         Err(weir_dataplane::Error::GivenUp) => return Ok(given_up(config.run.duration.is_some(), output)),
         opened => opened?,
     };
-    looping.said().iter().for_each(|line| speaker.say(line.clone()));
-    speaker.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
+    looping.said().iter().for_each(|line| speaker.say(Entry::info("opening", line)));
+    let open = format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode());
+    speaker.say(Entry::info("open", open).with("mode", looping.mode()));
     if let Some(why) = not_realtime(&config) {
-        speaker.say(why.into());
+        speaker.say(Entry::info("realtime", why));
     }
     // What an earlier run left there stays where the ports are unavailable.
     let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
-    doors.listen().into_iter().for_each(|line| speaker.say(line));
-    confine(out, &arguments.config).into_iter().for_each(|line| speaker.say(line));
+    doors.listen().into_iter().for_each(|line| speaker.say(Entry::warn("control", line)));
+    confine(out, &arguments.config)
+        .into_iter()
+        .for_each(|line| speaker.say(Entry::info("privileges", line)));
     let source = Source::new(Some(&arguments.config), &set, document);
     let control = Control::new(doors, source, &config, looping.mode(), hangup)?;
     let flag = stop.clone();

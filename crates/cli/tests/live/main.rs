@@ -10,6 +10,7 @@ mod doctor;
 mod hostile;
 mod in_kernel;
 mod live;
+mod log;
 mod privileges;
 mod queues;
 mod run;
