@@ -3,6 +3,7 @@
 //!
 //! Everything here is done by the thread that watches the run, so that changes come one after the other.
 
+pub mod customers;
 pub mod run;
 pub mod steer;
 pub mod upf;
@@ -169,11 +170,21 @@ impl Source {
     }
 }
 
+/// How a configuration is put into force.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// It is only checked.
+    pub dry_run: bool,
+    /// Files that it names are read again.
+    pub again: bool,
+}
+
 /// What can be changed while it runs.
 pub trait Controlled {
     /// Puts a configuration into force as a whole, or refuses it and changes nothing; with `dry_run` it is
     /// only checked.
-    fn apply(&mut self, next: &Document, dry_run: bool) -> Result<Applied, Refused>;
+    /// With `again` files that the configuration names are read again, too.
+    fn apply(&mut self, next: &Document, how: How) -> Result<Applied, Refused>;
 
     /// Somebody asked for the end, after which the kernel forwards: what is to be done before. When that was,
     /// in seconds of the run.
@@ -304,16 +315,16 @@ impl Desk {
     }
 
     fn carry_out(&mut self, command: &Command, host: &mut dyn Controlled) -> Result<Applied, Refused> {
-        let (next, dry_run) = match command {
-            Command::Set { values, dry_run } => (self.source.with(values).map_err(refused)?, *dry_run),
-            Command::Reload { dry_run } => (self.source.again()?, *dry_run),
+        let (next, dry_run, again) = match command {
+            Command::Set { values, dry_run } => (self.source.with(values).map_err(refused)?, *dry_run, false),
+            Command::Reload { dry_run } => (self.source.again()?, *dry_run, true),
             Command::Drain => {
                 let at_s = host.drain()?;
                 self.is_draining = true;
                 return Ok(Applied { at_s: Some(at_s), ..Applied::default() });
             }
         };
-        let mut applied = host.apply(&next.document, dry_run)?;
+        let mut applied = host.apply(&next.document, How { dry_run, again })?;
         applied.notes.extend(next.given_up(&self.source));
         if !dry_run {
             self.source = next;

@@ -5,6 +5,7 @@ mod browser;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;
+mod customers;
 mod devices;
 mod doctor;
 mod hostile;
