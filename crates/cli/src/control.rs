@@ -3,11 +3,13 @@
 //!
 //! Everything here is done by the thread that watches the run, so that changes come one after the other.
 
+pub mod customers;
 pub mod run;
 pub mod steer;
 pub mod upf;
 
 use crate::interrupt::HangUp;
+use crate::log::{Entry, Level};
 use crate::output::Failure;
 use crate::results;
 use crate::service::Service;
@@ -168,11 +170,21 @@ impl Source {
     }
 }
 
+/// How a configuration is put into force.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// It is only checked.
+    pub dry_run: bool,
+    /// Files that it names are read again.
+    pub again: bool,
+}
+
 /// What can be changed while it runs.
 pub trait Controlled {
     /// Puts a configuration into force as a whole, or refuses it and changes nothing; with `dry_run` it is
     /// only checked.
-    fn apply(&mut self, next: &Document, dry_run: bool) -> Result<Applied, Refused>;
+    /// With `again` files that the configuration names are read again, too.
+    fn apply(&mut self, next: &Document, how: How) -> Result<Applied, Refused>;
 
     /// Somebody asked for the end, after which the kernel forwards: what is to be done before. When that was,
     /// in seconds of the run.
@@ -221,8 +233,8 @@ impl Desk {
         self.is_draining
     }
 
-    /// Does for so long what is asked for; lines for the log.
-    pub fn serve(&mut self, host: &mut dyn Controlled, time: Duration) -> Vec<String> {
+    /// Does for so long what is asked for; entries for the log.
+    pub fn serve(&mut self, host: &mut dyn Controlled, time: Duration) -> Vec<Entry> {
         let (begun, mut lines) = (Instant::now(), Vec::new());
         if self.hangup.as_ref().is_some_and(HangUp::was_told) {
             let answer = self.reload(host);
@@ -239,7 +251,8 @@ impl Desk {
                 // The server is gone, which nothing but a panic brings about.
                 Err(RecvTimeoutError::Disconnected) => {
                     self.orders = None;
-                    lines.push("the control socket is not served any more; the run goes on".into());
+                    let what = "the control socket is not served any more; the run goes on";
+                    lines.push(Entry::new(Level::Error, "control", what));
                 }
             }
             // Who watches is told what happened before more is asked for.
@@ -276,7 +289,7 @@ impl Desk {
         orders.try_iter().for_each(|order| order.answer(Err((503, Refusal::plain("it ends")))));
     }
 
-    fn take(&mut self, order: Order, host: &mut dyn Controlled, lines: &mut Vec<String>) {
+    fn take(&mut self, order: Order, host: &mut dyn Controlled, lines: &mut Vec<Entry>) {
         let answer = match order.command {
             Command::Reload { dry_run: false } => self.reload(host),
             _ => self.carry_out(&order.command, host),
@@ -302,16 +315,16 @@ impl Desk {
     }
 
     fn carry_out(&mut self, command: &Command, host: &mut dyn Controlled) -> Result<Applied, Refused> {
-        let (next, dry_run) = match command {
-            Command::Set { values, dry_run } => (self.source.with(values).map_err(refused)?, *dry_run),
-            Command::Reload { dry_run } => (self.source.again()?, *dry_run),
+        let (next, dry_run, again) = match command {
+            Command::Set { values, dry_run } => (self.source.with(values).map_err(refused)?, *dry_run, false),
+            Command::Reload { dry_run } => (self.source.again()?, *dry_run, true),
             Command::Drain => {
                 let at_s = host.drain()?;
                 self.is_draining = true;
                 return Ok(Applied { at_s: Some(at_s), ..Applied::default() });
             }
         };
-        let mut applied = host.apply(&next.document, dry_run)?;
+        let mut applied = host.apply(&next.document, How { dry_run, again })?;
         applied.notes.extend(next.given_up(&self.source));
         if !dry_run {
             self.source = next;
@@ -414,8 +427,8 @@ pub fn refused(errors: weir_config::Errors) -> Refused {
     (422, Refusal { error: errors.to_string(), problems, needs_restart: false })
 }
 
-/// A line for the log: who asked for what, and what came of it.
-fn told(who: &str, what: &str, answer: &Result<Applied, Refused>) -> String {
+/// An entry for the log: who asked for what, and what came of it.
+fn told(who: &str, what: &'static str, answer: &Result<Applied, Refused>) -> Entry {
     let text = match answer {
         Ok(applied) if what == "drain" => {
             let at_s = applied.at_s.unwrap_or_default();
@@ -434,7 +447,16 @@ fn told(who: &str, what: &str, answer: &Result<Applied, Refused>) -> String {
         Err((_, refusal)) => format!("{what} by {who} refused, nothing was changed: {}", refusal.error),
     };
     // One line each, whatever was sent.
-    text.replace('\n', "; ").chars().filter(|c| !c.is_control()).take(LINE_MAX).collect()
+    let line: String = text.replace('\n', "; ").chars().filter(|c| !c.is_control()).take(LINE_MAX).collect();
+    let entry = Entry::info("change", line).with("asked", what).with("who", who);
+    match answer {
+        Ok(applied) => {
+            let keys: Vec<&str> = applied.changed.iter().map(|one| one.key.as_str()).collect();
+            let entry = entry.with("result", "applied").with("keys", keys.join(","));
+            applied.at_s.map_or(entry.clone(), |at_s| entry.with("t_s", format!("{at_s:.3}")))
+        }
+        Err((status, _)) => entry.at(Level::Warn).with("result", "refused").with("status", status),
+    }
 }
 
 /// Longest line of a change.
@@ -453,17 +475,19 @@ mod tests {
     fn a_line_of_the_log_is_one_line_whatever_was_sent() {
         let error = "--set a=\u{1b}[2J\n: is unknown".to_string();
         let line = told("uid 0, pid 7 (x)", "set", &Err((422, Refusal::plain(error))));
+        let line = line.text();
         assert!(
             line.starts_with("set by uid 0, pid 7 (x) refused, nothing was changed: --set a=[2J; : is"),
             "{line}"
         );
         let long = told("uid 0", "set", &Err((422, Refusal::plain("x".repeat(10_000)))));
-        assert_eq!(long.chars().count(), LINE_MAX);
+        assert_eq!(long.text().chars().count(), LINE_MAX);
         let changed = vec![Valued { key: "a.b".into(), from: None, to: Some("1".into()) }];
         let applied = Applied { changed, at_s: Some(1.5), notes: Vec::new() };
-        assert_eq!(told("SIGHUP", "reload", &Ok(applied)), "reload by SIGHUP at 1.500 s: a.b absent -> 1");
+        let reloaded = told("SIGHUP", "reload", &Ok(applied));
+        assert_eq!(reloaded.text(), "reload by SIGHUP at 1.500 s: a.b absent -> 1");
         let same = told("uid 0", "set", &Ok(Applied::default()));
-        assert_eq!(same, "set by uid 0: everything was so already");
+        assert_eq!(same.text(), "set by uid 0: everything was so already");
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod growing;
 mod interrupt;
 #[cfg(feature = "live")]
 mod live;
+mod log;
 mod made;
 #[cfg(feature = "live")]
 mod ns3;
@@ -59,6 +60,9 @@ struct Arguments {
     /// Print one JSON object on standard output; everything else goes to standard error.
     #[arg(long, global = true)]
     json: bool,
+    /// Tell the log from this level on, as records on standard error; docs/operation.md says of what.
+    #[arg(long, global = true, value_enum, value_name = "LEVEL")]
+    log: Option<log::Level>,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -176,7 +180,7 @@ pub fn main() -> ExitCode {
         }
         Err(e) => return refuse(&e),
     };
-    let output = Output::new(arguments.json);
+    let output = Output::new(arguments.json).logging(arguments.log);
     let result = match arguments.verb {
         #[cfg(feature = "live")]
         Verb::Run(a) => verbs::run::main(a, &output),

@@ -1,5 +1,6 @@
 //! How the program speaks: text for people, one JSON object for programs, errors on standard error.
 
+use crate::log::{Entry, Level, Log};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -58,12 +59,43 @@ pub type Done = Result<ExitCode, Failure>;
 pub struct Output {
     /// Whether standard output carries one JSON object.
     pub json: bool,
+    /// Where the log goes.
+    log: Log,
+    /// The level that the arguments ask for.
+    asked: Option<Level>,
 }
 
 impl Output {
     /// Output for people, or for programs.
     pub fn new(json: bool) -> Output {
-        Output { json }
+        Output { json, log: Log::TEXT, asked: None }
+    }
+
+    /// The same with a log from this level on. What was asked for first counts: arguments come before files.
+    pub fn logging(self, asked: Option<Level>) -> Output {
+        let asked = self.asked.or(asked);
+        Output { log: Log::open(asked), asked, ..self }
+    }
+
+    /// Tells an event: as a record where these are asked for, else in words for who watches.
+    pub fn tell(&self, entry: &Entry) {
+        match (self.log.is_text(), self.json) {
+            (false, _) => self.log.tell(entry),
+            (true, true) => warn(entry.text()),
+            (true, false) => self.print(entry.text()),
+        }
+    }
+
+    /// The same of something that went wrong, which is said on standard error.
+    #[cfg(feature = "live")]
+    pub fn tell_error(&self, entry: &Entry) {
+        if self.log.is_text() { warn(entry.text()) } else { self.log.tell(entry) }
+    }
+
+    /// Whether the log goes elsewhere than what is shown.
+    #[cfg(feature = "live")]
+    pub fn logs_apart(&self) -> bool {
+        !self.log.is_text() && !std::io::stderr().is_terminal()
     }
 
     /// Whether people may see colours there.
@@ -84,7 +116,7 @@ impl Output {
 
     /// Says something on the way: for people, never mixed with results for programs.
     pub fn say(&self, text: impl Display) {
-        if self.json { warn(text) } else { self.print(text) }
+        self.tell(&Entry::info("note", text));
     }
 
     /// Prints text for people on standard output.
@@ -115,7 +147,14 @@ impl Output {
     /// Says why it failed and gives the exit status.
     pub fn failed(&self, failure: &Failure) -> ExitCode {
         let text = failure.text().trim_end();
-        warn_for_a_while(format!("weir: {text}"));
+        let entry = Entry::new(Level::Error, "failed", text).prefixed("weir: ");
+        match self.log.is_text() {
+            true => for_a_while(move || warn(entry.text())),
+            false => for_a_while({
+                let log = self.log;
+                move || log.tell(&entry)
+            }),
+        }
         if self.json && !PRINTED.load(Ordering::Relaxed) {
             self.print(serde_json::json!({ "error": text }));
         }
@@ -132,11 +171,11 @@ pub fn warn(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The same, but goes on if nobody reads it for some time.
-fn warn_for_a_while(text: String) {
+/// Says something, but goes on if nobody reads it for some time.
+fn for_a_while(say: impl FnOnce() + Send + 'static) {
     let (said, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        warn(text);
+        say();
         let _ = said.send(());
     });
     let _ = end.recv_timeout(std::time::Duration::from_millis(500));

@@ -1,6 +1,7 @@
 //! Sessions of a user-plane function as rows: drawn in place on a terminal, as lines elsewhere, as JSON at
 //! the end.
 
+use crate::log::Entry;
 use crate::output::Output;
 use crate::speaker::Speaker;
 use serde_json::{Value, json};
@@ -157,12 +158,12 @@ impl Board {
     }
 
     /// Says something above the picture.
-    pub fn say(&mut self, line: &str) {
+    pub fn say(&mut self, entry: Entry) {
         if let Some(speaker) = &mut self.speaker {
-            return speaker.say(line.into());
+            return speaker.say(entry);
         }
         self.erase();
-        self.output.say(line);
+        self.output.tell(&entry);
     }
 
     /// Nothing more is shown: what was said is printed before what follows.
@@ -174,7 +175,7 @@ impl Board {
     pub fn show(&mut self, elapsed: Duration, head: &str, rows: &[SessionRow], total: usize) {
         let head = format!("{:.0} s: {head}", elapsed.as_secs_f64());
         if !self.output.live() {
-            return self.say(&head);
+            return self.say(Entry::debug("state", head));
         }
         self.erase();
         let mut lines = vec![head];

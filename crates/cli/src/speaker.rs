@@ -1,5 +1,6 @@
 //! Lines that are said while something else must go on, whether or not anybody reads them.
 
+use crate::log::Entry;
 use crate::output::Output;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Says lines in a thread of its own.
 pub struct Speaker {
-    lines: Option<SyncSender<String>>,
+    lines: Option<SyncSender<Entry>>,
     done: Receiver<()>,
     since: Instant,
     said: u32,
@@ -24,42 +25,46 @@ pub struct Speaker {
 impl Speaker {
     /// Says nothing yet.
     pub fn new(output: Output) -> Speaker {
-        let (lines, waiting) = sync_channel::<String>(WAITING_MAX);
+        let (lines, waiting) = sync_channel::<Entry>(WAITING_MAX);
         let (over, done) = sync_channel(1);
         std::thread::spawn(move || {
-            waiting.iter().for_each(|line| output.say(line));
+            waiting.iter().for_each(|entry| output.tell(&entry));
             let _ = over.send(());
         });
         Speaker { lines: Some(lines), done, since: Instant::now(), said: 0, left_out: 0 }
     }
 
     /// Says a line soon, unless there are too many. What is left out is told once lines pass again.
-    pub fn say(&mut self, line: String) {
+    pub fn say(&mut self, entry: Entry) {
         if self.since.elapsed() >= SECOND {
             (self.since, self.said) = (Instant::now(), 0);
-            if self.left_out > 0 && self.pass(format!("{} lines were left out", self.left_out)) {
+            if self.left_out > 0 && self.pass(left_out(self.left_out)) {
                 self.left_out = 0;
             }
         }
-        if self.said >= LINES_MAX || !self.pass(line) {
+        if self.said >= LINES_MAX || !self.pass(entry) {
             self.left_out += 1;
         }
     }
 
     /// Whether the line is on its way.
-    fn pass(&mut self, line: String) -> bool {
+    fn pass(&mut self, entry: Entry) -> bool {
         let Some(lines) = &self.lines else { return false };
-        let is_taken = !matches!(lines.try_send(line), Err(TrySendError::Full(_)));
+        let is_taken = !matches!(lines.try_send(entry), Err(TrySendError::Full(_)));
         self.said += u32::from(is_taken);
         is_taken
     }
+}
+
+fn left_out(lines: u64) -> Entry {
+    Entry::warn("left_out", format!("{lines} lines were left out")).with("lines", lines)
 }
 
 impl Drop for Speaker {
     /// What was said comes before what follows, if somebody reads.
     fn drop(&mut self) {
         if self.left_out > 0 {
-            self.pass(format!("{} lines were left out", self.left_out));
+            self.pass(left_out(self.left_out));
         }
         self.lines = None;
         let _ = self.done.recv_timeout(PATIENCE);
@@ -73,7 +78,7 @@ mod tests {
     #[test]
     fn a_flood_of_lines_is_cut_and_counted() {
         let mut speaker = Speaker::new(Output::new(true));
-        (0..1000).for_each(|n| speaker.say(format!("line {n}")));
+        (0..1000).for_each(|n| speaker.say(Entry::info("note", format!("line {n}"))));
         assert!((900..=1000).contains(&(speaker.left_out + 100)), "{}", speaker.left_out);
     }
 
@@ -82,7 +87,7 @@ mod tests {
         let (lines, unread) = sync_channel(3);
         let (_over, done) = sync_channel(1);
         let mut speaker = Speaker { lines: Some(lines), done, since: Instant::now(), said: 0, left_out: 0 };
-        (0..10).for_each(|n| speaker.say(format!("line {n}")));
+        (0..10).for_each(|n| speaker.say(Entry::info("note", format!("line {n}"))));
         assert_eq!((speaker.said, speaker.left_out), (3, 7));
         drop(unread);
     }

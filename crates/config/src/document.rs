@@ -24,33 +24,40 @@ pub struct Document {
     pub(crate) root: Table,
 }
 
+/// Reads a file as text, of at most so many bytes.
+pub(crate) fn read_text(path: &Path, most: usize) -> Result<String, Errors> {
+    let name = path.display().to_string();
+    let bytes = crate::file::read(path, most).map_err(|wrong| Errors::of_file(&name, &Place::File, wrong))?;
+    // Before it is looked at as text: its end may lie within a character.
+    if bytes.len() > most {
+        return Err(too_large(&name, most));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let place = Lines::new(e.as_bytes()).place(e.utf8_error().valid_up_to());
+        Errors::of_file(&name, &place, Wrong::new("is not UTF-8 text", "save the file as UTF-8"))
+    })
+}
+
 impl Document {
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Document, Errors> {
-        let name = path.as_ref().display().to_string();
-        let bytes = crate::file::read(path.as_ref(), MAX_FILE_BYTES)
-            .map_err(|wrong| Errors::of_file(&name, &Place::File, wrong))?;
-        // Before it is looked at as text: its end may lie within a character.
-        if bytes.len() > MAX_FILE_BYTES {
-            return Err(too_large(&name));
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) => Document::parse_in(folder_of(path.as_ref()), &name, &text),
-            Err(e) => {
-                let place = Lines::new(e.as_bytes()).place(e.utf8_error().valid_up_to());
-                Err(Errors::of_file(&name, &place, Wrong::new("is not UTF-8 text", "save the file as UTF-8")))
-            }
-        }
+        let (path, name) = (path.as_ref(), path.as_ref().display().to_string());
+        Document::parse_in(folder_of(path), &name, &read_text(path, MAX_FILE_BYTES)?, MAX_FILE_BYTES)
     }
 
     /// Reads a text; `file` is the name in messages, and paths in the text start at its folder.
     pub fn parse(file: &str, text: &str) -> Result<Document, Errors> {
-        Document::parse_in(folder_of(Path::new(file)), file, text)
+        Document::parse_at_most(file, text, MAX_FILE_BYTES)
     }
 
-    fn parse_in(folder: PathBuf, file: &str, text: &str) -> Result<Document, Errors> {
-        if text.len() > MAX_FILE_BYTES {
-            return Err(too_large(file));
+    /// The same, of at most so many bytes.
+    pub(crate) fn parse_at_most(file: &str, text: &str, most: usize) -> Result<Document, Errors> {
+        Document::parse_in(folder_of(Path::new(file)), file, text, most)
+    }
+
+    fn parse_in(folder: PathBuf, file: &str, text: &str, most: usize) -> Result<Document, Errors> {
+        if text.len() > most {
+            return Err(too_large(file, most));
         }
         let lines = Lines::new(text.as_bytes());
         check_nesting(text).map_err(|at| too_deep(file, lines.place(at)))?;
@@ -143,8 +150,8 @@ fn folder_of(file: &Path) -> PathBuf {
     file.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
-fn too_large(file: &str) -> Errors {
-    let problem = format!("has more than {MAX_FILE_BYTES} bytes");
+fn too_large(file: &str, most: usize) -> Errors {
+    let problem = format!("has more than {most} bytes");
     Errors::of_file(file, &Place::File, Wrong::new(problem, "split it, or repeat flows with `count`"))
 }
 

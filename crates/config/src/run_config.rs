@@ -10,6 +10,7 @@ use crate::schema::{
 };
 use crate::sense_config::{PortName, SenseConfig};
 use weir_aqm::Needs;
+use weir_queue::EACH_USER;
 use weir_units::{Bytes, Duration};
 
 section! {
@@ -25,6 +26,9 @@ section! {
         /// this table turns sensing on; packets of the class EF (DSCP 46) then pass the algorithm of that
         /// direction by.
         sense: Option<SenseConfig> = OptionalTable;
+        /// Customers, whose rates a file of plans says. Directions that keep a queue for each user
+        /// (`queue.discipline = "user"`) hold them to these.
+        users: Option<UsersConfig> = OptionalTable;
         /// How the packet loop uses this machine.
         host: Host = OneTable;
         /// What is measured, and for how long.
@@ -53,8 +57,23 @@ impl Check for RunConfig {
             let problem = "tells the algorithm of round trips, and `sense` of others";
             here.wrong(p, &format!("{name}.upstream"), problem, "remove the `sense` table, or say \"off\"");
         }
+        self.check_users(here, p);
     }
 }
+
+section! {
+    /// Customers, whose rates a file of plans says.
+    pub struct UsersConfig {
+        /// The file of plans, in TOML or as a table (CSV); `docs/plans.md` has its keys. A relative path
+        /// begins at the folder of this configuration. `weir ctl reload` and SIGHUP read it again.
+        file: String = required(such("a path", |t: &String| path(t)));
+        /// The port that faces the customers: what leaves there goes down to them, what comes in there comes
+        /// up from them.
+        port: PortName = or(PortName::B, Range::Any);
+    }
+}
+
+impl Check for UsersConfig {}
 
 choices! {
     /// How packets get from and to a port.
@@ -125,6 +144,22 @@ section! {
 
 impl Check for Host {}
 
+choices! {
+    /// From which level on the log is told.
+    pub enum LogLevel {
+        /// As fits where it goes.
+        Auto = "auto",
+        /// What was asked for is not done.
+        Error = "error",
+        /// Somebody should look.
+        Warn = "warn",
+        /// What happened.
+        Info = "info",
+        /// Also moves of set points, and how it stands every few seconds.
+        Debug = "debug",
+    }
+}
+
 section! {
     /// What is measured, and for how long.
     pub struct RunOptions {
@@ -147,6 +182,10 @@ section! {
         );
         /// How many tables that were put aside are kept of each; the oldest goes.
         rotations: u32 = or(4, within(1, 100));
+        /// From which level on the log is told: "error", "warn", "info", "debug", as records on standard
+        /// error. "auto" tells the journal from "info" on where standard error is one of its streams, and
+        /// elsewhere all to whoever watches, in words. `--log` comes before it.
+        log: LogLevel = or(LogLevel::Auto, Range::Any);
         /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
         /// and `/ready`. Only of this machine, as whoever reaches it may read; nothing can be changed there.
         /// Without it they are at the control socket.
@@ -203,6 +242,43 @@ section! {
 impl Check for FailOpen {}
 
 impl RunConfig {
+    /// Tells what does not go with plans of customers.
+    fn check_users(&self, here: &Here, p: &mut Problems) {
+        let Some(users) = &self.users else { return };
+        let directions = [("a_to_b", &self.a_to_b), ("b_to_a", &self.b_to_a)];
+        let keyed: Vec<_> = directions
+            .iter()
+            .filter_map(|(name, channel)| Some((*name, *channel, channel.queue.user_key()?)))
+            .collect();
+        if keyed.is_empty() {
+            let remedy = format!("give `a_to_b` or `b_to_a` a `queue.discipline = \"{EACH_USER}\"`");
+            here.wrong(p, "users.file", "has plans, and no direction keeps a queue for each user", remedy);
+        }
+        for (name, channel, key) in keyed {
+            // Down goes what leaves at the customers' port.
+            let is_down = (users.port == PortName::B) == (name == "a_to_b");
+            if key.by_sender == is_down && !key.vlan {
+                let (is, remedy) = if is_down { ("receives", "false") } else { ("sends", "true") };
+                let problem = format!("must name who {is}, as `users.port` says that customers are there");
+                here.wrong(
+                    p,
+                    &format!("{name}.queue.by_sender"),
+                    problem,
+                    format!("set it to {remedy}, or change `users.port`"),
+                );
+            }
+            if channel.upstream == Upstream::Follow {
+                let problem = "is \"follow\", which sets rates of users that plans set, too";
+                here.wrong(
+                    p,
+                    &format!("{name}.upstream"),
+                    problem,
+                    "say \"inform\" or \"off\", or remove `users`",
+                );
+            }
+        }
+    }
+
     /// The direction whose queue is sensed, by its name: the one that leaves at the port that faces the
     /// gateway.
     pub fn sensed(&self) -> Option<(&'static str, &Channel)> {

@@ -3,7 +3,7 @@
 use crate::limits::{FASTEST, MAX_DURATION, PERIOD, PERIODS, SETTLE, SETTLES, SLOWEST};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
-use crate::run_config::{ADDRESS, INTERFACE, LOOPBACK, address, interface, loopback};
+use crate::run_config::{ADDRESS, INTERFACE, LOOPBACK, LogLevel, address, interface, loopback};
 use crate::schema::{
     Check, Here, OneTable, OptionalTable, Printer, Range, Section, TABLES, absent, or, reference, required,
     such, within,
@@ -58,6 +58,10 @@ section! {
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+        /// From which level on the log is told: "error", "warn", "info", "debug", as records on standard
+        /// error. "auto" tells the journal from "info" on where standard error is one of its streams, and
+        /// elsewhere all to whoever watches, in words. `--log` comes before it.
+        log: LogLevel = or(LogLevel::Auto, Range::Any);
         /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
         /// and `/ready`. It is on the loopback.
         metrics: Option<String> = absent("only at the control socket", such(LOOPBACK, |t: &String| loopback(t)));

@@ -10,7 +10,9 @@ use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
-use crate::run_config::{ADDRESS, INTERFACE, LOOPBACK, Poll, PortMode, address, interface, loopback};
+use crate::run_config::{
+    ADDRESS, INTERFACE, LOOPBACK, LogLevel, Poll, PortMode, address, interface, loopback,
+};
 use crate::schema::{
     Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent, list, or,
     reference, required, such, within,
@@ -76,6 +78,10 @@ section! {
         /// How long to run.
         duration: Option<Duration> =
             absent("until it is stopped", within(Duration::from_millis(1), MAX_DURATION));
+        /// From which level on the log is told: "error", "warn", "info", "debug", as records on standard
+        /// error. "auto" tells the journal from "info" on where standard error is one of its streams, and
+        /// elsewhere all to whoever watches, in words. `--log` comes before it.
+        log: LogLevel = or(LogLevel::Auto, Range::Any);
         /// Address and port at which Prometheus may ask for metrics (`/metrics`), and others for `/health`
         /// and `/ready`. Only of this machine, as whoever reaches it may read; nothing can be changed there.
         /// Without it they are at the control socket.

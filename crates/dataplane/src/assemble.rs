@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::change::DirectionChange;
+use crate::customers::DirectionPlans;
 use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape, Works};
@@ -49,6 +50,8 @@ pub struct DirectionSetup {
     pub tells_rtts: bool,
     /// Parts of the run whose utilization and delay are told by themselves.
     pub settled: Vec<Settled>,
+    /// What customers are entitled to, where there are some.
+    pub plans: Option<DirectionPlans>,
 }
 
 impl DirectionSetup {
@@ -61,6 +64,7 @@ impl DirectionSetup {
             impairments: None,
             tells_rtts: false,
             settled: Vec::new(),
+            plans: None,
         }
     }
 
@@ -149,6 +153,7 @@ impl DirectionSetup {
             expedited: self.expedites.then(|| self.expedited_limits()),
             observer: self.observer(build.measured, build.now),
             rtts: build.rtts.take().filter(|_| self.tells_rtts),
+            plans: self.plans.as_ref().map(DirectionPlans::make),
         }
     }
 

@@ -4,10 +4,12 @@
 //! the policy. Everything else is what the loop was built from, and takes a restart, which `--takeover` makes
 //! without a gap.
 
+use crate::customers::{DirectionPlans, Made};
 use std::any::Any;
 use std::collections::BTreeSet;
 use weir_aqm::Algorithm;
 use weir_config::{Changed, Channel, RunConfig, Upstream};
+use weir_queue::UserNow;
 use weir_steer::{Helm, Observer, Policy, SteeringLaw};
 use weir_units::{Duration, Rate, Time};
 
@@ -19,6 +21,8 @@ pub struct DirectionChange {
     policy: Option<Policy>,
     /// Parameters of its algorithm, of the algorithm's own type.
     params: Option<Box<dyn Any + Send>>,
+    /// Plans of customers, with the memory that they need; those before come back in their place.
+    pub(crate) plans: Option<Made>,
 }
 
 impl DirectionChange {
@@ -38,7 +42,7 @@ impl DirectionChange {
     }
 
     fn is_empty(&self) -> bool {
-        self.rate.is_none() && self.policy.is_none() && self.params.is_none()
+        self.rate.is_none() && self.policy.is_none() && self.params.is_none() && self.plans.is_none()
     }
 }
 
@@ -48,10 +52,20 @@ pub struct Change {
     pub(crate) directions: [DirectionChange; 2],
     /// Whether the kernel is to go on forwarding after an end in order.
     pub(crate) keep_forwarding: Option<bool>,
+    /// Somebody asks how users stand, and nothing changes.
+    pub(crate) users: Option<UsersAsked>,
     /// When it was put into force.
     pub(crate) applied: Option<Time>,
     /// What is to be known of it.
     notes: Vec<String>,
+}
+
+/// Users that are asked for, from a place on; `rows` has room for as many as are wanted at once.
+pub(crate) struct UsersAsked {
+    pub direction: usize,
+    pub from: usize,
+    pub rows: Vec<UserNow>,
+    pub told: usize,
 }
 
 /// A key whose change takes a restart.
@@ -103,9 +117,22 @@ impl Change {
         if refused.is_empty() { Ok(change) } else { Err(refused) }
     }
 
+    /// The same with these plans of customers.
+    pub fn with_plans(mut self, plans: &[Option<DirectionPlans>; 2]) -> Change {
+        for (direction, plans) in self.directions.iter_mut().zip(plans) {
+            direction.plans = plans.as_ref().map(DirectionPlans::make);
+        }
+        self
+    }
+
     /// After its end in order the kernel is to go on forwarding.
     pub fn keep_forwarding() -> Change {
         Change { keep_forwarding: Some(true), ..Change::default() }
+    }
+
+    /// Nothing changes: somebody asks how users stand.
+    pub(crate) fn asking(users: UsersAsked) -> Change {
+        Change { users: Some(users), ..Change::default() }
     }
 
     /// Whether nothing changes.

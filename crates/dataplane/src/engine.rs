@@ -1,7 +1,7 @@
 //! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
 
 use crate::assemble::{Assemble, DirectionSetup, Moves};
-use crate::change::Change;
+use crate::change::{Change, UsersAsked};
 use crate::checksums::{self, ChecksumWatch};
 use crate::clock::clock;
 use crate::interface::{Interface, LinkState};
@@ -24,6 +24,7 @@ use weir_aqm::Sample;
 use weir_config::SenseConfig;
 use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent, UsersSummary};
 use weir_measure::{Distribution, Octaves, Window};
+use weir_queue::UserNow;
 use weir_steer::Move;
 use weir_units::{Duration, Rate, Time};
 
@@ -201,13 +202,45 @@ impl Handle {
     /// looks in each turn; after `patience` the change is withdrawn. Says when it was put into force, in
     /// seconds of the run.
     pub fn change(&mut self, change: Change, patience: std::time::Duration) -> Result<f64, Error> {
+        let (_, applied) = self.send(Box::new(change), patience)?;
+        Ok(seconds(applied, self.origin))
+    }
+
+    /// How users of a direction stand, from a place on, as many as `rows` has room for; how many there were.
+    /// Where no customers are, there are none.
+    pub fn users(
+        &mut self,
+        direction: usize,
+        from: usize,
+        rows: &mut Vec<UserNow>,
+        patience: std::time::Duration,
+    ) -> Result<usize, Error> {
+        let asked = UsersAsked { direction, from, rows: std::mem::take(rows), told: 0 };
+        match self.send(Box::new(Change::asking(asked)), patience) {
+            Ok((letter, _)) => {
+                let Some(asked) = letter.users else { return Ok(0) };
+                *rows = asked.rows;
+                Ok(asked.told)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a letter to the loop; with it comes back when it was opened.
+    fn send(
+        &mut self,
+        change: Box<Change>,
+        patience: std::time::Duration,
+    ) -> Result<(Box<Change>, Time), Error> {
         let waits = "a change before it still waits for the packet loop".to_string();
-        self.changes.send(Box::new(change)).map_err(|_| Error::Refused(waits))?;
+        self.changes.send(change).map_err(|_| Error::Refused(waits))?;
         let begun = std::time::Instant::now();
         loop {
             // It is freed here, and not by the loop.
-            if let Some(applied) = self.changes.fetch().and_then(|change| change.applied) {
-                return Ok(seconds(applied, self.origin));
+            if let Some(change) = self.changes.fetch()
+                && let Some(applied) = change.applied
+            {
+                return Ok((change, applied));
             }
             if begun.elapsed() > patience && self.changes.withdraw().is_some() {
                 return Err(Error::Refused(format!(
@@ -609,7 +642,12 @@ impl Loop {
         let Loop { changes, changed, pipes, capacity, setup, .. } = self;
         let before = *changed;
         changes.open(|change| {
-            for (index, direction) in change.directions.iter().enumerate() {
+            change.applied = Some(now);
+            if let Some(asked) = &mut change.users {
+                asked.told = pipes[asked.direction].users(asked.from, &mut asked.rows);
+                return;
+            }
+            for (index, direction) in change.directions.iter_mut().enumerate() {
                 pipes[index].change(now, direction);
                 if let Some(rate) = direction.rate {
                     capacity[index].set_rate(now, rate);
@@ -617,7 +655,6 @@ impl Loop {
             }
             setup.keep_forwarding = change.keep_forwarding.unwrap_or(setup.keep_forwarding);
             *changed += 1;
-            change.applied = Some(now);
         });
         if *changed > before {
             // Who asked for it sees it with the next look.

@@ -6,6 +6,7 @@
 //! delay line follows that is longer than the lateness.
 
 use crate::change::DirectionChange;
+use crate::customers::{Classes, Made};
 use crate::frames::{Arena, Frame, Note};
 use crate::impairments::{Line, Sent, Steps};
 use crate::meter::{Faults, Meter, Standing};
@@ -21,6 +22,7 @@ use weir_measure::result::Observed;
 use weir_measure::{Octaves, Status};
 use weir_queue::{
     AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single, UserCounters,
+    UserNow,
 };
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::flow_hash::Hashing;
@@ -70,7 +72,9 @@ pub trait Pipe: Send {
     /// Closes a sampling period.
     fn sample(&mut self, now: Time);
     /// Puts a change into force, which was made for this direction. Packets stay where they are.
-    fn change(&mut self, now: Time, change: &DirectionChange);
+    fn change(&mut self, now: Time, change: &mut DirectionChange);
+    /// How users stand, from a place on; how many there were.
+    fn users(&mut self, from: usize, into: &mut [UserNow]) -> usize;
     /// How it stands.
     fn now(&mut self, now: Time) -> DirectionNow;
 }
@@ -122,6 +126,8 @@ pub struct Shape {
     pub observer: Option<Box<Observer>>,
     /// Where each round-trip time is told, if anybody wants them.
     pub rtts: Option<Producer<RttSample>>,
+    /// What customers are entitled to, where there are some.
+    pub plans: Option<Made>,
 }
 
 /// What manages the packets of the class EF: nothing does.
@@ -147,6 +153,8 @@ pub struct Direction<D> {
     expedited: Option<Expedited>,
     works: Works<D>,
     shape: Shape,
+    /// Whose packets are, where there are customers.
+    classes: Option<Classes>,
     last: Time,
     meter: Meter,
 }
@@ -161,16 +169,23 @@ pub struct Works<D> {
 
 impl<D: Managed<PacedFrame>> Direction<D> {
     /// An empty direction.
-    pub fn new(mut queue: D, works: Works<D>, shape: Shape, meter: Meter, now: Time) -> Self {
+    pub fn new(mut queue: D, works: Works<D>, mut shape: Shape, meter: Meter, now: Time) -> Self {
+        let classes = shape.plans.take().map(|mut made| {
+            queue.make_plans(shape.catch_up);
+            queue.set_plans(&mut made.queue);
+            made.classes
+        });
         if shape.observer.as_ref().is_some_and(|observer| observer.follows_users()) {
             queue.make_paces(shape.catch_up);
         }
         let expedited = shape.expedited.map(|limits| Single::new(Unmanaged, limits, shape.rate, 0));
-        Direction { queue, expedited, works, shape, last: now, meter }
+        Direction { queue, expedited, works, shape, classes, last: now, meter }
     }
 
     fn read(&self, r: &Received, arena: &mut Arena) -> Headers {
-        frame::read_hashed(arena.bytes(r.frame), &self.shape.hashing)
+        let frame: &[u8] = arena.bytes(r.frame);
+        let read = frame::read_hashed(frame, &self.shape.hashing);
+        self.classes.as_ref().map_or(read, |classes| classes.keyed(frame, read, false))
     }
 
     /// Reads frames that come next, and tells the queue whose they are.
@@ -384,6 +399,8 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         {
             self.leave(now, frame, arena, out);
         }
+        // Who waits for a rate goes with the others.
+        self.queue.let_go();
         while out.room() > 0
             && let Some(departure) = self.next(at, arena)
         {
@@ -406,10 +423,12 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
             self.meter.faults.stale += 1;
             arena.give(frame.addr);
         }
+        self.queue.let_go();
         while let Some(departure) = self.next(at, arena) {
             self.meter.faults.stale += 1;
             arena.give(departure.item.frame.addr);
         }
+        self.queue.hold_again();
         self.last = at;
     }
 
@@ -451,7 +470,9 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
             if matches!(note.transport, None | Some(Transport::Other)) {
                 continue;
             }
-            let read = frame::read_hashed(arena.bytes(r.frame), &hashing);
+            let frame: &[u8] = arena.bytes(r.frame);
+            let read = frame::read_hashed(frame, &hashing);
+            let read = self.classes.as_ref().map_or(read, |classes| classes.keyed(frame, read, true));
             let len = charge(self.shape.counting, r.frame.len, read.network);
             let hosts = Hosts { sender: read.sender, receiver: read.receiver };
             let ports = (note.ports.1, note.ports.0);
@@ -499,9 +520,17 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         self.meter.sample(now, backlog, standing, &counters);
     }
 
-    fn change(&mut self, now: Time, change: &DirectionChange) {
+    fn users(&mut self, from: usize, into: &mut [UserNow]) -> usize {
+        self.queue.tell_users(from, into)
+    }
+
+    fn change(&mut self, now: Time, change: &mut DirectionChange) {
         // What other processors stamped may be a little ahead; to the algorithm time only moves forward.
         (self.works.change)(&mut self.queue, now.max(self.last), change);
+        if let (Some(made), Some(classes)) = (&mut change.plans, &mut self.classes) {
+            self.queue.set_plans(&mut made.queue);
+            std::mem::swap(classes, &mut made.classes);
+        }
         if let Some(rate) = change.rate {
             self.set_rate(rate);
         }

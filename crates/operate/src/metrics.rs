@@ -3,7 +3,7 @@
 //! Every label has few values: a direction, a port, a cause, a rule. What an endpoint is of, Prometheus says
 //! with its own label `instance`.
 
-use crate::model::{Delays, DirectionStatus, Packets, Status};
+use crate::model::{Delays, DirectionStatus, Packets, Status, UserStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
@@ -126,12 +126,15 @@ impl Collector for Metrics {
         self.program(&mut out)?;
         self.links(&mut out)?;
         self.queues(&mut out)?;
+        self.users(&mut out)?;
         self.policies(&mut out)?;
         self.user_plane(&mut out)
     }
 }
 
 const NONE: Labels<'static> = Vec::new();
+/// Customers at most that are told one by one, in each direction.
+const USERS_MAX: usize = 20;
 
 /// Counts by name, with the name as a label.
 fn by<'a>(label: &'static str, counts: &'a BTreeMap<String, u64>) -> impl Iterator<Item = (Labels<'a>, u64)> {
@@ -243,6 +246,45 @@ impl Metrics {
         out.counters("queue_moves", "Moves of the set point by rule of the steering law", None, moves)?;
         let placed = self.of(|d| d.users_placed);
         out.counters("queue_users_placed", "Users that were given a queue of their own", None, placed)
+    }
+
+    /// One value of each of the customers with the highest rates.
+    fn of_users<'a, V>(
+        &'a self,
+        value: impl Fn(&'a UserStatus) -> Option<V> + 'a,
+    ) -> impl Iterator<Item = (Labels<'a>, V)> {
+        self.0.directions.iter().flat_map(move |direction| {
+            let users = direction.users.iter().flat_map(|users| users.users.iter().take(USERS_MAX));
+            let labels = |user: &'a UserStatus| {
+                vec![("direction", direction.name.as_str()), ("user", user.name.as_str())]
+            };
+            users.filter_map(|user| Some((labels(user), value(user)?))).collect::<Vec<_>>()
+        })
+    }
+
+    fn users(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let bytes = || Some(Unit::Bytes);
+        let planned = self.of(|d| d.users.as_ref().map(|users| users.planned));
+        out.gauges("users_planned", "Customers that have a plan", None, planned)?;
+        let queues = self.of(|d| d.users.as_ref().map(|users| users.with_queue));
+        out.gauges("users_with_queue", "Users that have a queue now", None, queues)?;
+        let all = self.of(|d| d.users.as_ref().map(|users| users.delivered_bps / 8.0));
+        out.gauges("users_delivered_bytes_per_second", "Rate of all customers", None, all)?;
+        let delivered = self.of_users(|user| Some(user.delivered_bytes));
+        out.counters(
+            "user_delivered",
+            "Bytes sent of the customers with the highest rates",
+            bytes(),
+            delivered,
+        )?;
+        let rate = self.of_users(|user| user.rate_bps.map(|bps| bps / 8.0));
+        out.gauges("user_rate_bytes_per_second", "Rate that a customer is held to", None, rate)?;
+        let drops = self.of_users(|user| Some(user.dropped_packets));
+        out.counters("user_dropped_packets", "Packets of a customer that were discarded", None, drops)?;
+        let marks = self.of_users(|user| Some(user.marked_packets));
+        out.counters("user_marked_packets", "Packets of a customer that were marked CE", None, marks)?;
+        let delay = self.of_users(|user| user.delay_mean_ms.map(|ms| ms / 1e3));
+        out.gauges("user_delay_mean", "Mean queueing delay of a customer", Some(Unit::Seconds), delay)
     }
 
     fn user_plane(&self, out: &mut Families<'_>) -> Result<(), Error> {

@@ -129,6 +129,51 @@ pub struct DirectionStatus {
     pub faults: BTreeMap<String, u64>,
     /// Places of users, where each has a queue: given to newcomers.
     pub users_placed: Option<u64>,
+    /// Customers, where there are plans of some.
+    #[serde(default)]
+    pub users: Option<UsersStatus>,
+}
+
+/// How the customers of a direction stand.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UsersStatus {
+    /// Customers that have a plan.
+    pub planned: u64,
+    /// Users that have a queue now, customers and others.
+    pub with_queue: u64,
+    /// Delivered rate of all customers since the look before, in bit/s.
+    pub delivered_bps: f64,
+    /// The same of all who are no customers.
+    pub others_bps: f64,
+    /// The customers with the highest rates, at most 100.
+    pub users: Vec<UserStatus>,
+}
+
+/// How a customer stands; counts are since it has its queue.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserStatus {
+    /// Its name, as in the file of plans.
+    pub name: String,
+    /// The rate that it is held to in bit/s, if there is one of its own.
+    pub rate_bps: Option<f64>,
+    /// Delivered rate since the look before, in bit/s.
+    pub delivered_bps: f64,
+    /// Bytes that were delivered.
+    pub delivered_bytes: u64,
+    /// Packets that were delivered.
+    pub delivered_packets: u64,
+    /// Packets that were discarded, for whatever reason.
+    pub dropped_packets: u64,
+    /// Packets that were marked CE.
+    pub marked_packets: u64,
+    /// Mean queueing delay since the look before in ms; none where nothing was delivered.
+    pub delay_mean_ms: Option<f64>,
+    /// The longest since the look before, in ms.
+    pub delay_max_ms: f64,
+    /// Bytes that wait.
+    pub backlog_bytes: u64,
 }
 
 /// A move of a set point, or of the rate of the virtual queue, and why.

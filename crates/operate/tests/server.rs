@@ -287,6 +287,34 @@ fn metrics_in(text: &str) -> std::collections::BTreeSet<String> {
 }
 
 #[test]
+fn customers_are_told_one_by_one_up_to_a_bound_and_all_together() {
+    let user = |n: u32| weir_operate::UserStatus {
+        name: format!("c{n}"),
+        delivered_bytes: 1000 + u64::from(n),
+        rate_bps: Some(8e6),
+        ..weir_operate::UserStatus::default()
+    };
+    let users = weir_operate::UsersStatus {
+        planned: 5000,
+        delivered_bps: 80e6,
+        users: (0..100).map(user).collect(),
+        ..weir_operate::UsersStatus::default()
+    };
+    let direction = DirectionStatus { users: Some(users), ..status().directions[0].clone() };
+    let open = metrics::openmetrics(&Status { directions: vec![direction], ..status() });
+    for line in [
+        "weir_user_delivered_bytes_total{direction=\"a_to_b\",user=\"c19\"} 1019",
+        "weir_user_rate_bytes_per_second{direction=\"a_to_b\",user=\"c0\"} 1000000.0",
+        "weir_users_delivered_bytes_per_second{direction=\"a_to_b\"} 10000000.0",
+        "weir_users_planned{direction=\"a_to_b\"} 5000",
+    ] {
+        assert!(open.lines().any(|found| found == line), "{line}\n{open}");
+    }
+    let told = open.lines().filter(|line| line.starts_with("weir_user_delivered_bytes_total")).count();
+    assert_eq!(told, 20, "series are bounded however many customers there are");
+}
+
+#[test]
 fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
     let policy = weir_operate::PolicyStatus::default();
     let faults = [("runt".to_string(), 1)].into();
@@ -294,6 +322,15 @@ fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         policy: Some(policy),
         faults,
         users_placed: Some(1),
+        users: Some(weir_operate::UsersStatus {
+            users: vec![weir_operate::UserStatus {
+                name: "Meyer, \"J.\"".into(),
+                rate_bps: Some(5e6),
+                delay_mean_ms: Some(1.5),
+                ..weir_operate::UserStatus::default()
+            }],
+            ..weir_operate::UsersStatus::default()
+        }),
         ..status().directions[0].clone()
     };
     let gaps = direction.delays.clone();
@@ -313,7 +350,7 @@ fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         .iter()
         .filter(|name| {
             // The utilization is drawn from the counters, over the time that the reader looks at.
-            !["build_info", "uptime", "packets_total", "backlog_packets", "users", "link_utilization"]
+            !["build_info", "uptime", "packets_total", "backlog_packets", "queue_users", "link_utilization"]
                 .iter()
                 .any(|no| name.contains(no))
         })

@@ -4,6 +4,7 @@
 //! TOML with its documentation, steering, the simulator's and the live link's queues follow.
 
 use crate::Discipline;
+use crate::per_user::{Plans, UserNow};
 use weir_aqm::{Aqm, Guide, Params};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -69,6 +70,21 @@ pub trait Managed<T>: Discipline<T> {
     /// Makes room for a rate of each user; a discipline without users has none to hold. What a user could not
     /// send because of others is made up for at most `catch_up`. To be called before the first packet.
     fn make_paces(&mut self, _catch_up: Duration) {}
+    /// The same, and room for plans of customers and for what is told of each user.
+    fn make_plans(&mut self, _catch_up: Duration) {}
+    /// Puts plans in the place of those before, which are in `plans` then; where room was made for them.
+    /// Packets stay where they are. The work grows with the number of users.
+    fn set_plans(&mut self, _plans: &mut Plans) {}
+    /// Nobody is held to a rate of its own any more: a host that ends, or that drops what waits, takes all at
+    /// once.
+    fn let_go(&mut self) {}
+    /// Plans hold again. Rates that were set one by one come when they are set again.
+    fn hold_again(&mut self) {}
+    /// Users from the place `from` on, as many as `into` has room for; how many there were. None where no
+    /// room for plans was made.
+    fn tell_users(&mut self, _from: usize, _into: &mut [UserNow]) -> usize {
+        0
+    }
     /// Inner variables by name.
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64));
 }

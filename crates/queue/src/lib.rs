@@ -42,7 +42,7 @@ pub use choke::Choke;
 pub use disciplines::*;
 pub use dual_pi2::DualPi2;
 pub use flow_queue::{FlowQueue, SHED_BATCH_MAX};
-pub use per_user::PerUser;
+pub use per_user::{PerUser, Plan, Plans, UserNow};
 pub use pooled::{Pooled, Store};
 pub use shaper::Shaper;
 pub use single::Single;

@@ -20,6 +20,10 @@ impl Number {
     }
 }
 
+/// No more quanta are to be had now.
+#[derive(Debug)]
+pub(super) struct Over;
+
 /// Which of the two lists one is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RoundList {
@@ -72,6 +76,12 @@ impl Turn {
         self.bytes -= len.get() as u32;
     }
 
+    /// Its turn ends, whatever is left of its quantum.
+    #[inline]
+    pub fn end(&mut self) {
+        self.deficit = 0;
+    }
+
     /// It sent a packet.
     #[inline]
     pub fn charge(&mut self, len: Bytes) {
@@ -120,14 +130,25 @@ impl Rounds {
     /// counts those that are idle now.
     #[inline]
     pub fn choose(&mut self, turns: &mut [Turn], quantum: i64, left: &mut u32) -> Option<usize> {
+        self.choose_while(turns, |_| Some(quantum), left).unwrap_or_default()
+    }
+
+    /// The same, where each has a quantum of its own; none ends the search, and is an error.
+    #[inline]
+    pub fn choose_while(
+        &mut self,
+        turns: &mut [Turn],
+        mut quantum: impl FnMut(usize) -> Option<i64>,
+        left: &mut u32,
+    ) -> Result<Option<usize>, Over> {
         loop {
             let from_new = self.new.head.is_some();
-            let number = self.new.head.or(self.old.head)?;
+            let Some(number) = self.new.head.or(self.old.head) else { return Ok(None) };
             let turn = &mut turns[number.index()];
             if turn.deficit <= 0 {
-                turn.deficit += quantum;
+                turn.deficit += quantum(number.index()).ok_or(Over)?;
             } else if turn.waiting > 0 {
-                return Some(number.index());
+                return Ok(Some(number.index()));
             } else if !from_new || self.old.head.is_none() {
                 turn.place = RoundList::Idle;
                 *left += 1;
@@ -154,6 +175,11 @@ impl Rounds {
     pub fn put_off(&mut self, turns: &mut [Turn], index: usize, quantum: i64) {
         let turn = &mut turns[index];
         (turn.deficit, turn.place) = (quantum, RoundList::Suspended);
+    }
+
+    /// Takes one off lists that are given up, with what is left of its quantum, until it is resumed.
+    pub fn put_aside(&mut self, turns: &mut [Turn], index: usize) {
+        (turns[index].place, turns[index].next) = (RoundList::Suspended, None);
     }
 
     /// One that was suspended goes to the end of the old ones, or it could starve them by coming again and

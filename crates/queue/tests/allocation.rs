@@ -7,17 +7,35 @@ use common::{MTU, from_host, setup};
 use counting::calls;
 use weir_aqm::algorithms::codel;
 use weir_aqm::{Algorithm, Ecn, Packet, Params, Value};
-use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Visitor};
-use weir_units::{Duration, Time};
+use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Plan, Plans, Visitor};
+use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Overload from many flows, until packets are discarded for lack of room as well.
-struct Overload;
+struct Overload {
+    /// Whether users are customers with plans, which are exchanged meanwhile.
+    is_planned: bool,
+}
 
 impl Overload {
     fn run<Q: Managed<u32>>(&self, mut queue: Q, other: Q::Aqm) -> u64
     where
         Q::Aqm: Clone,
     {
+        if self.is_planned {
+            queue.make_plans(Duration::from_millis(1));
+        }
+        let plan = |user: u64| Plan {
+            rate: Some(Rate::from_mbps(1 + user)),
+            burst: Bytes::new(3000 * user),
+            site: Some(user as u32 % 2),
+            target: Some(Duration::from_millis(1 + user)),
+            is_exempt: user == 6,
+        };
+        let mut plans: Vec<Plans> = (0..5u64)
+            .map(|n| {
+                Plans::new((0..7).map(|user| plan(user + n)).collect(), &[Some(Rate::from_mbps(9)), None])
+            })
+            .collect();
         let (mut now, mut lost) = (Time::ZERO, 0u64);
         let before = calls();
         for n in 0..50_000u32 {
@@ -29,6 +47,7 @@ impl Overload {
             }
             if n % 5000 == 0 {
                 queue.set_aqm(other.clone());
+                queue.set_plans(&mut plans[n as usize / 5000 % 5]);
             }
             now += Duration::from_micros(40);
         }
@@ -59,6 +78,8 @@ impl Visitor for Overload {
 #[test]
 fn no_discipline_allocates_for_packets() {
     for name in weir_queue::names() {
-        assert_eq!(weir_queue::visit(name, Overload), Some(0), "{name}");
+        for is_planned in [false, true] {
+            assert_eq!(weir_queue::visit(name, Overload { is_planned }), Some(0), "{name}");
+        }
     }
 }

@@ -195,6 +195,33 @@ pub fn untagged_protocol(frame: &[u8]) -> Option<(bool, u8)> {
     }
 }
 
+/// Addresses of a packet as numbers: source and destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// Of IPv4.
+    V4([u32; 2]),
+    /// Of IPv6.
+    V6([u128; 2]),
+}
+
+/// The addresses of a frame whose headers were read as `kind` at offset `network`; `None` where there are
+/// none.
+#[inline]
+pub fn ends(frame: &[u8], kind: Kind, network: u16) -> Option<Ends> {
+    let packet = frame.get(usize::from(network)..)?;
+    match kind {
+        Kind::Ipv4 => {
+            let packet = ipv4::Packet::read(packet)?;
+            Some(Ends::V4([packet.source(), packet.destination()].map(u32::from_be_bytes)))
+        }
+        Kind::Ipv6 => {
+            let packet = ipv6::Packet::read(packet)?;
+            Some(Ends::V6([packet.source(), packet.destination()].map(u128::from_be_bytes)))
+        }
+        _ => None,
+    }
+}
+
 /// The octet with DSCP and ECN of a frame whose headers were read as `kind` at offset `network`; `None` where
 /// there is none.
 #[inline]

@@ -1,6 +1,7 @@
 //! A run of the packet loop under control: the loop sees only changes that were checked.
 
-use super::{Controlled, Desk, Doors, Moves, Source, needs_restart, policy_status, refused, valued};
+use super::customers::Customers;
+use super::{Controlled, Desk, Doors, How, Moves, Source, needs_restart, policy_status, refused, valued};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,6 +45,8 @@ struct Running {
     samples: [VecDeque<LinkSample>; 2],
     begun: Instant,
     told: Instant,
+    /// Customers, where there are plans of some.
+    customers: Option<Customers>,
     /// Changes that the loop put into force.
     changes: u64,
     /// Whether the configuration in force is another one than when somebody asked last.
@@ -53,7 +56,7 @@ struct Running {
 /// What came of being asked, for those who read along.
 pub struct Heard {
     /// Lines for the log.
-    pub lines: Vec<String>,
+    pub lines: Vec<crate::log::Entry>,
     /// Whether the configuration in force is another one.
     pub is_changed: bool,
 }
@@ -63,7 +66,7 @@ impl Control {
     pub fn new(
         doors: Doors,
         source: Source,
-        config: &RunConfig,
+        (config, customers): (&RunConfig, Option<Customers>),
         mode: Mode,
         hangup: HangUp,
     ) -> Result<Control, Failure> {
@@ -89,6 +92,7 @@ impl Control {
             samples: Default::default(),
             begun: Instant::now(),
             told: Instant::now(),
+            customers,
             changes: 0,
             is_changed: false,
         };
@@ -140,7 +144,7 @@ struct Asked<'a> {
 }
 
 impl Controlled for Asked<'_> {
-    fn apply(&mut self, next: &Document, dry_run: bool) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, How { dry_run, again }: How) -> Result<Applied, Refused> {
         let Asked { run, handle } = self;
         let config = next.run_config().map_err(refused)?;
         let mut notes: Vec<String> = config.warnings();
@@ -148,11 +152,25 @@ impl Controlled for Asked<'_> {
         let change = Change::between(&run.started, &run.current, &config).map_err(restart)?;
         notes.extend_from_slice(change.notes());
         let mut applied = Applied { changed: valued(changed), at_s: None, notes };
+        let read = match &run.customers {
+            Some(customers) if again => customers.again(&config)?,
+            _ => None,
+        };
+        let change = match (&run.customers, &read) {
+            (Some(customers), Some(read)) => {
+                applied.changed.push(customers.changed(read));
+                change.with_plans(&read.plans)
+            }
+            _ => change,
+        };
         if dry_run {
             return Ok(applied);
         }
         if !change.is_empty() {
             applied.at_s = Some(run.put(handle, change)?);
+        }
+        if let (Some(customers), Some(read)) = (&mut run.customers, read) {
+            customers.adopt(read);
         }
         run.is_changed |= !applied.changed.is_empty();
         run.current = config;
@@ -218,6 +236,9 @@ impl Running {
             {
                 self.recent.pop_front();
             }
+        }
+        if let Some(customers) = &mut self.customers {
+            customers.look(handle);
         }
         let status = self.status(handle.links());
         self.board.publish(status.clone());
@@ -289,6 +310,7 @@ impl Running {
             recent_moves: self.moves[index].latest(),
             faults: faults(&now.directions[index]),
             users_placed: users.map(|users| users.placed),
+            users: self.customers.as_ref().and_then(|customers| customers.status(index)),
         }
     }
 }

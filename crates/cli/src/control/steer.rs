@@ -1,6 +1,6 @@
 //! Steering of queues of the kernel under control.
 
-use super::{Controlled, Desk, Doors, Moves, Source, needs_restart, policy_status, refused, valued};
+use super::{Controlled, Desk, Doors, How, Moves, Source, needs_restart, policy_status, refused, valued};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -199,7 +199,7 @@ const FIXED: [(&str, &str); 5] = [
 ];
 
 impl Controlled for Asked<'_> {
-    fn apply(&mut self, next: &Document, dry_run: bool) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, How { dry_run, .. }: How) -> Result<Applied, Refused> {
         let Asked { watched, steerer, now } = self;
         let config = next.steer_config().map_err(refused)?;
         let changed = watched.current.changes(&config);

@@ -1,7 +1,7 @@
 //! A user-plane function under control: how its sessions stand is published. Nothing of its configuration
 //! changes while it runs; another start takes its sessions over.
 
-use super::{Controlled, Desk, Doors, Source, needs_restart, refused};
+use super::{Controlled, Desk, Doors, How, Source, needs_restart, refused};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use crate::sessions::SessionRow;
@@ -133,7 +133,7 @@ fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
 }
 
 impl Controlled for Watched {
-    fn apply(&mut self, next: &Document, _dry_run: bool) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, _how: How) -> Result<Applied, Refused> {
         let config = next.upf_config().map_err(refused)?;
         let changed = self.current.changes(&config);
         if changed.is_empty() {

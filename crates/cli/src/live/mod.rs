@@ -6,6 +6,7 @@ mod plain;
 mod screen;
 mod words;
 
+use crate::log::Entry;
 use crate::output::Output;
 use crate::speaker::Speaker;
 use board::{Board, Boards, Sum};
@@ -50,7 +51,7 @@ pub struct View {
     lines: Vec<Sum>,
     /// The latest warnings, which could not be said while the screen was shown, and how many came before
     /// them.
-    unsaid: VecDeque<String>,
+    unsaid: VecDeque<Entry>,
     unsaid_left_out: u64,
 }
 
@@ -98,17 +99,17 @@ impl View {
     /// Shows a warning until the end of the run.
     pub fn warn(&mut self, text: String) {
         lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(plain::plain(&text)));
-        self.note(text);
+        self.note(Entry::warn("warning", text));
     }
 
     /// Says what happened that is not wrong.
-    pub fn note(&mut self, text: String) {
-        if self.is_live() { self.keep(text) } else { self.say(text) }
+    pub fn note(&mut self, entry: Entry) {
+        if self.is_live() && !self.output.logs_apart() { self.keep(entry) } else { self.say(entry) }
     }
 
     /// Keeps a line until the screen is gone.
-    fn keep(&mut self, text: String) {
-        self.unsaid.push_back(text);
+    fn keep(&mut self, entry: Entry) {
+        self.unsaid.push_back(entry);
         if self.unsaid.len() > UNSAID_MAX {
             self.unsaid.pop_front();
             self.unsaid_left_out += 1;
@@ -122,8 +123,8 @@ impl View {
     }
 
     /// Says a line soon, without waiting for whoever reads it.
-    fn say(&mut self, text: String) {
-        self.speaker.get_or_insert_with(|| Speaker::new(self.output)).say(text);
+    fn say(&mut self, entry: Entry) {
+        self.speaker.get_or_insert_with(|| Speaker::new(self.output)).say(entry);
     }
 
     /// Shows how sensing stands.
@@ -150,7 +151,7 @@ impl View {
     }
 
     fn say_lines(&mut self, t_s: f64, samples: &[&[LinkSample]], events: &[SteeringEvent]) {
-        events.iter().for_each(|event| self.say(words::event_line(event)));
+        events.iter().for_each(|event| self.say(moved(event)));
         for (sum, samples) in self.lines.iter_mut().zip(samples) {
             samples.iter().for_each(|row| sum.add(row));
         }
@@ -167,7 +168,7 @@ impl View {
         }
         lines.extend(boards.board().sensing.as_ref().map(|line| format!("        sensing: {line}")));
         drop(boards);
-        lines.into_iter().for_each(|line| self.say(line));
+        lines.into_iter().for_each(|line| self.say(Entry::debug("state", line)));
     }
 }
 
@@ -176,13 +177,28 @@ impl Drop for View {
         if let Shown::Screen(screen) = std::mem::replace(&mut self.shown, Shown::Lines) {
             drop(screen);
             if self.unsaid_left_out > 0 {
-                self.say(format!("{} earlier warnings are left out here", self.unsaid_left_out));
+                let text = format!("{} earlier warnings are left out here", self.unsaid_left_out);
+                self.say(Entry::warn("left_out", text).with("lines", self.unsaid_left_out));
             }
-            std::mem::take(&mut self.unsaid).into_iter().for_each(|text| self.say(text));
+            std::mem::take(&mut self.unsaid).into_iter().for_each(|entry| self.say(entry));
             let boards = lock(&self.boards).clone();
-            boards.sides.iter().filter_map(words::last_line).for_each(|line| self.say(line));
+            boards
+                .sides
+                .iter()
+                .filter_map(words::last_line)
+                .for_each(|line| self.say(Entry::debug("state", line)));
         }
     }
+}
+
+/// A move of a set point, with what it was decided by.
+fn moved(event: &SteeringEvent) -> Entry {
+    let entry = Entry::debug("move", words::event_line(event))
+        .with("direction", &event.link)
+        .with("rule", &event.rule)
+        .with("from", event.from)
+        .with("to", event.to);
+    entry.with("unit", &event.unit).with("t_s", event.t_s)
 }
 
 /// The boards have no invariants that a panic could break.

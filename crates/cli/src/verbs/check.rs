@@ -50,6 +50,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     } else {
         Checked::Scenario(Box::new(document.scenario().map_err(Failure::input)?))
     };
+    if let Checked::Config(config) = &checked {
+        here::plans(config, &arguments.file)?;
+    }
     let (kind, text, warnings, points) = match &checked {
         Checked::Scenario(s) => {
             let points = s.expand();
@@ -81,9 +84,17 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
 /// What this machine lacks for a configuration.
 #[cfg(feature = "live")]
 mod here {
+    use crate::control::customers::Customers;
+    use crate::output::Failure;
     use crate::verbs::run::check_core;
+    use std::path::Path;
     use weir_config::{RunConfig, UpfConfig};
     use weir_lab::host;
+
+    /// Refuses a file of plans that is wrong.
+    pub fn plans(config: &RunConfig, file: &Path) -> Result<(), Failure> {
+        Customers::open(config, file).map(drop)
+    }
 
     pub fn run(config: &RunConfig) -> Vec<String> {
         let core = check_core(config, &host::cpus().allowed).err();
@@ -109,7 +120,14 @@ mod here {
 /// A build without live links cannot run configurations, and knows no ports.
 #[cfg(not(feature = "live"))]
 mod here {
+    use crate::output::Failure;
+    use std::path::Path;
     use weir_config::{RunConfig, UpfConfig};
+
+    /// They are checked where they can be put into force.
+    pub fn plans(_: &RunConfig, _: &Path) -> Result<(), Failure> {
+        Ok(())
+    }
 
     const UNSEEN: &str = "this build of weir looks at neither ports nor cores";
 

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_operate::client::{self, Client};
 use weir_operate::page::TOKEN_FILE;
-use weir_operate::{Applied, Configuration, ConfigurationChange, DirectionStatus, FOLDER, Refusal, Status};
+use weir_operate::{
+    Applied, Configuration, ConfigurationChange, DirectionStatus, FOLDER, Refusal, Status, UserStatus,
+};
 use weir_report::table;
 
 /// Look at running links and change them: how they stand, their policy, rates and configuration.
@@ -510,11 +512,42 @@ fn text(all: &[&Status]) -> String {
                 text.push_str(&format!("; queues of {told}"));
             }
         }
+        status.directions.iter().for_each(|direction| text.push_str(&users(direction)));
         let problems = status.readiness().problems;
         text.push_str(&problems.iter().map(|why| format!("\n{}: {why}", status.title)).collect::<String>());
     }
     text
 }
+
+/// Customers of a direction, those with the highest rates.
+fn users(direction: &DirectionStatus) -> String {
+    let Some(users) = &direction.users else { return String::new() };
+    let row = |user: &UserStatus| {
+        vec![
+            user.name.clone(),
+            user.rate_bps.map_or("-".into(), |bps| format!("{:.1}", bps / 1e6)),
+            format!("{:.1}", user.delivered_bps / 1e6),
+            user.delay_mean_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
+            format!("{:.2}", user.delay_max_ms),
+            user.dropped_packets.to_string(),
+            user.marked_packets.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = users.users.iter().take(USERS_MAX).map(row).collect();
+    let header = ["customer", "Mbit/s", "delivered", "delay ms", "most ms", "discarded", "marks"];
+    let table = if rows.is_empty() { String::new() } else { format!("\n{}", table::aligned(&header, &rows)) };
+    format!(
+        "\n{}: {} customers with a plan, {:.1} Mbit/s; {} users have a queue, {:.1} Mbit/s to others{table}",
+        direction.name,
+        users.planned,
+        users.delivered_bps / 1e6,
+        users.with_queue,
+        users.others_bps / 1e6
+    )
+}
+
+/// Customers that are shown of each direction; `--json` has more.
+const USERS_MAX: usize = 10;
 
 fn top(link: &[String], interval: f64, count: Option<u64>, output: &Output) -> Done {
     let stop = interrupted();

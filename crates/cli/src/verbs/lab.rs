@@ -2,6 +2,7 @@
 
 use crate::interrupt::interrupted;
 use crate::live::{About, View};
+use crate::log::{self, Entry};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results::{
     Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs, write,
@@ -74,7 +75,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut runs = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
-            output.say(format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
+            let line = format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title);
+            output.tell(&Entry::info("begin", line));
         }
         let recording = run(planned, arguments.mode.mode(), output)?;
         if plan.len() > 1 && runs.is_empty() {
@@ -129,10 +131,14 @@ pub fn record(
     mode: Option<Mode>,
     output: &Output,
 ) -> Result<Recording, weir_lab::Error> {
+    log::about("lab", &scenario.title);
     let mut view = View::new(vec![about(scenario)], 0, output);
     let flag = interrupted();
     let go_on = || !flag.load(Ordering::Relaxed);
-    let waiting = weir_lab::waiting(|| output.say("waiting for another run on this machine to end"), go_on);
+    let waiting = weir_lab::waiting(
+        || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end")),
+        go_on,
+    );
     weir_lab::run(scenario, mode, waiting, &mut |progress| {
         view.update(progress.t_s, Some(progress.length_s), &[progress.samples], progress.events);
         if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

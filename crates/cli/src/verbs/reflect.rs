@@ -1,7 +1,9 @@
 //! `weir reflect`: turns the probes of another Weir around.
 
 use crate::interrupt::interrupted;
+use crate::log::{self, Entry};
 use crate::output::{Done, Output};
+use crate::speaker::Speaker;
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -83,9 +85,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mode = mode.mode();
     let setup = ReflectorSetup { interface, peers, addresses, mode };
     let mut reflector = Reflector::open(&setup)?;
-    reflector.said().iter().for_each(|line| output.say(line));
-    output.say(format!("{}: reflecting, {}", setup.interface, reflector.mode()));
-    privileges::confine(&[], &[]).iter().for_each(|line| output.say(line));
+    log::about("reflect", &setup.interface);
+    let mut speaker = Speaker::new(*output);
+    reflector.said().iter().for_each(|line| speaker.say(Entry::info("opening", line)));
+    let open = format!("{}: reflecting, {}", setup.interface, reflector.mode());
+    speaker.say(Entry::info("open", open).with("mode", reflector.mode()));
+    let confined = privileges::confine(&[], &[]);
+    confined.iter().for_each(|line| speaker.say(Entry::info("privileges", line)));
     match reflector.mode() {
         // The frames are read here; the sockets are open.
         ReflectMode::User => drop(privileges::leave_root()?),
@@ -99,10 +105,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         reflector.work(&stop)?;
         let now = reflector.reflected();
         if start.elapsed() >= line_due && now != last {
-            output.say(told(&now));
+            let entry = Entry::debug("state", told(&now)).with("reflected", now.reflected);
+            speaker.say(entry.with("refused", now.refused));
             (line_due, last) = (start.elapsed() + LINE_PERIOD, now);
         }
     }
+    drop(speaker);
     let counts = reflector.reflected();
     let json = serde_json::json!({
         "interface": setup.interface, "mode": reflector.mode().to_string(), "reflected": counts.reflected,

@@ -2,11 +2,13 @@
 
 mod in_kernel;
 
+use crate::control::customers::{self, Customers};
 use crate::control::run::{self as control, Control};
 use crate::control::{Doors, Source};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
+use crate::log::{self, Entry, Level};
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
@@ -18,7 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Poll, PortMode, RunConfig};
 use weir_dataplane::{
-    DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Progress, Setup, privileges,
+    DirectionPlans, DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Progress, Setup,
+    privileges,
 };
 use weir_lab::host;
 use weir_measure::result::{HostJitter, LinkSample, Summary};
@@ -90,13 +93,19 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let set: Vec<String> = arguments.set.into_iter().chain(kept).chain(page).collect();
     let document = results::document(&arguments.config, &set)?;
     let config = document.run_config().map_err(Failure::input)?;
+    let output = &output.logging(Level::of(config.run.log));
+    log::about("run", title(&config));
     if let Some(what) = arguments.in_kernel {
         return in_kernel::main(&config, what, arguments.keep, output);
     }
     check_core(&config, &host::cpus().allowed)?;
+    let (customers, plans) = Customers::open(&config, &arguments.config)?;
     // Nobody who does not read holds up what follows.
     let mut speaker = Speaker::new(*output);
-    config.warnings().iter().for_each(|warning| speaker.say(format!("warning: {warning}")));
+    config
+        .warnings()
+        .iter()
+        .for_each(|warning| speaker.say(Entry::warn("configuration", warning).prefixed("warning: ")));
     let out = config.run.out.as_deref().map(Path::new);
     let rotation = Rotation::of(&config.run);
     out.map_or(Ok(()), |out| growing::prepare(out, rotation))?;
@@ -110,22 +119,25 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     )?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut opening = Opening::begin();
-    let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(line));
-    let (looping, handle) = match Loop::open_while(setup(&config, arguments.takeover), step) {
+    let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(Entry::info("opening", line)));
+    let (looping, handle) = match Loop::open_while(setup(&config, plans, arguments.takeover), step) {
         Err(weir_dataplane::Error::GivenUp) => return Ok(given_up(config.run.duration.is_some(), output)),
         opened => opened?,
     };
-    looping.said().iter().for_each(|line| speaker.say(line.clone()));
-    speaker.say(format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode()));
+    looping.said().iter().for_each(|line| speaker.say(Entry::info("opening", line)));
+    let open = format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode());
+    speaker.say(Entry::info("open", open).with("mode", looping.mode()));
     if let Some(why) = not_realtime(&config) {
-        speaker.say(why.into());
+        speaker.say(Entry::info("realtime", why));
     }
     // What an earlier run left there stays where the ports are unavailable.
     let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
-    doors.listen().into_iter().for_each(|line| speaker.say(line));
-    confine(out, &arguments.config).into_iter().for_each(|line| speaker.say(line));
+    doors.listen().into_iter().for_each(|line| speaker.say(Entry::warn("control", line)));
+    confine(out, &arguments.config, &config)
+        .into_iter()
+        .for_each(|line| speaker.say(Entry::info("privileges", line)));
     let source = Source::new(Some(&arguments.config), &set, document);
-    let control = Control::new(doors, source, &config, looping.mode(), hangup)?;
+    let control = Control::new(doors, source, (&config, customers), looping.mode(), hangup)?;
     let flag = stop.clone();
     let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
     control.begin();
@@ -170,7 +182,7 @@ pub fn given_up(has_end: bool, output: &Output) -> ExitCode {
 }
 
 /// Gives up what opening the ports took; the threads to come have no more. Says what stays.
-fn confine(out: Option<&Path>, config: &Path) -> Vec<String> {
+fn confine(out: Option<&Path>, config: &Path, read: &RunConfig) -> Vec<String> {
     let kept = [
         &privileges::LOOP[..],
         &privileges::USERS,
@@ -181,7 +193,9 @@ fn confine(out: Option<&Path>, config: &Path) -> Vec<String> {
     let writable: Vec<PathBuf> = out.into_iter().chain([Path::new(JOURNALS)]).map(PathBuf::from).collect();
     // Editors put a new file in the place of the old one, so that it is the folder that is read.
     let file = std::path::absolute(config).unwrap_or_else(|_| config.to_path_buf());
-    let readable: Vec<PathBuf> = file.parent().map(PathBuf::from).into_iter().collect();
+    let plans = customers::path(read, &file);
+    let files = [Some(file), plans].into_iter().flatten();
+    let readable: Vec<PathBuf> = files.filter_map(|file| file.parent().map(PathBuf::from)).collect();
     capabilities.into_iter().chain(privileges::confine(&writable, &readable)).collect()
 }
 
@@ -225,7 +239,7 @@ fn cores(numbers: &[usize]) -> String {
     format!("cores {}", runs.map(run).collect::<Vec<_>>().join(", "))
 }
 
-fn setup(config: &RunConfig, takeover: bool) -> Setup {
+fn setup(config: &RunConfig, plans: [Option<DirectionPlans>; 2], takeover: bool) -> Setup {
     let mode = match config.ports.mode {
         PortMode::Auto => None,
         PortMode::XdpNative => Some(Mode::XdpNative),
@@ -233,14 +247,19 @@ fn setup(config: &RunConfig, takeover: bool) -> Setup {
         PortMode::AfPacket => Some(Mode::AfPacket),
     };
     let sensed = config.sensed().map(|(name, _)| name);
-    let direction = |name: &str, channel: &Channel| DirectionSetup {
+    let direction = |name: &str, channel: &Channel, plans| DirectionSetup {
         expedites: sensed == Some(name),
+        plans,
         ..DirectionSetup::new(name, channel.clone())
     };
+    let [there, back] = plans;
     Setup {
         ports: [config.ports.a.clone(), config.ports.b.clone()],
         mode,
-        directions: [direction(DIRECTIONS[0], &config.a_to_b), direction(DIRECTIONS[1], &config.b_to_a)],
+        directions: [
+            direction(DIRECTIONS[0], &config.a_to_b, there),
+            direction(DIRECTIONS[1], &config.b_to_a, back),
+        ],
         sense: config.sense.clone(),
         fail_open_after: config.fail_open.after,
         core: config.host.core.map(|core| core as usize),

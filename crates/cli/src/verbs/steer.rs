@@ -3,7 +3,9 @@
 use crate::control::steer::Watched;
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
-use crate::output::{Done, Failure, Output, warn};
+use crate::log::{self, Entry, Level};
+use crate::output::{Done, Failure, Output};
+use crate::speaker::Speaker;
 use crate::verbs::init::driver_rate;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -152,7 +154,7 @@ fn described(place: &Place, rate: Rate, policy: &Policy) -> String {
     )
 }
 
-fn told(news: &News) -> String {
+fn told(news: &News) -> Entry {
     let what = match &news.event {
         Event::Target { from, to, rule } => {
             format!("target {:.3} -> {:.3} ms ({rule})", from.as_millis_f64(), to.as_millis_f64())
@@ -160,7 +162,13 @@ fn told(news: &News) -> String {
         Event::Rate { from, to } => format!("rate of the shaper {from} -> {to}"),
         Event::Left(why) => format!("left as it is: {}", why.text()),
     };
-    format!("{:9.3} s  {}: {what}", news.time.as_secs_f64(), news.label)
+    let line = format!("{:9.3} s  {}: {what}", news.time.as_secs_f64(), news.label);
+    let entry = match &news.event {
+        Event::Target { rule, .. } => Entry::debug("move", line).with("rule", rule),
+        Event::Rate { .. } => Entry::info("rate", line),
+        Event::Left(_) => Entry::warn("left", line),
+    };
+    entry.with("queue", &news.label).with("t_s", format!("{:.3}", news.time.as_secs_f64()))
 }
 
 fn wrong(e: Setup) -> Failure {
@@ -175,6 +183,9 @@ fn wrong(e: Setup) -> Failure {
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let (config, source) = configuration(&arguments)?;
+    let output = &output.logging(Level::of(config.steer.log));
+    let devices: Vec<&str> = config.queues.iter().map(|queue| queue.interface.as_str()).collect();
+    log::about("steer", devices.join(","));
     let stop = interrupted();
     let hangup = HangUp::listen();
     let mut link = Link::open()?;
@@ -182,11 +193,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     if !arguments.dry_run {
         restore_dead(journals, &mut link)
             .iter()
-            .for_each(|line| output.say(format!("after a killed run: {line}")));
+            .for_each(|line| output.tell(&Entry::warn("put_back", format!("after a killed run: {line}"))));
     }
     let mut steerer = Steerer::find(&config, &mut link, &driver_rate).map_err(wrong)?;
     for (interface, refused) in steerer.refused() {
-        output.say(format!("{interface} {} {}: not steered: {}", refused.kind, refused.handle, refused.why));
+        let line = format!("{interface} {} {}: not steered: {}", refused.kind, refused.handle, refused.why);
+        output.tell(&Entry::warn("not_steered", line).with("port", interface));
     }
     if config.steer.probe {
         steerer.probe(&mut link).map_err(wrong)?;
@@ -201,14 +213,11 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let metrics = ("steer.metrics", config.steer.metrics.as_deref());
     let mut doors = Doors::open(metrics, ("steer.page", config.steer.page.as_deref()), false)?;
     steerer.begin(Journal::open(journals)?).map_err(wrong)?;
-    doors.listen().into_iter().for_each(|line| output.say(line));
+    doors.listen().into_iter().for_each(|line| output.tell(&Entry::warn("control", line)));
     for (place, rate, policy) in steerer.places() {
-        output.say(format!(
-            "{}: steered between {} and {}, link {rate}",
-            place.label(),
-            policy.target_min,
-            policy.target_max
-        ));
+        let (least, most) = (policy.target_min, policy.target_max);
+        let line = format!("{}: steered between {least} and {most}, link {rate}", place.label());
+        output.tell(&Entry::info("open", line).with("queue", place.label()));
     }
     // The socket and the journal are open: nothing else of root's is needed to move targets and to put them
     // back.
@@ -218,7 +227,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     privileges::keep(&[&kept[..], &privileges::USERS].concat())?;
     let readable: Vec<PathBuf> = source.folder().into_iter().collect();
     let mut watched = Watched::new(&config, &steerer, &driver_rate);
-    privileges::confine(&[PathBuf::from(FOLDER)], &readable).iter().for_each(|line| output.say(line));
+    privileges::confine(&[PathBuf::from(FOLDER)], &readable)
+        .iter()
+        .for_each(|line| output.tell(&Entry::info("privileges", line)));
     let mut desk = watched.open(doors, source, hangup)?;
     privileges::keep(&kept)?;
     desk.begin();
@@ -226,7 +237,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     desk.close();
     let config = watched.config();
     let not_back = steerer.end(&mut link, config.steer.keep);
-    not_back.iter().for_each(warn);
+    not_back.iter().for_each(|line| output.tell_error(&Entry::new(Level::Error, "not_put_back", line)));
     worked?;
     let reports = steerer.reports();
     let json = serde_json::json!({ "queues": reports, "kept": config.steer.keep, "not_put_back": not_back });
@@ -260,6 +271,8 @@ fn steer(
     desk: &mut Desk,
     output: &Output,
 ) -> Result<(), Failure> {
+    // Nobody who does not read holds up what is steered.
+    let mut speaker = Speaker::new(*output);
     let start = Instant::now();
     let mut answered = start;
     let mut news = Vec::new();
@@ -282,7 +295,7 @@ fn steer(
             Err(_) => {}
         }
         for one in news.drain(..) {
-            output.say(told(&one));
+            speaker.say(told(&one));
             watched.moved(steerer, &one);
         }
         if let Some(status) = watched.tell(steerer, now) {
@@ -293,7 +306,7 @@ fn steer(
         // Where looks take very long, half of the time is left to others and to what is asked for.
         let rest = next.saturating_sub(took).max(took.min(LOOK_MAX));
         let lines = desk.serve(&mut watched.asked(steerer, now), rest);
-        lines.into_iter().for_each(|line| output.say(line));
+        lines.into_iter().for_each(|entry| speaker.say(entry));
     }
     Ok(())
 }

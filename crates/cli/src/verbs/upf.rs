@@ -3,6 +3,7 @@
 use crate::control::upf::{self as control, Told, Watched};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
+use crate::log::{self, Entry, Level};
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results;
@@ -78,7 +79,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let set: Vec<String> = arguments.set.into_iter().chain(page).collect();
     let document = results::document(&arguments.config, &set)?;
     let config = document.upf_config().map_err(Failure::input)?;
-    config.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
+    let output = &output.logging(Level::of(config.run.log));
+    log::about("upf", format!("{} <-> {}", config.n3.port, config.n6.port));
+    let warn = |warning| output.tell(&Entry::warn("configuration", warning).prefixed("warning: "));
+    config.warnings().iter().for_each(warn);
     let stop = interrupted();
     let hangup = HangUp::listen();
     let doors = Doors::open(
@@ -98,7 +102,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         let kept_in = kept.iter().map(|kept| kept.folder.clone());
         let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
         let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
-        privileges::confine(&writable, &readable).iter().for_each(|line| output.say(line));
+        let confined = privileges::confine(&writable, &readable);
+        confined.iter().for_each(|line| output.tell(&Entry::info("privileges", line)));
         let plane = alone(plane_setup(&config, seed))?;
         // This thread may not remove the name of the socket any more when it ends: another one does, which
         // reads nothing and has no capabilities, and whose user owns the folder.
@@ -157,7 +162,8 @@ impl Kept {
                 {
                     let process = holder.parse().ok().and_then(rustix::process::Pid::from_raw);
                     if let Some(process) = process.filter(|_| asked.is_none()) {
-                        output.say(format!("process {holder} ends, and its sessions go on here"));
+                        let line = format!("process {holder} ends, and its sessions go on here");
+                        output.tell(&Entry::info("takeover", line).with("from", &holder));
                         rustix::process::kill_process(process, rustix::process::Signal::Term)
                             .map_err(|error| format!("cannot end process {holder}: {error}"))?;
                         asked = Some(Instant::now());
@@ -188,7 +194,7 @@ fn forward(
     let kept = first.map(take).transpose()?;
     let seed = RandomState::new().build_hasher().finish();
     let mut opening = Opening::begin();
-    let step = &mut |at: Progress<'_>| opening.step(at, |line| output.say(line));
+    let step = &mut |at: Progress<'_>| opening.step(at, |line| output.tell(&Entry::info("opening", line)));
     let opened =
         weir_upf::plane::open_while(plane_setup(config, seed), Pace { takeover, ..pace(config) }, step);
     let (looping, desk) = match opened {
@@ -196,15 +202,17 @@ fn forward(
         opened => opened?,
     };
     let kept = later.map(take).transpose()?.or(kept);
-    looping.said().iter().for_each(|line| output.say(line));
-    output.say(format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode()));
+    looping.said().iter().for_each(|line| output.tell(&Entry::info("opening", line)));
+    let open = format!("{} <-> {}: {}", config.n3.port, config.n6.port, looping.mode());
+    output.tell(&Entry::info("open", open).with("mode", looping.mode()));
     let kept_in = kept.as_ref().map(|kept| kept.folder.clone());
     let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
-    asked.doors.listen().into_iter().for_each(|line| output.say(line));
+    asked.doors.listen().into_iter().for_each(|line| output.tell(&Entry::warn("control", line)));
     // This thread may not remove it any more when it ends.
     let name = asked.doors.take_name();
     let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
-    privileges::confine(&writable, &readable).iter().for_each(|line| output.say(line));
+    let confined = privileges::confine(&writable, &readable);
+    confined.iter().for_each(|line| output.tell(&Entry::info("privileges", line)));
     let mode = looping.mode().to_string();
     let end = Arc::new(AtomicBool::new(false));
     let flag = end.clone();
@@ -215,7 +223,7 @@ fn forward(
     let status = serve(config, (desk, mode), kept.as_ref(), asked, &|| thread.is_finished(), output);
     end.store(true, Ordering::Relaxed);
     let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
-    left.iter().for_each(|line| output.say(line));
+    left.iter().for_each(|line| output.tell(&Entry::warn("not_put_back", line)));
     status
 }
 
@@ -259,11 +267,13 @@ fn serve(
         None => Server::open(config, plane)?,
     };
     if let Some(address) = server.address() {
-        output.say(format!("PFCP on {address}, for {} peers", config.n4.peers.len()));
+        let line = format!("PFCP on {address}, for {} peers", config.n4.peers.len());
+        output.tell(&Entry::info("pfcp", line).with("address", address));
     }
     // What peers say is read on this thread and on no other.
     if let Some(user) = privileges::leave_root()? {
-        output.say(format!("PFCP is read as the user {user}, without capabilities"));
+        let line = format!("PFCP is read as the user {user}, without capabilities");
+        output.tell(&Entry::info("privileges", line).with("user", user));
     }
     let mut watched = Watched::new(config, mode);
     let mut desk = watched.open(doors, source, hangup)?;
@@ -277,10 +287,11 @@ fn serve(
     while !is_over() {
         server.turn(TURN)?;
         desk.alive();
-        desk.serve(&mut watched, control::TURN).iter().for_each(|line| board.say(line));
-        server.said().iter().for_each(|line| board.say(line));
-        server.control().told().iter().for_each(|line| board.say(line));
-        server.control().plane().warnings().iter().for_each(|line| board.say(line));
+        desk.serve(&mut watched, control::TURN).into_iter().for_each(|entry| board.say(entry));
+        server.said().iter().for_each(|line| board.say(Entry::warn("kept", line)));
+        server.control().told().iter().for_each(|line| board.say(Entry::info("pfcp", line)));
+        let warnings = server.control().plane().warnings();
+        warnings.iter().for_each(|line| board.say(Entry::warn("warning", line)));
         if start.elapsed() >= told {
             told = start.elapsed() + PICTURE;
             let rows = rows(&mut server, control::TOLD_MAX);
@@ -362,11 +373,11 @@ fn finish<P: Plane + Tells>(
     let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
     if server.keeps() {
         server.close();
-        server.said().iter().for_each(|line| board.say(line));
+        server.said().iter().for_each(|line| board.say(Entry::warn("kept", line)));
     } else {
         server.goodbye(GOODBYE)?;
     }
-    server.control().told().iter().for_each(|line| board.say(line));
+    server.control().told().iter().for_each(|line| board.say(Entry::info("pfcp", line)));
     board.close();
     let counts = server.control().counts().clone();
     let json = serde_json::json!({

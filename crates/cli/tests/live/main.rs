@@ -5,11 +5,13 @@ mod browser;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;
+mod customers;
 mod devices;
 mod doctor;
 mod hostile;
 mod in_kernel;
 mod live;
+mod log;
 mod privileges;
 mod queues;
 mod run;

@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::{Document, Embedded, Errors, NetworkLink, RunConfig, Scenario, SteerConfig, UpfConfig};
+use weir_config::{
+    Document, Embedded, Errors, NetworkLink, PlansFile, RunConfig, Scenario, SteerConfig, UpfConfig,
+};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -130,6 +132,7 @@ fn every_algorithm_and_discipline_has_a_page_with_its_parameters() {
 fn the_reference_pages_are_up_to_date() {
     expect(&here("../../docs/scenario.md"), &Scenario::reference());
     expect(&here("../../docs/config.md"), &RunConfig::reference());
+    expect(&here("../../docs/plans.md"), &PlansFile::reference());
     expect(&here("../../docs/upf-config.md"), &UpfConfig::reference());
     let path = here("../../docs/libweir.md");
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

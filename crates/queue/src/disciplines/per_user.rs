@@ -20,6 +20,7 @@
 mod ahead;
 mod flows;
 mod paces;
+mod plans;
 mod strangers;
 mod table;
 
@@ -32,6 +33,8 @@ use crate::sum::Sum;
 use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox, UserCounters};
 use flows::{Set, Sets, line_of};
 use paces::Paces;
+use plans::Entitlements;
+pub use plans::{Plan, Plans, UserNow};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::iter::repeat_n;
@@ -109,6 +112,8 @@ pub struct PerUser<A, T, G = ()> {
     /// The users' rates, where they may have some, and then the flows of those who are held to one.
     paces: Option<Paces>,
     sets: Option<Sets<A>>,
+    /// Plans, where there may be some: users are then on the rounds of their sites.
+    entitled: Option<Entitlements>,
     table: Table,
     /// What a new user starts with.
     fresh: A,
@@ -165,6 +170,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             rounds: Rounds::default(),
             paces: None,
             sets: None,
+            entitled: None,
             table: Table::new(params.users as usize, setup.seed),
             fresh: aqm,
             used: 0,
@@ -189,8 +195,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> PerUser<A, T, H> {
-        let PerUser { users, turns, rounds, paces, sets, table, fresh, used, hand, pool, guide: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters } = self;
-        PerUser { users, turns, rounds, paces, sets, table, fresh, used, hand, pool, guide, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters }
+        let PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters } = self;
+        PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters }
     }
 
     /// Gives a user a place before the first packet, which counts as one; whether there was one.
@@ -253,6 +259,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         if let Some(paces) = &mut self.paces {
             paces.reset(at);
         }
+        if let Some(entitled) = &mut self.entitled {
+            *entitled.account(at) = plans::Account::default();
+        }
+        self.entitle(at);
     }
 
     /// Whether a user was idle for so long that its past does not count.
@@ -275,6 +285,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             self.sweep(now, newcomer.is_known)
         };
         let at = found.ok_or(newcomer)?;
+        self.users[at].key = key;
         self.begin(at);
         let user = &mut self.users[at];
         (user.key, user.sent, user.active, user.line.last_delay) = (key, 1, now, Duration::ZERO);
@@ -342,13 +353,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     #[cold]
     fn left_shared(&mut self) {
         while let Some(at) = self.strangers.release(self.turns[self.shared()].waiting) {
-            self.rounds.resume(&mut self.turns, at);
+            self.resume(at);
         }
     }
 
     fn moment(&mut self, now: Time, at: usize, flow: Option<usize>) -> Moment {
         let flows = if flow.is_some() { self.set_of(at).map_or(1, |set| set.active().max(1)) } else { 1 };
         let share = self.sum.share(self.active);
+        let of_site = self.entitled.as_ref().and_then(|entitled| entitled.share(at));
+        let share = of_site.map_or(share, |own| if share == Rate::ZERO { own } else { own.min(share) });
         let own = self.paces.as_ref().and_then(|paces| paces.rate(at));
         let rate = own.map_or(share, |own| if share == Rate::ZERO { own } else { own.min(share) });
         let line = self.line(at, flow);
@@ -383,11 +396,29 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         let flow = self.flow_of(at, packet.flow);
         self.wake(now, at, flow);
         let (m, fits) = (self.moment(now, at, flow), self.fits(at, packet.len));
+        if let Some(entitled) = &mut self.entitled {
+            let account = entitled.account(at);
+            if account.is_exempt && fits {
+                self.counters.admitted(Ok(false));
+                return self.store(at, flow, packet, false, item);
+            }
+        }
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
         let (aqm, guide) = (&mut line.aqm, &mut self.guide);
         match (Decision { aqm, guide, counters: &mut self.counters }).admit(fits, || self.sum.view(), &m, &packet) {
             Ok(marked) => self.store(at, flow, packet, marked, item),
-            Err(cause) => out.discarded(&packet, item, cause),
+            Err(cause) => {
+                self.discarded(at);
+                out.discarded(&packet, item, cause);
+            }
+        }
+    }
+
+    /// A packet of a user was discarded.
+    #[inline]
+    fn discarded(&mut self, at: usize) {
+        if let Some(entitled) = &mut self.entitled {
+            entitled.account(at).dropped();
         }
     }
 
@@ -403,10 +434,17 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.sum.add(packet.len);
         self.latest = packet.arrived;
         if self.turns[at].is_idle() {
-            self.rounds.join(&mut self.turns, at, self.quantum);
+            match &mut self.entitled {
+                Some(entitled) => entitled.join(&mut self.turns, at, self.quantum),
+                None => self.rounds.join(&mut self.turns, at, self.quantum),
+            }
             self.active += 1;
-        } else if self.turns[at].is_suspended()
-            && !self.strangers.holds(at)
+        }
+        if !self.turns[at].is_suspended() {
+            if let Some(entitled) = &mut self.entitled {
+                entitled.stored(at);
+            }
+        } else if !self.strangers.holds(at)
             && let Some(paces) = &mut self.paces
         {
             paces.stored();
@@ -416,6 +454,19 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// Whose turn it is of those who may send now.
     fn choose(&mut self, now: Time) -> Option<usize> {
         self.release(now);
+        if let (Some(entitled), Some(paces)) = (&mut self.entitled, &mut self.paces) {
+            let mut left = 0;
+            let hold = |at, turn: &Turn| match paces.not_before(at, now) {
+                Some(due) => {
+                    paces.hold(at, due, turn.waiting);
+                    true
+                }
+                None => false,
+            };
+            let chosen = entitled.choose(&mut self.turns, now, self.quantum, &mut left, hold);
+            self.active -= left;
+            return chosen;
+        }
         loop {
             let mut left = 0;
             let chosen = self.rounds.choose(&mut self.turns, self.quantum, &mut left);
@@ -432,9 +483,23 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     #[inline]
     fn release(&mut self, now: Time) {
         let Some(paces) = &mut self.paces else { return };
-        while let Some((at, due)) = paces.release(now, |at| self.turns[at].waiting) {
-            self.rounds.resume(&mut self.turns, at);
+        if let Some(due) = self.entitled.as_mut().and_then(|entitled| entitled.release(now)) {
             self.latest = self.latest.max(due);
+        }
+        while let Some((at, due)) = paces.release(now, |at| self.turns[at].waiting) {
+            match &mut self.entitled {
+                Some(entitled) => entitled.resume(&mut self.turns, at),
+                None => self.rounds.resume(&mut self.turns, at),
+            }
+            self.latest = self.latest.max(due);
+        }
+    }
+
+    /// A user that waited for something else than its turn takes part in the rounds again.
+    fn resume(&mut self, at: usize) {
+        match &mut self.entitled {
+            Some(entitled) => entitled.resume(&mut self.turns, at),
+            None => self.rounds.resume(&mut self.turns, at),
         }
     }
 
@@ -480,6 +545,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             line.backlog -= packet.len;
             line.packets -= 1;
             self.left(at, flow, packet.len);
+            if let Some(entitled) = &mut self.entitled
+                && entitled.account(at).is_exempt
+            {
+                self.counters.departure(packet.len);
+                self.sent(now, at, flow, &packet, sojourn, false);
+                break Some(Departure { packet, item: slot.item, marked: slot.marked, sojourn });
+            }
             let m = self.moment(now, at, flow);
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
             line.last_delay = sojourn;
@@ -487,10 +559,13 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             let decision = Decision { aqm, guide, counters: &mut self.counters };
             match decision.release(drops, || self.sum.view(), &m, &packet, slot.marked) {
                 Ok(marked) => {
-                    self.sent(now, at, flow, &packet);
+                    self.sent(now, at, flow, &packet, sojourn, marked);
                     break Some(Departure { packet, item: slot.item, marked, sojourn });
                 }
-                Err(cause) => out.discarded(&packet, slot.item, cause),
+                Err(cause) => {
+                    self.discarded(at);
+                    out.discarded(&packet, slot.item, cause);
+                }
             }
         };
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
@@ -503,8 +578,20 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// A packet goes out.
     #[inline]
-    fn sent(&mut self, now: Time, at: usize, flow: Option<usize>, packet: &Packet) {
+    fn sent(
+        &mut self,
+        now: Time,
+        at: usize,
+        flow: Option<usize>,
+        packet: &Packet,
+        sojourn: Duration,
+        is_marked: bool,
+    ) {
         self.turns[at].charge(packet.len);
+        if let Some(entitled) = &mut self.entitled {
+            entitled.sent(at, now, packet.arrived, packet.len);
+            entitled.account(at).sent(packet.len, sojourn, is_marked);
+        }
         if let Some(paces) = &mut self.paces {
             paces.sent(at, now, packet.arrived, packet.len);
         }
@@ -549,8 +636,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     /// That of the packet stored last: none leaves before it, as all that could have left by then did. Where
     /// everybody has to wait, when the first may send.
     fn head_arrived(&self) -> Option<Time> {
+        let of_sites = self.entitled.as_ref().map_or(0, Entitlements::packets);
         match &self.paces {
-            Some(paces) if paces.packets() == self.sum.packets => paces.first(),
+            Some(paces) if paces.packets() + of_sites == self.sum.packets => {
+                let site = self.entitled.as_ref().and_then(Entitlements::first);
+                paces.first().into_iter().chain(site).min()
+            }
             _ => (self.sum.packets > 0).then_some(self.latest),
         }
     }
@@ -633,11 +724,33 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
     fn bytes_of_users(&self) -> usize {
         let of_flows = self.sets.as_ref().map_or(0, Sets::bytes);
         self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes) + of_flows
+            + self.entitled.as_ref().map_or(0, Entitlements::bytes)
     }
 
     fn make_paces(&mut self, catch_up: Duration) {
         self.paces = Some(Paces::new(self.users.len(), catch_up));
         self.sets = Some(Sets::new(self.users.len(), &self.fresh));
+    }
+
+    fn make_plans(&mut self, catch_up: Duration) {
+        self.make_paces(catch_up);
+        self.make_entitlements(catch_up);
+    }
+
+    fn set_plans(&mut self, plans: &mut Plans) {
+        self.put_plans(plans);
+    }
+
+    fn let_go(&mut self) {
+        PerUser::let_go(self);
+    }
+
+    fn hold_again(&mut self) {
+        PerUser::hold_again(self);
+    }
+
+    fn tell_users(&mut self, from: usize, into: &mut [UserNow]) -> usize {
+        self.told(from, into)
     }
 
     /// Those of the user that was served last, and of the queue.

@@ -7,3 +7,4 @@ mod conservation;
 mod dual_pi2;
 mod flow_queue;
 mod paces;
+mod plans;

@@ -1,7 +1,8 @@
 //! `weir run --in-kernel`: the virtual queue as a BPF program, or the queue itself, steered.
 
 use crate::interrupt::interrupted;
-use crate::output::{Done, Failure, Output, warn};
+use crate::log::{Entry, Level};
+use crate::output::{Done, Failure, Output};
 use crate::service::Service;
 use std::path::Path;
 use std::process::ExitCode;
@@ -82,9 +83,9 @@ fn line(r: &EgressReport) -> String {
 
 /// Takes the programs off, or leaves them where they are kept. Says what was not put back; the journal stays
 /// for the next start then.
-fn end(egresses: &mut [Egress], link: &mut Link, journal: Journal) -> Vec<String> {
+fn end(egresses: &mut [Egress], link: &mut Link, journal: Journal, output: &Output) -> Vec<String> {
     let not_back: Vec<String> = egresses.iter_mut().filter_map(|egress| egress.end(link)).collect();
-    not_back.iter().for_each(warn);
+    not_back.iter().for_each(|line| output.tell_error(&Entry::new(Level::Error, "not_put_back", line)));
     if not_back.is_empty() {
         journal.remove();
     }
@@ -99,7 +100,7 @@ pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> 
     let mut link = Link::open()?;
     let journals = Path::new(JOURNALS);
     for line in restore_dead(journals, &mut link) {
-        output.say(format!("after a killed run: {line}"));
+        output.tell(&Entry::warn("put_back", format!("after a killed run: {line}")));
     }
     let mut journal = Journal::open(journals)?;
     let mut egresses: Vec<Egress> = Vec::new();
@@ -108,19 +109,22 @@ pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> 
         match Egress::attach(setup, &mut link, &mut journal, clock()) {
             Ok(egress) => egresses.push(egress),
             Err(e) => {
-                end(&mut egresses, &mut link, journal);
+                end(&mut egresses, &mut link, journal, output);
                 return Err(wrong(e));
             }
         }
-        output.say(match what {
+        let open = match what {
             InKernel::VirtualQueue => format!("{name}: the kernel keeps a virtual queue for what leaves"),
             InKernel::Queue => format!("{name}: what leaves waits in a queue in BPF, at its root"),
-        });
+        };
+        output.tell(&Entry::info("open", open).with("port", name));
     }
     journal.started();
     // To look whether the programs are still there, and to take them off.
     privileges::keep(&[privileges::QUEUES, privileges::PROGRAMS])?;
-    privileges::confine(&[journals.to_path_buf()], &[]).iter().for_each(|line| output.say(line));
+    privileges::confine(&[journals.to_path_buf()], &[])
+        .iter()
+        .for_each(|line| output.tell(&Entry::info("privileges", line)));
     service.ready();
     let until = config.run.duration.map(|duration| clock() + duration);
     while !stop.load(Ordering::Relaxed) && !egresses.iter().all(Egress::is_left) {
@@ -130,14 +134,14 @@ pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> 
         }
         for egress in &mut egresses {
             if let Some(why) = egress.turn(now, &mut link) {
-                output.say(format!("left as it is: {why}"));
+                output.tell(&Entry::new(Level::Error, "left", format!("left as it is: {why}")));
             }
         }
         service.alive();
         std::thread::sleep(PERIOD);
     }
     service.stopping();
-    let not_back = end(&mut egresses, &mut link, journal);
+    let not_back = end(&mut egresses, &mut link, journal, output);
     let reports: Vec<EgressReport> = egresses.iter().map(Egress::report).collect();
     let json = serde_json::json!({ "egress": reports, "kept": keep, "not_put_back": not_back });
     output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));

@@ -219,6 +219,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     #[inline]
     pub(super) fn left(&mut self, at: usize, flow: Option<usize>, len: Bytes) {
         self.turns[at].waiting -= 1;
+        if let Some(entitled) = &mut self.entitled {
+            entitled.taken(at);
+        }
         self.sum.remove(len);
         if let (Some(sets), Some(set), Some(flow)) = (&mut self.sets, self.users[at].set, flow) {
             sets.get(set as usize).left(flow, len);

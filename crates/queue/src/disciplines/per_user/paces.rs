@@ -11,6 +11,8 @@ use weir_units::{Bytes, Duration, Rate, Time};
 /// One shaper for each user.
 pub(super) struct Paces {
     shapers: Box<[Shaper]>,
+    /// How far ahead of its rate each may be: the time that a burst takes.
+    bursts: Box<[Duration]>,
     /// Who waits, with the time that is waited for.
     held: BinaryHeap<Reverse<(Time, u32)>>,
     /// Packets of those who wait.
@@ -23,6 +25,7 @@ impl Paces {
     pub fn new(users: usize, catch_up: Duration) -> Paces {
         Paces {
             shapers: vec![Shaper::new(Rate::ZERO, catch_up); users].into(),
+            bursts: vec![Duration::ZERO; users].into(),
             held: BinaryHeap::with_capacity(users),
             packets: 0,
             catch_up,
@@ -31,12 +34,26 @@ impl Paces {
 
     /// Memory of them all.
     pub fn bytes(&self) -> usize {
-        self.shapers.len() * (size_of::<Shaper>() + size_of::<Reverse<(Time, u32)>>())
+        let each = size_of::<Shaper>() + size_of::<Duration>() + size_of::<Reverse<(Time, u32)>>();
+        self.shapers.len() * each
     }
 
     /// A place has a new user.
     pub fn reset(&mut self, at: usize) {
         self.shapers[at] = Shaper::new(Rate::ZERO, self.catch_up);
+        self.bursts[at] = Duration::ZERO;
+    }
+
+    /// Rate and burst of a user from its next packet on.
+    pub fn set_plan(&mut self, at: usize, rate: Option<Rate>, burst: Duration) {
+        self.set_rate(at, rate);
+        self.bursts[at] = burst;
+    }
+
+    /// Nobody waits.
+    pub fn clear(&mut self) {
+        self.held.clear();
+        self.packets = 0;
     }
 
     /// The rate of a user from its next packet on; `None` for no limit.
@@ -57,7 +74,8 @@ impl Paces {
     /// When a user may send again, if that is after `now`.
     #[inline]
     pub fn not_before(&self, at: usize, now: Time) -> Option<Time> {
-        Some(self.shapers[at].departure(Time::ZERO)).filter(|due| *due > now)
+        // The virtual scheduling algorithm of ITU-T I.371, annex A, with the burst as its limit.
+        Some(self.shapers[at].departure(Time::ZERO) - self.bursts[at]).filter(|due| *due > now)
     }
 
     /// A user sent a packet that arrived then. What it could not send because of others is made up for a

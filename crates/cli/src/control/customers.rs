@@ -1,0 +1,190 @@
+//! Customers of a run: their plans, which are read again when somebody asks, and how each stands.
+
+use crate::output::Failure;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use weir_config::{CustomerPlan, PlansFile, RunConfig};
+use weir_dataplane::{DirectionPlans, Handle, PlanBook};
+use weir_operate::{Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
+use weir_queue::UserNow;
+
+/// Between two looks at all users, and how long the packet loop is waited for.
+const PERIOD: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Users that the packet loop tells of at once, so that it is busy with it for some microseconds.
+const AT_ONCE: usize = 512;
+/// Customers that are told one by one.
+const TOLD_MAX: usize = 100;
+
+/// Customers of a run, where it has some.
+pub struct Customers {
+    path: PathBuf,
+    file: PlansFile,
+    book: PlanBook,
+    told: Option<Instant>,
+    /// How each user stood at the last look, by direction.
+    before: [HashMap<u32, UserNow>; 2],
+    status: [Option<UsersStatus>; 2],
+    rows: Vec<UserNow>,
+}
+
+/// Plans that were read and are not in force yet.
+pub struct Read {
+    file: PlansFile,
+    book: PlanBook,
+    /// For the packet loop.
+    pub plans: [Option<DirectionPlans>; 2],
+}
+
+/// The file of plans that a configuration names; relative paths begin at the configuration's folder.
+pub fn path(config: &RunConfig, file: &Path) -> Option<PathBuf> {
+    let users = config.users.as_ref()?;
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+    Some(file.parent().unwrap_or(Path::new("")).join(&users.file))
+}
+
+impl Customers {
+    /// As the file of plans says; with what the packet loop is built with.
+    pub fn open(
+        config: &RunConfig,
+        file: &Path,
+    ) -> Result<(Option<Customers>, [Option<DirectionPlans>; 2]), Failure> {
+        let Some(path) = path(config, file) else { return Ok((None, [None, None])) };
+        let mut book = PlanBook::default();
+        let file = PlansFile::load(&path).map_err(Failure::input)?;
+        let plans = book
+            .plans(config, &file)
+            .map_err(|wrong| Failure::Input(format!("{}: {}", path.display(), wrong.join("\n"))))?;
+        let customers = Customers {
+            path,
+            file,
+            book,
+            told: None,
+            before: Default::default(),
+            status: Default::default(),
+            rows: vec![UserNow::default(); AT_ONCE],
+        };
+        Ok((Some(customers), plans))
+    }
+
+    /// Reads the plans again; nothing where they are as before.
+    pub fn again(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
+        let file = PlansFile::load(&self.path).map_err(super::refused)?;
+        if file == self.file {
+            return Ok(None);
+        }
+        let mut book = self.book.clone();
+        let plans = book.plans(config, &file).map_err(|wrong| {
+            let path = self.path.display();
+            let problem = |text: &String| {
+                let (problem, remedy) =
+                    text.split_once(". Remedy: ").unwrap_or((text, "change the file of plans"));
+                Problem {
+                    key: None,
+                    line: None,
+                    problem: format!("{path}: {problem}"),
+                    remedy: remedy.into(),
+                }
+            };
+            let problems = wrong.iter().map(problem).collect();
+            let error = format!("{path}: {}", wrong.join("\n"));
+            (422, Refusal { error, problems, needs_restart: false })
+        })?;
+        Ok(Some(Read { file, book, plans }))
+    }
+
+    /// What changes with plans that were read.
+    pub fn changed(&self, read: &Read) -> Valued {
+        let named = |file: &PlansFile| -> BTreeMap<String, CustomerPlan> {
+            file.customers.iter().map(|customer| (customer.name.clone(), customer.clone())).collect()
+        };
+        let (before, after) = (named(&self.file), named(&read.file));
+        let new = after.keys().filter(|name| !before.contains_key(*name)).count();
+        let gone = before.keys().filter(|name| !after.contains_key(*name)).count();
+        let other =
+            after.iter().filter(|(name, plan)| before.get(*name).is_some_and(|was| was != *plan)).count();
+        let size =
+            |file: &PlansFile| format!("{} customers at {} sites", file.customers.len(), file.sites.len());
+        let to = format!("\"{}: {new} new, {gone} gone, {other} with another plan\"", size(&read.file));
+        Valued { key: "users.file".into(), from: Some(format!("\"{}\"", size(&self.file))), to: Some(to) }
+    }
+
+    /// These plans are in force.
+    pub fn adopt(&mut self, read: Read) {
+        (self.file, self.book) = (read.file, read.book);
+    }
+
+    /// How the customers of a direction stand, as of the last look.
+    pub fn status(&self, direction: usize) -> Option<UsersStatus> {
+        self.status[direction].clone()
+    }
+
+    /// Asks the packet loop for all users, once in a while.
+    pub fn look(&mut self, handle: &mut Handle) {
+        let span = self.told.map(|told| told.elapsed());
+        if span.is_some_and(|span| span < PERIOD) {
+            return;
+        }
+        for direction in [0, 1] {
+            let mut all = HashMap::new();
+            let mut from = 0;
+            loop {
+                // A loop that does not turn is told of elsewhere.
+                let Ok(told) = handle.users(direction, from, &mut self.rows, PATIENCE) else { return };
+                all.extend(self.rows[..told].iter().map(|user| (user.key, *user)));
+                from += told;
+                if told < self.rows.len() {
+                    break;
+                }
+            }
+            if from == 0 && self.status[direction].is_none() {
+                continue;
+            }
+            let before = std::mem::replace(&mut self.before[direction], all);
+            self.status[direction] = Some(self.standing(direction, &before, span));
+        }
+        self.told = Some(Instant::now());
+    }
+
+    fn standing(
+        &self,
+        direction: usize,
+        before: &HashMap<u32, UserNow>,
+        span: Option<Duration>,
+    ) -> UsersStatus {
+        let mut status = UsersStatus { planned: self.file.customers.len() as u64, ..UsersStatus::default() };
+        let mut users = Vec::new();
+        for (key, now) in &self.before[direction] {
+            // Who lost the place since then begins at nothing.
+            let was = before.get(key).filter(|was| was.bytes <= now.bytes && was.packets <= now.packets);
+            let was = was.copied().unwrap_or_default();
+            let per_s = span.map_or(0.0, |span| 8.0 / span.as_secs_f64().max(1e-3));
+            let rate_bps = (now.bytes - was.bytes) as f64 * per_s;
+            status.with_queue += 1;
+            let Some(name) = self.book.name(*key) else {
+                status.others_bps += rate_bps;
+                continue;
+            };
+            let packets = now.packets - was.packets;
+            let delays = now.delays - was.delays;
+            status.delivered_bps += rate_bps;
+            users.push(UserStatus {
+                name: name.into(),
+                rate_bps: now.rate.map(|rate| rate.as_bps_f64()),
+                delivered_bps: rate_bps,
+                delivered_bytes: now.bytes,
+                delivered_packets: now.packets,
+                dropped_packets: now.dropped,
+                marked_packets: now.marked,
+                delay_mean_ms: (packets > 0).then(|| delays.as_millis_f64() / packets as f64),
+                delay_max_ms: now.delay_max.as_millis_f64(),
+                backlog_bytes: now.backlog.get(),
+            });
+        }
+        users.sort_by(|a, b| b.delivered_bps.total_cmp(&a.delivered_bps).then_with(|| a.name.cmp(&b.name)));
+        users.truncate(TOLD_MAX);
+        status.users = users;
+        status
+    }
+}

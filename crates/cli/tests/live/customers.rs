@@ -1,0 +1,164 @@
+//! Customers with plans behind a run, with real TCP.
+//!
+//! These tests need root; without it they say so and pass.
+
+use crate::common::{self, *};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+use weir_lab::{Testbed, in_netns};
+
+const WAIT: Duration = Duration::from_millis(200);
+
+/// Downloads of two customers, and what each got.
+struct Downloads {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    bytes: [Arc<AtomicU64>; 2],
+}
+
+impl Downloads {
+    fn start(testbed: &Testbed) -> Downloads {
+        let stop: Arc<AtomicBool> = Arc::default();
+        let bytes: [Arc<AtomicU64>; 2] = Default::default();
+        let mut threads = Vec::new();
+        for (n, bytes) in bytes.iter().enumerate() {
+            let address = format!("10.77.0.{}:9000", 31 + n);
+            let listener = in_netns(testbed.receiver(), || TcpListener::bind(&address)).unwrap().unwrap();
+            // Three flows of the first and one of the second.
+            for _ in 0..3 - 2 * n {
+                let mut sender =
+                    in_netns(testbed.sender(), || TcpStream::connect(&address)).unwrap().unwrap();
+                let (mut receiver, _) = listener.accept().unwrap();
+                sender.set_write_timeout(Some(WAIT)).unwrap();
+                receiver.set_read_timeout(Some(WAIT)).unwrap();
+                let (sends, reads, bytes) = (stop.clone(), stop.clone(), bytes.clone());
+                threads.push(std::thread::spawn(move || {
+                    while !sends.load(Ordering::Relaxed) {
+                        let _ = sender.write(&[0; 16 << 10]);
+                    }
+                }));
+                threads.push(std::thread::spawn(move || {
+                    let mut buffer = vec![0; 64 << 10];
+                    while !reads.load(Ordering::Relaxed) {
+                        if let Ok(count) = receiver.read(&mut buffer) {
+                            bytes.fetch_add(count as u64, Ordering::Relaxed);
+                        }
+                    }
+                }));
+            }
+        }
+        Downloads { stop, threads, bytes }
+    }
+
+    /// Rates in Mbit/s over the next seconds.
+    fn rates(&self, seconds: u64) -> [f64; 2] {
+        let (begun, before) =
+            (Instant::now(), self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+        sleep(Duration::from_secs(seconds));
+        let span = begun.elapsed().as_secs_f64();
+        [0, 1].map(|n| (self.bytes[n].load(Ordering::Relaxed) - before[n]) as f64 * 8.0 / 1e6 / span)
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+/// Plans of two customers below a site, and of so many others.
+fn plans(first: u32, second: u32, others: u32) -> String {
+    let mut table = "name,site,address,down,up\ntower,,,30Mbit/s,\n".to_string();
+    for (n, rate) in [first, second].into_iter().enumerate() {
+        writeln!(table, "c{n},tower,10.77.0.{},{rate}Mbit/s,10Mbit/s", 31 + n).unwrap();
+    }
+    for n in 0..others {
+        writeln!(table, "other{n},tower,172.16.{}.{},50Mbit/s,10Mbit/s", n / 250, n % 250).unwrap();
+    }
+    table
+}
+
+/// Whether rates are what plans say, without headers, of which a packet of full size has less than 5 %.
+fn are(got: [f64; 2], due: [f64; 2]) -> bool {
+    got.iter().zip(due).all(|(got, due)| (0.85 * due..1.01 * due).contains(got))
+}
+
+#[test]
+fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    for address in ["10.77.0.31/24", "10.77.0.32/24"] {
+        exec(testbed.receiver(), "ip", &["addr", "add", address, "dev", "rcv0"]);
+    }
+    let folder = Folder::new();
+    let file = folder.path().join("plans.csv");
+    std::fs::write(&file, plans(20, 20, 5000)).unwrap();
+    let queue = "queue = { discipline = \"user\", users = 6000";
+    let config = format!(
+        "{}[users]\nfile = \"{}\"\n[a_to_b]\nrate = \"200Mbit/s\"\nbuffer = \"100ms\"\naqm = {{ name = \"codel\" }}\n{queue} }}\n\
+         [b_to_a]\nrate = \"200Mbit/s\"\naqm = {{ name = \"codel\" }}\n{queue}, by_sender = true }}\n",
+        ports("auto"),
+        file.display()
+    );
+    let mut weir = Weir::start(testbed.bottleneck(), &config);
+    let pid = weir.child.pid();
+    let downloads = Downloads::start(&testbed);
+    // Machines that are busy are given time.
+    let settles = |due: [f64; 2]| {
+        let mut got = [0.0; 2];
+        for _ in 0..5 {
+            sleep(Duration::from_secs(1));
+            got = downloads.rates(2);
+            // No plan is ever exceeded.
+            assert!(got[0] + got[1] < 30.5, "{got:?}");
+            if are(got, due) {
+                return;
+            }
+        }
+        panic!("{got:?} where {due:?} are due");
+    };
+    // Each could have 20, and the site has 30 for both, whatever the number of flows.
+    settles([15.0, 15.0]);
+    let status = common::ctl(pid, &["status"]).1;
+    let users = &status["links"][0]["directions"][0]["users"];
+    assert_eq!(users["planned"], 5002, "{users}");
+    let told: Vec<&serde_json::Value> = users["users"].as_array().unwrap().iter().collect();
+    let of = |name: &str| *told.iter().find(|user| user["name"] == name).unwrap();
+    assert_eq!(of("c0")["rate_bps"], 20e6, "{users}");
+    assert!(of("c1")["delivered_packets"].as_u64().unwrap() > 1000, "{users}");
+    assert!(of("c1")["dropped_packets"].as_u64().unwrap() > 0, "{users}");
+
+    // Read again on request, and told in the log.
+    std::fs::write(&file, plans(5, 20, 4000)).unwrap();
+    let (code, told) = common::ctl(pid, &["reload"]);
+    let changed = &told["links"][0]["applied"]["changed"][0];
+    assert!(code == 0 && changed["key"] == "users.file", "{told}");
+    assert!(
+        changed["to"].as_str().unwrap().contains("4002 customers at 1 sites: 0 new, 1000 gone, 1 with"),
+        "{told}"
+    );
+    settles([5.0, 20.0]);
+
+    // A file that is wrong is refused as a whole, with line, key and remedy.
+    std::fs::write(&file, plans(7, 7, 10).replace("c1,tower", "c1,towr").replace(",7Mbit/s", ",7 apples"))
+        .unwrap();
+    let (code, told) = common::ctl(pid, &["reload"]);
+    let error = told["links"][0]["error"].as_str().unwrap_or_default().to_string();
+    assert!(code == 1, "{told}");
+    for words in ["plans.csv:3", "customers.0.down", "plans.csv:4", "\"remedy\":"] {
+        assert!(error.contains(words) || told.to_string().contains(words), "{words}: {told}");
+    }
+    assert!(are(downloads.rates(2), [5.0, 20.0]));
+
+    // By signal, too.
+    std::fs::write(&file, plans(20, 5, 0)).unwrap();
+    weir.signal(libc::SIGHUP);
+    settles([20.0, 5.0]);
+    downloads.end();
+    let ended = weir.interrupt();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
