@@ -17,7 +17,7 @@ use crate::table_doc::TableDoc;
 use crate::trace::Trace;
 use crate::tree::{Node, Table, quote};
 use crate::variation::Variation;
-use weir_aqm::Needs;
+use weir_aqm::UNMANAGED;
 use weir_queue::{EACH_FLOW, EACH_USER};
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
 
@@ -193,8 +193,8 @@ impl LinkConfig {
     /// Warns of a set point, written for the algorithm of a scenario, that the queue has no room for.
     pub(crate) fn beyond_buffer(&self, rate: Option<Rate>, aqm: &AqmConfig) -> Option<String> {
         let rate = rate.filter(|rate| *rate > Rate::ZERO)?;
-        // The set point of one that is told of the path is not that of this queue.
-        if aqm.needs() != Needs::Nothing {
+        // The limit of tail drop may be beyond the buffer: then that is the limit.
+        if aqm.name == UNMANAGED {
             return None;
         }
         let (key, delay) = aqm.own_queue_setpoint()?;
