@@ -81,7 +81,7 @@ impl Link {
             leader: setup.medium,
             medium: None,
             prober: setup.probing.as_ref().map(|probing| Box::new(Prober::new(probing, nonce))),
-            service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
+            service: service.unwrap_or_else(|| Service::at_rate(setup.medium_rate)),
             counting: setup.counting,
             meter,
             lost: 0,
@@ -116,6 +116,12 @@ impl Link {
             return Some(departure);
         }
         self.queue.dequeue(now, discarded)
+    }
+
+    /// Whether it leads a medium whose links are classes.
+    #[inline]
+    pub fn has_classes(&self) -> bool {
+        self.medium.as_ref().is_some_and(Medium::has_classes)
     }
 
     /// Packets that wait.

@@ -12,7 +12,7 @@ use crate::flow::{Flow, FlowKind};
 use crate::hash::TraceHash;
 use crate::host::Hosts;
 use crate::link::Link;
-use crate::medium::Medium;
+use crate::medium::{Class, Medium};
 use crate::meter::LinkMeter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
@@ -128,7 +128,7 @@ impl<T: Tap> Simulation<T> {
             )
         };
         let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
-        share_media(&mut links);
+        share_media(&mut links, setup.links);
         let mut simulation = Simulation {
             now: Time::ZERO,
             wheel: Wheel::new(setup.delay),
@@ -329,12 +329,22 @@ impl<T: Tap> Simulation<T> {
 }
 
 /// Makes the first link of each medium its leader.
-fn share_media(links: &mut [Link]) {
+fn share_media(links: &mut [Link], setups: &[NetworkLink]) {
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
     for (number, link) in links.iter().enumerate() {
         members[link.leader].push(number);
     }
-    for (link, members) in links.iter_mut().zip(members).filter(|(_, members)| members.len() > 1) {
-        link.medium = Some(Medium::new(members));
+    for (link, members) in links.iter_mut().zip(members).filter(|(_, members)| {
+        members.len() > 1 || members.iter().any(|number| setups[*number].committed.is_some())
+    }) {
+        let class = |number: &usize| {
+            let setup = &setups[*number];
+            setup.committed.map(|committed| Class::new(committed, setup.rate))
+        };
+        let classes: Option<Vec<Class>> = members.iter().map(class).collect();
+        link.medium = Some(match classes {
+            Some(classes) => Medium::of_classes(members, classes),
+            None => Medium::new(members),
+        });
     }
 }
