@@ -88,6 +88,8 @@ impl Scenario {
             delay: shape.delay,
             variation: self.link.variation.clone(),
             medium: None,
+            committed: None,
+            ceil: None,
             expedite: false,
             queue: self.queue.clone(),
             aqm: Some(self.aqm.clone()),

@@ -60,6 +60,10 @@ pub struct NetworkLink {
     pub upstream: Upstream,
     /// Index of the first link of its medium; its own where it shares none.
     pub medium: usize,
+    /// Rate of its medium.
+    pub medium_rate: Rate,
+    /// The rate that it has of its medium whatever others send, where it is a class of a shaper.
+    pub committed: Option<Rate>,
     /// Whether expedited packets bypass the algorithm.
     pub expedite: bool,
     /// Probes that follow its packets.
@@ -158,8 +162,8 @@ impl Scenario {
             name: link.name.clone(),
             from: link.from.clone(),
             to: link.to.clone(),
-            rate: link.rate(),
-            buffer: link.shape.buffer.bytes(link.rate()),
+            rate: link.queue_rate(),
+            buffer: link.shape.buffer.bytes(link.queue_rate()),
             counting: link.shape.counting(),
             variation: link.variation.clone(),
             delay: link.delay,
@@ -169,6 +173,8 @@ impl Scenario {
             steering: link.steering.clone(),
             upstream: link.upstream,
             medium: self.first_of_medium(number),
+            medium_rate: link.rate(),
+            committed: link.committed,
             expedite: link.expedite,
             probing: link.sense.as_ref().map(|sense| Probing {
                 route: self.probed(map, number, sense).expect("checked when it was read"),
@@ -229,6 +235,21 @@ impl Scenario {
                 let problem = format!("is not that of `links.{first}`, which is on the same medium");
                 here.wrong(p, &format!("links.{i}.trace"), problem, "give all links of a medium its trace");
             }
+            if first != i && link.committed.is_some() != self.links[first].committed.is_some() {
+                let problem = format!("is given for some links of the medium of `links.{first}` alone");
+                let remedy = "give it for all links of a medium, or for none";
+                here.wrong(p, &format!("links.{i}.committed"), problem, remedy);
+            }
+            let same = self.links.iter().filter(|other| other.medium == link.medium);
+            let committed: u64 = same.filter_map(|other| other.committed).map(Rate::as_bps).sum();
+            if first == i && link.known_rate().is_some_and(|rate| committed > rate.as_bps()) {
+                let problem = format!(
+                    "is {} with that of the others, more than the medium has",
+                    Rate::from_bps(committed)
+                );
+                let remedy = "lower the committed rates, or raise the `rate` of all links of the medium";
+                here.wrong(p, &format!("links.{i}.committed"), problem, remedy);
+            }
             if first != i && !link.variation.steps.is_empty() {
                 let remedy = format!("move them to `links.{first}`, the first on the medium");
                 here.wrong(p, &format!("links.{i}.steps"), "change the rate of a medium", remedy);
@@ -256,6 +277,8 @@ impl Scenario {
             steering: self.link.steering.clone(),
             upstream: Upstream::Off,
             medium: 0,
+            medium_rate: self.rate(),
+            committed: None,
             expedite: false,
             probing: None,
         };

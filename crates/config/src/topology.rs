@@ -2,6 +2,7 @@
 
 use crate::aqm_config::AqmConfig;
 use crate::errors::{Wrong, quoted};
+use crate::limits::{FASTEST, SLOWEST};
 use crate::link::{LinkConfig, Shaped, Upstream};
 use crate::names::{NAME, name_allowed};
 use crate::near::nearest;
@@ -37,6 +38,12 @@ section! {
         /// medium and the same for all; `steps` are those of the first. With `wifi` they contend for it, with
         /// `grants` they share what is granted.
         medium: Option<String> = absent("one of its own", such(NAME, |t: &String| name_allowed(t)));
+        /// Rate that the link has of its medium whatever the others send, which makes it a class of a
+        /// hierarchical token bucket (tc-htb(8)) instead of one that takes turns: below this rate it goes
+        /// first, and above it borrows what the others leave, in proportion to the committed rates.
+        committed: Option<Rate> = absent("the links take turns", within(SLOWEST, FASTEST)) => [Simulator];
+        /// Most that the link sends, with what it borrows: the rate of its queue.
+        ceil: Option<Rate> = absent("the rate of the medium", within(SLOWEST, FASTEST)) => [Simulator];
         /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the
         /// algorithm.
         expedite: bool = or(false, Range::Any) => [Simulator, Modems];
@@ -67,6 +74,7 @@ impl Check for Link {
             here.wrong(p, "to", problem, "a link leads from one node to another: name another one");
         }
         self.check_upstream(here, p);
+        self.check_class(here, p);
         match (&self.aqm, &mut self.policy) {
             (None, Some(_)) => {
                 let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
@@ -111,6 +119,42 @@ impl Link {
         };
         let remedy = format!("remove `{other}`, or say \"inform\"");
         here.wrong(p, "upstream", format!("moves the rate and does not go with `{other}`"), remedy);
+    }
+
+    /// Tells rates of a class that do not go with each other or with the link.
+    fn check_class(&self, here: &Here, p: &mut Problems) {
+        let Some(committed) = self.committed else {
+            if self.ceil.is_some() {
+                let remedy = "give the `committed` rate too, or a smaller `rate` instead";
+                here.wrong(p, "ceil", "bounds what is borrowed, and the link borrows nothing", remedy);
+            }
+            return;
+        };
+        if self.medium.is_none() {
+            let remedy = "name the `medium` that others share, or remove it";
+            here.wrong(p, "committed", "is a share of a medium, and the link has one of its own", remedy);
+        }
+        if self.variation.trace.is_some() || !self.variation.steps.is_empty() {
+            let remedy = "give the medium a constant `rate`";
+            here.wrong(p, "committed", "does not go with a rate that changes", remedy);
+        }
+        if let Some(turns) = self.variation.turns() {
+            let problem =
+                format!("does not go with `{turns}`, which gives the links of a medium their turns");
+            here.wrong(p, "committed", problem, "remove one of the two");
+        }
+        if self.ceil.is_some_and(|ceil| ceil < committed) {
+            here.wrong(p, "ceil", "lies below `committed`", "raise it, or lower `committed`");
+        }
+        if self.upstream == Upstream::Follow {
+            let remedy = "remove `committed`, or say \"inform\"";
+            here.wrong(p, "upstream", "moves the rate and does not go with `committed`", remedy);
+        }
+    }
+
+    /// The rate of its queue: most of what it can have of its medium.
+    pub(crate) fn queue_rate(&self) -> Rate {
+        self.ceil.map_or(self.rate(), |ceil| ceil.min(self.rate()))
     }
 
     /// The rate, or that of the trace on average.

@@ -97,8 +97,8 @@ fn command(value: &Value) -> String {
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
     let timers = text("timers").filter(|timers| *timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
-    if value["quick"] == true {
-        command += " --quick";
+    for flag in ["borrow", "quick"].into_iter().filter(|flag| value[*flag] == true) {
+        command += &format!(" --{flag}");
     }
     command
 }

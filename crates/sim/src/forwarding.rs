@@ -39,6 +39,7 @@ impl<T: Tap> Simulation<T> {
             self.note_discarded(number);
         }
         let leader = self.links[number].leader;
+        // Who has a turn of its own, or a class that may send, does not wait for one that may not yet.
         if self.soonest.get(leader) == NEVER || self.has_turns {
             self.wake(leader);
         }
@@ -94,7 +95,7 @@ impl<T: Tap> Simulation<T> {
     fn take_turn(&mut self, leader: usize) -> Option<(usize, Departure<Item>)> {
         loop {
             let mut medium = self.links[leader].medium.take()?;
-            let next = medium.next(|member| self.links[member].waiting() > 0);
+            let next = medium.next(self.now, |member| self.links[member].waiting() > 0);
             self.links[leader].medium = Some(medium);
             let number = next?;
             if let Some(departure) = self.links[number].dequeue(self.now, &mut self.discarded) {
@@ -103,6 +104,12 @@ impl<T: Tap> Simulation<T> {
             // The algorithm discarded all that waited there.
             self.note_discarded(number);
         }
+    }
+
+    /// When a class that waits may send: nobody could just now. [`NEVER`] without classes.
+    fn class_ready(&self, number: usize) -> Time {
+        let waits = |member: usize| self.links[member].waiting() > 0;
+        self.links[number].medium.as_ref().and_then(|medium| medium.ready(waits)).unwrap_or(NEVER)
     }
 
     /// A link may send its next packet, or the medium that it leads the next of one of its links.
@@ -118,10 +125,13 @@ impl<T: Tap> Simulation<T> {
             return self.soonest.set(number, free_at);
         }
         let Some((from, departure)) = self.take_next(number) else {
-            self.soonest.set(number, NEVER);
+            self.soonest.set(number, self.class_ready(number));
             return self.note_discarded(number);
         };
         let sent = self.links[number].service.send(now, departure.packet.len);
+        if let Some(medium) = &mut self.links[number].medium {
+            medium.sent(now, from, departure.packet.len);
+        }
         let link = &mut self.links[from];
         link.meter.departed(now, departure.packet.len, departure.packet.ecn, departure.sojourn);
         if self.hosts.are_many()

@@ -85,7 +85,7 @@ impl Link {
             medium: None,
             turns: None,
             prober: setup.probing.as_ref().map(|probing| Box::new(Prober::new(probing, nonce))),
-            service: service.unwrap_or_else(|| Service::at_rate(setup.rate)),
+            service: service.unwrap_or_else(|| Service::at_rate(setup.medium_rate)),
             counting: setup.counting,
             meter,
             lost: 0,

@@ -13,7 +13,7 @@ use crate::flow::{Flow, FlowKind};
 use crate::hash::TraceHash;
 use crate::host::Hosts;
 use crate::link::Link;
-use crate::medium::Medium;
+use crate::medium::{Class, Medium};
 use crate::meter::LinkMeter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
@@ -91,7 +91,7 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) sample_flows: bool,
     /// Whether any flow stops before the end.
     pub(crate) stops: bool,
-    /// Whether links have to wait for their turn.
+    /// Whether links have to wait for their turn, or are classes of which one may send while another waits.
     pub(crate) has_turns: bool,
     pub(crate) flow_samples: Vec<FlowSample>,
     /// Transfers and pages that were completed, in order of time.
@@ -359,7 +359,7 @@ fn pools(kinds: &[FlowKind]) -> Vec<Pool> {
     (0..groups).map(|_| Pool::default()).collect()
 }
 
-/// Makes the first link of each medium its leader; says whether links have to wait for their turn.
+/// Makes the first link of each medium its leader; says whether any has turns or classes.
 fn share_media(links: &mut [Link], of: &[NetworkLink], seed: u64) -> bool {
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
     for (number, link) in links.iter().enumerate() {
@@ -369,6 +369,16 @@ fn share_media(links: &mut [Link], of: &[NetworkLink], seed: u64) -> bool {
     for (leader, members) in members.into_iter().enumerate() {
         if let Some(turns) = Turns::of(&members, of, seed) {
             links[leader].turns = Some(Box::new(turns));
+            has_turns = true;
+            continue;
+        }
+        let class = |number: &usize| {
+            let setup = &of[*number];
+            setup.committed.map(|committed| Class::new(committed, setup.rate))
+        };
+        if let Some(classes) = members.iter().map(class).collect::<Option<Vec<_>>>().filter(|c| !c.is_empty())
+        {
+            links[leader].medium = Some(Medium::of_classes(members, classes));
             has_turns = true;
         } else if members.len() > 1 {
             links[leader].medium = Some(Medium::new(members));

@@ -165,6 +165,10 @@ struct Asqm {
     /// at peak, whatever the figure.
     #[arg(long)]
     quick: bool,
+    /// Limiters that borrow, as in the paper (HTB: 8 Mbit/s committed, 16 with what is borrowed), instead of
+    /// links of 16 Mbit/s. In the simulator.
+    #[arg(long)]
+    borrow: bool,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form
     /// and for the sweeps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -230,8 +234,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Paper::Avq(Avq { experiment, quick, seeds, timers, witness, out }) => {
             avq::reproduce(&avq::Arguments { experiment, quick, seeds, timers, witness, out }, output)
         }
-        Paper::Asqm(Asqm { figure, arm, quick, seeds, out }) => {
-            asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, seeds, out }, output)
+        Paper::Asqm(Asqm { figure, arm, quick, borrow, seeds, out }) => {
+            asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, borrow, seeds, out }, output)
         }
         Paper::Vaqm(Vaqm { arm, quick, seeds, out }) => {
             vaqm::reproduce(&vaqm::Arguments { arm: arm.value, quick, seeds, out }, output)

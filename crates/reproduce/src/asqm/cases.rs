@@ -188,6 +188,9 @@ pub struct Case {
     pub target_ms: u64,
     /// ASQM's probes.
     pub probing: Probing,
+    /// Whether the limiters are classes of a shaper and borrow what is above the committed rate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub borrows: bool,
 }
 
 /// Rates of the paper, in kbit/s.
@@ -249,7 +252,14 @@ impl Case {
             access_kbps,
             target_ms: TARGET_MS,
             probing: Probing::USUAL,
+            borrows: false,
         }
+    }
+
+    /// The rate that a limiter has without borrowing: half of what it has with it, and all where the paper
+    /// stays at the committed rate.
+    fn committed_kbps(&self) -> u64 {
+        if self.study == Study::Shortfall { self.limit_kbps } else { self.limit_kbps / 2 }
     }
 
     /// The testbed as it is run, or a short form of it.
@@ -298,6 +308,13 @@ impl Case {
                 link.shape.rate = kbps(self.access_kbps);
             } else if link.expedite {
                 link.shape.rate = kbps(self.limit_kbps);
+                if self.borrows {
+                    // One shaper for all limiters of a direction, with room for all of them.
+                    let way = if link.name.starts_with("limit_up") { "up" } else { "down" };
+                    link.medium = Some(format!("limiters_{way}"));
+                    link.shape.rate = kbps(self.limit_kbps * 3);
+                    (link.committed, link.ceil) = (kbps(self.committed_kbps()), kbps(self.limit_kbps));
+                }
             }
             if link.sense.is_some() {
                 link.aqm = Some(self.algorithm());
@@ -355,6 +372,7 @@ pub fn cases(arguments: &Arguments) -> Vec<Case> {
     if arguments.figure.value.sweeps {
         cases.extend(sweeps(arguments.quick));
     }
+    cases.iter_mut().for_each(|case| case.borrows = arguments.borrow);
     cases
 }
 
@@ -410,7 +428,7 @@ pub mod tests {
     /// Arguments for a figure.
     pub fn arguments(figure: &str, quick: bool) -> Arguments {
         let figure = by_name(&FIGURES, figure).expect("a figure");
-        Arguments { figure, arm: Arm::Sim, quick, seeds: None, out: PathBuf::from("out") }
+        Arguments { figure, arm: Arm::Sim, quick, borrow: false, seeds: None, out: PathBuf::from("out") }
     }
 
     #[test]
@@ -429,6 +447,29 @@ pub mod tests {
             assert_eq!(calls.count(), 3);
             let named = |name: &str| scenario.links.iter().find(|l| l.name == name).unwrap();
             assert_eq!(named("mac_up1").rate(), Rate::from_mbps(21));
+        }
+    }
+
+    #[test]
+    fn limiters_that_borrow_are_classes_of_one_shaper() {
+        let mut arguments = arguments("all", true);
+        arguments.borrow = true;
+        for case in cases(&arguments) {
+            let scenario = case.scenario(true).unwrap();
+            // What is set is what the file could say.
+            let text = scenario.to_toml();
+            let read = Document::parse("again", &text).and_then(|file| file.scenario());
+            assert!(read.is_ok(), "{read:?}");
+            let network = scenario.network();
+            let limiter = network.links.iter().find(|l| l.name == "limit_up2").unwrap();
+            let kbps = |rate: u64| Rate::from_bps(rate * 1000);
+            assert_eq!(
+                (limiter.rate, limiter.medium_rate),
+                (kbps(case.limit_kbps), kbps(3 * case.limit_kbps))
+            );
+            let share = if case.study == Study::Shortfall { 1 } else { 2 };
+            assert_eq!(limiter.committed, Some(kbps(case.limit_kbps / share)));
+            assert_eq!(network.links[limiter.medium].name, "limit_up1");
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Arguments {
     pub arm: Arm,
     /// A short form: upload only, one round-trip time.
     pub quick: bool,
+    /// Limiters that borrow, instead of links of the rate that they have with it; in the simulator.
+    pub borrow: bool,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
     /// Folder in which that of the results is made.
@@ -81,6 +83,11 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
     }
     if arguments.arm == Arm::Sim {
         return results::main(arguments, host);
+    }
+    if arguments.borrow {
+        return Err(Error::input(
+            "limiters that borrow are the simulator's: leave out `--borrow`, or say `--arm sim`",
+        ));
     }
     #[cfg(feature = "live")]
     return lab::main(arguments, host);

@@ -28,6 +28,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         notes: vec![note(arguments)],
         about: json!({
             "paper": "asqm", "figure": arguments.figure.name, "arm": "sim", "quick": arguments.quick,
+            "borrow": arguments.borrow,
         }),
         runs: json!(runs),
         claims: Some(claims),
@@ -40,16 +41,18 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 }
 
 fn title(arguments: &Arguments) -> String {
-    match arguments.figure.name {
-        "all" => "ASQM, figures 4 to 15".to_string(),
-        "sweep" => "ASQM, what is told without a figure".to_string(),
-        one => format!("ASQM, figure {one}"),
-    }
+    let what = match arguments.figure.name {
+        "all" => "figures 4 to 15".to_string(),
+        "sweep" => "what is told without a figure".to_string(),
+        one => format!("figure {one}"),
+    };
+    format!("ASQM, {what}{}", if arguments.borrow { ", limiters that borrow" } else { "" })
 }
 
 fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
-    arguments.out.join(format!("asqm-figure{}-sim{quick}", arguments.figure.name))
+    let borrow = if arguments.borrow { "-borrow" } else { "" };
+    arguments.out.join(format!("asqm-figure{}-sim{borrow}{quick}", arguments.figure.name))
 }
 
 fn note(arguments: &Arguments) -> String {

@@ -141,6 +141,12 @@ fn every_claim_has_the_papers_words_and_the_origin_of_its_bound() {
     for part in [Part::SevenA, Part::SevenB, Part::EightB] {
         claims.extend(judge(&run(part), part));
     }
+    // Figure 7a with packets of both sizes.
+    let mut sizes = run(Part::SevenA);
+    let mut large = run(Part::SevenA);
+    large.iter_mut().for_each(|run| run.case.series = "GSP-AS, MTU 9000".into());
+    sizes.extend(large);
+    claims.extend(judge(&sizes, Part::SevenA));
     crate::said::assert_told(&claims, crate::steering::said::TABLE);
     // And each row of the table is about a claim.
     let said = crate::steering::said::TABLE;
