@@ -86,18 +86,19 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let setup = ReflectorSetup { interface, peers, addresses, mode };
     let mut reflector = Reflector::open(&setup)?;
     log::about("reflect", &setup.interface);
-    let mut speaker = Speaker::new(*output);
-    reflector.said().iter().for_each(|line| speaker.say(Entry::info("opening", line)));
+    reflector.said().iter().for_each(|line| output.tell(&Entry::info("opening", line)));
     let open = format!("{}: reflecting, {}", setup.interface, reflector.mode());
-    speaker.say(Entry::info("open", open).with("mode", reflector.mode()));
+    output.tell(&Entry::info("open", open).with("mode", reflector.mode()));
     let confined = privileges::confine(&[], &[]);
-    confined.iter().for_each(|line| speaker.say(Entry::info("privileges", line)));
+    confined.iter().for_each(|line| output.tell(&Entry::info("privileges", line)));
     match reflector.mode() {
         // The frames are read here; the sockets are open.
         ReflectMode::User => drop(privileges::leave_root()?),
         // The counters of the program are asked for with it, on kernels before 5.19.
         _ => privileges::keep(&[privileges::PROGRAMS])?,
     }
+    // Its thread begins with what is left of rights.
+    let mut speaker = Speaker::new(*output);
     let start = Instant::now();
     let end = duration.map(|s| Duration::from_secs(u64::from(s)));
     let (mut line_due, mut last) = (LINE_PERIOD, Reflected::default());
