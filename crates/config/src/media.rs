@@ -1,4 +1,5 @@
-//! Links whose sender has to win or to be granted its turn: radio as in IEEE 802.11, and the upstream of a cable.
+//! Links whose sender has to win or to be granted its turn: radio as in IEEE 802.11, and the upstream of a
+//! cable.
 
 use crate::limits::{FASTEST, SLOWEST};
 use crate::problems::Problems;
@@ -69,8 +70,8 @@ impl Wifi {
         packets < self.aggregate && self.air_time(bytes + self.bytes_of(FULL)) <= self.longest
     }
 
-    /// What the link carries with nobody else on the medium, all aggregates full of packets of 1500 bytes that
-    /// count so much.
+    /// What the link carries with nobody else on the medium, all aggregates full of packets of 1500 bytes
+    /// that count so much.
     pub(crate) fn capacity(&self, counted: Bytes) -> Rate {
         let (mut packets, each) = (1, self.bytes_of(FULL));
         while self.takes_more(packets, u64::from(packets) * each) {
@@ -86,8 +87,9 @@ impl Wifi {
 
 section! {
     /// A link whose sender asks for its turn and is granted it, as the upstream of DOCSIS. Time is divided in
-    /// intervals. A modem with packets asks, and is granted the bytes it asked for some intervals later. While
-    /// it sends, it asks for what came meanwhile (piggyback); else it asks where all may, and requests of
+    /// intervals. A modem with packets asks, and is granted the bytes it asked for some intervals later.
+    /// While it sends, it asks for what came meanwhile (piggyback); else it asks where all may, and
+    /// requests of
     /// several modems can collide. `rate` is what is granted in all; the modems that share a `medium` get
     /// equal parts of it.
     pub struct Grants {

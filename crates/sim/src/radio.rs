@@ -67,8 +67,8 @@ impl Radio {
         station.has_packets(&waits) && station.counted_at(self.free_from) <= now
     }
 
-    /// Those of `who` begin to send at `now`. Returns the end of the packets, and whether they arrive; nothing
-    /// where nobody sends.
+    /// Those of `who` begin to send at `now`. Returns the end of the packets, and whether they arrive;
+    /// nothing where nobody sends.
     pub fn transmit(&mut self, now: Time, who: &[usize]) -> Option<(Time, bool)> {
         let airs = who.iter().map(|i| self.stations[*i].air_time());
         let (air, acknowledged) = airs.max()?;

@@ -174,7 +174,8 @@ fn a_packet_alone_waits_for_two_and_a_half_intervals() {
     }
 }
 
-/// Under load requests go with the data, so that nothing of the rate is lost, and delay is that of the buffer.
+/// Under load requests go with the data, so that nothing of the rate is lost, and delay is that of the
+/// buffer.
 #[test]
 fn an_upstream_under_load_carries_its_rate() {
     for flows in ["[[flows]]\nudp_rate = \"60Mbit/s\"\n", "[[flows]]\ncount = 4\n"] {
