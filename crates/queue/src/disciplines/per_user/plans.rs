@@ -147,9 +147,9 @@ impl Plans {
         }
     }
 
-    /// Whose turn it is at the site whose turn it is: each of its users gets a quantum, and then the next site
-    /// has its turn, so that users get what they would in one round of all. `hold` says whether a user must wait
-    /// for its own rate, and keeps it until then.
+    /// Whose turn it is at the site whose turn it is: each of its users gets a quantum, and then the next
+    /// site has its turn, so that users get what they would in one round of all. `hold` says whether a user
+    /// must wait for its own rate, and keeps it until then.
     fn choose(
         &mut self,
         turns: &mut [Turn],
