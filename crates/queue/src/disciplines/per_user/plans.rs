@@ -1,10 +1,10 @@
 //! Plans: what each customer is entitled to, alone and together with the others of its site.
 //!
-//! A customer is a user whose key is the number of its plan; the keys of all others are larger. Sites take
-//! turns at the link, and users at their site: in each turn a site has a quantum for each user that has
-//! something to send there, so that users get equal shares of a link that is short, wherever they are. A site
-//! whose time has not come leaves the rounds, as a user does (`paces.rs`). Those without a site share one that
-//! is held to no rate.
+//! A customer is a user whose key is the number of its plan; the keys of all others are larger. Sites
+//! take turns at the link, and users at their site: in each turn a site has a quantum for each user
+//! that has something to send there, so that users get equal shares of a link that is short, wherever
+//! they are. A site whose time has not come leaves the rounds, as a user does (`paces.rs`). Those
+//! without a site share one that is held to no rate.
 //!
 //! What plans need while packets pass is made with them, outside of the packet path, and handed over as a
 //! whole.
