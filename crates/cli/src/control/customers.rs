@@ -129,12 +129,14 @@ impl Customers {
         for direction in [0, 1] {
             let mut all = HashMap::new();
             let mut from = 0;
+            // A loop that did not answer in time still has them.
+            self.rows.resize(AT_ONCE, UserNow::default());
             loop {
                 // A loop that does not turn is told of elsewhere.
                 let Ok(told) = handle.users(direction, from, &mut self.rows, PATIENCE) else { return };
                 all.extend(self.rows[..told].iter().map(|user| (user.key, *user)));
                 from += told;
-                if told < self.rows.len() {
+                if told == 0 || told < self.rows.len() {
                     break;
                 }
             }
