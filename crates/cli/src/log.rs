@@ -38,6 +38,7 @@ impl Level {
     }
 
     /// The priority of syslog (RFC 5424 section 6.2.1).
+    #[cfg(any(feature = "live", test))]
     fn priority(self) -> u8 {
         [3, 4, 6, 7][self as usize]
     }
@@ -74,6 +75,7 @@ impl Entry {
     }
 
     /// Something that somebody should look at.
+    #[cfg(any(feature = "live", test))]
     pub fn warn(event: &'static str, message: impl Display) -> Entry {
         Entry::new(Level::Warn, event, message)
     }
@@ -84,11 +86,13 @@ impl Entry {
     }
 
     /// What those want to know who look for a cause.
+    #[cfg(feature = "live")]
     pub fn debug(event: &'static str, message: impl Display) -> Entry {
         Entry::new(Level::Debug, event, message)
     }
 
     /// The same with a field; `key` is in lower case, of letters and underscores.
+    #[cfg(any(feature = "live", test))]
     pub fn with(mut self, key: &'static str, value: impl Display) -> Entry {
         self.fields.push((key, value.to_string()));
         self
@@ -130,6 +134,7 @@ impl Entry {
     }
 
     /// As the journal takes it: a line for each field, of which none has a line break.
+    #[cfg(any(feature = "live", test))]
     fn datagram(&self) -> String {
         let mut text = format!("MESSAGE={}\nPRIORITY={}\n", plain(&self.message), self.level.priority());
         text.push_str("SYSLOG_IDENTIFIER=weir\n");
@@ -144,6 +149,7 @@ impl Entry {
 static LINK: OnceLock<(&'static str, String)> = OnceLock::new();
 
 /// Says what runs here; the first time counts.
+#[cfg(feature = "live")]
 pub fn about(verb: &'static str, link: impl Display) {
     let _ = LINK.set((verb, link.to_string()));
 }
@@ -226,9 +232,14 @@ impl Log {
         self.form == Form::Text
     }
 
+    /// Whether it matters enough to be told.
+    pub fn wants(self, entry: &Entry) -> bool {
+        entry.level <= self.level
+    }
+
     /// Tells it as a record, if it matters enough.
     pub fn tell(self, entry: &Entry) {
-        if entry.level > self.level {
+        if !self.wants(entry) {
             return;
         }
         #[cfg(feature = "live")]

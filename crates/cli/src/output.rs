@@ -86,6 +86,12 @@ impl Output {
         }
     }
 
+    /// Whether an entry matters enough to be told.
+    #[cfg(feature = "live")]
+    pub fn wants(&self, entry: &Entry) -> bool {
+        self.log.wants(entry)
+    }
+
     /// The same of something that went wrong, which is said on standard error.
     #[cfg(feature = "live")]
     pub fn tell_error(&self, entry: &Entry) {

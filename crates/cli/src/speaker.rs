@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Says lines in a thread of its own.
 pub struct Speaker {
     lines: Option<SyncSender<Entry>>,
+    output: Output,
     done: Receiver<()>,
     since: Instant,
     said: u32,
@@ -31,11 +32,15 @@ impl Speaker {
             waiting.iter().for_each(|entry| output.tell(&entry));
             let _ = over.send(());
         });
-        Speaker { lines: Some(lines), done, since: Instant::now(), said: 0, left_out: 0 }
+        Speaker { lines: Some(lines), output, done, since: Instant::now(), said: 0, left_out: 0 }
     }
 
     /// Says a line soon, unless there are too many. What is left out is told once lines pass again.
     pub fn say(&mut self, entry: Entry) {
+        // What the level leaves out takes no place of what it tells.
+        if !self.output.wants(&entry) {
+            return;
+        }
         if self.since.elapsed() >= SECOND {
             (self.since, self.said) = (Instant::now(), 0);
             if self.left_out > 0 && self.pass(left_out(self.left_out)) {
@@ -74,6 +79,7 @@ impl Drop for Speaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Level;
 
     #[test]
     fn a_flood_of_lines_is_cut_and_counted() {
@@ -83,10 +89,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_level_leaves_out_takes_no_place() {
+        let mut speaker = Speaker::new(Output::new(true).logging(Some(Level::Error)));
+        (0..1000).for_each(|n| speaker.say(Entry::warn("note", format!("line {n}"))));
+        assert_eq!((speaker.said, speaker.left_out), (0, 0));
+    }
+
+    #[test]
     fn nobody_is_waited_for_while_it_goes_on() {
         let (lines, unread) = sync_channel(3);
         let (_over, done) = sync_channel(1);
-        let mut speaker = Speaker { lines: Some(lines), done, since: Instant::now(), said: 0, left_out: 0 };
+        let output = Output::new(false);
+        let mut speaker =
+            Speaker { lines: Some(lines), output, done, since: Instant::now(), said: 0, left_out: 0 };
         (0..10).for_each(|n| speaker.say(Entry::info("note", format!("line {n}"))));
         assert_eq!((speaker.said, speaker.left_out), (3, 7));
         drop(unread);
