@@ -23,6 +23,9 @@ const NETWORKS_MAX: usize = 64;
 /// Customers of one file.
 const CUSTOMERS_MAX: usize = 1_000_000;
 
+/// Most unknown sites for which the nearest name is looked for.
+const NEAREST_MAX: usize = 20;
+
 /// An IP network; an address alone is one host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IpNetwork {
@@ -153,10 +156,16 @@ impl Check for PlansFile {
                 here.wrong(p, &format!("sites.{at}.name"), problem, "give each site a name of its own");
             }
         }
+        // A file that is being written anew is empty for a moment; that must not lift all limits.
+        if self.customers.is_empty() {
+            let remedy = "name one, or leave the file out of the configuration";
+            here.wrong(p, "customers", "are missing", remedy);
+        }
         if self.customers.len() > CUSTOMERS_MAX {
             let problem = format!("are {} in number", self.customers.len());
             here.wrong(p, "customers", problem, format!("name at most {CUSTOMERS_MAX}"));
         }
+        let mut unknown_sites = 0;
         let (mut names, mut networks, mut vlans) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (at, customer) in self.customers.iter().enumerate() {
             let mut wrong = |key: &str, problem: String, remedy: String| {
@@ -168,7 +177,13 @@ impl Check for PlansFile {
                 wrong("name", problem, "give each customer a name of its own".into());
             }
             if let Some(site) = customer.site.as_ref().filter(|site| !sites.contains_key(site.as_str())) {
-                let meant = crate::nearest(site, sites.keys().copied());
+                // Names are compared with all sites, which is not done for more problems than are told.
+                let meant = if unknown_sites < NEAREST_MAX {
+                    crate::nearest(site, sites.keys().copied())
+                } else {
+                    None
+                };
+                unknown_sites += 1;
                 let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant:?}? "));
                 wrong("site", format!("{site:?} is no site"), format!("{meant}add it under `[[sites]]`"));
             }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use weir_config::{CustomerPlan, IpNetwork, PlansFile, RunConfig};
+use weir_config::{CustomerPlan, IpNetwork, PlansFile, RunConfig, SitePlan};
 use weir_queue::{Plan, Plans, UserKey};
 use weir_units::Rate;
 use weir_wire::frame::{Ends, Headers, Kind, ends};
@@ -138,6 +138,13 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
                      \"user\"`, or leave `{word}` out"
                 ));
             }
+            let site_rate = |site: &SitePlan| if is_down { site.down } else { site.up };
+            if let Some(at) = file.sites.iter().position(|site| site_rate(site).is_some()) {
+                wrong.push(format!(
+                    "key `sites.{at}.{word}`: {name} keeps no queue for each user. Remedy: `{name}.queue.discipline = \
+                     \"user\"`, or leave `{word}` out"
+                ));
+            }
             continue;
         };
         if file.customers.len() > key.most as usize {
@@ -173,13 +180,10 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
 
 const WRONG_MAX: usize = 10;
 
-/// Tags as one number: two of them, or one.
+/// Tags as one number, in which the leading one tells how many there are: two, one or none.
 fn tags(ids: impl Iterator<Item = u32>) -> u32 {
-    ids.fold(0, |key, id| key << 12 | (id & 0xfff)) | TAGGED
+    ids.fold(1, |key, id| key << 12 | (id & 0xfff))
 }
-
-/// Tells no tag from the tag 0.
-const TAGGED: u32 = 1 << 24;
 
 /// Plans in the form that packets need.
 pub(crate) struct Made {
@@ -310,6 +314,12 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_tag_one_and_two_are_told_apart() {
+        let keys = [&[][..], &[0], &[5], &[0, 5], &[5, 0], &[0, 0]].map(|ids| tags(ids.iter().copied()));
+        assert_eq!(std::collections::BTreeSet::from(keys).len(), keys.len(), "{keys:?}");
+    }
 
     fn file(text: &str) -> PlansFile {
         PlansFile::parse("p.toml", text).unwrap()

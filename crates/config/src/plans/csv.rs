@@ -16,7 +16,10 @@ pub(super) fn document(name: &str, text: &str) -> Result<Document, Errors> {
         let wrong = Wrong::new("is empty", "write the names of the columns in its first line");
         return Err(Errors::of_file(name, &Place::File, wrong));
     };
-    let heads = heads.unwrap_or_default();
+    let Some(heads) = heads else {
+        let wrong = Wrong::new("has a quote that does not end", "end each quoted field with a quote");
+        return Err(Errors::of_file(name, &Place::Line(first), wrong));
+    };
     let heads: Vec<String> = heads.iter().map(|head| head.trim().to_string()).collect();
     if let Some(twice) = heads.iter().enumerate().find(|(at, head)| heads[..*at].contains(head)) {
         p.add(
@@ -131,6 +134,21 @@ fn lines(text: &str) -> impl Iterator<Item = (u32, Option<Vec<String>>)> + '_ {
 mod tests {
     use super::super::PlansFile;
     use weir_units::{Bytes, Rate};
+
+    /// What is read while a file is being written anew must not lift all limits.
+    #[test]
+    fn a_file_without_customers_is_refused() {
+        for (table, what) in [
+            ("", "is empty"),
+            ("\"name,address\na,10.0.0.1\n", "has a quote that does not end"),
+            ("name,address\n", "`customers`: are missing"),
+        ] {
+            let told = PlansFile::parse_csv("p.csv", table).unwrap_err().to_string();
+            assert!(told.contains(what), "{told}");
+        }
+        let told = PlansFile::parse("p.toml", "").unwrap_err().to_string();
+        assert!(told.contains("`customers`: are missing"), "{told}");
+    }
 
     #[test]
     fn a_table_is_what_the_same_keys_say() {
