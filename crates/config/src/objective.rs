@@ -6,6 +6,8 @@ use crate::tree::{Node, quote};
 
 /// Deepest nesting of brackets and signs.
 const MAX_DEPTH: u32 = 32;
+/// Most bytes of an expression: what is made of it is gone through by recursion.
+const TEXT_MAX: usize = 4096;
 
 /// A named expression over the columns of a run, such as `power = goodput_bps / delay_p95_ms`.
 #[derive(Clone, PartialEq, PartialOrd, Debug)]
@@ -93,6 +95,9 @@ impl Objective {
                 "has the name {}, which is not made of letters, digits and `_`",
                 quoted(name)
             ));
+        }
+        if expression.len() > TEXT_MAX {
+            return Err(format!("has more than {TEXT_MAX} bytes"));
         }
         let mut reader = Reader { rest: expression, depth: 0 };
         let expression = reader.sum()?;
@@ -279,5 +284,6 @@ mod tests {
         assert_eq!(told("a = é"), "has \"é\" where a number or a column is due");
         assert_eq!(told(&format!("a = {}", "(".repeat(100))), "is nested deeper than 32");
         assert_eq!(told(&format!("a = {}1", "-".repeat(100))), "is nested deeper than 32");
+        assert_eq!(told(&format!("a = 1{}", "+1".repeat(200_000))), "has more than 4096 bytes");
     }
 }

@@ -134,7 +134,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let rows: Vec<RunRow> = sweep.rows.iter().flatten().cloned().collect();
     let measured: Vec<&Measured> = rows.iter().map(|row| &row.measured).collect();
     for warning in unfit(&sweep.scenario.run.objectives, &measured) {
-        output.say(format!("warning: {warning}"));
+        warn(format_args!("weir: {warning}"));
     }
     let points = statistics(&labels, &rows);
     let missing = sweep.rows.len() - rows.len();
