@@ -12,6 +12,7 @@ use crate::network_shape::words;
 use crate::problems::Problems;
 use crate::schema::{Check, Here};
 use crate::topology::Link;
+use crate::traffic::Traffic;
 use crate::variation::Variation;
 use std::collections::BTreeMap;
 use weir_units::Bytes;
@@ -194,14 +195,16 @@ impl Scenario {
                 here.wrong(p, &format!("flows.{i}.ip"), problem, remedy);
             }
             let room = Bytes::new(u64::from(mtu - flows.ip.udp_headers()));
-            if let Some(packet) = flows.packet.filter(|packet| *packet > room) {
+            let payload = flows.traffic().datagrams().and_then(|datagrams| datagrams.payload);
+            if let Some(packet) = payload.filter(|packet| *packet > room) {
+                let of = match flows.traffic() {
+                    Traffic::Voice(_) => "voice.packet_time",
+                    Traffic::Game(_) => "game.payload",
+                    _ => "packet",
+                };
                 let problem = format!("{packet} and the headers are more than `{key}`, {mtu}");
-                here.wrong(
-                    p,
-                    &format!("flows.{i}.packet"),
-                    problem,
-                    format!("give at most \"{}B\"", room.get()),
-                );
+                let remedy = format!("send at most \"{}B\" in a packet", room.get());
+                here.wrong(p, &format!("flows.{i}.{of}"), problem, remedy);
             }
         }
     }
