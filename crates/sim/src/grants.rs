@@ -6,7 +6,7 @@ use crate::packet::Item;
 use crate::service::{NEVER, Serializer};
 use std::collections::VecDeque;
 use weir_queue::Departure;
-use weir_units::{Rate, Time};
+use weir_units::{NANOS_PER_SEC, Rate, Time};
 
 /// The window of requests doubles so many times at most.
 const MOST_DOUBLINGS: u32 = 6;
@@ -16,6 +16,8 @@ pub struct Grants {
     setup: weir_config::Grants,
     rate: Rate,
     serializer: Serializer,
+    /// What of a byte the intervals so far left over, in billionths of a bit.
+    carried: u128,
     modems: Vec<Modem>,
     /// The first interval whose beginning has not been seen.
     interval: u64,
@@ -69,6 +71,7 @@ impl Grants {
             setup,
             rate,
             serializer: Serializer::new(rate),
+            carried: 0,
             modems: modems.into_iter().map(modem).collect(),
             interval: 0,
             granted: VecDeque::new(),
@@ -157,7 +160,11 @@ impl Grants {
     /// others'.
     fn grant(&mut self) {
         let now = self.interval;
-        let mut room = self.rate.bytes_in(self.setup.interval).get();
+        let bits_ns =
+            u128::from(self.rate.as_bps()) * u128::from(self.setup.interval.as_nanos()) + self.carried;
+        let byte = 8 * u128::from(NANOS_PER_SEC);
+        self.carried = bits_ns % byte;
+        let mut room = u64::try_from(bits_ns / byte).unwrap_or(u64::MAX);
         let mut due = std::mem::take(&mut self.chosen);
         due.clear();
         for i in 0..self.modems.len() {

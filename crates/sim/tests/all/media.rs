@@ -183,6 +183,15 @@ fn an_upstream_under_load_carries_its_rate() {
         let used = link_of(&outcome, 0).utilization;
         assert!((0.98..1.0001).contains(&used), "{used} of {flows}");
     }
+    // Less than a byte in an interval, and a rate of which each interval leaves a fraction of a byte.
+    for rate in ["30kbit/s", "64kbit/s", "100kbit/s"] {
+        let link = format!(
+            "[link]\nrate = \"{rate}\"\ngrants = {{ interval = \"200us\" }}\n[path]\nrtt = \"2ms\"\n[aqm]\nname = \"tail_drop\"\n"
+        );
+        let outcome = run(&quiet(&link, "[[flows]]\nudp_rate = \"500kbit/s\"\n", "60s"), 1);
+        let used = link_of(&outcome, 0).utilization;
+        assert!((0.95..1.02).contains(&used), "{used} of {rate}");
+    }
 }
 
 /// Modems that share an upstream get equal parts, and requests of many collide.
@@ -198,8 +207,7 @@ fn modems_share_an_upstream_and_their_requests_collide() {
         let flow = |n| format!("[[flows]]\nfrom = \"home{n}\"\nto = \"cmts\"\nrtt = \"10ms\"\n{flow}\n");
         let (links, flows) =
             ((0..modems).map(link).collect::<String>(), (0..modems).map(flow).collect::<String>());
-        let outcome = run(&quiet(&links, &flows, "10s"), 1);
-        outcome
+        run(&quiet(&links, &flows, "10s"), 1)
     };
     let outcome = of(3, 8, "udp_rate = \"40Mbit/s\"");
     (0..3).for_each(|n| within(link_of(&outcome, n).utilization, 1.0 / 3.0, 0.02, "a modem's part"));
