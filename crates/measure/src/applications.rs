@@ -73,7 +73,8 @@ pub struct Videos {
 
 fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let n = values.clone().count().max(1) as f64;
-    values.sum::<f64>() / n
+    // The sum of nothing is -0.0.
+    (values.sum::<f64>() + 0.0) / n
 }
 
 impl Datagrams {

@@ -84,12 +84,12 @@ impl Medium {
         if self.has_classes() {
             return self.next_class(now, waits);
         }
-        let place = self.from_turn().find(|place| waits(self.members[*place]))?;
+        let place = self.places_by_turn().find(|place| waits(self.members[*place]))?;
         self.turn = (place + 1) % self.members.len();
         Some(self.members[place])
     }
 
-    fn from_turn(&self) -> impl Iterator<Item = usize> + use<> {
+    fn places_by_turn(&self) -> impl Iterator<Item = usize> + use<> {
         let (turn, count) = (self.turn, self.members.len());
         (0..count).map(move |i| (turn + i) % count)
     }

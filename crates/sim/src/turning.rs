@@ -57,7 +57,7 @@ impl<T: Tap> Simulation<T> {
         let station = &mut radio.stations()[sender];
         let (link, taken, mut packets) = station.release();
         for mut departure in packets.drain(..) {
-            departure.sojourn = departure.sojourn + now.since(taken);
+            departure.sojourn += now.since(taken);
             let packet = departure.packet;
             self.links[link].meter.departed(now, packet.len, packet.ecn, departure.sojourn);
             self.transmit(link, departure, sent);
