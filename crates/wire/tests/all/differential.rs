@@ -271,10 +271,14 @@ proptest! {
         let plain = write(&Recipe { tags: vec![], extensions: vec![], padding: 0, ..recipe.clone() });
         prop_assert_eq!(ours.flow, frame::read(&plain).flow);
         // What etherparse wrote has a right checksum, which is completed as it was.
-        prop_assert_eq!(frame::is_unfinished(&frame), Some(false));
+        let unfinished = frame::is_unfinished(&frame);
         let mut completed = frame.clone();
         prop_assert!(frame::complete_checksum(&mut completed));
         prop_assert_eq!(&completed, &frame);
+        // One right checksum in 65 535 is also the sum that an unfinished one has; completing leaves it. If
+        // all were taken for such, too many cases would be thrown away here, which fails.
+        prop_assume!(unfinished != Some(true));
+        prop_assert_eq!(unfinished, Some(false));
         match transport::read(&frame[usize::from(ours.network)..]).unwrap().transport {
             Transport::Tcp(segment) => {
                 prop_assert!(recipe.is_tcp);
