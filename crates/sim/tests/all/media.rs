@@ -186,7 +186,7 @@ fn an_upstream_under_load_carries_its_rate() {
     // Less than a byte in an interval, and a rate of which each interval leaves a fraction of a byte.
     for rate in ["30kbit/s", "64kbit/s", "100kbit/s"] {
         let link = format!(
-            "[link]\nrate = \"{rate}\"\ngrants = {{ interval = \"200us\" }}\n[path]\nrtt = \"2ms\"\n[aqm]\nname = \"tail_drop\"\n"
+            "[link]\nrate = \"{rate}\"\nbuffer = \"2s\"\ngrants = {{ interval = \"200us\" }}\n[path]\nrtt = \"2ms\"\n[aqm]\nname = \"tail_drop\"\n"
         );
         let outcome = run(&quiet(&link, "[[flows]]\nudp_rate = \"500kbit/s\"\n", "60s"), 1);
         let used = link_of(&outcome, 0).utilization;
