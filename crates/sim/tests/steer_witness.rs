@@ -28,9 +28,16 @@ struct Record {
     rtt_ms: u64,
     warmup_s: u64,
     seconds: u64,
+    policy: Policy,
     runs: Vec<Row>,
     #[serde(default)]
     disturbed: BTreeMap<String, Disturbed>,
+}
+
+#[derive(Deserialize)]
+struct Policy {
+    /// Where it was not the queue's own.
+    target_min_up: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -95,12 +102,14 @@ fn simulated(record: &Record, row: &Row, polled: bool) -> Arm {
     } else {
         String::new()
     };
+    let floor = record.policy.target_min_up.as_ref();
+    let floor = floor.map_or(String::new(), |floor| format!("target_min_up = \"{floor}\"\n"));
     let (warmup_s, seconds) = row.span.unwrap_or((record.warmup_s, record.seconds));
     // In the guest a packet is at the receiver when its transmission begins.
     let rtt_us = 1000 * record.rtt_ms - 1514 * 8 * 1_000_000 / record.rate_bps;
     let text = format!(
         "title = \"x\"\n[link]\nrate = \"{}bit/s\"\nbuffer = \"1500kB\"\naccounting = \"frame\"\n{polls}\
-         [path]\nrtt = \"{rtt_us}us\"\n{tables}[policy]\n[[flows]]\ncount = {}\n\
+         [path]\nrtt = \"{rtt_us}us\"\n{tables}[policy]\n{floor}[[flows]]\ncount = {}\n\
          [run]\nduration = \"{}s\"\nwarmup = \"{}s\"\nsample = \"1s\"\n",
         record.rate_bps, row.flows, seconds, warmup_s
     );
@@ -156,8 +165,11 @@ fn tables(record: &Record, all: &[Compared]) -> String {
     let others = all.iter().filter_map(|one| one.row.kernel.as_ref().map(|kernel| (&one.row.queue, kernel)));
     let others: BTreeMap<_, _> = others.collect();
     let others: String = others.iter().map(|(queue, kernel)| format!(" {queue}: Linux {kernel}.")).collect();
+    let floor = record.policy.target_min_up.as_ref().map_or(String::new(), |floor| {
+        format!(" `target_min_up` is {floor} in recordings and simulator, where it is the queue's own default today.")
+    });
     let mut text = format!(
-        "Linux {}; recorded on {}. Each cell: utilization, mean delay, 95 % delay.{others}\n\n\
+        "Linux {}; recorded on {}. Each cell: utilization, mean delay, 95 % delay.{others}{floor}\n\n\
          | queue, flows | default | `weir steer` | with `--probe` | exact law, simulator | polls, simulator | beside the exact law | with `--probe` |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         record.kernel, record.date
