@@ -19,6 +19,7 @@ use crate::tree::{Node, Table, quote};
 use crate::variation::Variation;
 use weir_aqm::UNMANAGED;
 use weir_queue::{EACH_FLOW, EACH_USER};
+use weir_sense::bottleneck::FollowLaw;
 use weir_units::{Bytes, Duration, Rate, parse_bytes, parse_duration};
 
 choices! {
@@ -83,6 +84,24 @@ choices! {
         Inform = "inform",
         /// The same, and its rate follows the bottleneck, so that packets wait here and not there.
         Follow = "follow",
+        /// The same by the rule of the article on virtual AQM.
+        FollowLargest = "follow_largest",
+    }
+}
+
+impl Upstream {
+    /// How the rate is found that follows a bottleneck; `None` where none does.
+    pub fn law(self) -> Option<FollowLaw> {
+        match self {
+            Upstream::Off | Upstream::Inform => None,
+            Upstream::Follow => Some(FollowLaw::Delivered),
+            Upstream::FollowLargest => Some(FollowLaw::Largest),
+        }
+    }
+
+    /// Whether the rate follows a bottleneck.
+    pub fn follows(self) -> bool {
+        self.law().is_some()
     }
 }
 
@@ -285,7 +304,8 @@ section! {
         /// What the direction learns of the bottlenecks behind it from the packets that pass: "off" nothing;
         /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
         /// `vaqm` needs, each user's where `queue.discipline` is "user"; "follow" in addition lowers its own
-        /// rate to that of the bottleneck, or with "user" that of each user to that of the user's bottleneck.
+        /// rate to that of the bottleneck, or with "user" that of each user to that of the user's bottleneck;
+        /// "follow_largest" does so by the article's rule, from the largest rate at which no queue stood there.
         /// Acknowledgements must come back through the other direction.
         upstream: Upstream = or(Upstream::Off, Range::Any);
     }
@@ -333,7 +353,7 @@ impl Check for Channel {
 impl Channel {
     /// Tells what does not go with a rate that follows a bottleneck.
     fn check_follow(&self, here: &Here, p: &mut Problems) {
-        if self.upstream != Upstream::Follow {
+        if !self.upstream.follows() {
             return;
         }
         if self.policy.is_some() {
@@ -355,11 +375,12 @@ impl Channel {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let unused = self.policy.as_ref().zip(self.aqm.as_ref());
         let unused = unused.and_then(|(policy, aqm)| policy.unused_setpoint(aqm));
-        let single = (self.upstream == Upstream::Follow && self.queue == QueueConfig::default()).then(|| {
+        let single = (self.upstream.follows() && self.queue == QueueConfig::default()).then(|| {
             format!(
-                "`upstream` is \"follow\", and all packets that wait here for the rate of the bottleneck wait in one \
+                "`upstream` is \"{}\", and all packets that wait here for the rate of the bottleneck wait in one \
                  queue: a flow that fills it delays the others. Remedy: `queue.discipline = \"{EACH_FLOW}\"` for one \
-                 bottleneck, \"{EACH_USER}\" for one behind each user"
+                 bottleneck, \"{EACH_USER}\" for one behind each user",
+                self.upstream
             )
         });
         unused.into_iter().chain(self.beyond_buffer()).chain(single).collect()

@@ -124,6 +124,7 @@ section! {
         /// Most of what comes from it.
         up: Option<Rate> = absent("no limit of its own", within(SLOWEST, FASTEST));
         /// What it may send or get at once after it used less than its rate.
+        /// A rate sends it within `queue.idle` of the direction.
         burst: Bytes = or(Bytes::ZERO, within(Bytes::ZERO, Bytes::new(1_000_000_000)));
         /// The delay set point of its algorithm, where no `policy` moves that.
         target: Option<Duration> = absent(

@@ -267,8 +267,9 @@ impl RunConfig {
                     format!("set it to {remedy}, or change `users.port`"),
                 );
             }
-            if channel.upstream == Upstream::Follow {
-                let problem = "is \"follow\", which sets rates of users that plans set, too";
+            if channel.upstream.follows() {
+                let problem =
+                    format!("is \"{}\", which sets rates of users that plans set, too", channel.upstream);
                 here.wrong(
                     p,
                     &format!("{name}.upstream"),

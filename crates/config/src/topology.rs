@@ -58,7 +58,8 @@ section! {
         steering: Steering = Flat;
         /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing;
         /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
-        /// `vaqm` needs; "follow" in addition lowers its own rate to that of the bottleneck. Acknowledgements
+        /// `vaqm` needs; "follow" in addition lowers its own rate to that of the bottleneck; "follow_largest"
+        /// does so by the article's rule, from the largest rate at which no queue stood there. Acknowledgements
         /// must come back through the node where it begins.
         upstream: Upstream = or(Upstream::Off, Range::Any);
         /// Probes; their presence turns sensing on.
@@ -107,7 +108,7 @@ impl Link {
         }
         let variation = &self.variation;
         let other = match () {
-            () if self.upstream != Upstream::Follow => return,
+            () if !self.upstream.follows() => return,
             () if self.medium.is_some() => "medium",
             () if variation.trace.is_some() => "trace",
             () if !variation.steps.is_empty() => "steps",
@@ -146,7 +147,7 @@ impl Link {
         if self.ceil.is_some_and(|ceil| ceil < committed) {
             here.wrong(p, "ceil", "lies below `committed`", "raise it, or lower `committed`");
         }
-        if self.upstream == Upstream::Follow {
+        if self.upstream.follows() {
             let remedy = "remove `committed`, or say \"inform\"";
             here.wrong(p, "upstream", "moves the rate and does not go with `committed`", remedy);
         }

@@ -8,7 +8,7 @@ use crate::customers::{DirectionPlans, Made};
 use std::any::Any;
 use std::collections::BTreeSet;
 use weir_aqm::Algorithm;
-use weir_config::{Changed, Channel, RunConfig, Upstream};
+use weir_config::{Changed, Channel, RunConfig};
 use weir_queue::UserNow;
 use weir_steer::{Helm, Observer, Policy, SteeringLaw};
 use weir_units::{Duration, Rate, Time};
@@ -222,7 +222,7 @@ impl Step {
         refuse(rate.0.is_some() != rate.1.is_some(), "rate", shaped);
         if rate.0 != rate.1 && rate.1.is_some() {
             let follows = "the direction follows the rate of a bottleneck, and this is the rate without one";
-            refuse(to.upstream == Upstream::Follow, "rate", follows);
+            refuse(to.upstream.follows(), "rate", follows);
             let line = "its delay line was built for the rate at the start, and has no room for a higher one";
             refuse(started.delay > Duration::ZERO && rate.1 > started.link.rate, "rate", line);
         }

@@ -163,6 +163,15 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
                     !key.vlan
                 ));
             }
+            // Who is forgotten has no debt.
+            let refill = rate(customer).map(|rate| rate.time_for(customer.burst));
+            if let Some(time) = refill.filter(|time| *time > key.idle) {
+                wrong.push(format!(
+                    "key `customers.{at}.burst`: is sent at the rate in {time}, and a user of {name} is forgotten after {}, \
+                     who could send it again. Remedy: a smaller `burst`, or a longer `{name}.queue.idle`",
+                    key.idle
+                ));
+            }
             if customer.target.is_some() && channel.policy.is_some() {
                 wrong.push(format!(
                     "key `customers.{at}.target`: the policy of {name} moves the set points of all. Remedy: remove \
@@ -422,6 +431,12 @@ mod tests {
         assert_eq!(plans[1].as_ref().unwrap().customers[0].rate, Some(Rate::from_mbps(1)));
         let told = refused(&config(UP), &one("vlan = [7]\n"));
         assert!(told.contains("customers.0.vlan") && told.contains("queue.vlan = true"), "{told}");
+        // 60 s at 1 Mbit/s are 7.5 MB.
+        let burst =
+            |burst: &str| one(&format!("address = [\"10.0.0.1\"]\nup = \"1Mbit/s\"\nburst = \"{burst}\"\n"));
+        assert!(PlanBook::default().plans(&config(UP), &burst("7MB")).is_ok());
+        let told = refused(&config(UP), &burst("8MB"));
+        assert!(told.contains("customers.0.burst") && told.contains("b_to_a.queue.idle"), "{told}");
         let steered = config("policy = { target_max = \"9ms\" }\n");
         let told = refused(&steered, &one("address = [\"10.0.0.1\"]\ntarget = \"3ms\"\n"));
         assert!(told.contains("customers.0.target") && told.contains("policy"), "{told}");

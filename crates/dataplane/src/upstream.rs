@@ -97,7 +97,7 @@ pub struct Observer {
 impl Observer {
     /// Nothing is known yet at `start`.
     pub fn new(setup: ObserverSetup, start: Time) -> Observer {
-        let follows = (setup.mode == Upstream::Follow).then_some(start);
+        let follows = setup.mode.law().map(|law| (start, law));
         Observer {
             setup,
             measured: setup.users.map_or_else(
@@ -105,7 +105,9 @@ impl Observer {
                 |users| Measured::Each(Users::new(users as usize, follows)),
             ),
             path: PathModel::new(PathConfig::default()),
-            bottleneck: follows.filter(|_| setup.users.is_none()).map(Bottleneck::new),
+            bottleneck: follows
+                .filter(|_| setup.users.is_none())
+                .map(|(start, law)| Bottleneck::new(start, law)),
             coverage: Coverage::default(),
             unreadable: 0,
             rtt: Distribution::default(),
@@ -147,7 +149,7 @@ impl Observer {
 
     /// Whether each user is held to a rate of its own.
     pub fn follows_users(&self) -> bool {
-        self.setup.mode == Upstream::Follow && self.setup.users.is_some()
+        self.setup.mode.follows() && self.setup.users.is_some()
     }
 
     fn user(&self, hosts: Hosts) -> u32 {
@@ -224,7 +226,7 @@ impl Observer {
                 let bottleneck = self.bottleneck.as_ref()?;
                 Some(Follows::Direction(bottleneck.rate(own).unwrap_or(own)))
             }
-            Measured::Each(_) if self.setup.mode != Upstream::Follow => None,
+            Measured::Each(_) if !self.setup.mode.follows() => None,
             Measured::Each(users) => {
                 Some(Follows::User(place.and_then(|at| users.bottleneck(at)?.rate(own))))
             }

@@ -44,6 +44,8 @@ pub struct UserKey {
     pub prefix6: u32,
     /// Whether a user is a VLAN on a live link, instead of an address.
     pub vlan: bool,
+    /// How long a user without packets is remembered.
+    pub idle: Duration,
 }
 
 /// A discipline as hosts use it.

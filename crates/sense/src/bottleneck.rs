@@ -14,7 +14,7 @@
 
 mod follow;
 
-pub use follow::{FollowConfig, Follower};
+pub use follow::{FollowConfig, FollowLaw, Follower};
 
 use crate::{Rtt, Srtt, WindowedMin};
 use weir_units::{Duration, Time};

@@ -1,7 +1,7 @@
 //! What the packets of flows tell of a bottleneck behind the observer: the same for dataplane, simulator and
 //! user plane.
 
-use crate::bottleneck::{FollowConfig, Follower};
+use crate::bottleneck::{FollowConfig, FollowLaw, Follower};
 use crate::{Flows, Seen, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::transport::Transport;
@@ -21,8 +21,9 @@ pub struct Bottleneck {
 
 impl Bottleneck {
     /// Nothing is known yet at `start`.
-    pub fn new(start: Time) -> Bottleneck {
-        Bottleneck { follower: Follower::new(FollowConfig::default(), start), reaction: None }
+    pub fn new(start: Time, law: FollowLaw) -> Bottleneck {
+        let config = FollowConfig { law, ..FollowConfig::default() };
+        Bottleneck { follower: Follower::new(config, start), reaction: None }
     }
 
     /// The rate to send at and the four variables.

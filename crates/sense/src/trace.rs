@@ -1,6 +1,7 @@
 //! Packets of several flows as a capture holds them, for tests: all hosts that observe learn the same from
 //! them.
 
+use crate::bottleneck::FollowLaw;
 use crate::{Bottleneck, Flows, Learned, Observer, PacketInfo, Way};
 use weir_units::{Bytes, Duration, Time};
 use weir_wire::ip::{TCP, UDP};
@@ -125,7 +126,7 @@ impl Step {
 /// What an observer with a bottleneck learns from each packet of the trace, while nothing waits.
 pub fn learned() -> impl Iterator<Item = Learned> {
     let mut flows = Flows::<16>::default();
-    let mut bottleneck = Bottleneck::new(Time::ZERO);
+    let mut bottleneck = Bottleneck::new(Time::ZERO, FollowLaw::default());
     trace().map(move |step| {
         let (transport, len) = (step.transport(), Bytes::new(step.packet().len() as u64));
         let packet = PacketInfo { flow: step.flow, len, transport: &transport };

@@ -18,6 +18,7 @@ const FLOWS: usize = 64;
 
 /// What a link that observes knows.
 pub struct Observer {
+    mode: Upstream,
     flows: Flows<FLOWS>,
     /// The bottleneck that the rate of the link follows, where it does.
     bottleneck: Option<Bottleneck>,
@@ -35,12 +36,9 @@ pub(crate) struct Shown {
 impl Observer {
     /// What a link needs; `None` if it does not observe.
     pub fn of(setup: &NetworkLink) -> Option<Box<Observer>> {
-        let bottleneck = match setup.upstream {
-            Upstream::Off => return None,
-            Upstream::Inform => None,
-            Upstream::Follow => Some(Bottleneck::new(Time::ZERO)),
-        };
-        Some(Box::new(Observer { flows: Flows::default(), bottleneck, own: setup.rate }))
+        let mode = (setup.upstream != Upstream::Off).then_some(setup.upstream)?;
+        let bottleneck = mode.law().map(|law| Bottleneck::new(Time::ZERO, law));
+        Some(Box::new(Observer { mode, flows: Flows::default(), bottleneck, own: setup.rate }))
     }
 
     /// Which share of the bytes was measured.
@@ -65,7 +63,7 @@ impl Observer {
         let path = self.follower().map(Follower::path);
         let rate = self.bottleneck.as_ref().and_then(|bottleneck| bottleneck.rate(self.own));
         Observed {
-            mode: if self.bottleneck.is_some() { Upstream::Follow } else { Upstream::Inform }.to_string(),
+            mode: self.mode.to_string(),
             path_rtt_ms: ms(path.and_then(PathModel::path_rtt)),
             average_rtt_ms: ms(path.and_then(PathModel::average)),
             target_rtt_ms: ms(path.and_then(PathModel::target_rtt)),
@@ -145,12 +143,18 @@ fn clock(at: Time) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_sense::bottleneck::FollowLaw;
     use weir_sense::{PacketInfo, Way, trace};
 
     #[test]
     fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {
-        let bottleneck = Some(Bottleneck::new(Time::ZERO));
-        let mut observer = Observer { flows: Flows::default(), bottleneck, own: Rate::from_mbps(1000) };
+        let bottleneck = Some(Bottleneck::new(Time::ZERO, FollowLaw::default()));
+        let mut observer = Observer {
+            mode: Upstream::Follow,
+            flows: Flows::default(),
+            bottleneck,
+            own: Rate::from_mbps(1000),
+        };
         let mut expected = trace::learned();
         for step in trace::trace() {
             let (len, transport) = (Bytes::new(step.packet().len() as u64), step.transport());

@@ -1,7 +1,6 @@
 //! What is told of an observer: to who watches, and in results.
 
 use super::{Measured, Observer};
-use weir_config::Upstream;
 use weir_measure::result::Observed;
 use weir_sense::Coverage;
 use weir_units::{Duration, Rate};
@@ -58,7 +57,7 @@ impl Observer {
         UpstreamNow {
             model: model.map(|((path, average), target)| [path, average, target]),
             rate: self.bottleneck.as_ref().and_then(|bottleneck| bottleneck.rate(own)),
-            follows: self.setup.mode == Upstream::Follow,
+            follows: self.setup.mode.follows(),
             coverage: self.coverage,
             users: match &self.measured {
                 Measured::All(_) => None,

@@ -2,6 +2,7 @@
 //! lent to those who are active.
 
 use std::ops::Range;
+use weir_sense::bottleneck::FollowLaw;
 use weir_sense::{Bottleneck, Flows, LIVE, Observer, Suspicions};
 use weir_units::{Rate, Time};
 
@@ -23,6 +24,7 @@ pub struct Users {
     places: Box<[UserSlot]>,
     /// The bottlenecks of those who have the places; empty where no rate follows them.
     bottlenecks: Box<[Bottleneck]>,
+    law: FollowLaw,
     /// What did not add up for users that lost their places.
     past: Suspicions,
     /// Packets of users without a place.
@@ -33,13 +35,14 @@ pub struct Users {
 impl Users {
     /// Room for `users`, and at most [`USERS_MAX`]; with bottlenecks where rates follow them, from that time
     /// on.
-    pub fn new(users: usize, follows: Option<Time>) -> Users {
+    pub fn new(users: usize, follows: Option<(Time, FollowLaw)>) -> Users {
         let count = users.clamp(1, USERS_MAX).next_multiple_of(WAYS);
         let place = |_| UserSlot { user: None, flows: Flows::default() };
-        let bottlenecks = follows.map(|start| vec![Bottleneck::new(start); count]).unwrap_or_default();
+        let bottlenecks = follows.map(|(start, law)| vec![Bottleneck::new(start, law); count]);
         Users {
             places: (0..count).map(place).collect(),
-            bottlenecks: bottlenecks.into(),
+            bottlenecks: bottlenecks.unwrap_or_default().into(),
+            law: follows.map(|(_, law)| law).unwrap_or_default(),
             past: Suspicions::default(),
             unplaced: 0,
             used: 0,
@@ -103,7 +106,7 @@ impl Users {
         self.past = sum(&self.past, place.flows.suspicions());
         *place = UserSlot { user: Some(user), flows: Flows::default() };
         if let Some(bottleneck) = self.bottlenecks.get_mut(at) {
-            *bottleneck = Bottleneck::new(now);
+            *bottleneck = Bottleneck::new(now, self.law);
         }
         Some(at)
     }

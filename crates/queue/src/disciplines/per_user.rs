@@ -775,8 +775,8 @@ impl Entry for Users {
     type Params = Params;
 
     fn user_key(params: &Params) -> Option<UserKey> {
-        let Params { users, by_sender, prefix4, prefix6, vlan, .. } = *params;
-        Some(UserKey { most: users, by_sender, prefix4, prefix6, vlan })
+        let Params { users, by_sender, prefix4, prefix6, vlan, idle, .. } = *params;
+        Some(UserKey { most: users, by_sender, prefix4, prefix6, vlan, idle })
     }
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {

@@ -84,21 +84,25 @@ pub enum Form {
     Signals,
     /// With bitrate adjustment: FQ-CoDel at a rate that follows the bottleneck.
     Shaper,
+    /// The same by the article's own rule for the rate.
+    Largest,
 }
 
-/// All of them.
-pub const FORMS: [Form; 3] = [Form::Off, Form::Signals, Form::Shaper];
+/// All of them, which the simulator has; real links have [`LIVE`].
+pub const FORMS: [Form; 4] = [Form::Off, Form::Signals, Form::Shaper, Form::Largest];
+/// Those of real links.
+pub const LIVE: [Form; 3] = [Form::Off, Form::Signals, Form::Shaper];
 /// Those that do something.
-pub const ON: [Form; 2] = [Form::Signals, Form::Shaper];
+pub const ON: [Form; 3] = [Form::Signals, Form::Shaper, Form::Largest];
 
 impl Form {
     /// A few words for it.
     pub fn name(self) -> &'static str {
-        ["vAQM off", "vAQM", "vAQM with shaper"][self as usize]
+        ["vAQM off", "vAQM", "vAQM with shaper", "vAQM with the article's shaper"][self as usize]
     }
 
     fn upstream(self) -> Upstream {
-        [Upstream::Off, Upstream::Inform, Upstream::Follow][self as usize]
+        [Upstream::Off, Upstream::Inform, Upstream::Follow, Upstream::FollowLargest][self as usize]
     }
 }
 
@@ -143,7 +147,7 @@ impl Case {
             }
             if link.upstream != Upstream::Off {
                 link.upstream = self.form.upstream();
-                if self.form == Form::Shaper {
+                if link.upstream.follows() {
                     link.queue = QueueConfig::new("flow").expect("the list has FlowQueue");
                     link.aqm = Some(inner());
                 }
@@ -168,19 +172,19 @@ fn inner() -> AqmConfig {
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
     let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 10 });
     let mut plan = Vec::new();
-    for case in all() {
+    for case in all(&FORMS) {
         let scenario = case.scenario(arguments.quick)?;
         plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
     }
     Ok(plan)
 }
 
-/// All cases, in the order of the article.
-pub fn all() -> Vec<Case> {
+/// All cases with these forms, in the order of the article.
+pub fn all(forms: &[Form]) -> Vec<Case> {
     let mut cases = Vec::new();
     for signal in SIGNALS {
         for protocol in PROTOCOLS {
-            cases.extend(FORMS.map(|form| Case { signal, protocol, form }));
+            cases.extend(forms.iter().map(|&form| Case { signal, protocol, form }));
         }
     }
     cases
@@ -202,6 +206,9 @@ mod tests {
         let protocols: Vec<Protocol> = scenario.flows.iter().map(|f| f.protocol).collect();
         assert_eq!(protocols[..2], [Protocol::Quic; 2]);
         assert_eq!(protocols[2..], [Protocol::Tcp; 3]);
+        let largest = Case { form: Form::Largest, ..case }.scenario(true).unwrap();
+        let sense = largest.links.iter().find(|l| l.name == "sense3").unwrap();
+        assert_eq!((sense.upstream, sense.queue.discipline.as_str()), (Upstream::FollowLargest, "flow"));
         let off = Case { form: Form::Off, ..case }.scenario(true).unwrap();
         assert!(off.links.iter().all(|l| l.upstream == Upstream::Off));
         assert_eq!(off.run.duration, Duration::from_secs(30));
@@ -209,6 +216,6 @@ mod tests {
 
     #[test]
     fn every_signal_protocol_and_form_is_there() {
-        assert_eq!(all().len(), 12);
+        assert_eq!((all(&FORMS).len(), all(&LIVE).len()), (16, 12));
     }
 }

@@ -8,6 +8,8 @@
 //! one to come is predicted from what is sent: the bottleneck goes on to deliver what it did, and what is
 //! sent beyond that waits there. Where senders do not fill what they may, nothing is delivered that would say
 //! what could be, and the rate only rises. With nothing waiting it is not needed and lets go.
+//!
+//! The article's own law, [`FollowLaw::Largest`], is there beside it.
 
 use super::{PathConfig, PathModel};
 use crate::history::Delivery;
@@ -39,11 +41,24 @@ const FASTEST: Rate = Rate::from_mbps(1_000_000);
 /// The share of the bottleneck's rate that is sent while it is drained.
 const DRAIN_SHARE: f64 = 0.5;
 
+/// What the rate is a multiple of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FollowLaw {
+    /// What the bottleneck delivers between two round trips, above the target and below it.
+    #[default]
+    Delivered,
+    /// The article's: while Average RTT is above Target RTT, the largest rate that was sent while it was not,
+    /// bounded by how far it is above; else a sixteenth more in each Path RTT in which packets wait.
+    Largest,
+}
+
 /// What a follower is made with.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FollowConfig {
     /// The four variables.
     pub path: PathConfig,
+    /// How the rate is found.
+    pub law: FollowLaw,
     /// Most that is ever sent, such as an aggregate maximum bit rate; `None` for no limit.
     pub rate_max: Option<Rate>,
     /// Least that is ever sent, such as a guaranteed bit rate.
@@ -106,6 +121,8 @@ pub struct Follower {
     fresh: bool,
     /// The largest rate that was sent while Average RTT was at or below its target.
     uncongested: WindowedMax<Rate>,
+    /// The last of those that was known: time in which the target is exceeded does not make it old.
+    largest: Option<Rate>,
     /// The largest delivery rate.
     bandwidth: WindowedMax<Rate>,
     phase: Phase,
@@ -135,6 +152,7 @@ impl Follower {
             averaged: None,
             fresh: false,
             uncongested: WindowedMax::new(RATE_WINDOW_MAX),
+            largest: None,
             bandwidth: WindowedMax::new(RATE_WINDOW_MAX),
             phase: Phase::Open,
             empty_since: None,
@@ -258,6 +276,7 @@ impl Follower {
         if self.path.excess().is_none() {
             let seen = [self.arrived.rate(), self.forwarded.rate()].into_iter().flatten().min();
             seen.into_iter().for_each(|rate| self.uncongested.insert(now, rate));
+            self.largest = self.uncongested.get(now).or(self.largest);
         }
         self.phase = match self.phase {
             phase @ Phase::Draining { until, .. } if now < until => phase,
@@ -270,7 +289,10 @@ impl Follower {
                 let rate = known.or(self.bandwidth.get(now)).unwrap_or(self.floor(path));
                 self.drain(now, Rate::from_bps_f64(rate.as_bps_f64() * DRAIN_SHARE))
             }
-            phase => self.follow(now, path, phase),
+            phase => match self.config.law {
+                FollowLaw::Delivered => self.follow(now, path, phase),
+                FollowLaw::Largest => self.bound(now, path, phase),
+            },
         };
     }
 
@@ -321,6 +343,20 @@ impl Follower {
         }
     }
 
+    /// The article's law: "the largest bitrate observed while Average RTT was below target", with "the
+    /// difference between Average RTT and Target RTT" as "an additional bounding factor". It does not say how
+    /// the rate rises again; here it is tried as where nothing is measured.
+    fn bound(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
+        let excess = self.path.excess().filter(|_| !self.is_blind(now));
+        let Some(ratio) = excess else { return self.probe_without_samples(now, path, phase) };
+        // Nothing was sent that did not fill the bottleneck: what it delivers is the best known.
+        let known = self.news().and_then(|()| self.largest.or(self.bandwidth.get(now)));
+        known.map_or(phase, |known| {
+            let rate = Rate::from_bps_f64(known.as_bps_f64() * ratio).max(self.floor(path));
+            Phase::Following { rate, tried: now }
+        })
+    }
+
     /// Whether a round trip says something that was not acted on.
     fn news(&mut self) -> Option<()> {
         core::mem::take(&mut self.fresh).then_some(())
@@ -357,7 +393,7 @@ impl Follower {
         Rate::from_bps_f64(known.as_bps_f64() * ratio).max(self.floor(path))
     }
 
-    /// Nothing is measured: while packets wait, a little more is tried from time to time.
+    /// Nothing is measured, or all is well: while packets wait, a little more is tried from time to time.
     fn probe_without_samples(&self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Phase::Following { rate, tried } = phase else { return phase };
         let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));

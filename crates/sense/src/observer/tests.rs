@@ -26,7 +26,11 @@ struct Link {
 
 impl Link {
     fn new() -> Link {
-        Link { flows: Flows::default(), bottleneck: Bottleneck::new(Time::ZERO), waiting: false }
+        Link {
+            flows: Flows::default(),
+            bottleneck: Bottleneck::new(Time::ZERO, FollowLaw::default()),
+            waiting: false,
+        }
     }
 
     fn observer(&mut self) -> Observer<'_, 16> {

@@ -112,8 +112,14 @@ impl Model {
 
 #[test]
 fn the_known_answer() {
+    for law in [FollowLaw::Delivered, FollowLaw::Largest] {
+        the_known_answer_of(law);
+    }
+}
+
+fn the_known_answer_of(law: FollowLaw) {
     // Path RTT 40 ms, Average RTT 90 ms, 20 Mbit/s while it was at its target: 60 / 90 of that.
-    let mut follower = Follower::new(FollowConfig::default(), Time::ZERO);
+    let mut follower = Follower::new(FollowConfig { law, ..FollowConfig::default() }, Time::ZERO);
     let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
     let rtt = |ms| Rtt { rtt: Duration::from_millis(ms), doubtful: false };
     follower.sample(ms(0), rtt(40), true);

@@ -3,6 +3,7 @@
 
 use weir_aqm::Sample;
 use weir_queue::Shaper;
+use weir_sense::bottleneck::FollowLaw;
 use weir_sense::{Bottleneck, Flows, Learned, Observer, PacketInfo, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::transport::{self, Transport};
@@ -61,7 +62,7 @@ impl Learners {
         let fresh = || Learner {
             owner,
             flows: Flows::default(),
-            bottleneck: Bottleneck::new(now),
+            bottleneck: Bottleneck::new(now, FollowLaw::default()),
             active: now,
             rate: None,
         };
