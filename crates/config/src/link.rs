@@ -305,7 +305,8 @@ section! {
         /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
         /// `vaqm` needs, each user's where `queue.discipline` is "user"; "follow" in addition lowers its own
         /// rate to that of the bottleneck, or with "user" that of each user to that of the user's bottleneck;
-        /// "follow_largest" does so by the article's rule, from the largest rate at which no queue stood there.
+        /// "follow_largest" does so by the article's rule, from the largest rate at which no queue stood
+        /// there.
         /// Acknowledgements must come back through the other direction.
         upstream: Upstream = or(Upstream::Off, Range::Any);
     }

@@ -59,8 +59,8 @@ section! {
         /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing;
         /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
         /// `vaqm` needs; "follow" in addition lowers its own rate to that of the bottleneck; "follow_largest"
-        /// does so by the article's rule, from the largest rate at which no queue stood there. Acknowledgements
-        /// must come back through the node where it begins.
+        /// does so by the article's rule, from the largest rate at which no queue stood there.
+        /// Acknowledgements must come back through the node where it begins.
         upstream: Upstream = or(Upstream::Off, Range::Any);
         /// Probes; their presence turns sensing on.
         sense: Option<Sense> = OptionalTable;

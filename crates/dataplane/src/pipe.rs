@@ -333,7 +333,7 @@ impl<D: Managed<PacedFrame>> Direction<D> {
         let Note { hosts, flow, ports, .. } = *note;
         if let (Some(rtt), Some(ring)) = (learned.rtt, &mut self.shape.rtts) {
             // Whoever does not read does not watch.
-            let _ = ring.push(RttSample { at: now, ports, rtt });
+            let _ = ring.push(RttSample { at: now, ports, rtt: rtt + learned.held });
         }
         // What other processors stamped may be a little ahead; to the algorithm time only moves forward.
         let now = now.max(self.last);

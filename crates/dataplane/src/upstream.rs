@@ -61,8 +61,9 @@ pub struct RttSample {
 /// What a packet taught, for the queue.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Learned {
-    /// A round-trip time that enters means.
+    /// A round-trip time that enters means, and what a sender counts beside it.
     pub rtt: Option<Duration>,
+    pub held: Duration,
     /// What the flow has in flight, after an acknowledgement.
     pub in_flight: Option<Bytes>,
     /// How long senders need to answer, if that changed.
@@ -215,7 +216,8 @@ impl Observer {
         if let (None, Some(rtt)) = (self.bottleneck_at(place), seen.rtt) {
             self.path.sample(now, rtt, seen.enters_mean);
         }
-        Learned { rtt, in_flight, reaction, rate: self.follows(place) }
+        let held = seen.rtt.map_or(Duration::ZERO, |rtt| rtt.held);
+        Learned { rtt, held, in_flight, reaction, rate: self.follows(place) }
     }
 
     /// The rate that follows from what is known; of a user without a place nothing is.

@@ -191,7 +191,7 @@ impl<const N: usize> Flows<N> {
         let slot = &mut self.slots[at];
         slot.active = now;
         let mut seen = slot.take(now, way, len, transport, known, &mut self.suspicions);
-        if let Some(Rtt { rtt, doubtful }) = seen.rtt {
+        if let Some(Rtt { rtt, doubtful, .. }) = seen.rtt {
             self.smallest.insert(now, rtt);
             self.latest = Some(rtt);
             let smallest = self.smallest.get(now).unwrap_or(rtt);

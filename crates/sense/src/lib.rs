@@ -64,6 +64,9 @@ pub enum Way {
 pub struct Rtt {
     /// The time.
     pub rtt: Duration,
+    /// How long the receiver held an acknowledgement before that: it waits for another segment, and senders
+    /// count that, too.
+    pub held: Duration,
     /// It may hold a wait that has nothing to do with the path: good for a minimum, bad for a mean.
     pub doubtful: bool,
 }

@@ -244,7 +244,7 @@ impl QuicFlow {
         self.smoothed.sample(rtt);
         self.latest = rtt;
         self.measured_at = Some(now);
-        Some(Rtt { rtt, doubtful: false })
+        Some(Rtt { rtt, held: Duration::ZERO, doubtful: false })
     }
 
     /// A datagram with a Handshake packet passes.
@@ -257,7 +257,7 @@ impl QuicFlow {
             (Way::FromUser, Handshake::Asked(at)) => {
                 self.handshake = Handshake::Over;
                 self.measured_at = Some(now);
-                Some(Rtt { rtt: now.since(at), doubtful: false })
+                Some(Rtt { rtt: now.since(at), held: Duration::ZERO, doubtful: false })
             }
             // A user who speaks first is the server, or the beginning was missed.
             (Way::FromUser, Handshake::Unseen) => {

@@ -3,10 +3,12 @@
 //! Data passes the observer towards its receiver ("forward"), acknowledgements come back. What the observer
 //! sees is the half of the path on the receiver's side, with its queues.
 //!
-//! An acknowledgement times the first segment that it covers, as senders do: with delayed ACKs (RFC 5681
-//! section 4.2) that is how long a window takes to be acknowledged. What stands behind a hole is timed by the
-//! SACK block that names it first (RFC 2018 section 4), so that a queue is seen while senders recover from
-//! it, which is when it is longest. What must not be timed is left out:
+//! With delayed ACKs (RFC 5681 section 4.2) an acknowledgement covers several segments, and the last of them
+//! caused it: that one times the path. Senders time the first, which also waited at the receiver for the
+//! others; that is told beside it ([`Rtt::held`]). At low rates it is the time of a packet, which is no queue.
+//! What stands behind a hole is timed by the SACK block that names it first (RFC 2018 section 4), so that a
+//! queue is seen while senders recover from it, which is when it is longest. What must not be timed is left
+//! out:
 //!
 //! * Segments that were sent again (Karn's algorithm, RFC 6298 section 3), and with them what an
 //!   acknowledgement covers beside them: it was held behind the hole.
@@ -213,20 +215,22 @@ impl TcpFlow {
         let alone = ack == stream.forwarded && news.unsigned_abs() <= self.largest && !stream.opening;
         let acknowledged = if news > 0 { self.acknowledge(ack, news.unsigned_abs(), s) } else { None };
         let sacked = sacked.and_then(|(from, to)| self.timed.take_between(from, to));
-        let rtt = now.since(acknowledged.or(sacked)?);
+        let (first, last) = acknowledged.or(sacked.map(|at| (at, None)))?;
+        let last = last.unwrap_or(first);
+        let (rtt, held) = (now.since(last), last.since(first));
         self.last = Some((rtt, now));
-        Some(Rtt { rtt, doubtful: alone && acknowledged.is_some() })
+        Some(Rtt { rtt, held, doubtful: alone && acknowledged.is_some() })
     }
 
     /// Everything before `ack` arrived, `news` bytes of it since the last time: when the first of these
-    /// passed.
-    fn acknowledge(&mut self, ack: u32, news: u32, s: &Segment) -> Option<Time> {
+    /// passed, and the last where that is known.
+    fn acknowledge(&mut self, ack: u32, news: u32, s: &Segment) -> Option<(Time, Option<Time>)> {
         self.delivered += u64::from(news);
         let sent_again = self.stream.as_mut().is_some_and(|stream| stream.acknowledge(ack));
         let timed = self.timed.take_before(ack).filter(|_| !sent_again);
         let stamped = s.stamps.and_then(|stamps| self.stamped.take(stamps.echo));
         let unanswered = |at: &Time| self.last.is_none_or(|(_, last)| last < *at);
-        timed.or(stamped.filter(|at| sent_again || unanswered(at)))
+        timed.or(stamped.filter(|at| sent_again || unanswered(at)).map(|at| (at, None)))
     }
 
     /// Bytes forwarded and not acknowledged; what SACK blocks name counts as in flight until the hole before

@@ -87,9 +87,12 @@ impl<const N: usize> Flying<N> {
         }
     }
 
-    /// Everything before `number` arrived: when the first of what is noted of it passed.
-    pub fn take_before(&mut self, number: u32) -> Option<Time> {
-        self.take(|segment| segment.ends_by(number))
+    /// Everything before `number` arrived: when the first of what is noted of it passed, and when the segment
+    /// did that ends there, where that is noted.
+    pub fn take_before(&mut self, number: u32) -> Option<(Time, Option<Time>)> {
+        let last = self.segments[..usize::from(self.len)].iter().find(|segment| segment.to == number);
+        let last = last.map(|segment| segment.at);
+        self.take(|segment| segment.ends_by(number)).map(|first| (first, last))
     }
 
     /// What lies between these numbers arrived: when the first of what is noted of it passed.
@@ -153,13 +156,17 @@ mod tests {
         let time = |n: u64| Some(Time::from_nanos(n));
         (0..10u32).for_each(|n| flying.push(number(n), number(n + 1), Time::from_nanos(n.into())));
         assert_eq!(flying.take_before(number(0)), None);
-        assert_eq!(flying.take_before(number(2)), time(0));
+        assert_eq!(flying.take_before(number(2)), time(0).map(|first| (first, time(1))));
         assert_eq!(flying.take_between(number(4), number(6)), time(4));
         flying.forget(number(2), number(3));
         assert_eq!(flying.take_between(number(2), number(6)), time(3), "others were taken or forgotten");
         assert_eq!(flying.take_before(number(6).wrapping_add(9)), None, "not all of it arrived");
-        assert_eq!(flying.take_before(number(7)), time(6));
-        assert_eq!(flying.take_before(number(10)), time(7));
+        assert_eq!(flying.take_before(number(7)), time(6).map(|first| (first, time(6))));
+        assert_eq!(
+            flying.take_before(number(10)),
+            time(7).map(|first| (first, None)),
+            "the ninth had no room"
+        );
         assert_eq!(flying.take_before(number(10)), None, "the others had no room");
     }
 }

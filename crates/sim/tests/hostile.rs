@@ -138,7 +138,7 @@ fn a_follower_survives_any_round_trip_times_and_asks_for_no_memory() {
         follower.arrived(at(now), Bytes::new(u64::from(dice.next() % 100_000)));
         follower.forwarded(at(now), Bytes::new(u64::from(dice.next() % 100_000)));
         let rtt = Duration::from_micros(u64::from(dice.next() % 60_000_000) >> (dice.next() % 26));
-        follower.sample(at(now), weir_sense::Rtt { rtt, doubtful: false }, dice.flip());
+        follower.sample(at(now), weir_sense::Rtt { rtt, held: Duration::ZERO, doubtful: false }, dice.flip());
         follower.look(at(now), dice.flip());
         let rate = follower.rate();
         assert!(rate.is_none_or(|rate| rate > Rate::ZERO), "{rate:?}");

@@ -159,7 +159,7 @@ impl Vaqm {
 
     fn on_rtt(&mut self, now: Time, rtt: Duration) {
         self.sampled = Some(now);
-        self.model.sample(now, Rtt { rtt, doubtful: false }, true);
+        self.model.sample(now, Rtt { rtt, held: Duration::ZERO, doubtful: false }, true);
         self.validate(now);
         // As in CoDel, one round trip without much of a queue says that none stands. The average would say so
         // only after several more signals.

@@ -30,12 +30,12 @@ fn the_short_form_judges_the_claims_draws_the_charts_and_writes_the_same_bytes()
     assert_eq!(result["runs"][0]["trace_hash"].as_str().map(str::len), Some(16));
     assert_eq!((&result["interrupted"], result["out"].is_string()), (&Value::from(false), true));
     let claims = result["claims"].as_array().expect("claims");
-    for (id, count) in [("C1", 12), ("C2", 4), ("C3", 2), ("C4", 2), ("C5", 2)] {
+    for (id, count) in [("C1", 18), ("C2", 6), ("C3", 2), ("C4", 2), ("C5", 2)] {
         assert_eq!(claims.iter().filter(|c| c["id"] == id).count(), count, "{id}");
     }
     // Whatever 20 s make of the others: this is what it is for.
     let shortened = |c: &&Value| c["expected"] == "at least 2.5 times";
-    assert_eq!(claims.iter().filter(shortened).filter(|c| c["held"] == true).count(), 4, "{claims:?}");
+    assert_eq!(claims.iter().filter(shortened).filter(|c| c["held"] == true).count(), 6, "{claims:?}");
     let all_held = claims.iter().all(|c| c["held"] == true);
     assert_eq!(first.status.code(), Some(i32::from(!all_held)));
     let [first, second] = outs.map(|out| out.join("vaqm-sim-quick"));

@@ -9,7 +9,7 @@ fn of(ms: u64) -> Duration {
 }
 
 fn rtt(ms: u64) -> Rtt {
-    Rtt { rtt: of(ms), doubtful: false }
+    Rtt { rtt: of(ms), held: Duration::ZERO, doubtful: false }
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn the_four_variables() {
     model.sample(at(20), rtt(300), true);
     assert_eq!((model.average(), model.excess()), (Some(of(90)), Some(60.0 / 90.0)));
     // A doubtful one may be the smallest, and nothing else.
-    model.sample(at(30), Rtt { rtt: of(30), doubtful: true }, false);
+    model.sample(at(30), Rtt { rtt: of(30), held: Duration::ZERO, doubtful: true }, false);
     assert_eq!(
         (model.path_rtt(), model.average(), model.target_rtt()),
         (Some(of(30)), Some(of(90)), Some(of(45)))

@@ -221,7 +221,10 @@ fn the_handshake_gives_one_sample() {
     assert_eq!(flow.handshake(us(0), Way::ToUser), None);
     assert_eq!(flow.handshake(us(100), Way::ToUser), None, "the rest of the first flight");
     let rtt = Duration::from_micros(30_000);
-    assert_eq!(flow.handshake(us(30_000), Way::FromUser), Some(Rtt { rtt, doubtful: false }));
+    assert_eq!(
+        flow.handshake(us(30_000), Way::FromUser),
+        Some(Rtt { rtt, held: Duration::ZERO, doubtful: false })
+    );
     assert_eq!(flow.handshake(us(31_000), Way::FromUser), None);
     let mut missed = QuicFlow::default();
     assert_eq!(missed.handshake(us(0), Way::FromUser), None);

@@ -36,22 +36,28 @@ impl Watched {
 }
 
 fn sure(ms: u64) -> Option<Rtt> {
-    Some(Rtt { rtt: Duration::from_millis(ms), doubtful: false })
+    held(0, ms)
+}
+
+/// The receiver waited for the last segment for so long.
+fn held(held_ms: u64, ms: u64) -> Option<Rtt> {
+    let [held, rtt] = [held_ms, ms].map(Duration::from_millis);
+    Some(Rtt { rtt, held, doubtful: false })
 }
 
 fn doubtful(ms: u64) -> Option<Rtt> {
-    Some(Rtt { rtt: Duration::from_millis(ms), doubtful: true })
+    sure(ms).map(|rtt| Rtt { doubtful: true, ..rtt })
 }
 
 #[test]
-fn the_first_segment_of_a_delayed_acknowledgement_is_timed() {
+fn the_last_segment_of_a_delayed_acknowledgement_is_timed() {
     let mut w = Watched::default();
     w.data(0, 100);
     w.data(7, 100 + MSS);
     w.data(9, 100 + 2 * MSS);
     assert_eq!(w.0.in_flight(), Bytes::new(3 * u64::from(MSS)));
-    // One acknowledgement for two: so long took the first of them, and so its sender measures it.
-    assert_eq!(w.ack(47, 100 + 2 * MSS), sure(47));
+    // One acknowledgement for two: the receiver waited for the second, and the sender measures both.
+    assert_eq!(w.ack(47, 100 + 2 * MSS), held(7, 40));
     assert_eq!(w.0.in_flight(), Bytes::new(MSS.into()));
     // The third was alone, so it may have waited for the timer of the receiver.
     assert_eq!(w.ack(89, 100 + 3 * MSS), doubtful(80));
@@ -78,16 +84,16 @@ fn what_stands_behind_a_hole_is_timed_by_the_block_that_names_it_first() {
     let mut w = Watched::default();
     let at = |n: u32| 100 + n * MSS;
     (0..7).for_each(|n| w.data(u64::from(n), at(n)));
-    let held = |from: u32, to: u32| Segment { sacked: Some((at(from), at(to))), ..ack(at(0)) };
+    let block = |from: u32, to: u32| Segment { sacked: Some((at(from), at(to))), ..ack(at(0)) };
     // The first and the fourth were lost.
-    assert_eq!(w.back(41, &held(1, 2)), sure(40));
-    assert_eq!(w.back(41, &held(1, 2)), None, "the same again");
-    assert_eq!(w.back(45, &held(4, 5)), sure(41));
+    assert_eq!(w.back(41, &block(1, 2)), sure(40));
+    assert_eq!(w.back(41, &block(1, 2)), None, "the same again");
+    assert_eq!(w.back(45, &block(4, 5)), sure(41));
     // The acknowledgement of the sixth was lost.
-    assert_eq!(w.back(47, &held(4, 7)), sure(42));
+    assert_eq!(w.back(47, &block(4, 7)), sure(42));
     w.data(48, at(3));
     w.data(48, at(0));
-    assert_eq!(w.back(88, &held(3, 7)), None, "what was sent again is ambiguous");
+    assert_eq!(w.back(88, &block(3, 7)), None, "what was sent again is ambiguous");
     // The third was only late: it would be the first of what is new, but was held behind the hole.
     w.data(89, at(7));
     assert_eq!(w.ack(130, at(8)), None);
@@ -136,7 +142,7 @@ fn counters_wrap() {
         w.data(at, seq);
         w.data(at + 1, seq.wrapping_add(MSS));
         let rtt = w.ack(at + 41, seq.wrapping_add(2 * MSS)).expect("each pair is timed");
-        assert_eq!(rtt.rtt, Duration::from_millis(41), "round {n}");
+        assert_eq!(Some(rtt), held(1, 40), "round {n}");
     }
     assert_eq!(w.0.delivered().get(), 80 * u64::from(MSS));
     assert_eq!(w.1, Suspicions::default());
@@ -150,7 +156,7 @@ fn joining_in_the_middle_needs_no_handshake() {
     assert_eq!(w.ack(2, 950_000), None, "of data that passed before");
     assert_eq!((w.0.in_flight().get(), w.1.acks_beyond), (u64::from(MSS), 0));
     w.data(2, 1_000_000 + MSS);
-    assert_eq!(w.ack(42, 1_000_000 + 2 * MSS), sure(41));
+    assert_eq!(w.ack(42, 1_000_000 + 2 * MSS), held(1, 40));
 }
 
 #[test]
@@ -189,13 +195,13 @@ fn timestamps_time_what_sequence_numbers_cannot() {
     // The first is repeated, with a stamp of its own; its echo names the repetition.
     // What was sent behind it is named by SACK blocks meanwhile.
     w.0.forward(ms(100), &stamped(data(at(0)), 7100, 1), &mut w.1);
-    let held = Segment { sacked: Some((at(1), at(3))), ..ack(at(0)) };
-    assert_eq!(w.back(101, &stamped(held, 1, 6999)), sure(100));
+    let hole = Segment { sacked: Some((at(1), at(3))), ..ack(at(0)) };
+    assert_eq!(w.back(101, &stamped(hole, 1, 6999)), sure(100));
     assert_eq!(w.back(140, &stamped(ack(at(3)), 1, 7100)), sure(40));
     // With a sequence number in time the stamp is not needed.
     w.0.forward(ms(200), &stamped(data(at(3)), 7200, 1), &mut w.1);
     w.0.forward(ms(203), &stamped(data(at(4)), 7203, 1), &mut w.1);
-    assert_eq!(w.back(243, &stamped(ack(at(5)), 1, 7200)), sure(43));
+    assert_eq!(w.back(243, &stamped(ack(at(5)), 1, 7200)), held(3, 40));
 }
 
 #[test]

@@ -56,6 +56,16 @@ fn three_ways(name: &str) -> [Measured; 3] {
     [off, on, follow].map(|text| measured(&text))
 }
 
+/// A receiver holds an acknowledgement for the second packet, 24 ms at 500 kbit/s: no queue, whatever the rate.
+#[test]
+fn where_nothing_stands_behind_nobody_is_signalled_at_low_rates() {
+    for rate in ["20Mbit/s", "10Mbit/s", "5Mbit/s", "2500kbit/s"] {
+        let outcome = run(&file("vaqm_low_rates").replace("10Mbit/s", rate));
+        let link = &outcome.recording.summary.links[0];
+        assert_eq!((link.drops, link.marks), (0, 0), "{rate} for five users");
+    }
+}
+
 #[test]
 fn vaqm_shortens_the_delay_of_radio_links_that_it_does_not_own() {
     let [off, on, follow] = three_ways("vaqm_strong");

@@ -73,7 +73,11 @@ impl Model {
                 self.follower.delivered(at, Bytes::new(PACKET));
             }
             if enters || self.sparse == 1 {
-                self.follower.sample(at, Rtt { rtt: at.since(sent), doubtful: false }, enters);
+                self.follower.sample(
+                    at,
+                    Rtt { rtt: at.since(sent), held: Duration::ZERO, doubtful: false },
+                    enters,
+                );
             }
             self.follower.look(at, true);
         }
@@ -121,7 +125,7 @@ fn the_known_answer_of(law: FollowLaw) {
     // Path RTT 40 ms, Average RTT 90 ms, 20 Mbit/s while it was at its target: 60 / 90 of that.
     let mut follower = Follower::new(FollowConfig { law, ..FollowConfig::default() }, Time::ZERO);
     let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
-    let rtt = |ms| Rtt { rtt: Duration::from_millis(ms), doubtful: false };
+    let rtt = |ms| Rtt { rtt: Duration::from_millis(ms), held: Duration::ZERO, doubtful: false };
     follower.sample(ms(0), rtt(40), true);
     for n in 0..100 {
         follower.arrived(ms(n * 4), Bytes::new(10_000));
@@ -203,7 +207,7 @@ fn without_anything_waiting_the_shaper_lets_go() {
     let mut now = model.now;
     for _ in 0..20 {
         now += Duration::from_millis(20);
-        model.follower.sample(now, Rtt { rtt: PATH, doubtful: false }, true);
+        model.follower.sample(now, Rtt { rtt: PATH, held: Duration::ZERO, doubtful: false }, true);
         model.follower.look(now, false);
     }
     assert_eq!(model.follower.rate(), None);
