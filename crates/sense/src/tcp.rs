@@ -5,7 +5,8 @@
 //!
 //! With delayed ACKs (RFC 5681 section 4.2) an acknowledgement covers several segments, and the last of them
 //! caused it: that one times the path. Senders time the first, which also waited at the receiver for the
-//! others; that is told beside it ([`Rtt::held`]). At low rates it is the time of a packet, which is no queue.
+//! others; that is told beside it ([`Rtt::held`]). At low rates it is the time of a packet, which is no
+//! queue.
 //! What stands behind a hole is timed by the SACK block that names it first (RFC 2018 section 4), so that a
 //! queue is seen while senders recover from it, which is when it is longest. What must not be timed is left
 //! out:

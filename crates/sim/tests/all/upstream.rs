@@ -56,7 +56,8 @@ fn three_ways(name: &str) -> [Measured; 3] {
     [off, on, follow].map(|text| measured(&text))
 }
 
-/// A receiver holds an acknowledgement for the second packet, 24 ms at 500 kbit/s: no queue, whatever the rate.
+/// A receiver holds an acknowledgement for the second packet, 24 ms at 500 kbit/s: no queue, whatever the
+/// rate.
 #[test]
 fn where_nothing_stands_behind_nobody_is_signalled_at_low_rates() {
     for rate in ["20Mbit/s", "10Mbit/s", "5Mbit/s", "2500kbit/s"] {
