@@ -67,6 +67,24 @@ fn where_nothing_stands_behind_nobody_is_signalled_at_low_rates() {
     }
 }
 
+/// Whose flow is signalled is the one with the most in flight, or each user's own: both give equal parts,
+/// where a full buffer gives one nearly twice what another has.
+#[test]
+fn users_behind_one_line_get_equal_parts() {
+    let text = file("vaqm_one_line");
+    let of_users = text.replacen("upstream =", "queue = { discipline = \"user\" }\nupstream =", 1);
+    let off = text.replace("\"inform\"", "\"off\"");
+    let ratio = |text: &str| {
+        let outcome = run(text);
+        let rates: Vec<f64> = outcome.recording.summary.flows.iter().map(|f| f.goodput_bps).collect();
+        let [least, most] = [f64::min, f64::max].map(|pick| rates.iter().copied().reduce(pick).unwrap());
+        assert!(rates.iter().sum::<f64>() > 18e6, "{rates:?}");
+        most / least
+    };
+    let [alone, all, each] = [&off, &text, &of_users].map(|text| ratio(text));
+    assert!(alone > 1.5 && all < 1.25 && each < 1.25, "{alone} {all} {each}");
+}
+
 #[test]
 fn vaqm_shortens_the_delay_of_radio_links_that_it_does_not_own() {
     let [off, on, follow] = three_ways("vaqm_strong");
