@@ -25,6 +25,7 @@ mod aqm_config;
 mod axes;
 mod changes;
 mod checks;
+pub mod disorder;
 mod document;
 mod embedded;
 mod end_host;

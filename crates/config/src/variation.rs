@@ -1,12 +1,13 @@
 //! How a link differs from one of constant rate that loses nothing.
 
+use crate::disorder::{HeldBack, LossBursts, Losses, Reorder};
 use crate::errors::{Wrong, shown_key};
 use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
 use crate::media::{Grants, Wifi};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, list, or, such, tidy, within,
-    wrong_type,
+    Check, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, absent, list, or, such, tidy,
+    within, wrong_type,
 };
 use crate::table_doc::{Row, TableDoc};
 use crate::trace::Trace;
@@ -36,6 +37,20 @@ section! {
         jitter: Duration = or(Duration::ZERO, within(Duration::ZERO, Duration::from_secs(10)));
         /// Share of the packets that is lost at random behind the queue.
         loss: Share = or(Share(0.0), within(Share(0.0), Share(0.9)));
+        /// Losses in bursts, besides those of `loss`, by a chain of two states (Gilbert, 1960; Elliott,
+        /// 1963), with the parameters of `gemodel` in tc-netem(8). A burst lasts 1/r packets on average, and
+        /// p/(p+r) of the packets meet the bad state. The chain begins in the good state.
+        loss_bursts: Option<LossBursts> = OptionalTable;
+        /// Each packet whose number is a multiple of this is lost; packets are counted from 1 where they
+        /// leave the queue.
+        loss_every: Option<u32> = absent("none", within(2, 1_000_000_000));
+        /// Numbers of packets that are lost, in rising order, counted like those of `loss_every`.
+        loss_packets: Vec<u32> = list("none", MAX_STEPS, within(1, u32::MAX));
+        /// Packets that are held back behind the queue, so that what follows overtakes them: either a share
+        /// of them, at random, or every n-th.
+        reorder: Option<Reorder> = OptionalTable;
+        /// Share of the packets that arrive twice, the copy right behind the packet.
+        duplicate: Share = or(Share(0.0), within(Share(0.0), Share(0.9))) => [Simulator];
         /// Radio as in IEEE 802.11: contention, packets sent many at once.
         wifi: Option<Wifi> = OptionalTable => [Simulator];
         /// Requests and grants, as the upstream of DOCSIS.
@@ -58,6 +73,10 @@ impl Check for Variation {
                 here.wrong(p, other, format!("does not go with `{own}`"), "remove one of the two");
             }
         }
+        for (i, pair) in self.loss_packets.windows(2).enumerate().filter(|(_, pair)| pair[1] <= pair[0]) {
+            let problem = format!("is {}, not above the number before, {}", pair[1], pair[0]);
+            here.wrong(p, &format!("loss_packets.{}", i + 1), problem, "put the numbers in rising order");
+        }
         for (i, pair) in self.steps.windows(2).enumerate().filter(|(_, pair)| pair[1].at <= pair[0].at) {
             let problem = format!("comes at {}, not after the step before, {}", pair[1].at, pair[0].at);
             here.wrong(p, &format!("steps.{}", i + 1), problem, "put the steps in the order of their time");
@@ -72,6 +91,11 @@ impl Default for Variation {
             trace: None,
             jitter: Duration::ZERO,
             loss: Share(0.0),
+            loss_bursts: None,
+            loss_every: None,
+            loss_packets: Vec::new(),
+            reorder: None,
+            duplicate: Share(0.0),
             wifi: None,
             grants: None,
         }
@@ -82,6 +106,16 @@ impl Variation {
     /// The trace, if the link follows one.
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref().map(|file| &file.trace)
+    }
+
+    /// Which of its packets are lost, if any are.
+    pub fn losses(&self) -> Option<Losses> {
+        Losses::new(self.loss, self.loss_bursts.as_ref(), self.loss_every, &self.loss_packets)
+    }
+
+    /// Which of its packets are held back, if any are.
+    pub fn held_back(&self) -> Option<HeldBack> {
+        self.reorder.as_ref().map(HeldBack::new)
     }
 
     /// The key by which the link has to wait for its turn, if it has to.

@@ -98,10 +98,10 @@ impl DirectionSetup {
 
     /// How long a packet may be in the delay line; `None` if there is none.
     fn line(&self) -> Option<Duration> {
-        let jitter = self.impairments.as_ref().map_or(Duration::ZERO, |i| i.variation.jitter);
+        let more = self.impairments.as_ref().map_or(Duration::ZERO, Impairments::longest);
         let needed = self.channel.delay > Duration::ZERO
             || self.impairments.as_ref().is_some_and(Impairments::need_line);
-        needed.then_some(self.channel.delay + jitter)
+        needed.then_some(self.channel.delay + more)
     }
 
     fn hashing(&self) -> Hashing {

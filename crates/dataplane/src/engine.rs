@@ -869,6 +869,7 @@ impl Loop {
             ("too_long", meter.faults.too_long),
             ("delay_line_full", meter.faults.delay_line_full),
             ("lost_behind_queue", meter.faults.lost_behind_queue),
+            ("reordered", meter.faults.reordered),
             ("lost_before_queue", lost),
             ("stale", meter.faults.stale),
             ("samples_lost", samples_lost),

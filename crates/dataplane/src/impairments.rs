@@ -4,19 +4,15 @@ use crate::frames::Frame;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::VecDeque;
+use weir_config::disorder::{HeldBack, Losses};
 use weir_config::{Step, Variation};
 use weir_units::{Duration, Rate, Time};
-
-/// A packet that is held back goes behind so many others.
-const OVERTAKERS: u32 = 3;
 
 /// How a link differs from one of constant rate that loses nothing. Links between real ports have none of it.
 #[derive(Clone, Debug, Default)]
 pub struct Impairments {
-    /// Changes of the rate, trace, jitter and loss; times count from the origin of the run.
+    /// Changes of the rate, trace, jitter, loss and reordering; times count from the origin of the run.
     pub variation: Variation,
-    /// Share of the packets that the three behind them overtake, from 0 to 1.
-    pub reorder: f64,
 }
 
 impl Impairments {
@@ -24,20 +20,26 @@ impl Impairments {
     pub fn need_line(&self) -> bool {
         let variation = &self.variation;
         let is_varied = variation.jitter > Duration::ZERO || variation.trace().is_some();
-        is_varied || variation.loss.0 > 0.0 || self.reorder > 0.0
+        is_varied || variation.losses().is_some() || variation.reorder.is_some()
+    }
+
+    /// Most time that a packet may take in addition to the delay of its link.
+    pub fn longest(&self) -> Duration {
+        let held_back = self.variation.reorder.as_ref().map_or(Duration::ZERO, |reorder| reorder.delay);
+        self.variation.jitter + held_back
     }
 }
 
 /// Frames on their way behind the link, in the order in which they arrive.
 pub struct Line {
     frames: VecDeque<(Time, Frame)>,
+    /// Those that are held back, in the order in which they arrive: all for the same time.
+    late: VecDeque<(Time, Frame)>,
     most: usize,
     delay: Duration,
     jitter: Duration,
-    loss: u64,
-    reorder: u64,
-    /// A frame that is held back, and how many go before it.
-    held: Option<(u32, Frame)>,
+    losses: Option<Losses>,
+    held_back: Option<HeldBack>,
     last: Time,
     dice: SplitMix64,
 }
@@ -47,6 +49,8 @@ pub struct Line {
 pub enum Sent {
     /// It is under way.
     UnderWay,
+    /// It is under way, and others may overtake it.
+    HeldBack,
     /// It is lost, as some are.
     Lost,
     /// There was no room for it.
@@ -57,16 +61,15 @@ impl Line {
     /// An empty line for at most so many frames.
     pub fn new(most: usize, delay: Duration, impairments: Option<&Impairments>, seed: u64) -> Line {
         let variation = impairments.map(|i| &i.variation);
-        // The casts saturate: a share of one hits all but one roll in 2^64.
-        let threshold = |share: f64| (share * 18_446_744_073_709_551_616.0) as u64;
+        let held_back = variation.and_then(Variation::held_back);
         Line {
             frames: VecDeque::with_capacity(most),
+            late: VecDeque::with_capacity(if held_back.is_some() { most } else { 0 }),
             most,
             delay,
             jitter: variation.map_or(Duration::ZERO, |v| v.jitter),
-            loss: threshold(variation.map_or(0.0, |v| v.loss.0)),
-            reorder: threshold(impairments.map_or(0.0, |i| i.reorder)),
-            held: None,
+            losses: variation.and_then(Variation::losses),
+            held_back,
             last: Time::ZERO,
             dice: SplitMix64::seed_from_u64(seed),
         }
@@ -79,25 +82,21 @@ impl Line {
 
     /// A frame leaves the link at `at`.
     pub fn send(&mut self, at: Time, frame: Frame) -> Sent {
-        if self.loss > 0 && self.dice.next_u64() < self.loss {
+        let mut roll = || self.dice.next_u64();
+        if self.losses.as_mut().is_some_and(|losses| losses.hits(&mut roll)) {
             return Sent::Lost;
         }
-        if self.frames.len() + 2 > self.most {
+        if self.frames.len() + self.late.len() >= self.most {
             return Sent::Full;
         }
-        if self.held.is_none() && self.reorder > 0 && self.dice.next_u64() < self.reorder {
-            self.held = Some((OVERTAKERS, frame));
-            return Sent::UnderWay;
-        }
-        // The order is kept, however long a packet takes.
+        let held_back = self.held_back.as_mut().map_or(Duration::ZERO, |held| held.delay(&mut roll));
+        // The order is kept, however long a packet takes, but for those that are to be overtaken.
         self.last = self.last.max(at + self.delay + self.jitter());
-        self.frames.push_back((self.last, frame));
-        if let Some((before, held)) = self.held.take() {
-            match before {
-                1 => self.frames.push_back((self.last, held)),
-                _ => self.held = Some((before - 1, held)),
-            }
+        if held_back > Duration::ZERO {
+            self.late.push_back((self.last + held_back, frame));
+            return Sent::HeldBack;
         }
+        self.frames.push_back((self.last, frame));
         Sent::UnderWay
     }
 
@@ -111,13 +110,14 @@ impl Line {
 
     /// When the first frame arrives.
     pub fn first(&self) -> Option<Time> {
-        self.frames.front().map(|(due, _)| *due)
+        self.frames.front().into_iter().chain(self.late.front()).map(|(due, _)| *due).min()
     }
 
     /// The first frame, if it has arrived by `now`, and when it did.
     pub fn arrived(&mut self, now: Time) -> Option<(Time, Frame)> {
-        self.first().filter(|due| *due <= now)?;
-        self.frames.pop_front()
+        let first = self.first().filter(|due| *due <= now)?;
+        let is_late = self.frames.front().is_none_or(|(due, _)| *due > first);
+        if is_late { self.late.pop_front() } else { self.frames.pop_front() }
     }
 }
 
@@ -150,6 +150,7 @@ impl Steps {
 mod tests {
     use super::*;
     use weir_aqm::Share;
+    use weir_config::disorder::Reorder;
 
     fn ms(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
@@ -175,18 +176,27 @@ mod tests {
         );
         let variation =
             Variation { loss: Share(0.1), jitter: Duration::from_millis(8), ..Variation::default() };
-        let lossy = through(Impairments { variation, reorder: 0.0 }, 10_000);
+        let lossy = through(Impairments { variation }, 10_000);
         assert!((8800..9200).contains(&lossy.len()) && lossy.is_sorted_by_key(|(n, _)| *n));
         assert!(lossy.iter().all(|(_, d)| (20..=28).contains(&(d.as_nanos() / 1_000_000))));
         assert!(lossy.iter().any(|(_, d)| d.as_nanos() > 25_000_000));
-        let mixed = through(Impairments { reorder: 0.02, ..Impairments::default() }, 10_000);
-        let overtaken = mixed.windows(2).filter(|pair| pair[1].0 < pair[0].0).count();
-        assert!((150..230).contains(&overtaken), "{overtaken}");
+        let reorder = Reorder { share: Some(Share(0.02)), every: None, delay: Duration::from_micros(3500) };
+        let variation = Variation { reorder: Some(reorder), ..Variation::default() };
+        let mixed = through(Impairments { variation }, 10_000);
+        let overtaken: Vec<_> =
+            mixed.iter().filter(|(_, delay)| *delay > Duration::from_millis(20)).collect();
+        assert!((150..250).contains(&overtaken.len()), "{}", overtaken.len());
+        assert!(overtaken.iter().all(|(_, delay)| delay.as_nanos() == 23_500_000));
+        // Each comes when it is due: behind the three that left within 3.5 ms of it.
+        assert!(mixed.is_sorted_by_key(|(n, delay)| ms(*n) + *delay) && mixed.len() == 10_000);
+        let variation = Variation { loss_packets: vec![2, 3, 9], ..Variation::default() };
+        let listed = through(Impairments { variation }, 10);
+        assert_eq!(listed.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 3, 4, 5, 6, 7, 9]);
     }
 
     #[test]
     fn a_line_without_room_says_so() {
-        let mut line = Line::new(3, Duration::from_millis(1), None, 0);
+        let mut line = Line::new(2, Duration::from_millis(1), None, 0);
         let sent: Vec<Sent> = (0..4).map(|n| line.send(ms(0), Frame { addr: n, len: 0 })).collect();
         assert_eq!(sent, [Sent::UnderWay, Sent::UnderWay, Sent::Full, Sent::Full]);
         assert_eq!(line.arrived(ms(0)), None);

@@ -30,6 +30,8 @@ pub struct Faults {
     pub delay_line_full: u64,
     /// Lost behind the queue, as the link is to lose some.
     pub lost_behind_queue: u64,
+    /// Held back behind the queue, as the link is to reorder some; forwarded.
+    pub reordered: u64,
     /// Waited while the kernel forwarded newer ones in the loop's place; dropped.
     pub stale: u64,
 }

@@ -310,6 +310,10 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             }
             match self.shape.line.send(leaves, frame) {
                 Sent::UnderWay => continue,
+                Sent::HeldBack => {
+                    self.meter.faults.reordered += 1;
+                    continue;
+                }
                 Sent::Full => self.meter.faults.delay_line_full += 1,
                 Sent::Lost => self.meter.faults.lost_behind_queue += 1,
             }

@@ -81,7 +81,7 @@ pub fn run(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<CellResult> {
     let (_alone, testbed) = testbed(config.phones, 2, waiting)?;
-    let radio = Impairments { variation: config.radio.clone(), reorder: 0.0 };
+    let radio = Impairments { variation: config.radio.clone() };
     let mut core = LoopThread::start(&testbed.boxes()[0], setup("core", &config.core, None, config))?;
     let mut cell = LoopThread::start(&testbed.boxes()[1], setup("radio", &config.cell, Some(radio), config))?;
     let load = Load::start(&testbed, config.by)?;

@@ -83,7 +83,7 @@ impl Chain {
             None => DirectionSetup::new("way", Channel { delay: extra, ..Channel::unshaped() }),
             Some((link, settled)) => DirectionSetup {
                 settled: settled.clone(),
-                impairments: Some(Impairments { variation: link.variation.clone(), reorder: 0.0 }),
+                impairments: Some(Impairments { variation: link.variation.clone() }),
                 ..DirectionSetup::new(&link.name, channel(link, extra, catch_up))
             },
         }

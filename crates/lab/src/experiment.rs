@@ -171,7 +171,7 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     let reverse = Channel { delay: scenario.path.reverse_delay(), ..Channel::unshaped() };
     let directions = [
         DirectionSetup {
-            impairments: Some(Impairments { variation: scenario.link.variation.clone(), reorder: 0.0 }),
+            impairments: Some(Impairments { variation: scenario.link.variation.clone() }),
             settled: scenario.settled().swap_remove(0),
             ..DirectionSetup::new(FORWARD, forward)
         },

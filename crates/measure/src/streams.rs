@@ -87,6 +87,8 @@ pub struct Stream {
     window: Window,
     /// Number of the datagram that comes next, if all is well.
     next: u64,
+    /// Which of the 64 numbers before `next` came; the lowest bit is the last one.
+    came: u64,
     /// Shortest delay since `since`, and in the time of equal length before it.
     recent: Duration,
     before: Duration,
@@ -110,6 +112,7 @@ impl Stream {
             interval,
             window,
             next: 0,
+            came: 0,
             recent: Duration::MAX,
             before: Duration::MAX,
             since: Time::ZERO,
@@ -122,8 +125,24 @@ impl Stream {
         }
     }
 
+    /// Notes that a datagram came; `false` if it is a copy of one of the last 64.
+    fn is_first(&mut self, number: u64) -> bool {
+        let Some(back) = (self.next).checked_sub(number + 1) else {
+            let ahead = number + 1 - self.next;
+            self.came = u32::try_from(ahead).ok().and_then(|n| self.came.checked_shl(n)).unwrap_or(0) | 1;
+            return true;
+        };
+        let bit = u32::try_from(back).ok().and_then(|n| 1u64.checked_shl(n)).unwrap_or(0);
+        let came = self.came & bit != 0;
+        self.came |= bit;
+        !came
+    }
+
     /// A datagram arrives.
     pub fn arrives(&mut self, at: Time, number: u64, sent: Time, pool: &mut Pool) {
+        if !self.is_first(number) {
+            return;
+        }
         let delay = at.since(sent);
         if at.since(self.since) >= FOLLOWED {
             let is_old = at.since(self.since) >= FOLLOWED.saturating_mul(2);

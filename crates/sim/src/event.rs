@@ -26,6 +26,8 @@ pub enum Event {
     },
     /// A packet reaches the next link of its route.
     Enter(Item),
+    /// A packet arrives behind a link where others may have overtaken it.
+    Arrive(Item),
     /// Something that is small and may lie far ahead.
     Rare(Rare),
 }
@@ -76,7 +78,7 @@ impl Compact for Event {
     fn small(self) -> Option<Rare> {
         match self {
             Event::Rare(rare) => Some(rare),
-            Event::Acknowledge { .. } | Event::Opened { .. } | Event::Enter(_) => None,
+            Event::Acknowledge { .. } | Event::Opened { .. } | Event::Enter(_) | Event::Arrive(_) => None,
         }
     }
 

@@ -173,10 +173,50 @@ impl<T: Tap> Simulation<T> {
             self.hash.note(Decision::Lost, number as u32, self.now, packet.flow, self.acks.seq(&item.body));
             return self.forget(item);
         };
+        if self.links[number].disorder.is_some() {
+            return self.arrive_disordered(number, at, item);
+        }
         if item.links_left > 0 {
             item.links_left -= 1;
             return self.wheel.insert(at, Event::Enter(item));
         }
+        self.arrive_last(at, item);
+    }
+
+    /// A packet leaves a link behind which packets overtake each other, and would arrive `at`. It gets an
+    /// event of its own also on its last link, since receivers take packets in order of their arrival.
+    #[cold]
+    fn arrive_disordered(&mut self, number: usize, at: Time, item: Item) {
+        let Some(disorder) = &mut self.links[number].disorder else { return };
+        let (at, twice) = disorder.roll(at);
+        self.wheel.insert(at, Event::Arrive(item));
+        if twice {
+            self.counts.duplicated += 1;
+            let copy = Item { body: self.copied(item.body), ..item };
+            self.wheel.insert(at, Event::Arrive(copy));
+        }
+    }
+
+    /// What the copy of a packet carries.
+    fn copied(&mut self, body: Body) -> Body {
+        match body {
+            Body::Ack(kept) => Body::Ack(self.acks.keep_copy(kept)),
+            Body::Data(_) | Body::Opening(_) | Body::Probe(_) => body,
+        }
+    }
+
+    /// A packet arrives now behind a link that does not keep the order.
+    pub(crate) fn arrive(&mut self, mut item: Item) {
+        if item.links_left > 0 {
+            item.links_left -= 1;
+            return self.enter_next(item);
+        }
+        self.arrive_last(self.now, item);
+    }
+
+    /// A packet arrives, at `at`, behind the last link of its route.
+    #[inline(always)]
+    fn arrive_last(&mut self, at: Time, item: Item) {
         match item.body {
             Body::Data(segment) => self.deliver(at, &item, segment),
             Body::Ack(kept) => self.send_back(at, &item, kept),

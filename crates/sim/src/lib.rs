@@ -25,6 +25,7 @@ mod application;
 pub mod batch;
 mod dice;
 mod discipline;
+mod disorder;
 mod endpoints;
 mod error;
 mod event;

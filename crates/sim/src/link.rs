@@ -1,7 +1,8 @@
 //! A link: queue, sending side, and what happens to packets behind it.
 
-use crate::dice::{Chance, Dice};
+use crate::dice::Dice;
 use crate::discipline::{Discarded, LinkQueue, QueueSetup};
+use crate::disorder::Disorder;
 use crate::error::Error;
 use crate::medium::Medium;
 use crate::meter::LinkMeter;
@@ -10,6 +11,7 @@ use crate::packet::Item;
 use crate::sensing::Prober;
 use crate::service::Service;
 use crate::turns::Turns;
+use weir_config::disorder::Losses;
 use weir_config::trace::TraceLink;
 use weir_config::{AqmConfig, Counting, NetworkLink, QueueConfig};
 use weir_queue::Departure;
@@ -45,7 +47,9 @@ pub struct Link {
     pub poll_period: Duration,
     delay: Duration,
     jitter: Option<Jitter>,
-    loss: Option<Chance>,
+    loss: Option<Box<(Losses, Dice)>>,
+    /// What changes the order of packets behind the queue, or their number.
+    pub(crate) disorder: Option<Box<Disorder>>,
 }
 
 /// Delays at random that keep the order.
@@ -74,7 +78,7 @@ impl Link {
         let variation = &setup.variation;
         let jitter =
             Jitter { most: variation.jitter, dice: Dice::of(run, &stream("jitter")), last: Time::ZERO };
-        let loss = variation.loss.0;
+        let losses = variation.losses().map(|losses| (losses, Dice::of(run, &stream("loss"))));
         let service =
             variation.trace().map(|trace| Service::Trace(TraceLink::new(trace, Time::ZERO, Time::ZERO)));
         Ok(Link {
@@ -93,14 +97,17 @@ impl Link {
             poll_period: setup.steering.poll_period,
             delay: setup.delay,
             jitter: (variation.jitter > Duration::ZERO).then_some(jitter),
-            loss: (loss > 0.0).then(|| Chance::new(loss, Dice::of(run, &stream("loss")))),
+            loss: losses.map(Box::new),
+            disorder: Disorder::of(variation, |what| Dice::of(run, &stream(what))).map(Box::new),
         })
     }
 
     /// When a packet whose transmission ends at `sent` comes out at the other end; `None` if it is lost.
     #[inline]
     pub fn arrival(&mut self, sent: Time) -> Option<Time> {
-        if self.loss.as_mut().is_some_and(Chance::hits) {
+        if let Some((losses, dice)) = self.loss.as_deref_mut()
+            && losses.hits(&mut || dice.bits())
+        {
             self.lost += 1;
             return None;
         }

@@ -68,6 +68,8 @@ pub struct Counts {
     pub dropped: u64,
     /// Lost behind queues.
     pub lost: u64,
+    /// Copies that links made of packets.
+    pub duplicated: u64,
     /// Departures from links, a packet counted once on each.
     pub hops: u64,
     /// Events taken from the event queue.
@@ -254,6 +256,7 @@ impl<T: Tap> Simulation<T> {
             }
             Event::Opened { connection, generation, answer } => self.opened(connection, generation, answer),
             Event::Enter(item) => self.enter_next(item),
+            Event::Arrive(item) => self.arrive(item),
             Event::Rare(rare) => self.happen_rarely(rare),
         }
     }
@@ -344,11 +347,10 @@ impl<T: Tap> Simulation<T> {
             .iter()
             .map(|l| u64::from(l.waiting()) + l.turns.as_ref().map_or(0, |turns| turns.held()))
             .sum();
-        let travelling =
-            |e: &&Event| matches!(e, Event::Acknowledge { .. } | Event::Opened { .. } | Event::Enter(_));
+        let travelling = |e: &&Event| !matches!(e, Event::Rare(_));
         let on_the_way = self.wheel.iter().filter(travelling).count() as u64;
         self.links.iter().all(Link::is_conserved)
-            && c.sent == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way
+            && c.sent + c.duplicated == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way
     }
 }
 

@@ -142,6 +142,13 @@ impl AckStore {
         full(light, light.blocks.map_or([(0, 0); 3], |kept| *self.blocks.get(kept)))
     }
 
+    /// Keeps a copy of an acknowledgement in a queue, as if it had been sent twice.
+    pub fn keep_copy(&mut self, kept: StoreIndex) -> StoreIndex {
+        let ack = self.look(kept);
+        let light = self.close(&ack);
+        self.keep(light)
+    }
+
     /// A number for traces: that of the segment or probe, or what is acknowledged.
     #[inline]
     pub fn seq(&self, body: &Body) -> u64 {
@@ -181,10 +188,13 @@ mod tests {
             let (a, b) = (store.close(&plain), store.close(&sacked));
             let kept = store.keep(b);
             assert_eq!(store.look(kept), sacked);
+            let copy = store.keep_copy(kept);
+            let b = store.fetch(copy);
+            assert_eq!(store.open(b), sacked);
             let b = store.fetch(kept);
             assert_eq!((store.open(b), store.open(a)), (sacked, plain));
         }
-        assert_eq!((store.blocks.things.len(), store.queued.things.len()), (1, 1));
+        assert_eq!((store.blocks.things.len(), store.queued.things.len()), (2, 2));
         assert!(size_of::<Item>() <= 32, "{}", size_of::<Item>());
     }
 }

@@ -291,13 +291,20 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         overflows: totals.overflows,
         marks: totals.marks,
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
-        faults: if link.lost > 0 { vec![("lost_at_random".into(), link.lost)] } else { Vec::new() },
+        faults: faults(link),
         sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor())),
         upstream: link.observer.as_ref().map(|observer| observer.observed()),
         users: link.queue.user_counters().map(UsersSummary::of),
         flows: None,
         phases: link.meter.phases(window.until, Some(setup.rate)),
     }
+}
+
+/// What the file had the link do to packets, by name and number of packets.
+fn faults(link: &Link) -> Vec<(String, u64)> {
+    let (reordered, duplicated) = link.disorder.as_ref().map_or((0, 0), |d| (d.reordered, d.duplicated));
+    let counts = [("lost_at_random", link.lost), ("reordered", reordered), ("duplicated", duplicated)];
+    counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
 }
 
 fn flow_summaries<T: Tap>(scenario: &Scenario, simulation: &Simulation<T>) -> Vec<FlowSummary> {

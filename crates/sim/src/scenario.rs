@@ -231,6 +231,7 @@ fn receiver(group: &FlowGroup, route: &Route, payload: u32, ecn: EcnMode) -> Rec
     let grows_to = group.host.window_auto.map(|buffer| segments(usable(buffer), payload));
     let first = grows_to.map(|most| segments(FIRST_RECEIVE_WINDOW, payload).min(most));
     ReceiverConfig {
+        paws: group.protocol == Protocol::Tcp,
         ack_every: group.host.ack_every,
         sack_delay: sack_delay(&route.rtt).min(usual.sack_delay),
         window: group.host.window.map(|window| segments(window, payload)).or(first).unwrap_or(free),

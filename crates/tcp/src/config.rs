@@ -105,6 +105,11 @@ pub struct ReceiverConfig {
     /// How long ACKs for segments out of order may be gathered after the third: in Linux a twentieth of the
     /// RTT, at most 1 ms. Zero sends each at once.
     pub sack_delay: Duration,
+    /// Whether segments that had arrived before are reported (duplicate SACK, RFC 2883).
+    pub dsack: bool,
+    /// Whether segments are discarded whose timestamp is older than that of what arrived in order (RFC 7323
+    /// section 5.3): what was held back on its way, if a retransmission overtook it. QUIC does not.
+    pub paws: bool,
     /// Use of the ECN field.
     pub ecn: EcnMode,
 }
@@ -118,6 +123,8 @@ impl Default for ReceiverConfig {
             delayed_ack: Duration::from_millis(40),
             quick_acks: 16,
             sack_delay: Duration::from_millis(1),
+            dsack: true,
+            paws: true,
             ecn: EcnMode::Off,
         }
     }

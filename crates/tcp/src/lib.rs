@@ -78,7 +78,8 @@ pub struct Ack {
     /// The first segment that has not arrived.
     pub next: u64,
     /// Ranges that arrived above `next`, first and one past the last, the newest first (RFC 2018).
-    /// Unused ones are empty.
+    /// Unused ones are empty. One that lies below `next` or within the second comes first and reports what
+    /// arrived twice (RFC 2883).
     pub sacks: [(u64, u64); 3],
     /// The `sent` of the segment that this answers (RFC 7323 section 4.3).
     pub echo: Time,

@@ -16,6 +16,8 @@ const DUP_THRESH: u8 = 3;
 const GATHERED_MAX: u8 = 44;
 /// After a pause this long, the sender may be in slow start again: Linux takes its timeout.
 const QUICK_AFTER: Duration = Duration::from_millis(240);
+/// Ticks by which a timestamp may be older than the newest in order (`TCP_PAWS_WINDOW`).
+const OLD_TICKS: u64 = 1;
 /// Segments acknowledged at once after a CE mark under classic ECN.
 const QUICK_AFTER_CE: u16 = 2;
 
@@ -51,9 +53,22 @@ pub struct Receiver {
     has_gap: bool,
     /// Whether segments in order need more than to be counted: with a gap, or where the window grows.
     watches: bool,
+    dsack: bool,
+    paws: bool,
     ecn: EcnMode,
     ece: bool,
     spin: bool,
+}
+
+/// The clock of timestamps in Linux: milliseconds.
+fn ticks(t: Time) -> u64 {
+    t.as_nanos() / 1_000_000
+}
+
+/// An ACK that reports a segment that had arrived before as its first block (RFC 2883 section 4).
+fn with_repeat(ack: Ack, seq: u64) -> Ack {
+    let [newest, second, _] = ack.sacks;
+    Ack { sacks: [(seq, seq + 1), newest, second], ..ack }
 }
 
 impl Receiver {
@@ -86,6 +101,8 @@ impl Receiver {
             last_arrival: now,
             newest: now,
             acked: 0,
+            dsack: config.dsack,
+            paws: config.paws,
             ecn: config.ecn,
             ece: false,
             spin: false,
@@ -99,10 +116,11 @@ impl Receiver {
     pub fn on_segment(&mut self, now: Time, s: &Segment) -> Option<Ack> {
         let at_once = self.note_header(now, s);
         // The timestamp of the first segment since the last ACK is echoed (RFC 7323 section 4.3).
-        if s.seq <= self.acked && s.sent >= self.echo {
+        let is_old = s.sent < self.echo;
+        if s.seq <= self.acked && !is_old {
             self.echo = s.sent;
         }
-        if s.seq != self.next || self.watches {
+        if s.seq != self.next || self.watches || is_old {
             return self.on_watched(now, s, at_once);
         }
         self.on_next(now, s, at_once)
@@ -166,6 +184,12 @@ impl Receiver {
 
     /// What is not just the next segment, or the next where the window grows.
     fn on_watched(&mut self, now: Time, s: &Segment, at_once: bool) -> Option<Ack> {
+        if self.paws && ticks(self.echo) > ticks(s.sent) + OLD_TICKS {
+            return Some(self.reject(s));
+        }
+        if s.seq == self.next && !self.watches {
+            return self.on_next(now, s, at_once);
+        }
         if let Some(sizing) = self.beyond.as_mut().and_then(|beyond| beyond.sizing.as_mut()) {
             self.window = sizing.window(now, self.next, self.window);
             if s.seq == self.next && !self.has_gap {
@@ -173,6 +197,17 @@ impl Receiver {
             }
         }
         self.on_disorder(now, s, at_once)
+    }
+
+    /// A segment is too old to be taken, and answered at once (RFC 7323 section 5.3).
+    fn reject(&mut self, s: &Segment) -> Ack {
+        let was_there = s.seq < self.next;
+        if was_there {
+            self.repeated += 1;
+            self.quick = self.quick.max(self.quick_acks);
+        }
+        let ack = self.ack();
+        if was_there && self.dsack { with_repeat(ack, s.seq) } else { ack }
     }
 
     fn on_disorder(&mut self, now: Time, s: &Segment, at_once: bool) -> Option<Ack> {
@@ -203,7 +238,10 @@ impl Receiver {
             && self.quick == 0
             && !at_once;
         if !gathers {
-            return Some(self.ack());
+            let ack = self.ack();
+            // What lies beyond the window is not there either.
+            let is_repeat = self.dsack && !new && s.seq < self.next + u64::from(self.window);
+            return Some(if is_repeat { with_repeat(ack, s.seq) } else { ack });
         }
         self.gathered += 1;
         let due = now + Duration::from_nanos(self.sack_delay.into());

@@ -54,6 +54,20 @@ struct Undo {
     ssthresh: Option<u32>,
     /// When the first retransmission of the episode left.
     retransmitted: Option<Time>,
+    /// The first segment outstanding when the episode began.
+    begin: u64,
+    /// Whether nothing that was sent again was in flight then: else an old timestamp may be that of an earlier
+    /// retransmission, and says nothing of reordering.
+    fresh: bool,
+    /// Retransmissions of the episode of which the receiver did not say that they were in vain.
+    needed: u32,
+}
+
+impl Undo {
+    /// Whether everything sent again had arrived (RFC 3708 section 3).
+    fn was_in_vain(&self) -> bool {
+        self.retransmitted.is_some() && self.needed == 0
+    }
 }
 
 /// What only a reduction needs; kept apart so that a flow without any is small, and kept until everything is

@@ -43,6 +43,10 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
         ("link.trace", variation.trace().is_some()),
         ("link.jitter", variation.jitter > Duration::ZERO),
         ("link.loss", variation.loss.0 > 0.0),
+        ("link.loss_bursts", variation.loss_bursts.is_some()),
+        ("link.loss_every", variation.loss_every.is_some()),
+        ("link.loss_packets", !variation.loss_packets.is_empty()),
+        ("link.reorder", variation.reorder.is_some()),
         ("path.delay_ab", scenario.path.forward_delay() != scenario.path.reverse_delay()),
     ];
     let given = |keys: &mut Vec<String>, of: &[(&str, bool)], path: &str| {

@@ -108,7 +108,7 @@ pub fn run(
     let phones: Vec<Ipv4Addr> = all.map(|own| own.parse().expect("the lab writes addresses")).collect();
 
     let mut looping = LoopThread::start(way, setup("way", &cell.core, None, cell))?;
-    let impairments = Impairments { variation: cell.radio.clone(), reorder: 0.0 };
+    let impairments = Impairments { variation: cell.radio.clone() };
     let mut cell_loop = LoopThread::start(radio, setup("radio", &cell.cell, Some(impairments), cell))?;
     let station = Station::start(tunnels, plane, &phones)?;
     let mut function = Function::start(plane, upf)?;

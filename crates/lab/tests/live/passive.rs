@@ -15,13 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_aqm::Share;
+use weir_config::disorder::Reorder;
 use weir_config::{AqmConfig, Channel, Scenario, Upstream, Variation};
 use weir_dataplane::{DirectionSetup, Handle, Impairments, Loop, Outcome, RunClock, Setup};
 use weir_lab::quic::{QuicClient, QuicServer};
 use weir_lab::traffic::Receiving;
 use weir_lab::*;
 use weir_measure::result::FlowSample;
-use weir_units::Rate;
+use weir_units::{Bytes, Rate};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -66,11 +67,11 @@ impl Running {
     }
 }
 
-fn way(name: &str, delay_ms: u64, rate: Option<Rate>, variation: Variation, reorder: f64) -> DirectionSetup {
+fn way(name: &str, delay_ms: u64, rate: Option<Rate>, variation: Variation) -> DirectionSetup {
     let mut channel = Channel { delay: weir_units::Duration::from_millis(delay_ms), ..Channel::unshaped() };
     channel.link.rate = rate;
     channel.aqm = rate.and_then(|_| AqmConfig::new("codel"));
-    let impairments = Some(Impairments { variation, reorder });
+    let impairments = Some(Impairments { variation });
     DirectionSetup { impairments, ..DirectionSetup::new(name, channel) }
 }
 
@@ -80,9 +81,12 @@ fn boxes(testbed: &Testbed, rate: Rate, loss: f64, reorder: f64) -> [Running; 2]
     let [observer, disturber] = testbed.boxes() else { panic!("two boxes") };
     let watched = Channel { upstream: Upstream::Inform, ..Channel::unshaped() };
     let watched = DirectionSetup { tells_rtts: true, ..DirectionSetup::new("watched", watched) };
-    let lossy = |loss| Variation { loss: Share(loss), ..Variation::default() };
-    let there = way("there", 20, Some(rate), lossy(loss), reorder);
-    let back = way("back", 20, None, lossy(loss), 0.0);
+    let lossy = || Variation { loss: Share(loss), ..Variation::default() };
+    // Three full packets overtake one that is held back.
+    let delay = rate.time_for(Bytes::new(3 * 1538));
+    let reorder = (reorder > 0.0).then(|| Reorder { share: Some(Share(reorder)), every: None, delay });
+    let there = way("there", 20, Some(rate), Variation { reorder, ..lossy() });
+    let back = way("back", 20, None, lossy());
     let plain = DirectionSetup::new("plain", Channel::unshaped());
     [Running::start(observer, [watched, plain]), Running::start(disturber, [there, back])]
 }

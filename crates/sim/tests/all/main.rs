@@ -6,6 +6,7 @@ mod capture;
 mod common;
 mod determinism;
 mod disciplines;
+mod disorder;
 mod flows;
 mod handshake;
 mod media;

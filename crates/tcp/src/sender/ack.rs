@@ -19,12 +19,22 @@ pub(super) struct Event {
     pub answers: Time,
     /// Its number of the first missing segment.
     pub next: u64,
+    /// The first segment that was outstanding before it.
+    pub before: u64,
 }
 
 /// What stood before.
 struct Before {
     in_flight: u32,
     lost: u64,
+}
+
+/// The block of an ACK that reports what arrived twice (RFC 2883 section 4).
+fn repeat(ack: &Ack) -> Option<(u64, u64)> {
+    let [first, second, _] = ack.sacks;
+    let within = second.0 <= first.0 && first.1 <= second.1;
+    let is_repeat = first.0 < first.1 && (first.0 < ack.next || within);
+    is_repeat.then_some(first)
 }
 
 impl Sender {
@@ -35,11 +45,15 @@ impl Sender {
             return;
         }
         let before = Before { in_flight: self.board.in_flight(), lost: self.board.lost_total };
-        let advanced = ack.next > self.board.una;
-        let current = ack.next >= self.board.una;
+        let una = self.board.una;
+        let advanced = ack.next > una;
+        let current = ack.next >= una;
         self.note_newest(ack);
         if current {
             self.window_end = self.window_end.max(ack.next.saturating_add(u64::from(ack.window)));
+        }
+        if let Some(repeat) = repeat(ack).filter(|_| self.sack) {
+            self.note_repeat(repeat);
         }
         let mut d = Delivered::new(now, self.rtt.min(), self.high_seq);
         self.note_delivered(now, ack, advanced, &mut d);
@@ -51,6 +65,7 @@ impl Sender {
             echo: self.is_echo(ack, marked),
             answers: ack.echo,
             next: ack.next,
+            before: una,
         };
         // A mark that the window cannot answer is answered by the timer, whose back-off it keeps.
         if advanced && !(event.echo && self.window.is_lowest()) {
@@ -259,7 +274,7 @@ impl Sender {
     /// Gives back what an idle flow does not need.
     fn release(&mut self) {
         self.board.release();
-        if self.state <= State::Disorder && self.undo().is_none() && self.held_until().is_none() {
+        if self.state <= State::Disorder && self.held_until().is_none() {
             self.episode = None;
         }
         if let Some(rates) = &mut self.rates {

@@ -12,6 +12,7 @@ pub(super) struct Totals {
     pub timeouts: u32,
     pub reductions: u32,
     pub undone: u32,
+    pub repeats: u32,
     pub invalid_acks: u32,
     pub marked: u64,
 }
@@ -95,6 +96,8 @@ pub struct SenderInfo {
     pub reductions: u32,
     /// Of these, those taken back.
     pub undone: u32,
+    /// Segments that the receiver reported to have arrived twice (RFC 2883).
+    pub repeats: u32,
     /// ACKs for data that was never sent.
     pub invalid_acks: u64,
 }
@@ -130,6 +133,7 @@ impl Sender {
             timeouts: self.totals.timeouts,
             reductions: self.totals.reductions,
             undone: self.totals.undone,
+            repeats: self.totals.repeats,
             invalid_acks: self.totals.invalid_acks.into(),
         }
     }

@@ -13,6 +13,8 @@ use weir_units::{Duration, Time};
 const DUP_THRESH: u32 = 3;
 /// Linux never assumes more than this (`tcp_max_reordering`).
 const DUP_THRESH_MAX: u64 = 300;
+/// Recoveries without a needless retransmission after which the reordering window is as at first.
+const WIDE_FOR: u8 = 16;
 /// Slack of the reordering timer: two ticks of Linux's clock at HZ = 250.
 const REORDER_SLACK: Duration = Duration::from_millis(8);
 
@@ -23,7 +25,13 @@ pub(super) struct Rack {
     rtt: Duration,
     advanced: bool,
     reordering_seen: bool,
+    /// Quarters of the smallest RTT that the reordering window has, and recoveries for which it keeps more
+    /// than one (RFC 8985 section 6.2, step 4).
+    quarters: u8,
+    persist: u8,
     threshold: u32,
+    /// One round trip widens the window once: until this segment is acknowledged. Zero where none did.
+    widened_until: u64,
 }
 
 impl Default for Rack {
@@ -33,7 +41,10 @@ impl Default for Rack {
             rtt: Duration::ZERO,
             advanced: false,
             reordering_seen: false,
+            quarters: 1,
+            persist: 0,
             threshold: DUP_THRESH,
+            widened_until: 0,
         }
     }
 }
@@ -60,6 +71,23 @@ impl Rack {
         self.threshold = self.threshold.max(distance.min(DUP_THRESH_MAX) as u32);
     }
 
+    /// Something sent again had arrived: the reordering window was too small (RFC 8985 section 6.2, step 4).
+    fn on_repeat(&mut self, una: u64, nxt: u64) {
+        if una >= self.widened_until {
+            self.widened_until = nxt;
+            self.quarters = self.quarters.saturating_add(1);
+            self.persist = WIDE_FOR;
+        }
+    }
+
+    /// A recovery is over.
+    fn on_recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.quarters = 1;
+        }
+    }
+
     /// Whether SACKs alone are a sign of progress.
     #[inline]
     pub fn is_reordering_wide(&self) -> bool {
@@ -84,6 +112,10 @@ impl Sender {
             State::Loss => self.on_ack_in_loss(event, d),
             _ => {}
         }
+        if self.state != State::Cwr && self.undo().is_some_and(Undo::was_in_vain) {
+            self.undo_reduction();
+            self.reopen();
+        }
         let found_again = self.rack.advanced && self.detect_losses(now);
         self.rack.advanced = false;
         let must_repair = match self.state {
@@ -102,6 +134,24 @@ impl Sender {
         self.timer.is_some_and(|t| t.kind == Kind::Reorder && t.due > now)
     }
 
+    /// The receiver says that a segment arrived twice (RFC 2883).
+    pub(super) fn note_repeat(&mut self, (first, end): (u64, u64)) {
+        self.totals.repeats =
+            self.totals.repeats.saturating_add((end - first).min(u64::from(u32::MAX)) as u32);
+        // The network made more copies than this host: then nothing can be told (RFC 3708 section 3).
+        if self.totals.repeats > self.totals.retransmits {
+            return;
+        }
+        if let Some(undo) = self.episode.as_mut().and_then(|e| e.undo.as_mut()).filter(|u| end > u.begin) {
+            undo.needed = undo.needed.saturating_sub((end - first) as u32);
+        }
+        // Linux: a probe is no sign of reordering, nor is anything before some was seen.
+        let is_probe = self.probe.is_some_and(|probe| probe.retransmission && probe.end == end);
+        if self.rack.reordering_seen && !is_probe {
+            self.rack.on_repeat(self.board.una, self.board.nxt);
+        }
+    }
+
     /// Whether an ACK answers an original after a retransmission had left: that one was in vain (RFC 3522).
     fn is_spurious(&self, event: &Event) -> bool {
         event.advanced && self.undo().is_some_and(|u| u.retransmitted.is_some_and(|t| event.answers < t))
@@ -109,6 +159,14 @@ impl Sender {
 
     fn on_ack_in_recovery(&mut self, event: &Event) {
         if self.is_spurious(event) {
+            // What was sent again was only late, and says how late. Others that were sent again may have been
+            // lost: Linux waits for those (`tcp_try_undo_partial`).
+            if self.board.una < self.high_seq && self.undo().is_some_and(|undo| undo.fresh) {
+                self.rack.on_reordered(self.board.highest_sacked().max(self.board.una) - event.before);
+                if self.board.retrans_out > 0 {
+                    return;
+                }
+            }
             self.undo_reduction();
             self.reopen();
         } else if self.board.una >= self.high_seq {
@@ -127,7 +185,7 @@ impl Sender {
             self.check_timeout = false;
         }
         if self.board.una >= self.high_seq {
-            self.set_undo(None);
+            self.rack.on_recovered();
             self.reopen();
         }
     }
@@ -139,7 +197,8 @@ impl Sender {
             return Duration::ZERO;
         }
         let quarter = Duration::from_nanos(self.rtt.min().unwrap_or(Duration::ZERO).as_nanos() / 4);
-        self.rtt.srtt().map_or(quarter, |srtt| quarter.min(srtt))
+        let window = quarter.saturating_mul(self.rack.quarters.into());
+        self.rtt.srtt().map_or(window, |srtt| window.min(srtt))
     }
 
     /// Looks for lost segments; returns whether a retransmission was among them.
@@ -188,7 +247,14 @@ impl Sender {
     }
 
     fn undo_point(&self) -> Undo {
-        Undo { cwnd: self.window.cwnd, ssthresh: self.ssthresh_to_return(), retransmitted: None }
+        Undo {
+            cwnd: self.window.cwnd,
+            ssthresh: self.ssthresh_to_return(),
+            retransmitted: None,
+            begin: self.board.una,
+            fresh: self.board.retrans_out == 0,
+            needed: 0,
+        }
     }
 
     pub(super) fn begin_reduction(&mut self, cause: ReductionCause) {
@@ -204,7 +270,8 @@ impl Sender {
         {
             self.window.cwnd = ssthresh;
         }
-        self.set_undo(None);
+        // What was sent again may still turn out to have been in vain: the undo point stays.
+        self.rack.on_recovered();
         self.reopen();
     }
 
@@ -245,6 +312,7 @@ impl Sender {
             self.probe = None;
         } else if event.next > probe.end {
             // The probe repaired a loss without anybody noticing.
+            self.set_undo(None);
             self.begin_reduction(ReductionCause::Loss);
             self.end_reduction();
         } else if self.board.out() == 0 && !event.advanced {

@@ -96,6 +96,7 @@ impl Sender {
         self.totals.retransmits += 1;
         if let Some(undo) = self.episode.as_mut().and_then(|e| e.undo.as_mut()) {
             undo.retransmitted = undo.retransmitted.or(Some(now));
+            undo.needed += 1;
         }
         self.account_sent(now, seq, false);
         if seq == self.board.una {

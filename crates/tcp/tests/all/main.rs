@@ -8,5 +8,6 @@ mod habits;
 mod link;
 mod properties;
 mod recovery;
+mod reordering;
 mod response;
 mod textbook;
