@@ -15,7 +15,7 @@ use crate::topology::Link;
 use crate::traffic::Traffic;
 use crate::variation::Variation;
 use std::collections::BTreeMap;
-use weir_units::Bytes;
+use weir_units::{Bytes, Duration};
 
 impl Check for Scenario {
     fn check(&mut self, here: &Here, p: &mut Problems) {
@@ -247,7 +247,7 @@ impl Scenario {
         let mut told = Vec::new();
         for route in &network.routes {
             let (i, from, to) = (route.group, &route.from, &route.to);
-            if !self.flows[i].traffic().is_responsive() {
+            if self.flows[i].traffic().datagrams().is_some() {
                 continue;
             }
             if route.back.is_empty() {
@@ -257,6 +257,28 @@ impl Scenario {
                 ));
             }
         }
+        told
+    }
+
+    /// Tells of flows over links without any delay.
+    fn round_trips(&self) -> Vec<String> {
+        if self.links.is_empty() {
+            return Vec::new();
+        }
+        let mut told = Vec::new();
+        for route in self.network().routes {
+            let (i, flows) = (route.group, &self.flows[route.group]);
+            if flows.traffic().datagrams().is_none()
+                && route.rtt.longest() == Duration::ZERO
+                && flows.rtt.is_none()
+            {
+                told.push(format!(
+                    "flows.{i} have no round-trip time: their links have no `delay`. Remedy: give the links a `delay`, or the \
+                     flows an `rtt`"
+                ));
+            }
+        }
+        told.dedup();
         told
     }
 
@@ -271,6 +293,7 @@ impl Scenario {
             }
         }
         warnings.extend(self.ways_back());
+        warnings.extend(self.round_trips());
         let described = self.network.as_ref().map(|_| ("link", &self.link.variation));
         let links = self.links.iter().map(|link| (link.name.as_str(), &link.variation));
         let one = [(BOTTLENECK, &self.link.variation)];

@@ -60,6 +60,26 @@ fn captured(text: &str) -> Vec<(u64, Vec<u8>, u32, String)> {
     packets(&recorder.finish().unwrap().1.unwrap())
 }
 
+/// Queues take the flows of a table for one pair of hosts; a capture gives each a pair of addresses.
+#[test]
+fn each_flow_of_a_table_has_addresses_of_its_own() {
+    let flows = "[[flows]]\ncount = 3\nwindow = \"30kB\"\n[record]\npcapng = true\n";
+    let link = "[link]\nrate = \"100Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"tail_drop\"\n";
+    let mut pairs = std::collections::BTreeSet::new();
+    for (_, bytes, length, _) in captured(&quiet(link, flows, "1s")) {
+        let mut whole = bytes;
+        whole.resize(length as usize, 0);
+        let Some(NetHeaders::Ipv4(ip, _)) = PacketHeaders::from_ip_slice(&whole).unwrap().net else {
+            panic!("no IPv4")
+        };
+        pairs.insert((ip.source, ip.destination));
+    }
+    assert_eq!(pairs.len(), 3, "{pairs:?}");
+    let senders: std::collections::BTreeSet<_> = pairs.iter().map(|pair| pair.0).collect();
+    let receivers: std::collections::BTreeSet<_> = pairs.iter().map(|pair| pair.1).collect();
+    assert_eq!((senders.len(), receivers.len()), (3, 3));
+}
+
 #[test]
 fn where_nothing_is_lost_nothing_looks_lost() {
     let flows = "[[flows]]\ntransfer = \"20kB\"\nevery = \"500ms\"\n\
