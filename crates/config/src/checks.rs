@@ -195,11 +195,15 @@ impl Scenario {
                 here.wrong(p, &format!("flows.{i}.ip"), problem, remedy);
             }
             let room = Bytes::new(u64::from(mtu - flows.ip.udp_headers()));
-            let payload = flows.traffic().datagrams().and_then(|datagrams| datagrams.payload);
+            let payload = match flows.traffic() {
+                Traffic::Realtime(video) => Some(Bytes::new(video.packet())),
+                other => other.datagrams().and_then(|datagrams| datagrams.payload),
+            };
             if let Some(packet) = payload.filter(|packet| *packet > room) {
                 let of = match flows.traffic() {
                     Traffic::Voice(_) => "voice.packet_time",
                     Traffic::Game(_) => "game.payload",
+                    Traffic::Realtime(_) => "realtime.payload",
                     _ => "packet",
                 };
                 let problem = format!("{packet} and the headers are more than `{key}`, {mtu}");
