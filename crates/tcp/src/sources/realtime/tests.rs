@@ -195,7 +195,7 @@ fn the_next_report_tells_what_a_lost_one_told() {
             let told = video.report(now + ms(25));
             assert_eq!((told.number, told.packets), (0, 3));
             video.on_report(now + ms(45), 0);
-            now = now + ms(45);
+            now += ms(45);
         }
     }
     let arrive = |video: &mut Realtime, segment: &Segment, at: Time| {
