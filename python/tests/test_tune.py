@@ -1,6 +1,7 @@
 """Tuning: a stated objective, the same trials again, and a front on which nothing is beaten."""
 
 import doctest
+import importlib.util
 import json
 import os
 import re
@@ -38,6 +39,31 @@ def test_it_finds_what_is_better():
     free = weir.tune.tune([weir.tune.EXAMPLE], search=space, price=0.0, trials=8, batch=4, seeds=1)
     dear = weir.tune.tune([weir.tune.EXAMPLE], search=space, price=1.0, trials=8, batch=4, seeds=1)
     assert free.best.utilization > dear.best.utilization and free.best.delay_ms > dear.best.delay_ms
+
+
+def test_a_scenario_says_what_is_best(tmp_path):
+    run = {**weir.tune.EXAMPLE["run"], "objectives": ["power = goodput_bps / delay_p95_ms / 1e6", "slow = delay_p95_ms"]}
+    scenario = {**weir.tune.EXAMPLE, "run": run}
+    space = {"policy.target_max": ("1ms", "60ms")}
+    asked = {"search": space, "trials": 6, "batch": 3, "seeds": 1}
+    slow = weir.tune.tune([scenario], objective="slow", **asked)
+    assert slow.says == "slow" and all(t.objective == pytest.approx(t.delay_ms) for t in [slow.base, *slow.trials])
+    power = weir.tune.tune([scenario], objective="power", **asked)
+    assert power.best.delay_ms < slow.best.delay_ms
+    link = weir.run(scenario, 1, set=power.best.parameters).summary["links"][0]
+    # Goodput of two flows is the link's but for headers and what was lost.
+    assert power.best.objective == pytest.approx(10 * link["utilization"] / link["delay_ms"]["p95"], rel=0.06)
+    # Any column will do; one that nobody has is told with the one that was meant.
+    assert weir.tune.tune([scenario], objective="utilization", **asked).best.objective <= 1.0
+    with pytest.raises(ValueError, match="did you mean 'power'.*run.objectives"):
+        weir.tune.tune([scenario], objective="powr", **asked)
+    file = tmp_path / "example.toml"
+    file.write_text(weir._toml_file(scenario))
+    arguments = ["tune", str(file), "--trials", "2", "--seeds", "1", "--objective"]
+    if importlib.util.find_spec("matplotlib"):
+        assert main([*arguments, "power", "--out", str(tmp_path / "out")]) == 0
+        assert json.loads((tmp_path / "out/tuning.json").read_text())["objective"] == "power"
+    assert main([*arguments, "powr"]) == 2
 
 
 def test_what_contradicts_itself_is_told_and_passed_over():

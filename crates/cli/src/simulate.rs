@@ -53,7 +53,7 @@ pub struct Unknown<'a> {
 /// What the transport models do not have of a scenario.
 pub fn unknown(scenario: &Scenario) -> impl Iterator<Item = Unknown<'_>> {
     let groups = scenario.flows.iter().enumerate();
-    let responsive = groups.filter(|(_, flows)| flows.traffic().is_responsive());
+    let responsive = groups.filter(|(_, flows)| flows.traffic().is_transported());
     let missing = responsive.filter(|(_, flows)| Congestion::by_name(&flows.congestion).is_none());
     missing.map(|(group, flows)| {
         let (name, names) = (flows.congestion.as_str(), weir_tcp::congestion::names());

@@ -55,7 +55,7 @@ pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) ->
         row.extend([d.delay_ms.p50, d.delay_ms.p99, d.jitter_ms.mean].map(|ms| format!("{ms:.2}")));
         row
     };
-    let (mut calls, mut games, mut videos) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut calls, mut games, mut videos, mut realtimes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (summary, study) in runs.clone() {
         for c in &study.calls {
             let mut row = begin(summary);
@@ -68,6 +68,13 @@ pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) ->
             let mut row = begin(summary);
             row.extend(datagrams(g));
             games.push(row);
+        }
+        for r in &study.realtimes {
+            let mut row = begin(summary);
+            row.extend(datagrams(&r.frames));
+            row.extend([r.rate_bps, r.rate_least_bps].map(|bps| format!("{:.2}", bps / 1e6)));
+            row.extend([format!("{:.1}", r.freezes_per_minute), per_cent(r.frozen)]);
+            realtimes.push(row);
         }
         for v in &study.videos {
             let mut row = begin(summary);
@@ -83,6 +90,8 @@ pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) ->
     let header = [&packets[..], &["mouth to ear ms", "MOS", "least"][..]].concat();
     add("Calls, by the E-model (ITU-T G.107)", &header, calls);
     add("Games", &packets, games);
+    let header = [&packets[..], &["rate Mbit/s", "least", "freezes/min", "frozen"][..]].concat();
+    add("Real-time video, by frames", &header, realtimes);
     let header = [
         "run",
         "of",

@@ -4,11 +4,13 @@ use crate::errors::Wrong;
 use crate::problems::Problems;
 use crate::schema::{Check, Here, Range, Scalar, absent, list, or, such, within, wrong_type};
 use crate::tree::Node;
+use weir_aqm::Share;
 use weir_units::{Bytes, Duration, Rate, parse_bytes};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
+const FASTEST: Rate = Rate::from_bps(1_000_000_000);
 
 choices! {
     /// How speech is coded, with what concealment of lost packets.
@@ -216,6 +218,62 @@ impl Video {
     /// With how much in the buffer play begins.
     pub fn play_at(&self) -> Duration {
         self.play_at.unwrap_or(self.segment)
+    }
+}
+
+section! {
+    /// One way of real-time video: a camera whose encoder has the rate that SCReAM (RFC 8298) gives it.
+    pub struct Realtime {
+        /// Frames in a second.
+        frame_rate: u32 = or(30, within(1, 240));
+        /// Lowest rate of the encoder (`TARGET_BITRATE_MIN`); it begins with it.
+        rate_min: Rate = or(Rate::from_bps(150_000), within(Rate::from_bps(10_000), FASTEST));
+        /// Highest rate of the encoder (`TARGET_BITRATE_MAX`).
+        rate_max: Rate = or(Rate::from_bps(2_500_000), within(Rate::from_bps(10_000), FASTEST));
+        /// Queueing delay that it aims at (`QDELAY_TARGET_LO`).
+        delay_target: Duration = or(Duration::from_millis(100), within(MILLISECOND, SECOND));
+        /// How far that rises beside flows that fill the queue (`QDELAY_TARGET_HI`).
+        delay_target_max: Duration = or(Duration::from_millis(400), within(MILLISECOND, Duration::from_secs(10)));
+        /// By how much the rate rises in a second at the most (`RAMP_UP_SPEED`).
+        ramp_up: Rate = or(Rate::from_bps(200_000), within(Rate::from_bps(1_000), FASTEST));
+        /// Standard deviation of the size of a frame as a share of the mean. Sizes have a Laplace
+        /// distribution (RFC 8593, section 5.3) between a quarter and twice the mean.
+        spread: Share = or(Share(0.15), within(Share(0.0), Share(1.0)));
+        /// Video in a packet at the most; the RTP header has 12 bytes more.
+        payload: Bytes = or(Bytes::new(1188), within(Bytes::new(100), Bytes::new(1400)));
+        /// Frames that come later than this after they were made are told apart. Beyond 150 ms one way
+        /// conversation begins to suffer (ITU-T G.114).
+        late: Duration = or(Duration::from_millis(150), within(MILLISECOND, Duration::from_secs(10)));
+        /// Frames that have waited this long in the sending host are discarded.
+        give_up: Duration = or(Duration::from_millis(500), within(Duration::from_millis(10), Duration::from_secs(10)));
+    }
+}
+
+impl Copy for Realtime {}
+
+impl Check for Realtime {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.rate_max < self.rate_min {
+            let problem = format!("{} is less than `rate_min`, {}", self.rate_max, self.rate_min);
+            here.wrong(p, "rate_max", problem, "give a higher one, or a lower `rate_min`");
+        }
+        if self.delay_target_max < self.delay_target {
+            let problem =
+                format!("{} is less than `delay_target`, {}", self.delay_target_max, self.delay_target);
+            here.wrong(p, "delay_target_max", problem, "give more; equal ones do not rise");
+        }
+    }
+}
+
+impl Realtime {
+    /// Bytes of the largest packet, with the 12 of the RTP header (RFC 3550).
+    pub fn packet(&self) -> u64 {
+        self.payload.get() + 12
+    }
+
+    /// Time from one frame to the next.
+    pub fn frame(&self) -> Duration {
+        Duration::from_nanos(1_000_000_000 / u64::from(self.frame_rate.max(1)))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::topology::Link;
 use crate::traffic::Traffic;
 use crate::variation::Variation;
 use std::collections::BTreeMap;
-use weir_units::Bytes;
+use weir_units::{Bytes, Duration};
 
 impl Check for Scenario {
     fn check(&mut self, here: &Here, p: &mut Problems) {
@@ -195,11 +195,15 @@ impl Scenario {
                 here.wrong(p, &format!("flows.{i}.ip"), problem, remedy);
             }
             let room = Bytes::new(u64::from(mtu - flows.ip.udp_headers()));
-            let payload = flows.traffic().datagrams().and_then(|datagrams| datagrams.payload);
+            let payload = match flows.traffic() {
+                Traffic::Realtime(video) => Some(Bytes::new(video.packet())),
+                other => other.datagrams().and_then(|datagrams| datagrams.payload),
+            };
             if let Some(packet) = payload.filter(|packet| *packet > room) {
                 let of = match flows.traffic() {
                     Traffic::Voice(_) => "voice.packet_time",
                     Traffic::Game(_) => "game.payload",
+                    Traffic::Realtime(_) => "realtime.payload",
                     _ => "packet",
                 };
                 let problem = format!("{packet} and the headers are more than `{key}`, {mtu}");
@@ -247,7 +251,7 @@ impl Scenario {
         let mut told = Vec::new();
         for route in &network.routes {
             let (i, from, to) = (route.group, &route.from, &route.to);
-            if !self.flows[i].traffic().is_responsive() {
+            if self.flows[i].traffic().datagrams().is_some() {
                 continue;
             }
             if route.back.is_empty() {
@@ -257,6 +261,28 @@ impl Scenario {
                 ));
             }
         }
+        told
+    }
+
+    /// Tells of flows over links without any delay.
+    fn round_trips(&self) -> Vec<String> {
+        if self.links.is_empty() {
+            return Vec::new();
+        }
+        let mut told = Vec::new();
+        for route in self.network().routes {
+            let (i, flows) = (route.group, &self.flows[route.group]);
+            if flows.traffic().datagrams().is_none()
+                && route.rtt.longest() == Duration::ZERO
+                && flows.rtt.is_none()
+            {
+                told.push(format!(
+                    "flows.{i} have no round-trip time: their links have no `delay`. Remedy: give the links a `delay`, or the \
+                     flows an `rtt`"
+                ));
+            }
+        }
+        told.dedup();
         told
     }
 
@@ -271,6 +297,7 @@ impl Scenario {
             }
         }
         warnings.extend(self.ways_back());
+        warnings.extend(self.round_trips());
         let described = self.network.as_ref().map(|_| ("link", &self.link.variation));
         let links = self.links.iter().map(|link| (link.name.as_str(), &link.variation));
         let one = [(BOTTLENECK, &self.link.variation)];

@@ -1,6 +1,6 @@
 //! Flows that are alike: what they send, when, and from where to where.
 
-use crate::applications::{Game, Page, Video, Voice};
+use crate::applications::{Game, Page, Realtime, Video, Voice};
 use crate::end_host::EndHost;
 use crate::errors::Wrong;
 use crate::limits::{MAX_DURATION, MAX_FLOWS, MAX_LINKS};
@@ -226,6 +226,9 @@ section! {
         video: Option<Video> = OptionalTable => [Simulator];
         /// Pages of parallel objects over one connection, with their completion times in the results.
         page: Option<Page> = OptionalTable => [Simulator];
+        /// One way of real-time video over UDP whose rate SCReAM (RFC 8298) adapts, with rate, delay of
+        /// frames, loss and freezes in the results.
+        realtime: Option<Realtime> = OptionalTable => [Simulator];
     }
 }
 
@@ -340,6 +343,7 @@ impl FlowGroup {
             ("game", self.game.is_some()),
             ("video", self.video.is_some()),
             ("page", self.page.is_some()),
+            ("realtime", self.realtime.is_some()),
         ];
         let given: Vec<&str> = kinds.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
         for pair in given.windows(2) {
@@ -378,6 +382,7 @@ impl FlowGroup {
             ("udp_rate", self.udp_rate.is_some()),
             ("voice", self.voice.is_some()),
             ("game", self.game.is_some()),
+            ("realtime", self.realtime.is_some()),
         ];
         keys.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
     }
@@ -387,7 +392,10 @@ impl FlowGroup {
             self.congestion = NO_CONGESTION.to_string();
         }
         if self.congestion != NO_CONGESTION {
-            let remedy = "remove one of the two: datagrams have no congestion control";
+            let remedy = match by {
+                "realtime" => "remove one of the two: real-time video has SCReAM",
+                _ => "remove one of the two: datagrams have no congestion control",
+            };
             here.wrong(p, by, "does not go with `congestion`", remedy);
         }
         if by != "udp_rate" {
@@ -458,6 +466,7 @@ impl FlowGroup {
             self.game.map(Traffic::Game),
             self.video.clone().map(Traffic::Video),
             self.page.clone().map(Traffic::Page),
+            self.realtime.map(Traffic::Realtime),
         ];
         several.into_iter().flatten().next().unwrap_or(Traffic::Bulk)
     }

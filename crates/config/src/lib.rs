@@ -66,7 +66,7 @@ mod tree;
 mod upf_config;
 mod variation;
 
-pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, Video, Voice};
+pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, Realtime, Video, Voice};
 pub use aqm_config::AqmConfig;
 pub use changes::Changed;
 pub use document::{Document, MAX_FILE_BYTES};

@@ -1,6 +1,6 @@
 //! What flows send.
 
-use crate::applications::{Game, Page, Video, Voice};
+use crate::applications::{Game, Page, Realtime, Video, Voice};
 use crate::schema::{Check, or, within};
 use weir_units::{Bytes, Duration, Rate};
 
@@ -32,6 +32,8 @@ pub enum Traffic {
     Video(Video),
     /// Pages of objects that are loaded in parallel.
     Page(Page),
+    /// Video over datagrams at a rate that follows the network.
+    Realtime(Realtime),
 }
 
 impl Traffic {
@@ -47,13 +49,13 @@ impl Traffic {
             Traffic::Voice(voice) => paced(voice.payload(), voice.packet_time),
             Traffic::Game(game) => paced(game.payload(), game.interval()),
             Traffic::Bulk | Traffic::Limited(_) | Traffic::Transfers { .. } => None,
-            Traffic::Web(_) | Traffic::Video(_) | Traffic::Page(_) => None,
+            Traffic::Web(_) | Traffic::Video(_) | Traffic::Page(_) | Traffic::Realtime(_) => None,
         }
     }
 
-    /// Whether it reacts to what the network does with it.
-    pub fn is_responsive(&self) -> bool {
-        self.datagrams().is_none()
+    /// Whether it goes over a transport with a congestion control; real-time video brings its own.
+    pub fn is_transported(&self) -> bool {
+        self.datagrams().is_none() && !matches!(self, Traffic::Realtime(_))
     }
 }
 

@@ -44,6 +44,22 @@ pub struct Calls {
     pub mos_least: f64,
 }
 
+/// Real-time video of a group of flows.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Realtimes {
+    /// Its frames, each as late as the last of its packets.
+    #[serde(flatten)]
+    pub frames: Datagrams,
+    /// Bits of frames that arrived whole, per second, mean over the streams.
+    pub rate_bps: f64,
+    /// Of the stream with the least.
+    pub rate_least_bps: f64,
+    /// How often pictures stood still, in a minute, mean over the streams.
+    pub freezes_per_minute: f64,
+    /// Share of the time in which they did, mean over the streams.
+    pub frozen: f64,
+}
+
 /// The players of video of a group of flows.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Videos {
@@ -107,6 +123,21 @@ impl Calls {
             rating: mean(rated.clone().map(|(_, (r, _), _)| r)),
             mos: mean(rated.clone().map(|(.., mos)| mos)),
             mos_least: rated.map(|(.., mos)| mos).fold(f64::INFINITY, f64::min),
+        })
+    }
+}
+
+impl Realtimes {
+    /// Of the streams of a group that ended; `minutes` is the measured part.
+    pub fn of(group: u32, pool: &Pool, minutes: f64) -> Option<Realtimes> {
+        let frames = Datagrams::of(group, pool)?;
+        let shown = pool.ended.iter().filter_map(|r| r.shown);
+        Some(Realtimes {
+            frames,
+            rate_bps: mean(shown.clone().map(|s| s.rate_bps)),
+            rate_least_bps: shown.clone().map(|s| s.rate_bps).fold(f64::INFINITY, f64::min),
+            freezes_per_minute: mean(shown.clone().map(|s| s.freezes as f64 / minutes.max(1e-9))),
+            frozen: mean(shown.map(|s| s.frozen)),
         })
     }
 }

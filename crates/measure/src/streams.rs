@@ -2,6 +2,7 @@
 
 use crate::distribution::{Distribution, Quantiles, Window};
 use crate::emodel::{Speech, mos, rating};
+use crate::frames::Shown;
 use weir_units::{Duration, Time};
 
 /// A datagram is lost when one that was sent later arrived before it, or when it was sent so long before
@@ -59,6 +60,8 @@ pub struct Received {
     pub runs: u64,
     /// Rating of a call, and its delay from mouth to ear in milliseconds.
     pub call: Option<(f64, f64)>,
+    /// What was shown of real-time video.
+    pub shown: Option<Shown>,
 }
 
 impl Received {

@@ -1,7 +1,7 @@
 //! What a study asks of a run beyond its summary: completion times, delays of each group of flows, fairness
 //! over time scales, how long a link takes to settle after a change.
 
-use crate::applications::{Calls, Datagrams, Videos};
+use crate::applications::{Calls, Datagrams, Realtimes, Videos};
 use crate::distribution::Quantiles;
 use crate::fairness::jain;
 use crate::order::spread;
@@ -32,6 +32,9 @@ pub struct Study {
     /// Players of video of each group of flows, with rate, switches and stalls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub videos: Vec<Videos>,
+    /// Real-time video of each group of flows, with rate, delay, loss and freezes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub realtimes: Vec<Realtimes>,
     /// Each completion, in the order in which they ended.
     #[serde(skip)]
     pub each: Vec<Completion>,
@@ -285,7 +288,8 @@ pub fn convergence(link: u32, samples: &[LinkSample], phase: &Phase, rate_bps: f
 /// The distribution of a quantity, as quantiles and as a histogram.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Distributed {
-    /// `delay`, `transfer` or `page`; `voice` or `game` of the delays of datagrams.
+    /// `delay`, `transfer` or `page`; `voice` or `game` of the delays of datagrams, `realtime` of those of
+    /// frames.
     pub quantity: String,
     /// Name of the link, of delays.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -150,6 +150,17 @@ fn add_applications(row: &mut Measured, study: &Study) {
     for game in &study.games {
         add_datagrams(row, &format!("{}game", prefix(study.games.len(), game.group)), game);
     }
+    for r in &study.realtimes {
+        let name = format!("{}realtime", prefix(study.realtimes.len(), r.frames.group));
+        let of = [
+            ("rate_bps", r.rate_bps),
+            ("rate_min_bps", r.rate_least_bps),
+            ("freezes_per_minute", r.freezes_per_minute),
+            ("frozen", r.frozen),
+        ];
+        row.extend(of.map(|(which, value)| (format!("{name}_{which}"), Value::number(Some(value)))));
+        add_datagrams(row, &name, &r.frames);
+    }
     for v in &study.videos {
         let name = format!("{}video", prefix(study.videos.len(), v.group));
         let of = [

@@ -6,6 +6,7 @@ use weir_config::{Datagrams, OBJECT_SHAPE, Timing, Traffic};
 use weir_measure::{Judged, Played};
 use weir_tcp::sources::{Datagram, DatagramConfig, OnOff, Pareto, Periodic, Spacing};
 use weir_tcp::sources::{Page, PageConfig, PageObjects, Video, VideoConfig, Web, WebConfig};
+use weir_tcp::sources::{Realtime, RealtimeConfig, ScreamConfig};
 use weir_tcp::{Segment, Sender};
 use weir_units::{Duration, Ecn, Rate, Time};
 
@@ -161,6 +162,37 @@ impl Application {
                 page.poll(now, sender.info().nxt, sender.unsent(), || dice.bits())
             }
         }
+    }
+}
+
+/// Real-time video with its dice.
+pub struct VideoCall {
+    /// Both ends.
+    pub ends: Realtime,
+    dice: Dice,
+}
+
+impl VideoCall {
+    /// One that begins at `start`.
+    pub fn new(video: &weir_config::Realtime, ecn: Ecn, start: Time, dice: Dice) -> VideoCall {
+        let config = RealtimeConfig {
+            frame: video.frame(),
+            spread: video.spread.0,
+            payload: video.payload.get() as u32,
+            give_up: video.give_up,
+            scream: ScreamConfig {
+                rate: (video.rate_min.as_bps_f64(), video.rate_max.as_bps_f64()),
+                delay: (video.delay_target, video.delay_target_max),
+                ramp_up: video.ramp_up.as_bps_f64(),
+            },
+            ecn,
+        };
+        VideoCall { ends: Realtime::new(config, start), dice }
+    }
+
+    /// The packet that leaves now, if any.
+    pub fn poll(&mut self, now: Time) -> Option<Segment> {
+        self.ends.poll(now, || self.dice.bits())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::host::{Sink, Transmitter};
 use crate::network::{Ended, Simulation};
 use crate::packet::{Body, ConnectionId, Item, LightAck, Opening, StoreIndex};
 use crate::tap::Tap;
+use weir_tcp::sources::Told;
 use weir_tcp::{Ack, EcnMode, Segment};
 use weir_units::{Duration, Ecn, Time};
 
@@ -39,6 +40,9 @@ impl<T: Tap> Simulation<T> {
             }
             Sink::Stream(_) if side.generation == item.generation => {
                 return self.deliver_to_application(at, item.connection, &segment);
+            }
+            Sink::Frames(_) if side.generation == item.generation => {
+                return self.deliver_video(at, item.connection, &segment);
             }
             _ => {
                 self.counts.late += 1;
@@ -75,6 +79,64 @@ impl<T: Tap> Simulation<T> {
         side.progress.note(&self.window, at, before, *bytes);
         let group = self.kinds[self.flows[side.flow as usize].kind as usize].group;
         stream.arrives(at, segment.seq, segment.sent, &mut self.pools[group as usize]);
+    }
+
+    /// A packet of real-time video arrives.
+    #[inline(never)]
+    fn deliver_video(&mut self, at: Time, id: ConnectionId, segment: &Segment) {
+        self.counts.delivered += 1;
+        let side = &mut self.hosts.inbound[id as usize];
+        let Sink::Frames(frames) = &mut side.sink else { return };
+        let Transmitter::Realtime(call) = &mut self.hosts.outbound[id as usize].transmitter else { return };
+        let (frames, bytes) = &mut **frames;
+        let before = *bytes;
+        *bytes += u64::from(segment.payload);
+        side.progress.note(&self.window, at, before, *bytes);
+        let group = self.kinds[self.flows[side.flow as usize].kind as usize].group;
+        let pool = &mut self.pools[group as usize];
+        // A report that is due before this packet goes first.
+        let earlier = call.ends.report_due().filter(|due| *due < at);
+        let told = earlier.map(|due| (due, call.ends.report(due)));
+        call.ends.arrives(at, segment, |fate| frames.tells(fate.made, fate.arrived, fate.bytes, pool));
+        if let Some((due, told)) = told {
+            self.reports(id, due, told);
+        }
+        self.arm_reports(id);
+    }
+
+    /// A report leaves at `at`; what it says is looked up by its number when it comes.
+    fn reports(&mut self, id: ConnectionId, at: Time, told: Told) {
+        let Told { number, packets } = told;
+        let (next, echo, sacks) = (u64::from(number), at, [(0, 0); 3]);
+        let ack = Ack { next, sacks, echo, window: packets, ce: 0, number, ece: false, spin: false };
+        self.answer(id, at, &ack);
+    }
+
+    fn arm_reports(&mut self, id: ConnectionId) {
+        let Transmitter::Realtime(call) = &self.hosts.outbound[id as usize].transmitter else { return };
+        let Some(due) = call.ends.report_due() else { return };
+        let side = &mut self.hosts.inbound[id as usize];
+        if let Some(hand) = side.alarm.want(self.now, due) {
+            let timer = Timer { connection: id, generation: side.generation, side: Side::Receiver, hand };
+            self.wheel.insert(due, Event::Rare(Rare::Timer(timer)));
+        }
+    }
+
+    /// Sends what may be sent of real-time video, and sees to the timer.
+    fn pump_video(&mut self, id: ConnectionId) {
+        loop {
+            let side = &mut self.hosts.outbound[id as usize];
+            let Transmitter::Realtime(call) = &mut side.transmitter else { return };
+            let Some(segment) = call.poll(self.now) else { break };
+            self.put(id, segment);
+        }
+        let side = &mut self.hosts.outbound[id as usize];
+        let Transmitter::Realtime(call) = &side.transmitter else { return };
+        let due = call.ends.next_timeout().max(self.now);
+        if let Some(hand) = side.alarm.want(self.now, due) {
+            let timer = Timer { connection: id, generation: side.generation, side: Side::Sender, hand };
+            self.wheel.insert(due, Event::Rare(Rare::Timer(timer)));
+        }
     }
 
     /// The last byte of what was asked for is there, or of a page of parallel objects any segment; `ack`
@@ -152,6 +214,11 @@ impl<T: Tap> Simulation<T> {
                     self.hears(id, ack.number);
                 }
             }
+            Transmitter::Realtime(call) if side.generation == generation => {
+                self.counts.delivered += 1;
+                call.ends.on_report(self.now, ack.number);
+                return self.pump_video(id);
+            }
             _ => {
                 self.counts.late += 1;
                 return;
@@ -210,6 +277,7 @@ impl<T: Tap> Simulation<T> {
         match &mut side.transmitter {
             Transmitter::Closed => {}
             Transmitter::Transport(_) => self.run_application(id),
+            Transmitter::Realtime(_) => self.pump_video(id),
             Transmitter::Datagrams(sender) => {
                 let segment = sender.send(self.now);
                 let next = sender.next().max(self.now);
@@ -355,11 +423,23 @@ impl<T: Tap> Simulation<T> {
         if side.generation != generation || !side.alarm.rings(hand, self.now) {
             return;
         }
-        let Transmitter::Transport(sender) = &mut side.transmitter else { return };
+        let Transmitter::Transport(sender) = &mut side.transmitter else {
+            return self.pump_video(connection);
+        };
         if sender.next_timeout().is_some_and(|due| due <= self.now) {
             sender.on_timeout(self.now);
         }
         self.pump(connection);
+    }
+
+    /// A report of real-time video may be due.
+    fn ring_viewer(&mut self, id: ConnectionId) {
+        let Transmitter::Realtime(call) = &mut self.hosts.outbound[id as usize].transmitter else { return };
+        if let Some(due) = call.ends.report_due().filter(|due| *due <= self.now) {
+            let told = call.ends.report(due);
+            self.reports(id, due, told);
+        }
+        self.arm_reports(id);
     }
 
     fn ring_receiver(&mut self, timer: Timer) {
@@ -368,7 +448,7 @@ impl<T: Tap> Simulation<T> {
         if side.generation != generation || !side.alarm.rings(hand, self.now) {
             return;
         }
-        let Sink::Transport(receiver) = &mut side.sink else { return };
+        let Sink::Transport(receiver) = &mut side.sink else { return self.ring_viewer(connection) };
         if let Some(due) = receiver.next_timeout().filter(|due| *due <= self.now)
             && let Some(ack) = receiver.on_timeout(due)
         {

@@ -73,29 +73,41 @@ pub struct Headers {
     pub opening: u32,
     /// Whether SACK blocks take room.
     pub sacks: bool,
+    /// Whether acknowledgements are reports, with room for each packet that they tell of.
+    pub reports: bool,
 }
 
 impl Headers {
     /// TCP with timestamps over an IP header of that size. Largest segment, SACK and window scale are told in
     /// the SYN: 20 bytes of options.
     pub const fn tcp(ip: u32) -> Headers {
-        Headers { data: ip + 32, ack: ip + 32, opening: ip + 40, sacks: true }
+        Headers { data: ip + 32, ack: ip + 32, opening: ip + 40, sacks: true, reports: false }
     }
 
     /// UDP over an IP header of that size.
     pub const fn udp(ip: u32) -> Headers {
-        Headers { data: ip + 8, ack: ip + 8, opening: 0, sacks: false }
+        Headers { data: ip + 8, ack: ip + 8, opening: 0, sacks: false, reports: false }
     }
 
     /// QUIC with a connection identifier of 8 bytes, packet numbers of 2 and an authentication tag of 16
     /// (RFC 9000 section 17.3.1, RFC 9001 section 5.3) and a frame header; acknowledgements with an ACK
     /// frame.
     pub const fn quic(ip: u32) -> Headers {
-        Headers { data: ip + 8 + 27 + 8, ack: ip + 8 + 27 + 10, opening: 0, sacks: false }
+        Headers { data: ip + 8 + 27 + 8, ack: ip + 8 + 27 + 10, opening: 0, sacks: false, reports: false }
     }
 
-    /// Size of an acknowledgement with its SACK blocks (RFC 2018: 2 bytes, 8 for each, padded to 4).
+    /// RTP, whose header counts as payload, over UDP; reports with 20 bytes of RTCP and two for each packet
+    /// (RFC 8888, section 3.1).
+    pub const fn rtp(ip: u32) -> Headers {
+        Headers { ack: ip + 8 + 20, reports: true, ..Headers::udp(ip) }
+    }
+
+    /// Size of an acknowledgement with its SACK blocks (RFC 2018: 2 bytes, 8 for each, padded to 4). The
+    /// window of a report is the number of packets that it tells of.
     pub fn ack_size(&self, ack: &Ack) -> u32 {
+        if self.reports {
+            return self.ack + (2 * ack.window).next_multiple_of(4);
+        }
         let blocks = ack.sacks.iter().filter(|(first, end)| first != end).count() as u32;
         if self.sacks && blocks > 0 { self.ack + 4 + 8 * blocks } else { self.ack }
     }

@@ -3,11 +3,11 @@
 //! The sides lie in arrays of their own, as an acknowledgement touches one and a data packet the other.
 
 use crate::alarm::Alarm;
-use crate::application::{Application, DatagramSender};
+use crate::application::{Application, DatagramSender, VideoCall};
 use crate::dice::Dice;
 use crate::packet::ConnectionId;
 use crate::service::NEVER;
-use weir_measure::{Stream, Window};
+use weir_measure::{Frames, Stream, Window};
 use weir_tcp::{Receiver, Sender};
 use weir_units::{Duration, Time};
 
@@ -52,6 +52,8 @@ pub enum Transmitter {
     Transport(Sender),
     /// Datagrams.
     Datagrams(Box<DatagramSender>),
+    /// Real-time video: both of its ends, as reports are looked up and not carried.
+    Realtime(Box<VideoCall>),
 }
 
 /// What receives on a connection.
@@ -65,6 +67,8 @@ pub enum Sink {
     Datagrams(u64),
     /// Datagrams of an application, with what became of them.
     Stream(Box<(Stream, u64)>),
+    /// Packets of real-time video, with what became of its frames.
+    Frames(Box<(Frames, u64)>),
 }
 
 impl Sink {
@@ -75,6 +79,7 @@ impl Sink {
             Sink::Transport(receiver) => receiver.received_bytes(),
             Sink::Datagrams(bytes) => *bytes,
             Sink::Stream(stream) => stream.1,
+            Sink::Frames(frames) => frames.1,
         }
     }
 }

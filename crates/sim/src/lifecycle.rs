@@ -1,7 +1,7 @@
 //! Flows start, open connections and stop.
 
 use crate::alarm::Alarm;
-use crate::application::{Application, DatagramSender, judged};
+use crate::application::{Application, DatagramSender, VideoCall, judged};
 use crate::dice::{Dice, seed_of};
 use crate::event::{Event, Rare};
 use crate::flow::FlowKind;
@@ -11,7 +11,7 @@ use crate::packet::ConnectionId;
 use crate::tap::Tap;
 use weir_config::Traffic;
 use weir_measure::result::FlowSample;
-use weir_measure::{Stream, Window};
+use weir_measure::{Frames, Stream, Window};
 use weir_tcp::{EcnMode, Receiver, Sender};
 use weir_units::{Duration, Ecn, Time};
 
@@ -46,7 +46,9 @@ impl<T: Tap> Simulation<T> {
     pub(crate) fn send_first(&mut self, id: ConnectionId, generation: u16) {
         let side = &self.hosts.outbound[id as usize];
         match (&side.transmitter, &side.application) {
-            (Transmitter::Datagrams(_), _) | (_, Some(_)) => self.act(id, generation),
+            (Transmitter::Datagrams(_) | Transmitter::Realtime(_), _) | (_, Some(_)) => {
+                self.act(id, generation)
+            }
             _ => self.pump(id),
         }
     }
@@ -100,6 +102,13 @@ impl<T: Tap> Simulation<T> {
 
     /// What sends and what receives on a new connection, of TCP with ECN as its flow wants it or without.
     fn ends(&self, kind: &FlowKind, seed: u64, name: &str, ecn: bool) -> (Transmitter, Sink) {
+        if let Traffic::Realtime(video) = &kind.traffic {
+            let dice = Dice::of(self.seed, &format!("{name} video"));
+            let field = if kind.sender.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 };
+            let call = VideoCall::new(video, field, self.now, dice);
+            let frames = Frames::new(video.frame(), video.late, self.window);
+            return (Transmitter::Realtime(Box::new(call)), Sink::Frames(Box::new((frames, 0))));
+        }
         if let Some(datagrams) = kind.traffic.datagrams() {
             let ecn = if kind.sender.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 };
             let dice = Dice::of(self.seed, &format!("{name} datagrams"));
@@ -180,13 +189,19 @@ impl<T: Tap> Simulation<T> {
 
     fn close(&mut self, id: ConnectionId, at: Time) {
         let progress = self.hosts.inbound[id as usize].progress;
-        let flow = self.hosts.inbound[id as usize].flow;
+        let (flow, opened) = (self.hosts.inbound[id as usize].flow, self.hosts.inbound[id as usize].opened);
         let application = self.hosts.outbound[id as usize].application.as_deref_mut();
         let played = application.and_then(|application| application.played(at));
         let (transmitter, sink) = self.hosts.close(id);
         let group = self.kinds[self.flows[flow as usize].kind as usize].group;
         self.played.extend(played.map(|played| (group, played)));
         let state = &mut self.flows[flow as usize];
+        let mut transmitter = transmitter;
+        if let (Transmitter::Realtime(call), Sink::Frames(frames)) = (&mut transmitter, &sink) {
+            let (mut frames, pool) = (frames.0.clone(), &mut self.pools[group as usize]);
+            call.ends.ends(at, |fate| frames.tells(fate.made, fate.arrived, fate.bytes, pool));
+            frames.ends(opened, at, pool);
+        }
         if let (Transmitter::Datagrams(sender), Sink::Stream(stream)) = (&transmitter, &sink) {
             let stream = stream.0.clone();
             stream.ends(sender.sent(), sender.next(), at, &mut self.pools[group as usize]);

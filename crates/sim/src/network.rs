@@ -21,7 +21,7 @@ use crate::tap::Tap;
 use crate::time_tree::TimeTree;
 use crate::turns::Turns;
 use crate::wheel::Wheel;
-use weir_config::{ExtraDelay, NetworkLink};
+use weir_config::{ExtraDelay, NetworkLink, Traffic};
 use weir_measure::result::FlowSample;
 use weir_measure::{Played, Pool, Settled, Window};
 use weir_queue::memory;
@@ -100,7 +100,8 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) ended: Vec<Ended>,
     /// Those that were not when the run ended: whether it was a page, and the group.
     pub(crate) unfinished: Vec<(bool, u32)>,
-    /// Times of the datagrams of calls and games, by number of the `[[flows]]` table; empty of other flows.
+    /// Times of the datagrams of calls and games and of the frames of real-time video, by number of the
+    /// `[[flows]]` table; empty of other flows.
     pub(crate) pools: Vec<Pool>,
     /// What players of video showed, with the number of their table.
     pub(crate) played: Vec<(u32, Played)>,
@@ -356,7 +357,8 @@ impl<T: Tap> Simulation<T> {
 
 /// Room for the times of datagrams, up to the last group that has such.
 fn pools(kinds: &[FlowKind]) -> Vec<Pool> {
-    let judged = kinds.iter().filter(|kind| judged(&kind.traffic).is_some());
+    let is_judged = |of: &Traffic| judged(of).is_some() || matches!(of, Traffic::Realtime(_));
+    let judged = kinds.iter().filter(|kind| is_judged(&kind.traffic));
     let groups = judged.map(|kind| kind.group as usize + 1).max().unwrap_or(0);
     (0..groups).map(|_| Pool::default()).collect()
 }

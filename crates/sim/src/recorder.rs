@@ -6,7 +6,7 @@ use crate::tap::{LinkContext, Tap, TappedPacket};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use weir_aqm::{Cause, Packet};
-use weir_config::{IpVersion, Protocol, Record, Scenario, Traffic};
+use weir_config::{IpVersion, Protocol, Record, Scenario};
 use weir_sense::probe::{Addresses, IPV4_LEN, Probe, Stamp};
 use weir_units::{Duration, Ecn, Time};
 
@@ -227,7 +227,7 @@ fn connection(item: &Item) -> u32 {
 fn looks(scenario: &Scenario) -> Vec<FlowHeaders> {
     let mut looks = Vec::new();
     for group in &scenario.flows {
-        let datagrams = matches!(group.traffic(), Traffic::Unresponsive(_));
+        let datagrams = !group.traffic().is_transported();
         let (v6, udp) = (group.ip == IpVersion::V6, datagrams || group.protocol == Protocol::Quic);
         let payload = scenario.mtu(group) - crate::scenario::headers(group).data;
         for _ in 0..scenario.flows_of(group) {

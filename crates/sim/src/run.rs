@@ -8,7 +8,7 @@ use crate::scenario::build;
 use crate::tap::Tap;
 use std::ops::ControlFlow;
 use weir_config::{Network, NetworkLink, Scenario, Traffic};
-use weir_measure::applications::{Calls, Datagrams, Videos};
+use weir_measure::applications::{Calls, Datagrams, Realtimes, Videos};
 use weir_measure::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers, UsersSummary,
 };
@@ -255,6 +255,10 @@ fn study<T: Tap>(
             (Traffic::Game(_), Some(pool)) => {
                 told.games.extend(Datagrams::of(number, pool));
                 distributions.push(delays("game", number, pool.quantiles()));
+            }
+            (Traffic::Realtime(_), Some(pool)) => {
+                told.realtimes.extend(Realtimes::of(number, pool, recording.summary.duration_s / 60.0));
+                distributions.push(delays("realtime", number, pool.quantiles()));
             }
             (Traffic::Video(_), _) => {
                 let mine = simulation.played.iter().filter(|(group, _)| *group == number);

@@ -76,7 +76,7 @@ fn kind(
     let group = &scenario.flows[route.group];
     let mtu = scenario.mtu(group);
     let traffic = group.traffic();
-    let named = match traffic.is_responsive() {
+    let named = match traffic.is_transported() {
         false => None,
         true => Some(Congestion::by_name(&group.congestion).ok_or_else(|| unknown(&group.congestion))?),
     };
@@ -138,7 +138,7 @@ impl<'a> Memories<'a> {
 
 /// What an observer can read of the packets of these flows.
 fn shows(group: &FlowGroup) -> Shows {
-    match (group.traffic().is_responsive(), group.protocol) {
+    match (group.traffic().is_transported(), group.protocol) {
         (false, _) => Shows::Nothing,
         (true, Protocol::Tcp) => Shows::Tcp,
         (true, Protocol::Quic) => Shows::Spin,
@@ -165,7 +165,8 @@ pub(crate) fn headers(group: &FlowGroup) -> Headers {
         IpVersion::V4 => 20,
         IpVersion::V6 => 40,
     };
-    match (group.traffic().is_responsive(), group.protocol) {
+    match (group.traffic().is_transported(), group.protocol) {
+        (false, _) if group.realtime.is_some() => Headers::rtp(ip),
         (false, _) => Headers::udp(ip),
         (true, Protocol::Tcp) => Headers::tcp(ip),
         (true, Protocol::Quic) => Headers::quic(ip),

@@ -54,7 +54,7 @@ fn steady(flows: &str) -> (u64, u64) {
 fn memory_is_asked_for_at_the_start_and_is_little() {
     let (calls, packets) = steady("[[flows]]\ncount = 20\nwindow = \"50kB\"\n");
     assert!(calls == 0 && packets > 300_000, "{calls} calls for {packets} packets");
-    let flows = "[[flows]]\ncount = 20\nvoice = {}\n[[flows]]\ngame = {}\n";
+    let flows = "[[flows]]\ncount = 20\nvoice = {}\n[[flows]]\ngame = {}\n[[flows]]\nrealtime = {}\n";
     let (calls, packets) = steady(flows);
     assert!(calls == 0 && packets > 5_000, "{calls} calls for {packets} packets");
     // The memory for the repair of a loss is kept for the next one, until a flow is idle.

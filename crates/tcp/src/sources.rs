@@ -6,11 +6,13 @@
 mod datagram;
 mod gaps;
 mod page;
+mod realtime;
 mod video;
 mod web;
 
 pub use datagram::{Datagram, DatagramConfig, OnOff, Spacing};
 pub use page::{Page, PageConfig, PageObjects};
+pub use realtime::{Fate, Realtime, RealtimeConfig, Scream, ScreamConfig, Told};
 pub use video::{Shown, Video, VideoConfig};
 pub use web::{Periodic, Web, WebConfig};
 

@@ -12,9 +12,11 @@ EPILOG = """examples:
   python -m weir tune data/scenarios/demo.toml
   python -m weir tune a.toml b.toml --trials 200 --seeds 5 --price 0.01 --out out/tune
   python -m weir tune a.toml --search policy.margin=0..4 --search policy.memory_rate=1s..20s
+  python -m weir tune a.toml --objective power      # of run.objectives = ["power = goodput_bps / delay_p95_ms"]
   python -m weir tune a.toml --dask tcp://scheduler:8786
 
-The objective is utilization - PRICE * (95 % delay in ms), on average over scenarios, points and seeds. The
+The objective is utilization - PRICE * (95 % delay in ms), or the column that is named, on average over
+scenarios, points and seeds; the largest is the best. The
 folder gets front.svg (the Pareto front of delay over utilization), best.toml (lines for a scenario) and
 tuning.json (all trials). Exit status: 0 done, 1 failed, 2 wrong arguments or input, 130 interrupted."""
 
@@ -47,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--trials", type=int, default=60, metavar="N", help="parameters to try (60)")
     tune.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each scenario in a trial, with the seeds 1 to N (3)")
     tune.add_argument("--price", type=float, default=0.005, help="utilization that one ms of 95 %% delay is worth (0.005)")
+    tune.add_argument("--objective", metavar="NAME", help="a column of the scenarios instead, such as one of run.objectives or voice_mos_mean")
     tune.add_argument("--search", type=_search, action="append", metavar="KEY=LOW..HIGH", help="a key to search, instead of the usual ones")
     tune.add_argument("--seed", type=int, default=1, help="seed of the search (1)")
     tune.add_argument("--batch", type=int, default=8, metavar="N", help="trials at a time, after which the search learns (8)")
@@ -72,7 +75,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
         client = Client(arguments.dask)
     tuned = tune.tune(
-        arguments.scenarios, search=dict(arguments.search) if arguments.search else None, trials=arguments.trials, seeds=arguments.seeds,
+        arguments.scenarios, objective=arguments.objective, search=dict(arguments.search) if arguments.search else None, trials=arguments.trials, seeds=arguments.seeds,
         price=arguments.price, seed=arguments.seed, batch=arguments.batch, client=client, jobs=arguments.jobs, progress=not arguments.json,
     )
     tune.write(tuned, arguments.out)

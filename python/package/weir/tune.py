@@ -8,12 +8,14 @@
 True
 
 ``python -m weir tune FILE...`` does it from a shell. The objective is stated and not hidden in a weight of
-the law: utilization less a price for each ms of 95 % delay, both averaged over scenarios and seeds. The same
+the law: utilization less a price for each ms of 95 % delay, or a column that the scenarios have, such as one of
+their ``run.objectives``, averaged over scenarios and seeds. The same
 arguments give the same trials, whoever makes the runs and however many there are at a time.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import os
@@ -66,7 +68,7 @@ class Trial:
     utilization: float
     """Utilization of the first link, 0 to 1."""
     objective: float
-    """``utilization - price * delay_ms``."""
+    """``utilization - price * delay_ms``, or the column that was named."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,13 @@ class Tuning:
     """All trials whose runs could be made, in order."""
     refused: dict[int, str]
     """Trials whose parameters contradict each other or another key, and why."""
+    column: str | None = None
+    """The column that was made largest, if one was named."""
+
+    @property
+    def says(self) -> str:
+        """The objective as it is written down."""
+        return self.column or f"utilization - {self.price!r} * delay_p95_ms"
 
     @property
     def best(self) -> Trial:
@@ -121,9 +130,21 @@ def _of_first_link(row: str, name: str) -> float:
     return math.nan
 
 
+def _objective(row: str, name: str) -> float:
+    """A column of a run, such as an objective of its scenario."""
+    measured = dict(json.loads(row)["measured"])
+    if name in measured:
+        return math.nan if measured[name] is None else float(measured[name])
+    near = difflib.get_close_matches(name, measured, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    own = f'write it into the scenarios, as run.objectives = ["{name} = goodput_bps / delay_p95_ms"]'
+    raise ValueError(f"objective: no run has a column {name!r}. Remedy: {hint}name a column of table.csv, or {own}")
+
+
 def tune(
     scenarios: Sequence[Scenario],
     *,
+    objective: str | None = None,
     search: Mapping[str, tuple[Any, Any]] | None = None,
     trials: int = 60,
     seeds: int = 3,
@@ -135,7 +156,8 @@ def tune(
     progress: bool = False,
 ) -> Tuning:
     """Searches the open parameters that make ``utilization - price * (95 % delay in ms)`` largest, on average
-    over all scenarios with the seeds 1 to ``seeds``.
+    over all scenarios with the seeds 1 to ``seeds``; or ``objective``, the name of a column of all scenarios'
+    sweeps, such as one of their ``run.objectives``. Runs without a value of it count as the worst.
 
     ``search`` has the keys with their smallest and largest values (:data:`SEARCH` if not given); any key of a
     scenario will do. ``batch`` trials are made at a time, on threads, or where ``client`` says as in
@@ -171,7 +193,11 @@ def tune(
                 for name in ("delay_p95_ms", "utilization")
             }
             delay, utilization = mean["delay_p95_ms"], mean["utilization"]
-            made.append(Trial(number, parameters, delay, utilization, utilization - price * delay))
+            value = utilization - price * delay
+            if objective is not None:
+                value = math.fsum(_objective(known[task], objective) for task in tasks) / len(tasks)
+                value = value if math.isfinite(value) else -math.inf
+            made.append(Trial(number, parameters, delay, utilization, value))
         return made
 
     base = measured([(-1, {}, tasks_of({}))])[0]
@@ -194,12 +220,15 @@ def tune(
                 if len(refused) == trials:
                     raise
         for made in measured(asked):
-            study.tell(running[made.number], made.objective)
+            if math.isfinite(made.objective):
+                study.tell(running[made.number], made.objective)
+            else:
+                study.tell(running[made.number], state=optuna.trial.TrialState.FAIL)
             done.append(made)
         if progress:
             best = max(done, key=lambda t: t.objective, default=base)
             print(f"weir: {len(done) + len(refused)} of {trials} trials, best {best.objective:.4f}", flush=True)
-    return Tuning(price, base, done, refused)
+    return Tuning(price, base, done, refused, objective)
 
 
 def draw(tuning: Tuning, path: str | os.PathLike[str]) -> None:
@@ -220,7 +249,7 @@ def draw(tuning: Tuning, path: str | os.PathLike[str]) -> None:
         axes.plot(*points([tuning.base]), "s", color="tab:red", label="as it was")
         axes.set_xlabel("95 % delay, ms")
         axes.set_ylabel("utilization, %")
-        axes.set_title(f"utilization - {tuning.price:g} x 95 % delay in ms")
+        axes.set_title(tuning.column or f"utilization - {tuning.price:g} x 95 % delay in ms")
         axes.grid(alpha=0.3)
         axes.legend()
         figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
@@ -232,7 +261,7 @@ def write(tuning: Tuning, out: str | os.PathLike[str]) -> None:
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     content = {
-        "objective": f"utilization - {tuning.price!r} * delay_p95_ms",
+        "objective": tuning.says,
         "base": asdict(tuning.base),
         "best": asdict(tuning.best),
         "front": [trial.number for trial in tuning.front],

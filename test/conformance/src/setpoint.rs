@@ -44,18 +44,27 @@ pub fn matters<A: Algorithm>() -> Finding {
         }
         signals(&mut aqm)
     });
-    ensure!(low > high, "{low} signals at the lowest set point, {high} at the highest");
+    ensure!(
+        low > high,
+        "it signals {low} of {QUESTIONS} times with its set point at {min}, the lowest, and {high} times at {max}, the \
+         highest, in a queue that stands at {STANDS}: a lower set point has to signal more. Remedy: let what \
+         `Aqm::setpoint` hands out be what `on_enqueue` and `on_dequeue` compare with, or declare `SETPOINT: None`"
+    );
     Ok(())
 }
 
-/// Signals of a queue that stands at 50 ms for ten seconds.
+/// How long packets wait in the queue of [`signals`], and how often the algorithm is asked there.
+const STANDS: Duration = Duration::from_millis(50);
+const QUESTIONS: u32 = 20_000;
+
+/// Signals of a queue that stands for ten seconds.
 fn signals(aqm: &mut impl Algorithm) -> u32 {
     let rate = Rate::from_mbps(12);
-    let delay = Duration::from_millis(50);
+    let delay = STANDS;
     let queue = View { backlog: rate.bytes_in(delay), packets: 50, delay, rate };
     let mut signals = 0;
     let mut dice = crate::script::Dice(3);
-    for seq in 0..10_000 {
+    for seq in 0..u64::from(QUESTIONS / 2) {
         let now = Time::from_nanos(1_000_000 * (seq + 1));
         let m = Moment::new(now, queue, dice.roll());
         if aqm.next_wakeup().is_some_and(|due| due <= now) {

@@ -55,7 +55,7 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
     given(&mut keys, &tables, "");
     given(&mut keys, &link, "");
     for (n, flows) in scenario.flows.iter().enumerate() {
-        let tcp = flows.traffic().is_responsive();
+        let tcp = flows.traffic().is_transported();
         let of = [
             ("transfer", flows.transfer.is_some()),
             ("direction", flows.direction != Direction::Forward),
@@ -89,7 +89,7 @@ fn control(flows: &FlowGroup) -> Option<&'static str> {
 
 /// Whether flows use ECN: all those of TCP do as the first, as it is one switch in ns-3.
 fn uses_ecn(scenario: &Scenario) -> bool {
-    let mut tcp = scenario.flows.iter().filter(|flows| flows.traffic().is_responsive());
+    let mut tcp = scenario.flows.iter().filter(|flows| flows.traffic().is_transported());
     tcp.next().is_some_and(|flows| flows.ecn.is_on())
 }
 

@@ -32,6 +32,8 @@ const EXAMPLES: &str = "Examples:
   weir plot out/my --y utilization --panels path.rtt         small multiples, one for each round-trip time
   weir plot out/my --kind plane                              delay over utilization, ellipses of one deviation
   weir plot out/my --kind cdf --where flows=36               needs [measure] in the scenario
+  weir plot out/my --y voice_mos_mean                        what users notice: MOS, page_p95_ms, video_stalled ...
+  weir plot out/my --kind cdf --quantity game                delays of datagrams; voice, realtime (frames), page
   weir plot out/sim --kind time --y delivered_bps            a run over time
   weir plot out/my --width column --font 8 --out fig/delay   fig/delay.pdf, .svg, .csv, .tex
   weir plot --from figures.toml                              all figures of a paper";
@@ -73,7 +75,8 @@ struct Asked {
     /// Of `cdf` and `time`: the link; the first one if not given.
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
-    /// Of `cdf`: the group of flows, by the number of its table from 0; all packets if not given.
+    /// Of `cdf`: the group of flows, by the number of its table from 0; all packets if not given,
+    /// and the only group of calls, games or real-time video.
     #[arg(long, value_name = "N")]
     group: Option<u32>,
     /// Width: column (88.9 mm), text (181.9 mm), or millimetres.
@@ -169,6 +172,12 @@ enum Quantity {
     Transfer,
     /// Load time of pages.
     Page,
+    /// Delay of the packets of calls, from sender to receiver.
+    Voice,
+    /// Delay of the datagrams of games.
+    Game,
+    /// Delay of the frames of real-time video.
+    Realtime,
 }
 
 impl Quantity {
@@ -177,6 +186,9 @@ impl Quantity {
             Quantity::Delay => "delay",
             Quantity::Transfer => "transfer",
             Quantity::Page => "page",
+            Quantity::Voice => "voice",
+            Quantity::Game => "game",
+            Quantity::Realtime => "realtime",
         }
     }
 }

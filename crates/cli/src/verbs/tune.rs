@@ -6,9 +6,10 @@ use std::process::{Command, ExitCode};
 
 /// Search the open parameters of the steering law over a set of scenarios, with Optuna.
 ///
-/// The objective is stated: utilization less a price for each ms of 95 % delay, on average over scenarios and
-/// seeds. Results are the Pareto front of delay over utilization as a figure, and lines for a scenario. It
-/// takes the Python package of Weir, which makes the runs: `pip install './python[tune]'`.
+/// The objective is stated: utilization less a price for each ms of 95 % delay, or with `--objective NAME`
+/// a column such as one of the scenarios' `run.objectives`, on average over scenarios and seeds. Results are
+/// the Pareto front of delay over utilization as a figure, and lines for a scenario. It takes the Python
+/// package of Weir, which makes the runs: `pip install './python[tune]'`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -21,6 +22,7 @@ const EXAMPLES: &str = "Examples:
   weir tune data/scenarios/demo.toml
   weir tune a.toml b.toml --trials 200 --seeds 5 --price 0.01 --out out/tune
   weir tune a.toml --search policy.margin=0..4 --search policy.memory_rate=1s..20s
+  weir tune a.toml --objective power             an objective of the scenario, or another column of its sweeps
   weir tune a.toml --dask tcp://scheduler:8786   on the workers of a cluster
   WEIR_PYTHON=venv/bin/python weir tune a.toml   with the Python that has the package; else python3";
 

@@ -126,9 +126,45 @@ fn runs_over_time_and_figures_of_a_file() {
     let svg = text_of(&folder.path().join("rate"), "svg");
     assert!(svg.contains(">Delivered (Mbit/s)<") && svg.contains(">Time (s)<"), "{svg}");
     assert!(text_of(&folder.path().join("cdf"), "svg").contains(">Queueing delay (ms)<"));
+    // A pattern of the shell may name files beside folders.
+    let told = refused(&format!("plot {}/summary.json --kind time", out.display()), 2);
+    assert!(told.contains("summary.json is a file: give the folder that it lies in"), "{told}");
     let wrong = file(folder.path(), "wrong.toml", "[[figure]]\nresults = [\"run\"]\nwidht = \"text\"\n");
     let told = refused(&format!("plot --from {}", wrong.display()), 2);
     assert!(told.contains("wrong.toml:3:") && told.contains("widht") && told.contains("--help"), "{told}");
+}
+
+#[test]
+fn what_users_notice_is_drawn_with_names_for_people() {
+    let folder = tempfile::tempdir().unwrap();
+    let applications = "{ count = 2 }, { voice = {} }, { realtime = {} }, { page = {} }";
+    let text = SMALL.replace("\"3s\"", "\"6s\"").replace("{ count = 2 }", applications);
+    let text = format!("{text}[measure]\n[sweep]\n\"path.rtt\" = [\"10ms\", \"40ms\"]\n");
+    let (scenario, out) = (file(folder.path(), "apps.toml", &text), folder.path().join("apps"));
+    done(&format!("sweep {} --out {}", scenario.display(), out.display()));
+    let stem = folder.path().join("figure");
+    let draw = |more: &str| {
+        done(&format!("plot {} {more} --out {}", out.display(), stem.display()));
+        text_of(&stem, "svg")
+    };
+    for (y, name) in [
+        ("voice_mos_mean", ">MOS<"),
+        ("realtime_delay_p95_ms", ">95 % frame delay (ms)<"),
+        ("page_p95_ms", ">95 % page load time (ms)<"),
+    ] {
+        let svg = draw(&format!("--y {y}"));
+        assert!(svg.contains(name), "{y}: {svg}");
+    }
+    let mos = text_of(&stem, "csv").lines().count();
+    assert_eq!(mos, 3, "a line for each of two points");
+    // The only group of a kind needs no number, and the wrong one is told with those there are.
+    let svg = draw("--kind cdf --quantity realtime");
+    assert!(svg.contains(">Frame delay (ms)<") && svg.contains(">Share<"), "{svg}");
+    draw("--kind cdf --quantity voice --group 1");
+    let told = refused(&format!("plot {} --kind cdf --quantity voice --group 0", out.display()), 2);
+    assert!(told.contains("--group: choose one of 1;"), "{told}");
+    let told = refused(&format!("plot {} --kind cdf --quantity game", out.display()), 2);
+    assert!(told.contains("no distribution of game times"), "{told}");
 }
 
 #[test]

@@ -185,16 +185,22 @@ const APPLICATIONS: &str = "title = \"applications\"\nlink.rate = \"10Mbit/s\"\n
     run = { duration = \"20s\", warmup = \"2s\" }\n\
     flows = [{}, { voice = {} }, { voice = { codec = \"g729a\" }, direction = \"reverse\" }, { game = {} },\n\
     { video = { buffer = \"20s\" } }, { page = { objects = [\"20kB\", \"5 x 10kB after 1\"] } },\n\
-    { protocol = \"quic\", page = {} }]\n";
+    { protocol = \"quic\", page = {} }, { realtime = { rate_max = \"1Mbit/s\" } }]\n";
 
 #[test]
 fn what_users_notice_is_told_in_summary_tables_and_columns() {
     let folder = tempfile::tempdir().unwrap();
     let (scenario, out) = (file(folder.path(), "apps.toml", APPLICATIONS), folder.path().join("out"));
     let said = done(&format!("sim {} --out {}", scenario.display(), out.display()));
-    for part in
-        ["Calls, by the E-model (ITU-T G.107)", "MOS", "Games", "Video that adapts its rate", "switches/min"]
-    {
+    for part in [
+        "Calls, by the E-model (ITU-T G.107)",
+        "MOS",
+        "Games",
+        "Video that adapts its rate",
+        "switches/min",
+        "Real-time video, by frames",
+        "freezes/min",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let told = summary(&out);
@@ -206,6 +212,10 @@ fn what_users_notice_is_told_in_summary_tables_and_columns() {
     assert!((number(&calls[1]["rating"]) - (93.2 - 11.0 - 2.4)).abs() < 1.0, "{calls}");
     assert_eq!((games[0]["group"].as_u64(), videos[0]["group"].as_u64()), (Some(3), Some(4)));
     assert!(number(&videos[0]["rate_bps"]) >= 235e3 && number(&videos[0]["startup_ms"]["mean"]) > 20.0);
+    let realtime = &told["realtimes"][0];
+    assert_eq!(realtime["group"].as_u64(), Some(7));
+    assert!((0.1e6..1.1e6).contains(&number(&realtime["rate_bps"])), "{realtime}");
+    assert!(number(&realtime["delay_ms"]["p50"]) > 10.0 && number(&realtime["lost"]) < 0.2, "{realtime}");
     let pages = told["completions"].as_array().unwrap();
     let of = |group: u64| pages.iter().find(|c| c["group"] == group).unwrap();
     assert!(number(&of(5)["time_ms"]["p50"]) >= 40.0 && of(6)["completed"].as_u64() > Some(1), "{pages:?}");
@@ -226,6 +236,8 @@ fn what_users_notice_is_told_in_summary_tables_and_columns() {
         "game_delay_p99_ms",
         "video_rate_bps",
         "video_stalls",
+        "realtime_delay_p95_ms",
+        "realtime_freezes_per_minute",
     ] {
         assert!(header.contains(&column), "{column}: {header:?}");
     }

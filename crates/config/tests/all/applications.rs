@@ -32,6 +32,11 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
         ("page = { objects = [\"2 x 30kB\"] }", "begin with one object"),
         ("page = { objects = [\"30\"] }", "objects such as \"30kB\""),
         ("page = { objects = [\"0 x 30kB\"] }", "1 .. 1000 objects"),
+        ("realtime = { rate_max = \"100kbit/s\" }", "flows.0.realtime.rate_max"),
+        ("realtime = { delay_target_max = \"50ms\" }", "flows.0.realtime.delay_target_max"),
+        ("realtime = {}\ncongestion = \"cubic\"", "real-time video has SCReAM"),
+        ("realtime = {}\nvideo = {}", "does not go with `video`"),
+        ("realtime = { payload = \"1400B\" }\nmtu = 1400", "flows.0.realtime.payload"),
     ] {
         let told = told(flows);
         assert!(told.contains(part) && told.contains("t.toml:"), "{flows}: {told}");
@@ -41,6 +46,7 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
         "game = { sends = \"client\", interval = \"16ms\" }\ndirection = \"reverse\"",
         "video = { segment = \"2s\", buffer = \"12s\", ladder = [\"1Mbit/s\"] }\nprotocol = \"quic\"",
         "page = { objects = [\"30kB\", \"5 x 1kB\", \"2kB after 2\"], frame = \"1kB\" }",
+        "realtime = { delay_target = \"60ms\", delay_target_max = \"60ms\", spread = \"0%\" }\necn = true\nip = 6",
     ] {
         assert_eq!(told(flows), "", "{flows}");
     }
@@ -50,7 +56,8 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
 #[test]
 fn applications_are_printed_as_they_were_read() {
     let flows = "page = { objects = [\"30kB\", \"5 x 1kB after 1\"] }\n[[flows]]\nvoice = {}\n[[flows]]\n\
-                 video = { ladder = [\"1Mbit/s\", \"2Mbit/s\"] }\n[[flows]]\ngame = { payload = \"100B\" }";
+                 video = { ladder = [\"1Mbit/s\", \"2Mbit/s\"] }\n[[flows]]\ngame = { payload = \"100B\" }\n\
+                 [[flows]]\nrealtime = { frame_rate = 60 }";
     let text = format!(
         "title = \"t\"\n[link]\nrate = \"10Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"codel\"\n[run]\n\
          duration = \"10s\"\n[[flows]]\n{flows}\n"

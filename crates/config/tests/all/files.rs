@@ -111,18 +111,75 @@ fn every_algorithm_and_discipline_has_a_smoke_scenario() {
 /// Between these lines a page says what its declaration says.
 const GENERATED: [&str; 2] = ["<!-- generated -->\n", "<!-- end of generated -->\n"];
 
+/// What the page of an algorithm misses, or has in the wrong place, with the remedy.
+fn misses(name: &str, page: &str) -> Option<String> {
+    let figure = format!("![{name} over time](figures/{name}.svg)");
+    let parts =
+        ["# ", "**When to use it.** ", &figure, "## Law", "## Parameters", GENERATED[0].trim(), "## Source"];
+    let all = parts.map(|part| format!("`{}`", part.trim_end()));
+    let order = format!("its parts are lines that begin with, in this order, {}", all.join(", "));
+    let mut before: Option<(&str, usize)> = None;
+    for part in parts.into_iter().chain([GENERATED[1].trim()]) {
+        let place = match page.starts_with(part) {
+            true => 0,
+            false => match page.find(&format!("\n{part}")) {
+                Some(place) => place + 1,
+                None => {
+                    return Some(format!(
+                        "no line begins with `{}`. Remedy: add one; {order}",
+                        part.trim_end()
+                    ));
+                }
+            },
+        };
+        if part == parts[0] && place > 0 {
+            return Some(format!("its first line is no title. Remedy: begin with `# `; {order}"));
+        }
+        // The end of what is generated follows its beginning, wherever the source stands.
+        let earlier = if part == GENERATED[1].trim() {
+            page.find(GENERATED[0]).map(|at| (parts[5], at))
+        } else {
+            before
+        };
+        if let Some((other, _)) = earlier.filter(|(_, at)| *at > place) {
+            let (part, other) = (part.trim_end(), other.trim_end());
+            return Some(format!("`{part}` stands before `{other}`. Remedy: move it behind; {order}"));
+        }
+        before = Some((part, place));
+    }
+    None
+}
+
+#[test]
+fn a_page_that_lacks_a_part_is_told_what_to_do() {
+    let [start, end] = GENERATED;
+    let page = |law: &str, rest: &str| {
+        format!(
+            "# Ramp\n\n**When to use it.** Here.\n\n![ramp over time](figures/ramp.svg)\n\n{law}\n## Parameters\n{start}{end}\n{rest}"
+        )
+    };
+    let told = |law: &str, rest: &str| misses("ramp", &page(law, rest)).unwrap_or_default();
+    assert_eq!(told("## Law\n", "## Source\nNobody.\n"), "");
+    let all = "in this order, `#`, `**When to use it.**`, `![ramp over time](figures/ramp.svg)`, `## Law`, `## Parameters`";
+    let lacks = told("", "## Source\n");
+    assert!(
+        lacks.starts_with("no line begins with `## Law`. Remedy: add one") && lacks.contains(all),
+        "{lacks}"
+    );
+    let behind = told("", "## Source\n\n## Law\n");
+    assert!(behind.starts_with("`## Parameters` stands before `## Law`. Remedy: move it behind"), "{behind}");
+    assert!(misses("ramp", "Ramp\n# Ramp\n").unwrap().starts_with("its first line is no title"));
+}
+
 #[test]
 fn every_algorithm_and_discipline_has_a_page_with_its_parameters() {
     for name in published().iter().chain(weir_queue::names()) {
         let path = here(&format!("../../docs/algorithms/{name}.md"));
         let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let figure = format!("\n![{name} over time](figures/{name}.svg)\n");
-        let parts =
-            ["# ", "\n**When to use it.** ", &figure, "\n## Law\n", "\n## Parameters\n", "\n## Source\n"];
-        let places = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{name}.md: no {part:?}")));
-        assert!(places.is_sorted() && places[0] == 0, "{name}.md: the order of its parts");
-        let [start, end] =
-            GENERATED.map(|line| page.find(line).unwrap_or_else(|| panic!("{name}.md: no {line}")));
+        if let Some(told) = misses(name, &page) {
+            panic!("{}: {told}", path.display());
+        }
+        let [start, end] = GENERATED.map(|line| page.find(line).expect("it was looked for"));
         let parameters = weir_config::pages::parameters(name).expect("it is in a list");
         expect(&path, &format!("{}{}{parameters}{}", &page[..start], GENERATED[0], &page[end..]));
     }

@@ -146,7 +146,33 @@ fn links_are_what_their_tables_say() {
     let unused_setpoint = "link l: steering starts at 5ms (policy.target_min_up), not at aqm.target, 7ms";
     let no_way_back = "acknowledgements of flows.0 pass no link: none lead from b to a. If they are to have queues, write \
                        links that lead back";
-    assert_eq!(scenario.warnings(), [no_way_back, unused_setpoint]);
+    let no_delay = "flows.0 have no round-trip time: their links have no `delay`. Remedy: give the links a `delay`, or the \
+                    flows an `rtt`";
+    assert_eq!(scenario.warnings(), [no_way_back, no_delay, unused_setpoint]);
+}
+
+#[test]
+fn flows_whose_links_have_no_delay_are_told() {
+    let warnings = |link: &str, flows: &str| {
+        let link = |from: &str, to: &str| {
+            format!(
+                "[[links]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1Mbit/s\"\n{link}\n"
+            )
+        };
+        let flows = format!("[[flows]]\nfrom = \"a\"\nto = \"b\"\n{flows}\n");
+        read(&format!("title = \"x\"\nrun.duration = \"10s\"\n{}{}{flows}", link("a", "b"), link("b", "a")))
+            .warnings()
+    };
+    let told = warnings("", "");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("flows.0 have no round-trip time")
+            && told[0].contains("give the links a `delay`")
+    );
+    assert_eq!(warnings("delay = \"1ms\"", ""), Vec::<String>::new());
+    // Who writes zero means it, and datagrams wait for nobody.
+    assert_eq!(warnings("", "rtt = \"0ns\""), Vec::<String>::new());
+    assert_eq!(warnings("", "udp_rate = \"1Mbit/s\""), Vec::<String>::new());
 }
 
 #[test]

@@ -98,6 +98,7 @@ fn piece() -> impl Strategy<Value = String> {
         "web = { objects = 3 }",
         "voice = { codec = \"g729a\", packet_time = \"30ms\" }",
         "game = { sends = \"client\" }",
+        "realtime = { frame_rate = 60, rate_max = \"5Mbit/s\" }",
         "video = { ladder = [\"1Mbit/s\", \"2Mbit/s\"], buffer = \"20s\" }",
         "page = { objects = [\"30kB\", \"3 x 5kB after 1\"] }",
         "udp_pattern = \"onoff\"\non = \"1s\"\noff = \"1s\"",

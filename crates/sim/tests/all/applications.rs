@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{quiet, run};
-use weir_measure::applications::{Calls, Datagrams, Videos};
+use weir_measure::applications::{Calls, Datagrams, Realtimes, Videos};
 
 fn link(rate: &str, more: &str) -> String {
     format!(
@@ -177,4 +177,58 @@ fn streams_of_their_own_spare_what_is_asked_for_after_an_object_the_losses_of_ot
     let (one, streams) = (mean(""), mean("protocol = \"quic\"\n"));
     // 25 round trips at the least; in one stream a loss of the large object is one more for the chain.
     assert!(streams > 2000.0 && streams < 0.98 * one, "{streams} against {one}");
+}
+
+fn realtime(text: &str) -> Realtimes {
+    run(text, 1).study.realtimes.remove(0)
+}
+
+#[test]
+fn real_time_video_has_the_delay_of_its_path_and_the_rate_that_the_link_leaves() {
+    let flows = "[[flows]]\nrealtime = { rate_max = \"2Mbit/s\" }\n";
+    let warm = |text: String| text.replace("[run]\n", "[run]\nwarmup = \"30s\"\n");
+    let free = realtime(&warm(quiet(&link("50Mbit/s", ""), flows, "90s")));
+    assert_eq!((free.frames.streams, free.frames.lost, free.freezes_per_minute), (1, 0.0, 0.0));
+    // 30 frames in each of 60 s.
+    assert!((1796..=1801).contains(&free.frames.sent), "{free:?}");
+    near(free.rate_bps, 2e6, 0.02);
+    assert!((20.0..60.0).contains(&free.frames.delay_ms.p95), "{free:?}");
+    // A link that is too slow for the highest rate: it is used, and no frame is lost in 300 ms of buffer.
+    let slow = realtime(&warm(quiet(&link("1Mbit/s", ""), flows, "90s")));
+    assert!((0.7e6..1e6).contains(&slow.rate_bps) && slow.frames.lost < 0.01, "{slow:?}");
+    assert!(slow.frames.delay_ms.p50 < 20.0 + 150.0, "{slow:?}");
+    // One frame in how many packets: 2 Mbit/s are 8.3 kB a frame, so that 1 % of loss spoils about 7 %.
+    let lossy = realtime(&warm(quiet(&link("50Mbit/s", "loss = \"1%\"\n"), flows, "90s")));
+    assert!(lossy.frames.lost > 0.01 && lossy.rate_bps < free.rate_bps, "{lossy:?}");
+}
+
+#[test]
+fn real_time_video_is_spared_by_marks_and_by_a_queue_for_each_flow() {
+    let flows =
+        |ecn: bool| format!("[[flows]]\nrealtime = {{}}\necn = {ecn}\n[[flows]]\ncount = 2\necn = {ecn}\n");
+    let text = |ecn: bool, more: &str| {
+        let text =
+            quiet(&link("10Mbit/s", ""), &flows(ecn), "90s").replace("[run]\n", "[run]\nwarmup = \"30s\"\n");
+        text.replace("tail_drop\"\nlimit = \"300ms\"", more)
+    };
+    let codel = realtime(&text(false, "codel\""));
+    let marked = realtime(&text(true, "codel\"\necn = true"));
+    let fair = realtime(&(text(false, "codel\"") + "[queue]\ndiscipline = \"flow\"\n"));
+    assert!(codel.frames.lost > 0.0 && marked.frames.lost < 0.2 * codel.frames.lost, "{codel:?} {marked:?}");
+    assert!(
+        fair.frames.lost < 0.2 * codel.frames.lost && fair.rate_bps > codel.rate_bps,
+        "{codel:?} {fair:?}"
+    );
+    // Reports pass a queue of the way back, and some of them are lost there.
+    let networks = "[[links]]\nname = \"up\"\nfrom = \"a\"\nto = \"b\"\nrate = \"5Mbit/s\"\ndelay = \"5ms\"\n\
+                    [[links]]\nname = \"down\"\nfrom = \"b\"\nto = \"a\"\nrate = \"1Mbit/s\"\ndelay = \"5ms\"\nloss = \"10%\"\n";
+    let both = "[[flows]]\nfrom = \"a\"\nto = \"b\"\nrealtime = {}\n";
+    let outcome = run(&quiet(networks, both, "60s"), 1);
+    let told = &outcome.study.realtimes[0];
+    assert!(told.frames.lost < 0.01 && told.rate_bps > 1.2e6, "{told:?}");
+    let back = &outcome.recording.summary.links[1];
+    // 50 reports in a second.
+    assert!((2700..=3000).contains(&back.packets), "{}", back.packets);
+    let size = back.bytes as f64 / back.packets as f64;
+    assert!((80.0..130.0).contains(&size), "{size}");
 }

@@ -60,6 +60,49 @@ fn captured(text: &str) -> Vec<(u64, Vec<u8>, u32, String)> {
     packets(&recorder.finish().unwrap().1.unwrap())
 }
 
+/// Queues take the flows of a table for one pair of hosts; a capture gives each a pair of addresses.
+#[test]
+fn each_flow_of_a_table_has_addresses_of_its_own() {
+    let flows = "[[flows]]\ncount = 3\nwindow = \"30kB\"\n[record]\npcapng = true\n";
+    let link = "[link]\nrate = \"100Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"tail_drop\"\n";
+    let mut pairs = std::collections::BTreeSet::new();
+    for (_, bytes, length, _) in captured(&quiet(link, flows, "1s")) {
+        let mut whole = bytes;
+        whole.resize(length as usize, 0);
+        let Some(NetHeaders::Ipv4(ip, _)) = PacketHeaders::from_ip_slice(&whole).unwrap().net else {
+            panic!("no IPv4")
+        };
+        pairs.insert((ip.source, ip.destination));
+    }
+    assert_eq!(pairs.len(), 3, "{pairs:?}");
+    let senders: std::collections::BTreeSet<_> = pairs.iter().map(|pair| pair.0).collect();
+    let receivers: std::collections::BTreeSet<_> = pairs.iter().map(|pair| pair.1).collect();
+    assert_eq!((senders.len(), receivers.len()), (3, 3));
+}
+
+#[test]
+fn calls_games_and_real_time_video_are_datagrams() {
+    let flows =
+        "[[flows]]\nvoice = {}\n[[flows]]\ngame = {}\n[[flows]]\nrealtime = {}\n[record]\npcapng = true\n";
+    let link = "[link]\nrate = \"100Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"tail_drop\"\n";
+    let packets = captured(&quiet(link, flows, "1s"));
+    assert!(packets.len() > 100, "{}", packets.len());
+    let mut sizes = std::collections::BTreeSet::new();
+    for (_, bytes, length, _) in packets {
+        let mut whole = bytes;
+        whole.resize(length as usize, 0);
+        let Some(TransportHeader::Udp(udp)) = PacketHeaders::from_ip_slice(&whole).unwrap().transport else {
+            panic!("no UDP")
+        };
+        sizes.insert(udp.length - 8);
+    }
+    // Of a call with its RTP header, of a game, and of video at most 1200 bytes.
+    assert!(
+        sizes.contains(&172) && sizes.contains(&130) && sizes.last().is_some_and(|most| *most <= 1200),
+        "{sizes:?}"
+    );
+}
+
 #[test]
 fn where_nothing_is_lost_nothing_looks_lost() {
     let flows = "[[flows]]\ntransfer = \"20kB\"\nevery = \"500ms\"\n\

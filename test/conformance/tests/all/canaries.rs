@@ -294,7 +294,8 @@ fn set_points_that_are_not_clamped_or_not_used() {
     says(run(setpoint::reads_back_and_clamps::<Faulty<UNCLAMPED>>), "set to 0ns it says 0ns");
     says(run(setpoint::reads_back_and_clamps::<Faulty<WRONG_START>>), "it starts at 9ms");
     says(run(setpoint::reads_back_and_clamps::<Faulty<HIDDEN>>), "declares a set point and has none");
-    says(run(setpoint::matters::<Faulty<UNUSED>>), "signals at the lowest set point");
+    let unused = "a lower set point has to signal more. Remedy: let what `Aqm::setpoint` hands out be what";
+    says(run(setpoint::matters::<Faulty<UNUSED>>), unused);
     says(run(parameters::texts::<Faulty<HIDDEN>>), "it has a set point: false");
 }
 

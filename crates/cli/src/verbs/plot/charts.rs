@@ -259,10 +259,16 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
         Roles { x: None, series: Some(group), panels: None }
     };
     if is_sweep || asked.group.is_some() {
-        let wanted = asked.group.map_or(String::new(), |n| n.to_string());
+        let only = groups.first().filter(|_| groups.len() == 1).cloned().unwrap_or_default();
+        let wanted = asked.group.map_or(only, |n| n.to_string());
         if !groups.contains(&wanted) {
-            let told = "--group: there is no such group; a scenario with [measure] measures groups that pass the link";
-            return Err(Failure::Input(told.into()));
+            let all: Vec<&str> =
+                groups.iter().map(String::as_str).filter(|group| !group.is_empty()).collect();
+            let told = format!(
+                "--group: choose one of {}; a scenario with [measure] measures groups that pass the link",
+                all.join(", ")
+            );
+            return Err(Failure::Input(told));
         }
         table.rows.retain(|row| row[group] == wanted);
     }
@@ -275,6 +281,8 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
     let x_name = match wanted {
         "delay" => "Queueing delay (ms)",
         "page" => "Page load time (ms)",
+        "voice" | "game" => "Packet delay (ms)",
+        "realtime" => "Frame delay (ms)",
         _ => "Completion time (ms)",
     };
     let share = if wanted == "delay" { "Share of packets" } else { "Share" };
@@ -365,6 +373,42 @@ fn samples(folder: &Path, link: Option<&str>) -> Result<Vec<LinkSample>, Failure
     read_link_samples(&text).map_err(|e| Failure::Input(format!("{}: {e}", file.display())))
 }
 
+/// What users of applications notice, for people, and what its values are multiplied by.
+fn noticed(name: &str) -> Option<(String, f64)> {
+    let (application, what) = name.split_once('_')?;
+    let (unit, delay) = match application {
+        "voice" | "game" => ("packets", "packet delay"),
+        "realtime" => ("frames", "frame delay"),
+        "video" | "page" => ("", "page load time"),
+        _ => return None,
+    };
+    let percentile = |of: &str| {
+        let p = what.strip_prefix(of)?.strip_suffix("_ms")?;
+        p.parse::<u8>().ok().map(|p| format!("{p} % {delay} (ms)"))
+    };
+    let text = match (application, what) {
+        ("voice", "mos_mean") => "MOS".to_string(),
+        ("voice", "mos_min") => "Lowest MOS".to_string(),
+        ("voice", "rating") => "Rating R".to_string(),
+        ("voice", "mouth_to_ear_ms") => "Mouth-to-ear delay (ms)".to_string(),
+        ("voice" | "game" | "realtime", "lost") => return Some((format!("Lost {unit} (%)"), 100.0)),
+        ("voice" | "game" | "realtime", "late") => return Some((format!("Late {unit} (%)"), 100.0)),
+        ("voice" | "game" | "realtime", "delay_mean_ms") => format!("Mean {delay} (ms)"),
+        ("voice" | "game" | "realtime", "jitter_mean_ms") => "Mean jitter (ms)".to_string(),
+        ("realtime", "freezes_per_minute") => "Freezes per minute".to_string(),
+        ("realtime", "frozen") => return Some(("Time frozen (%)".into(), 100.0)),
+        ("voice" | "game" | "realtime", _) => percentile("delay_p")?,
+        ("video", "stalls") => "Stalls".to_string(),
+        ("video", "stalled") => return Some(("Time stalled (%)".into(), 100.0)),
+        ("video", "switches_per_minute") => "Switches per minute".to_string(),
+        ("video", "startup_ms") => "Start-up (ms)".to_string(),
+        ("page", "mean_ms") => format!("Mean {delay} (ms)"),
+        ("page", _) => percentile("p")?,
+        _ => return None,
+    };
+    Some((text, 1.0))
+}
+
 /// A column or an axis for people, and what its values are multiplied by.
 fn label(column: &str) -> (String, f64) {
     let own = |name: &str| -> Option<(String, f64)> {
@@ -393,6 +437,7 @@ fn label(column: &str) -> (String, f64) {
         }
         text
     };
+    let own = |name: &str| own(name).or_else(|| noticed(name));
     if let Some(found) = own(column) {
         return found;
     }
@@ -422,6 +467,15 @@ mod tests {
             ("goodput_min_bps", "Goodput min (Mbit/s)", 1e-6),
             ("transfer_p99_ms", "Transfer p99 (ms)", 1.0),
             ("drops", "Drops", 1.0),
+            ("voice_mos_mean", "MOS", 1.0),
+            ("flows.1.voice_late", "Late packets (%), flows.1", 100.0),
+            ("game_delay_p99_ms", "99 % packet delay (ms)", 1.0),
+            ("realtime_delay_p95_ms", "95 % frame delay (ms)", 1.0),
+            ("realtime_rate_bps", "Realtime rate (Mbit/s)", 1e-6),
+            ("video_stalled", "Time stalled (%)", 100.0),
+            ("video_rate_bps", "Video rate (Mbit/s)", 1e-6),
+            ("flows.2.page_p95_ms", "95 % page load time (ms), flows.2", 1.0),
+            ("page_slowdown_p95", "Page slowdown p95", 1.0),
         ] {
             assert_eq!(label(column), (name.to_string(), factor));
         }

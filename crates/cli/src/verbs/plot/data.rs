@@ -112,6 +112,12 @@ pub fn run_folders(results: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             all.push(folder.clone());
             continue;
         }
+        if folder.is_file() {
+            return Err(Failure::Input(format!(
+                "{} is a file: give the folder that it lies in, or folders that `weir sim` or `weir lab` wrote",
+                folder.display()
+            )));
+        }
         let entries =
             std::fs::read_dir(folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
         let mut inner: Vec<PathBuf> =
