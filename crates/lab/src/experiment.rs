@@ -5,6 +5,7 @@ use crate::awake::Awake;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
+use crate::follow::{Follow, Looking, Playing};
 use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
@@ -16,7 +17,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Scenario};
 use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
-use weir_measure::result::{LinkSummary, Progress, Recording, Summary};
+use weir_measure::result::{LinkSample, LinkSummary, Progress, Recording, Summary};
 
 /// How often somebody who watches is told.
 const WATCH: Duration = Duration::from_millis(100);
@@ -50,6 +51,16 @@ pub fn run(
     waiting: impl FnMut(Duration) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
+    follow(scenario, mode, waiting, &mut Looking(watch))
+}
+
+/// The same, with somebody who may ask its packet loops for changes while it runs.
+pub fn follow(
+    scenario: &Scenario,
+    mode: Option<weir_dataplane::Mode>,
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+    watch: &mut dyn Follow,
+) -> Result<Recording> {
     supported::check(scenario)?;
     if Access::is_meant(scenario) {
         return Access::of(scenario)?.record(scenario, mode, waiting, watch);
@@ -76,7 +87,7 @@ fn run_on(
     scenario: &Scenario,
     mode: Option<weir_dataplane::Mode>,
     cores: &Cores,
-    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    watch: &mut dyn Follow,
 ) -> Result<Recording> {
     let chain = (!scenario.links.is_empty()).then(|| Chain::of(scenario)).transpose()?;
     let config = TestbedConfig {
@@ -240,17 +251,40 @@ impl Loops {
         self.loops.iter().flat_map(|(looping, _)| looping.messages())
     }
 
-    fn collect(&mut self, recording: &mut Recording) {
+    /// Takes what they told; the new samples of each.
+    fn collect(&mut self, recording: &mut Recording) -> Vec<[Vec<LinkSample>; 2]> {
+        let mut new = Vec::new();
         for (looping, links) in &mut self.loops {
-            for (direction, link) in links.iter().enumerate() {
-                let rows = looping.handle().samples(direction);
+            let rows = [0, 1].map(|direction| looping.handle().samples(direction));
+            for (link, rows) in links.iter().zip(&rows) {
                 if let Some(link) = link {
-                    recording.link_samples[*link].extend(rows);
+                    recording.link_samples[*link].extend_from_slice(rows);
                 }
             }
+            new.push(rows);
             recording.events.extend(looping.handle().events());
         }
         recording.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        new
+    }
+
+    /// The loops for who follows the run, with what they told.
+    fn playing<'a>(&'a mut self, new: &'a [[Vec<LinkSample>; 2]]) -> Vec<Playing<'a>> {
+        let names = &self.names;
+        let loops = self.loops.iter_mut().enumerate();
+        let playing = loops.map(|(number, (looping, links))| Playing {
+            handle: looping.handle(),
+            names: links.map(|link| Some(names[link?].as_str())),
+            samples: new.get(number).map_or([&[]; 2], |[there, back]| [there, back]),
+        });
+        playing.collect()
+    }
+
+    /// What was told of the first link.
+    fn of_first<'a>(&self, new: &'a [[Vec<LinkSample>; 2]]) -> &'a [LinkSample] {
+        let of = |links: &[Option<usize>; 2]| links.iter().position(|link| *link == Some(0));
+        let found = self.loops.iter().zip(new).find_map(|((_, links), rows)| Some(&rows[of(links)?]));
+        found.map_or(&[], |rows| rows)
     }
 
     /// Ends them; what came of the links, in the order of the file, and of the first loop.
@@ -283,23 +317,21 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn watch_and_finish(
-        mut self,
-        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Recording> {
+    fn watch_and_finish(mut self, watch: &mut dyn Follow) -> Result<Recording> {
         let links = self.loops.names.len();
         let mut recording = Recording { link_samples: vec![Vec::new(); links], ..Recording::default() };
         let length_s = self.scenario.run.duration.as_secs_f64();
         let end = self.clock.at(self.scenario.run.duration);
         let mut interrupted = None;
         while self.clock.now() < end && !self.loops.has_ended() {
-            std::thread::sleep(WATCH);
-            let (first, first_event) = (recording.link_samples[0].len(), recording.events.len());
-            self.loops.collect(&mut recording);
+            watch.pass(WATCH, &mut self.loops.playing(&[]));
+            let first_event = recording.events.len();
+            let new = self.loops.collect(&mut recording);
             let t_s = self.clock.seconds(self.clock.now());
-            let samples = &recording.link_samples[0][first..];
+            let samples = self.loops.of_first(&new);
             let events = &recording.events[first_event..];
-            if watch(Progress { t_s, length_s, samples, events }).is_break() {
+            let progress = Progress { t_s, length_s, samples, events };
+            if watch.look(progress, &mut self.loops.playing(&new)).is_break() {
                 // Before the start of the run nothing was measured.
                 interrupted = Some(t_s.max(0.0));
                 break;

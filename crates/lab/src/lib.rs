@@ -28,6 +28,7 @@ mod command;
 mod error;
 mod exclusive;
 pub mod experiment;
+mod follow;
 pub mod host;
 mod loop_thread;
 pub mod netns;
@@ -43,7 +44,8 @@ pub mod traffic;
 
 pub use error::Error;
 pub use exclusive::{Exclusive, beside_others, exclusive, waiting};
-pub use experiment::run;
+pub use experiment::{follow, run};
+pub use follow::{Follow, Looking, Playing};
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
 pub use side::Side;

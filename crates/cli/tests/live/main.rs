@@ -10,6 +10,7 @@ mod devices;
 mod doctor;
 mod hostile;
 mod in_kernel;
+mod lab_control;
 mod live;
 mod log;
 mod privileges;
