@@ -10,6 +10,7 @@ use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
 use crate::process::{SpawnOptions, set_affinity};
+use crate::responsiveness::Running;
 use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
 use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
@@ -17,6 +18,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Scenario};
 use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
+use weir_measure::responsiveness::Parameters;
 use weir_measure::result::{LinkSample, LinkSummary, Progress, Recording, Summary};
 
 /// How often somebody who watches is told.
@@ -34,6 +36,9 @@ const FAIL_OPEN_AFTER: weir_units::Duration = weir_units::Duration::from_secs(36
 const END_HOST_NICE: i32 = -15;
 /// Headers of IPv4 and TCP with timestamps.
 const TCP_HEADERS: u32 = 52;
+/// Where a test of responsiveness has no result.
+const UNANSWERED: &str = "responsiveness was not measured: the run ended before an interval of a second had answers to probes of each \
+                          kind. Remedy: a longer run.duration, 15 s beside the warm-up";
 /// Name of the managed direction in results.
 pub const FORWARD: &str = "a_to_b";
 /// Name of the way back, which is delayed and not managed.
@@ -51,19 +56,32 @@ pub fn run(
     waiting: impl FnMut(Duration) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
-    follow(scenario, mode, waiting, &mut Looking(watch))
+    follow(scenario, &Wanted { mode, ..Wanted::default() }, waiting, &mut Looking(watch))
+}
+
+/// How a scenario is run, beside what it says itself.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// How frames enter and leave the packet loop; `None` chooses the best that works.
+    pub mode: Option<weir_dataplane::Mode>,
+    /// Whether responsiveness is measured from the end of the warm-up on, by connections of its own.
+    pub responsiveness: bool,
 }
 
 /// The same, with somebody who may ask its packet loops for changes while it runs.
 pub fn follow(
     scenario: &Scenario,
-    mode: Option<weir_dataplane::Mode>,
+    wanted: &Wanted,
     waiting: impl FnMut(Duration) -> ControlFlow<()>,
     watch: &mut dyn Follow,
 ) -> Result<Recording> {
     supported::check(scenario)?;
     if Access::is_meant(scenario) {
-        return Access::of(scenario)?.record(scenario, mode, waiting, watch);
+        if wanted.responsiveness {
+            let remedy = "leave it out, or choose a scenario with one link or links in a row";
+            return Err(Error::invalid("responsiveness is not measured in a lab of homes", remedy));
+        }
+        return Access::of(scenario)?.record(scenario, wanted.mode, waiting, watch);
     }
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
@@ -76,19 +94,15 @@ pub fn follow(
     warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
     let _ = set_affinity(&cores.others);
     let _awake = cores.lent.then(|| Awake::keep(&cores.all)).transpose()?;
-    let result = run_on(scenario, mode, &cores, watch);
+    let result = run_on(scenario, wanted, &cores, watch);
     let _ = set_affinity(&cores.all);
     let mut recording = result?;
     recording.summary.warnings.splice(0..0, warnings);
     Ok(recording)
 }
 
-fn run_on(
-    scenario: &Scenario,
-    mode: Option<weir_dataplane::Mode>,
-    cores: &Cores,
-    watch: &mut dyn Follow,
-) -> Result<Recording> {
+fn run_on(scenario: &Scenario, wanted: &Wanted, cores: &Cores, watch: &mut dyn Follow) -> Result<Recording> {
+    let mode = wanted.mode;
     let chain = (!scenario.links.is_empty()).then(|| Chain::of(scenario)).transpose()?;
     let config = TestbedConfig {
         boxes: chain.as_ref().map_or(1, |chain| chain.places.len() as u32),
@@ -132,9 +146,16 @@ fn run_on(
         receiver: end_host(),
     };
     let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
+    let instant = |after: weir_units::Duration| {
+        let left_s = clock.seconds(clock.at(after)) - clock.seconds(clock.now());
+        Instant::now() + Duration::from_secs_f64(left_s.max(0.0))
+    };
+    let span = (instant(scenario.run.warmup), instant(scenario.run.duration));
+    let start = || Running::start(&testbed, &end_host(), span, Parameters::default());
+    let responsiveness = wanted.responsiveness.then(start).transpose()?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());
     let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { clock: clock.clone(), period })?;
-    let run = Run { scenario, clock, loops, traffic, sampler };
+    let run = Run { scenario, clock, loops, traffic, sampler, responsiveness };
     let mut recording = run.watch_and_finish(watch)?;
     recording.summary.warnings.extend(testbed.wire_losses()?.warning());
     testbed.close()?;
@@ -314,6 +335,7 @@ struct Run<'a> {
     loops: Loops,
     traffic: TrafficRun,
     sampler: Sampler,
+    responsiveness: Option<Running>,
 }
 
 impl Run<'_> {
@@ -347,6 +369,7 @@ impl Run<'_> {
         let run = &self.scenario.run;
         let (warmup_s, length_s) = (run.warmup.as_secs_f64(), run.duration.as_secs_f64());
         let end_s = interrupted.unwrap_or(length_s);
+        let responsiveness = self.responsiveness.take().map(Running::finish);
         // The loop goes on while iperf3 says goodbye through it.
         let flows: TrafficReport = self.traffic.finish();
         let samples = self.sampler.stop()?;
@@ -375,8 +398,17 @@ impl Run<'_> {
             links,
             flows: flows.summaries(warmup_s, end_s, &samples.samples),
             host: Some(outcome.host),
+            responsiveness: None,
             warnings,
         };
+        match responsiveness {
+            Some(Ok(Some(told))) => recording.summary.responsiveness = Some(told),
+            Some(Ok(None)) => recording.summary.warnings.push(UNANSWERED.into()),
+            Some(Err(error)) => recording.summary.warnings.push(format!(
+                "the test of responsiveness was aborted, as a connection of it failed: {error}"
+            )),
+            None => {}
+        }
         recording.flow_samples = samples.samples;
         recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
         self.scenario.note_flows(&mut recording.summary);

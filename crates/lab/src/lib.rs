@@ -36,6 +36,7 @@ mod offload;
 mod owner;
 mod process;
 pub mod quic;
+mod responsiveness;
 pub mod side;
 mod sock_diag;
 mod supported;
@@ -44,7 +45,7 @@ pub mod traffic;
 
 pub use error::Error;
 pub use exclusive::{Exclusive, beside_others, exclusive, waiting};
-pub use experiment::{follow, run};
+pub use experiment::{Wanted, follow, run};
 pub use follow::{Follow, Looking, Playing};
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_config::{Document, Scenario, nearest};
 use weir_dataplane::Mode;
-use weir_lab::{Follow, Playing};
+use weir_lab::{Follow, Playing, Wanted};
 use weir_measure::result::{Progress, Recording};
 use weir_report::{FileSet, table};
 
@@ -40,6 +40,11 @@ pub struct Arguments {
     /// How frames enter and leave the packet loop.
     #[arg(long, value_enum, default_value = "auto")]
     mode: ModeChoice,
+    /// Measure responsiveness under working conditions, in round trips per minute, as
+    /// draft-ietf-ippm-responsiveness has it: from the end of the warm-up on up to 16 connections load the
+    /// link beside the scenario's flows, and probes go on these and on new ones, until both are stable.
+    #[arg(long)]
+    responsiveness: bool,
     /// Serve a page at this address, by default 127.0.0.1:9470: how the links stand, live, and the policy to
     /// be changed. `weir ctl page` prints where it is, with the token that changes take.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS, value_parser = listening)]
@@ -93,6 +98,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let addresses = (("--metrics", arguments.metrics.as_deref()), ("--page", arguments.page.as_deref()));
     let doors = Doors::open(addresses.0, addresses.1, false)?;
     let mut control = Control::new(doors, &arguments.set, HangUp::listen());
+    let wanted = Wanted { mode: arguments.mode.mode(), responsiveness: arguments.responsiveness };
     let mut runs = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
@@ -100,7 +106,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             output.tell(&Entry::info("begin", line));
         }
         control.begin(planned)?;
-        let mut recording = recorded(planned, arguments.mode.mode(), output, Some(&mut control))?;
+        let mut recording = recorded(planned, &wanted, output, Some(&mut control))?;
         recording.summary.warnings.extend(control.changed());
         if plan.len() > 1 && runs.is_empty() {
             FileSet::withdraw(&arguments.out)?;
@@ -130,17 +136,17 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
 
 /// Makes a planned run once and shows it as it goes.
 pub fn run(planned: &Planned, mode: Option<Mode>, output: &Output) -> Result<Recording, Failure> {
-    recorded(planned, mode, output, None)
+    recorded(planned, &Wanted { mode, ..Wanted::default() }, output, None)
 }
 
 /// The same, under control.
 fn recorded(
     planned: &Planned,
-    mode: Option<Mode>,
+    wanted: &Wanted,
     output: &Output,
     control: Option<&mut Control>,
 ) -> Result<Recording, Failure> {
-    followed(&planned.scenario, mode, output, control).map_err(|e| match &e {
+    followed(&planned.scenario, wanted, output, control).map_err(|e| match &e {
         weir_lab::Error::Congestion { name, available } => unknown(planned, name, available),
         weir_lab::Error::Interrupted => Failure::Interrupted(e.to_string()),
         _ => e.into(),
@@ -165,12 +171,12 @@ pub fn record(
     mode: Option<Mode>,
     output: &Output,
 ) -> Result<Recording, weir_lab::Error> {
-    followed(scenario, mode, output, None)
+    followed(scenario, &Wanted { mode, ..Wanted::default() }, output, None)
 }
 
 fn followed(
     scenario: &Scenario,
-    mode: Option<Mode>,
+    wanted: &Wanted,
     output: &Output,
     control: Option<&mut Control>,
 ) -> Result<Recording, weir_lab::Error> {
@@ -180,7 +186,7 @@ fn followed(
         || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end")),
         go_on,
     );
-    weir_lab::follow(scenario, mode, waiting, &mut Following { view, control })
+    weir_lab::follow(scenario, wanted, waiting, &mut Following { view, control })
 }
 
 fn go_on() -> bool {

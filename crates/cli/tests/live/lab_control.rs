@@ -215,3 +215,42 @@ fn links_in_a_row_are_told_and_say_that_nothing_changes_there() {
     let (code, _) = lab.ctl(&["drain"]);
     assert_eq!(code, 0);
 }
+
+/// Round trips per minute with a queue, and what else was told of them.
+fn responsiveness(name: &str, aqm: &str) -> Option<Value> {
+    let scenario = format!(
+        "title = \"{name}\"\n[run]\nduration = \"22s\"\nwarmup = \"2s\"\n[link]\nrate = \"20Mbit/s\"\nbuffer = \"250ms\"\n\
+         [path]\nrtt = \"20ms\"\n{aqm}\n[[flows]]\ncount = 1\ncongestion = \"cubic\"\n"
+    );
+    let mut lab = Lab::start(name, &scenario, &["--responsiveness"])?;
+    // What is said between is read, or the program waits.
+    lab.status();
+    let (code, told) = lab.end();
+    assert_eq!(code, Some(0), "{told}");
+    let told = told["responsiveness"].clone();
+    assert!(told["rpm"].as_f64().unwrap() > 0.0, "{told}");
+    Some(told)
+}
+
+/// A FIFO of 250 ms that fills holds every round trip for as long; GSP, steered to 20 ms at most, does not.
+#[test]
+fn a_fifo_that_fills_answers_less_often_a_minute_than_queues_that_are_managed() {
+    let Some(fifo) = responsiveness("rpm-fifo", "[aqm]\nname = \"tail_drop\"") else { return };
+    let gsp = "[aqm]\nname = \"gsp\"\n[policy]\ntarget_max = \"20ms\"";
+    let steered = responsiveness("rpm-gsp", gsp).unwrap();
+    let rpm = |told: &Value, kind: &str| told[kind].as_f64().unwrap();
+    println!("fifo {fifo}\nsteered {steered}");
+    // 60 000 / 270 ms are 222 a minute; a queue that is half full has 430.
+    assert!(rpm(&fifo, "loaded_rpm") < 450.0, "{fifo}");
+    assert!(rpm(&steered, "rpm") > 1.5 * rpm(&fifo, "rpm"), "{fifo} {steered}");
+    assert!(rpm(&steered, "foreign_rpm") > rpm(&fifo, "foreign_rpm"), "{fifo} {steered}");
+    for told in [&fifo, &steered] {
+        // No path answers faster than its length: 20 ms are 3000 a minute.
+        assert!(rpm(told, "loaded_rpm") <= 3100.0 && rpm(told, "foreign_rpm") <= 3100.0, "{told}");
+        assert!(told["probes"][0].as_u64() > Some(20) && told["probes"][1].as_u64() > Some(20), "{told}");
+        assert!(
+            told["goodput_bps"].as_f64() > Some(8e6) && told["goodput_bps"].as_f64() < Some(20e6),
+            "{told}"
+        );
+    }
+}

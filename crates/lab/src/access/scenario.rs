@@ -184,6 +184,7 @@ impl Access {
             links: homes.iter().map(|home| home.link.clone()).collect(),
             flows: self.flows(scenario, &homes, measured_s),
             host: None,
+            responsiveness: None,
             warnings,
         };
         let mut recording = Recording { summary, ..Recording::default() };
