@@ -91,8 +91,8 @@ impl Watched {
         self.told = Some(now);
         let mut status = self.about.clone();
         status.uptime_s = now.since(self.begun).as_secs_f64();
-        for at in 0..self.rows.len() {
-            status.directions.push(self.direction(at, &mut egresses[at], now));
+        for (at, egress) in egresses.iter_mut().enumerate() {
+            status.directions.push(self.direction(at, egress, now));
         }
         self.board.publish(status.clone());
         Some(status)
