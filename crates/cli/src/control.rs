@@ -4,9 +4,14 @@
 //! Everything here is done by the thread that watches the run, so that changes come one after the other.
 
 pub mod customers;
+pub mod in_kernel;
+pub mod lab;
+mod loops;
 pub mod run;
 pub mod steer;
 pub mod upf;
+
+pub use loops::aqm;
 
 use crate::interrupt::HangUp;
 use crate::log::{Entry, Level};
@@ -186,9 +191,9 @@ pub trait Controlled {
     /// With `again` files that the configuration names are read again, too.
     fn apply(&mut self, next: &Document, how: How) -> Result<Applied, Refused>;
 
-    /// Somebody asked for the end, after which the kernel forwards: what is to be done before. When that was,
-    /// in seconds of the run.
-    fn drain(&mut self) -> Result<f64, Refused>;
+    /// Somebody asked for the end: what is to be done before. When that was, in seconds of the run, and in a
+    /// note what there is after it.
+    fn drain(&mut self) -> Result<Applied, Refused>;
 }
 
 /// What is asked for comes in here, and what is known goes out.
@@ -263,6 +268,11 @@ impl Desk {
         lines
     }
 
+    /// Another configuration is that of the run.
+    pub fn turn_to(&mut self, source: Source) {
+        self.source = source;
+    }
+
     /// It works: the service manager is told.
     pub fn begin(&self) {
         self.service.ready();
@@ -319,9 +329,9 @@ impl Desk {
             Command::Set { values, dry_run } => (self.source.with(values).map_err(refused)?, *dry_run, false),
             Command::Reload { dry_run } => (self.source.again()?, *dry_run, true),
             Command::Drain => {
-                let at_s = host.drain()?;
+                let applied = host.drain()?;
                 self.is_draining = true;
-                return Ok(Applied { at_s: Some(at_s), ..Applied::default() });
+                return Ok(applied);
             }
         };
         let mut applied = host.apply(&next.document, How { dry_run, again })?;
@@ -363,7 +373,6 @@ impl Moves {
     }
 }
 
-/// A policy as it is told, with its key in the configuration.
 /// Directions at most that a line tells of.
 const TOLD_MAX: usize = 4;
 
@@ -385,6 +394,7 @@ fn line(status: &Status) -> String {
     format!("{}: {}", status.title, directions.join("; "))
 }
 
+/// A policy as it is told, with its key in the configuration.
 fn policy_status(key: String, policy: &Policy) -> PolicyStatus {
     PolicyStatus {
         key,
@@ -432,7 +442,7 @@ fn told(who: &str, what: &'static str, answer: &Result<Applied, Refused>) -> Ent
     let text = match answer {
         Ok(applied) if what == "drain" => {
             let at_s = applied.at_s.unwrap_or_default();
-            format!("{what} by {who} at {at_s:.3} s: the kernel goes on forwarding")
+            format!("{what} by {who} at {at_s:.3} s: {}", applied.notes.join(", "))
         }
         Ok(applied) if applied.changed.is_empty() => format!("{what} by {who}: everything was so already"),
         Ok(applied) => {

@@ -1,6 +1,7 @@
 //! What differs between two configurations, key by key.
 
 use crate::document::Document;
+use crate::experiment::Scenario;
 use crate::run_config::RunConfig;
 use crate::steer_config::SteerConfig;
 use crate::tree::{Node, Table};
@@ -54,7 +55,7 @@ macro_rules! compared {
     )*};
 }
 
-compared!(RunConfig, SteerConfig, UpfConfig);
+compared!(RunConfig, SteerConfig, UpfConfig, Scenario);
 
 fn flatten(prefix: &str, table: &Table, values: &mut BTreeMap<String, String>) {
     for entry in &table.entries {

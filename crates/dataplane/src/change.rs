@@ -104,8 +104,8 @@ impl Change {
         let channels = |config: &'_ RunConfig| [config.a_to_b.clone(), config.b_to_a.clone()];
         let all = channels(started).into_iter().zip(channels(from)).zip(channels(to));
         for (index, ((started, from), to)) in all.enumerate() {
-            let step = Step { name: DIRECTIONS[index], started, from, to };
-            match step.change(&mut change.notes) {
+            let key = |key: &str| format!("{}.{key}", DIRECTIONS[index]);
+            match (Step { key: &key, started, from, to }).change(&mut change.notes) {
                 Ok(direction) => change.directions[index] = direction,
                 Err(why) => refused.extend(why),
             }
@@ -115,6 +115,17 @@ impl Change {
         }
         refused.extend(built_from(&changed));
         if refused.is_empty() { Ok(change) } else { Err(refused) }
+    }
+
+    /// What leads from one form of the first direction to another, both of which were checked, as above;
+    /// `key` says under which key of its file a host has a key of `weir run`'s directions.
+    pub fn of_direction(
+        key: &dyn Fn(&str) -> String,
+        [started, from, to]: [Channel; 3],
+    ) -> Result<Change, Vec<NeedsRestart>> {
+        let mut change = Change::default();
+        change.directions[0] = Step { key, started, from, to }.change(&mut change.notes)?;
+        Ok(change)
     }
 
     /// The same with these plans of customers.
@@ -156,20 +167,21 @@ fn built_from(changed: &[Changed]) -> Vec<NeedsRestart> {
 }
 
 /// A direction as it was built, as it is, and as it is to be.
-struct Step {
-    name: &'static str,
+struct Step<'a> {
+    /// What a key is called in the file.
+    key: &'a dyn Fn(&str) -> String,
     started: Channel,
     from: Channel,
     to: Channel,
 }
 
-impl Step {
+impl Step<'_> {
     fn change(&self, notes: &mut Vec<String>) -> Result<DirectionChange, Vec<NeedsRestart>> {
         let Step { from, to, .. } = self;
         let refused: Vec<NeedsRestart> = self
             .refusals()
             .into_iter()
-            .map(|(key, why)| NeedsRestart { key: format!("{}.{key}", self.name), why })
+            .map(|(key, why)| NeedsRestart { key: (self.key)(key), why })
             .collect();
         if !refused.is_empty() {
             return Err(refused);
@@ -179,7 +191,7 @@ impl Step {
             change.rate = to.link.rate;
             let bytes = self.started.link.rate.map(|rate| self.started.link.buffer.bytes(rate));
             notes.extend(bytes.map(|bytes| {
-                format!("{}.buffer stays at {bytes} until a restart, whatever the rate", self.name)
+                format!("{} stays at {bytes} until a restart, whatever the rate", (self.key)("buffer"))
             }));
         }
         if from.policy != to.policy {
@@ -188,8 +200,8 @@ impl Step {
         if from.aqm != to.aqm {
             change.params = to.aqm.as_ref().and_then(|aqm| weir_aqm::visit(&aqm.name, ParamsOf(aqm)));
             notes.push(format!(
-                "{}.aqm begins anew with these parameters; packets that wait stay where they are",
-                self.name
+                "{} begins anew with these parameters; packets that wait stay where they are",
+                (self.key)("aqm")
             ));
         }
         Ok(change)

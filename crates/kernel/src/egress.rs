@@ -5,10 +5,11 @@ use crate::journal::Journal;
 use crate::program::{self, Program, Room, State, attached, detach, make_clsact};
 use crate::qdisc::{self, Qdisc};
 use serde::Serialize;
+use std::collections::VecDeque;
 use weir_aqm::Algorithm;
 use weir_aqm::algorithms::gsp;
 use weir_config::{Channel, Counting, QueueConfig, Upstream};
-use weir_steer::{Law, Observer, Policy, PolicyError, SteeringLaw, Told};
+use weir_steer::{Law, Move, Observer, Policy, PolicyError, SteeringLaw, Told};
 use weir_tc::{Handle, Kind, Message};
 use weir_units::{Duration, Rate, Time};
 
@@ -211,12 +212,23 @@ pub struct QueueReport {
     pub overflows: u64,
 }
 
-/// Counts the moves of the law.
-struct Moves<'a>(&'a mut u64);
+/// Moves that are kept until somebody takes them; of more the oldest are forgotten.
+const MOVES_MAX: usize = 64;
 
-impl Observer for Moves<'_> {
-    fn moved(&mut self, _: &weir_steer::Move) {
-        *self.0 += 1;
+/// Moves of the law: how many there were, and those that nobody has taken yet.
+#[derive(Default)]
+struct Moves {
+    count: u64,
+    latest: VecDeque<Move>,
+}
+
+impl Observer for Moves {
+    fn moved(&mut self, one: &Move) {
+        self.count += 1;
+        self.latest.push_back(*one);
+        if self.latest.len() > MOVES_MAX {
+            self.latest.pop_front();
+        }
     }
 }
 
@@ -227,7 +239,7 @@ pub struct SteeredProgram {
     link: Rate,
     /// Age of the last look at which every packet passes; never with `None`.
     after: Option<Duration>,
-    moves: u64,
+    moves: Moves,
 }
 
 impl SteeredProgram {
@@ -241,7 +253,7 @@ impl SteeredProgram {
         let law = Told::new(SteeringLaw::new(&setup.policy)?);
         let after = (!setup.keep).then_some(STALE_AFTER);
         program.begin(now).map_err(not_steered)?;
-        let mut steered = SteeredProgram { program, law, link: setup.link, after, moves: 0 };
+        let mut steered = SteeredProgram { program, law, link: setup.link, after, moves: Moves::default() };
         steered.steer(now).map_err(not_steered)?;
         Ok(steered)
     }
@@ -258,7 +270,12 @@ impl SteeredProgram {
 
     /// How often the law moved something.
     pub fn moves(&self) -> u64 {
-        self.moves
+        self.moves.count
+    }
+
+    /// Another policy from the next look on; an error changes nothing.
+    pub fn adopt(&mut self, policy: &Policy) -> Result<(), PolicyError> {
+        self.law.set_policy(policy)
     }
 
     /// The program, for runs that send nothing.
@@ -273,7 +290,7 @@ impl SteeredProgram {
         let rate = self.rate();
         for noted in all {
             let seen = noted.epoch(rate, self.link, self.law.law().counts_discarded());
-            self.law.signalled(&seen, &mut Moves(&mut self.moves));
+            self.law.signalled(&seen, &mut self.moves);
         }
         self.steer(now)?;
         Ok(state)
@@ -377,6 +394,22 @@ impl Egress {
     /// Whether it is not steered any more, because somebody took it away.
     pub fn is_left(&self) -> bool {
         self.left.is_some()
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        self.steered.law().policy()
+    }
+
+    /// Holds what is there to another policy from the next look on, which wants a virtual queue where this
+    /// one does; an error changes nothing.
+    pub fn adopt(&mut self, policy: &Policy) -> Result<(), PolicyError> {
+        self.steered.adopt(policy)
+    }
+
+    /// The moves of the law since the last call, oldest first; the latest of them where there were many.
+    pub fn take_moves(&mut self) -> impl Iterator<Item = Move> + use<> {
+        std::mem::take(&mut self.steered.moves.latest).into_iter()
     }
 
     /// One look: counters, law, what is in force; `now` is the time on CLOCK_MONOTONIC. Says why it is left,

@@ -13,6 +13,7 @@ pub use scenario::Access;
 
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
+use crate::follow::{Follow, Playing};
 use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns;
@@ -116,12 +117,12 @@ pub struct ConnectionResult {
 }
 
 /// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
-/// a second with the time since then, from zero, and can end it. `watch` is called about ten times a second;
+/// a second with the time since then, from zero, and can end it. `watch` is told about ten times a second;
 /// what was measured until it breaks off is returned.
 pub fn run(
     config: &AccessConfig,
     waiting: impl FnMut(Duration) -> ControlFlow<()>,
-    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    watch: &mut dyn Follow,
 ) -> Result<Vec<ModemResult>> {
     let modems = config.homes.len() as u32;
     if !(1..=wires::MODEMS_MAX).contains(&modems) {
@@ -167,27 +168,31 @@ fn measure(
     config: &AccessConfig,
     traffic: &Traffic,
     limiters: &mut [LoopThread],
-    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    watch: &mut dyn Follow,
 ) -> Vec<ModemResult> {
     let start = Instant::now();
     let (from, end) = (start + config.warmup, start + config.duration);
     let length_s = config.duration.as_secs_f64();
     let mut results = vec![ModemResult::default(); config.homes.len()];
     let (mut due, mut counts) = (from, Vec::new());
+    let names: Vec<String> = (0..limiters.len()).map(|home| format!("home {home}")).collect();
     loop {
         let now = Instant::now();
         if now >= due {
             due += BIN;
             counts.push((now, traffic.received()));
         }
-        let (seen, moved) = results.first().map_or((0, 0), |first| (first.samples.len(), first.events.len()));
+        let moved = results.first().map_or(0, |first| first.events.len());
+        let seen: Vec<usize> = results.iter().map(|result| result.samples.len()).collect();
         results.iter_mut().zip(&mut *limiters).for_each(|(result, limiter)| collect(limiter, result));
-        let (samples, events) = (&results[0].samples[seen..], &results[0].events[moved..]);
+        let (samples, events) = (&results[0].samples[seen[0]..], &results[0].events[moved..]);
         let t_s = now.duration_since(start).as_secs_f64();
-        if now >= end || watch(Progress { t_s, length_s, samples, events }).is_break() {
+        let new: Vec<&[LinkSample]> = results.iter().zip(seen).map(|(r, seen)| &r.samples[seen..]).collect();
+        let progress = Progress { t_s, length_s, samples, events };
+        if now >= end || watch.look(progress, &mut playing(limiters, &names, &new)).is_break() {
             break;
         }
-        std::thread::sleep(LOOK.min(end.saturating_duration_since(now)));
+        watch.pass(LOOK.min(end.saturating_duration_since(now)), &mut playing(limiters, &names, &[]));
     }
     for (home, result) in results.iter_mut().enumerate() {
         result.bins_bps = bins(&counts, home);
@@ -199,6 +204,21 @@ fn measure(
 
 /// What was received up to a moment, by home and connection.
 type Counted = (Instant, Vec<Vec<u64>>);
+
+/// The limiters for who follows the run, with what they told.
+fn playing<'a>(
+    limiters: &'a mut [LoopThread],
+    names: &'a [String],
+    new: &[&'a [LinkSample]],
+) -> Vec<Playing<'a>> {
+    let limiters = limiters.iter_mut().zip(names).enumerate();
+    let playing = limiters.map(|(home, (limiter, name))| Playing {
+        handle: limiter.handle(),
+        names: [Some(name.as_str()), None],
+        samples: [new.get(home).copied().unwrap_or_default(), &[]],
+    });
+    playing.collect()
+}
 
 /// Throughput of a home between the moments, in bit/s.
 fn bins(counts: &[Counted], home: usize) -> Vec<f64> {

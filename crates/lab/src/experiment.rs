@@ -5,10 +5,12 @@ use crate::awake::Awake;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
+use crate::follow::{Follow, Looking, Playing};
 use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
 use crate::process::{SpawnOptions, set_affinity};
+use crate::responsiveness::Running;
 use crate::supported;
 use crate::tcpinfo::{Sampler, SamplerConfig};
 use crate::traffic::{Receiving, TrafficOptions, TrafficReport, TrafficRun, lead_time, low_water_mark};
@@ -16,7 +18,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Scenario};
 use weir_dataplane::{DirectionSetup, Impairments, Outcome, RunClock, Setup};
-use weir_measure::result::{LinkSummary, Progress, Recording, Summary};
+use weir_measure::responsiveness::Parameters;
+use weir_measure::result::{LinkSample, LinkSummary, Progress, Recording, Summary};
 
 /// How often somebody who watches is told.
 const WATCH: Duration = Duration::from_millis(100);
@@ -33,6 +36,9 @@ const FAIL_OPEN_AFTER: weir_units::Duration = weir_units::Duration::from_secs(36
 const END_HOST_NICE: i32 = -15;
 /// Headers of IPv4 and TCP with timestamps.
 const TCP_HEADERS: u32 = 52;
+/// Where a test of responsiveness has no result.
+const UNANSWERED: &str = "responsiveness was not measured: the run ended before an interval of a second had answers to probes of each \
+                          kind. Remedy: a longer run.duration, 15 s beside the warm-up";
 /// Name of the managed direction in results.
 pub const FORWARD: &str = "a_to_b";
 /// Name of the way back, which is delayed and not managed.
@@ -50,9 +56,32 @@ pub fn run(
     waiting: impl FnMut(Duration) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Recording> {
+    follow(scenario, &Wanted { mode, ..Wanted::default() }, waiting, &mut Looking(watch))
+}
+
+/// How a scenario is run, beside what it says itself.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// How frames enter and leave the packet loop; `None` chooses the best that works.
+    pub mode: Option<weir_dataplane::Mode>,
+    /// Whether responsiveness is measured from the end of the warm-up on, by connections of its own.
+    pub responsiveness: bool,
+}
+
+/// The same, with somebody who may ask its packet loops for changes while it runs.
+pub fn follow(
+    scenario: &Scenario,
+    wanted: &Wanted,
+    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+    watch: &mut dyn Follow,
+) -> Result<Recording> {
     supported::check(scenario)?;
     if Access::is_meant(scenario) {
-        return Access::of(scenario)?.record(scenario, mode, waiting, watch);
+        if wanted.responsiveness {
+            let remedy = "leave it out, or choose a scenario with one link or links in a row";
+            return Err(Error::invalid("responsiveness is not measured in a lab of homes", remedy));
+        }
+        return Access::of(scenario)?.record(scenario, wanted.mode, waiting, watch);
     }
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
@@ -65,19 +94,15 @@ pub fn run(
     warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
     let _ = set_affinity(&cores.others);
     let _awake = cores.lent.then(|| Awake::keep(&cores.all)).transpose()?;
-    let result = run_on(scenario, mode, &cores, watch);
+    let result = run_on(scenario, wanted, &cores, watch);
     let _ = set_affinity(&cores.all);
     let mut recording = result?;
     recording.summary.warnings.splice(0..0, warnings);
     Ok(recording)
 }
 
-fn run_on(
-    scenario: &Scenario,
-    mode: Option<weir_dataplane::Mode>,
-    cores: &Cores,
-    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<Recording> {
+fn run_on(scenario: &Scenario, wanted: &Wanted, cores: &Cores, watch: &mut dyn Follow) -> Result<Recording> {
+    let mode = wanted.mode;
     let chain = (!scenario.links.is_empty()).then(|| Chain::of(scenario)).transpose()?;
     let config = TestbedConfig {
         boxes: chain.as_ref().map_or(1, |chain| chain.places.len() as u32),
@@ -121,9 +146,16 @@ fn run_on(
         receiver: end_host(),
     };
     let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
+    let instant = |after: weir_units::Duration| {
+        let left_s = clock.seconds(clock.at(after)) - clock.seconds(clock.now());
+        Instant::now() + Duration::from_secs_f64(left_s.max(0.0))
+    };
+    let span = (instant(scenario.run.warmup), instant(scenario.run.duration));
+    let start = || Running::start(&testbed, &end_host(), span, Parameters::default());
+    let responsiveness = wanted.responsiveness.then(start).transpose()?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());
     let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { clock: clock.clone(), period })?;
-    let run = Run { scenario, clock, loops, traffic, sampler };
+    let run = Run { scenario, clock, loops, traffic, sampler, responsiveness };
     let mut recording = run.watch_and_finish(watch)?;
     recording.summary.warnings.extend(testbed.wire_losses()?.warning());
     testbed.close()?;
@@ -240,17 +272,40 @@ impl Loops {
         self.loops.iter().flat_map(|(looping, _)| looping.messages())
     }
 
-    fn collect(&mut self, recording: &mut Recording) {
+    /// Takes what they told; the new samples of each.
+    fn collect(&mut self, recording: &mut Recording) -> Vec<[Vec<LinkSample>; 2]> {
+        let mut new = Vec::new();
         for (looping, links) in &mut self.loops {
-            for (direction, link) in links.iter().enumerate() {
-                let rows = looping.handle().samples(direction);
+            let rows = [0, 1].map(|direction| looping.handle().samples(direction));
+            for (link, rows) in links.iter().zip(&rows) {
                 if let Some(link) = link {
-                    recording.link_samples[*link].extend(rows);
+                    recording.link_samples[*link].extend_from_slice(rows);
                 }
             }
+            new.push(rows);
             recording.events.extend(looping.handle().events());
         }
         recording.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        new
+    }
+
+    /// The loops for who follows the run, with what they told.
+    fn playing<'a>(&'a mut self, new: &'a [[Vec<LinkSample>; 2]]) -> Vec<Playing<'a>> {
+        let names = &self.names;
+        let loops = self.loops.iter_mut().enumerate();
+        let playing = loops.map(|(number, (looping, links))| Playing {
+            handle: looping.handle(),
+            names: links.map(|link| Some(names[link?].as_str())),
+            samples: new.get(number).map_or([&[]; 2], |[there, back]| [there, back]),
+        });
+        playing.collect()
+    }
+
+    /// What was told of the first link.
+    fn of_first<'a>(&self, new: &'a [[Vec<LinkSample>; 2]]) -> &'a [LinkSample] {
+        let of = |links: &[Option<usize>; 2]| links.iter().position(|link| *link == Some(0));
+        let found = self.loops.iter().zip(new).find_map(|((_, links), rows)| Some(&rows[of(links)?]));
+        found.map_or(&[], |rows| rows)
     }
 
     /// Ends them; what came of the links, in the order of the file, and of the first loop.
@@ -280,26 +335,25 @@ struct Run<'a> {
     loops: Loops,
     traffic: TrafficRun,
     sampler: Sampler,
+    responsiveness: Option<Running>,
 }
 
 impl Run<'_> {
-    fn watch_and_finish(
-        mut self,
-        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Recording> {
+    fn watch_and_finish(mut self, watch: &mut dyn Follow) -> Result<Recording> {
         let links = self.loops.names.len();
         let mut recording = Recording { link_samples: vec![Vec::new(); links], ..Recording::default() };
         let length_s = self.scenario.run.duration.as_secs_f64();
         let end = self.clock.at(self.scenario.run.duration);
         let mut interrupted = None;
         while self.clock.now() < end && !self.loops.has_ended() {
-            std::thread::sleep(WATCH);
-            let (first, first_event) = (recording.link_samples[0].len(), recording.events.len());
-            self.loops.collect(&mut recording);
+            watch.pass(WATCH, &mut self.loops.playing(&[]));
+            let first_event = recording.events.len();
+            let new = self.loops.collect(&mut recording);
             let t_s = self.clock.seconds(self.clock.now());
-            let samples = &recording.link_samples[0][first..];
+            let samples = self.loops.of_first(&new);
             let events = &recording.events[first_event..];
-            if watch(Progress { t_s, length_s, samples, events }).is_break() {
+            let progress = Progress { t_s, length_s, samples, events };
+            if watch.look(progress, &mut self.loops.playing(&new)).is_break() {
                 // Before the start of the run nothing was measured.
                 interrupted = Some(t_s.max(0.0));
                 break;
@@ -315,6 +369,7 @@ impl Run<'_> {
         let run = &self.scenario.run;
         let (warmup_s, length_s) = (run.warmup.as_secs_f64(), run.duration.as_secs_f64());
         let end_s = interrupted.unwrap_or(length_s);
+        let responsiveness = self.responsiveness.take().map(Running::finish);
         // The loop goes on while iperf3 says goodbye through it.
         let flows: TrafficReport = self.traffic.finish();
         let samples = self.sampler.stop()?;
@@ -343,8 +398,17 @@ impl Run<'_> {
             links,
             flows: flows.summaries(warmup_s, end_s, &samples.samples),
             host: Some(outcome.host),
+            responsiveness: None,
             warnings,
         };
+        match responsiveness {
+            Some(Ok(Some(told))) => recording.summary.responsiveness = Some(told),
+            Some(Ok(None)) => recording.summary.warnings.push(UNANSWERED.into()),
+            Some(Err(error)) => recording.summary.warnings.push(format!(
+                "the test of responsiveness was aborted, as a connection of it failed: {error}"
+            )),
+            None => {}
+        }
         recording.flow_samples = samples.samples;
         recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
         self.scenario.note_flows(&mut recording.summary);

@@ -23,6 +23,7 @@ mod moves;
 mod order;
 mod phases;
 mod player;
+pub mod responsiveness;
 pub mod result;
 mod sampler;
 mod streams;

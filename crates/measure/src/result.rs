@@ -2,6 +2,7 @@
 //!
 //! The summary is JSON, the samples are tables. Field names carry their unit.
 
+use crate::responsiveness::Responsiveness;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use weir_queue::UserCounters;
@@ -29,6 +30,9 @@ pub struct Summary {
     /// How disturbed the host was while it measured; absent in the simulator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostJitter>,
+    /// Responsiveness under working conditions, where a lab was asked to measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub responsiveness: Option<Responsiveness>,
     /// Things a reader must know before believing the numbers.
     pub warnings: Vec<String>,
 }

@@ -88,6 +88,9 @@ pub struct DirectionStatus {
     pub aqm: String,
     /// Rate of the link in bit/s, by its byte accounting; none where it is not shaped.
     pub rate_bps: Option<f64>,
+    /// The key of its rate in the configuration, where it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_key: Option<String>,
     /// What the link could have sent so far, in bytes; 0 where it is not shaped.
     pub capacity_bytes: f64,
     /// The policy in force, where it is steered.

@@ -36,6 +36,7 @@ fn status(pid: u32, t_s: f64, policy: &PolicyStatus) -> Status {
         name: "a_to_b".into(),
         aqm: "gsp, steered".into(),
         rate_bps: Some(50e6),
+        rate_key: Some("a_to_b.rate".into()),
         policy: Some(policy.clone()),
         delivered_bps: delivered,
         utilization: Some(delivered / 50e6),

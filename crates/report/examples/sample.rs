@@ -190,6 +190,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             phases: Vec::new(),
         }],
         flows: (0..36).map(flow).collect(),
+        responsiveness: None,
         host: Some(HostJitter::default()).filter(|_| aqm == "codel"),
         warnings: (aqm == "codel")
             .then(|| "The host stalled twice for more than 4 ms.".to_string())

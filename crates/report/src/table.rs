@@ -4,6 +4,7 @@ use crate::html::Rows;
 use crate::tally::tally;
 use std::fmt::Write;
 
+use weir_measure::responsiveness::{Confidence, Responsiveness};
 use weir_measure::result::{Claim, LinkSummary, Spread, Summary};
 
 use crate::escape::terminal;
@@ -46,6 +47,25 @@ impl Cell {
     }
 }
 
+/// Responsiveness in a line.
+fn responsiveness(told: &Responsiveness) -> String {
+    let confidence = match told.confidence {
+        Confidence::High => "high",
+        Confidence::Medium => "medium",
+        Confidence::Low => "low",
+    };
+    format!(
+        "responsiveness {:.0} RPM (loaded connections {:.0}, new ones {:.0}) at {} Mbit/s with {} connections after {} s, \
+         confidence {confidence}",
+        told.rpm,
+        told.loaded_rpm,
+        told.foreign_rpm,
+        fixed(told.goodput_bps / 1e6, 1),
+        told.connections,
+        told.intervals,
+    )
+}
+
 /// One row for each managed link of each run: algorithm, number of flows, utilization, delay, signals and
 /// the set point at the end. Where flows come and go, a second table tells how the link settled each time,
 /// and where links probe, another what came of it.
@@ -70,6 +90,9 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
     let (mut phases, mut sensed, mut observed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut notes, mut classes) = (String::new(), Vec::new());
     for run in runs {
+        if let Some(told) = &run.responsiveness {
+            let _ = writeln!(notes, "{}: {}", terminal(&run.title), responsiveness(told));
+        }
         rows.extend(run.links.iter().map(|link| result_row(run, link)));
         phases.extend(run.links.iter().flat_map(|link| phase_rows(run, link)));
         classes.extend(run.links.iter().flat_map(|link| class_rows(run, link)));

@@ -140,6 +140,7 @@ fn outcome<T: Tap>(
         links: names.map(|(setup, link)| link_summary(setup, link, window)).collect(),
         flows: flow_summaries(scenario, simulation),
         host: None,
+        responsiveness: None,
         warnings: warnings(scenario, simulation, interrupted),
     };
     let mut recording = Recording {

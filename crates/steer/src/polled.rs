@@ -1,6 +1,7 @@
 //! Steering by counters that are polled, for a queue that somebody else works.
 
 use crate::law::{Epoch, Law, Observer, SteeringLaw};
+use crate::policy::{Policy, PolicyError};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Time that a link may seem idle although it is not: the packet that is being sent at either end of what is
@@ -270,6 +271,13 @@ pub struct Told<L = SteeringLaw> {
     law: L,
     /// What the law answered with a raise.
     goes_on: Option<Epoch>,
+}
+
+impl Told<SteeringLaw> {
+    /// Holds to another policy; an error changes nothing.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<(), PolicyError> {
+        self.law.set_policy(policy)
+    }
 }
 
 impl<L: Law> Told<L> {

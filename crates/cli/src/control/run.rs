@@ -1,28 +1,20 @@
 //! A run of the packet loop under control: the loop sees only changes that were checked.
 
 use super::customers::Customers;
-use super::{Controlled, Desk, Doors, How, Moves, Source, needs_restart, policy_status, refused, valued};
+use super::loops::{Facts, Seen};
+use super::{Controlled, Desk, Doors, How, Source, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
-use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
-use weir_config::{Channel, Document, RunConfig};
-use weir_dataplane::{Change, DirectionNow, Handle, LinkState, LoopNow, Mode};
-use weir_measure::Octaves;
+use weir_config::{Document, RunConfig};
+use weir_dataplane::{Change, Handle, LinkState, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{
-    Applied, Board, Configuration, Delays, DirectionStatus, Move, Packets, PortStatus, Refusal, Refused,
-    Status,
-};
+use weir_operate::{Applied, Board, Configuration, DirectionStatus, PortStatus, Refusal, Refused, Status};
 
 /// How long the packet loop is waited for: it looks in each turn, and sleeps for 10 ms at most.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a packet loop may tell nothing until it counts as stuck, where samples are not further apart.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
-/// What is called "now" in a status.
-const NOW_S: f64 = 1.0;
-/// Samples at most that are kept for it.
-const RECENT_MAX: usize = 1000;
 /// Names of the directions, as in the configuration.
 const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 
@@ -39,12 +31,8 @@ struct Running {
     started: RunConfig,
     current: RunConfig,
     about: Status,
-    moves: [Moves; 2],
-    /// States of the last second, and the largest delay of each sample in it.
-    recent: VecDeque<LoopNow>,
-    samples: [VecDeque<LinkSample>; 2],
+    seen: Seen,
     begun: Instant,
-    told: Instant,
     /// Customers, where there are plans of some.
     customers: Option<Customers>,
     /// Changes that the loop put into force.
@@ -87,11 +75,8 @@ impl Control {
             started: config.clone(),
             current: config.clone(),
             about,
-            moves: Default::default(),
-            recent: VecDeque::new(),
-            samples: Default::default(),
+            seen: Seen::new(DIRECTIONS),
             begun: Instant::now(),
-            told: Instant::now(),
             customers,
             changes: 0,
             is_changed: false,
@@ -130,7 +115,7 @@ impl Control {
     pub fn publish(&mut self, handle: &mut Handle, samples: &[Vec<LinkSample>; 2], events: &[SteeringEvent]) {
         let status = self.run.look(handle, samples, events);
         // A loop that does not turn is not told to be alive, so that the service manager starts another.
-        if self.run.told.elapsed() < self.run.silence_max() {
+        if self.run.seen.silent() < self.run.silence_max() {
             self.desk.alive();
         }
         self.desk.stands(&status);
@@ -179,7 +164,7 @@ impl Controlled for Asked<'_> {
         let begun = Instant::now();
         loop {
             run.look(handle, &Default::default(), &[]);
-            let told = run.recent.back().map_or(0, |now| now.changes);
+            let told = run.seen.now().map_or(0, |now| now.changes);
             if told >= run.changes || begun.elapsed() > PATIENCE {
                 return Ok(applied);
             }
@@ -187,10 +172,11 @@ impl Controlled for Asked<'_> {
         }
     }
 
-    fn drain(&mut self) -> Result<f64, Refused> {
+    fn drain(&mut self) -> Result<Applied, Refused> {
         let at_s = self.run.put(self.handle, Change::keep_forwarding())?;
         self.run.about.is_draining = true;
-        Ok(at_s)
+        let notes = vec!["the kernel goes on forwarding between the ports".into()];
+        Ok(Applied { at_s: Some(at_s), notes, ..Applied::default() })
     }
 }
 
@@ -217,26 +203,7 @@ impl Running {
         samples: &[Vec<LinkSample>; 2],
         events: &[SteeringEvent],
     ) -> Status {
-        for (kept, new) in self.samples.iter_mut().zip(samples) {
-            kept.extend(new);
-            let last_s = kept.back().map_or(0.0, |row| row.t_s);
-            while kept.len() > RECENT_MAX || kept.front().is_some_and(|row| row.t_s < last_s - NOW_S) {
-                kept.pop_front();
-            }
-        }
-        for event in events {
-            let index = usize::from(event.link == DIRECTIONS[1]);
-            self.moves[index].add(moved(event));
-        }
-        if let Some(now) = handle.now() {
-            self.told = Instant::now();
-            self.recent.push_back(now);
-            while self.recent.len() > RECENT_MAX
-                || self.recent.get(1).is_some_and(|old| old.t_s <= now.t_s - NOW_S)
-            {
-                self.recent.pop_front();
-            }
-        }
+        self.seen.take(handle, [&samples[0], &samples[1]], events);
         if let Some(customers) = &mut self.customers {
             customers.look(handle);
         }
@@ -253,132 +220,27 @@ impl Running {
     fn status(&self, links: [LinkState; 2]) -> Status {
         let mut status = self.about.clone();
         status.uptime_s = self.begun.elapsed().as_secs_f64();
-        status.silent_s = self.told.elapsed().as_secs_f64();
+        status.silent_s = self.seen.silent().as_secs_f64();
         let ports = [&self.current.ports.a, &self.current.ports.b];
-        let now = self.recent.back();
+        let now = self.seen.now();
         let port = |index: usize| PortStatus {
             name: ports[index].clone(),
             is_up: links[index] == LinkState::Up,
             lost_frames: now.map_or(0, |now| now.lost_before_queue[index]),
         };
         status.ports = vec![port(0), port(1)];
-        let Some(now) = now else { return status };
-        status.changes = now.changes;
-        status.bypassed_frames = now.bypassed;
-        status.stalled_s = now.stalled.as_secs_f64();
-        status.gaps = delays(&now.gaps);
-        status.directions = (0..2).map(|index| self.direction(index, now)).collect();
+        self.seen.tell(&mut status);
+        status.directions.extend((0..2).filter_map(|index| self.direction(index)));
         status
     }
 
-    fn direction(&self, index: usize, now: &LoopNow) -> DirectionStatus {
+    fn direction(&self, index: usize) -> Option<DirectionStatus> {
         let channel = [&self.current.a_to_b, &self.current.b_to_a][index];
-        let DirectionNow { rate, counters, users, backlog, packets, status, .. } = now.directions[index];
-        let is_shaped = rate.as_bps() > 0;
-        let second = Second::between(self.recent.front().unwrap_or(now), now, index);
-        let steering = channel.policy.as_ref().map(|policy| policy.policy());
-        DirectionStatus {
-            name: DIRECTIONS[index].into(),
-            aqm: aqm(channel),
-            rate_bps: is_shaped.then(|| rate.as_bps_f64()),
-            capacity_bytes: if is_shaped { now.capacity_bytes[index] } else { 0.0 },
-            policy: steering.map(|policy| policy_status(format!("{}.policy", DIRECTIONS[index]), &policy)),
-            arrived_bps: second.arrived_bps,
-            delivered_bps: second.delivered_bps,
-            utilization: second.utilization.filter(|_| is_shaped),
-            delay_mean_ms: second.delay_mean_ms,
-            delay_max_ms: self.samples[index].iter().map(|row| row.delay_max_ms).fold(0.0, f64::max),
-            delay_p95_ms: None,
-            setpoint_ms: status.setpoint.map(|setpoint| setpoint.as_millis_f64()),
-            table_state: status.table_state,
-            virtual_rate_bps: status.virtual_queue.map(|(_, rate)| rate.as_bps_f64()),
-            backlog_bytes: backlog.get(),
-            backlog_packets: packets,
-            packets: Packets {
-                arrived: counters.arrived,
-                arrived_bytes: counters.arrived_bytes,
-                delivered: counters.dequeued,
-                delivered_bytes: counters.dequeued_bytes,
-                dropped_on_arrival: counters.dropped_in,
-                dropped_at_head: counters.dropped_out,
-                overflowed: counters.overflowed,
-                shed: counters.shed,
-                marked: counters.marked,
-            },
-            delays: delays(&now.directions[index].delays),
-            moves: self.moves[index].by_rule.clone(),
-            recent_moves: self.moves[index].latest(),
-            faults: faults(&now.directions[index]),
-            users_placed: users.map(|users| users.placed),
-            users: self.customers.as_ref().and_then(|customers| customers.status(index)),
-        }
+        let name = DIRECTIONS[index];
+        let facts = Facts { name, channel, policy: format!("{name}.policy"), rate: format!("{name}.rate") };
+        let users = self.customers.as_ref().and_then(|customers| customers.status(index));
+        Some(DirectionStatus { users, ..self.seen.direction(index, facts)? })
     }
-}
-
-fn moved(event: &SteeringEvent) -> Move {
-    Move {
-        t_s: event.t_s,
-        rule: event.rule.clone(),
-        from: event.from,
-        to: event.to,
-        unit: event.unit.clone(),
-        // What is not a number has no place in JSON.
-        measured: event.measured.iter().filter(|(_, value)| value.is_finite()).cloned().collect(),
-    }
-}
-
-/// What happened between two states.
-struct Second {
-    arrived_bps: f64,
-    delivered_bps: f64,
-    utilization: Option<f64>,
-    delay_mean_ms: Option<f64>,
-}
-
-impl Second {
-    fn between(before: &LoopNow, now: &LoopNow, index: usize) -> Second {
-        let (first, last) = (&before.directions[index], &now.directions[index]);
-        let span_s = now.t_s - before.t_s;
-        let per_s = |bytes: f64| if span_s > 0.0 { bytes * 8.0 / span_s } else { 0.0 };
-        let arrived = last.counters.arrived_bytes - first.counters.arrived_bytes;
-        let delivered = (last.counters.dequeued_bytes - first.counters.dequeued_bytes) as f64;
-        let capacity = now.capacity_bytes[index] - before.capacity_bytes[index];
-        let packets = last.delays.count() - first.delays.count();
-        let waited_ms = (last.delays.sum_s() - first.delays.sum_s()) * 1e3;
-        Second {
-            arrived_bps: per_s(arrived as f64),
-            delivered_bps: per_s(delivered),
-            utilization: (capacity > 0.0).then(|| delivered / capacity),
-            delay_mean_ms: (packets > 0).then(|| waited_ms / packets as f64),
-        }
-    }
-}
-
-fn delays(octaves: &Octaves) -> Delays {
-    let (mut bounds_s, counts): (Vec<f64>, Vec<u64>) = octaves.buckets().unzip();
-    // The last has none.
-    bounds_s.pop();
-    Delays { bounds_s, counts, sum_s: octaves.sum_s() }
-}
-
-fn faults(now: &DirectionNow) -> BTreeMap<String, u64> {
-    let faults = now.faults;
-    let all = [
-        ("runt", faults.runt),
-        ("malformed", faults.malformed),
-        ("too_long", faults.too_long),
-        ("delay_line_full", faults.delay_line_full),
-    ];
-    all.into_iter().map(|(cause, count)| (cause.to_string(), count)).collect()
-}
-
-/// How packets wait on a direction, in words.
-pub fn aqm(channel: &Channel) -> String {
-    let steered = if channel.policy.is_some() { ", steered" } else { "" };
-    channel
-        .aqm
-        .as_ref()
-        .map_or("unmanaged".into(), |aqm| format!("{}{steered}", channel.queue.label(&aqm.name)))
 }
 
 fn restart(needs: Vec<weir_dataplane::NeedsRestart>) -> Refused {

@@ -133,6 +133,7 @@ impl Watched {
             aqm: format!("{} of the kernel{}", queue.place.kind, left.unwrap_or_else(|| ", steered".into())),
             rate_bps: Some(queue.link.as_bps_f64()),
             capacity_bytes: queue.capacity_bytes,
+            rate_key: key.strip_suffix(".policy").map(|table| format!("{table}.rate")),
             policy: Some(policy_status(key, queue.policy)),
             arrived_bps: per_s,
             delivered_bps: per_s,
@@ -236,8 +237,9 @@ impl Controlled for Asked<'_> {
         Ok(applied)
     }
 
-    fn drain(&mut self) -> Result<f64, Refused> {
+    fn drain(&mut self) -> Result<Applied, Refused> {
         self.watched.about.is_draining = true;
-        Ok(self.now.as_secs_f64())
+        let notes = vec!["the queues are put back".into()];
+        Ok(Applied { at_s: Some(self.now.as_secs_f64()), notes, ..Applied::default() })
     }
 }

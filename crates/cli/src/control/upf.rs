@@ -144,7 +144,7 @@ impl Controlled for Watched {
         Err(needs_restart(changed.into_iter().map(|one| (one.key, why)), remedy))
     }
 
-    fn drain(&mut self) -> Result<f64, Refused> {
+    fn drain(&mut self) -> Result<Applied, Refused> {
         let why = "nobody else forwards between tunnels and the data network. Remedy: end it with SIGTERM, or start \
                    `weir upf FILE --takeover`, which goes on with its sessions";
         Err((409, Refusal::plain(why)))

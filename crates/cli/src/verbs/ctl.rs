@@ -71,7 +71,8 @@ enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
-    /// End in order: what waits is sent, and the kernel goes on forwarding between the ports.
+    /// End in order: what waits is sent, and the kernel goes on forwarding between the ports. Queues of the
+    /// kernel are put back, programs in it are taken off, and of a lab what was measured is kept.
     Drain,
     /// Say where the pages of running links are, with the token that changes there take.
     Page,
@@ -441,24 +442,18 @@ fn pages(found: Vec<Running>, output: &Output) -> Done {
 }
 
 fn drain(found: Vec<Running>, output: &Output) -> Done {
-    let (mut results, mut after) = (Vec::new(), Vec::new());
+    let mut results = Vec::new();
     for mut one in found {
         let result = one.client.ask("POST", "/v1/drain", None::<&()>);
-        after.push(match one.status.verb.as_str() {
-            "steer" => "puts its queues back",
-            _ => "the kernel forwards between the ports",
-        });
         results.push(Told { title: one.status.title, pid: one.status.pid, result });
     }
     let is_done = results.iter().all(|told| told.result.is_ok());
     let all: Vec<Value> = results.iter().map(Told::json).collect();
-    let text = |(told, after): (&Told, &&str)| match &told.result {
-        Ok(_) => format!("{}: it ends, and {after}", told.title),
+    let text = |told: &Told| match &told.result {
+        Ok(applied) => format!("{}: it ends; {}", told.title, applied.notes.join(", ")),
         Err(failure) => format!("{}: {failure}", told.title),
     };
-    output.result(&json!({ "links": all }), || {
-        results.iter().zip(&after).map(text).collect::<Vec<_>>().join("\n")
-    });
+    output.result(&json!({ "links": all }), || results.iter().map(text).collect::<Vec<_>>().join("\n"));
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,6 +1,8 @@
 //! `weir lab`: a scenario with real TCP in network namespaces.
 
-use crate::interrupt::interrupted;
+use crate::control::Doors;
+use crate::control::lab::Control;
+use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
 use crate::log::{self, Entry};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
@@ -11,9 +13,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_config::{Document, Scenario, nearest};
 use weir_dataplane::Mode;
-use weir_measure::result::Recording;
+use weir_lab::{Follow, Playing, Wanted};
+use weir_measure::result::{Progress, Recording};
 use weir_report::{FileSet, table};
 
 /// Run a scenario on this machine with real TCP, in network namespaces.
@@ -36,12 +40,31 @@ pub struct Arguments {
     /// How frames enter and leave the packet loop.
     #[arg(long, value_enum, default_value = "auto")]
     mode: ModeChoice,
+    /// Measure responsiveness under working conditions, in round trips per minute, as
+    /// draft-ietf-ippm-responsiveness has it: from the end of the warm-up on up to 16 connections load the
+    /// link beside the scenario's flows, and probes go on these and on new ones, until both are stable.
+    #[arg(long)]
+    responsiveness: bool,
+    /// Serve a page at this address, by default 127.0.0.1:9470: how the links stand, live, and the policy to
+    /// be changed. `weir ctl page` prints where it is, with the token that changes take.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS, value_parser = listening)]
+    page: Option<String>,
+    /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9469.
+    #[arg(long, value_name = "ADDRESS", value_parser = listening)]
+    metrics: Option<String>,
+}
+
+/// An address to listen at.
+fn listening(text: &str) -> Result<String, String> {
+    let address: Result<std::net::SocketAddr, _> = text.parse();
+    address.map(|_| text.to_string()).map_err(|_| "it is no ADDRESS:PORT, such as 127.0.0.1:9470".into())
 }
 
 const EXAMPLES: &str = "Examples:
   sudo weir lab data/scenarios/demo.toml
   sudo weir lab data/scenarios/demo.toml data/scenarios/demo_codel.toml   one after the other, compared on one page
-  sudo weir lab data/scenarios/demo.toml --set link.rate=200Mbit/s --out out/slow";
+  sudo weir lab data/scenarios/demo.toml --set link.rate=200Mbit/s --out out/slow
+  sudo weir lab data/scenarios/demo.toml --page     in the browser; `weir ctl policy target_max=5ms` changes it";
 
 /// How frames enter and leave the packet loop.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -72,22 +95,29 @@ impl ModeChoice {
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let plan = draft(&arguments.scenarios, &arguments.set, &arguments.out, &[check])?;
     prepare_all(&arguments.out, &plan)?;
+    let addresses = (("--metrics", arguments.metrics.as_deref()), ("--page", arguments.page.as_deref()));
+    let doors = Doors::open(addresses.0, addresses.1, false)?;
+    let mut control = Control::new(doors, &arguments.set, HangUp::listen());
+    let wanted = Wanted { mode: arguments.mode.mode(), responsiveness: arguments.responsiveness };
     let mut runs = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
             let line = format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title);
             output.tell(&Entry::info("begin", line));
         }
-        let recording = run(planned, arguments.mode.mode(), output)?;
+        control.begin(planned)?;
+        let mut recording = recorded(planned, &wanted, output, Some(&mut control))?;
+        recording.summary.warnings.extend(control.changed());
         if plan.len() > 1 && runs.is_empty() {
             FileSet::withdraw(&arguments.out)?;
         }
         write(&recording, &planned.scenario, &planned.folder)?;
         runs.push((recording, &planned.scenario));
-        if interrupted().load(Ordering::Relaxed) {
+        if interrupted().load(Ordering::Relaxed) || control.is_draining() {
             break;
         }
     }
+    control.close();
     if plan.len() > 1 {
         let made = plan.iter().take(runs.len()).map(|planned| planned.folder.as_path());
         let mut files = set_of_runs(&arguments.out, made)?;
@@ -95,7 +125,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         files.publish()?;
     }
     report(&runs, &arguments.out, output);
-    let was_interrupted = interrupted().load(Ordering::Relaxed);
+    let was_interrupted = interrupted().load(Ordering::Relaxed) || control.is_draining();
     Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
@@ -106,7 +136,17 @@ pub fn check(document: &Document, scenario: &Scenario) -> Result<(), Failure> {
 
 /// Makes a planned run once and shows it as it goes.
 pub fn run(planned: &Planned, mode: Option<Mode>, output: &Output) -> Result<Recording, Failure> {
-    record(&planned.scenario, mode, output).map_err(|e| match &e {
+    recorded(planned, &Wanted { mode, ..Wanted::default() }, output, None)
+}
+
+/// The same, under control.
+fn recorded(
+    planned: &Planned,
+    wanted: &Wanted,
+    output: &Output,
+    control: Option<&mut Control>,
+) -> Result<Recording, Failure> {
+    followed(&planned.scenario, wanted, output, control).map_err(|e| match &e {
         weir_lab::Error::Congestion { name, available } => unknown(planned, name, available),
         weir_lab::Error::Interrupted => Failure::Interrupted(e.to_string()),
         _ => e.into(),
@@ -131,18 +171,55 @@ pub fn record(
     mode: Option<Mode>,
     output: &Output,
 ) -> Result<Recording, weir_lab::Error> {
+    followed(scenario, &Wanted { mode, ..Wanted::default() }, output, None)
+}
+
+fn followed(
+    scenario: &Scenario,
+    wanted: &Wanted,
+    output: &Output,
+    control: Option<&mut Control>,
+) -> Result<Recording, weir_lab::Error> {
     log::about("lab", &scenario.title);
-    let mut view = View::new(vec![about(scenario)], 0, output);
-    let flag = interrupted();
-    let go_on = || !flag.load(Ordering::Relaxed);
+    let view = View::new(vec![about(scenario)], 0, output);
     let waiting = weir_lab::waiting(
         || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end")),
         go_on,
     );
-    weir_lab::run(scenario, mode, waiting, &mut |progress| {
-        view.update(progress.t_s, Some(progress.length_s), &[progress.samples], progress.events);
-        if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })
+    weir_lab::follow(scenario, wanted, waiting, &mut Following { view, control })
+}
+
+fn go_on() -> bool {
+    !interrupted().load(Ordering::Relaxed)
+}
+
+/// A run that is shown, and may be under control.
+struct Following<'a> {
+    view: View,
+    control: Option<&'a mut Control>,
+}
+
+impl Follow for Following<'_> {
+    fn pass(&mut self, time: Duration, loops: &mut [Playing<'_>]) {
+        match &mut self.control {
+            Some(control) => {
+                control.serve(loops, time).into_iter().for_each(|line| self.view.note(line));
+                self.view.renew(control.scenario().map(about));
+            }
+            None => std::thread::sleep(time),
+        }
+    }
+
+    fn look(&mut self, progress: Progress<'_>, loops: &mut [Playing<'_>]) -> ControlFlow<()> {
+        let Progress { t_s, length_s, samples, events } = progress;
+        self.view.update(t_s, Some(length_s), &[samples], events);
+        let mut is_draining = false;
+        if let Some(control) = &mut self.control {
+            control.publish(loops, events);
+            is_draining = control.is_draining();
+        }
+        if go_on() && !is_draining { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }
 
 fn about(scenario: &Scenario) -> About {

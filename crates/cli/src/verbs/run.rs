@@ -3,8 +3,8 @@
 mod in_kernel;
 
 use crate::control::customers::{self, Customers};
-use crate::control::run::{self as control, Control};
-use crate::control::{Doors, Source};
+use crate::control::run::Control;
+use crate::control::{Doors, Source, aqm};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// ports, as without. With this program it ends. `=queue` puts GSP's whole queue there instead, with its
     /// shaper, in the place of the default queue of the port: Linux 6.16 or newer with CONFIG_NET_SCH_BPF,
     /// and a policy with `utilization_target` at 100%.
-    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "virtual-queue", conflicts_with_all = ["takeover", "keep_forwarding", "page"])]
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "virtual-queue", conflicts_with_all = ["takeover", "keep_forwarding"])]
     in_kernel: Option<in_kernel::InKernel>,
     /// With --in-kernel: leave program and queue there at the end, at their last set point.
     #[arg(long, requires = "in_kernel")]
@@ -96,7 +96,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let output = &output.logging(Level::of(config.run.log));
     log::about("run", title(&config));
     if let Some(what) = arguments.in_kernel {
-        return in_kernel::main(&config, what, arguments.keep, output);
+        let source = Source::new(Some(&arguments.config), &set, document);
+        return in_kernel::main((&config, source), what, arguments.keep, output);
     }
     check_core(&config, &host::cpus().allowed)?;
     let (customers, plans) = Customers::open(&config, &arguments.config)?;
@@ -375,7 +376,7 @@ fn about(config: &RunConfig, direction: usize) -> About {
     About {
         title: title(config),
         name: DIRECTIONS[direction].into(),
-        aqm: control::aqm(channel),
+        aqm: aqm(channel),
         rate_bps: channel.link.rate.map_or(0.0, |r| r.as_bps_f64()),
         utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
         target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),

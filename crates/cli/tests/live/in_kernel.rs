@@ -1,6 +1,6 @@
 //! `weir run --in-kernel` at the egress of a veth, in namespaces of its own.
 
-use crate::common::{exec, turn_beside_others as turn};
+use crate::common::{exec, http, turn_beside_others as turn};
 use crate::steer::{Busy, PATIENCE, assert_rights, ended};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weir_config::Document;
 use weir_dataplane::privileges;
 use weir_kernel::{Egress, EgressError, EgressSetup, Journal, Kernel, Link};
+use weir_lab::in_netns;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 const CONFIG: &str = "ports = { a = \"d1\", b = \"d0\" }\n[a_to_b]\nrate = \"8Mbit/s\"\naccounting = \"frame\"\n\
@@ -115,6 +116,56 @@ fn the_kernel_keeps_the_virtual_queue_within_the_policy_until_the_end() {
         assert!(average_bps <= 7_600_000 || egress["moves"].as_u64() > Some(0), "{result}");
         assert_eq!(place.all(), found, "after {end}");
     }
+}
+
+#[test]
+fn it_is_looked_at_and_held_to_another_policy_while_it_runs() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("asked");
+    exec(&place.busy.namespace, "ip", &["link", "set", "lo", "up"]);
+    let found = place.all();
+    let running = place.start(&["--set", "run.metrics=127.0.0.1:9478"]);
+    place.attached();
+    let asked = |words: &[&str]| crate::common::ctl(running.id(), words);
+    std::thread::sleep(Duration::from_millis(1500));
+    let (code, told) = asked(&["status"]);
+    let there = &told["links"][0]["directions"][0];
+    assert_eq!((code, there["name"].as_str()), (0, Some("a_to_b")), "{told}");
+    assert!(there["delivered_bps"].as_f64().unwrap() > 1e6, "{told}");
+    assert_eq!(there["policy"]["utilization_target"], 0.95, "{told}");
+    let (code, told) = asked(&["policy", "utilization_target=60%", "utilization_low=59%"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told["links"][0]["applied"]["at_s"].is_number(), "{told}");
+    // Twice as much as the link carries comes: the law takes the virtual queue below the bound of before.
+    let begun = Instant::now();
+    let virtual_bps = || {
+        let (_, told) = asked(&["status"]);
+        told["links"][0]["directions"][0]["virtual_rate_bps"].as_f64().unwrap()
+    };
+    while virtual_bps() > 7_500_000.0 {
+        assert!(begun.elapsed() < PATIENCE, "{}", asked(&["status"]).1);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for (set, key) in
+        [("a_to_b.rate=9Mbit/s", "a_to_b.rate"), ("a_to_b.aqm.interval=50ms", "a_to_b.aqm.interval")]
+    {
+        let (code, told) = asked(&["set", set]);
+        let refused = &told["links"][0]["refused"];
+        assert_eq!((code, refused["problems"][0]["key"].as_str()), (1, Some(key)), "{told}");
+        assert!(refused["error"].as_str().unwrap().contains("--in-kernel"), "{told}");
+    }
+    let (code, told) = asked(&["policy", "utilization_target=100%"]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.to_string().contains("must be below 100%"), "{told}");
+    assert_rights(running.id(), privileges::QUEUES.bitmask() | privileges::PROGRAMS.bitmask());
+    let metrics = in_netns(&place.busy.namespace, || http("127.0.0.1:9478", "/metrics")).unwrap();
+    assert!(metrics.contains("weir_policy_utilization_target_ratio"), "{metrics}");
+    let (code, told) = asked(&["drain"]);
+    assert_eq!(code, 0, "{told}");
+    let (status, result, said) = ended(running);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(result["egress"][0]["moves"].as_u64() > Some(0), "{result}");
+    assert_eq!(place.all(), found);
 }
 
 #[test]

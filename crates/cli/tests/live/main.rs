@@ -11,6 +11,7 @@ mod doctor;
 mod handshake;
 mod hostile;
 mod in_kernel;
+mod lab_control;
 mod live;
 mod log;
 mod privileges;

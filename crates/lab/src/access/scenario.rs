@@ -2,6 +2,7 @@
 
 use super::{AccessConfig, Connection, Home, ModemResult, Way, run};
 use crate::error::{Error, Result};
+use crate::follow::{Follow, Playing};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_config::{AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic};
@@ -29,6 +30,38 @@ fn refused(what: impl Into<String>) -> Error {
     let remedy =
         "the lab makes access networks as in `data/scenarios/asqm_upload.toml`; use `weir sim` for others";
     Error::invalid(what, remedy)
+}
+
+/// Gives the limiters their names in the scenario, and notes when the run was ended.
+struct Noting<'a> {
+    names: &'a [String],
+    watch: &'a mut dyn Follow,
+    interrupted: Option<f64>,
+}
+
+impl Follow for Noting<'_> {
+    fn pass(&mut self, time: Duration, loops: &mut [Playing<'_>]) {
+        self.watch.pass(time, &mut named(self.names, loops));
+    }
+
+    fn look(&mut self, progress: Progress<'_>, loops: &mut [Playing<'_>]) -> ControlFlow<()> {
+        let t_s = progress.t_s;
+        let next = self.watch.look(progress, &mut named(self.names, loops));
+        if next.is_break() {
+            self.interrupted = Some(t_s);
+        }
+        next
+    }
+}
+
+fn named<'a>(names: &'a [String], loops: &'a mut [Playing<'_>]) -> Vec<Playing<'a>> {
+    let all = loops.iter_mut().zip(names);
+    let named = all.map(|(playing, name)| Playing {
+        handle: &mut *playing.handle,
+        names: [Some(name.as_str()), None],
+        samples: playing.samples,
+    });
+    named.collect()
 }
 
 /// A limiter and what lies behind it.
@@ -119,18 +152,12 @@ impl Access {
         scenario: &Scenario,
         mode: Option<Mode>,
         waiting: impl FnMut(Duration) -> ControlFlow<()>,
-        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+        watch: &mut dyn Follow,
     ) -> Result<Recording> {
         self.config.mode = mode;
-        let mut interrupted = None;
-        let results = run(&self.config, waiting, &mut |progress| {
-            let t_s = progress.t_s;
-            let next = watch(progress);
-            if next.is_break() {
-                interrupted = Some(t_s);
-            }
-            next
-        })?;
+        let mut noting = Noting { names: &self.limiters, watch, interrupted: None };
+        let results = run(&self.config, waiting, &mut noting)?;
+        let interrupted = noting.interrupted;
         Ok(self.recording(scenario, results, interrupted))
     }
 
@@ -157,6 +184,7 @@ impl Access {
             links: homes.iter().map(|home| home.link.clone()).collect(),
             flows: self.flows(scenario, &homes, measured_s),
             host: None,
+            responsiveness: None,
             warnings,
         };
         let mut recording = Recording { summary, ..Recording::default() };

@@ -8,6 +8,7 @@ use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_config::RunConfig;
+use weir_lab::Looking;
 use weir_lab::access::{AccessConfig, Connection, Home, ModemResult, Way, run};
 use weir_lab::host;
 use weir_units::Rate;
@@ -32,7 +33,8 @@ fn upload(aqm: &str, sense: &str) -> ModemResult {
         warmup: Duration::from_secs(3),
     };
     let [modem] = <[ModemResult; 1]>::try_from(
-        run(&config, |_| ControlFlow::Continue(()), &mut |_| ControlFlow::Continue(())).expect("it runs"),
+        run(&config, |_| ControlFlow::Continue(()), &mut Looking(|_| ControlFlow::Continue(())))
+            .expect("it runs"),
     )
     .expect("one modem");
     modem

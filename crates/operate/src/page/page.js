@@ -454,7 +454,7 @@ function form(d) {
   if (!d.policy || state.edited) return;
   for (const [id, value] of FIELDS) $(id).value = shownValue(value(d.policy, d));
   // Where several queues share a policy, a rate is not of all of them.
-  $("rate").disabled = !d.rate_bps || d.policy.key === "policy";
+  $("rate").disabled = !d.rate_key;
 }
 
 function wanted() {
@@ -463,7 +463,7 @@ function wanted() {
     const typed = $(id).value.trim().replace(",", ".");
     if ($(id).disabled || typed === shownValue(value(d.policy, d))) continue;
     // Units may be typed, too.
-    const name = key ? d.policy.key + "." + key : d.policy.key.replace(/policy$/, "rate");
+    const name = key ? d.policy.key + "." + key : d.rate_key;
     values[name] = /^[0-9.]+$/.test(typed) ? text(typed) : typed;
   }
   return values;

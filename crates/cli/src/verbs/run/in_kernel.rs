@@ -1,10 +1,12 @@
 //! `weir run --in-kernel`: the virtual queue as a BPF program, or the queue itself, steered.
 
-use crate::interrupt::interrupted;
+use crate::control::in_kernel::Watched;
+use crate::control::{Desk, Doors, Source};
+use crate::interrupt::{HangUp, interrupted};
 use crate::log::{Entry, Level};
 use crate::output::{Done, Failure, Output};
-use crate::service::Service;
-use std::path::Path;
+use crate::speaker::Speaker;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -35,7 +37,11 @@ fn wrong(e: EgressError) -> Failure {
 }
 
 /// What the directions of the configuration ask for.
-fn planned(config: &RunConfig, what: InKernel, keep: bool) -> Result<Vec<EgressSetup>, Failure> {
+fn planned(
+    config: &RunConfig,
+    what: InKernel,
+    keep: bool,
+) -> Result<Vec<(&'static str, EgressSetup)>, Failure> {
     if config.sense.is_some() {
         return Err(Failure::Input(
             "`sense` must be left out with --in-kernel: nobody would send probes".into(),
@@ -43,8 +49,6 @@ fn planned(config: &RunConfig, what: InKernel, keep: bool) -> Result<Vec<EgressS
     }
     let useless = [
         ("run.out", config.run.out.is_some(), "results are printed at the end, with --json as data"),
-        ("run.page", config.run.page.is_some(), "there is no page of it"),
-        ("run.metrics", config.run.metrics.is_some(), "there are no metrics of it"),
         ("fail_open.keep_forwarding", config.fail_open.keep_forwarding, "the kernel forwards all the time"),
     ];
     if let Some((key, _, why)) = useless.iter().find(|(_, is_given, _)| *is_given) {
@@ -54,7 +58,8 @@ fn planned(config: &RunConfig, what: InKernel, keep: bool) -> Result<Vec<EgressS
         [("a_to_b", &config.a_to_b, &config.ports.b), ("b_to_a", &config.b_to_a, &config.ports.a)];
     let mut setups = Vec::new();
     for (name, channel, port) in directions {
-        setups.extend(EgressSetup::of(name, channel, port, keep, what == InKernel::Queue).map_err(wrong)?);
+        let setup = EgressSetup::of(name, channel, port, keep, what == InKernel::Queue).map_err(wrong)?;
+        setups.extend(setup.map(|setup| (name, setup)));
     }
     if setups.is_empty() {
         let what = "neither `a_to_b` nor `b_to_a` has a rate and an algorithm, so that --in-kernel has nothing to do";
@@ -93,10 +98,13 @@ fn end(egresses: &mut [Egress], link: &mut Link, journal: Journal, output: &Outp
 }
 
 /// Runs until it is stopped, the time is over, or nothing is left.
-pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> Done {
+pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, output: &Output) -> Done {
     let setups = planned(config, what, keep)?;
-    let stop = interrupted();
-    let mut service = Service::find();
+    // From here on Ctrl-C ends the run in order.
+    let _ = interrupted();
+    let hangup = HangUp::listen();
+    let metrics = ("run.metrics", config.run.metrics.as_deref());
+    let mut doors = Doors::open(metrics, ("run.page", config.run.page.as_deref()), false)?;
     let mut link = Link::open()?;
     let journals = Path::new(JOURNALS);
     for line in restore_dead(journals, &mut link) {
@@ -104,7 +112,8 @@ pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> 
     }
     let mut journal = Journal::open(journals)?;
     let mut egresses: Vec<Egress> = Vec::new();
-    for setup in setups {
+    let names: Vec<&'static str> = setups.iter().map(|(name, _)| *name).collect();
+    for (_, setup) in setups {
         let name = setup.interface.clone();
         match Egress::attach(setup, &mut link, &mut journal, clock()) {
             Ok(egress) => egresses.push(egress),
@@ -120,31 +129,68 @@ pub fn main(config: &RunConfig, what: InKernel, keep: bool, output: &Output) -> 
         output.tell(&Entry::info("open", open).with("port", name));
     }
     journal.started();
+    doors.listen().into_iter().for_each(|line| output.tell(&Entry::warn("control", line)));
+    let readable: Vec<PathBuf> = source.folder().into_iter().collect();
+    let (mode, after) = match (what, keep) {
+        (InKernel::VirtualQueue, false) => ("virtual queue in the kernel", "the program is taken off"),
+        (InKernel::Queue, false) => ("queue in the kernel", "the queue is taken off"),
+        (InKernel::VirtualQueue, true) => ("virtual queue in the kernel", "the program stays as it is"),
+        (InKernel::Queue, true) => ("queue in the kernel", "the queue stays as it is"),
+    };
+    let again = Box::new(move |config: &RunConfig| planned(config, what, keep));
+    let mut watched = Watched::new((config, again), &names, (mode, after), clock());
     // To look whether the programs are still there, and to take them off.
-    privileges::keep(&[privileges::QUEUES, privileges::PROGRAMS])?;
-    privileges::confine(&[journals.to_path_buf()], &[])
+    let kept = [privileges::QUEUES, privileges::PROGRAMS];
+    privileges::keep(&[&kept[..], &privileges::USERS].concat())?;
+    privileges::confine(&[journals.to_path_buf()], &readable)
         .iter()
         .for_each(|line| output.tell(&Entry::info("privileges", line)));
-    service.ready();
-    let until = config.run.duration.map(|duration| clock() + duration);
-    while !stop.load(Ordering::Relaxed) && !egresses.iter().all(Egress::is_left) {
-        let now = clock();
-        if until.is_some_and(|until| now >= until) {
-            break;
+    let opened = watched.open(doors, source, hangup);
+    let desk = match opened.and_then(|desk| Ok((desk, privileges::keep(&kept)?))) {
+        Ok((desk, ())) => desk,
+        Err(failure) => {
+            end(&mut egresses, &mut link, journal, output);
+            return Err(failure);
         }
-        for egress in &mut egresses {
-            if let Some(why) = egress.turn(now, &mut link) {
-                output.tell(&Entry::new(Level::Error, "left", format!("left as it is: {why}")));
-            }
-        }
-        service.alive();
-        std::thread::sleep(PERIOD);
-    }
-    service.stopping();
+    };
+    follow((&mut watched, desk), &mut egresses, &mut link, config.run.duration, output);
     let not_back = end(&mut egresses, &mut link, journal, output);
     let reports: Vec<EgressReport> = egresses.iter().map(Egress::report).collect();
     let json = serde_json::json!({ "egress": reports, "kept": keep, "not_put_back": not_back });
     output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));
     let is_bad = !not_back.is_empty() || egresses.iter().all(Egress::is_left);
     Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Looks and answers until it is stopped, the time is over, or nothing is left.
+fn follow(
+    (watched, mut desk): (&mut Watched, Desk),
+    egresses: &mut [Egress],
+    link: &mut Link,
+    duration: Option<weir_units::Duration>,
+    output: &Output,
+) {
+    let stop = interrupted();
+    // Nobody who does not read holds up what is steered.
+    let mut speaker = Speaker::new(*output);
+    desk.begin();
+    let until = duration.map(|duration| clock() + duration);
+    while !stop.load(Ordering::Relaxed) && !egresses.iter().all(Egress::is_left) && !desk.is_draining() {
+        let now = clock();
+        if until.is_some_and(|until| now >= until) {
+            break;
+        }
+        for egress in &mut *egresses {
+            if let Some(why) = egress.turn(now, link) {
+                speaker.say(Entry::new(Level::Error, "left", format!("left as it is: {why}")));
+            }
+        }
+        desk.alive();
+        if let Some(status) = watched.tell(egresses, now) {
+            desk.stands(&status);
+        }
+        let lines = desk.serve(&mut watched.asked(egresses, now), PERIOD);
+        lines.into_iter().for_each(|line| speaker.say(line));
+    }
+    desk.close();
 }

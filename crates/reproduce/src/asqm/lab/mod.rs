@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use weir_lab::Looking;
 use weir_lab::access::{self, Access, AccessConfig, ModemResult};
 use weir_report::html::Rows;
 use weir_report::table;
@@ -255,9 +256,9 @@ const NOTES: [&str; 2] = [
 ];
 
 fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error> {
-    Ok(access::run(config, waits(host), &mut |_| {
-        if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?)
+    let mut looking =
+        Looking(|_| if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+    Ok(access::run(config, waits(host), &mut looking)?)
 }
 
 #[cfg(test)]

@@ -1,0 +1,211 @@
+//! What the kernel keeps under control: how the virtual queues, or the queues in BPF, stand, and other
+//! policies for them.
+
+use super::loops::{aqm, moved};
+use super::{Controlled, Desk, Doors, How, Moves, Source, needs_restart, policy_status, refused, valued};
+use crate::interrupt::HangUp;
+use crate::output::Failure;
+use std::collections::VecDeque;
+use weir_config::{Document, RunConfig};
+use weir_kernel::{Egress, EgressSetup};
+use weir_measure::result::SteeringEvent;
+use weir_operate::{Applied, Board, Configuration, DirectionStatus, Packets, Refusal, Refused, Status};
+use weir_units::{Duration, Time};
+
+/// How often it is told how they stand.
+const PERIOD: Duration = Duration::from_millis(250);
+/// What is called "now" in a status.
+const NOW: Duration = Duration::from_secs(1);
+
+/// What a configuration asks for, by direction; an error in words.
+pub type Planner = dyn Fn(&RunConfig) -> Result<Vec<(&'static str, EgressSetup)>, Failure>;
+
+/// Queues that can be looked at, and held to another policy.
+pub struct Watched {
+    board: Board,
+    current: RunConfig,
+    planned: Box<Planner>,
+    about: Status,
+    /// What is done at the end, in words.
+    after: &'static str,
+    begun: Time,
+    told: Option<Time>,
+    rows: Vec<Row>,
+}
+
+/// A direction.
+struct Row {
+    name: &'static str,
+    moves: Moves,
+    /// Times and bytes that had passed by then, of the last second.
+    recent: VecDeque<(Time, u64)>,
+}
+
+impl Watched {
+    /// Of what was attached for these directions; `planned` says what a configuration asks for.
+    pub fn new(
+        (config, planned): (&RunConfig, Box<Planner>),
+        names: &[&'static str],
+        (mode, after): (&str, &'static str),
+        now: Time,
+    ) -> Watched {
+        let about = Status {
+            verb: "run".into(),
+            title: format!("{} <-> {}", config.ports.a, config.ports.b),
+            mode: mode.into(),
+            ..Status::default()
+        };
+        let row = |name: &&'static str| Row { name, moves: Moves::default(), recent: VecDeque::new() };
+        Watched {
+            board: Board::default(),
+            current: config.clone(),
+            planned,
+            about,
+            after,
+            begun: now,
+            told: None,
+            rows: names.iter().map(row).collect(),
+        }
+    }
+
+    /// Lets others ask from now on.
+    pub fn open(&mut self, doors: Doors, source: Source, hangup: HangUp) -> Result<Desk, Failure> {
+        let desk = Desk::open(doors, source, &self.board, &mut self.about, hangup)?;
+        self.publish_configuration();
+        Ok(desk)
+    }
+
+    fn publish_configuration(&self) {
+        self.board.configured(Configuration {
+            file: self.about.file.clone(),
+            toml: self.current.to_toml(),
+            values: self.current.values(),
+        });
+    }
+
+    /// Tells how they stand, if that is due; the status if it was told.
+    pub fn tell(&mut self, egresses: &mut [Egress], now: Time) -> Option<Status> {
+        if self.told.is_some_and(|last| now.since(last) < PERIOD) {
+            return None;
+        }
+        self.told = Some(now);
+        let mut status = self.about.clone();
+        status.uptime_s = now.since(self.begun).as_secs_f64();
+        for (at, egress) in egresses.iter_mut().enumerate() {
+            status.directions.push(self.direction(at, egress, now));
+        }
+        self.board.publish(status.clone());
+        Some(status)
+    }
+
+    fn direction(&mut self, at: usize, egress: &mut Egress, now: Time) -> DirectionStatus {
+        let row = &mut self.rows[at];
+        let channel = if row.name == "a_to_b" { &self.current.a_to_b } else { &self.current.b_to_a };
+        for one in egress.take_moves() {
+            row.moves.add(moved(&SteeringEvent::of(&one, row.name, self.begun)));
+        }
+        let report = egress.report();
+        row.recent.push_back((now, report.bytes));
+        while row.recent.get(1).is_some_and(|(old, _)| now.since(*old) >= NOW) {
+            row.recent.pop_front();
+        }
+        let (since, before) = row.recent.front().copied().unwrap_or((now, report.bytes));
+        let span_s = now.since(since).as_secs_f64();
+        let passed_bps =
+            if span_s > 0.0 { report.bytes.saturating_sub(before) as f64 * 8.0 / span_s } else { 0.0 };
+        let rate_bps = report.rate_bps as f64;
+        let queue = report.queue.as_ref();
+        let overflowed = queue.map_or(0, |queue| queue.overflows);
+        let waiting = queue.map_or(0, |queue| queue.packets);
+        let left = report.left.as_ref().map(|why| format!(", left: {why}"));
+        DirectionStatus {
+            name: row.name.into(),
+            aqm: format!("{} in the kernel{}", aqm(channel), left.unwrap_or_default()),
+            rate_bps: Some(rate_bps),
+            capacity_bytes: rate_bps / 8.0 * now.since(self.begun).as_secs_f64(),
+            policy: Some(policy_status(format!("{}.policy", row.name), egress.policy())),
+            arrived_bps: passed_bps,
+            delivered_bps: passed_bps,
+            utilization: Some(passed_bps / rate_bps),
+            delay_mean_ms: queue.map(|queue| queue.delay_ms),
+            delay_max_ms: queue.map_or(0.0, |queue| queue.delay_ms),
+            setpoint_ms: Some(report.target_ms),
+            virtual_rate_bps: queue.is_none().then_some(report.virtual_bps as f64),
+            backlog_bytes: queue.map_or(0, |queue| queue.bytes),
+            backlog_packets: u32::try_from(waiting).unwrap_or(u32::MAX),
+            packets: Packets {
+                // Packets are counted when they are let through.
+                arrived: report.packets + report.drops,
+                arrived_bytes: report.bytes,
+                delivered: report.packets.saturating_sub(waiting),
+                delivered_bytes: report.bytes.saturating_sub(queue.map_or(0, |queue| queue.bytes)),
+                dropped_on_arrival: report.drops.saturating_sub(overflowed),
+                overflowed,
+                marked: report.signals.saturating_sub(report.drops.saturating_sub(overflowed)),
+                ..Packets::default()
+            },
+            moves: row.moves.by_rule.clone(),
+            recent_moves: row.moves.latest(),
+            ..DirectionStatus::default()
+        }
+    }
+
+    /// What can be asked for with what is attached.
+    pub fn asked<'a>(&'a mut self, egresses: &'a mut [Egress], now: Time) -> Asked<'a> {
+        Asked { watched: self, egresses, now }
+    }
+}
+
+/// Queues, and what keeps them.
+pub struct Asked<'a> {
+    watched: &'a mut Watched,
+    egresses: &'a mut [Egress],
+    now: Time,
+}
+
+/// Why a key that is no policy's does not change.
+const LOADED: &str = "the programs in the kernel were loaded with it";
+/// What to do about it.
+const REMEDY: &str = "change the file and start `weir run FILE --in-kernel` again";
+
+impl Controlled for Asked<'_> {
+    fn apply(&mut self, next: &Document, How { dry_run, .. }: How) -> Result<Applied, Refused> {
+        let Asked { watched, egresses, now } = self;
+        let config = next.run_config().map_err(refused)?;
+        let changed = watched.current.changes(&config);
+        let is_policy = |key: &str| {
+            let of = |row: &Row| key.strip_prefix(row.name).is_some_and(|rest| rest.starts_with(".policy."));
+            watched.rows.iter().any(of)
+        };
+        let fixed: Vec<(String, &str)> =
+            changed.iter().filter(|one| !is_policy(&one.key)).map(|one| (one.key.clone(), LOADED)).collect();
+        if !fixed.is_empty() {
+            return Err(needs_restart(fixed, REMEDY));
+        }
+        let planned = (watched.planned)(&config);
+        let planned = planned.map_err(|failure| (422, Refusal::plain(failure.text())))?;
+        let policies = || planned.iter().map(|(_, setup)| &setup.policy);
+        let wrong = |error: weir_steer::PolicyError| (422, Refusal::plain(error.to_string()));
+        policies().try_for_each(|policy| policy.validate()).map_err(wrong)?;
+        let mut applied = Applied { changed: valued(changed), at_s: None, notes: Vec::new() };
+        if dry_run || applied.changed.is_empty() {
+            return Ok(applied);
+        }
+        for (egress, policy) in egresses.iter_mut().zip(policies()) {
+            egress.adopt(policy).map_err(wrong)?;
+        }
+        applied.at_s = Some(now.since(watched.begun).as_secs_f64());
+        watched.about.changes += 1;
+        watched.current = config;
+        watched.publish_configuration();
+        watched.told = None;
+        watched.tell(egresses, *now);
+        Ok(applied)
+    }
+
+    fn drain(&mut self) -> Result<Applied, Refused> {
+        self.watched.about.is_draining = true;
+        let at_s = Some(self.now.since(self.watched.begun).as_secs_f64());
+        Ok(Applied { at_s, notes: vec![self.watched.after.into()], ..Applied::default() })
+    }
+}

@@ -1,0 +1,283 @@
+//! `weir ctl` and the page of a running `weir lab`.
+//!
+//! Needs root and iperf3; skipped where they are missing.
+
+use crate::common::{ctl, http};
+use crate::skipping;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_operate::client::Client;
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const PAGE: &str = "127.0.0.1:9476";
+
+/// A lab in the background, with its results in a folder of its own.
+struct Lab {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Lab {
+    /// None where no lab can be.
+    fn start(name: &str, scenario: &str, words: &[&str]) -> Option<Lab> {
+        let diagnosis = Command::new(WEIR).args(["--json", "doctor"]).output().unwrap().stdout;
+        let diagnosis: Value = serde_json::from_slice(&diagnosis).unwrap();
+        if diagnosis["can"]["lab"] != true {
+            skipping::skipped("needs what `weir lab` needs");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("weir-lab-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("scenario.toml");
+        std::fs::write(&file, scenario).unwrap();
+        let mut command = Command::new(WEIR);
+        command.args(["--json", "lab"]).arg(&file).arg("--out").arg(folder.join("out")).args(words);
+        let said = std::fs::File::create(folder.join("err")).unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(said).spawn().unwrap();
+        Some(Lab { child, folder })
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.folder.join("err")).unwrap_or_default()
+    }
+
+    fn told(&self) -> Option<weir_operate::Status> {
+        let socket = PathBuf::from(format!("/run/weir/control-{}.sock", self.child.id()));
+        Client::connect(&socket).ok()?.ask("GET", "/v1/status", None::<&()>).ok()
+    }
+
+    /// How it stands, as soon as both links are told.
+    fn status(&mut self) -> weir_operate::Status {
+        // A lab waits for others that measure on this machine.
+        let deadline = Instant::now() + Duration::from_secs(600);
+        loop {
+            if let Some(status) = self.told()
+                && status.directions.len() == 2
+            {
+                return status;
+            }
+            assert!(self.child.try_wait().unwrap().is_none(), "it ended: {}", self.said());
+            assert!(Instant::now() < deadline, "nothing is told: {}", self.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn ctl(&self, words: &[&str]) -> (i32, Value) {
+        ctl(self.child.id(), words)
+    }
+
+    fn end(mut self) -> (Option<i32>, Value) {
+        let mut text = String::new();
+        self.child.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        let status = self.child.wait().unwrap();
+        let json = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text} {}", self.said()));
+        (status.code(), json)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // In order, so that its namespaces go.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            let _ = std::fs::remove_dir_all(&self.folder);
+            return;
+        }
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What the page answers to who asks it for a change.
+fn change_by_page(key: &str, value: &str, token: &str) -> String {
+    let body = format!("{{\"set\": {{\"{key}\": \"{value}\"}}}}");
+    let mut stream = TcpStream::connect(PAGE).unwrap();
+    write!(
+        stream,
+        "PATCH /v1/config HTTP/1.1\r\nhost: {PAGE}\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+const STEERED: &str = "title = \"one link\"\n[run]\nduration = \"40s\"\nwarmup = \"1s\"\n\
+    [link]\nrate = \"20Mbit/s\"\nbuffer = \"300ms\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"gsp\"\n\
+    [policy]\ntarget_max = \"30ms\"\n[[flows]]\ncount = 2\ncongestion = \"cubic\"\n";
+
+#[test]
+fn a_lab_is_followed_and_its_policy_changes_and_what_takes_a_restart_is_said() {
+    let page = format!("--page={PAGE}");
+    let Some(mut lab) = Lab::start("control", STEERED, &[&page, "--metrics", "127.0.0.1:9477"]) else {
+        return;
+    };
+    let status = lab.status();
+    assert_eq!((status.verb.as_str(), status.title.as_str()), ("lab", "one link"));
+    let names: Vec<&str> = status.directions.iter().map(|direction| direction.name.as_str()).collect();
+    assert_eq!(names, ["a_to_b", "b_to_a"]);
+    let there = &status.directions[0];
+    assert_eq!((there.rate_bps, there.rate_key.as_deref()), (Some(20e6), Some("link.rate")));
+    assert_eq!(there.policy.as_ref().unwrap().key, "policy");
+    assert!(status.directions[1].policy.is_none() && status.directions[1].rate_key.is_none());
+    // TCP fills the link, which the status follows.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while lab.status().directions[0].delivered_bps < 10e6 {
+        assert!(Instant::now() < deadline, "{:?}", lab.status());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // A policy and a rate, each by its own way.
+    let (code, told) = lab.ctl(&["policy", "target_max=8ms"]);
+    assert_eq!(code, 0, "{told}");
+    let (code, told) = lab.ctl(&["set", "link.rate=10Mbit/s"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told["links"][0]["applied"]["at_s"].is_number(), "{told}");
+    let status = lab.status();
+    let there = &status.directions[0];
+    assert_eq!((there.rate_bps, there.policy.as_ref().unwrap().target_max_ms), (Some(10e6), 8.0));
+    assert!(there.setpoint_ms.unwrap() <= 8.0 && status.changes == 2, "{status:?}");
+    let (_, told) = lab.ctl(&["get", "policy.target_max"]);
+    assert_eq!(told["links"][0]["values"]["policy.target_max"], "\"8ms\"");
+    // Each is refused with its key and what to do, and nothing changes.
+    for (set, key) in [
+        ("flows.0.count=3", "flows.0.count"),
+        ("link.buffer=1s", "link.buffer"),
+        ("path.rtt=5ms", "path.rtt"),
+        ("aqm.name=codel", "aqm.name"),
+        ("link.rate=30Mbit/s", "link.rate"),
+    ] {
+        let (code, told) = lab.ctl(&["set", "policy.target_max=7ms", set]);
+        let refused = &told["links"][0]["refused"];
+        assert_eq!((code, refused["needs_restart"].as_bool()), (1, Some(true)), "{set}: {told}");
+        let keys: Vec<&str> =
+            refused["problems"].as_array().unwrap().iter().filter_map(|one| one["key"].as_str()).collect();
+        assert!(keys.contains(&key), "{set}: {told}");
+        assert!(refused["error"].as_str().unwrap().contains("start `weir lab` again"), "{told}");
+    }
+    let (code, told) = lab.ctl(&["set", "link.rat=1"]);
+    assert_eq!(code, 1, "{told}");
+    assert_eq!(lab.status().directions[0].policy.as_ref().unwrap().target_max_ms, 8.0);
+    // The page and the metrics of the same run.
+    assert!(http(PAGE, "/").contains("<title>"));
+    let metrics = http("127.0.0.1:9477", "/metrics");
+    assert!(metrics.contains("weir_policy_target_max_seconds{direction=\"a_to_b\"} 0.008"), "{metrics}");
+    // A policy by the page, with the token and not without.
+    let token = std::fs::read_to_string("/run/weir/page.token").unwrap();
+    assert!(change_by_page("policy.target_max", "6ms", "wrong").starts_with("HTTP/1.1 401"));
+    let answer = change_by_page("policy.target_max", "6ms", token.trim_end());
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(lab.status().directions[0].policy.as_ref().unwrap().target_max_ms, 6.0);
+    // The file again gives up what was set.
+    let (code, told) = lab.ctl(&["reload"]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(lab.status().directions[0].rate_bps, Some(20e6));
+    // Its end by request keeps what was measured.
+    let (code, told) = lab.ctl(&["drain"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.to_string().contains("what was measured until now is kept"), "{told}");
+    let (out, socket) = (lab.folder.join("out/summary.json"), lab.child.id());
+    let written = || std::fs::read_to_string(&out).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while lab.child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "it does not end: {}", lab.said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!PathBuf::from(format!("/run/weir/control-{socket}.sock")).exists());
+    let summary: Value = serde_json::from_str(&written()).unwrap();
+    let warnings = summary["warnings"].to_string();
+    assert!(warnings.contains("policy.target_max") && warnings.contains("link.rate"), "{warnings}");
+    let (code, told) = lab.end();
+    assert_eq!((code, told["interrupted"].as_bool()), (Some(130), Some(true)), "{told}");
+}
+
+#[test]
+fn links_in_a_row_are_told_and_say_that_nothing_changes_there() {
+    let scenario = "title = \"row\"\n[run]\nduration = \"20s\"\nwarmup = \"1s\"\n\
+        [[links]]\nname = \"first\"\nfrom = \"a\"\nto = \"b\"\nrate = \"20Mbit/s\"\nbuffer = \"100ms\"\n\
+        aqm = { name = \"gsp\" }\npolicy = { target_max = \"20ms\" }\n\
+        [[links]]\nname = \"second\"\nfrom = \"b\"\nto = \"c\"\nrate = \"15Mbit/s\"\nbuffer = \"100ms\"\n\
+        [[flows]]\nfrom = \"a\"\nto = \"c\"\ncongestion = \"cubic\"\n";
+    let Some(mut lab) = Lab::start("row", scenario, &[]) else { return };
+    let status = lab.status();
+    let told: Vec<_> =
+        status.directions.iter().map(|direction| (direction.name.as_str(), direction.rate_bps)).collect();
+    assert_eq!(told, [("first", Some(20e6)), ("second", Some(15e6))]);
+    assert_eq!(status.directions[0].policy.as_ref().unwrap().key, "links.0.policy");
+    let (code, told) = lab.ctl(&["policy", "target_max=8ms"]);
+    let refused = &told["links"][0]["refused"];
+    assert_eq!((code, refused["needs_restart"].as_bool()), (1, Some(true)), "{told}");
+    assert!(refused["error"].as_str().unwrap().contains("`links.0.policy.target_max`"), "{told}");
+    let (code, _) = lab.ctl(&["drain"]);
+    assert_eq!(code, 0);
+}
+
+/// Round trips per minute with a queue, and what else was told of them.
+fn responsiveness(name: &str, aqm: &str) -> Option<Value> {
+    let scenario = format!(
+        "title = \"{name}\"\n[run]\nduration = \"22s\"\nwarmup = \"2s\"\n[link]\nrate = \"20Mbit/s\"\nbuffer = \"250ms\"\n\
+         [path]\nrtt = \"20ms\"\n{aqm}\n[[flows]]\ncount = 1\ncongestion = \"cubic\"\n"
+    );
+    let mut lab = Lab::start(name, &scenario, &["--responsiveness"])?;
+    // What is said between is read, or the program waits.
+    lab.status();
+    let (code, told) = lab.end();
+    assert_eq!(code, Some(0), "{told}");
+    let told = told["responsiveness"].clone();
+    assert!(told["rpm"].as_f64().unwrap() > 0.0, "{told}");
+    Some(told)
+}
+
+/// A FIFO of 250 ms that fills holds every round trip for as long; GSP, steered to 20 ms at most, does not.
+#[test]
+fn a_fifo_that_fills_answers_less_often_a_minute_than_queues_that_are_managed() {
+    let Some(fifo) = responsiveness("rpm-fifo", "[aqm]\nname = \"tail_drop\"") else { return };
+    let gsp = "[aqm]\nname = \"gsp\"\n[policy]\ntarget_max = \"20ms\"";
+    let steered = responsiveness("rpm-gsp", gsp).unwrap();
+    let rpm = |told: &Value, kind: &str| told[kind].as_f64().unwrap();
+    println!("fifo {fifo}\nsteered {steered}");
+    // 60 000 / 270 ms are 222 a minute; a queue that is half full has 430.
+    assert!(rpm(&fifo, "loaded_rpm") < 450.0, "{fifo}");
+    assert!(rpm(&steered, "rpm") > 1.5 * rpm(&fifo, "rpm"), "{fifo} {steered}");
+    assert!(rpm(&steered, "foreign_rpm") > rpm(&fifo, "foreign_rpm"), "{fifo} {steered}");
+    for told in [&fifo, &steered] {
+        // No path answers faster than its length: 20 ms are 3000 a minute.
+        assert!(rpm(told, "loaded_rpm") <= 3100.0 && rpm(told, "foreign_rpm") <= 3100.0, "{told}");
+        assert!(told["probes"][0].as_u64() > Some(20) && told["probes"][1].as_u64() > Some(20), "{told}");
+        assert!(
+            told["goodput_bps"].as_f64() > Some(8e6) && told["goodput_bps"].as_f64() < Some(20e6),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn one_socket_serves_runs_that_follow_each_other() {
+    let second = std::env::temp_dir().join(format!("weir-lab-second-{}.toml", std::process::id()));
+    std::fs::write(&second, STEERED.replace("one link", "another").replace("20Mbit/s", "16Mbit/s")).unwrap();
+    let words = [second.to_str().unwrap(), "--set", "run.duration=5s"];
+    let Some(mut lab) = Lab::start("follow", STEERED, &words) else { return };
+    assert_eq!(lab.status().title, "one link");
+    let (code, told) = lab.ctl(&["set", "link.rate=9Mbit/s"]);
+    assert_eq!(code, 0, "{told}");
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while lab.status().title != "another" {
+        assert!(Instant::now() < deadline, "{:?}", lab.status());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // What was changed in the first is not in force in the second, which changes by itself.
+    assert_eq!(lab.status().directions[0].rate_bps, Some(16e6));
+    let (code, told) = lab.ctl(&["set", "link.rate=8Mbit/s"]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(lab.status().directions[0].rate_bps, Some(8e6));
+    let (code, told) = lab.end();
+    let _ = std::fs::remove_file(second);
+    let warnings = |run: usize| told["runs"][run]["warnings"].to_string();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(warnings(0).contains("\\\"9Mbit/s\\\"") && warnings(1).contains("\\\"8Mbit/s\\\""), "{told}");
+}
