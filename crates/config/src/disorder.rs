@@ -53,8 +53,8 @@ impl Check for Reorder {
     }
 }
 
-/// A probability as the number of 2^64 below which a roll hits. The cast saturates, so that a probability of 1
-/// hits all but one roll in 2^64.
+/// A probability as the number of 2^64 below which a roll hits. The cast saturates, so that a probability
+/// of 1 hits all but one roll in 2^64.
 fn threshold(share: f64) -> u64 {
     (share * 18_446_744_073_709_551_616.0) as u64
 }
@@ -82,8 +82,8 @@ struct Chain {
 }
 
 impl Losses {
-    /// Independent ones of that share, those of a chain, each n-th, and those of rising numbers; `None` if there
-    /// are none.
+    /// Independent ones of that share, those of a chain, each n-th, and those of rising numbers; `None` if
+    /// there are none.
     pub fn new(
         share: Share,
         bursts: Option<&LossBursts>,
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(lost(&pattern(both, 30)), [1, 4, 5, 7, 14, 20, 21, 28]);
     }
 
-    /// Salsano et al. (2009), equations of the Gilbert-Elliott model: p/(p+r) of the packets meet the bad state,
-    /// bursts of it last 1/r.
+    /// Salsano et al. (2009), equations of the Gilbert-Elliott model: p/(p+r) of the packets meet the bad
+    /// state, bursts of it last 1/r.
     #[test]
     fn bursts_have_the_share_and_the_length_of_the_chain() {
         let bursts = LossBursts { p: Share(0.01), r: Share(0.2), h: Share(0.0), k: Share(1.0) };

@@ -56,8 +56,8 @@ struct Undo {
     retransmitted: Option<Time>,
     /// The first segment outstanding when the episode began.
     begin: u64,
-    /// Whether nothing that was sent again was in flight then: else an old timestamp may be that of an earlier
-    /// retransmission, and says nothing of reordering.
+    /// Whether nothing that was sent again was in flight then: else an old timestamp may be that of an
+    /// earlier retransmission, and says nothing of reordering.
     fresh: bool,
     /// Retransmissions of the episode of which the receiver did not say that they were in vain.
     needed: u32,

@@ -84,7 +84,7 @@ fn boxes(testbed: &Testbed, rate: Rate, loss: f64, reorder: f64) -> [Running; 2]
     let lossy = || Variation { loss: Share(loss), ..Variation::default() };
     // Three full packets overtake one that is held back.
     let delay = rate.time_for(Bytes::new(3 * 1538));
-    let reorder = (reorder > 0.0).then(|| Reorder { share: Some(Share(reorder)), every: None, delay });
+    let reorder = (reorder > 0.0).then_some(Reorder { share: Some(Share(reorder)), every: None, delay });
     let there = way("there", 20, Some(rate), Variation { reorder, ..lossy() });
     let back = way("back", 20, None, lossy());
     let plain = DirectionSetup::new("plain", Channel::unshaped());

@@ -76,8 +76,8 @@ fn flow(link: &str, flows: &str) -> weir_sim::Outcome {
     run(&quiet(&link, flows, "30s"), 1)
 }
 
-/// Without duplicate SACKs a packet that is overtaken for longer than a quarter of the round-trip time is sent again
-/// each time, and the window halved; with them the reordering window grows.
+/// Without duplicate SACKs a packet that is overtaken for longer than a quarter of the round-trip time is
+/// sent again each time, and the window halved; with them the reordering window grows.
 #[test]
 fn tcp_learns_how_far_packets_are_held_back() {
     let plain = goodput(&flow("", "[[flows]]\n"), 0);

@@ -1,4 +1,5 @@
-//! Reordering: how far a sender lets others overtake a segment before it sends it again, and what it takes back.
+//! Reordering: how far a sender lets others overtake a segment before it sends it again, and what it takes
+//! back.
 
 use crate::link;
 
@@ -6,7 +7,8 @@ use link::*;
 use weir_tcp::{Ack, Receiver, ReceiverConfig, Segment, SenderConfig, SenderInfo};
 use weir_units::{Ecn, Time};
 
-/// A segment each millisecond for 20 s over an RTT of 100 ms that nothing limits, each hundredth late by so much.
+/// A segment each millisecond for 20 s over an RTT of 100 ms that nothing limits, each hundredth late by so
+/// much.
 fn with_late_segments(late: u64, dsack: bool) -> SenderInfo {
     let receiver = ReceiverConfig { dsack, ..ReceiverConfig::default() };
     let mut link = Link::new("reno", &SenderConfig::default(), &receiver);
@@ -24,8 +26,8 @@ fn with_late_segments(late: u64, dsack: bool) -> SenderInfo {
     link.sender.info()
 }
 
-/// RFC 8985 section 6.2: the window begins with a quarter of the RTT, and a quarter more is added in each round trip
-/// that learns of a needless retransmission, up to the smoothed RTT.
+/// RFC 8985 section 6.2: the window begins with a quarter of the RTT, and a quarter more is added in each
+/// round trip that learns of a needless retransmission, up to the smoothed RTT.
 #[test]
 fn the_reordering_window_grows_with_what_was_sent_again_in_vain() {
     let within = with_late_segments(20, true);
@@ -57,8 +59,8 @@ fn segment(seq: u64) -> Segment {
     }
 }
 
-/// RFC 2883 section 4.1: below the cumulative acknowledgement the repeat alone; section 4.2: above it before the block
-/// that holds it; section 4: reported once.
+/// RFC 2883 section 4.1: below the cumulative acknowledgement the repeat alone; section 4.2: above it
+/// before the block that holds it; section 4: reported once.
 #[test]
 fn what_arrives_twice_is_reported_first_and_once() {
     let mut receiver = Receiver::new(&ReceiverConfig::default(), Time::ZERO);
