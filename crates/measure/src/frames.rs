@@ -1,23 +1,12 @@
 //! Frames of real-time video: what a frame is worth depends on when its last packet comes.
 
 use crate::distribution::Window;
-use crate::streams::{Pool, Received};
+use crate::streams::{Pool, Received, Shown};
 use weir_units::{Duration, Time};
 
 /// A picture stands still when the next comes later than the usual distance and this, or than three times
 /// the distance (`freezeCount` of W3C's Identifiers for WebRTC's Statistics API).
 const NOTICED: Duration = Duration::from_millis(150);
-
-/// What was shown of a stream in the measured part.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Shown {
-    /// Bits of frames that arrived whole, per second.
-    pub rate_bps: f64,
-    /// How often the picture stood still.
-    pub freezes: u64,
-    /// Share of the time in which it did.
-    pub frozen: f64,
-}
 
 /// The receiving side of a stream of frames.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 
 use crate::distribution::{Distribution, Quantiles, Window};
 use crate::emodel::{Speech, mos, rating};
-use crate::frames::Shown;
 use weir_units::{Duration, Time};
 
 /// A datagram is lost when one that was sent later arrived before it, or when it was sent so long before
@@ -45,6 +44,17 @@ impl Pool {
     pub fn quantiles(&self) -> Quantiles {
         self.delays.quantiles_ms()
     }
+}
+
+/// What was shown of a stream of frames in the measured part.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Shown {
+    /// Bits of frames that arrived whole, per second.
+    pub rate_bps: f64,
+    /// How often the picture stood still.
+    pub freezes: u64,
+    /// Share of the time in which it did.
+    pub frozen: f64,
 }
 
 /// What became of a stream.

@@ -82,7 +82,7 @@ impl Greatest {
 #[derive(Clone, Debug)]
 pub struct Metered {
     bytes: u64,
-    since: Option<Time>,
+    since: Time,
     /// Those that were told, the oldest of which gives way; beyond `told` none.
     rates: [f64; REMEMBERED],
     told: usize,
@@ -91,13 +91,12 @@ pub struct Metered {
 /// Rates that the median is of, one each 200 ms.
 const REMEMBERED: usize = 50;
 
-impl Default for Metered {
-    fn default() -> Metered {
-        Metered { bytes: 0, since: None, rates: [0.0; REMEMBERED], told: 0 }
-    }
-}
-
 impl Metered {
+    /// One that counts from `start` on.
+    pub fn new(start: Time) -> Metered {
+        Metered { bytes: 0, since: start, rates: [0.0; REMEMBERED], told: 0 }
+    }
+
     /// So many bytes more.
     pub fn count(&mut self, bytes: u64) {
         self.bytes += bytes;
@@ -105,9 +104,9 @@ impl Metered {
 
     /// The rate since the last call.
     pub fn rate(&mut self, now: Time) -> f64 {
-        let length = self.since.map_or(super::scream::RATE_ADJUST_INTERVAL, |since| now.since(since));
+        let length = now.since(self.since);
         let rate = self.bytes as f64 * 8.0 / length.as_secs_f64().max(1e-3);
-        (self.bytes, self.since) = (0, Some(now));
+        (self.bytes, self.since) = (0, now);
         self.rates[self.told % REMEMBERED] = rate;
         self.told += 1;
         rate
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_that_of_the_time_since_it_was_asked_for() {
-        let mut rate = Metered::default();
+        let mut rate = Metered::new(ms(0));
         rate.count(25_000);
         assert_eq!(rate.rate(ms(200)), 1e6);
         rate.count(25_000);

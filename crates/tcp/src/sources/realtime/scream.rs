@@ -28,7 +28,7 @@ const BETA_LOSS: f64 = 0.8;
 const BETA_ECN: f64 = 0.9;
 const BETA_R: f64 = 0.9;
 /// `RATE_ADJUST_INTERVAL`, and how long the rates of section 4.1.3 are counted.
-pub const RATE_ADJUST_INTERVAL: Duration = Duration::from_millis(200);
+const RATE_ADJUST_INTERVAL: Duration = Duration::from_millis(200);
 const PRE_CONGESTION_GUARD: f64 = 0.1;
 const TX_QUEUE_SIZE_FACTOR: f64 = 1.0;
 const RTP_QDELAY_TH: f64 = 0.02;
@@ -117,9 +117,9 @@ impl Scream {
             target_bitrate: config.rate.0,
             last_max: 1.0,
             adjusted: start,
-            transmitted: Metered::default(),
-            acked: Metered::default(),
-            media: Metered::default(),
+            transmitted: Metered::new(start),
+            acked: Metered::new(start),
+            media: Metered::new(start),
             srtt: None,
             loss_event_rate: 0.0,
             reduced: None,
