@@ -337,8 +337,7 @@ async fn measure(
             }
             foreign.retain(|task| !task.is_finished());
             foreign.push(spawn_local(probe_foreign(server, counted.clone())));
-            // Loaded connections are taken in turn, so that each is as often in the sample; the draft takes them
-            // by dice.
+            // Loaded connections are taken in turn, each as often; the draft takes them by dice.
             number += 1;
             let at = number % open.len();
             probe_loaded(&mut open[at], &counted).await?;
