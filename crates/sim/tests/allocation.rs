@@ -73,6 +73,7 @@ fn memory_is_asked_for_at_the_start_and_is_little() {
     };
     let each = (idle(8_192) - idle(1_024)) / (8_192 - 1_024);
     // About half of it is the transport of both ends, and a tenth the application; 40 bytes are what is told
-    // of the transfer that it completed, and nine what a sender keeps to undo a reduction for a segment that was late.
+    // of the transfer that it completed, and nine what a sender keeps to undo a reduction for a segment that
+    // was late.
     assert!(each <= 1104, "{each} bytes for an idle flow");
 }
