@@ -91,6 +91,7 @@ pub enum Form {
 /// All of them, which the simulator has; real links have [`LIVE`].
 pub const FORMS: [Form; 4] = [Form::Off, Form::Signals, Form::Shaper, Form::Largest];
 /// Those of real links.
+#[cfg(any(feature = "live", test))]
 pub const LIVE: [Form; 3] = [Form::Off, Form::Signals, Form::Shaper];
 /// Those that do something.
 pub const ON: [Form; 3] = [Form::Signals, Form::Shaper, Form::Largest];
