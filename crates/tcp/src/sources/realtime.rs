@@ -120,6 +120,9 @@ pub struct Realtime {
 /// The host that shows the video.
 #[derive(Clone, Debug)]
 struct Viewer {
+    /// One more than the largest number that came, and which of the 64 up to it did, the largest first.
+    next: u64,
+    came: u64,
     /// What arrived, of reports from `oldest` on and for the next one.
     arrivals: VecDeque<Arrival>,
     /// Of the reports from `oldest` on, how many arrivals are theirs and when they left.
@@ -137,6 +140,21 @@ struct Viewer {
 }
 
 impl Viewer {
+    /// Whether a packet is the newest; `None` of a copy, and of one that is so late that it may be one.
+    fn takes(&mut self, seq: u64) -> Option<bool> {
+        if seq >= self.next {
+            let by = seq + 1 - self.next;
+            self.came = u32::try_from(by).ok().and_then(|by| self.came.checked_shl(by)).unwrap_or(0) | 1;
+            self.next = seq + 1;
+            return Some(true);
+        }
+        let back = u32::try_from(self.next - 1 - seq).ok()?;
+        let bit = 1u64.checked_shl(back)?;
+        let is_copy = self.came & bit != 0;
+        self.came |= bit;
+        (!is_copy).then_some(false)
+    }
+
     /// RFC 8298, section 4.2.2.
     fn interval(&self) -> Duration {
         let per_second = (self.rate / 10_000.0).clamp(2.5, 50.0);
@@ -149,6 +167,8 @@ impl Realtime {
     pub fn new(config: RealtimeConfig, start: Time) -> Realtime {
         let scream = Scream::new(&config.scream, config.payload + RTP, start);
         let viewer = Viewer {
+            next: 0,
+            came: 0,
             arrivals: VecDeque::new(),
             reports: VecDeque::new(),
             oldest: 0,
@@ -206,8 +226,8 @@ impl Realtime {
             self.makes_frame(self.next_frame, bits());
             self.next_frame += self.config.frame;
         }
+        self.discards(now);
         if self.scream.next_adjustment() <= now {
-            self.discards(now);
             self.scream.adjusts_rate(now, self.waiting);
         }
         let size = self.packet()?;
@@ -261,12 +281,14 @@ impl Realtime {
         }
     }
 
-    /// A packet arrives. Paths keep the order, so that a frame before its own is complete or lost. Each frame
-    /// that is one of these is told.
+    /// A packet arrives. A frame before its own is taken for complete or lost, and each frame that is one of
+    /// these is told. A packet that was overtaken by others of its frame can complete it; to the congestion
+    /// control it is lost, as it is told in no report.
     pub fn arrives(&mut self, at: Time, segment: &Segment, mut judge: impl FnMut(Fate)) {
         let Some(sent) = segment.seq.checked_sub(self.acked).and_then(|i| self.sent.get(i as usize)) else {
             return;
         };
+        let Some(is_newest) = self.viewer.takes(segment.seq) else { return };
         while self.first_frame < sent.frame
             && let Some(frame) = self.frames.pop_front()
         {
@@ -280,6 +302,9 @@ impl Realtime {
                 self.frames.pop_front();
                 self.first_frame += 1;
             }
+        }
+        if !is_newest {
+            return;
         }
         let viewer = &mut self.viewer;
         viewer.arrivals.push_back(Arrival { seq: segment.seq, at, marked: segment.ecn == Ecn::Ce });

@@ -181,6 +181,8 @@ impl Scream {
         if is_event && is_new {
             self.reduced = Some(now);
             self.in_fast_increase = false;
+            // The text names the trend alone; without this a loss would end nothing that it resumes at once.
+            self.low_since = None;
             self.last_max = self.target_bitrate;
             let (window, rate) = if heard.lost { (BETA_LOSS, BETA_R) } else { (BETA_ECN, BETA_ECN) };
             self.lost_this_rtt |= heard.lost;
@@ -302,5 +304,33 @@ impl Scream {
         let limit = current.max(media).max(self.media.median()) * (2.0 - self.trend_mem);
         let (least, most) = self.config.rate;
         self.target_bitrate = self.target_bitrate.min(limit).max(least).min(most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_loss_it_is_five_seconds_until_it_rises_fast_again() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let delay = Duration::from_millis(100);
+        let config = ScreamConfig { rate: (100e3, 2e6), delay: (delay, delay), ramp_up: 200e3 };
+        let mut scream = Scream::new(&config, 1200, Time::ZERO);
+        let heard = Heard {
+            rtt: Duration::from_millis(40),
+            one_way: Duration::from_millis(20),
+            newly_acked: 1200,
+            received: 1200,
+            ..Heard::default()
+        };
+        (0..200).for_each(|n| scream.on_report(at(50 * n), &heard));
+        assert!(scream.in_fast_increase);
+        scream.on_report(at(10_000), &Heard { lost: true, ..heard });
+        assert!(!scream.in_fast_increase);
+        for ms in (10_050..=20_000).step_by(50) {
+            scream.on_report(at(ms), &heard);
+            assert_eq!(scream.in_fast_increase, ms >= 15_000, "at {ms} ms");
+        }
     }
 }
