@@ -242,6 +242,11 @@ impl<T: Tap> Simulation<T> {
             }
             Body::Probe(_) => return,
         };
+        // Its connection was closed, and another one has the number and a route of its own.
+        if self.hosts.inbound[item.connection as usize].generation != item.generation {
+            self.counts.late += 1;
+            return self.forget(item);
+        }
         let link = route[route.len() - 1 - usize::from(item.links_left)];
         if let Body::Ack(kept) = item.body
             && let Some((_, observing)) = kind.sights.iter().find(|(back, _)| *back == link)

@@ -115,3 +115,48 @@ fn copies_of_datagrams_do_not_hide_lost_ones() {
     assert_eq!(call("reorder = { every = 10, delay = \"30ms\" }"), 0.0);
     assert!((call("duplicate = \"50%\"\nloss_every = 10") - 0.1).abs() < 0.005);
 }
+
+/// What others of its frame overtook completes it, what a later frame overtook is lost, and copies
+/// complete none.
+#[test]
+fn real_time_video_takes_packets_out_of_order_and_twice() {
+    let lost = |one: &str| {
+        let text = format!(
+            "title = \"x\"\n[[links]]\nname = \"one\"\nfrom = \"a\"\nto = \"b\"\nrate = \"5Mbit/s\"\n{one}\n\
+             [[links]]\nname = \"two\"\nfrom = \"b\"\nto = \"c\"\nrate = \"4Mbit/s\"\ndelay = \"10ms\"\n\
+             [[flows]]\nfrom = \"a\"\nto = \"c\"\nrtt = \"30ms\"\nrealtime = {{}}\n\
+             [run]\nduration = \"60s\"\nwarmup = \"20s\"\n"
+        );
+        run(&text, 1).study.realtimes.remove(0)
+    };
+    for (keys, most) in [
+        // One packet in ten, by more than the distance of frames; the rate falls until each frame is a
+        // packet.
+        ("reorder = { every = 10, delay = \"50ms\" }", 0.12),
+        ("reorder = { share = \"5%\", delay = \"5ms\" }", 0.05),
+        ("duplicate = \"10%\"", 0.01),
+    ] {
+        let told = lost(keys);
+        assert!(told.rate_bps > 100e3 && told.frames.lost <= most, "{keys}: {told:?}");
+    }
+}
+
+/// What a closed connection left in queues knows no way when another connection has its number.
+#[test]
+fn packets_of_a_closed_connection_end_where_another_has_its_number() {
+    let link = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"2Mbit/s\"\nbuffer = \"2s\"\n"
+        )
+    };
+    let text = format!(
+        "title = \"x\"\n{}{}{}[[flows]]\nfrom = \"a\"\nto = \"d\"\nrtt = \"30ms\"\nudp_rate = \"4Mbit/s\"\nstop = \"5s\"\n\
+         [[flows]]\nfrom = \"a\"\nto = \"b\"\nrtt = \"30ms\"\nstart = \"5.01s\"\n[run]\nduration = \"10s\"\n",
+        link("one", "a", "b"),
+        link("two", "b", "c"),
+        link("three", "c", "d")
+    );
+    let mut simulation = weir_sim::build(&scenario(&text), 1, ()).unwrap();
+    simulation.run_until(Time::from_nanos(10_000_000_000));
+    assert!(simulation.is_conserved());
+}

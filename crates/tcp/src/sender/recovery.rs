@@ -170,6 +170,8 @@ impl Sender {
             self.undo_reduction();
             self.reopen();
         } else if self.board.una >= self.high_seq {
+            // Reductions by marks do not count (RFC 8985 section 6.2).
+            self.rack.on_recovered();
             self.end_reduction();
         }
     }
@@ -253,7 +255,8 @@ impl Sender {
             retransmitted: None,
             begin: self.board.una,
             fresh: self.board.retrans_out == 0,
-            needed: 0,
+            // What was sent again before may still be reported as in vain (Linux's `tcp_init_undo`).
+            needed: self.board.retrans_out,
         }
     }
 
@@ -271,7 +274,6 @@ impl Sender {
             self.window.cwnd = ssthresh;
         }
         // What was sent again may still turn out to have been in vain: the undo point stays.
-        self.rack.on_recovered();
         self.reopen();
     }
 
