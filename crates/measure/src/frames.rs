@@ -65,11 +65,14 @@ impl Frames {
         pool.delays.record(delay);
         if let Some((last, came)) = before {
             pool.steps.record(delay.saturating_sub(last) + last.saturating_sub(delay));
-            let gap = at.since(came.max(self.window.from));
-            if gap > self.interval.saturating_mul(3).max(self.interval + NOTICED) {
-                self.freezes += 1;
-                self.frozen += gap;
-            }
+            self.notes_gap(at.since(came.max(self.window.from)));
+        }
+    }
+
+    fn notes_gap(&mut self, gap: Duration) {
+        if gap > self.interval.saturating_mul(3).max(self.interval + NOTICED) {
+            self.freezes += 1;
+            self.frozen += gap;
         }
     }
 
@@ -78,6 +81,9 @@ impl Frames {
         if self.so_far.sent == 0 {
             return;
         }
+        // The last picture stands until the end.
+        let since = self.last.map_or(began, |(_, came)| came).max(self.window.from);
+        self.notes_gap(at.min(self.window.until).since(since));
         let length = at.min(self.window.until).since(began.max(self.window.from)).as_secs_f64().max(1e-9);
         self.so_far.shown = Some(Shown {
             rate_bps: self.bytes as f64 * 8.0 / length,
@@ -120,6 +126,22 @@ mod tests {
         assert!((shown.rate_bps - 240.0 * 5000.0 * 8.0 / 10.0).abs() < 1.0, "{shown:?}");
         assert_eq!(shown.freezes, 1);
         assert!((shown.frozen - 0.034).abs() < 1e-9, "{shown:?}");
+    }
+
+    #[test]
+    fn a_picture_that_stands_until_the_end_is_frozen() {
+        let window = Window { from: at(1000), until: at(11_000) };
+        let mut pool = Pool::default();
+        let mut frames = Frames::new(Duration::from_millis(40), Duration::from_millis(100), window);
+        for n in 0..275u64 {
+            let made = at(40 * n);
+            frames.tells(made, (n < 150).then(|| made + Duration::from_millis(50)), 5000, &mut pool);
+        }
+        frames.ends(at(0), at(11_000), &mut pool);
+        // The last came at 6.01 s.
+        let shown = pool.ended[0].shown.unwrap();
+        assert_eq!(shown.freezes, 1);
+        assert!((shown.frozen - 0.499).abs() < 1e-9, "{shown:?}");
     }
 
     #[test]

@@ -170,6 +170,7 @@ impl Stream {
         if is_overtaken && is_measured {
             // It had been taken for lost.
             self.so_far.lost = self.so_far.lost.saturating_sub(1);
+            self.so_far.runs = self.so_far.runs.saturating_sub(1);
         } else if !is_overtaken {
             let since = sent.since(self.window.from).as_nanos() / self.interval.as_nanos();
             let missing = (number - self.next).min(if is_measured { since } else { 0 });
