@@ -321,8 +321,20 @@ async fn measure(
     'test: while !is_over() {
         let wanted = if open.is_empty() { parameters.initial } else { open.len() + parameters.increment };
         while open.len() < wanted.min(parameters.most) {
-            open.push(load(server, &counted).await?);
+            let connecting = load(server, &counted);
+            tokio::pin!(connecting);
+            let loaded = loop {
+                match tokio::time::timeout(NAP, &mut connecting).await {
+                    Ok(Ok(loaded)) => break loaded,
+                    Ok(Err(error)) if !is_over() => return Err(error),
+                    Err(_) if !is_over() => {}
+                    _ => break 'test,
+                }
+            };
+            open.push(loaded);
         }
+        // A connection may have taken longer than the interval.
+        next_interval = next_interval.max(Instant::now());
         let (begun, step) = (next_interval, Duration::from_secs_f64(1.0 / pairs));
         next_interval += Duration::from_secs_f64(parameters.interval_s);
         let mut due = begun;
@@ -340,12 +352,19 @@ async fn measure(
             // Loaded connections are taken in turn, each as often; the draft takes them by dice.
             number += 1;
             let at = number % open.len();
-            probe_loaded(&mut open[at], &counted).await?;
+            match probe_loaded(&mut open[at], &counted).await {
+                Err(_) if is_over() => break 'test,
+                probed => probed?,
+            }
             due += step;
         }
         tokio::time::sleep(next_interval.saturating_duration_since(Instant::now())).await;
         // "if at any point one of these connections terminates with an error, the test should be aborted".
         if let Some(kind) = counted.error.take() {
+            // At the end the server closes them.
+            if is_over() {
+                break;
+            }
             return Err(kind.into());
         }
         let bytes = counted.bytes.replace(0);

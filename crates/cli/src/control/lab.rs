@@ -259,6 +259,11 @@ impl Controlled for Asked<'_, '_> {
         if varies && lab.current.link.shape.rate != scenario.link.shape.rate {
             fixed.push(("link.rate".into(), "the rate changes by the scenario's own steps or trace"));
         }
+        let rates = [&scenario, &lab.started].map(|of| of.link.shape.rate);
+        let impairments = weir_dataplane::Impairments { variation: lab.started.link.variation.clone() };
+        if impairments.need_line() && rates[0] > rates[1] {
+            fixed.push(("link.rate".into(), "its delay line was built for the rate at the start"));
+        }
         let channels = [lab.started.forward(), lab.current.forward(), scenario.forward()];
         let change = Change::of_direction(&in_scenario, channels);
         let change = change.map_err(|needs| {
