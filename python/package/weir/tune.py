@@ -228,6 +228,8 @@ def tune(
         if progress:
             best = max(done, key=lambda t: t.objective, default=base)
             print(f"weir: {len(done) + len(refused)} of {trials} trials, best {best.objective:.4f}", flush=True)
+    if done and not any(math.isfinite(trial.objective) for trial in done):
+        raise ValueError(f"objective: no trial has a value of {objective!r}. Remedy: a longer run.duration, or another column")
     return Tuning(price, base, done, refused, objective)
 
 
@@ -255,6 +257,12 @@ def draw(tuning: Tuning, path: str | os.PathLike[str]) -> None:
         figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
 
 
+def _told(trial: Trial) -> dict[str, object]:
+    """A trial as JSON has it, which knows no infinity."""
+    told = asdict(trial)
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in told.items()}
+
+
 def write(tuning: Tuning, out: str | os.PathLike[str]) -> None:
     """Writes ``tuning.json`` with all trials, ``front.svg``, and ``best.toml``, lines that go into a scenario
     or a configuration."""
@@ -262,10 +270,10 @@ def write(tuning: Tuning, out: str | os.PathLike[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     content = {
         "objective": tuning.says,
-        "base": asdict(tuning.base),
-        "best": asdict(tuning.best),
+        "base": _told(tuning.base),
+        "best": _told(tuning.best),
         "front": [trial.number for trial in tuning.front],
-        "trials": [asdict(trial) for trial in tuning.trials],
+        "trials": [_told(trial) for trial in tuning.trials],
         "refused": tuning.refused,
     }
     draw(tuning, folder / "front.svg")

@@ -257,6 +257,7 @@ impl Follower {
         let window = path.saturating_mul(RATE_WINDOW_PATHS).min(RATE_WINDOW_MAX);
         // The rates are those of the old path; at its beginning there are none.
         self.uncongested = WindowedMax::new(window);
+        self.largest = None;
         self.bandwidth = WindowedMax::new(window);
         self.now = WindowedMin::new(Duration::from_nanos(path.as_nanos() / 2));
         self.delivery.set_spacing(Duration::from_nanos(path.as_nanos() / MOMENTS_PER_PATH));
