@@ -318,6 +318,7 @@ async fn measure(
     let (mut open, mut foreign): (Vec<Loaded>, Vec<Task<io::Result<()>>>) = Default::default();
     let mut test = Test::new(parameters.clone());
     let (mut next_interval, mut pairs, mut number) = (Instant::now(), FIRST_PAIRS, 0usize);
+    let mut counted_from = Instant::now();
     'test: while !is_over() {
         let wanted = if open.is_empty() { parameters.initial } else { open.len() + parameters.increment };
         while open.len() < wanted.min(parameters.most) {
@@ -367,7 +368,10 @@ async fn measure(
             }
             return Err(kind.into());
         }
-        let bytes = counted.bytes.replace(0);
+        // An interval is longer where a connection or the machine took its time.
+        let took = counted_from.elapsed().as_secs_f64().max(1e-3);
+        counted_from = Instant::now();
+        let bytes = (counted.bytes.replace(0) as f64 * parameters.interval_s / took) as u64;
         pairs = parameters.pairs_per_s(bytes as f64 / parameters.interval_s);
         if test.interval(bytes, counted.probes.take(), open.len()) {
             break;
