@@ -181,6 +181,8 @@ fn followed(
     control: Option<&mut Control>,
 ) -> Result<Recording, weir_lab::Error> {
     log::about("lab", &scenario.title);
+    // A request to end may come as soon as something was said.
+    let _ = interrupted();
     let view = View::new(vec![about(scenario)], 0, output);
     let waiting = weir_lab::waiting(
         || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end")),
