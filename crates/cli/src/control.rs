@@ -28,8 +28,8 @@ use weir_config::{Changed, Document};
 use weir_dataplane::{JOURNALS, privileges};
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, ControlSocket, DirectionStatus, FOLDER, Move, Order, PolicyStatus, Problem,
-    Refusal, Refused, Server, Sockets, Status, Valued,
+    Applied, Board, Command, Configuration, ControlSocket, DirectionStatus, FOLDER, Move, Order,
+    PolicyStatus, Problem, Refusal, Refused, Server, Sockets, Status, Valued,
 };
 use weir_steer::Policy;
 
@@ -392,6 +392,12 @@ fn line(status: &Status) -> String {
     };
     let directions: Vec<String> = status.directions.iter().take(TOLD_MAX).map(direction).collect();
     format!("{}: {}", status.title, directions.join("; "))
+}
+
+/// Tells a configuration that is in force, in its canonical form.
+fn configured(board: &Board, about: &Status, toml: String) {
+    let values = weir_config::values(&toml);
+    board.configured(Configuration { file: about.file.clone(), toml, values });
 }
 
 /// A policy as it is told, with its key in the configuration.

@@ -20,7 +20,7 @@ pub struct Changed {
 }
 
 /// Every key of a canonical form with its value in TOML, in the order of the alphabet.
-fn values(toml: &str) -> BTreeMap<String, String> {
+pub fn values(toml: &str) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     // The canonical form is TOML, which a test asserts of every file.
     if let Ok(document) = Document::parse("", toml) {

@@ -365,15 +365,20 @@ impl FlowGroup {
             let remedy = format!("name one, such as \"{USUAL}\", or give an `udp_rate`");
             here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);
         }
+        for key in self.pattern_keys() {
+            here.wrong(p, key, "is about datagrams, and there are none", "give an `udp_rate`, or remove it");
+        }
+    }
+
+    /// The keys that say when datagrams leave and how large they are, of those that are given.
+    fn pattern_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         let keys = [
             ("udp_pattern", self.udp_pattern.is_some()),
             ("on", self.on.is_some()),
             ("off", self.off.is_some()),
             ("packet", self.packet.is_some()),
         ];
-        for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
-            here.wrong(p, key, "is about datagrams, and there are none", "give an `udp_rate`, or remove it");
-        }
+        keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)
     }
 
     /// The key that makes the flows send datagrams, if one does.
@@ -416,13 +421,7 @@ impl FlowGroup {
 
     /// Tells keys of datagrams whose sizes and times an application says by itself.
     fn check_no_pattern(&self, by: &str, here: &Here, p: &mut Problems) {
-        let keys = [
-            ("udp_pattern", self.udp_pattern.is_some()),
-            ("on", self.on.is_some()),
-            ("off", self.off.is_some()),
-            ("packet", self.packet.is_some()),
-        ];
-        for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+        for key in self.pattern_keys() {
             here.wrong(
                 p,
                 key,

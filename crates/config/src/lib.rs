@@ -68,7 +68,7 @@ mod variation;
 
 pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, Realtime, Video, Voice};
 pub use aqm_config::AqmConfig;
-pub use changes::Changed;
+pub use changes::{Changed, values};
 pub use document::{Document, MAX_FILE_BYTES};
 pub use embedded::Embedded;
 pub use end_host::{EndHost, Pacing, Recovery};

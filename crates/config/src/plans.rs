@@ -11,6 +11,7 @@ use crate::schema::{
 };
 use crate::sense_config::parsed;
 use crate::tree::Node;
+use crate::upf_config::LinkAddress;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -39,15 +40,11 @@ impl std::str::FromStr for IpNetwork {
     type Err = ();
 
     fn from_str(text: &str) -> Result<IpNetwork, ()> {
-        let (address, length) = match text.split_once('/') {
-            Some((address, length)) if !length.starts_with('+') => (address, Some(length)),
-            Some(_) => return Err(()),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(drop)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let length: u8 = length.map_or(Ok(most), |length| length.parse().map_err(drop))?;
-        if length > most { Err(()) } else { Ok(IpNetwork { address, length }) }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(IpNetwork { address, length: if address.is_ipv4() { 32 } else { 128 } });
+        }
+        let LinkAddress { address, length } = text.parse()?;
+        Ok(IpNetwork { address, length })
     }
 }
 

@@ -105,7 +105,8 @@ impl Change {
         let all = channels(started).into_iter().zip(channels(from)).zip(channels(to));
         for (index, ((started, from), to)) in all.enumerate() {
             let key = |key: &str| format!("{}.{key}", DIRECTIONS[index]);
-            match (Step { key: &key, started, from, to }).change(&mut change.notes) {
+            let has_line = started.delay > Duration::ZERO;
+            match (Step { key: &key, started, has_line, from, to }).change(&mut change.notes) {
                 Ok(direction) => change.directions[index] = direction,
                 Err(why) => refused.extend(why),
             }
@@ -118,13 +119,15 @@ impl Change {
     }
 
     /// What leads from one form of the first direction to another, both of which were checked, as above;
-    /// `key` says under which key of its file a host has a key of `weir run`'s directions.
+    /// `key` says under which key of its file a host has a key of `weir run`'s directions, and `has_line`
+    /// whether a delay line was built.
     pub fn of_direction(
         key: &dyn Fn(&str) -> String,
+        has_line: bool,
         [started, from, to]: [Channel; 3],
     ) -> Result<Change, Vec<NeedsRestart>> {
         let mut change = Change::default();
-        change.directions[0] = Step { key, started, from, to }.change(&mut change.notes)?;
+        change.directions[0] = Step { key, started, has_line, from, to }.change(&mut change.notes)?;
         Ok(change)
     }
 
@@ -171,6 +174,7 @@ struct Step<'a> {
     /// What a key is called in the file.
     key: &'a dyn Fn(&str) -> String,
     started: Channel,
+    has_line: bool,
     from: Channel,
     to: Channel,
 }
@@ -209,7 +213,7 @@ impl Step<'_> {
 
     /// Keys that the direction was built from, and why each cannot change.
     fn refusals(&self) -> BTreeSet<(&'static str, &'static str)> {
-        let Step { started, from, to, .. } = self;
+        let Step { started, has_line, from, to, .. } = self;
         let mut refused = BTreeSet::new();
         let mut refuse = |is_refused: bool, key, why| {
             if is_refused {
@@ -236,7 +240,7 @@ impl Step<'_> {
             let follows = "the direction follows the rate of a bottleneck, and this is the rate without one";
             refuse(to.upstream.follows(), "rate", follows);
             let line = "its delay line was built for the rate at the start, and has no room for a higher one";
-            refuse(started.delay > Duration::ZERO && rate.1 > started.link.rate, "rate", line);
+            refuse(*has_line && rate.1 > started.link.rate, "rate", line);
         }
         refused
     }

@@ -2,6 +2,7 @@
 
 use crate::distribution::{Distribution, Quantiles, Window};
 use crate::emodel::{Speech, mos, rating};
+use weir_sense::{Came, Recent};
 use weir_units::{Duration, Time};
 
 /// A datagram is lost when one that was sent later arrived before it, or when it was sent so long before
@@ -98,10 +99,8 @@ pub struct Stream {
     judged: Judged,
     interval: Duration,
     window: Window,
-    /// Number of the datagram that comes next, if all is well.
-    next: u64,
-    /// Which of the 64 numbers before `next` came; the lowest bit is the last one.
-    came: u64,
+    /// Numbers of the datagrams that came.
+    numbers: Recent,
     /// Shortest delay since `since`, and in the time of equal length before it.
     recent: Duration,
     before: Duration,
@@ -124,8 +123,7 @@ impl Stream {
             judged,
             interval,
             window,
-            next: 0,
-            came: 0,
+            numbers: Recent::default(),
             recent: Duration::MAX,
             before: Duration::MAX,
             since: Time::ZERO,
@@ -138,22 +136,10 @@ impl Stream {
         }
     }
 
-    /// Notes that a datagram came; `false` if it is a copy of one of the last 64.
-    fn is_first(&mut self, number: u64) -> bool {
-        let Some(back) = (self.next).checked_sub(number + 1) else {
-            let ahead = number + 1 - self.next;
-            self.came = u32::try_from(ahead).ok().and_then(|n| self.came.checked_shl(n)).unwrap_or(0) | 1;
-            return true;
-        };
-        let bit = u32::try_from(back).ok().and_then(|n| 1u64.checked_shl(n)).unwrap_or(0);
-        let came = self.came & bit != 0;
-        self.came |= bit;
-        !came
-    }
-
     /// A datagram arrives.
     pub fn arrives(&mut self, at: Time, number: u64, sent: Time, pool: &mut Pool) {
-        if !self.is_first(number) {
+        let next = self.numbers.next();
+        if self.numbers.note(number) == Came::Again {
             return;
         }
         let delay = at.since(sent);
@@ -166,17 +152,16 @@ impl Stream {
         let fastest = self.recent.min(self.before);
         self.longest = self.longest.max(delay);
         let is_measured = self.window.contains(sent);
-        let is_overtaken = number < self.next;
+        let is_overtaken = number < next;
         if is_overtaken && is_measured {
             // It had been taken for lost.
             self.so_far.lost = self.so_far.lost.saturating_sub(1);
             self.so_far.runs = self.so_far.runs.saturating_sub(1);
         } else if !is_overtaken {
             let since = sent.since(self.window.from).as_nanos() / self.interval.as_nanos();
-            let missing = (number - self.next).min(if is_measured { since } else { 0 });
+            let missing = (number - next).min(if is_measured { since } else { 0 });
             self.so_far.lost += missing;
             self.notes_run(missing > 0, missing > 0);
-            self.next = number + 1;
         }
         let step = self.last.map(|last| delay.saturating_sub(last) + last.saturating_sub(delay));
         self.last = Some(delay);
@@ -210,7 +195,7 @@ impl Stream {
         let ahead = next.since(at).as_nanos() / step;
         let open = GIVEN_UP.max(self.longest).as_nanos() / step + 1;
         let measured = at.min(self.window.until).since(self.window.from).as_nanos() / step;
-        let unseen = (sent - self.next.min(sent)).saturating_sub(open.saturating_sub(ahead));
+        let unseen = (sent - self.numbers.next().min(sent)).saturating_sub(open.saturating_sub(ahead));
         let missing = unseen.min(measured.saturating_sub(open));
         self.so_far.lost += missing;
         self.notes_run(missing > 0, missing > 0);

@@ -90,14 +90,13 @@ impl<const N: usize> Flying<N> {
     /// Everything before `number` arrived: when the first of what is noted of it passed, and when the segment
     /// did that ends there, where that is noted.
     pub fn take_before(&mut self, number: u32) -> Option<(Time, Option<Time>)> {
-        let last = self.segments[..usize::from(self.len)].iter().find(|segment| segment.to == number);
-        let last = last.map(|segment| segment.at);
-        self.take(|segment| segment.ends_by(number)).map(|first| (first, last))
+        let taken = self.take(|segment| segment.ends_by(number));
+        taken.map(|(first, last)| (first.at, (last.to == number).then_some(last.at)))
     }
 
     /// What lies between these numbers arrived: when the first of what is noted of it passed.
     pub fn take_between(&mut self, from: u32, to: u32) -> Option<Time> {
-        self.take(|segment| ahead(segment.from, from) >= 0 && segment.ends_by(to))
+        self.take(|segment| ahead(segment.from, from) >= 0 && segment.ends_by(to)).map(|(first, _)| first.at)
     }
 
     /// Nothing is known any more of what overlaps this.
@@ -105,19 +104,21 @@ impl<const N: usize> Flying<N> {
         self.take(|segment| !segment.ends_by(from) && ahead(segment.from, to) < 0);
     }
 
-    fn take(&mut self, is_meant: impl Fn(&Flight) -> bool) -> Option<Time> {
-        let (mut first, mut kept) = (None, 0);
+    /// The first and the last of those that are taken.
+    fn take(&mut self, is_meant: impl Fn(&Flight) -> bool) -> Option<(Flight, Flight)> {
+        let (mut taken, mut kept) = (None, 0);
         for at in 0..usize::from(self.len) {
             let segment = self.segments[at];
             if is_meant(&segment) {
-                first = first.or(Some(segment.at));
+                let (first, _) = taken.unwrap_or((segment, segment));
+                taken = Some((first, segment));
             } else {
                 self.segments[kept] = segment;
                 kept += 1;
             }
         }
         self.len = kept as u8;
-        first
+        taken
     }
 
     pub fn clear(&mut self) {

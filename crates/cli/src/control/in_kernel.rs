@@ -2,14 +2,16 @@
 //! policies for them.
 
 use super::loops::{aqm, moved};
-use super::{Controlled, Desk, Doors, How, Moves, Source, needs_restart, policy_status, refused, valued};
+use super::{
+    Controlled, Desk, Doors, How, Moves, Source, configured, needs_restart, policy_status, refused, valued,
+};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::VecDeque;
 use weir_config::{Document, RunConfig};
 use weir_kernel::{Egress, EgressSetup};
 use weir_measure::result::SteeringEvent;
-use weir_operate::{Applied, Board, Configuration, DirectionStatus, Packets, Refusal, Refused, Status};
+use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status};
 use weir_units::{Duration, Time};
 
 /// How often it is told how they stand.
@@ -76,11 +78,7 @@ impl Watched {
     }
 
     fn publish_configuration(&self) {
-        self.board.configured(Configuration {
-            file: self.about.file.clone(),
-            toml: self.current.to_toml(),
-            values: self.current.values(),
-        });
+        configured(&self.board, &self.about, self.current.to_toml());
     }
 
     /// Tells how they stand, if that is due; the status if it was told.

@@ -1,7 +1,7 @@
 //! A lab under control: how its links stand, and changes of the one link where there is one.
 
-use super::loops::{Facts, Seen};
-use super::{Controlled, Desk, Doors, How, Source, needs_restart, refused, valued};
+use super::loops::{self, Facts, Seen, wait_until_told};
+use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
 use crate::log::Entry;
 use crate::output::Failure;
@@ -9,13 +9,11 @@ use crate::results::Planned;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Document, Scenario};
-use weir_dataplane::{Change, Handle};
+use weir_dataplane::Change;
 use weir_lab::Playing;
 use weir_measure::result::SteeringEvent;
-use weir_operate::{Applied, Board, Configuration, DirectionStatus, Refusal, Refused, Status};
+use weir_operate::{Applied, Board, DirectionStatus, Refusal, Refused, Status};
 
-/// How long a packet loop is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// What to do about a key that does not change.
 const REMEDY: &str = "change the file and start `weir lab` again";
 
@@ -149,11 +147,7 @@ impl Control {
 
 impl Lab {
     fn publish_configuration(&self) {
-        self.board.configured(Configuration {
-            file: self.about.file.clone(),
-            toml: self.current.to_toml(),
-            values: self.current.values(),
-        });
+        configured(&self.board, &self.about, self.current.to_toml());
     }
 
     /// Takes what the loops told, and publishes how their links stand.
@@ -259,13 +253,10 @@ impl Controlled for Asked<'_, '_> {
         if varies && lab.current.link.shape.rate != scenario.link.shape.rate {
             fixed.push(("link.rate".into(), "the rate changes by the scenario's own steps or trace"));
         }
-        let rates = [&scenario, &lab.started].map(|of| of.link.shape.rate);
         let impairments = weir_dataplane::Impairments { variation: lab.started.link.variation.clone() };
-        if impairments.need_line() && rates[0] > rates[1] {
-            fixed.push(("link.rate".into(), "its delay line was built for the rate at the start"));
-        }
+        let has_line = impairments.need_line() || lab.started.forward().delay > weir_units::Duration::ZERO;
         let channels = [lab.started.forward(), lab.current.forward(), scenario.forward()];
-        let change = Change::of_direction(&in_scenario, channels);
+        let change = Change::of_direction(&in_scenario, has_line, channels);
         let change = change.map_err(|needs| {
             let of_link = needs.into_iter().map(|one| (one.key, one.why));
             needs_restart(of_link.chain(fixed.clone()), REMEDY)
@@ -277,7 +268,8 @@ impl Controlled for Asked<'_, '_> {
         if dry_run {
             return Ok(applied);
         }
-        let at_s = lab.put(loops[0].handle, change)?;
+        let at_s = loops::put(loops[0].handle, change)?;
+        lab.changes += 1;
         applied.at_s = Some(at_s);
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
         let told = applied.changed.iter().map(|one| {
@@ -291,16 +283,11 @@ impl Controlled for Asked<'_, '_> {
         lab.current = scenario;
         lab.is_changed = true;
         lab.publish_configuration();
-        // Whoever asked looks at what is in force now, which the loop tells right after it put it there.
-        let begun = Instant::now();
-        loop {
+        wait_until_told(lab.changes, || {
             lab.look(loops, &[]);
-            let told = lab.seen[0].now().map_or(0, |now| now.changes);
-            if told >= lab.changes || begun.elapsed() > PATIENCE {
-                return Ok(applied);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            lab.seen[0].changes()
+        });
+        Ok(applied)
     }
 
     fn drain(&mut self) -> Result<Applied, Refused> {
@@ -308,15 +295,6 @@ impl Controlled for Asked<'_, '_> {
         let now = self.lab.seen.first().and_then(|seen| seen.now()).map(|now| now.t_s);
         let notes = vec!["what was measured until now is kept".into()];
         Ok(Applied { at_s: Some(now.unwrap_or_default()), notes, ..Applied::default() })
-    }
-}
-
-impl Lab {
-    fn put(&mut self, handle: &mut Handle, change: Change) -> Result<f64, Refused> {
-        let at_s =
-            handle.change(change, PATIENCE).map_err(|error| (503, Refusal::plain(error.to_string())))?;
-        self.changes += 1;
-        Ok(at_s)
     }
 }
 

@@ -4,15 +4,32 @@ use super::{Moves, policy_status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use weir_config::Channel;
-use weir_dataplane::{DirectionNow, Handle, LoopNow};
+use weir_dataplane::{Change, DirectionNow, Handle, LoopNow};
 use weir_measure::Octaves;
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{Delays, DirectionStatus, Move, Packets, Status};
+use weir_operate::{Delays, DirectionStatus, Move, Packets, Refusal, Refused, Status};
 
 /// What is called "now" in a status.
 const NOW_S: f64 = 1.0;
 /// Samples at most that are kept for it.
 const RECENT_MAX: usize = 1000;
+
+/// How long a packet loop is waited for: it looks in each turn, and sleeps for 10 ms at most.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Has a packet loop put a change into force; when that was.
+pub fn put(handle: &mut Handle, change: Change) -> Result<f64, Refused> {
+    handle.change(change, PATIENCE).map_err(|error| (503, Refusal::plain(error.to_string())))
+}
+
+/// Looks until so many changes are told of: whoever asked looks at what is in force now, which the loop tells
+/// right after it put it there.
+pub fn wait_until_told(changes: u64, mut look: impl FnMut() -> u64) {
+    let begun = Instant::now();
+    while look() < changes && begun.elapsed() <= PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// What a packet loop told lately.
 pub struct Seen {
@@ -77,6 +94,11 @@ impl Seen {
     /// How it stands, as told last.
     pub fn now(&self) -> Option<&LoopNow> {
         self.recent.back()
+    }
+
+    /// Changes that it put into force.
+    pub fn changes(&self) -> u64 {
+        self.now().map_or(0, |now| now.changes)
     }
 
     /// For how long it told nothing.

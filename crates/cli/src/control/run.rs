@@ -1,18 +1,16 @@
 //! A run of the packet loop under control: the loop sees only changes that were checked.
 
 use super::customers::Customers;
-use super::loops::{Facts, Seen};
-use super::{Controlled, Desk, Doors, How, Source, needs_restart, refused, valued};
+use super::loops::{self, Facts, Seen, wait_until_told};
+use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::time::{Duration, Instant};
 use weir_config::{Document, RunConfig};
 use weir_dataplane::{Change, Handle, LinkState, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{Applied, Board, Configuration, DirectionStatus, PortStatus, Refusal, Refused, Status};
+use weir_operate::{Applied, Board, DirectionStatus, PortStatus, Refused, Status};
 
-/// How long the packet loop is waited for: it looks in each turn, and sleeps for 10 ms at most.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a packet loop may tell nothing until it counts as stuck, where samples are not further apart.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Names of the directions, as in the configuration.
@@ -160,16 +158,11 @@ impl Controlled for Asked<'_> {
         run.is_changed |= !applied.changed.is_empty();
         run.current = config;
         run.publish_configuration();
-        // Whoever asked looks at what is in force now, which the loop tells right after it put it there.
-        let begun = Instant::now();
-        loop {
+        wait_until_told(run.changes, || {
             run.look(handle, &Default::default(), &[]);
-            let told = run.seen.now().map_or(0, |now| now.changes);
-            if told >= run.changes || begun.elapsed() > PATIENCE {
-                return Ok(applied);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            run.seen.changes()
+        });
+        Ok(applied)
     }
 
     fn drain(&mut self) -> Result<Applied, Refused> {
@@ -182,18 +175,13 @@ impl Controlled for Asked<'_> {
 
 impl Running {
     fn put(&mut self, handle: &mut Handle, change: Change) -> Result<f64, Refused> {
-        let at_s =
-            handle.change(change, PATIENCE).map_err(|error| (503, Refusal::plain(error.to_string())))?;
+        let at_s = loops::put(handle, change)?;
         self.changes += 1;
         Ok(at_s)
     }
 
     fn publish_configuration(&self) {
-        self.board.configured(Configuration {
-            file: self.about.file.clone(),
-            toml: self.current.to_toml(),
-            values: self.current.values(),
-        });
+        configured(&self.board, &self.about, self.current.to_toml());
     }
 
     /// Takes what the loop told, and publishes how the run stands.

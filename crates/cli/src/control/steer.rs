@@ -1,13 +1,15 @@
 //! Steering of queues of the kernel under control.
 
-use super::{Controlled, Desk, Doors, How, Moves, Source, needs_restart, policy_status, refused, valued};
+use super::{
+    Controlled, Desk, Doors, How, Moves, Source, configured, needs_restart, policy_status, refused, valued,
+};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 use weir_config::{Document, SteerConfig, SteeredQueue};
 use weir_kernel::{Event, News, Setup, Standing, Steerer};
-use weir_operate::{Applied, Board, Configuration, DirectionStatus, Move, Packets, Refusal, Refused, Status};
+use weir_operate::{Applied, Board, DirectionStatus, Move, Packets, Refusal, Refused, Status};
 use weir_units::{Bytes, Rate, Time};
 
 /// Queues at most that are told one by one.
@@ -75,11 +77,7 @@ impl Watched {
     }
 
     fn publish_configuration(&self) {
-        self.board.configured(Configuration {
-            file: self.about.file.clone(),
-            toml: self.current.to_toml(),
-            values: self.current.values(),
-        });
+        configured(&self.board, &self.about, self.current.to_toml());
     }
 
     /// A queue was changed.

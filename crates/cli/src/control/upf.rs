@@ -1,16 +1,14 @@
 //! A user-plane function under control: how its sessions stand is published. Nothing of its configuration
 //! changes while it runs; another start takes its sessions over.
 
-use super::{Controlled, Desk, Doors, How, Source, needs_restart, refused};
+use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused};
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use crate::sessions::SessionRow;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use weir_config::{Document, UpfConfig};
-use weir_operate::{
-    Applied, Board, Configuration, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus,
-};
+use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus};
 use weir_upf::control::Counts;
 
 /// Sessions at most whose queues are told: each is asked for at the packet loop.
@@ -56,11 +54,7 @@ impl Watched {
     /// Lets others ask from now on.
     pub fn open(&mut self, doors: Doors, source: Source, hangup: HangUp) -> Result<Desk, Failure> {
         let desk = Desk::open(doors, source, &self.board, &mut self.about, hangup)?;
-        self.board.configured(Configuration {
-            file: self.about.file.clone(),
-            toml: self.current.to_toml(),
-            values: self.current.values(),
-        });
+        configured(&self.board, &self.about, self.current.to_toml());
         Ok(desk)
     }
 

@@ -10,6 +10,7 @@ use super::uniform;
 use crate::Segment;
 use scream::Heard;
 use std::collections::VecDeque;
+use weir_sense::{Came, Recent};
 use weir_units::{Duration, Ecn, Time};
 
 /// What can be chosen about real-time video.
@@ -120,9 +121,8 @@ pub struct Realtime {
 /// The host that shows the video.
 #[derive(Clone, Debug)]
 struct Viewer {
-    /// One more than the largest number that came, and which of the 64 up to it did, the largest first.
-    next: u64,
-    came: u64,
+    /// Numbers of the packets that came.
+    numbers: Recent,
     /// What arrived, of reports from `oldest` on and for the next one.
     arrivals: VecDeque<Arrival>,
     /// Of the reports from `oldest` on, how many arrivals are theirs and when they left.
@@ -140,21 +140,6 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// Whether a packet is the newest; `None` of a copy, and of one that is so late that it may be one.
-    fn takes(&mut self, seq: u64) -> Option<bool> {
-        if seq >= self.next {
-            let by = seq + 1 - self.next;
-            self.came = u32::try_from(by).ok().and_then(|by| self.came.checked_shl(by)).unwrap_or(0) | 1;
-            self.next = seq + 1;
-            return Some(true);
-        }
-        let back = u32::try_from(self.next - 1 - seq).ok()?;
-        let bit = 1u64.checked_shl(back)?;
-        let is_copy = self.came & bit != 0;
-        self.came |= bit;
-        (!is_copy).then_some(false)
-    }
-
     /// RFC 8298, section 4.2.2.
     fn interval(&self) -> Duration {
         let per_second = (self.rate / 10_000.0).clamp(2.5, 50.0);
@@ -167,8 +152,7 @@ impl Realtime {
     pub fn new(config: RealtimeConfig, start: Time) -> Realtime {
         let scream = Scream::new(&config.scream, config.payload + RTP, start);
         let viewer = Viewer {
-            next: 0,
-            came: 0,
+            numbers: Recent::default(),
             arrivals: VecDeque::new(),
             reports: VecDeque::new(),
             oldest: 0,
@@ -288,7 +272,10 @@ impl Realtime {
         let Some(sent) = segment.seq.checked_sub(self.acked).and_then(|i| self.sent.get(i as usize)) else {
             return;
         };
-        let Some(is_newest) = self.viewer.takes(segment.seq) else { return };
+        let came = self.viewer.numbers.note(segment.seq);
+        if matches!(came, Came::Again | Came::Forgotten) {
+            return;
+        }
         while self.first_frame < sent.frame
             && let Some(frame) = self.frames.pop_front()
         {
@@ -303,7 +290,7 @@ impl Realtime {
                 self.first_frame += 1;
             }
         }
-        if !is_newest {
+        if came == Came::Overtaken {
             return;
         }
         let viewer = &mut self.viewer;
