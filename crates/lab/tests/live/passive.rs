@@ -211,8 +211,9 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
     let [mut observer, disturber] = boxes(&testbed, Rate::from_mbps(40), 0.001, 0.002);
     let server = QuicServer::start(testbed.sender(), "10.77.0.1:4433".parse().unwrap()).unwrap();
     let stop = Arc::<AtomicBool>::default();
-    // A connection in eight has no spin bit: of six at least some have one.
-    let clients: Vec<JoinHandle<(u16, u64)>> = (0..6)
+    // Each side of quinn switches the bit off in one connection of eight (RFC 9000 section 17.4 asks for
+    // one of 16), so that a quarter have none: all of eight once in a hundred thousand times.
+    let clients: Vec<JoinHandle<(u16, u64)>> = (0..8)
         .map(|_| {
             let from: IpAddr = "10.77.0.2".parse().unwrap();
             let client = QuicClient::connect(testbed.receiver(), from, &server.handle()).unwrap();
@@ -257,5 +258,5 @@ fn spin_bit_beside_quinn(attempt: &mut Attempt) {
         spinning += 1;
     }
     attempt.within(format!("of {spinning} connections disagree"), f64::from(disagreeing), 0.0..=0.0);
-    attempt.within("of six connections spin", f64::from(spinning), 2.0..=6.0);
+    attempt.within("of eight connections spin", f64::from(spinning), 1.0..=8.0);
 }
