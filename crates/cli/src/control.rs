@@ -136,10 +136,14 @@ impl Source {
         Source { file, set: set.to_vec(), document, live: BTreeMap::new() }
     }
 
-    /// The folder of the file: editors put a new file in the place of the old one, so that it is the folder
-    /// that is read.
-    pub fn folder(&self) -> Option<PathBuf> {
-        self.file.as_ref().and_then(|file| file.parent()).map(PathBuf::from)
+    /// What was read.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The folders that its file is read from again.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.file.as_deref().map_or_else(Vec::new, folders)
     }
 
     /// The name of the file.
@@ -392,6 +396,20 @@ fn line(status: &Status) -> String {
     };
     let directions: Vec<String> = status.directions.iter().take(TOLD_MAX).map(direction).collect();
     format!("{}: {}", status.title, directions.join("; "))
+}
+
+/// The folders that a file is read from again: its own, as editors put a new file in the place of the old one,
+/// and that of what it is a symbolic link to.
+pub fn folders(file: &Path) -> Vec<PathBuf> {
+    let target = file.canonicalize().ok();
+    let mut folders: Vec<PathBuf> = [Some(file), target.as_deref()]
+        .into_iter()
+        .flatten()
+        .filter_map(Path::parent)
+        .map(PathBuf::from)
+        .collect();
+    folders.dedup();
+    folders
 }
 
 /// Tells a configuration that is in force, in its canonical form.

@@ -2,7 +2,7 @@
 
 use crate::Kernel;
 use crate::journal::Journal;
-use crate::program::{self, Program, Room, State, attached, detach, make_clsact};
+use crate::program::{self, Program, Room, State, Unfit, attached, detach, make_clsact};
 use crate::qdisc::{self, Qdisc};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -26,9 +26,6 @@ pub enum EgressError {
     /// No interface of that name.
     #[error("there is no interface {0}: `ip link` lists those that are there")]
     NoInterface(String),
-    /// What the program does not do, with what to change.
-    #[error("{0}")]
-    Unfit(String),
     /// The policy contradicts itself.
     #[error("{0}")]
     Policy(#[from] PolicyError),
@@ -69,6 +66,15 @@ pub enum EgressError {
         /// The interface.
         interface: String,
     },
+    /// It failed midway, and what had been made could not be taken off. The journal has to stay, for the next
+    /// start.
+    #[error("{error}; what had been made before is NOT taken off: {why}; the next start tries again")]
+    NotPutBack {
+        /// Why it failed.
+        error: Box<EgressError>,
+        /// Why it was not taken off.
+        why: String,
+    },
     /// The journal could not be written; nothing was changed.
     #[error("cannot write the journal: {0}; nothing was changed")]
     Journal(#[from] std::io::Error),
@@ -103,61 +109,65 @@ impl EgressSetup {
         interface: &str,
         keep: bool,
         waits: bool,
-    ) -> Result<Option<EgressSetup>, EgressError> {
-        let unfit = |key: &str, why: &str| Err(EgressError::Unfit(format!("`{name}.{key}` {why}")));
+    ) -> Result<Option<EgressSetup>, Unfit> {
+        let unfit =
+            |key: &str, problem: &str, remedy: &str| Err(Unfit::new(key, problem, remedy).below(name));
         let (Some(aqm), Some(link)) = (&channel.aqm, channel.link.rate) else { return Ok(None) };
         if aqm.name != gsp::Gsp::NAME {
-            return unfit(
-                "aqm.name",
-                "must be \"gsp\": that is the algorithm that the program in the kernel has",
-            );
+            return unfit("aqm.name", "the program in the kernel has one algorithm, GSP", "give \"gsp\"");
         }
         let Some(policy) = &channel.policy else {
-            let why = match waits {
-                true => "is missing: the queue in BPF is steered, and `policy = {}` is the default policy",
-                false => {
-                    "is missing: the program keeps a virtual queue, which `utilization_target` below 100% asks for"
-                }
+            return match waits {
+                true => unfit(
+                    "policy",
+                    "is missing: the queue in BPF is steered",
+                    "give one; `policy = {}` is the default policy",
+                ),
+                false => unfit(
+                    "policy",
+                    "is missing: the program keeps a virtual queue, which a policy asks for",
+                    "give one with a `utilization_target` below 100%",
+                ),
             };
-            return unfit("policy", why);
         };
         let policy = policy.policy();
+        let target = "policy.utilization_target";
         match (waits, policy.uses_virtual_queue()) {
             (false, false) => {
-                let why = "must be below 100%: at 100% the real queue is what is managed, as by --in-kernel=queue, or `weir steer` \
-                           where it is the kernel's own";
-                return unfit("policy.utilization_target", why);
+                let remedy = "give less than 100%, or use --in-kernel=queue, or `weir steer` where the queue is the kernel's own";
+                return unfit(target, "at 100% the real queue is what is managed", remedy);
             }
             (true, true) => {
-                let why = "must be 100%: below that no packet needs to wait, and the virtual queue of --in-kernel does it";
-                return unfit("policy.utilization_target", why);
+                let remedy = "give 100%, or use --in-kernel, whose virtual queue does it";
+                return unfit(target, "below 100% no packet needs to wait", remedy);
             }
             _ => {}
         }
+        let leave_out = "leave it out";
         if channel.delay > Duration::ZERO {
-            return unfit("delay", "must be left out: the kernel sends packets at once");
+            return unfit("delay", "the kernel sends packets at once", leave_out);
         }
         if channel.queue != QueueConfig::default() {
-            return unfit("queue", "must be left out: the program has one FIFO, or none");
+            return unfit("queue", "the program has one FIFO, or none", leave_out);
         }
         if channel.upstream != Upstream::Off {
-            return unfit("upstream", "must be \"off\": the program does not look into packets");
+            return unfit("upstream", "the program does not look into packets", leave_out);
         }
         let overhead = match channel.link.counting() {
             Counting::Frame(accounting) => accounting.overhead().get() as i32,
             Counting::Link(_) => {
-                let why = "must be left out: the program adds the same to each packet; say `accounting`";
-                return unfit("overhead", why);
+                let remedy = "leave it out and give `accounting`";
+                return unfit("overhead", "the program adds the same to each packet", remedy);
             }
         };
         let params: gsp::Params = aqm.params();
-        if let Some(why) = program::unfit(&params) {
-            return Err(EgressError::Unfit(format!("`{name}.aqm`: {why}")));
+        if let Some(unfit) = program::unfit(&params) {
+            return Err(unfit.below("aqm").below(name));
         }
         let limit = channel.link.buffer.bytes(link);
         let room = waits.then_some(Room { link, limit, catch_up: channel.catch_up });
-        if let Some(why) = room.and_then(|room| room.unfit()) {
-            return Err(EgressError::Unfit(format!("`{name}`: {why}")));
+        if let Some(unfit) = room.and_then(|room| room.unfit()) {
+            return Err(unfit.below(name));
         }
         let interface = interface.to_string();
         Ok(Some(EgressSetup { interface, link, overhead, params, policy, keep, room }))
@@ -311,6 +321,33 @@ fn is_set_up(there: &Message) -> bool {
     there.handle != Handle::NONE && !qdisc::is_ours(there.kind())
 }
 
+/// With the program in place: puts the queue there which packets are admitted to, or takes away the one that a
+/// run left with `--keep`, as nobody decides any more what enters that.
+fn settle(kernel: &mut dyn Kernel, index: i32, qdisc: Option<&Qdisc>) -> Result<(), EgressError> {
+    if let Some(qdisc) = qdisc {
+        return Ok(qdisc.make(kernel, index)?);
+    }
+    if qdisc::root(kernel, index)?.is_some_and(|there| qdisc::is_ours(there.kind())) {
+        qdisc::remove(kernel, index)?;
+    }
+    Ok(())
+}
+
+/// Removes a queue in BPF at the root, if one is there.
+fn take_off_queue(kernel: &mut dyn Kernel, index: i32) -> Result<(), String> {
+    let root = qdisc::root(kernel, index).map_err(|e| e.to_string())?;
+    let is_there = root.is_some_and(|there| qdisc::is_ours(there.kind()));
+    if is_there { qdisc::remove(kernel, index).map_err(|e| e.to_string()) } else { Ok(()) }
+}
+
+/// An error, with what became of putting back what had been changed before it.
+fn put_back(error: EgressError, done: Result<(), String>) -> EgressError {
+    match done {
+        Ok(()) => error,
+        Err(why) => EgressError::NotPutBack { error: Box::new(error), why },
+    }
+}
+
 /// A virtual queue at the egress of an interface, or a queue in BPF at its root.
 pub struct Egress {
     setup: EgressSetup,
@@ -371,22 +408,18 @@ impl Egress {
         if brought_clsact {
             make_clsact(index).map_err(refused("cannot make the clsact qdisc"))?;
         }
-        let attached = steered.program.attach(index);
-        if attached.is_err() && brought_clsact {
-            // As it was found; the error that is told is the first.
-            let _ = detach(kernel, index, true);
-        }
-        let number = attached.map_err(refused("cannot attach the program"))?;
-        // A queue that a run left with `--keep` has nobody any more who decides what enters it.
-        if qdisc.is_none() && qdisc::root(kernel, index)?.is_some_and(|there| qdisc::is_ours(there.kind())) {
-            qdisc::remove(kernel, index)?;
-        }
-        // What admits packets is there before the queue that it admits them to.
-        if let Some(Err(error)) = qdisc.as_ref().map(|qdisc| qdisc.make(kernel, index)) {
-            let _ = detach(kernel, index, brought_clsact);
-            return Err(error.into());
-        }
-        let state = steered.program.state().map_err(refused("cannot read what the program tells"))?;
+        let number = match steered.program.attach(index).map_err(refused("cannot attach the program")) {
+            Ok(number) => number,
+            Err(error) if brought_clsact => return Err(put_back(error, detach(kernel, index, true))),
+            Err(error) => return Err(error),
+        };
+        let settled = settle(kernel, index, qdisc.as_ref())
+            .and_then(|()| steered.program.state().map_err(refused("cannot read what the program tells")));
+        let state = settled.map_err(|error| {
+            let queue = qdisc.is_some().then(|| take_off_queue(kernel, index));
+            let program = detach(kernel, index, brought_clsact);
+            put_back(error, queue.unwrap_or(Ok(())).and(program))
+        })?;
         let (began, watched, last) = (now, now, (now, state));
         Ok(Egress { setup, qdisc, steered, index, number, brought_clsact, began, watched, last, left: None })
     }

@@ -95,11 +95,33 @@ impl Room {
         (scaled + 0.5) as u64
     }
 
-    /// Why the program cannot shape to it, with what to change: what a packet takes must fit 64 bits.
-    pub fn unfit(&self) -> Option<String> {
+    /// Why the program cannot shape to it: what a packet takes must fit 64 bits.
+    pub fn unfit(&self) -> Option<Unfit> {
         const LEAST: Rate = Rate::from_bps(64_000);
-        (self.link < LEAST)
-            .then(|| format!("`rate` must be {LEAST} or more: the queue in BPF reckons with 64 bits"))
+        let remedy = format!("give {LEAST} or more");
+        (self.link < LEAST).then(|| Unfit::new("rate", "the queue in BPF reckons with 64 bits", &remedy))
+    }
+}
+
+/// Why a key cannot be used with a program in the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfit {
+    /// The key.
+    pub key: String,
+    /// What is wrong with its value.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Unfit {
+    pub(crate) fn new(key: &str, problem: &str, remedy: &str) -> Unfit {
+        Unfit { key: key.to_string(), problem: problem.to_string(), remedy: remedy.to_string() }
+    }
+
+    /// With its key in this table.
+    pub(crate) fn below(self, table: &str) -> Unfit {
+        Unfit { key: format!("{table}.{}", self.key), ..self }
     }
 }
 
@@ -233,24 +255,21 @@ fn size_above(target: Duration, rate: Rate) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }
 
-/// Why parameters of GSP cannot be those of the program, with what to change.
-pub fn unfit(params: &gsp::Params) -> Option<String> {
+/// Why parameters of GSP cannot be those of the program.
+pub fn unfit(params: &gsp::Params) -> Option<Unfit> {
     if !params.delay_based {
-        return Some(
-            "`delay_based` must be true: the program compares the delay of the virtual queue".into(),
-        );
+        let problem = "the program compares the delay of the virtual queue";
+        return Some(Unfit::new("delay_based", problem, "give true"));
     }
     if !params.adaptive {
-        return Some("`adaptive` must be true: the program adapts its timeout".into());
+        return Some(Unfit::new("adaptive", "the program adapts its timeout", "give true"));
     }
     let product = u128::from(params.interval.as_nanos()) * u128::from(params.tau.as_nanos());
     let most = product + u128::from(params.tau.as_nanos() + params.max_cum.as_nanos());
     (most > u128::from(u64::MAX)).then(|| {
-        format!(
-            "`interval` times `tau` is too much for its arithmetic of 64 bits: at an `interval` of {}, `tau` may be {:.0} s",
-            params.interval,
-            1e-9 * (u64::MAX as f64) / params.interval.as_nanos() as f64
-        )
+        let (interval, tau) = (params.interval, 1e-9 * u64::MAX as f64 / params.interval.as_nanos() as f64);
+        let remedy = format!("give {tau:.0} s or less at an `interval` of {interval}");
+        Unfit::new("tau", "`interval` times `tau` is too much for its arithmetic of 64 bits", &remedy)
     })
 }
 

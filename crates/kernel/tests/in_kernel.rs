@@ -740,8 +740,9 @@ fn parameters_beyond_its_arithmetic_are_refused() {
     assert_eq!(unfit(&Params::default()), None);
     let long =
         Params { interval: Duration::from_secs(100), tau: Duration::from_secs(1000), ..Params::default() };
-    assert!(unfit(&long).unwrap().contains("`tau` may be 0 s"), "{:?}", unfit(&long));
-    assert!(unfit(&Params { delay_based: false, ..Params::default() }).unwrap().contains("delay_based"));
+    let told = unfit(&long).unwrap();
+    assert_eq!((told.key.as_str(), told.remedy.starts_with("give 0 s or less")), ("tau", true), "{told:?}");
+    assert_eq!(unfit(&Params { delay_based: false, ..Params::default() }).unwrap().key, "delay_based");
 }
 
 #[test]
@@ -754,21 +755,21 @@ fn a_direction_that_asks_for_more_is_refused_with_the_key() {
     let policy = "policy = { utilization_low = \"94%\", utilization_target = \"95%\" }";
     let good = of(&format!("aqm = {{ name = \"gsp\" }}\n{policy}")).unwrap().unwrap();
     assert_eq!((good.interface.as_str(), good.link, good.overhead), ("e1", Rate::from_mbps(10_000), 38));
-    for (keys, told) in [
-        (format!("aqm = {{ name = \"codel\" }}\n{policy}"), "`a_to_b.aqm.name` must be \"gsp\""),
-        ("aqm = { name = \"gsp\" }".into(), "`a_to_b.policy` is missing"),
-        (
-            "aqm = { name = \"gsp\" }\npolicy = {}".into(),
-            "`a_to_b.policy.utilization_target` must be below 100%",
-        ),
-        (format!("delay = \"5ms\"\naqm = {{ name = \"gsp\" }}\n{policy}"), "`a_to_b.delay` must be left out"),
+    for (keys, key, remedy) in [
+        (format!("aqm = {{ name = \"codel\" }}\n{policy}"), "aqm.name", "give \"gsp\""),
+        (format!("aqm = {{ name = \"gsp\", adaptive = false }}\n{policy}"), "aqm.adaptive", "give true"),
+        ("aqm = { name = \"gsp\" }".into(), "policy", "give one with a `utilization_target` below 100%"),
+        ("aqm = { name = \"gsp\" }\npolicy = {}".into(), "policy.utilization_target", "give less than 100%"),
+        (format!("delay = \"5ms\"\naqm = {{ name = \"gsp\" }}\n{policy}"), "delay", "leave it out"),
         (
             format!("overhead = \"docsis\"\naqm = {{ name = \"gsp\" }}\n{policy}"),
-            "`a_to_b.overhead` must be left out",
+            "overhead",
+            "leave it out and give `accounting`",
         ),
     ] {
-        let wrong = of(&keys).unwrap_err().to_string();
-        assert!(wrong.starts_with(told), "{wrong}");
+        let wrong = of(&keys).unwrap_err();
+        assert_eq!(wrong.key, format!("a_to_b.{key}"));
+        assert!(wrong.remedy.starts_with(remedy), "{wrong:?}");
     }
     // The queue itself aims at the whole of the link.
     let queue = |keys: &str| {
@@ -781,16 +782,14 @@ fn a_direction_that_asks_for_more_is_refused_with_the_key() {
     let room =
         Room { link: Rate::from_mbps(10), limit: Bytes::new(100_000), catch_up: Duration::from_millis(5) };
     assert_eq!(good.room, Some(room));
-    for (keys, told) in [
-        (format!("rate = \"10Mbit/s\"\n{policy}"), "`a_to_b.policy.utilization_target` must be 100%"),
-        ("rate = \"10Mbit/s\"".into(), "`a_to_b.policy` is missing"),
-        (
-            "rate = \"20kbit/s\"\nbuffer = \"100kB\"\npolicy = {}".into(),
-            "`a_to_b`: `rate` must be 64kbit/s or more",
-        ),
+    for (keys, key, remedy) in [
+        (format!("rate = \"10Mbit/s\"\n{policy}"), "policy.utilization_target", "give 100%"),
+        ("rate = \"10Mbit/s\"".into(), "policy", "give one; `policy = {}`"),
+        ("rate = \"20kbit/s\"\nbuffer = \"100kB\"\npolicy = {}".into(), "rate", "give 64kbit/s or more"),
     ] {
-        let wrong = queue(&keys).unwrap_err().to_string();
-        assert!(wrong.starts_with(told), "{wrong}");
+        let wrong = queue(&keys).unwrap_err();
+        assert_eq!(wrong.key, format!("a_to_b.{key}"));
+        assert!(wrong.remedy.starts_with(remedy), "{wrong:?}");
     }
     let text = "ports = { a = \"e0\", b = \"e1\" }\n";
     let config = Document::parse("x.toml", text).unwrap().run_config().unwrap();

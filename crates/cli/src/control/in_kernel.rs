@@ -8,7 +8,7 @@ use super::{
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::VecDeque;
-use weir_config::{Document, RunConfig};
+use weir_config::{Document, Errors, RunConfig};
 use weir_kernel::{Egress, EgressSetup};
 use weir_measure::result::SteeringEvent;
 use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status};
@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 const NOW: Duration = Duration::from_secs(1);
 
 /// What a configuration asks for, by direction; an error in words.
-pub type Planner = dyn Fn(&RunConfig) -> Result<Vec<(&'static str, EgressSetup)>, Failure>;
+pub type Planner = dyn Fn(&RunConfig, &Document) -> Result<Vec<(&'static str, EgressSetup)>, Errors>;
 
 /// Queues that can be looked at, and held to another policy.
 pub struct Watched {
@@ -180,8 +180,7 @@ impl Controlled for Asked<'_> {
         if !fixed.is_empty() {
             return Err(needs_restart(fixed, REMEDY));
         }
-        let planned = (watched.planned)(&config);
-        let planned = planned.map_err(|failure| (422, Refusal::plain(failure.text())))?;
+        let planned = (watched.planned)(&config, next).map_err(refused)?;
         let policies = || planned.iter().map(|(_, setup)| &setup.policy);
         let wrong = |error: weir_steer::PolicyError| (422, Refusal::plain(error.to_string()));
         policies().try_for_each(|policy| policy.validate()).map_err(wrong)?;

@@ -4,7 +4,7 @@ mod in_kernel;
 
 use crate::control::customers::{self, Customers};
 use crate::control::run::Control;
-use crate::control::{Doors, Source, aqm};
+use crate::control::{Doors, Source, aqm, folders};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
@@ -192,11 +192,10 @@ fn confine(out: Option<&Path>, config: &Path, read: &RunConfig) -> Vec<String> {
     ];
     let capabilities = privileges::keep(&kept.concat()).err().map(|error| error.to_string());
     let writable: Vec<PathBuf> = out.into_iter().chain([Path::new(JOURNALS)]).map(PathBuf::from).collect();
-    // Editors put a new file in the place of the old one, so that it is the folder that is read.
     let file = std::path::absolute(config).unwrap_or_else(|_| config.to_path_buf());
     let plans = customers::path(read, &file);
     let files = [Some(file), plans].into_iter().flatten();
-    let readable: Vec<PathBuf> = files.filter_map(|file| file.parent().map(PathBuf::from)).collect();
+    let readable: Vec<PathBuf> = files.flat_map(|file| folders(&file)).collect();
     capabilities.into_iter().chain(privileges::confine(&writable, &readable)).collect()
 }
 

@@ -225,7 +225,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     // To read what the programs count.
     kept.extend(config.steer.probe.then_some(privileges::PROGRAMS));
     privileges::keep(&[&kept[..], &privileges::USERS].concat())?;
-    let readable: Vec<PathBuf> = source.folder().into_iter().collect();
+    let readable = source.folders();
     let mut watched = Watched::new(&config, &steerer, &driver_rate);
     privileges::confine(&[PathBuf::from(FOLDER)], &readable)
         .iter()

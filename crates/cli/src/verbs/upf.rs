@@ -101,7 +101,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         let _ = asked.doors.listen();
         let kept_in = kept.iter().map(|kept| kept.folder.clone());
         let writable: Vec<PathBuf> = [PathBuf::from(JOURNALS)].into_iter().chain(kept_in).collect();
-        let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
+        let readable = asked.source.folders();
         let confined = privileges::confine(&writable, &readable);
         confined.iter().for_each(|line| output.tell(&Entry::info("privileges", line)));
         let plane = alone(plane_setup(&config, seed))?;
@@ -210,7 +210,7 @@ fn forward(
     asked.doors.listen().into_iter().for_each(|line| output.tell(&Entry::warn("control", line)));
     // This thread may not remove it any more when it ends.
     let name = asked.doors.take_name();
-    let readable: Vec<PathBuf> = asked.source.folder().into_iter().collect();
+    let readable = asked.source.folders();
     let confined = privileges::confine(&writable, &readable);
     confined.iter().for_each(|line| output.tell(&Entry::info("privileges", line)));
     let mode = looping.mode().to_string();

@@ -96,6 +96,9 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
     }
     let folder = Folder::new();
     let file = folder.path().join("plans.csv");
+    // What the file is a link to lies where nothing else that is read does.
+    let elsewhere = Folder::new();
+    std::os::unix::fs::symlink(elsewhere.path().join("plans.csv"), &file).unwrap();
     std::fs::write(&file, plans(20, 20, 5000)).unwrap();
     let queue = "queue = { discipline = \"user\", users = 6000";
     let config = format!(

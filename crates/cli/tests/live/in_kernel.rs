@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_config::Document;
 use weir_dataplane::privileges;
-use weir_kernel::{Egress, EgressError, EgressSetup, Journal, Kernel, Link};
+use weir_kernel::{Egress, EgressError, EgressSetup, Journal, Kernel, Link, restore_dead};
 use weir_lab::in_netns;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -156,7 +156,8 @@ fn it_is_looked_at_and_held_to_another_policy_while_it_runs() {
     }
     let (code, told) = asked(&["policy", "utilization_target=100%"]);
     assert_eq!(code, 1, "{told}");
-    assert!(told.to_string().contains("must be below 100%"), "{told}");
+    assert!(told.to_string().contains("a_to_b.policy.utilization_target"), "{told}");
+    assert!(told.to_string().contains("give less than 100%"), "{told}");
     assert_rights(running.id(), privileges::QUEUES.bitmask() | privileges::PROGRAMS.bitmask());
     let metrics = in_netns(&place.busy.namespace, || http("127.0.0.1:9478", "/metrics")).unwrap();
     assert!(metrics.contains("weir_policy_utilization_target_ratio"), "{metrics}");
@@ -240,20 +241,28 @@ fn it_stays_where_that_is_asked_for_and_what_others_have_there_stays() {
     assert_eq!(place.all(), found);
 }
 
-/// The kernel, where something happens when it is first asked about queues: after it was looked who else
-/// is there, and before anything was noted.
-struct Meanwhile<F: FnOnce()> {
+/// The kernel, where something happens when it is asked about queues: the first time after it was looked who
+/// else is there, and before anything was noted; the second time with the program in place.
+struct Meanwhile<F: FnMut(u32) -> Result<(), weir_tc::Error>> {
     link: Link,
-    happens: Option<F>,
+    asked: u32,
+    happens: F,
 }
 
-impl<F: FnOnce()> Kernel for Meanwhile<F> {
+impl<F: FnMut(u32) -> Result<(), weir_tc::Error>> Meanwhile<F> {
+    fn new(happens: F) -> Meanwhile<F> {
+        Meanwhile { link: Link::open().unwrap(), asked: 0, happens }
+    }
+}
+
+impl<F: FnMut(u32) -> Result<(), weir_tc::Error>> Kernel for Meanwhile<F> {
     fn interfaces(&mut self) -> Result<Vec<weir_tc::Interface>, weir_tc::Error> {
         Kernel::interfaces(&mut self.link)
     }
 
     fn disciplines(&mut self, interface: i32) -> Result<Vec<weir_tc::Message>, weir_tc::Error> {
-        self.happens.take().into_iter().for_each(|happens| happens());
+        self.asked += 1;
+        (self.happens)(self.asked)?;
         Kernel::disciplines(&mut self.link, interface)
     }
 
@@ -262,6 +271,8 @@ impl<F: FnOnce()> Kernel for Meanwhile<F> {
     }
 
     fn has_filters(&mut self, interface: i32) -> Result<bool, weir_tc::Error> {
+        self.asked += 1;
+        (self.happens)(self.asked)?;
         Kernel::has_filters(&mut self.link, interface)
     }
 
@@ -274,14 +285,53 @@ impl<F: FnOnce()> Kernel for Meanwhile<F> {
     }
 }
 
+/// A folder for journals, and the setup of a virtual queue at the egress of `d0` of a place.
+fn to_attach(place: &Place, name: &str) -> (PathBuf, EgressSetup) {
+    let folder = std::env::temp_dir().join(format!("weir-in-kernel-{name}-{}", std::process::id()));
+    let config = Document::load(&place.file).unwrap().run_config().unwrap();
+    (folder, EgressSetup::of("a_to_b", &config.a_to_b, "d0", false, false).unwrap().unwrap())
+}
+
+#[test]
+fn what_fails_with_the_program_in_place_takes_it_off_again_or_leaves_a_note() {
+    let Some(_turn) = turn() else { return };
+    let place = Place::new("midway");
+    let found = place.all();
+    let (folder, setup) = to_attach(&place, "midway");
+    let attach = |fails: fn(u32) -> bool| {
+        let mut kernel = Meanwhile::new(|asked| {
+            let refused = || std::io::Error::from_raw_os_error(libc::ENOBUFS);
+            if fails(asked) { Err(refused().into()) } else { Ok(()) }
+        });
+        let mut journal = Journal::open(&folder).unwrap();
+        let attached = Egress::attach(setup.clone(), &mut kernel, &mut journal, weir_dataplane::clock());
+        journal.started();
+        (attached.err().expect("it fails"), journal)
+    };
+    weir_lab::in_netns(&place.busy.namespace, || {
+        let (error, journal) = attach(|asked| asked == 2);
+        assert!(!matches!(error, EgressError::NotPutBack { .. }), "{error}");
+        assert_eq!(place.all(), found);
+        journal.remove();
+
+        // The kernel does not say either whether the clsact qdisc that was made has filters of others.
+        let (error, journal) = attach(|asked| asked >= 2);
+        assert!(matches!(error, EgressError::NotPutBack { .. }), "{error}");
+        assert_ne!(place.all(), found);
+        drop(journal);
+        assert_eq!(restore_dead(&folder, &mut Link::open().unwrap()).len(), 1);
+        assert_eq!(place.all(), found);
+    })
+    .unwrap();
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
 #[test]
 fn of_two_that_start_at_once_one_attaches_and_the_other_is_told() {
     let Some(_turn) = turn() else { return };
     let place = Place::new("once");
     let found = place.all();
-    let folder = std::env::temp_dir().join(format!("weir-in-kernel-once-{}", std::process::id()));
-    let config = Document::load(&place.file).unwrap().run_config().unwrap();
-    let setup = EgressSetup::of("a_to_b", &config.a_to_b, "d0", false, false).unwrap().unwrap();
+    let (folder, setup) = to_attach(&place, "once");
     let start = |kernel: &mut dyn Kernel| {
         let mut journal = Journal::open(&folder).unwrap();
         let attached = Egress::attach(setup.clone(), kernel, &mut journal, weir_dataplane::clock());
@@ -298,12 +348,14 @@ fn of_two_that_start_at_once_one_attaches_and_the_other_is_told() {
                 let _ = tell.send(());
                 (attached.map(|mut egress| egress.end(&mut link)), journal)
             };
-            let (mut second, wait) = (None, Duration::from_millis(500));
-            let happens = || {
-                second = Some(scope.spawn(other));
-                let _ = told.recv_timeout(wait);
-            };
-            let mut kernel = Meanwhile { link: Link::open().unwrap(), happens: Some(happens) };
+            let (mut other, mut second, wait) = (Some(other), None, Duration::from_millis(500));
+            let mut kernel = Meanwhile::new(|_| {
+                if let Some(other) = other.take() {
+                    second = Some(scope.spawn(other));
+                    let _ = told.recv_timeout(wait);
+                }
+                Ok(())
+            });
             let (first, journal) = start(&mut kernel);
             let mut first = first.unwrap();
             drop(kernel);
@@ -325,10 +377,14 @@ fn what_the_program_cannot_do_is_refused_before_anything_is_changed() {
     let place = Place::new("refused");
     let found = place.all();
     for (set, told) in [
-        ("a_to_b.aqm.name=codel", "`a_to_b.aqm.name` must be \"gsp\""),
-        ("a_to_b.policy.utilization_target=100%", "`a_to_b.policy.utilization_target` must be below 100%"),
+        (
+            "a_to_b.aqm.name=codel",
+            "--set a_to_b.aqm.name=codel: key `a_to_b.aqm.name`: the program in the kernel has one algorithm, GSP",
+        ),
+        ("a_to_b.policy.utilization_target=100%", "real queue is what is managed; give less than 100%"),
+        ("a_to_b.aqm.adaptive=false", "key `a_to_b.aqm.adaptive`: the program adapts its timeout; give true"),
         ("ports.b=nosuch", "there is no interface nosuch"),
-        ("run.out=somewhere", "`run.out` must be left out with --in-kernel"),
+        ("run.out=somewhere", "key `run.out`: results are printed at the end"),
     ] {
         let (status, result, _) = ended(place.start(&["--set", set]));
         assert_eq!(status, Some(2), "{result}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_config::RunConfig;
+use weir_config::{Document, Errors, RunConfig};
 use weir_dataplane::{clock, privileges};
 use weir_kernel::{Egress, EgressError, EgressReport, EgressSetup, JOURNALS, Journal, Link, restore_dead};
 
@@ -28,42 +28,46 @@ const PERIOD: Duration = Duration::from_millis(10);
 
 fn wrong(e: EgressError) -> Failure {
     match e {
-        EgressError::NoInterface(_)
-        | EgressError::Unfit(_)
-        | EgressError::Policy(_)
-        | EgressError::Taken { .. } => Failure::Input(e.to_string()),
+        EgressError::NoInterface(_) | EgressError::Policy(_) | EgressError::Taken { .. } => {
+            Failure::Input(e.to_string())
+        }
         _ => Failure::Failed(e.to_string()),
     }
 }
 
-/// What the directions of the configuration ask for.
+/// What the directions of the configuration ask for; `document` is where it was written.
 fn planned(
-    config: &RunConfig,
+    (config, document): (&RunConfig, &Document),
     what: InKernel,
     keep: bool,
-) -> Result<Vec<(&'static str, EgressSetup)>, Failure> {
-    if config.sense.is_some() {
-        return Err(Failure::Input(
-            "`sense` must be left out with --in-kernel: nobody would send probes".into(),
-        ));
-    }
+) -> Result<Vec<(&'static str, EgressSetup)>, Errors> {
     let useless = [
-        ("run.out", config.run.out.is_some(), "results are printed at the end, with --json as data"),
-        ("fail_open.keep_forwarding", config.fail_open.keep_forwarding, "the kernel forwards all the time"),
+        ("sense", config.sense.is_some(), "nobody would send probes with --in-kernel"),
+        (
+            "run.out",
+            config.run.out.is_some(),
+            "results are printed at the end with --in-kernel, as data with --json",
+        ),
+        (
+            "fail_open.keep_forwarding",
+            config.fail_open.keep_forwarding,
+            "the kernel forwards all the time with --in-kernel",
+        ),
     ];
     if let Some((key, _, why)) = useless.iter().find(|(_, is_given, _)| *is_given) {
-        return Err(Failure::Input(format!("`{key}` must be left out with --in-kernel: {why}")));
+        return Err(document.refuse(key, *why, "leave it out"));
     }
     let directions =
         [("a_to_b", &config.a_to_b, &config.ports.b), ("b_to_a", &config.b_to_a, &config.ports.a)];
     let mut setups = Vec::new();
     for (name, channel, port) in directions {
-        let setup = EgressSetup::of(name, channel, port, keep, what == InKernel::Queue).map_err(wrong)?;
+        let setup = EgressSetup::of(name, channel, port, keep, what == InKernel::Queue);
+        let setup = setup.map_err(|unfit| document.refuse(&unfit.key, unfit.problem, unfit.remedy))?;
         setups.extend(setup.map(|setup| (name, setup)));
     }
     if setups.is_empty() {
-        let what = "neither `a_to_b` nor `b_to_a` has a rate and an algorithm, so that --in-kernel has nothing to do";
-        return Err(Failure::Input(format!("{what}. Remedy: docs/kernel-queues.md has an example")));
+        let why = "has no rate with an algorithm, nor has `b_to_a`, so that --in-kernel has nothing to do";
+        return Err(document.refuse("a_to_b", why, "docs/kernel-queues.md has an example"));
     }
     Ok(setups)
 }
@@ -87,19 +91,19 @@ fn line(r: &EgressReport) -> String {
 }
 
 /// Takes the programs off, or leaves them where they are kept. Says what was not put back; the journal stays
-/// for the next start then.
-fn end(egresses: &mut [Egress], link: &mut Link, journal: Journal, output: &Output) -> Vec<String> {
+/// for the next start then, as it does where none is given.
+fn end(egresses: &mut [Egress], link: &mut Link, journal: Option<Journal>, output: &Output) -> Vec<String> {
     let not_back: Vec<String> = egresses.iter_mut().filter_map(|egress| egress.end(link)).collect();
     not_back.iter().for_each(|line| output.tell_error(&Entry::new(Level::Error, "not_put_back", line)));
     if not_back.is_empty() {
-        journal.remove();
+        journal.into_iter().for_each(Journal::remove);
     }
     not_back
 }
 
 /// Runs until it is stopped, the time is over, or nothing is left.
 pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, output: &Output) -> Done {
-    let setups = planned(config, what, keep)?;
+    let setups = planned((config, source.document()), what, keep).map_err(Failure::input)?;
     // From here on Ctrl-C ends the run in order.
     let _ = interrupted();
     let hangup = HangUp::listen();
@@ -118,7 +122,8 @@ pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, 
         match Egress::attach(setup, &mut link, &mut journal, clock()) {
             Ok(egress) => egresses.push(egress),
             Err(e) => {
-                end(&mut egresses, &mut link, journal, output);
+                let is_back = !matches!(e, EgressError::NotPutBack { .. });
+                end(&mut egresses, &mut link, is_back.then_some(journal), output);
                 return Err(wrong(e));
             }
         }
@@ -130,14 +135,15 @@ pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, 
     }
     journal.started();
     doors.listen().into_iter().for_each(|line| output.tell(&Entry::warn("control", line)));
-    let readable: Vec<PathBuf> = source.folder().into_iter().collect();
+    let readable = source.folders();
     let (mode, after) = match (what, keep) {
         (InKernel::VirtualQueue, false) => ("virtual queue in the kernel", "the program is taken off"),
         (InKernel::Queue, false) => ("queue in the kernel", "the queue is taken off"),
         (InKernel::VirtualQueue, true) => ("virtual queue in the kernel", "the program stays as it is"),
         (InKernel::Queue, true) => ("queue in the kernel", "the queue stays as it is"),
     };
-    let again = Box::new(move |config: &RunConfig| planned(config, what, keep));
+    let again =
+        Box::new(move |config: &RunConfig, document: &Document| planned((config, document), what, keep));
     let mut watched = Watched::new((config, again), &names, (mode, after), clock());
     // To look whether the programs are still there, and to take them off.
     let kept = [privileges::QUEUES, privileges::PROGRAMS];
@@ -149,12 +155,12 @@ pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, 
     let desk = match opened.and_then(|desk| Ok((desk, privileges::keep(&kept)?))) {
         Ok((desk, ())) => desk,
         Err(failure) => {
-            end(&mut egresses, &mut link, journal, output);
+            end(&mut egresses, &mut link, Some(journal), output);
             return Err(failure);
         }
     };
     follow((&mut watched, desk), &mut egresses, &mut link, config.run.duration, output);
-    let not_back = end(&mut egresses, &mut link, journal, output);
+    let not_back = end(&mut egresses, &mut link, Some(journal), output);
     let reports: Vec<EgressReport> = egresses.iter().map(Egress::report).collect();
     let json = serde_json::json!({ "egress": reports, "kept": keep, "not_put_back": not_back });
     output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));
