@@ -316,8 +316,8 @@ fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
     all.iter().rev().take(2).copied()
 }
 
-/// Puts one queue back; says in words what was done, or why not.
-fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
+/// Puts one queue back, and says in words what was done, or why not; whether nothing is left to do.
+fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<String>) -> bool {
     if let Some((interface, clsact, queue)) = entry.egress {
         // The number may be that of another interface by now, or the interface have another name.
         let has_program = program::attached(interface).is_some();
@@ -327,7 +327,7 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
                     .interfaces()
                     .is_ok_and(|all| all.iter().any(|i| i.index == interface && i.name == entry.name));
         if !is_there {
-            return Vec::new();
+            return true;
         }
         let what = if queue { "queue in BPF" } else { "virtual queue" };
         let has_queue = queue
@@ -335,13 +335,15 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
                 .is_ok_and(|root| root.is_some_and(|m| qdisc::is_ours(m.kind())));
         // The queue first: it is nothing without what admits packets to it.
         let removed = if has_queue { qdisc::remove(kernel, interface) } else { Ok(()) };
-        return match removed.map_err(|e| e.to_string()).and(program::detach(kernel, interface, clsact)) {
-            Ok(()) if has_program || has_queue => vec![format!("{}: took the {what} off", entry.name)],
-            Ok(()) => Vec::new(),
-            Err(e) => vec![format!("{}: NOT taken the {what} off: {e}", entry.name)],
-        };
+        let done = removed.map_err(|e| e.to_string()).and(program::detach(kernel, interface, clsact));
+        match &done {
+            Ok(()) if has_program || has_queue => said.push(format!("{}: took the {what} off", entry.name)),
+            Ok(()) => {}
+            Err(e) => said.push(format!("{}: NOT taken the {what} off: {e}", entry.name)),
+        }
+        return done.is_ok();
     }
-    let Some(about) = &entry.discipline else { return Vec::new() };
+    let Some(about) = &entry.discipline else { return true };
     let kind = about.kind().map(ToString::to_string).unwrap_or_default();
     let label = format!("{} {kind} {}", entry.name, about.handle);
     // The number may be that of another interface by now.
@@ -349,14 +351,16 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
         .interfaces()
         .is_ok_and(|all| all.iter().any(|i| i.index == about.interface && i.name == entry.name));
     if !is_there {
-        return Vec::new();
+        return true;
     }
     let there = |all: Result<Vec<Message>, _>, handle: Handle| {
         all.ok().and_then(|all: Vec<Message>| all.into_iter().find(|m| m.handle == handle))
     };
-    let mut said = Vec::new();
+    let mut is_done = true;
     let mut restore = |order: &Message, what: String, kernel: &mut dyn Kernel| {
-        said.push(match kernel.change(order) {
+        let done = kernel.change(order);
+        is_done &= done.is_ok();
+        said.push(match done {
             Ok(()) => format!("{label}: put its {what} back"),
             Err(e) => format!("{label}: NOT put its {what} back: {e}"),
         });
@@ -390,11 +394,11 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel) -> Vec<String> {
             .iter()
             .map(|what| format!("{label}: somebody else changed its {what} meanwhile; it is left as it is")),
     );
-    said
+    is_done
 }
 
 /// Puts back what processes left that are dead; says in words what was done. Journals of other network
-/// namespaces stay.
+/// namespaces stay, and those of which something could not be put back, for the next try.
 pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
     let mut said = Vec::new();
     if fs::read_dir(folder).is_err() {
@@ -427,8 +431,11 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
         }
         let Some((_, entries)) = read(&text) else { continue };
         // Last first, as shapers may be shared.
-        entries.iter().rev().for_each(|entry| said.extend(put_back(entry, kernel)));
-        let _ = fs::remove_file(&path);
+        let is_done =
+            entries.iter().rev().fold(true, |done, entry| put_back(entry, kernel, &mut said) && done);
+        if is_done {
+            let _ = fs::remove_file(&path);
+        }
     }
     said
 }

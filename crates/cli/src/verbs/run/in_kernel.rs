@@ -6,7 +6,7 @@ use crate::interrupt::{HangUp, interrupted};
 use crate::log::{Entry, Level};
 use crate::output::{Done, Failure, Output};
 use crate::speaker::Speaker;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
