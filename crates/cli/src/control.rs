@@ -398,8 +398,8 @@ fn line(status: &Status) -> String {
     format!("{}: {}", status.title, directions.join("; "))
 }
 
-/// The folders that a file is read from again: its own, as editors put a new file in the place of the old one,
-/// and that of what it is a symbolic link to.
+/// The folders that a file is read from again: its own, as editors put a new file in the place of the old
+/// one, and that of what it is a symbolic link to.
 pub fn folders(file: &Path) -> Vec<PathBuf> {
     let target = file.canonicalize().ok();
     let mut folders: Vec<PathBuf> = [Some(file), target.as_deref()]

@@ -321,8 +321,8 @@ fn is_set_up(there: &Message) -> bool {
     there.handle != Handle::NONE && !qdisc::is_ours(there.kind())
 }
 
-/// With the program in place: puts the queue there which packets are admitted to, or takes away the one that a
-/// run left with `--keep`, as nobody decides any more what enters that.
+/// With the program in place: puts the queue there which packets are admitted to, or takes away the one that
+/// a run left with `--keep`, as nobody decides any more what enters that.
 fn settle(kernel: &mut dyn Kernel, index: i32, qdisc: Option<&Qdisc>) -> Result<(), EgressError> {
     if let Some(qdisc) = qdisc {
         return Ok(qdisc.make(kernel, index)?);
