@@ -579,6 +579,15 @@ fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
 
+/// The process that has an interface of this network namespace for a port, if one does: what it forwards
+/// passes by the interface's queues.
+pub fn user_of(interface: u32) -> Option<u32> {
+    journals().into_iter().find_map(|(path, found)| {
+        let content = found.ok().filter(|c| c.is_here() && c.guarded().contains(&interface))?;
+        is_alive(&path, &content).then_some(content.pid)
+    })
+}
+
 /// Those of runs that are gone.
 fn of_killed_runs() -> Vec<(PathBuf, Result<Content, String>)> {
     let is_gone = |path: &Path, found: &Result<Content, String>| {

@@ -62,7 +62,9 @@ pub use impairments::Impairments;
 pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
-pub use journal::{JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals, starting_in};
+pub use journal::{
+    JOURNALS, make_folder as make_journals, restore_everywhere, stale_journals, starting_in, user_of,
+};
 pub use link_clock::RunClock;
 pub use meter::Faults;
 pub use opening::Progress;

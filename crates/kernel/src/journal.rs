@@ -431,9 +431,8 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
         }
         let Some((_, entries)) = read(&text) else { continue };
         // Last first, as shapers may be shared.
-        let is_done =
-            entries.iter().rev().fold(true, |done, entry| put_back(entry, kernel, &mut said) && done);
-        if is_done {
+        let left = entries.iter().rev().filter(|entry| !put_back(entry, kernel, &mut said)).count();
+        if left == 0 {
             let _ = fs::remove_file(&path);
         }
     }

@@ -7,6 +7,7 @@ use crate::log::{self, Entry, Level};
 use crate::output::{Done, Failure, Output};
 use crate::speaker::Speaker;
 use crate::verbs::init::driver_rate;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -180,6 +181,15 @@ fn wrong(e: Setup) -> Failure {
     }
 }
 
+/// Interfaces of these queues that a packet loop of a living process has for ports.
+fn ports_of_runs(steerer: &Steerer) -> BTreeMap<String, u32> {
+    let mut seen = BTreeSet::new();
+    let places = steerer.places().map(|(place, ..)| place);
+    let once = places.filter(|place| seen.insert(place.interface));
+    let user = |interface: i32| weir_dataplane::user_of(u32::try_from(interface).ok()?);
+    once.filter_map(|place| Some((place.name.clone(), user(place.interface)?))).collect()
+}
+
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let (config, source) = configuration(&arguments)?;
@@ -199,6 +209,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     for (interface, refused) in steerer.refused() {
         let line = format!("{interface} {} {}: not steered: {}", refused.kind, refused.handle, refused.why);
         output.tell(&Entry::warn("not_steered", line).with("port", interface));
+    }
+    for (interface, pid) in ports_of_runs(&steerer) {
+        let line = format!(
+            "{interface} is a port of process {pid}, and what that forwards passes by the queues here: only what \
+             others send waits in them"
+        );
+        output.tell(&Entry::warn("not_all", line).with("port", interface));
     }
     if config.steer.probe {
         steerer.probe(&mut link).map_err(wrong)?;

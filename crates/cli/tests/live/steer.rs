@@ -1,7 +1,7 @@
 //! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here
 //! has. CoDel and its relatives run in QEMU (`tools/steer-witness`).
 
-use crate::common::{self, exec, try_exec, turn};
+use crate::common::{self, Weir, exec, try_exec, turn};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -138,6 +138,24 @@ pub(crate) fn ended(child: Child) -> (Option<i32>, Value, String) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let result = serde_json::from_slice(&output.stdout);
     (output.status.code(), result.unwrap_or_else(|e| panic!("{e}: {output:?}")), said)
+}
+
+#[test]
+fn that_a_run_sends_past_the_queues_is_told() {
+    let Some(_turn) = turn() else { return };
+    let busy = Busy::new("beside");
+    let of_a_run = || {
+        let (status, _, said) = ended(busy.start(&["--dry-run"]));
+        assert_eq!(status, Some(0), "{said}");
+        said.contains("d0 is a port of process").then_some(said)
+    };
+    assert_eq!(of_a_run(), None);
+    exec(&busy.namespace, "ip", &["link", "add", "e0", "up", "type", "veth", "peer", "name", "e1"]);
+    let weir = Weir::start(&busy.namespace, "ports = { a = \"e0\", b = \"d0\" }\n");
+    let said = of_a_run();
+    assert!(said.as_ref().is_some_and(|said| said.contains(&weir.child.pid().to_string())), "{said:?}");
+    assert_eq!(weir.interrupt().code, Some(0));
+    assert_eq!(of_a_run(), None);
 }
 
 #[test]
