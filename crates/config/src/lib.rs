@@ -89,7 +89,9 @@ pub use plans::{CustomerPlan, IpNetwork, PlansFile, SitePlan};
 pub use policy_config::PolicyConfig;
 pub use queue_config::QueueConfig;
 pub use record::Record;
-pub use run_config::{FailOpen, Host, LogLevel, Poll, PortMode, Ports, RunConfig, RunOptions, UsersConfig};
+pub use run_config::{
+    FailOpen, Host, LogLevel, OutcomeConfig, Poll, PortMode, Ports, RunConfig, RunOptions, UsersConfig,
+};
 pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};

@@ -9,7 +9,7 @@ use crate::schema::{
     within,
 };
 use crate::sense_config::{PortName, SenseConfig};
-use weir_aqm::Needs;
+use weir_aqm::{Needs, Share};
 use weir_queue::EACH_USER;
 use weir_units::{Bytes, Duration};
 
@@ -70,10 +70,45 @@ section! {
         /// The port that faces the customers: what leaves there goes down to them, what comes in there comes
         /// up from them.
         port: PortName = or(PortName::B, Range::Any);
+        /// What customers' quality of outcome is measured by.
+        outcome: OutcomeConfig = OneTable;
     }
 }
 
 impl Check for UsersConfig {}
+
+section! {
+    /// What customers' quality of outcome is measured by: the score of draft-ietf-ippm-qoo falls from 100 % where
+    /// conditions are optimal to 0 % where they are unacceptable, for delay and loss each, and is the smaller of
+    /// the two. Unless said otherwise, for conversational voice (ITU-T G.1010: 150 ms one way preferred, 400 ms
+    /// the limit, at most 3 % lost).
+    pub struct OutcomeConfig {
+        /// Round-trip time up to which conditions are optimal.
+        delay_optimal: Duration = or(Duration::from_millis(300), within(Duration::ZERO, Duration::from_secs(10)));
+        /// Round-trip time from which they are unacceptable.
+        delay_unacceptable: Duration = or(
+            Duration::from_millis(800), within(Duration::from_micros(1), Duration::from_secs(10))
+        );
+        /// Share of packets up to which losses are optimal.
+        loss_optimal: Share = or(Share(0.0), within(Share(0.0), Share(1.0)));
+        /// Share of packets from which they are unacceptable.
+        loss_unacceptable: Share = or(Share(0.03), within(Share(1e-6), Share(1.0)));
+    }
+}
+
+impl Check for OutcomeConfig {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        let wrong = |p: &mut Problems, key: &str, than: &str| {
+            here.wrong(p, key, "is not beyond what is optimal", format!("give more than `{than}`"));
+        };
+        if self.delay_unacceptable <= self.delay_optimal {
+            wrong(p, "delay_unacceptable", "delay_optimal");
+        }
+        if self.loss_unacceptable.0 <= self.loss_optimal.0 {
+            wrong(p, "loss_unacceptable", "loss_optimal");
+        }
+    }
+}
 
 choices! {
     /// How packets get from and to a port.

@@ -525,7 +525,11 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
     }
 
     fn users(&mut self, from: usize, into: &mut [UserNow]) -> usize {
-        self.queue.tell_users(from, into)
+        let told = self.queue.tell_users(from, into);
+        if let Some(observer) = &self.shape.observer {
+            into[..told].iter_mut().for_each(|user| user.rtt = observer.rtt_of(self.last, user.key));
+        }
+        told
     }
 
     fn change(&mut self, now: Time, change: &mut DirectionChange) {

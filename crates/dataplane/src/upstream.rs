@@ -153,6 +153,14 @@ impl Observer {
         self.setup.mode.follows() && self.setup.users.is_some()
     }
 
+    /// The round-trip time behind to a user, as it was measured last.
+    pub fn rtt_of(&self, now: Time, user: u32) -> Option<Duration> {
+        match &self.measured {
+            Measured::All(_) => None,
+            Measured::Each(users) => users.rtt(now, user),
+        }
+    }
+
     fn user(&self, hosts: Hosts) -> u32 {
         hosts.user(self.setup.by_sender)
     }

@@ -284,7 +284,11 @@ impl Metrics {
         let marks = self.of_users(|user| Some(user.marked_packets));
         out.counters("user_marked_packets", "Packets of a customer that were marked CE", None, marks)?;
         let delay = self.of_users(|user| user.delay_mean_ms.map(|ms| ms / 1e3));
-        out.gauges("user_delay_mean", "Mean queueing delay of a customer", Some(Unit::Seconds), delay)
+        out.gauges("user_delay_mean", "Mean queueing delay of a customer", Some(Unit::Seconds), delay)?;
+        let rtt = self.of_users(|user| user.rtt_ms.map(|ms| ms / 1e3));
+        out.gauges("user_rtt", "Round-trip time between the link and a customer", Some(Unit::Seconds), rtt)?;
+        let outcome = self.of_users(|user| user.outcome);
+        out.gauges("user_outcome", "Quality of outcome of a customer", Some(Unit::Ratios), outcome)
     }
 
     fn user_plane(&self, out: &mut Families<'_>) -> Result<(), Error> {

@@ -175,6 +175,11 @@ pub struct UserStatus {
     pub delay_mean_ms: Option<f64>,
     /// The longest since the look before, in ms.
     pub delay_max_ms: f64,
+    /// The last round-trip time behind the link that was measured in what passes, in ms; none where the
+    /// direction does not look into packets (`upstream`).
+    pub rtt_ms: Option<f64>,
+    /// Quality of outcome since the look before, from 0 to 1; none where nothing was sent.
+    pub outcome: Option<f64>,
     /// Bytes that wait.
     pub backlog_bytes: u64,
 }

@@ -231,6 +231,11 @@ impl<const N: usize> Flows<N> {
         self.slots[at].in_flight(self.latest)
     }
 
+    /// The round-trip time that was measured last, of a user who was active since [`LIVE`].
+    pub fn rtt(&self, now: Time) -> Option<Duration> {
+        self.latest.filter(|_| !self.is_idle(now, LIVE))
+    }
+
     /// Whether nobody was active for `idle`, so that the table may be given to another user.
     pub fn is_idle(&self, now: Time, idle: Duration) -> bool {
         let used = self.keys.iter().zip(&self.slots).filter(|(key, _)| key.is_some());

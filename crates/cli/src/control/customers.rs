@@ -4,8 +4,9 @@ use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_config::{CustomerPlan, PlansFile, RunConfig};
+use weir_config::{CustomerPlan, OutcomeConfig, PlansFile, RunConfig};
 use weir_dataplane::{DirectionPlans, Handle, PlanBook};
+use weir_measure::Requirements;
 use weir_operate::{Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
 use weir_queue::UserNow;
 
@@ -22,6 +23,7 @@ pub struct Customers {
     path: PathBuf,
     file: PlansFile,
     book: PlanBook,
+    needs: Requirements,
     told: Option<Instant>,
     /// How each user stood at the last look, by direction.
     before: [HashMap<u32, UserNow>; 2],
@@ -44,13 +46,23 @@ pub fn path(config: &RunConfig, file: &Path) -> Option<PathBuf> {
     Some(file.parent().unwrap_or(Path::new("")).join(&users.file))
 }
 
+/// What the quality of outcome is measured by.
+fn needs(outcome: &OutcomeConfig) -> Requirements {
+    Requirements {
+        delay: [outcome.delay_optimal, outcome.delay_unacceptable],
+        loss: [outcome.loss_optimal.0, outcome.loss_unacceptable.0],
+    }
+}
+
 impl Customers {
     /// As the file of plans says; with what the packet loop is built with.
     pub fn open(
         config: &RunConfig,
         file: &Path,
     ) -> Result<(Option<Customers>, [Option<DirectionPlans>; 2]), Failure> {
-        let Some(path) = path(config, file) else { return Ok((None, [None, None])) };
+        let (Some(path), Some(users)) = (path(config, file), &config.users) else {
+            return Ok((None, [None, None]));
+        };
         let mut book = PlanBook::default();
         let file = PlansFile::load(&path).map_err(Failure::input)?;
         let plans = book
@@ -60,6 +72,7 @@ impl Customers {
             path,
             file,
             book,
+            needs: needs(&users.outcome),
             told: None,
             before: Default::default(),
             status: Default::default(),
@@ -108,6 +121,13 @@ impl Customers {
             |file: &PlansFile| format!("{} customers at {} sites", file.customers.len(), file.sites.len());
         let to = format!("\"{}: {new} new, {gone} gone, {other} with another plan\"", size(&read.file));
         Valued { key: "users.file".into(), from: Some(format!("\"{}\"", size(&self.file))), to: Some(to) }
+    }
+
+    /// The quality of outcome is measured by what this configuration says.
+    pub fn measure_by(&mut self, config: &RunConfig) {
+        if let Some(users) = &config.users {
+            self.needs = needs(&users.outcome);
+        }
     }
 
     /// These plans are in force.
@@ -170,6 +190,9 @@ impl Customers {
             };
             let packets = now.packets - was.packets;
             let delays = now.delays - was.delays;
+            let dropped = now.dropped.saturating_sub(was.dropped);
+            let loss = (packets + dropped > 0).then(|| dropped as f64 / (packets + dropped) as f64);
+            let delay = (packets > 0).then(|| now.delay_max + now.rtt.unwrap_or_default());
             status.delivered_bps += rate_bps;
             users.push(UserStatus {
                 name: name.into(),
@@ -181,6 +204,8 @@ impl Customers {
                 marked_packets: now.marked,
                 delay_mean_ms: (packets > 0).then(|| delays.as_millis_f64() / packets as f64),
                 delay_max_ms: now.delay_max.as_millis_f64(),
+                rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
+                outcome: self.needs.score(delay, loss),
                 backlog_bytes: now.backlog.get(),
             });
         }

@@ -152,8 +152,9 @@ impl Controlled for Asked<'_> {
         if !change.is_empty() {
             applied.at_s = Some(run.put(handle, change)?);
         }
-        if let (Some(customers), Some(read)) = (&mut run.customers, read) {
-            customers.adopt(read);
+        if let Some(customers) = &mut run.customers {
+            customers.measure_by(&config);
+            read.into_iter().for_each(|read| customers.adopt(read));
         }
         run.is_changed |= !applied.changed.is_empty();
         run.current = config;

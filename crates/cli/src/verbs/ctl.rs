@@ -526,10 +526,22 @@ fn users(direction: &DirectionStatus) -> String {
             format!("{:.2}", user.delay_max_ms),
             user.dropped_packets.to_string(),
             user.marked_packets.to_string(),
+            user.rtt_ms.map_or("-".into(), |ms| format!("{ms:.1}")),
+            user.outcome.map_or("-".into(), |score| format!("{:.0}", 100.0 * score)),
         ]
     };
     let rows: Vec<Vec<String>> = users.users.iter().take(USERS_MAX).map(row).collect();
-    let header = ["customer", "Mbit/s", "delivered", "delay ms", "most ms", "discarded", "marks"];
+    let header = [
+        "customer",
+        "Mbit/s",
+        "delivered",
+        "delay ms",
+        "most ms",
+        "discarded",
+        "marks",
+        "RTT ms",
+        "outcome %",
+    ];
     let table = if rows.is_empty() { String::new() } else { format!("\n{}", table::aligned(&header, &rows)) };
     format!(
         "\n{}: {} customers with a plan, {:.1} Mbit/s; {} users have a queue, {:.1} Mbit/s to others{table}",

@@ -102,7 +102,7 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
     std::fs::write(&file, plans(20, 20, 5000)).unwrap();
     let queue = "queue = { discipline = \"user\", users = 6000";
     let config = format!(
-        "{}[users]\nfile = \"{}\"\n[a_to_b]\nrate = \"200Mbit/s\"\nbuffer = \"100ms\"\naqm = {{ name = \"codel\" }}\n{queue} }}\n\
+        "{}[users]\nfile = \"{}\"\n[a_to_b]\nrate = \"200Mbit/s\"\nbuffer = \"100ms\"\naqm = {{ name = \"codel\" }}\nupstream = \"inform\"\n{queue} }}\n\
          [b_to_a]\nrate = \"200Mbit/s\"\naqm = {{ name = \"codel\" }}\n{queue}, by_sender = true }}\n",
         ports("auto"),
         file.display()
@@ -135,11 +135,32 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
     assert!(of("c1")["delivered_packets"].as_u64().unwrap() > 1000, "{users}");
     assert!(of("c1")["dropped_packets"].as_u64().unwrap() > 0, "{users}");
 
+    // What an application needs decides how good the same conditions are.
+    let scores = |needs: [&str; 2]| {
+        let (code, told) = common::ctl(pid, &["set", needs[0], needs[1]]);
+        assert_eq!(code, 0, "{told}");
+        sleep(Duration::from_millis(2500));
+        let status = common::ctl(pid, &["status"]).1;
+        let users = status["links"][0]["directions"][0]["users"]["users"].as_array().unwrap().clone();
+        let of =
+            |name: &str, key: &str| users.iter().find(|user| user["name"] == name).unwrap()[key].as_f64();
+        for name in ["c0", "c1"] {
+            let rtt_ms = of(name, "rtt_ms");
+            assert!(rtt_ms.is_some_and(|ms| ms > 0.0 && ms < 1000.0), "{rtt_ms:?}");
+        }
+        ["c0", "c1"].map(|name| of(name, "outcome"))
+    };
+    let little = ["users.outcome.loss_optimal=50%", "users.outcome.loss_unacceptable=60%"];
+    assert_eq!(scores(little), [Some(1.0); 2]);
+    let much = ["users.outcome.delay_optimal=0s", "users.outcome.delay_unacceptable=1us"];
+    assert_eq!(scores(much), [Some(0.0); 2]);
+
     // Read again on request, and told in the log.
     std::fs::write(&file, plans(5, 20, 4000)).unwrap();
     let (code, told) = common::ctl(pid, &["reload"]);
-    let changed = &told["links"][0]["applied"]["changed"][0];
-    assert!(code == 0 && changed["key"] == "users.file", "{told}");
+    assert_eq!(code, 0, "{told}");
+    let all = told["links"][0]["applied"]["changed"].as_array().unwrap();
+    let changed = all.iter().find(|changed| changed["key"] == "users.file").unwrap();
     assert!(
         changed["to"].as_str().unwrap().contains("4002 customers at 1 sites: 0 new, 1000 gone, 1 with"),
         "{told}"

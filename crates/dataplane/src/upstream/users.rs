@@ -4,7 +4,7 @@
 use std::ops::Range;
 use weir_sense::bottleneck::FollowLaw;
 use weir_sense::{Bottleneck, Flows, LIVE, Observer, Suspicions};
-use weir_units::{Rate, Time};
+use weir_units::{Duration, Rate, Time};
 
 /// Flows of a user that are measured at once.
 pub const FLOWS_EACH: usize = 8;
@@ -85,6 +85,11 @@ impl Users {
         let at = self.find(user).or_else(|| self.take(now, self.set(user), user));
         self.unplaced += u64::from(at.is_none());
         at
+    }
+
+    /// The round-trip time of a user who has a place, as it was measured last.
+    pub fn rtt(&self, now: Time, user: u32) -> Option<Duration> {
+        self.places[self.find(user)?].flows.rtt(now)
     }
 
     /// The observer of who has this place.

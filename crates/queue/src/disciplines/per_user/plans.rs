@@ -249,6 +249,8 @@ pub struct UserNow {
     pub waiting: u32,
     /// The rate that it is held to.
     pub rate: Option<Rate>,
+    /// The round-trip time between the queue and the user that was measured last, where somebody does.
+    pub rtt: Option<Duration>,
 }
 
 /// What belongs to a place where there are plans.
@@ -504,6 +506,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 backlog: user.line.backlog + of_flows,
                 waiting: self.turns[at].waiting,
                 rate: self.paces.as_ref().and_then(|paces| paces.rate(at)),
+                rtt: None,
             };
         }
         places
