@@ -78,10 +78,10 @@ section! {
 impl Check for UsersConfig {}
 
 section! {
-    /// What customers' quality of outcome is measured by: the score of draft-ietf-ippm-qoo falls from 100 % where
-    /// conditions are optimal to 0 % where they are unacceptable, for delay and loss each, and is the smaller of
-    /// the two. Unless said otherwise, for conversational voice (ITU-T G.1010: 150 ms one way preferred, 400 ms
-    /// the limit, at most 3 % lost).
+    /// What customers' quality of outcome is measured by: the score of draft-ietf-ippm-qoo falls from 100 %
+    /// where conditions are optimal to 0 % where they are unacceptable, for delay and loss each, and is the
+    /// smaller of the two. Unless said otherwise, for conversational voice (ITU-T G.1010: 150 ms one way
+    /// preferred, 400 ms the limit, at most 3 % lost).
     pub struct OutcomeConfig {
         /// Round-trip time up to which conditions are optimal.
         delay_optimal: Duration = or(Duration::from_millis(300), within(Duration::ZERO, Duration::from_secs(10)));
