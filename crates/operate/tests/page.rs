@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_operate::page::Token;
 use weir_operate::{
     Applied, Board, Command, DirectionStatus, Move, Packets, PolicyStatus, PortStatus, Problem, Refusal,
-    Server, Sockets, Status, Valued, Who,
+    Server, Sockets, Status, UserStatus, UsersStatus, Valued, Who,
 };
 
 /// A program that runs: its status changes as that of a link does.
@@ -50,10 +50,20 @@ fn status(pid: u32, t_s: f64, policy: &PolicyStatus) -> Status {
         recent_moves: vec![a_move],
         ..DirectionStatus::default()
     };
+    let customer = |name: &str, outcome: Option<f64>| UserStatus {
+        name: name.into(),
+        rate_bps: Some(20e6),
+        delivered_bps: 5e5,
+        rtt_ms: Some(12.3),
+        outcome,
+        ..UserStatus::default()
+    };
+    let users = vec![customer("baker", Some(0.875)), customer("cooper", None), customer("smith", Some(1.0))];
     let b_to_a = DirectionStatus {
         name: "b_to_a".into(),
         aqm: "unmanaged".into(),
         delivered_bps: 1.1e6,
+        users: Some(UsersStatus { planned: 3, with_queue: 3, users, ..UsersStatus::default() }),
         ..DirectionStatus::default()
     };
     let port = |name: &str| PortStatus { name: name.into(), is_up: true, lost_frames: 0 };
@@ -200,7 +210,11 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
 
     // Search and sort.
     page.fill("search", "port up");
-    assert_eq!(page.text("found"), "2 of 4");
+    assert_eq!(page.text("found"), "2 of 7");
+    page.fill("search", "customer baker");
+    assert_eq!(page.text("found"), "1 of 7");
+    let cells = "[...document.querySelectorAll('#queues tbody td')].map((cell) => cell.innerText).join('|')";
+    assert!(page.value(cells).to_string().contains("12.3 ms|87.5 %"), "{}", page.value(cells));
     page.fill("search", "");
     page.value(
         "[...document.querySelectorAll('#queues th button')].find((b) => b.innerText === 'marks').click()",

@@ -386,6 +386,8 @@ const COLUMNS = [
   ["waiting", (r) => r.waiting, count], ["drops", (r) => r.drops, count], ["overflows", (r) => r.overflows, count],
   ["marks", (r) => r.marks, count], ["lost", (r) => r.lost, count],
 ];
+// Behind "used" where there are customers.
+const OF_CUSTOMERS = [["RTT behind", (r) => r.rtt, ms], ["outcome", (r) => r.outcome, percent]];
 
 function rows(s) {
   const queues = s.directions.map((d) => ({
@@ -394,13 +396,20 @@ function rows(s) {
     overflows: d.packets.overflowed + d.packets.shed, marks: d.packets.marked,
   }));
   const ports = s.ports.map((p) => ({ name: p.name, what: p.is_up ? "port, up" : "port, down", lost: p.lost_frames }));
-  return [...queues, ...ports];
+  const customers = s.directions.flatMap((d) => (d.users ? d.users.users : []).map((u) => ({
+    name: u.name, what: "customer, " + d.name, rate: u.rate_bps, bps: u.delivered_bps, used: u.rate_bps ? u.delivered_bps / u.rate_bps : null,
+    delay: u.delay_mean_ms, drops: u.dropped_packets, marks: u.marked_packets, rtt: u.rtt_ms, outcome: u.outcome,
+  })));
+  return [...queues, ...ports, ...customers];
 }
 
 function table(s) {
   const head = document.querySelector("#queues thead tr"), body = document.querySelector("#queues tbody");
-  if (head.children.length === 0) {
-    head.replaceChildren(...COLUMNS.map(([name], i) => {
+  const columns = s.directions.some((d) => d.users) ? [...COLUMNS.slice(0, 5), ...OF_CUSTOMERS, ...COLUMNS.slice(5)] : COLUMNS;
+  if (head.children.length !== columns.length) {
+    if (state.sort.column >= columns.length) state.sort = { column: 0, down: false };
+    body.replaceChildren();
+    head.replaceChildren(...columns.map(([name], i) => {
       const cell = element("th", { scope: "col" }), button = element("button", { type: "button" }, name);
       button.addEventListener("click", () => {
         state.sort = { column: i, down: state.sort.column === i && !state.sort.down };
@@ -417,7 +426,7 @@ function table(s) {
   const words = $("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const all = rows(s);
   const found = all.filter((r) => words.every((w) => (r.name + " " + r.what).toLowerCase().includes(w)));
-  const value = COLUMNS[state.sort.column][1], sign = state.sort.down ? -1 : 1;
+  const value = columns[state.sort.column][1], sign = state.sort.down ? -1 : 1;
   found.sort((a, b) => {
     const [x, y] = [value(a), value(b)];
     if (!is(x) && typeof x !== "string") return 1;
@@ -427,10 +436,10 @@ function table(s) {
   while (body.children.length > found.length) body.lastChild.remove();
   while (body.children.length < found.length) {
     const row = element("tr");
-    row.append(...COLUMNS.map((_, i) => element(i ? "td" : "th", i ? {} : { scope: "row" })));
+    row.append(...columns.map((_, i) => element(i ? "td" : "th", i ? {} : { scope: "row" })));
     body.append(row);
   }
-  found.forEach((r, i) => COLUMNS.forEach(([, of, form], c) => {
+  found.forEach((r, i) => columns.forEach(([, of, form], c) => {
     const v = of(r);
     set(body.children[i].children[c], form ? (is(v) ? form(v) : "") : v);
   }));
