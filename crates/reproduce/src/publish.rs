@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use weir_measure::result::Claim;
 use weir_report::chart::{Plot, plot};
-use weir_report::html::{Beside, Grid, Page, Rows, page};
+use weir_report::html::{Beside, Grid, GridCell, Page, Rows, page};
 use weir_report::{FileSet, csv, table};
 
 /// What came of the experiments of a paper.
@@ -116,7 +116,12 @@ impl Outcome {
             result["beside"] = rows.iter().map(beside_json).collect();
         }
         let table = |t: &Rows| json!({ "title": t.title, "header": t.header, "rows": t.rows });
-        result["tables"] = self.tables.iter().map(table).collect();
+        let words = |row: &Vec<GridCell>| row.iter().map(GridCell::text).collect::<Vec<_>>();
+        let grid = |g: &Grid| {
+            let rows: Vec<_> = g.rows.iter().map(words).collect();
+            json!({ "title": g.title, "header": g.header, "rows": rows })
+        };
+        result["tables"] = self.tables.iter().map(table).chain(self.grids.iter().map(grid)).collect();
         result["notes"] = json!(self.notes);
         result["title"] = self.title.clone().into();
         result["made"] = json!(host.made());

@@ -95,6 +95,7 @@ fn command(value: &Value) -> String {
     }
     let arm = text("arm").filter(|_| text("paper") != Some("avq"));
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
+    text("aqm").iter().for_each(|names| command += &format!(" --aqm {names}"));
     let timers = text("timers").filter(|timers| *timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
     for flag in ["borrow", "quick"].into_iter().filter(|flag| value[*flag] == true) {

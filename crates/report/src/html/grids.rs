@@ -34,6 +34,13 @@ pub enum GridCell {
 }
 
 impl GridCell {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        let (GridCell::Text(text) | GridCell::Number(text) | GridCell::Good(text) | GridCell::Bad(text)) =
+            self;
+        text
+    }
+
     fn markup(&self) -> String {
         match self {
             GridCell::Text(text) => format!("<td>{}</td>", xml(text)),

@@ -98,6 +98,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         notes: vec![NOTE.to_string()],
         about: json!({
             "paper": "steering", "figure": "5", "arm": "sim", "quick": arguments.quick,
+            "aqm": arguments.aqm.join(","),
             "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
         }),
         runs: json!(runs),
@@ -256,11 +257,11 @@ const HEADER: [&str; 10] = [
     "AQM",
     "flows",
     "util static",
-    "steered",
+    "util steered",
     "mean static",
-    "steered",
+    "mean steered",
     "p95 static",
-    "steered",
+    "p95 steered",
     "set point",
     "policy",
 ];
