@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_config::{Document, NetworkLink, PolicyConfig, Scenario, TraceFile};
+use weir_config::{DescribedPage, Document, NetworkLink, PolicyConfig, Scenario, TraceFile};
 use weir_measure::result::{LINKS_SHOWN, Recording, Summary};
 use weir_report::chart::{Compared, Comparison, TimeSeriesOptions};
 use weir_report::{FileSet, Policy, csv, html};
@@ -290,7 +290,8 @@ pub fn finish(mut files: FileSet, summary: &impl Serialize) -> Result<(), Failur
     Ok(files.publish()?)
 }
 
-/// Adds the scenario in canonical form, with the trace files it uses beside it, so that the copy can be run.
+/// Adds the scenario in canonical form, with the files it uses beside it, so that the copy can be run: traces
+/// and descriptions of pages.
 fn add_scenario(scenario: &Scenario, files: &mut FileSet) -> Result<(), Failure> {
     let mut copy = scenario.clone();
     let mut traces: Vec<TraceFile> = Vec::new();
@@ -305,7 +306,22 @@ fn add_scenario(scenario: &Scenario, files: &mut FileSet) -> Result<(), Failure>
     for (number, file) in traces.iter().enumerate() {
         files.add(trace_name(number), file.trace.to_text())?;
     }
+    let mut pages: Vec<DescribedPage> = Vec::new();
+    for file in copy.flows.iter_mut().filter_map(|flows| flows.page.as_mut()?.file.as_mut()) {
+        let number = pages.iter().position(|known| known == file).unwrap_or_else(|| {
+            pages.push(file.clone());
+            pages.len() - 1
+        });
+        file.path = page_name(number);
+    }
+    for (number, file) in pages.iter().enumerate() {
+        files.add(page_name(number), file.page.to_toml())?;
+    }
     Ok(files.add("scenario.toml", copy.to_toml())?)
+}
+
+fn page_name(number: usize) -> String {
+    format!("page{}.toml", number + 1)
 }
 
 fn trace_name(number: usize) -> String {

@@ -1,6 +1,8 @@
 //! Applications whose results are what a user notices: voice, games, video, pages of parallel objects.
 
 use crate::errors::Wrong;
+use crate::from_file::FromFile;
+use crate::page_file::{DescribedPage, PageObject};
 use crate::problems::Problems;
 use crate::schema::{Check, Here, Range, Scalar, absent, list, or, such, within, wrong_type};
 use crate::tree::Node;
@@ -336,6 +338,9 @@ section! {
         objects: Vec<Objects> = list("[\"30kB\", \"10 x 40kB after 1\", \"30 x 20kB after 1\", \"20 x 30kB after 2\"]",
             1000, such("1 .. 1000 objects, 1B .. 1GB each",
             |o: &Objects| (1..=1000).contains(&o.count) && (1..=1_000_000_000).contains(&o.size)));
+        /// A file that describes the page, in place of `objects`: by name, with what waits for what, and the
+        /// time that the server takes (docs/page-file.md). The path starts at the folder of this file.
+        file: Option<DescribedPage> = FromFile;
         /// Objects that were asked for take turns with so much of each, in the order in which they were
         /// asked for.
         frame: Bytes = or(Bytes::new(16_384), within(Bytes::new(100), Bytes::new(1_000_000_000)));
@@ -346,6 +351,9 @@ section! {
 
 impl Check for Page {
     fn check(&mut self, here: &Here, p: &mut Problems) {
+        if self.file.is_some() && !self.objects.is_empty() {
+            here.wrong(p, "objects", "does not go with `file`, which says them", "remove one of the two");
+        }
         for (i, objects) in self.objects.iter().enumerate().filter(|(i, o)| o.after as usize > *i) {
             let problem = format!("waits for entry {}, which is not before it", objects.after);
             here.wrong(p, &format!("objects.{i}"), problem, "name an earlier entry, from 1");
@@ -358,10 +366,39 @@ impl Check for Page {
 }
 
 impl Page {
-    /// The objects.
-    pub fn objects(&self) -> &[Objects] {
-        if self.objects.is_empty() { &PAGE } else { &self.objects }
+    /// The objects, as they follow each other.
+    pub fn entries(&self) -> Vec<PageEntry> {
+        if let Some(DescribedPage { page, .. }) = &self.file {
+            let entry = |o: &PageObject| PageEntry {
+                count: o.count,
+                size: o.size.get(),
+                after: page.awaited(o),
+                server: o.server,
+            };
+            return page.objects.iter().map(entry).collect();
+        }
+        let objects = if self.objects.is_empty() { &PAGE[..] } else { &self.objects };
+        let entry = |o: &Objects| PageEntry {
+            count: o.count,
+            size: o.size,
+            after: (o.after > 0).then_some(o.after).into_iter().collect(),
+            server: Duration::ZERO,
+        };
+        objects.iter().map(entry).collect()
     }
+}
+
+/// Objects of a page that are alike, however they were written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageEntry {
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub size: u64,
+    /// Numbers of the entries, from 1, all of whose objects must be there before these are asked for.
+    pub after: Vec<u32>,
+    /// Time from the request at the server to the first byte.
+    pub server: Duration,
 }
 
 #[cfg(test)]

@@ -2,16 +2,16 @@
 
 use crate::disorder::{HeldBack, LossBursts, Losses, Reorder};
 use crate::errors::{Wrong, shown_key};
+use crate::from_file::{FileContent, FromFile};
+use crate::library::Library;
 use crate::limits::{FASTEST, MAX_DURATION, SLOWEST};
 use crate::media::{Grants, Wifi};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Given, Here, Key, OptionalTable, Printer, Range, Rule, Scalar, absent, list, or, such, tidy,
-    within, wrong_type,
+    Check, Given, Here, OptionalTable, Range, Scalar, absent, list, or, such, within, wrong_type,
 };
-use crate::table_doc::{Row, TableDoc};
 use crate::trace::Trace;
-use crate::tree::{Node, Table, quote};
+use crate::tree::{Node, Table};
 use weir_aqm::Share;
 use weir_units::{Duration, Rate};
 
@@ -204,43 +204,13 @@ pub struct TraceFile {
     pub trace: Trace,
 }
 
-/// The path of a trace file, whose content is read with it.
-struct FromFile;
+impl FileContent for TraceFile {
+    const NONE: &str = "constant rate";
 
-const NO_TRACE: &str = "constant rate";
-
-impl FromFile {
-    fn row(key: &Key, default: &str) -> Row {
-        let kind = "the path of a file in quotes".to_string();
-        Row {
-            name: key.name.to_string(),
-            kind,
-            default: default.to_string(),
-            range: String::new(),
-            doc: tidy(key.doc),
-        }
+    fn read(path: String, library: &Library) -> Result<TraceFile, Wrong> {
+        library.trace(&path).map(|trace| TraceFile { path, trace })
     }
-}
-
-impl Rule<Option<TraceFile>> for FromFile {
-    fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Option<TraceFile>> {
-        let Some(entry) = here.table.get(key.name) else { return Some(None) };
-        let read = String::read(&entry.item.node)
-            .and_then(|path| p.library.trace(&path).map(|trace| TraceFile { path, trace }));
-        read.map_err(|wrong| p.add(&entry.place, &here.key(key.name), wrong)).ok().map(Some)
-    }
-    fn print_value(&self, key: &Key, value: &Option<TraceFile>, out: &mut Printer) {
-        match value {
-            Some(file) => out.value(&FromFile::row(key, ""), &quote(&file.path)),
-            None => out.comment(&FromFile::row(key, ""), &format!("({NO_TRACE})")),
-        }
-    }
-    fn collect_given(&self, key: &Key, value: &Option<TraceFile>, given: &mut Given) {
-        if value.is_some() {
-            given.add(key);
-        }
-    }
-    fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
-        tables[at].rows.push(FromFile::row(key, NO_TRACE));
+    fn path(&self) -> &str {
+        &self.path
     }
 }

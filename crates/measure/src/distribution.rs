@@ -10,59 +10,108 @@ const TICK_NS: u64 = 100;
 /// Longest time told apart.
 const LONGEST_S: u64 = 120;
 
+/// Values below this have a count of their own; each doubling above has half as many counts. Values of three
+/// digits are so told apart, as in an HDR histogram, which reads the counts.
+const FINE: usize = 2048;
+/// Doublings above the fine values: the last of them has the longest time.
+const DOUBLINGS: usize = 20;
+
 /// A distribution of times.
-pub struct Distribution(Histogram<u64>);
+pub struct Distribution {
+    /// How many values of each size there are; as far as it goes.
+    counts: Vec<u64>,
+}
 
 impl Default for Distribution {
     fn default() -> Self {
-        let ticks = LONGEST_S * 1_000_000_000 / TICK_NS;
-        Distribution(Histogram::new_with_bounds(1, ticks, 3).expect("the bounds are constant and valid"))
+        Distribution { counts: vec![0; FINE + DOUBLINGS * FINE / 2] }
     }
+}
+
+/// Where a value is counted.
+#[inline(always)]
+fn place(ticks: u64) -> usize {
+    // For values of 11 binary digits nothing is shifted out; of longer ones the first 11 count.
+    let shift = u64::BITS - FINE.trailing_zeros() - (ticks | (FINE as u64 - 1)).leading_zeros();
+    (shift as usize) * (FINE / 2) + (ticks >> shift) as usize
+}
+
+/// The smallest value that is counted there.
+fn ticks_of(place: usize) -> u64 {
+    let shift = (place / (FINE / 2)).saturating_sub(1);
+    ((place - shift * (FINE / 2)) as u64) << shift
 }
 
 impl Distribution {
     /// One that takes little memory until long times come, and then asks for more: for many of them. It tells
     /// the same.
     pub fn growing() -> Distribution {
-        let mut histogram = Histogram::new_with_bounds(1, 2, 3).expect("the bounds are constant and valid");
-        histogram.auto(true);
-        Distribution(histogram)
+        Distribution { counts: Vec::new() }
     }
 
     /// Counts one value; longer ones count as the longest.
     #[inline]
     pub fn record(&mut self, d: Duration) {
         let ticks = d.as_nanos() / TICK_NS;
-        if self.0.record(ticks).is_err() {
-            self.0.saturating_record(ticks);
+        match self.counts.get_mut(place(ticks)) {
+            Some(count) => *count += 1,
+            None => self.record_beyond(ticks),
         }
+    }
+
+    #[cold]
+    fn record_beyond(&mut self, ticks: u64) {
+        let mut place = place(ticks);
+        if place >= FINE + DOUBLINGS * FINE / 2 {
+            place = self::place(LONGEST_S * 1_000_000_000 / TICK_NS);
+        }
+        if place >= self.counts.len() {
+            // Room for all of the same doubling.
+            let room = (place + 1).next_multiple_of(FINE / 2);
+            self.counts.reserve_exact(room - self.counts.len());
+            self.counts.resize(room, 0);
+        }
+        self.counts[place] += 1;
+    }
+
+    /// The counts, to be read.
+    fn histogram(&self) -> Histogram<u64> {
+        let ticks = LONGEST_S * 1_000_000_000 / TICK_NS;
+        let mut histogram =
+            Histogram::new_with_bounds(1, ticks, 3).expect("the bounds are constant and valid");
+        for (place, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            histogram.record_n(ticks_of(place), *count).expect("its counts reach as far");
+        }
+        histogram
     }
 
     /// Mean and percentiles in milliseconds.
     pub fn spread_ms(&self) -> Spread {
-        if self.0.is_empty() {
+        let histogram = self.histogram();
+        if histogram.is_empty() {
             return Spread::default();
         }
         let ms = |ticks: f64| ticks * TICK_NS as f64 / 1e6;
-        let quantile = |q| ms(self.0.value_at_quantile(q) as f64);
+        let quantile = |q| ms(histogram.value_at_quantile(q) as f64);
         Spread {
-            mean: ms(self.0.mean()),
+            mean: ms(histogram.mean()),
             p50: quantile(0.5),
             p95: quantile(0.95),
             p99: quantile(0.99),
-            max: ms(self.0.max() as f64),
+            max: ms(histogram.max() as f64),
         }
     }
 
     /// How many values were counted.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.counts.iter().sum()
     }
 
     /// Quantiles and a histogram in milliseconds.
     pub fn quantiles_ms(&self) -> Quantiles {
         let ms = |ticks: u64| (ticks as f64) * TICK_NS as f64 / 1e6;
-        let steps = self.0.iter_recorded();
+        let histogram = self.histogram();
+        let steps = histogram.iter_recorded();
         Quantiles::of(steps.map(|step| (ms(step.value_iterated_to()), step.count_since_last_iteration())))
     }
 }
@@ -189,7 +238,7 @@ impl Sojourns {
     pub fn all(&self) -> Distribution {
         let mut all = Distribution::default();
         for part in [&self.low_latency, &self.classic] {
-            all.0.add(&part.0).expect("both have the same bounds");
+            all.counts.iter_mut().zip(&part.counts).for_each(|(sum, count)| *sum += count);
         }
         all
     }
@@ -238,6 +287,29 @@ mod tests {
         let (first, second, ms, last) = (16_384e-9, 32_768e-9, 1_048_576e-9, 8.589934592);
         assert_eq!(found, [(first, 3), (second, 2), (ms, 1), (last, 1), (f64::INFINITY, 2)]);
         assert_eq!((octaves.count(), octaves.buckets().count()), (9, Octaves::BOUNDS + 1));
+    }
+
+    /// Read from the counts it is the histogram that records each value itself.
+    #[test]
+    fn counts_tell_what_a_histogram_of_the_values_tells() {
+        let ticks = LONGEST_S * 1_000_000_000 / TICK_NS;
+        let mut whole: Histogram<u64> = Histogram::new_with_bounds(1, ticks, 3).unwrap();
+        let mut times = Distribution::default();
+        let edges = (0..24).flat_map(|n| [(1024u64 << n) - 1, 1024 << n, (1024 << n) + 1]);
+        let spread = (0..50_000u64).map(|i| (i * i * i * 37 + i * 911) % 3_000_000_000);
+        for value in edges.chain(spread).chain([0, 1, 2]) {
+            times.record(Duration::from_nanos(value * TICK_NS + value % TICK_NS));
+            if whole.record(value).is_err() {
+                whole.saturating_record(value);
+            }
+        }
+        assert_eq!(times.histogram(), whole);
+        assert_eq!((times.count(), times.histogram().mean()), (whole.len(), whole.mean()));
+        assert_eq!(times.histogram().max(), whole.max());
+        for q in [0.0, 0.001, 0.5, 0.95, 0.99, 1.0] {
+            assert_eq!(times.histogram().value_at_quantile(q), whole.value_at_quantile(q));
+        }
+        (0..FINE + DOUBLINGS * FINE / 2).for_each(|at| assert_eq!(place(ticks_of(at)), at));
     }
 
     /// Also where all is recorded anew in the sum of both classes, and times become longer and longer.

@@ -49,8 +49,11 @@ pub fn video(video: &weir_config::Video) -> Arc<VideoConfig> {
 /// What readers of such pages of parallel objects have in common; `streams` if each object has one of its
 /// own.
 pub fn parallel(page: &weir_config::Page, streams: bool) -> Arc<PageConfig> {
-    let one = |o: &weir_config::Objects| PageObjects { count: o.count, size: o.size, after: o.after };
-    let objects = page.objects().iter().map(one).collect();
+    let one = |o: weir_config::PageEntry| {
+        let weir_config::PageEntry { count, size, after, server } = o;
+        PageObjects { count, size, after, server }
+    };
+    let objects = page.entries().into_iter().map(one).collect();
     Arc::new(PageConfig { objects, frame: page.frame.get(), think: page.think, streams })
 }
 

@@ -30,7 +30,7 @@ pub struct Discarded {
 /// A queue with any algorithm.
 pub trait LinkQueue: Send {
     /// Takes a packet, or adds it to `discarded`, as it may do with others.
-    fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>);
+    fn enqueue(&mut self, now: Time, arrival: &Arrival, item: &Item, discarded: &mut Vec<Discarded>);
     /// The next packet to send; discarded heads are added to `discarded`.
     fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>>;
     /// The packet that is likely to be sent or discarded next, where that is known.
@@ -194,8 +194,8 @@ struct Polling<Q>(Q, Box<Poller>);
 /// What both do alike.
 macro_rules! forward_to_queue {
     () => {
-        fn enqueue(&mut self, now: Time, arrival: Arrival, item: Item, discarded: &mut Vec<Discarded>) {
-            self.0.enqueue(now, arrival, item, &mut outbox(discarded));
+        fn enqueue(&mut self, now: Time, arrival: &Arrival, item: &Item, discarded: &mut Vec<Discarded>) {
+            self.0.enqueue(now, *arrival, *item, &mut outbox(discarded));
         }
         fn head(&self) -> Option<&Item> {
             self.0.head()

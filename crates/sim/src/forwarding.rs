@@ -19,6 +19,7 @@ impl<T: Tap> Simulation<T> {
     pub(crate) fn enter(&mut self, number: u32, item: Item, ip: u32, from: Identity, ecn: Ecn) {
         let number = number as usize;
         let link = &mut self.links[number];
+        let leader = link.leader;
         let hosts = Hosts { sender: from.host, receiver: from.host };
         let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
         if let Some(observer) = &mut link.observer {
@@ -28,9 +29,9 @@ impl<T: Tap> Simulation<T> {
         let before = if watches { link.queue.counters().enqueued } else { 0 };
         match &mut link.expedited {
             Some(lane) if is_expedited(&self.kinds, from) => {
-                lane.enqueue(self.now, arrival, item, &mut self.discarded)
+                lane.enqueue(self.now, &arrival, &item, &mut self.discarded)
             }
-            _ => link.queue.enqueue(self.now, arrival, item, &mut self.discarded),
+            _ => link.queue.enqueue(self.now, &arrival, &item, &mut self.discarded),
         }
         if watches && link.queue.counters().enqueued > before {
             self.stored(number, &arrival, &item, ip);
@@ -38,7 +39,6 @@ impl<T: Tap> Simulation<T> {
         if !self.discarded.is_empty() {
             self.note_discarded(number);
         }
-        let leader = self.links[number].leader;
         // Who has a turn of its own, or a class that may send, does not wait for one that may not yet.
         if self.soonest.get(leader) == NEVER || self.has_turns {
             self.wake(leader);
@@ -82,16 +82,7 @@ impl<T: Tap> Simulation<T> {
         }
     }
 
-    /// The next packet of a link, or of the medium that it leads, and the link it waited at.
-    #[inline]
-    fn take_next(&mut self, number: usize) -> Option<(usize, Departure<Item>)> {
-        if self.links[number].medium.is_some() {
-            return self.take_turn(number);
-        }
-        let departure = self.links[number].dequeue(self.now, &mut self.discarded);
-        Some((number, departure?))
-    }
-
+    /// The next packet of the medium that a link leads, and the link it waited at.
     fn take_turn(&mut self, leader: usize) -> Option<(usize, Departure<Item>)> {
         loop {
             let mut medium = self.links[leader].medium.take()?;
@@ -124,32 +115,62 @@ impl<T: Tap> Simulation<T> {
         if free_at > now {
             return self.soonest.set(number, free_at);
         }
-        let Some((from, departure)) = self.take_next(number) else {
-            self.soonest.set(number, self.class_ready(number));
+        if link.medium.is_some() {
+            return self.serve_medium(number);
+        }
+        let Some(departure) = link.dequeue(now, &mut self.discarded) else {
+            self.soonest.set(number, NEVER);
             return self.note_discarded(number);
         };
-        let sent = self.links[number].service.send(now, departure.packet.len);
-        if let Some(medium) = &mut self.links[number].medium {
-            medium.sent(now, from, departure.packet.len);
+        let sent = link.service.send(now, departure.packet.len);
+        let next = if link.waiting() > 0 { link.service.free_at(now) } else { NEVER };
+        self.soonest.set(number, next);
+        self.leaves(number, &departure);
+        self.transmit(number, departure, sent);
+    }
+
+    /// The medium that a link leads may send the next packet of one of its links.
+    #[inline(never)]
+    fn serve_medium(&mut self, leader: usize) {
+        let now = self.now;
+        let Some((from, departure)) = self.take_turn(leader) else {
+            self.soonest.set(leader, self.class_ready(leader));
+            return self.note_discarded(leader);
+        };
+        let len = departure.packet.len;
+        let sent = self.links[leader].service.send(now, len);
+        if let Some(medium) = &mut self.links[leader].medium {
+            medium.sent(now, from, len);
         }
-        let link = &mut self.links[from];
-        link.meter.departed(now, departure.packet.len, departure.packet.ecn, departure.sojourn);
+        let next = if self.waits(leader) { self.links[leader].service.free_at(now) } else { NEVER };
+        self.soonest.set(leader, next);
+        self.leaves(from, &departure);
+        self.transmit_rarely(from, departure, sent);
+    }
+
+    /// A packet leaves the queue of a link, perhaps with others that are discarded.
+    #[inline(always)]
+    fn leaves(&mut self, number: usize, departure: &Departure<Item>) {
+        let link = &mut self.links[number];
+        let Departure { packet, sojourn, .. } = departure;
+        link.meter.departed(self.now, packet.len, packet.ecn, *sojourn);
         if self.hosts.are_many()
             && let Some(head) = link.queue.head().filter(|head| !matches!(head.body, Body::Probe(_)))
         {
             memory::soon(&self.hosts.inbound[head.connection as usize]);
         }
-        let next = if self.waits(number) { self.links[number].service.free_at(now) } else { NEVER };
-        self.soonest.set(number, next);
-        if !self.discarded.is_empty() {
-            self.note_discarded(from);
-        }
-        self.transmit(from, departure, sent);
+        self.tell_discarded(number);
+    }
+
+    /// [`Self::transmit`] where packets are few: what they share is in the code once.
+    #[inline(never)]
+    pub(crate) fn transmit_rarely(&mut self, number: usize, departure: Departure<Item>, sent: Time) {
+        self.transmit(number, departure, sent);
     }
 
     /// The transmission of a packet began and will end at `sent`.
-    #[inline]
-    pub(crate) fn transmit(&mut self, number: usize, departure: Departure<Item>, sent: Time) {
+    #[inline(always)]
+    fn transmit(&mut self, number: usize, departure: Departure<Item>, sent: Time) {
         let Departure { packet, mut item, marked, sojourn } = departure;
         if T::ACTIVE {
             match &item.body {
@@ -265,6 +286,7 @@ impl<T: Tap> Simulation<T> {
     }
 
     /// Notes what an algorithm discarded, if it did.
+    #[inline(always)]
     pub(crate) fn tell_discarded(&mut self, number: usize) {
         if !self.discarded.is_empty() {
             self.note_discarded(number);

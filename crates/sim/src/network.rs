@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::event::{Event, Rare};
 use crate::flow::{Flow, FlowKind};
 use crate::hash::TraceHash;
-use crate::host::Hosts;
+use crate::host::{Hosts, Transmitter};
 use crate::link::Link;
 use crate::medium::{Class, Medium};
 use crate::meter::LinkMeter;
@@ -29,7 +29,11 @@ use weir_tcp::PathMemory;
 use weir_units::{Duration, NANOS_PER_SEC, Rate, Time};
 
 /// Events between asking for an endpoint's memory and its use.
-const AHEAD: usize = 2;
+const AHEAD: usize = 3;
+/// The same of what an endpoint keeps elsewhere, asked for when the endpoint itself is there.
+const AHEAD_ELSEWHERE: usize = 1;
+/// Lines of a sending side that an acknowledgement touches.
+const OUTBOUND_LINES: usize = 9;
 
 /// Links from which on the memory of each is asked for when it is needed, also while packets pass.
 const MANY_LINKS: usize = 256;
@@ -242,10 +246,16 @@ impl<T: Tap> Simulation<T> {
     /// Asks for the memory that the next events will need.
     #[inline]
     fn expect_next(&self) {
-        if self.hosts.are_many()
-            && let Some(Event::Acknowledge { connection, .. }) = self.wheel.ahead(AHEAD)
+        if !self.hosts.are_many() {
+            return;
+        }
+        if let Some(Event::Acknowledge { connection, .. }) = self.wheel.ahead(AHEAD) {
+            memory::lines_soon(&self.hosts.outbound[*connection as usize], OUTBOUND_LINES);
+        }
+        if let Some(Event::Acknowledge { connection, .. }) = self.wheel.ahead(AHEAD_ELSEWHERE)
+            && let Transmitter::Transport(sender) = &self.hosts.outbound[*connection as usize].transmitter
         {
-            memory::soon(&self.hosts.outbound[*connection as usize]);
+            sender.records_ahead().into_iter().flatten().for_each(memory::soon);
         }
     }
 

@@ -187,9 +187,12 @@ fn study<T: Tap>(
             (ended.bytes + packets * more) as f64 * 8.0 / link.rate.as_bps_f64()
         });
         let slowest = sending.filter(|s| s.is_finite()).fold(0.0, f64::max);
-        let trips =
-            if ended.is_page { (there + back).as_secs_f64() * pieces as f64 } else { there.as_secs_f64() };
-        trips + slowest
+        let rtt = there + back;
+        let trips = if ended.is_page { rtt.as_secs_f64() * pieces as f64 } else { there.as_secs_f64() };
+        let server = kind.parallel.as_ref().map_or(Duration::ZERO, |page| {
+            page.waiting(rtt).saturating_sub(rtt.saturating_mul(page.depth()))
+        });
+        trips + server.as_secs_f64() + slowest
     };
     let kind = |is_page: bool| if is_page { Kind::Page } else { Kind::Transfer };
     let each: Vec<Completion> = simulation

@@ -60,7 +60,7 @@ impl<T: Tap> Simulation<T> {
             departure.sojourn += now.since(taken);
             let packet = departure.packet;
             self.links[link].meter.departed(now, packet.len, packet.ecn, departure.sojourn);
-            self.transmit(link, departure, sent);
+            self.transmit_rarely(link, departure, sent);
         }
         station.reuse(packets);
     }
@@ -78,7 +78,7 @@ impl<T: Tap> Simulation<T> {
             }
         }
         if let Some((departure, sent)) = grants.send(now) {
-            self.transmit(link, departure, sent);
+            self.transmit_rarely(link, departure, sent);
         }
     }
 }

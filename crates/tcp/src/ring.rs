@@ -20,6 +20,12 @@ impl<T: Copy + Default> Ring<T> {
         &self.slots[seq as usize & (self.slots.len().wrapping_sub(1))]
     }
 
+    /// The place of `seq`, whatever lies there.
+    #[inline]
+    pub fn place(&self, seq: u64) -> Option<&T> {
+        self.slots.get(seq as usize & (self.slots.len().wrapping_sub(1)))
+    }
+
     /// The value under `seq`, which must have been put.
     #[inline]
     pub fn get_mut(&mut self, seq: u64) -> &mut T {

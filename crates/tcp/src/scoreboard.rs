@@ -79,6 +79,12 @@ impl Scoreboard {
         }
     }
 
+    /// What the next acknowledgement reads and the next segment writes.
+    #[inline]
+    pub fn ahead(&self) -> [Option<&impl Sized>; 2] {
+        [self.records.place(self.una), self.records.place(self.nxt)]
+    }
+
     /// Segments sent and not acknowledged.
     #[inline]
     pub fn out(&self) -> u32 {

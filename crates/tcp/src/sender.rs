@@ -205,6 +205,13 @@ impl Sender {
         }
     }
 
+    /// What the next ACK and the next segment need and lies outside of the sender, for hosts of many that ask
+    /// for memory before they need it.
+    #[inline]
+    pub fn records_ahead(&self) -> [Option<&impl Sized>; 2] {
+        self.board.ahead()
+    }
+
     /// The handshake, which was over when the sender was made, had taken `rtt`; `cautious` if so many of
     /// its packets were lost that the first window is one segment (RFC 5681 section 3.1).
     pub fn opened(&mut self, rtt: Duration, cautious: bool) {

@@ -154,6 +154,24 @@ fn the_copy_of_a_scenario_runs_again_with_its_trace() {
 }
 
 #[test]
+fn the_copy_of_a_scenario_runs_again_with_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = "[[objects]]\nname = \"document\"\nsize = \"30kB\"\nserver = \"20ms\"\n";
+    file(folder.path(), "pages/one.toml", page);
+    let text = SMALL.replace("count = 2 }", "count = 2 }, { page = { file = \"pages/one.toml\" } }");
+    let scenario = file(folder.path(), "pages.toml", &text);
+    let out = folder.path().join("out");
+    let first = json(&format!("sim {} --out {}", scenario.display(), out.display()));
+    file(folder.path(), "pages/one.toml", &page.replace("20ms", "40ms"));
+    let other = json(&format!("sim {} --out {}", scenario.display(), folder.path().join("b").display()));
+    assert_ne!(other["trace_hash"], first["trace_hash"]);
+    fs::remove_dir_all(folder.path().join("pages")).unwrap();
+    let copy = out.join("scenario.toml").display().to_string();
+    let again = json(&format!("sim {copy} --out {}", folder.path().join("again").display()));
+    assert_eq!(again["trace_hash"], first["trace_hash"]);
+}
+
+#[test]
 fn runs_have_as_many_seeds_as_are_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = file(folder.path(), "small.toml", SMALL);

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_config::{
-    Document, Embedded, Errors, NetworkLink, PlansFile, RunConfig, Scenario, SteerConfig, UpfConfig,
+    Document, Embedded, Errors, NetworkLink, PageFile, PlansFile, RunConfig, Scenario, SteerConfig, UpfConfig,
 };
 
 fn here(path: &str) -> PathBuf {
@@ -190,6 +190,7 @@ fn the_reference_pages_are_up_to_date() {
     expect(&here("../../docs/scenario.md"), &Scenario::reference());
     expect(&here("../../docs/config.md"), &RunConfig::reference());
     expect(&here("../../docs/plans.md"), &PlansFile::reference());
+    expect(&here("../../docs/page-file.md"), &PageFile::reference());
     expect(&here("../../docs/upf-config.md"), &UpfConfig::reference());
     let path = here("../../docs/libweir.md");
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

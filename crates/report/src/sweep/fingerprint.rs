@@ -57,8 +57,8 @@ impl Fingerprint {
         }
     }
 
-    /// Of a point of a sweep: its scenario in canonical form with its traces. Not of the number of seeds, so
-    /// that a sweep can get more of them.
+    /// Of a point of a sweep: its scenario in canonical form with its traces and pages. Not of the number of
+    /// seeds, so that a sweep can get more of them.
     pub fn of_point(scenario: &Scenario) -> Fingerprint {
         let mut one = scenario.clone();
         one.run.seeds = 1;
@@ -68,6 +68,10 @@ impl Fingerprint {
             if let Some(trace) = link.variation.trace() {
                 hash = hash.and(&trace.to_text());
             }
+        }
+        let pages = scenario.flows.iter().filter_map(|flows| flows.page.as_ref()?.file.as_ref());
+        for file in pages {
+            hash = hash.and(&file.page.to_toml());
         }
         hash
     }
@@ -105,5 +109,24 @@ mod tests {
         assert_eq!(point(""), point("aqm.ecn = true"), "a default says nothing new");
         assert_ne!(point(""), point("aqm.ecn = false"));
         assert_ne!(point(""), point("run.warmup = \"1s\""));
+    }
+
+    #[test]
+    fn what_a_page_file_says_counts_and_not_how_it_is_written() {
+        let folder = std::env::temp_dir().join(format!("weir-fingerprint-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("scenario.toml");
+        let text = "title = \"x\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\naqm.name = \"gsp\"\n\
+             flows = [{ page = { file = \"page.toml\" } }]\nrun.duration = \"5s\"\n";
+        std::fs::write(&path, text).unwrap();
+        let of = |size: &str| {
+            let page = format!("# Whatever.\n[[objects]]\nname = \"document\"\nsize = \"{size}\"\n");
+            std::fs::write(folder.join("page.toml"), page).unwrap();
+            Fingerprint::of_point(&Scenario::load(&path).unwrap())
+        };
+        let told = ["30kB", "31kB", "30000B"].map(of);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_ne!(told[0], told[1]);
+        assert_eq!(told[0], told[2]);
     }
 }

@@ -3,7 +3,10 @@
 use crate::common;
 
 use common::{quiet, run};
+use std::ops::ControlFlow;
+use weir_config::Scenario;
 use weir_measure::applications::{Calls, Datagrams, Realtimes, Videos};
+use weir_measure::study::Kind;
 
 fn link(rate: &str, more: &str) -> String {
     format!(
@@ -127,7 +130,7 @@ fn video_on_a_fast_link_has_the_best_rate_and_on_one_that_is_too_slow_it_stalls(
 fn page(objects: &str, more: &str, link: &str) -> f64 {
     let flows = format!("[[flows]]\n{more}page = {{ objects = {objects}, think = \"5s\" }}\n");
     let study = run(&quiet(link, &flows, "60s"), 1).study;
-    let told = study.completions.iter().find(|c| c.kind == weir_measure::study::Kind::Page).unwrap();
+    let told = study.completions.iter().find(|c| c.kind == Kind::Page).unwrap();
     assert!(told.completed > 3 && told.unfinished < Some(2), "{told:?}");
     told.time_ms.p50
 }
@@ -147,6 +150,35 @@ fn a_page_on_a_free_path_takes_the_round_trips_of_its_depth_and_of_slow_start() 
     near(page("[\"1kB\", \"20 x 500B after 1\"]", "", free), 200.0, 0.02);
     // HTTP/3 has no losses to gain from here.
     near(page("[\"1kB\", \"20 x 500B after 1\"]", "protocol = \"quic\"\n", free), 200.0, 0.02);
+}
+
+#[test]
+fn a_described_page_takes_its_round_trips_and_what_the_server_takes() {
+    let folder = std::env::temp_dir().join(format!("weir-page-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let object = |name: &str, more: &str| format!("[[objects]]\nname = \"{name}\"\nsize = \"1kB\"\n{more}\n");
+    let text = object("document", "server = \"80ms\"")
+        + &object("styles", "count = 3\nafter = [\"document\"]")
+        + &object("script", "after = [\"document\"]\nserver = \"50ms\"")
+        + &object("images", "count = 4\nafter = [\"styles\", \"script\"]");
+    std::fs::write(folder.join("page.toml"), text).unwrap();
+    let free = "[link]\nrate = \"1Gbit/s\"\n[path]\nrtt = \"100ms\"\n[aqm]\nname = \"tail_drop\"\n";
+    let flows = "[[flows]]\nPROTOCOLpage = { file = \"page.toml\", think = \"5s\" }\n";
+    let told = ["", "protocol = \"quic\"\n"].map(|protocol| {
+        let path = folder.join("scenario.toml");
+        std::fs::write(&path, quiet(free, &flows.replace("PROTOCOL", protocol), "60s")).unwrap();
+        let scenario = Scenario::load(&path).unwrap();
+        let outcome = weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).unwrap();
+        let pages = outcome.study.completions.into_iter().find(|c| c.kind == Kind::Page).unwrap();
+        assert!(pages.completed > 3, "{pages:?}");
+        (pages.time_ms.p50, pages.slowdown.p50)
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    for (time_ms, slowdown) in told {
+        // Document, script, images: three round trips, and 80 and 50 ms of the server.
+        near(time_ms, 430.0, 0.02);
+        near(slowdown, 1.0, 0.02);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use weir_units::{Ecn, Time};
 
 impl Sender {
     /// The next segment that may leave now. To be called until it returns `None`.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, now: Time) -> Option<Segment> {
         if self.probe_due {
             return self.send_probe(now);
@@ -21,7 +21,7 @@ impl Sender {
         self.send_new(now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_new(&mut self, now: Time) -> Option<Segment> {
         if !self.has_data() {
             self.pause(now, false);
@@ -81,6 +81,7 @@ impl Sender {
     }
 
     /// Sends the lowest lost segment again, if the window has room.
+    #[inline(never)]
     fn resend(&mut self, now: Time) -> Option<Segment> {
         if self.board.in_flight() >= self.window.cwnd && !self.force_resend {
             self.pause(now, true);
@@ -114,6 +115,7 @@ impl Sender {
     }
 
     /// New data if there is some, else the last segment once more (RFC 8985 section 7.3).
+    #[inline(never)]
     fn send_probe(&mut self, now: Time) -> Option<Segment> {
         self.probe_due = false;
         let has_new = self.has_data() && self.board.nxt < self.window_end && !self.is_held(now);

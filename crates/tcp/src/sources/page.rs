@@ -11,14 +11,16 @@ use std::sync::Arc;
 use weir_units::{Duration, Time};
 
 /// Objects that are alike.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageObjects {
     /// How many. At least 1.
     pub count: u32,
     /// Bytes of each. At least 1.
     pub size: u64,
-    /// Number of an earlier entry, from 1, that must be there before these are asked for; 0 for none.
-    pub after: u32,
+    /// Numbers of earlier entries, from 1, each once, that must be there before these are asked for.
+    pub after: Vec<u32>,
+    /// Time from their request's arrival at the server to the first byte that may leave.
+    pub server: Duration,
 }
 
 /// What can be chosen about a reader.
@@ -42,12 +44,23 @@ impl PageConfig {
 
     /// Requests that have to follow each other.
     pub fn depth(&self) -> u64 {
-        let mut depths: Vec<u64> = Vec::new();
+        self.longest(|_| 1)
+    }
+
+    /// How long requests that have to follow each other take at least, each a round trip and what the server
+    /// takes.
+    pub fn waiting(&self, rtt: Duration) -> Duration {
+        Duration::from_nanos(self.longest(|objects| (rtt + objects.server).as_nanos()))
+    }
+
+    /// The largest sum along entries of which each waits for the one before.
+    fn longest(&self, of: impl Fn(&PageObjects) -> u64) -> u64 {
+        let mut sums: Vec<u64> = Vec::new();
         for objects in &self.objects {
-            let before = (objects.after as usize).checked_sub(1).and_then(|entry| depths.get(entry));
-            depths.push(before.copied().unwrap_or(0) + 1);
+            let before = objects.after.iter().filter_map(|entry| sums.get((*entry as usize).checked_sub(1)?));
+            sums.push(before.max().copied().unwrap_or(0) + of(objects));
         }
-        depths.into_iter().max().unwrap_or(0)
+        sums.into_iter().max().unwrap_or(0)
     }
 }
 
@@ -88,6 +101,8 @@ pub struct Page {
     /// of it.
     active: VecDeque<(u32, u64)>,
     turn: u64,
+    /// Entries that were asked for, with the time at which the server has them.
+    serving: Vec<(Time, u32)>,
     chunks: VecDeque<Chunk>,
     /// Where segments begin in the stream: number and byte. Between two of them segments are full.
     anchors: Vec<(u64, u64)>,
@@ -98,6 +113,8 @@ pub struct Page {
     seen: VecDeque<bool>,
     /// Number of the first object of each entry, with how many objects of it are missing.
     entries: Vec<(u32, u32)>,
+    /// How many entries each entry waits for.
+    awaits: Vec<u32>,
     /// Bytes of each object that are missing, with its entry.
     missing: Vec<(u64, u32)>,
     left: u32,
@@ -119,6 +136,7 @@ impl Page {
             laid: 0,
             active: VecDeque::new(),
             turn: 0,
+            serving: Vec::new(),
             chunks: VecDeque::new(),
             anchors: Vec::new(),
             payload: payload.max(1).into(),
@@ -126,6 +144,7 @@ impl Page {
             base: 0,
             seen: VecDeque::new(),
             entries: Vec::new(),
+            awaits: Vec::new(),
             missing: Vec::new(),
             left: 0,
             asked: Vec::new(),
@@ -134,11 +153,12 @@ impl Page {
         }
     }
 
-    /// When [`Page::poll`] has to be called; `None` while a page is loading.
+    /// When [`Page::poll`] has to be called; `None` while a page is loading and the server has all that was
+    /// asked for.
     pub fn next_timeout(&self) -> Option<Time> {
         match self.stage {
             Stage::Thinking(until) => Some(until),
-            Stage::Loading => None,
+            Stage::Loading => self.serving.iter().map(|(due, _)| *due).min(),
         }
     }
 
@@ -183,15 +203,22 @@ impl Page {
         }
         let mut bytes = 0;
         let heard = std::mem::take(&mut self.heard);
-        if !heard.is_empty() {
+        let is_due = self.serving.iter().any(|(due, _)| *due <= now);
+        if !heard.is_empty() || is_due {
             self.lay(self.written - unsent.min(self.written));
             if unsent == 0 {
                 self.anchors.push((segments, self.written));
             }
         }
+        if is_due {
+            bytes += self.serve_due(now);
+        }
         for request in &heard {
             match request {
-                Request::Entry(entry) => bytes += self.serve(*entry),
+                Request::Entry(entry) => match self.config.objects[*entry as usize].server {
+                    Duration::ZERO => bytes += self.serve(*entry),
+                    takes => self.serving.push((now + takes, *entry)),
+                },
                 Request::End => {
                     self.pages += 1;
                     self.stage = Stage::Thinking(now + exponential(self.config.think, dice()));
@@ -213,26 +240,47 @@ impl Page {
         self.anchors.clear();
         self.missing.clear();
         self.entries.clear();
+        self.awaits.clear();
         self.seen.clear();
         (self.taken, self.base) = (self.written, u64::MAX);
         for (number, objects) in self.config.objects.iter().enumerate() {
             self.entries.push((self.missing.len() as u32, objects.count));
+            self.awaits.push(objects.after.len() as u32);
             let object = (objects.size, number as u32);
             self.missing.extend(std::iter::repeat_n(object, objects.count as usize));
         }
         self.left = self.missing.len() as u32;
-        self.ask_after(0);
+        let first = self.awaits.iter().enumerate().filter(|(_, awaits)| **awaits == 0);
+        self.asked.extend(first.map(|(entry, _)| Request::Entry(entry as u32)));
     }
 
+    /// An entry, by its number from 1, is there: what waited for it alone is asked for.
     fn ask_after(&mut self, entry: u32) {
-        let objects = self.config.objects.iter().enumerate();
-        let ready = objects.filter(|(_, o)| o.after == entry).map(|(i, _)| Request::Entry(i as u32));
-        self.asked.extend(ready);
+        for (number, objects) in self.config.objects.iter().enumerate() {
+            if !objects.after.contains(&entry) {
+                continue;
+            }
+            self.awaits[number] -= 1;
+            if self.awaits[number] == 0 {
+                self.asked.push(Request::Entry(number as u32));
+            }
+        }
+    }
+
+    /// The server has what it has by now, the earliest first; the bytes of that.
+    fn serve_due(&mut self, now: Time) -> u64 {
+        let mut bytes = 0;
+        self.serving.sort_by_key(|(due, _)| *due);
+        while let Some((_, entry)) = self.serving.first().copied().filter(|(due, _)| *due <= now) {
+            self.serving.remove(0);
+            bytes += self.serve(entry);
+        }
+        bytes
     }
 
     /// The server begins to send the objects of an entry; their bytes.
     fn serve(&mut self, entry: u32) -> u64 {
-        let PageObjects { count, size, .. } = self.config.objects[entry as usize];
+        let &PageObjects { count, size, .. } = &self.config.objects[entry as usize];
         let first = self.entries[entry as usize].0;
         if self.active.is_empty() {
             self.turn = self.config.frame.max(1);
@@ -350,9 +398,12 @@ mod tests {
 
     const PAYLOAD: u32 = 1000;
 
+    fn of(count: u32, size: u64, after: &[u32]) -> PageObjects {
+        PageObjects { count, size, after: after.to_vec(), server: Duration::ZERO }
+    }
+
     fn config(streams: bool) -> PageConfig {
-        let of = |count, size, after| PageObjects { count, size, after };
-        let objects = vec![of(1, 1500, 0), of(2, 3000, 1), of(1, 500, 2)];
+        let objects = vec![of(1, 1500, &[]), of(2, 3000, &[1]), of(1, 500, &[2])];
         PageConfig { objects, frame: 1000, think: Duration::from_secs(1), streams }
     }
 
@@ -420,8 +471,7 @@ mod tests {
 
     #[test]
     fn what_has_left_stays_where_it_is_when_more_is_asked_for() {
-        let of = |count, size, after| PageObjects { count, size, after };
-        let objects = vec![of(1, 1000, 0), of(1, 9000, 0), of(1, 2000, 1)];
+        let objects = vec![of(1, 1000, &[]), of(1, 9000, &[]), of(1, 2000, &[1])];
         let config = PageConfig { objects, frame: 1000, think: Duration::ZERO, streams: false };
         let mut page = Page::new(Arc::new(config), PAYLOAD, at(0));
         assert_eq!(page.poll(at(0), 0, 0, || 1), Some(10_000));
@@ -445,6 +495,43 @@ mod tests {
                 "{n}"
             );
         }
+        assert_eq!(page.asked, [Request::End]);
+    }
+
+    #[test]
+    fn an_object_waits_for_all_that_it_names_and_for_the_server() {
+        let ms = Duration::from_millis;
+        let slow = |server, objects| PageObjects { server, ..objects };
+        let objects = vec![
+            slow(ms(20), of(1, 1000, &[])),
+            of(1, 1000, &[1]),
+            slow(ms(5), of(1, 1000, &[1])),
+            slow(ms(7), of(1, 1000, &[2, 3])),
+        ];
+        let config = PageConfig { objects, frame: 1000, think: Duration::ZERO, streams: false };
+        // Document, third, fourth: three round trips and all that the server takes for these.
+        assert_eq!((config.depth(), config.waiting(ms(10))), (3, ms(62)));
+        let mut page = Page::new(Arc::new(config), PAYLOAD, at(0));
+        assert_eq!(page.poll(at(0), 0, 0, || 1), None);
+        assert_eq!(page.next_timeout(), Some(at(20)));
+        assert_eq!((page.poll(at(19), 0, 0, || 1), page.poll(at(20), 0, 0, || 1)), (None, Some(1000)));
+        assert_eq!(page.next_timeout(), None);
+        assert!(page.arrives(0, 1000, 1000));
+        page.asks_with(1);
+        assert!(page.hears(1));
+        // The second is there at once, the third when the server has it.
+        assert_eq!(page.poll(at(30), 1, 0, || 1), Some(1000));
+        assert_eq!(page.next_timeout(), Some(at(35)));
+        assert!(!page.arrives(1, 1000, 2000));
+        assert_eq!(page.poll(at(35), 2, 0, || 1), Some(1000));
+        // Only with both there the fourth is asked for.
+        assert!(page.arrives(2, 1000, 3000));
+        assert_eq!(page.asked, [Request::Entry(3)]);
+        page.asks_with(2);
+        assert!(page.hears(2));
+        assert_eq!((page.poll(at(40), 3, 0, || 1), page.next_timeout()), (None, Some(at(47))));
+        assert_eq!(page.poll(at(47), 3, 0, || 1), Some(1000));
+        assert!(page.arrives(3, 1000, 4000));
         assert_eq!(page.asked, [Request::End]);
     }
 }
