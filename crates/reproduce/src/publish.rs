@@ -116,10 +116,9 @@ impl Outcome {
             result["beside"] = rows.iter().map(beside_json).collect();
         }
         let table = |t: &Rows| json!({ "title": t.title, "header": t.header, "rows": t.rows });
-        let words = |row: &Vec<GridCell>| row.iter().map(GridCell::text).collect::<Vec<_>>();
         let grid = |g: &Grid| {
-            let rows: Vec<_> = g.rows.iter().map(words).collect();
-            json!({ "title": g.title, "header": g.header, "rows": rows })
+            let rows = g.rows.iter().map(|row| row.iter().map(GridCell::text).collect());
+            json!({ "title": g.title, "header": g.header, "rows": rows.collect::<Vec<Vec<&str>>>() })
         };
         result["tables"] = self.tables.iter().map(table).chain(self.grids.iter().map(grid)).collect();
         result["notes"] = json!(self.notes);
