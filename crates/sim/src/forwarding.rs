@@ -6,7 +6,7 @@ use crate::flow::FlowKind;
 use crate::hash::Decision;
 use crate::host::Identity;
 use crate::network::Simulation;
-use crate::packet::{Body, Item};
+use crate::packet::{Body, Item, Opening};
 use crate::service::NEVER;
 use crate::tap::{LinkContext, Tap, TappedPacket};
 use weir_queue::{Arrival, Departure, Hosts, memory};
@@ -27,7 +27,7 @@ impl<T: Tap> Simulation<T> {
         let watches = T::ACTIVE || link.prober.is_some();
         let before = if watches { link.queue.counters().enqueued } else { 0 };
         match &mut link.expedited {
-            Some(lane) if is_expedited(&self.kinds, from) => {
+            Some(lane) if is_expedited(&self.kinds, from, &item) => {
                 lane.enqueue(self.now, arrival, item, &mut self.discarded)
             }
             _ => link.queue.enqueue(self.now, arrival, item, &mut self.discarded),
@@ -360,8 +360,15 @@ impl<T: Tap> Simulation<T> {
     }
 }
 
-/// Whether a packet is of a class that links may expedite. Flows of one table are those of one host; probes,
-/// which are no flow's, go with the data that they measure.
-fn is_expedited(kinds: &[FlowKind], from: Identity) -> bool {
-    kinds.get(from.host as usize).is_some_and(|kind| kind.expedited)
+/// Whether a packet that enters a link is of a class that links may expedite. Flows of one table are those of
+/// one host; probes, which are no flow's, go with the data that they measure.
+fn is_expedited(kinds: &[FlowKind], from: Identity, item: &Item) -> bool {
+    let Some(kind) = kinds.get(from.host as usize) else { return false };
+    let on_the_way = match item.body {
+        Body::Data(_) | Body::Opening(Opening { is_answer: false, .. }) => &kind.expedited_forward,
+        Body::Ack(_) | Body::Opening(Opening { is_answer: true, .. }) => &kind.expedited_back,
+        Body::Probe(_) => return false,
+    };
+    let place = on_the_way.len().checked_sub(1 + usize::from(item.links_left));
+    place.and_then(|place| on_the_way.get(place)).is_some_and(|expedited| *expedited)
 }

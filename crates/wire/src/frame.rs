@@ -4,6 +4,7 @@
 //! headers contradict themselves are told apart ([`Kind::Malformed`]), so that they can be counted.
 
 use crate::checksum::{finish, finish_nonzero, pseudo, sum};
+use crate::dscp::Remarks;
 use crate::ethernet::{self, MacAddr, Network, NoNetwork};
 use crate::flow_hash::{Hashes, Hashing};
 use crate::ip::{Fragment, Packet, TCP, UDP, Upper};
@@ -241,6 +242,18 @@ pub fn mark(frame: &mut [u8], kind: Kind, network: u16) {
     match kind {
         Kind::Ipv4 => ipv4::mark(packet),
         Kind::Ipv6 => ipv6::mark(packet),
+        Kind::Other | Kind::Malformed | Kind::Runt => {}
+    }
+}
+
+/// Changes the DSCP of a frame whose headers were read as `kind` at offset `network`, as a link does that
+/// remarks. Of tunnels it is that of the outer header. What is not IP stays as it is.
+#[inline]
+pub fn remark(frame: &mut [u8], kind: Kind, network: u16, remarks: &Remarks) {
+    let Some(packet) = frame.get_mut(usize::from(network)..) else { return };
+    match kind {
+        Kind::Ipv4 => ipv4::remark(packet, remarks),
+        Kind::Ipv6 => ipv6::remark(packet, remarks),
         Kind::Other | Kind::Malformed | Kind::Runt => {}
     }
 }
