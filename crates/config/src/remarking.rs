@@ -10,10 +10,10 @@ use weir_wire::dscp::{COUNT, Dscp, Remarks};
 section! {
     /// What a link does to the DSCP of packets.
     pub struct Remarking {
-        /// What becomes of the DSCP of packets as they are sent: "keep"; "wash" sets it to 0, so that networks
-        /// behind treat all packets alike; or a code point that all get, as a number or a name: default, cs0
-        /// to cs7, af11 to af43, ef, va, le, nqb. The ECN field stays. What the link itself does by the DSCP
-        /// of a packet it does by the one that the packet came with.
+        /// What becomes of the DSCP of packets as they are sent: "keep"; "wash" sets it to 0, so that
+        /// networks behind treat all packets alike; or a code point that all get, as a number or a name:
+        /// default, cs0 to cs7, af11 to af43, ef, va, le, nqb. The ECN field stays. What the link itself does
+        /// by the DSCP of a packet it does by the one that the packet came with.
         dscp: DscpRule = or(DscpRule::Keep, Range::Any) => [Simulator, Row];
         /// Single code points that are changed otherwise than `dscp` says, such as
         /// `[{ from = "nqb", to = "nqb" }]` beside "wash": networks behind can then still tell apart what

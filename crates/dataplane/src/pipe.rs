@@ -24,6 +24,7 @@ use weir_queue::{
     UserNow,
 };
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::PureAck;
 use weir_wire::dscp::{Dscp, Remarks};
 use weir_wire::flow_hash::Hashing;
 use weir_wire::frame::{self, Headers, Kind};
@@ -250,8 +251,23 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
             return expedited.enqueue(at, arrival, held, &mut free);
         }
+        if self.queue.filters_acks() && self.replaces(&arrival, &held, arena) {
+            return;
+        }
         let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
         self.queue.enqueue(at, arrival, held, &mut free);
+    }
+
+    /// Whether an acknowledgement took the place of an older one that waits.
+    fn replaces(&mut self, arrival: &Arrival, held: &PacedFrame, arena: &mut Arena) -> bool {
+        let Some(newest) = pure_ack(held, arena) else { return false };
+        let replaces = |last: &PacedFrame, before: &PacedFrame| {
+            let [last, before] = [last, before].map(|held| pure_ack(held, arena));
+            last.zip(before).is_some_and(|(last, before)| newest.replaces(&last, &before))
+        };
+        let Some(replaced) = self.queue.replace(arrival, held, replaces) else { return false };
+        arena.give(replaced.frame.addr);
+        true
     }
 
     /// When the packet arrived that leaves next, as far as is known.
@@ -573,6 +589,14 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
 fn is_waiting<T>(queue: &impl Discipline<T>, observer: &Observer, hosts: Hosts) -> bool {
     let packets = if observer.follows_users() { queue.packets_of(hosts) } else { queue.packets() };
     packets > 0
+}
+
+/// The acknowledgement in a frame, if it holds nothing else.
+fn pure_ack<'a>(held: &PacedFrame, arena: &'a Arena) -> Option<PureAck<'a>> {
+    if !matches!(held.kind, Kind::Ipv4 | Kind::Ipv6) {
+        return None;
+    }
+    PureAck::read(arena.look(held.frame).get(usize::from(held.network)..)?)
 }
 
 /// What becomes of the DSCP of packets, if anything does.

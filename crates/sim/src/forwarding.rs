@@ -11,6 +11,7 @@ use crate::service::NEVER;
 use crate::tap::{LinkContext, Tap, TappedPacket};
 use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
+use weir_tcp::Ack;
 use weir_units::{Duration, Ecn, Rate, Time};
 
 impl<T: Tap> Simulation<T> {
@@ -24,6 +25,10 @@ impl<T: Tap> Simulation<T> {
         if let Some(observer) = &mut link.observer {
             observer.arrived(self.now, &item.body, arrival.len);
         }
+        if matches!(item.body, Body::Ack(_)) && link.filters_acks && self.replaces(number, &arrival, &item) {
+            return;
+        }
+        let link = &mut self.links[number];
         let watches = T::ACTIVE || link.prober.is_some();
         let before = if watches { link.queue.counters().enqueued } else { 0 };
         match &mut link.expedited {
@@ -43,6 +48,38 @@ impl<T: Tap> Simulation<T> {
         if self.soonest.get(leader) == NEVER || self.has_turns {
             self.wake(leader);
         }
+    }
+
+    /// Whether an acknowledgement took the place of an older one that waits at a link. Those of TCP do, by
+    /// the rules of [`weir_wire::PureAck`].
+    #[cold]
+    fn replaces(&mut self, number: usize, arrival: &Arrival, item: &Item) -> bool {
+        let (acks, hosts, kinds, flows) = (&self.acks, &self.hosts, &self.kinds, &self.flows);
+        let flow = hosts.inbound[item.connection as usize].flow as usize;
+        if !kinds[flows[flow].kind as usize].headers.sacks {
+            return false;
+        }
+        let replaces = |last: &Item, before: &Item| {
+            let [Body::Ack(newest), Body::Ack(last_ack), Body::Ack(before_ack)] =
+                [&item.body, &last.body, &before.body]
+            else {
+                return false;
+            };
+            let same =
+                |other: &Item| (other.connection, other.generation) == (item.connection, item.generation);
+            let [newest, last_ack, before_ack] = [newest, last_ack, before_ack].map(|kept| acks.look(*kept));
+            let is_plain = |ack: &Ack| ack.sacks.iter().all(|block| block.0 == block.1);
+            let follows = |ack: &Ack, earlier: &Ack| ack.next > earlier.next && ack.ece == earlier.ece;
+            same(last)
+                && same(before)
+                && [&newest, &last_ack, &before_ack].into_iter().all(is_plain)
+                && follows(&newest, &last_ack)
+                && follows(&last_ack, &before_ack)
+        };
+        let Some(replaced) = self.links[number].queue.replace(arrival, item, &replaces) else { return false };
+        self.counts.filtered += 1;
+        self.forget(replaced);
+        true
     }
 
     /// Somebody wants to know that a packet was stored.

@@ -70,12 +70,15 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod nd;
+mod pure_ack;
 pub mod quic;
 pub mod tcp;
 pub mod transport;
 pub mod tunnel;
 pub mod udp;
 pub mod vlan;
+
+pub use pure_ack::PureAck;
 
 /// The buffer is too short for what is to be written. Nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -45,8 +45,16 @@ weir_aqm::params! {
         fair_senders: bool = false, false => true;
         /// Whether receivers, by their address, get equal shares whatever the number of their flows.
         fair_receivers: bool = false, false => true;
+        /// Whether a TCP acknowledgement takes the place of an older one of its flow that waits, which says
+        /// nothing more (RFC 3449 section 5.2.1). Two at least stay; duplicates, and those with SACK blocks,
+        /// are left alone.
+        ack_filter: bool = false, false => true;
     }
 }
+
+/// Longest FIFO in which the last two packets are looked for: acknowledgements that are filtered keep theirs
+/// at two, and one that is longer holds other packets.
+const FILTERED_MAX: usize = 16;
 
 struct Flow<A> {
     aqm: A,
@@ -115,6 +123,7 @@ pub struct FlowQueue<A, T, G = ()> {
     served: usize,
     dice: SplitMix64,
     counters: Counters,
+    filters: bool,
 }
 
 impl<A: Aqm + Clone, T: Copy> FlowQueue<A, T> {
@@ -164,13 +173,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             served: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
+            filters: params.ack_filter,
         }
     }
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> FlowQueue<A, T, H> {
-        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters } = self;
-        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters }
+        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters, filters } = self;
+        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters, filters }
     }
 
     /// How often a packet of one flow came to the FIFO of another.
@@ -373,6 +383,30 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
             Err(cause) => out.discarded(&packet, item, cause),
         }
         debug_assert!(self.counters.is_conserved(self.sum.packets));
+    }
+
+    fn filters_acks(&self) -> bool {
+        self.filters
+    }
+
+    /// The packet that comes has the place, the number and the time of arrival of the one that goes, so that
+    /// nothing changes for the algorithm.
+    fn replace(&mut self, arrival: &Arrival, item: &T, replaces: impl FnOnce(&T, &T) -> bool) -> Option<T> {
+        let flow = self.buckets.find(arrival.flow).filter(|_| self.filters)?;
+        let [last, before] = self.pool.last_two(&self.flows[flow].fifo, FILTERED_MAX)?;
+        let is_alike = |slot: &Slot<T>| (slot.packet.flow, slot.packet.ecn) == (arrival.flow, arrival.ecn);
+        if !is_alike(last) || !is_alike(before) || last.packet.len != arrival.len {
+            return None;
+        }
+        if !replaces(&last.item, &before.item) {
+            return None;
+        }
+        self.counters.arrived += 1;
+        self.counters.arrived_bytes += arrival.len.get();
+        self.counters.filtered += 1;
+        let replaced = std::mem::replace(&mut last.item, *item);
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
+        Some(replaced)
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {

@@ -203,6 +203,41 @@ fn same_as_single<A: Algorithm>(aqm: A) {
 }
 
 #[test]
+fn acknowledgements_take_the_place_of_the_last_one_and_two_stay() {
+    let params = Params { ack_filter: true, ways: 8, ..Params::default() };
+    let mut queue = plain(&params, 100);
+    let mut none = |_: &Packet, _, _| panic!("nothing is discarded");
+    // Items are what they acknowledge.
+    let ahead = |newest: u32| move |last: &u32, before: &u32| newest > *last && *last > *before;
+    for (n, replaced) in [(1, None), (2, None), (3, Some(2)), (3, None), (4, None), (5, Some(4))] {
+        let got = queue.replace(&arrival(9, 90), &n, ahead(n));
+        assert_eq!(got, replaced, "{n}");
+        if got.is_none() {
+            queue.enqueue(Time::ZERO, arrival(9, 90), n, &mut none);
+        }
+        // Another flow, another size and another flow's place are left alone.
+        assert_eq!(queue.replace(&arrival(10, 90), &99, |_, _| true), None);
+        assert_eq!(queue.replace(&arrival(9, 91), &99, |_, _| true), None);
+    }
+    let counters = *queue.counters();
+    assert_eq!((counters.arrived, counters.enqueued, counters.filtered), (6, 4, 2));
+    assert!(counters.is_conserved(queue.packets()) && counters.drops() + counters.overflows() == 0);
+    let mut sent = Vec::new();
+    while let Some(departure) = queue.dequeue(Time::ZERO, &mut none) {
+        sent.push(departure.item);
+    }
+    assert_eq!(sent, [1, 3, 3, 5]);
+    assert_eq!(queue.replace(&arrival(9, 90), &6, |_, _| true), None, "nothing waits");
+    let mut off = plain(&Params::default(), 100);
+    (1..3).for_each(|n| off.enqueue(Time::ZERO, arrival(9, 90), n, &mut none));
+    assert_eq!(off.replace(&arrival(9, 90), &3, |_, _| true), None, "nobody asked for it");
+    // A long FIFO is not searched to its end.
+    let mut long = plain(&params, 100);
+    (0..50).for_each(|n| long.enqueue(Time::ZERO, arrival(9, 90), n, &mut none));
+    assert_eq!(long.replace(&arrival(9, 90), &51, |_, _| true), None);
+}
+
+#[test]
 fn with_one_flow_it_is_the_single_queue() {
     same_as_single(codel::CoDel::new(&codel::Params::default(), Time::ZERO));
     same_as_single(gsp::Gsp::new(&gsp::Params::default(), Time::ZERO));
