@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Link, MTU, arrival, from_host, setup};
 use weir_aqm::algorithms::{codel, gsp, tail_drop};
-use weir_aqm::{Algorithm, Aqm, Cause, Packet};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Packet};
 use weir_queue::flow_queue::{Params, SHED_BATCH_MAX};
 use weir_queue::{Discipline, FlowQueue, Limits, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -235,6 +235,32 @@ fn acknowledgements_take_the_place_of_the_last_one_and_two_stay() {
     let mut long = plain(&params, 100);
     (0..50).for_each(|n| long.enqueue(Time::ZERO, arrival(9, 90), n, &mut none));
     assert_eq!(long.replace(&arrival(9, 90), &51, |_, _| true), None);
+}
+
+#[test]
+fn packets_with_ect1_are_marked_above_a_shallow_threshold_of_their_own_flow() {
+    let marked = |threshold| {
+        let params = Params { l4s_threshold: threshold, ways: 8, ..Params::default() };
+        let mut queue = plain(&params, 100);
+        let mut none = |_: &Packet, _, _| panic!("nothing is discarded");
+        for ecn in 0..4 {
+            let packet = weir_queue::Arrival { ecn: Ecn::from_bits(ecn), ..arrival(ecn.into(), 1000) };
+            queue.enqueue(Time::ZERO, packet, 0, &mut none);
+            queue.enqueue(Time::ZERO + Duration::from_millis(1), packet, 1, &mut none);
+        }
+        let mut got = Vec::new();
+        while let Some(departure) = queue.dequeue(Time::ZERO + Duration::from_millis(2), &mut none) {
+            if departure.marked {
+                got.push((departure.packet.ecn, departure.item));
+            }
+        }
+        assert_eq!(queue.counters().marked, got.len() as u64);
+        got
+    };
+    // The first packet of each flow waits for 2 ms, the second for one.
+    assert_eq!(marked(Duration::from_micros(1500)), [(Ecn::Ect1, 0)]);
+    assert_eq!(marked(Duration::from_micros(500)), [(Ecn::Ect1, 0), (Ecn::Ect1, 1)]);
+    assert_eq!(marked(Duration::ZERO), []);
 }
 
 #[test]

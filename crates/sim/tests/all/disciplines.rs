@@ -206,6 +206,25 @@ fn choke_holds_an_unresponsive_flow_where_red_does_not() {
     assert!((200.0..=269.0).contains(&choke.0) && choke.1 > 650.0, "with CHOKe: {choke:?}");
 }
 
+/// A flow that answers each mark a little, beside a classic one, each in a FIFO of its own: what they get,
+/// and the delay of the first.
+fn prague_beside_cubic(more: &str) -> ([f64; 2], weir_measure::result::Spread) {
+    let flows = "[[flows]]\ncongestion = \"prague\"\n[[flows]]\ncongestion = \"cubic\"\n";
+    let queue = FQ_CODEL.replace("ways = 8", &format!("ways = 8\n{more}"));
+    let text = warm(&quiet(&link(&queue), flows, "30s"), "10s");
+    let (outcome, delays) = delays(&text, Duration::from_secs(10));
+    ([goodput(&outcome, 0), goodput(&outcome, 1)], delays.low_latency.spread_ms())
+}
+
+#[test]
+fn a_shallow_threshold_keeps_l4s_short_in_a_fifo_of_its_own() {
+    let ([prague, cubic], short) = prague_beside_cubic("l4s_threshold = \"1ms\"\n");
+    let (_, long) = prague_beside_cubic("");
+    println!("l4s: {short:?} with, {long:?} without; {prague} beside {cubic}");
+    assert!(short.p99 < 3.0 && long.p99 > 2.0 * short.p99, "{short:?} {long:?}");
+    assert!((0.8..1.25).contains(&(prague / cubic)), "{prague} {cubic}");
+}
+
 /// Downloads over a link whose way back has a fiftieth of its rate, beside an upload on it: their goodput,
 /// that of the upload, and acknowledgements that were filtered.
 fn asymmetric(filter: bool) -> (f64, f64, u64) {
