@@ -182,7 +182,8 @@ fn round_trips(recording: &Recording, facts: &Facts, length: usize) -> Series {
         .collect()
 }
 
-/// Bytes as a file of gzip (RFC 1952) that is not compressed: blocks of stored bytes (RFC 1951 section 3.2.4).
+/// Bytes as a file of gzip (RFC 1952) that is not compressed: blocks of stored bytes (RFC 1951 section
+/// 3.2.4).
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     const BLOCK: usize = 0xffff;
     // Magic, method 8, no flags, no time, nothing of how it was compressed, an unknown system.

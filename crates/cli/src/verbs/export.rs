@@ -17,9 +17,9 @@ use weir_report::{csv, write_atomic};
 /// them.
 ///
 /// Goodput of flows becomes "TCP download" and "TCP upload", with sums and averages, under the name of the
-/// test of Flent that has such series: rrul_be_nflows, tcp_ndown or tcp_nup. "Ping (ms) ICMP" is computed: the
-/// round trip of the path without queues, and the mean delay of the queues on it in each period. Of a run on
-/// live links, which knows no flows, all packets of both directions count, and the ping has no path.
+/// test of Flent that has such series: rrul_be_nflows, tcp_ndown or tcp_nup. "Ping (ms) ICMP" is computed:
+/// the round trip of the path without queues, and the mean delay of the queues on it in each period. Of a run
+/// on live links, which knows no flows, all packets of both directions count, and the ping has no path.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -88,8 +88,10 @@ fn text(path: &Path) -> Result<String, Failure> {
 /// What the folder holds of its run.
 fn read(folder: &Path) -> Result<Recording, Failure> {
     let path = folder.join("summary.json");
-    let wrong =
-        |path: &Path, error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
+    let wrong = |path: &Path, error: &dyn std::fmt::Display| {
+        let remedy = "make the run again, or give a folder that this version of weir wrote";
+        Failure::Input(format!("{}: {error}; {remedy}", path.display()))
+    };
     let summary: Summary = serde_json::from_str(&text(&path)?).map_err(|e| wrong(&path, &e))?;
     let mut recording = Recording::default();
     for link in &summary.links {

@@ -89,6 +89,12 @@ fn folders_without_results_are_refused_and_several_runs_have_a_file_each() {
         let bytes = std::fs::read(files.join(name)).unwrap();
         assert!(bytes.starts_with(&[0x1f, 0x8b, 8]));
     }
+    std::fs::write(out.join("twice-1/summary.json"), "{ \"links\": 3 }").unwrap();
+    let told = refused(&format!("export {} --flent", out.display()), 2);
+    assert!(
+        told.contains("twice-1/summary.json: invalid type") && told.contains("make the run again"),
+        "{told}"
+    );
     let told = refused(&format!("export {} --flent", files.display()), 2);
     assert!(told.contains("no results of a run"), "{told}");
 }
