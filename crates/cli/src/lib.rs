@@ -134,6 +134,8 @@ enum Verb {
     Sweep(verbs::sweep::Arguments),
     /// Draw figures for papers from results: PDF, SVG, CSV and LaTeX.
     Plot(Box<verbs::plot::Arguments>),
+    /// Write results as data files of Flent.
+    Export(verbs::export::Arguments),
     /// Search the open parameters of the steering law over scenarios; takes the Python package.
     Tune(verbs::tune::Arguments),
     /// Run a scenario in the simulator and with real TCP or in ns-3, and say how far the two are apart.
@@ -197,6 +199,7 @@ pub fn main() -> ExitCode {
         Verb::Sim(a) => verbs::sim::main(a, &output),
         Verb::Sweep(a) => verbs::sweep::main(a, &output),
         Verb::Plot(a) => verbs::plot::main(*a, &output),
+        Verb::Export(a) => verbs::export::main(a, &output),
         Verb::Tune(a) => verbs::tune::main(a, &output),
         #[cfg(feature = "live")]
         Verb::Compare(a) => verbs::compare::main(a, &output),

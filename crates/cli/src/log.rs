@@ -175,7 +175,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// A time in UTC (RFC 3339), from days as in the proleptic Gregorian calendar.
-fn utc(at: std::time::Duration) -> String {
+pub fn utc(at: std::time::Duration) -> String {
     let (days, second) = (at.as_secs() / 86_400, at.as_secs() % 86_400);
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

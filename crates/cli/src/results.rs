@@ -36,6 +36,9 @@ pub type Check = fn(&Document, &Scenario) -> Result<(), Failure>;
 /// Bytes that must fit into a folder for results before anything is run: less than any run writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
 
+/// What is exported of a run for Flent, beside its files.
+pub const FLENT: &str = "run.flent.gz";
+
 /// What runs call their files, but for those with the name of a link or of a figure in them, and what a sweep
 /// keeps beside its tables.
 const RESULTS: &[&str] = &[
@@ -51,6 +54,7 @@ const RESULTS: &[&str] = &[
     "flows.csv",
     "histograms.csv",
     "report.html",
+    FLENT,
     "result.json",
     "scenario.toml",
     "summary.csv",

@@ -10,6 +10,7 @@ use crate::measure::MAX_BINS;
 use crate::network::BOTTLENECK;
 use crate::network_shape::words;
 use crate::problems::Problems;
+use crate::remarking::Remarking;
 use crate::schema::{Check, Here};
 use crate::topology::Link;
 use crate::traffic::Traffic;
@@ -97,6 +98,7 @@ impl Scenario {
             policy: self.policy.clone(),
             steering: self.link.steering.clone(),
             upstream: Upstream::Off,
+            remarking: Remarking::default(),
             sense: None,
         };
         self.links = shape.links(&like, rate);

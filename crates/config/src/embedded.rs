@@ -10,6 +10,7 @@ use crate::schema::{
     Check, Here, OneTable, OptionalTable, Printer, Range, Section, absent, or, such, tables_of, within,
 };
 use crate::table_doc::markdown_rows;
+use weir_aqm::Value;
 use weir_units::{Bytes, Duration, Rate};
 
 /// Most packets of a queue; memory for them is taken when it is made.
@@ -58,6 +59,10 @@ impl Check for Embedded {
             let problem =
                 format!("does not go with the discipline {}, which has no users", self.queue.discipline);
             here.wrong(p, "user_rates", problem, "remove it, or choose a discipline with users");
+        }
+        if self.queue.settings.contains(&("ack_filter", Value::Flag(true))) {
+            let problem = "looks into packets, and the queue of a program holds cookies";
+            here.wrong(p, "queue.ack_filter", problem, "remove it");
         }
         if self.rate.is_some() {
             return;

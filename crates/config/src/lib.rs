@@ -53,6 +53,7 @@ mod policy_config;
 mod problems;
 mod queue_config;
 mod record;
+mod remarking;
 mod run_config;
 mod sense;
 mod sense_config;
@@ -92,6 +93,7 @@ pub use plans::{CustomerPlan, IpNetwork, PlansFile, SitePlan};
 pub use policy_config::PolicyConfig;
 pub use queue_config::QueueConfig;
 pub use record::Record;
+pub use remarking::{DscpRule, Remark, Remarking};
 pub use run_config::{
     FailOpen, Host, LogLevel, OutcomeConfig, Poll, PortMode, Ports, RunConfig, RunOptions, UsersConfig,
 };

@@ -8,6 +8,7 @@ use crate::overhead::Overhead;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
+use crate::remarking::Remarking;
 use crate::schema::{
     Check, Flat, Given, Here, Key, OneTable, OptionalTable, Printer, Range, Rule, Scalar, Section, absent,
     or, such, within, wrong_type,
@@ -309,6 +310,8 @@ section! {
         /// there.
         /// Acknowledgements must come back through the other direction.
         upstream: Upstream = or(Upstream::Off, Range::Any);
+        /// What becomes of the DSCP of packets.
+        remarking: Remarking = Flat;
     }
 }
 

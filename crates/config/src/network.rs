@@ -8,6 +8,7 @@ use crate::link::{Counting, Upstream};
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
+use crate::remarking::Remarking;
 use crate::schema::Here;
 use crate::sense::Sense;
 use crate::steering::Steering;
@@ -66,6 +67,8 @@ pub struct NetworkLink {
     pub committed: Option<Rate>,
     /// Whether expedited packets bypass the algorithm.
     pub expedite: bool,
+    /// What becomes of the DSCP of packets.
+    pub remarking: Remarking,
     /// Probes that follow its packets.
     pub probing: Option<Probing>,
 }
@@ -176,6 +179,7 @@ impl Scenario {
             medium_rate: link.rate(),
             committed: link.committed,
             expedite: link.expedite,
+            remarking: link.remarking.clone(),
             probing: link.sense.as_ref().map(|sense| Probing {
                 route: self.probed(map, number, sense).expect("checked when it was read"),
                 settings: sense.settings(),
@@ -280,6 +284,7 @@ impl Scenario {
             medium_rate: self.rate(),
             committed: None,
             expedite: false,
+            remarking: Remarking::default(),
             probing: None,
         };
         let route = |(group, flows): (usize, &FlowGroup)| {

@@ -9,6 +9,7 @@ use crate::near::nearest;
 use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
+use crate::remarking::Remarking;
 use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, or, required, such, within};
 use crate::sense::Sense;
 use crate::steering::Steering;
@@ -62,6 +63,8 @@ section! {
         /// does so by the article's rule, from the largest rate at which no queue stood there.
         /// Acknowledgements must come back through the node where it begins.
         upstream: Upstream = or(Upstream::Off, Range::Any);
+        /// What becomes of the DSCP of packets.
+        remarking: Remarking = Flat;
         /// Probes; their presence turns sensing on.
         sense: Option<Sense> = OptionalTable;
     }

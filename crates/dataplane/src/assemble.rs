@@ -5,7 +5,7 @@ use crate::change::DirectionChange;
 use crate::customers::DirectionPlans;
 use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
-use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape, Works};
+use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape, Works, changing};
 use crate::service::Service;
 use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
@@ -149,6 +149,7 @@ impl DirectionSetup {
             counting: self.channel.link.counting(),
             line: Line::new(line_max as usize, self.channel.delay, impairments, build.seed),
             longest: build.longest,
+            remarks: changing(self.channel.remarking.remarks()),
             hashing: self.hashing(),
             expedited: self.expedites.then(|| self.expedited_limits()),
             observer: self.observer(build.measured, build.now),

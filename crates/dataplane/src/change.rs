@@ -12,6 +12,7 @@ use weir_config::{Changed, Channel, RunConfig};
 use weir_queue::UserNow;
 use weir_steer::{Helm, Observer, Policy, SteeringLaw};
 use weir_units::{Duration, Rate, Time};
+use weir_wire::dscp::Remarks;
 
 /// What changes for one direction.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub struct DirectionChange {
     /// The rate of its link.
     pub(crate) rate: Option<Rate>,
     policy: Option<Policy>,
+    /// What becomes of the DSCP of packets.
+    pub(crate) remarks: Option<Remarks>,
     /// Parameters of its algorithm, of the algorithm's own type.
     params: Option<Box<dyn Any + Send>>,
     /// Plans of customers, with the memory that they need; those before come back in their place.
@@ -42,7 +45,8 @@ impl DirectionChange {
     }
 
     fn is_empty(&self) -> bool {
-        self.rate.is_none() && self.policy.is_none() && self.params.is_none() && self.plans.is_none()
+        let Self { rate, policy, remarks, params, plans } = self;
+        rate.is_none() && policy.is_none() && remarks.is_none() && params.is_none() && plans.is_none()
     }
 }
 
@@ -203,6 +207,9 @@ impl Step<'_> {
         if from.policy != to.policy {
             change.policy = to.policy.as_ref().map(|policy| policy.policy());
         }
+        if from.remarking != to.remarking {
+            change.remarks = Some(to.remarking.remarks());
+        }
         if from.aqm != to.aqm {
             change.params = to.aqm.as_ref().and_then(|aqm| weir_aqm::visit(&aqm.name, ParamsOf(aqm)));
             notes.push(format!(
@@ -262,6 +269,7 @@ impl weir_aqm::Visitor for ParamsOf<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_wire::dscp::Dscp;
 
     const FILE: &str = "ports = { a = \"x\", b = \"y\" }\n[a_to_b]\nrate = \"50Mbit/s\"\n\
                         aqm = { name = \"gsp\" }\npolicy = { target_max = \"30ms\" }\n";
@@ -294,6 +302,18 @@ mod tests {
         assert!(change.notes()[0].contains("625kB"), "{:?}", change.notes());
         let kept = between(&[("fail_open.keep_forwarding", "true")]).unwrap();
         assert_eq!(kept.keep_forwarding, Some(true));
+    }
+
+    #[test]
+    fn what_becomes_of_code_points_changes_while_it_runs() {
+        let nqb = Dscp::NQB;
+        let of = |set: &[(&str, &str)]| between(set).unwrap().directions[1].remarks;
+        let washed = of(&[("b_to_a.dscp", "wash"), ("b_to_a.remark", "[{ from = 45, to = \"nqb\" }]")]);
+        assert_eq!(washed, Some(Remarks::to(Dscp::DEFAULT).with(nqb, nqb)));
+        assert_eq!(of(&[("b_to_a.dscp", "keep")]), None);
+        let before = config(&[("a_to_b.dscp", "8")]);
+        let back = Change::between(&before, &before, &config(&[])).unwrap();
+        assert_eq!(back.directions[0].remarks, Some(Remarks::keeping()));
     }
 
     #[test]

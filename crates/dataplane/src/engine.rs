@@ -7,7 +7,7 @@ use crate::clock::clock;
 use crate::interface::{Interface, LinkState};
 use crate::link_clock::{LinkClock, RunClock};
 use crate::mailbox::{self, mailbox};
-use crate::meter::Meter;
+use crate::meter::{Meter, Signals};
 use crate::mtu::{ETHERNET, VLAN_TAG};
 use crate::opening::Progress;
 use crate::pipe::{DirectionNow, Longest, Pipe};
@@ -853,7 +853,7 @@ impl Loop {
         let upstream = self.pipes[index].observed();
         let users = self.pipes[index].user_counters();
         let meter = self.pipes[index].meter();
-        let (drops, overflows, marks) = meter.signals(&counters);
+        let Signals { drops, overflows, filtered, marks } = meter.signals(&counters);
         // The rate at the end; what could have been sent is counted at the rates that were in force.
         let rate_bps =
             setup.rate().map(|rate| if self.changed > 0 { self.capacity[index].rate } else { rate });
@@ -888,6 +888,7 @@ impl Loop {
             delay_by_class_ms: meter.sojourn.by_class_ms(),
             drops,
             overflows,
+            acks_filtered: filtered,
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),

@@ -141,6 +141,14 @@ impl Arena {
         // SAFETY: in bounds by the check above; `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(start), len) }
     }
+
+    /// The same to look at only, of several frames at once.
+    pub fn look(&self, frame: Frame) -> &[u8] {
+        let (start, len) = (frame.addr as usize, frame.len as usize);
+        assert!(start + len <= self.size(), "a frame lies outside of the arena");
+        // SAFETY: in bounds by the check above; `&self` keeps everybody from writing.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(start), len) }
+    }
 }
 
 impl Drop for Arena {

@@ -59,6 +59,19 @@ pub struct Meter {
     samples_lost: u64,
 }
 
+/// What a queue did in the measured part of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Signals {
+    /// Packets that the algorithm discarded.
+    pub drops: u64,
+    /// Packets that found no room.
+    pub overflows: u64,
+    /// Acknowledgements whose place newer ones took.
+    pub filtered: u64,
+    /// Packets marked CE.
+    pub marks: u64,
+}
+
 impl Meter {
     /// A meter that counts totals in the measured part of a run.
     pub fn new(origin: Time, measured: Window, settled: &[Settled], samples: Producer<LinkSample>) -> Meter {
@@ -105,11 +118,16 @@ impl Meter {
         }
     }
 
-    /// Drops, overflows and marks of the measured part.
-    pub fn signals(&self, now: &Counters) -> (u64, u64, u64) {
-        let Some(first) = self.edges[0] else { return (0, 0, 0) };
+    /// What the queue did in the measured part.
+    pub fn signals(&self, now: &Counters) -> Signals {
+        let Some(first) = self.edges[0] else { return Signals::default() };
         let last = self.edges[1].as_ref().unwrap_or(now);
-        (last.drops() - first.drops(), last.overflows() - first.overflows(), last.marked - first.marked)
+        Signals {
+            drops: last.drops() - first.drops(),
+            overflows: last.overflows() - first.overflows(),
+            filtered: last.filtered - first.filtered,
+            marks: last.marked - first.marked,
+        }
     }
 
     /// Set point at the last sample, in milliseconds.

@@ -11,7 +11,6 @@ use crate::frames::{Arena, Frame, Note};
 use crate::impairments::{Line, Sent, Steps};
 use crate::meter::{Faults, Meter, Standing};
 use crate::port::Port;
-use crate::sensing::EXPEDITED;
 use crate::service::Service;
 use crate::upstream::{Follows, Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
@@ -25,6 +24,8 @@ use weir_queue::{
     UserNow,
 };
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::PureAck;
+use weir_wire::dscp::{Dscp, Remarks};
 use weir_wire::flow_hash::Hashing;
 use weir_wire::frame::{self, Headers, Kind};
 use weir_wire::transport::Transport;
@@ -126,6 +127,8 @@ pub struct Shape {
     pub observer: Option<Box<Observer>>,
     /// Where each round-trip time is told, if anybody wants them.
     pub rtts: Option<Producer<RttSample>>,
+    /// What becomes of the DSCP of packets, if anything does.
+    pub remarks: Option<Remarks>,
     /// What customers are entitled to, where there are some.
     pub plans: Option<Made>,
 }
@@ -243,14 +246,28 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             }
         }
         if let Some(expedited) = &mut self.expedited
-            && frame::traffic_class(arena.bytes(frame), kind, network).map(|octet| octet >> 2)
-                == Some(EXPEDITED)
+            && frame::traffic_class(arena.bytes(frame), kind, network).map(Dscp::of) == Some(Dscp::EXPEDITED)
         {
             let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
             return expedited.enqueue(at, arrival, held, &mut free);
         }
+        if self.queue.filters_acks() && self.replaces(&arrival, &held, arena) {
+            return;
+        }
         let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
         self.queue.enqueue(at, arrival, held, &mut free);
+    }
+
+    /// Whether an acknowledgement took the place of an older one that waits.
+    fn replaces(&mut self, arrival: &Arrival, held: &PacedFrame, arena: &mut Arena) -> bool {
+        let Some(newest) = pure_ack(held, arena) else { return false };
+        let replaces = |last: &PacedFrame, before: &PacedFrame| {
+            let [last, before] = [last, before].map(|held| pure_ack(held, arena));
+            last.zip(before).is_some_and(|(last, before)| newest.replaces(&last, &before))
+        };
+        let Some(replaced) = self.queue.replace(arrival, held, replaces) else { return false };
+        arena.give(replaced.frame.addr);
+        true
     }
 
     /// When the packet arrived that leaves next, as far as is known.
@@ -296,14 +313,12 @@ impl<D: Managed<PacedFrame>> Direction<D> {
                 }
                 return;
             };
-            let PacedFrame { frame, kind, network } = departure.item;
+            let frame = departure.item.frame;
             let leaves = self.shape.service.sent(at, departure.packet.len);
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
             self.meter.departed(at, &departure.packet, departure.sojourn, counters);
-            if departure.marked {
-                frame::mark(arena.bytes(frame), kind, network);
-            }
+            self.rewrite(&departure, arena);
             if self.shape.line.is_none() {
                 self.leave(now, frame, arena, out);
                 continue;
@@ -318,6 +333,18 @@ impl<D: Managed<PacedFrame>> Direction<D> {
                 Sent::Lost => self.meter.faults.lost_behind_queue += 1,
             }
             arena.give(frame.addr);
+        }
+    }
+
+    /// Changes what a packet that leaves the queue is to go on with: its mark and its DSCP.
+    #[inline(always)]
+    fn rewrite(&self, departure: &Departure<PacedFrame>, arena: &mut Arena) {
+        let PacedFrame { frame, kind, network } = departure.item;
+        if departure.marked {
+            frame::mark(arena.bytes(frame), kind, network);
+        }
+        if let Some(remarks) = &self.shape.remarks {
+            frame::remark(arena.bytes(frame), kind, network, remarks);
         }
     }
 
@@ -408,13 +435,11 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         while out.room() > 0
             && let Some(departure) = self.next(at, arena)
         {
-            let PacedFrame { frame, kind, network } = departure.item;
+            let frame = departure.item.frame;
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
             self.meter.departed(at, &departure.packet, departure.sojourn, counters);
-            if departure.marked {
-                frame::mark(arena.bytes(frame), kind, network);
-            }
+            self.rewrite(&departure, arena);
             self.leave(now, frame, arena, out);
         }
         self.last = at;
@@ -542,6 +567,9 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         if let Some(rate) = change.rate {
             self.set_rate(rate);
         }
+        if let Some(remarks) = change.remarks {
+            self.shape.remarks = changing(remarks);
+        }
     }
 
     fn now(&mut self, now: Time) -> DirectionNow {
@@ -565,6 +593,19 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
 fn is_waiting<T>(queue: &impl Discipline<T>, observer: &Observer, hosts: Hosts) -> bool {
     let packets = if observer.follows_users() { queue.packets_of(hosts) } else { queue.packets() };
     packets > 0
+}
+
+/// The acknowledgement in a frame, if it holds nothing else.
+fn pure_ack<'a>(held: &PacedFrame, arena: &'a Arena) -> Option<PureAck<'a>> {
+    if !matches!(held.kind, Kind::Ipv4 | Kind::Ipv6) {
+        return None;
+    }
+    PureAck::read(arena.look(held.frame).get(usize::from(held.network)..)?)
+}
+
+/// What becomes of the DSCP of packets, if anything does.
+pub fn changing(remarks: Remarks) -> Option<Remarks> {
+    (!remarks.keeps_all()).then_some(remarks)
 }
 
 fn mebibytes(bytes: usize) -> String {

@@ -8,7 +8,6 @@ mod echo;
 mod frame;
 mod told;
 
-pub use frame::EXPEDITED;
 pub use told::SensingNow;
 
 use crate::frames::{Arena, Frame};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use weir_aqm::Algorithm;
 use weir_aqm::algorithms::gsp;
-use weir_config::{Channel, Counting, QueueConfig, Upstream};
+use weir_config::{Channel, Counting, QueueConfig, Remarking, Upstream};
 use weir_steer::{Law, Move, Observer, Policy, PolicyError, SteeringLaw, Told};
 use weir_tc::{Handle, Kind, Message};
 use weir_units::{Duration, Rate, Time};
@@ -152,6 +152,10 @@ impl EgressSetup {
         }
         if channel.upstream != Upstream::Off {
             return unfit("upstream", "the program does not look into packets", leave_out);
+        }
+        if channel.remarking != Remarking::default() {
+            let key = if channel.remarking.remark.is_empty() { "dscp" } else { "remark" };
+            return unfit(key, "the program does not change packets but for marks", leave_out);
         }
         let overhead = match channel.link.counting() {
             Counting::Frame(accounting) => accounting.overhead().get() as i32,

@@ -119,6 +119,7 @@ fn channel(link: &NetworkLink, extra: Duration, catch_up: Duration) -> Channel {
         aqm: Some(link.aqm.clone()),
         policy: link.policy.clone(),
         upstream: link.upstream,
+        remarking: link.remarking.clone(),
     }
 }
 

@@ -64,6 +64,9 @@ pub struct LinkSummary {
     pub drops: u64,
     /// Packets discarded because the buffer was full.
     pub overflows: u64,
+    /// Acknowledgements whose place newer ones took, where the queue filters them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub acks_filtered: u64,
     /// Packets marked CE.
     pub marks: u64,
     /// Set point at the end, in milliseconds, where the algorithm has one.
@@ -87,6 +90,10 @@ pub struct LinkSummary {
     /// always does, and on links without a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Links that tables on a terminal and pages show of one run.

@@ -5,7 +5,7 @@
 //! asserted in debug builds after every step:
 //!
 //! ```text
-//! arrived  = enqueued + dropped_in + overflowed
+//! arrived  = enqueued + dropped_in + overflowed + filtered
 //! enqueued = dequeued + dropped_out + shed + queued
 //! ```
 //!
@@ -125,6 +125,19 @@ pub trait Discipline<T> {
     fn expect(&self, _hosts: &[Hosts]) {}
     /// Takes a packet, or hands it to the outbox.
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>);
+    /// Whether [`Discipline::replace`] does anything.
+    fn filters_acks(&self) -> bool {
+        false
+    }
+    /// A packet arrives that may take the place of the one of its flow that would leave last: it does if
+    /// `replaces(last, before)` says so of the last two that wait, and if it is as long. Returns what was
+    /// replaced; on `None` nothing happened, and the packet is to be enqueued. At least two stay.
+    fn replace(&mut self, _arrival: &Arrival, _item: &T, _replaces: impl FnOnce(&T, &T) -> bool) -> Option<T>
+    where
+        T: Copy,
+    {
+        None
+    }
     /// The next packet to send, if any; discarded heads go to the outbox.
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>>;
     /// The time before which no packet could have left: that at which the one arrived that leaves next, or
@@ -184,6 +197,8 @@ pub struct Counters {
     pub dropped_in: u64,
     /// Arriving packets discarded for lack of room: by the host's limits or an algorithm's own.
     pub overflowed: u64,
+    /// Arriving acknowledgements that took the place of an older one, which is no more.
+    pub filtered: u64,
     /// Stored packets discarded for lack of room.
     pub shed: u64,
     /// Packets sent.
@@ -235,6 +250,7 @@ impl Counters {
             enqueued: self.enqueued + other.enqueued,
             dropped_in: self.dropped_in + other.dropped_in,
             overflowed: self.overflowed + other.overflowed,
+            filtered: self.filtered + other.filtered,
             shed: self.shed + other.shed,
             dequeued: self.dequeued + other.dequeued,
             dequeued_bytes: self.dequeued_bytes + other.dequeued_bytes,
@@ -245,7 +261,7 @@ impl Counters {
 
     /// Whether no packet was lost or made up, with `queued` packets stored.
     pub fn is_conserved(&self, queued: u32) -> bool {
-        self.arrived == self.enqueued + self.dropped_in + self.overflowed
+        self.arrived == self.enqueued + self.dropped_in + self.overflowed + self.filtered
             && self.enqueued == self.dequeued + self.dropped_out + self.shed + u64::from(queued)
     }
 

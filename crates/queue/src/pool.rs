@@ -76,6 +76,21 @@ impl<T: Copy> Pool<T> {
         chain.head.map(|link| &self.slots[link.index()])
     }
 
+    /// The last two packets of a FIFO, the last one first; `None` if it has fewer, or many more than `most`:
+    /// all are gone through.
+    pub fn last_two(&mut self, chain: &Chain, most: usize) -> Option<[&mut Slot<T>; 2]> {
+        let tail = chain.tail.filter(|_| chain.head.is_some())?;
+        let mut before = chain.head?;
+        for _ in 0..most {
+            let next = self.slots[before.index()].next?;
+            if next == tail {
+                return self.slots.get_disjoint_mut([tail.index(), before.index()]).ok();
+            }
+            before = next;
+        }
+        None
+    }
+
     /// Takes the first packet of a FIFO; its slot is used again by the next one that is stored.
     #[inline]
     pub fn pop(&mut self, chain: &mut Chain) -> Option<&Slot<T>> {

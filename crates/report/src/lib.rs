@@ -21,6 +21,7 @@ mod downsample;
 mod escape;
 mod file_set;
 mod files;
+pub mod flent;
 pub mod html;
 pub mod measured;
 mod number;

@@ -31,6 +31,15 @@ pub struct Discarded {
 pub trait LinkQueue: Send {
     /// Takes a packet, or adds it to `discarded`, as it may do with others.
     fn enqueue(&mut self, now: Time, arrival: &Arrival, item: &Item, discarded: &mut Vec<Discarded>);
+    /// Whether acknowledgements may take the place of older ones ([`weir_queue::Discipline::replace`]).
+    fn filters_acks(&self) -> bool;
+    /// An acknowledgement takes the place of an older one, which is returned, if `replaces` says so.
+    fn replace(
+        &mut self,
+        arrival: &Arrival,
+        item: &Item,
+        replaces: &dyn Fn(&Item, &Item) -> bool,
+    ) -> Option<Item>;
     /// The next packet to send; discarded heads are added to `discarded`.
     fn dequeue(&mut self, now: Time, discarded: &mut Vec<Discarded>) -> Option<Departure<Item>>;
     /// The packet that is likely to be sent or discarded next, where that is known.
@@ -196,6 +205,17 @@ macro_rules! forward_to_queue {
     () => {
         fn enqueue(&mut self, now: Time, arrival: &Arrival, item: &Item, discarded: &mut Vec<Discarded>) {
             self.0.enqueue(now, *arrival, *item, &mut outbox(discarded));
+        }
+        fn filters_acks(&self) -> bool {
+            self.0.filters_acks()
+        }
+        fn replace(
+            &mut self,
+            arrival: &Arrival,
+            item: &Item,
+            replaces: &dyn Fn(&Item, &Item) -> bool,
+        ) -> Option<Item> {
+            self.0.replace(arrival, item, replaces)
         }
         fn head(&self) -> Option<&Item> {
             self.0.head()

@@ -42,8 +42,10 @@ pub struct FlowKind {
     pub host_jitter: Duration,
     /// When the flows stop, if before the end.
     pub stop: Option<Time>,
-    /// Whether their packets are expedited where a link does that.
-    pub expedited: bool,
+    /// Whether their packets come to each link of `forward` as those that a link may expedite.
+    pub expedited_forward: Vec<bool>,
+    /// The same of the links of `back`.
+    pub expedited_back: Vec<bool>,
     /// What an observer can read of their packets.
     pub shows: Shows,
     /// Links on the way back, each with a link on the way there that begins at the same node and observes:

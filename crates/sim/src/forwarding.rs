@@ -6,11 +6,12 @@ use crate::flow::FlowKind;
 use crate::hash::Decision;
 use crate::host::Identity;
 use crate::network::Simulation;
-use crate::packet::{Body, Item};
+use crate::packet::{Body, Item, Opening};
 use crate::service::NEVER;
 use crate::tap::{LinkContext, Tap, TappedPacket};
 use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
+use weir_tcp::Ack;
 use weir_units::{Duration, Ecn, Rate, Time};
 
 impl<T: Tap> Simulation<T> {
@@ -25,10 +26,14 @@ impl<T: Tap> Simulation<T> {
         if let Some(observer) = &mut link.observer {
             observer.arrived(self.now, &item.body, arrival.len);
         }
+        if matches!(item.body, Body::Ack(_)) && link.filters_acks && self.replaces(number, &arrival, &item) {
+            return;
+        }
+        let link = &mut self.links[number];
         let watches = T::ACTIVE || link.prober.is_some();
         let before = if watches { link.queue.counters().enqueued } else { 0 };
         match &mut link.expedited {
-            Some(lane) if is_expedited(&self.kinds, from) => {
+            Some(lane) if is_expedited(&self.kinds, from, &item) => {
                 lane.enqueue(self.now, &arrival, &item, &mut self.discarded)
             }
             _ => link.queue.enqueue(self.now, &arrival, &item, &mut self.discarded),
@@ -43,6 +48,38 @@ impl<T: Tap> Simulation<T> {
         if self.soonest.get(leader) == NEVER || self.has_turns {
             self.wake(leader);
         }
+    }
+
+    /// Whether an acknowledgement took the place of an older one that waits at a link. Those of TCP do, by
+    /// the rules of [`weir_wire::PureAck`].
+    #[cold]
+    fn replaces(&mut self, number: usize, arrival: &Arrival, item: &Item) -> bool {
+        let (acks, hosts, kinds, flows) = (&self.acks, &self.hosts, &self.kinds, &self.flows);
+        let flow = hosts.inbound[item.connection as usize].flow as usize;
+        if !kinds[flows[flow].kind as usize].headers.sacks {
+            return false;
+        }
+        let replaces = |last: &Item, before: &Item| {
+            let [Body::Ack(newest), Body::Ack(last_ack), Body::Ack(before_ack)] =
+                [&item.body, &last.body, &before.body]
+            else {
+                return false;
+            };
+            let same =
+                |other: &Item| (other.connection, other.generation) == (item.connection, item.generation);
+            let [newest, last_ack, before_ack] = [newest, last_ack, before_ack].map(|kept| acks.look(*kept));
+            let is_plain = |ack: &Ack| ack.sacks.iter().all(|block| block.0 == block.1);
+            let follows = |ack: &Ack, earlier: &Ack| ack.next > earlier.next && ack.ece == earlier.ece;
+            same(last)
+                && same(before)
+                && [&newest, &last_ack, &before_ack].into_iter().all(is_plain)
+                && follows(&newest, &last_ack)
+                && follows(&last_ack, &before_ack)
+        };
+        let Some(replaced) = self.links[number].queue.replace(arrival, item, &replaces) else { return false };
+        self.counts.filtered += 1;
+        self.forget(replaced);
+        true
     }
 
     /// Somebody wants to know that a packet was stored.
@@ -382,8 +419,15 @@ impl<T: Tap> Simulation<T> {
     }
 }
 
-/// Whether a packet is of a class that links may expedite. Flows of one table are those of one host; probes,
-/// which are no flow's, go with the data that they measure.
-fn is_expedited(kinds: &[FlowKind], from: Identity) -> bool {
-    kinds.get(from.host as usize).is_some_and(|kind| kind.expedited)
+/// Whether a packet that enters a link is of a class that links may expedite. Flows of one table are those of
+/// one host; probes, which are no flow's, go with the data that they measure.
+fn is_expedited(kinds: &[FlowKind], from: Identity, item: &Item) -> bool {
+    let Some(kind) = kinds.get(from.host as usize) else { return false };
+    let on_the_way = match item.body {
+        Body::Data(_) | Body::Opening(Opening { is_answer: false, .. }) => &kind.expedited_forward,
+        Body::Ack(_) | Body::Opening(Opening { is_answer: true, .. }) => &kind.expedited_back,
+        Body::Probe(_) => return false,
+    };
+    let place = on_the_way.len().checked_sub(1 + usize::from(item.links_left));
+    place.and_then(|place| on_the_way.get(place)).is_some_and(|expedited| *expedited)
 }

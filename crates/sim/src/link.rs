@@ -23,6 +23,8 @@ pub struct Link {
     pub name: String,
     /// Packets that wait.
     pub queue: Box<dyn LinkQueue>,
+    /// Whether acknowledgements may take the place of older ones that wait.
+    pub filters_acks: bool,
     /// Expedited packets that wait, where the link has a lane for them.
     pub expedited: Option<Box<dyn LinkQueue>>,
     /// The link that sends for all of its medium: itself, where it shares none.
@@ -81,9 +83,11 @@ impl Link {
         let losses = variation.losses().map(|losses| (losses, Dice::of(run, &stream("loss"))));
         let service =
             variation.trace().map(|trace| Service::Trace(TraceLink::new(trace, Time::ZERO, Time::ZERO)));
+        let queue_of_all = queue.build()?;
         Ok(Link {
             name: setup.name.clone(),
-            queue: queue.build()?,
+            filters_acks: queue_of_all.filters_acks(),
+            queue: queue_of_all,
             expedited: setup.expedite.then(|| lane.build()).transpose()?,
             leader: setup.medium,
             medium: None,

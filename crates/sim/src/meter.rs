@@ -34,6 +34,8 @@ pub struct Totals {
     pub drops: u64,
     /// Packets for which there was no room.
     pub overflows: u64,
+    /// Acknowledgements whose place newer ones took.
+    pub filtered: u64,
     /// Packets marked CE.
     pub marks: u64,
 }
@@ -81,6 +83,7 @@ impl LinkMeter {
             bytes: self.bytes,
             drops: last.drops() - first.drops(),
             overflows: last.overflows() - first.overflows(),
+            filtered: last.filtered - first.filtered,
             marks: last.marked - first.marked,
         }
     }

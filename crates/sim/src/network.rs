@@ -70,6 +70,8 @@ pub struct Counts {
     pub late: u64,
     /// Discarded by queues.
     pub dropped: u64,
+    /// Acknowledgements that newer ones took the place of.
+    pub filtered: u64,
     /// Lost behind queues.
     pub lost: u64,
     /// Copies that links made of packets.
@@ -361,7 +363,8 @@ impl<T: Tap> Simulation<T> {
         let travelling = |e: &&Event| !matches!(e, Event::Rare(_));
         let on_the_way = self.wheel.iter().filter(travelling).count() as u64;
         self.links.iter().all(Link::is_conserved)
-            && c.sent + c.duplicated == c.delivered + c.late + c.dropped + c.lost + queued + on_the_way
+            && c.sent + c.duplicated
+                == c.delivered + c.late + c.dropped + c.filtered + c.lost + queued + on_the_way
     }
 }
 

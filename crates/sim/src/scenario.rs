@@ -14,6 +14,7 @@ use weir_config::{
 use weir_measure::Window;
 use weir_tcp::{Congestion, EcnMode, Pacing, ReceiverConfig, Rto, SenderConfig};
 use weir_units::{Bytes, Duration, Time};
+use weir_wire::dscp::Dscp;
 
 /// Hosts never start at the same nanosecond: without a `start_spread`, flows start within this time.
 pub const START_SPREAD: Duration = Duration::from_millis(10);
@@ -109,7 +110,8 @@ fn kind(
         headers,
         host_jitter: HOST_JITTER,
         stop: group.stop.map(|stop| Time::ZERO + stop),
-        expedited: group.class == Class::Expedited,
+        expedited_forward: expedited(group, &route.forward, links),
+        expedited_back: expedited(group, &route.back, links),
         shows: shows(group),
         sights: sights(route, links),
     })
@@ -134,6 +136,18 @@ impl<'a> Memories<'a> {
         let first = self.0.get(&(route.from.as_str(), route.to.as_str())).copied();
         first.filter(|_| group.host.ssthresh_saved)
     }
+}
+
+/// Whether packets of these flows come to each of these links as those of the class EF: a link may have
+/// changed their DSCP before.
+fn expedited(group: &FlowGroup, route: &[usize], links: &[NetworkLink]) -> Vec<bool> {
+    let mut dscp = if group.class == Class::Expedited { Dscp::EXPEDITED } else { Dscp::DEFAULT };
+    let entered = route.iter().map(|link| {
+        let comes = dscp;
+        dscp = links[*link].remarking.remarks().of(comes);
+        comes == Dscp::EXPEDITED
+    });
+    entered.collect()
 }
 
 /// What an observer can read of the packets of these flows.

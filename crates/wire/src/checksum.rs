@@ -19,7 +19,7 @@ pub fn finish(mut sum: u64) -> u16 {
 }
 
 /// The checksum of a sum as UDP sends it: zero would say that there is none (RFC 768, RFC 8200 section 8.1),
-/// so that its complement is sent, which TCP may send as well.
+/// so that its complement is sent.
 #[inline]
 pub fn finish_nonzero(sum: u64) -> u16 {
     match finish(sum) {

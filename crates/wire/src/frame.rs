@@ -4,6 +4,7 @@
 //! headers contradict themselves are told apart ([`Kind::Malformed`]), so that they can be counted.
 
 use crate::checksum::{finish, finish_nonzero, pseudo, sum};
+use crate::dscp::Remarks;
 use crate::ethernet::{self, MacAddr, Network, NoNetwork};
 use crate::flow_hash::{Hashes, Hashing};
 use crate::ip::{Fragment, Packet, TCP, UDP, Upper};
@@ -245,6 +246,18 @@ pub fn mark(frame: &mut [u8], kind: Kind, network: u16) {
     }
 }
 
+/// Changes the DSCP of a frame whose headers were read as `kind` at offset `network`, as a link does that
+/// remarks. Of tunnels it is that of the outer header. What is not IP stays as it is.
+#[inline]
+pub fn remark(frame: &mut [u8], kind: Kind, network: u16, remarks: &Remarks) {
+    let Some(packet) = frame.get_mut(usize::from(network)..) else { return };
+    match kind {
+        Kind::Ipv4 => ipv4::remark(packet, remarks),
+        Kind::Ipv6 => ipv6::remark(packet, remarks),
+        Kind::Other | Kind::Malformed | Kind::Runt => {}
+    }
+}
+
 /// The checksum of a TCP or UDP packet in a frame.
 struct Checksum {
     /// What it is of, beside the pseudo-header.
@@ -253,6 +266,8 @@ struct Checksum {
     at: usize,
     /// Sum of the pseudo-header.
     pseudo: u64,
+    /// Of UDP, where zero says that there is none.
+    is_udp: bool,
 }
 
 /// Finds the checksum. There is none in other packets, and in those that are cut off; that of a fragment is
@@ -279,15 +294,17 @@ fn checksum_of(frame: &[u8]) -> Option<Checksum> {
         covered: start..start + len,
         at: start + field,
         pseudo: pseudo(packet.addresses(), protocol, len),
+        is_udp: protocol == UDP,
     })
 }
 
 /// Computes the TCP or UDP checksum of a packet that its sender left to hardware that is not there.
 /// Returns whether it could.
 pub fn complete_checksum(frame: &mut [u8]) -> bool {
-    let Some(Checksum { covered, at, pseudo }) = checksum_of(frame) else { return false };
+    let Some(Checksum { covered, at, pseudo, is_udp }) = checksum_of(frame) else { return false };
     frame[at..at + 2].fill(0);
-    let checksum = finish_nonzero(pseudo + sum(&frame[covered]));
+    let sum = pseudo + sum(&frame[covered]);
+    let checksum = if is_udp { finish_nonzero(sum) } else { finish(sum) };
     frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     true
 }

@@ -3,6 +3,7 @@
 use crate::TooShort;
 use crate::bytes::{field, room};
 use crate::checksum::{self, finish, sum};
+use crate::dscp::{Dscp, Remarks};
 use crate::fragment::Fragment;
 use weir_units::Ecn;
 
@@ -238,6 +239,23 @@ pub fn mark(packet: &mut [u8]) {
     let old = u16::from_be_bytes([head[0], head[1]]);
     head[1] |= 3;
     let updated = checksum::update(u16::from_be_bytes([head[10], head[11]]), old, old | 3);
+    head[10..12].copy_from_slice(&updated.to_be_bytes());
+}
+
+/// Sets the DSCP of a packet that was read before, and updates the checksum of its header as above. The ECN
+/// field stays (RFC 3168 section 5).
+#[inline(always)]
+pub fn remark(packet: &mut [u8], remarks: &Remarks) {
+    let Some(head) = packet.first_chunk_mut::<HEADER_MIN>() else { return };
+    let old = u16::from_be_bytes([head[0], head[1]]);
+    let octet = remarks.of(Dscp::of(head[1])).number() << 2 | head[1] & 3;
+    // Where nothing changes the checksum stays, too: an update would write one of 0xffff as 0.
+    if octet == head[1] {
+        return;
+    }
+    head[1] = octet;
+    let new = u16::from_be_bytes([head[0], octet]);
+    let updated = checksum::update(u16::from_be_bytes([head[10], head[11]]), old, new);
     head[10..12].copy_from_slice(&updated.to_be_bytes());
 }
 

@@ -2,6 +2,7 @@
 
 use crate::TooShort;
 use crate::bytes::{field, room};
+use crate::dscp::{Dscp, Remarks};
 use crate::fragment::Fragment;
 use weir_units::Ecn;
 
@@ -298,6 +299,15 @@ pub fn mark(packet: &mut [u8]) {
     if let Some(octet) = packet.get_mut(1) {
         *octet |= 0x30;
     }
+}
+
+/// Sets the DSCP of a packet that was read before; the ECN field stays (RFC 3168 section 5).
+#[inline(always)]
+pub fn remark(packet: &mut [u8], remarks: &Remarks) {
+    let Some(head) = packet.first_chunk_mut::<2>() else { return };
+    let word = u16::from_be_bytes(*head);
+    let dscp = remarks.of(Dscp::of((word >> 4) as u8)).number();
+    *head = (word & 0xf03f | u16::from(dscp) << 6).to_be_bytes();
 }
 
 /// Takes one hop away from a packet that was read before. One without hops left stays as it is.

@@ -8,6 +8,7 @@
 //! | [`icmp`] | errors and echoes of both families | RFC 792, RFC 4443 |
 //! | [`udp`], [`tcp`], [`quic`], [`transport`] | what transports show | RFC 768, RFC 9293, RFC 8999 |
 //! | [`gtpu`], [`tunnel`] | tunnels of the 5G user plane, and what stands in front of them | TS 29.281, TS 38.415 |
+//! | [`dscp`] | names of code points, and remarks of a link | RFC 2474 |
 //! | [`checksum`] | the Internet checksum | RFC 1071, RFC 1624 |
 //! | [`flow_hash`], [`frame`] | the hash of a flow; a frame as the packet path needs it | |
 //!
@@ -58,6 +59,7 @@ extern crate std;
 pub mod arp;
 mod bytes;
 pub mod checksum;
+pub mod dscp;
 pub mod ethernet;
 pub mod flow_hash;
 mod fragment;
@@ -68,12 +70,15 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod nd;
+mod pure_ack;
 pub mod quic;
 pub mod tcp;
 pub mod transport;
 pub mod tunnel;
 pub mod udp;
 pub mod vlan;
+
+pub use pure_ack::PureAck;
 
 /// The buffer is too short for what is to be written. Nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

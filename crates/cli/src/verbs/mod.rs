@@ -10,6 +10,7 @@ pub mod ctl;
 #[cfg(feature = "live")]
 pub mod doctor;
 pub mod explain;
+pub mod export;
 #[cfg(feature = "live")]
 pub mod init;
 #[cfg(feature = "live")]

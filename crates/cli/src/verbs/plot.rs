@@ -1,7 +1,7 @@
 //! `weir plot`: figures for papers from results.
 
 mod charts;
-mod data;
+pub mod data;
 
 use crate::output::{Done, Failure, Output};
 use clap::ValueEnum;

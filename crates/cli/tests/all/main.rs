@@ -3,6 +3,7 @@
 mod characterize;
 #[cfg(feature = "live")]
 mod compare_ns3;
+mod export;
 mod figures;
 mod full_disk;
 #[cfg(feature = "live")]

@@ -8,6 +8,7 @@ mod control;
 mod customers;
 mod devices;
 mod doctor;
+mod dscp;
 mod handshake;
 mod hostile;
 mod in_kernel;

@@ -1025,3 +1025,58 @@ fn shaper_and_delay_line(attempt: &mut Attempt) {
     attempt.within("round trip in ms", median.as_secs_f64() * 1e3, 19.0..=21.0);
     attempt.within("Mbit/s", mbps, 19.8..=20.2);
 }
+
+/// A frame with a TCP segment from the sender, with timestamps, and a SACK block where `sack`.
+fn segment(seq: u32, ack: u32, sack: bool, payload: &[u8]) -> Vec<u8> {
+    let mut options = vec![etherparse::TcpOptionElement::Timestamp(5, 6)];
+    if sack {
+        options.push(etherparse::TcpOptionElement::SelectiveAcknowledgement((1, 2), [None; 3]));
+    }
+    let mut ip = Vec::new();
+    etherparse::PacketBuilder::ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
+        .tcp(443, 50_000, seq, 1000)
+        .ack(ack)
+        .options(&options)
+        .unwrap()
+        .write(&mut ip, payload)
+        .unwrap();
+    frame(&[&[8, 0][..], &ip].concat())
+}
+
+#[test]
+fn waiting_acknowledgements_are_replaced_by_newer_ones_and_nothing_else_is() {
+    let Some(_turn) = turn_beside_others() else { return };
+    for mode in MODES {
+        let testbed = testbed();
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        let queue = "queue = { discipline = \"flow\", ways = 8, ack_filter = true }\nbuffer = \"2s\"\n";
+        let config = shaped(mode, "50kbit/s", queue).replace("gsp", "tail_drop") + "limit = \"10s\"\n";
+        let weir = Weir::start(testbed.bottleneck(), &config);
+        // What waits while a datagram and a large frame are sent, for 0.3 s: 20 acknowledgements, then three
+        // duplicates of one, one with SACK, data, and two that come late.
+        let data = segment(7, 21, false, &[1; 100]);
+        let mut frames: Vec<Vec<u8>> = (1..=20).map(|ack| segment(7, ack, false, &[])).collect();
+        frames.extend([20, 20, 20].map(|ack| segment(7, ack, false, &[])));
+        frames.extend([segment(7, 21, true, &[]), data.clone()]);
+        frames.extend([19, 18].map(|ack| segment(7, ack, false, &[])));
+        sender.send(&datagram(false, &[], 0, 1));
+        sender.send(&frame(&[&[0x88, 0xb5][..], &[7; 1500]].concat()));
+        sleep(ms(5));
+        frames.iter().for_each(|frame| sender.send(frame));
+        let got: Vec<Vec<u8>> =
+            receiver.drain(ms(500)).into_iter().filter(|got| got[12..14] == [8, 0]).collect();
+        let mut want = vec![datagram(false, &[], 0, 1)];
+        // The first that waits and the newest stay.
+        want.push(segment(7, 1, false, &[]));
+        want.push(segment(7, 20, false, &[]));
+        want.extend(frames[20..].iter().cloned());
+        assert_same(&got, &want, mode);
+        let json = weir.interrupt().json();
+        assert_eq!(
+            (&json["links"][0]["acks_filtered"], &json["links"][0]["drops"]),
+            (&18.into(), &0.into()),
+            "{json}"
+        );
+    }
+}

@@ -8,3 +8,4 @@ mod forms;
 mod networks;
 mod queues;
 mod random;
+mod remarks;

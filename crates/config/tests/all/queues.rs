@@ -104,3 +104,16 @@ fn several_fifos_are_steered_without_a_virtual_queue() {
         assert!(told.contains("several FIFOs have no virtual queue in common"), "{told}");
     }
 }
+
+#[test]
+fn a_queue_that_holds_no_packets_does_not_look_into_them() {
+    let text = |filter| {
+        format!(
+            "buffer = \"1MB\"\naqm.name = \"codel\"\nqueue = {{ discipline = \"flow\", ack_filter = {filter} }}\n"
+        )
+    };
+    let read = |filter: bool| weir_config::Document::parse("q", &text(filter)).unwrap().embedded();
+    assert!(read(false).is_ok());
+    let told = read(true).unwrap_err().to_string();
+    assert!(told.contains("key `queue.ack_filter`: looks into packets"), "{told}");
+}

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use weir_config::{MacAddress, SenseConfig, SenseMode};
 use weir_sense::probe::{Addresses, IPV4_LEN, IPV6_LEN, PROTOCOL, Probe, Stamp};
 use weir_units::Bytes;
+use weir_wire::dscp::Dscp;
 use weir_wire::ip::{self, ICMP, ICMPV6};
 use weir_wire::{TooShort, ethernet, frame, icmp, vlan};
 
@@ -13,7 +14,7 @@ use super::echo;
 pub const LONGEST: usize =
     ethernet::HEADER_LEN + vlan::TAGS_MAX * vlan::TAG_LEN + IPV6_LEN + icmp::HEADER_LEN;
 /// The class of traffic that needs no AQM (RFC 3246).
-pub const EXPEDITED: u8 = 46;
+pub const EXPEDITED: u8 = Dscp::EXPEDITED.number();
 
 /// A frame of data, as far as its probe needs it.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! Probes among frames, and what a gateway may do to them; in memory, with times as arguments.
 
+use super::frame::EXPEDITED;
 use super::*;
 use weir_config::RunConfig;
 use weir_sense::probe::{Addresses, Probe};

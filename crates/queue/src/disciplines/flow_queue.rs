@@ -18,7 +18,7 @@ use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
 use buckets::Buckets;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
-use weir_aqm::{Aqm, Cause, Guide, Moment, Sample, View};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
@@ -45,8 +45,19 @@ weir_aqm::params! {
         fair_senders: bool = false, false => true;
         /// Whether receivers, by their address, get equal shares whatever the number of their flows.
         fair_receivers: bool = false, false => true;
+        /// Whether a TCP acknowledgement takes the place of an older one of its flow that waits, which says
+        /// nothing more (RFC 3449 section 5.2.1). Two at least stay; duplicates, and those with SACK blocks,
+        /// are left alone.
+        ack_filter: bool = false, false => true;
+        /// Delay of its own FIFO above which each packet with ECT(1) is marked, beside what the algorithm
+        /// does, as senders of L4S need it (RFC 9331 section 5.2). Zero turns it off.
+        l4s_threshold: Duration = Duration::ZERO, Duration::ZERO => Duration::from_secs(1);
     }
 }
+
+/// Longest FIFO in which the last two packets are looked for: acknowledgements that are filtered keep theirs
+/// at two, and one that is longer holds other packets.
+const FILTERED_MAX: usize = 16;
 
 struct Flow<A> {
     aqm: A,
@@ -115,6 +126,9 @@ pub struct FlowQueue<A, T, G = ()> {
     served: usize,
     dice: SplitMix64,
     counters: Counters,
+    filters: bool,
+    /// Where packets with ECT(1) are marked; [`Duration::MAX`] where they are not.
+    shallow: Duration,
 }
 
 impl<A: Aqm + Clone, T: Copy> FlowQueue<A, T> {
@@ -164,13 +178,18 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             served: 0,
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
+            filters: params.ack_filter,
+            shallow: match params.l4s_threshold {
+                Duration::ZERO => Duration::MAX,
+                threshold => threshold,
+            },
         }
     }
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> FlowQueue<A, T, H> {
-        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters } = self;
-        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters }
+        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters, filters, shallow } = self;
+        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters, filters, shallow }
     }
 
     /// How often a packet of one flow came to the FIFO of another.
@@ -319,8 +338,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             let decision =
                 Decision { aqm: &mut state.aqm, guide: &mut self.guide, counters: &mut self.counters };
             match decision.release(drops, || self.sum.view(), &m, packet, slot.marked) {
-                Ok(marked) => {
+                Ok(mut marked) => {
                     turn.charge(packet.len);
+                    // A step at a shallow threshold: what responds to each mark needs them early (RFC 9331
+                    // section 5.2). A packet that came with CE has its mark.
+                    if sojourn > self.shallow && packet.ecn == Ecn::Ect1 && !marked {
+                        self.counters.marked += 1;
+                        marked = true;
+                    }
                     break Some(Departure { packet: *packet, item: slot.item, marked, sojourn });
                 }
                 Err(cause) => out.discarded(packet, slot.item, cause),
@@ -373,6 +398,30 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
             Err(cause) => out.discarded(&packet, item, cause),
         }
         debug_assert!(self.counters.is_conserved(self.sum.packets));
+    }
+
+    fn filters_acks(&self) -> bool {
+        self.filters
+    }
+
+    /// The packet that comes has the place, the number and the time of arrival of the one that goes, so that
+    /// nothing changes for the algorithm.
+    fn replace(&mut self, arrival: &Arrival, item: &T, replaces: impl FnOnce(&T, &T) -> bool) -> Option<T> {
+        let flow = self.buckets.find(arrival.flow).filter(|_| self.filters)?;
+        let [last, before] = self.pool.last_two(&self.flows[flow].fifo, FILTERED_MAX)?;
+        let is_alike = |slot: &Slot<T>| (slot.packet.flow, slot.packet.ecn) == (arrival.flow, arrival.ecn);
+        if !is_alike(last) || !is_alike(before) || last.packet.len != arrival.len {
+            return None;
+        }
+        if !replaces(&last.item, &before.item) {
+            return None;
+        }
+        self.counters.arrived += 1;
+        self.counters.arrived_bytes += arrival.len.get();
+        self.counters.filtered += 1;
+        let replaced = std::mem::replace(&mut last.item, *item);
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
+        Some(replaced)
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Link, MTU, arrival, from_host, setup};
 use weir_aqm::algorithms::{codel, gsp, tail_drop};
-use weir_aqm::{Algorithm, Aqm, Cause, Packet};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Packet};
 use weir_queue::flow_queue::{Params, SHED_BATCH_MAX};
 use weir_queue::{Discipline, FlowQueue, Limits, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -200,6 +200,67 @@ fn same_as_single<A: Algorithm>(aqm: A) {
         );
     }
     assert!(signals > 10, "{signals}");
+}
+
+#[test]
+fn acknowledgements_take_the_place_of_the_last_one_and_two_stay() {
+    let params = Params { ack_filter: true, ways: 8, ..Params::default() };
+    let mut queue = plain(&params, 100);
+    let mut none = |_: &Packet, _, _| panic!("nothing is discarded");
+    // Items are what they acknowledge.
+    let ahead = |newest: u32| move |last: &u32, before: &u32| newest > *last && *last > *before;
+    for (n, replaced) in [(1, None), (2, None), (3, Some(2)), (3, None), (4, None), (5, Some(4))] {
+        let got = queue.replace(&arrival(9, 90), &n, ahead(n));
+        assert_eq!(got, replaced, "{n}");
+        if got.is_none() {
+            queue.enqueue(Time::ZERO, arrival(9, 90), n, &mut none);
+        }
+        // Another flow, another size and another flow's place are left alone.
+        assert_eq!(queue.replace(&arrival(10, 90), &99, |_, _| true), None);
+        assert_eq!(queue.replace(&arrival(9, 91), &99, |_, _| true), None);
+    }
+    let counters = *queue.counters();
+    assert_eq!((counters.arrived, counters.enqueued, counters.filtered), (6, 4, 2));
+    assert!(counters.is_conserved(queue.packets()) && counters.drops() + counters.overflows() == 0);
+    let mut sent = Vec::new();
+    while let Some(departure) = queue.dequeue(Time::ZERO, &mut none) {
+        sent.push(departure.item);
+    }
+    assert_eq!(sent, [1, 3, 3, 5]);
+    assert_eq!(queue.replace(&arrival(9, 90), &6, |_, _| true), None, "nothing waits");
+    let mut off = plain(&Params::default(), 100);
+    (1..3).for_each(|n| off.enqueue(Time::ZERO, arrival(9, 90), n, &mut none));
+    assert_eq!(off.replace(&arrival(9, 90), &3, |_, _| true), None, "nobody asked for it");
+    // A long FIFO is not searched to its end.
+    let mut long = plain(&params, 100);
+    (0..50).for_each(|n| long.enqueue(Time::ZERO, arrival(9, 90), n, &mut none));
+    assert_eq!(long.replace(&arrival(9, 90), &51, |_, _| true), None);
+}
+
+#[test]
+fn packets_with_ect1_are_marked_above_a_shallow_threshold_of_their_own_flow() {
+    let marked = |threshold| {
+        let params = Params { l4s_threshold: threshold, ways: 8, ..Params::default() };
+        let mut queue = plain(&params, 100);
+        let mut none = |_: &Packet, _, _| panic!("nothing is discarded");
+        for ecn in 0..4 {
+            let packet = weir_queue::Arrival { ecn: Ecn::from_bits(ecn), ..arrival(ecn.into(), 1000) };
+            queue.enqueue(Time::ZERO, packet, 0, &mut none);
+            queue.enqueue(Time::ZERO + Duration::from_millis(1), packet, 1, &mut none);
+        }
+        let mut got = Vec::new();
+        while let Some(departure) = queue.dequeue(Time::ZERO + Duration::from_millis(2), &mut none) {
+            if departure.marked {
+                got.push((departure.packet.ecn, departure.item));
+            }
+        }
+        assert_eq!(queue.counters().marked, got.len() as u64);
+        got
+    };
+    // The first packet of each flow waits for 2 ms, the second for one.
+    assert_eq!(marked(Duration::from_micros(1500)), [(Ecn::Ect1, 0)]);
+    assert_eq!(marked(Duration::from_micros(500)), [(Ecn::Ect1, 0), (Ecn::Ect1, 1)]);
+    assert_eq!(marked(Duration::ZERO), []);
 }
 
 #[test]

@@ -205,3 +205,67 @@ fn choke_holds_an_unresponsive_flow_where_red_does_not() {
     assert!(red.0 > 700.0 && red.1 < 250.0, "kbit/s of datagrams and of TCP with RED: {red:?}");
     assert!((200.0..=269.0).contains(&choke.0) && choke.1 > 650.0, "with CHOKe: {choke:?}");
 }
+
+/// A flow that answers each mark a little, beside a classic one, each in a FIFO of its own: what they get,
+/// and the delay of the first.
+fn prague_beside_cubic(more: &str) -> ([f64; 2], weir_measure::result::Spread) {
+    let flows = "[[flows]]\ncongestion = \"prague\"\n[[flows]]\ncongestion = \"cubic\"\n";
+    let queue = FQ_CODEL.replace("ways = 8", &format!("ways = 8\n{more}"));
+    let text = warm(&quiet(&link(&queue), flows, "30s"), "10s");
+    let (outcome, delays) = delays(&text, Duration::from_secs(10));
+    ([goodput(&outcome, 0), goodput(&outcome, 1)], delays.low_latency.spread_ms())
+}
+
+#[test]
+fn a_shallow_threshold_keeps_l4s_short_in_a_fifo_of_its_own() {
+    let ([prague, cubic], short) = prague_beside_cubic("l4s_threshold = \"1ms\"\n");
+    let (_, long) = prague_beside_cubic("");
+    println!("l4s: {short:?} with, {long:?} without; {prague} beside {cubic}");
+    assert!(short.p99 < 3.0 && long.p99 > 2.0 * short.p99, "{short:?} {long:?}");
+    assert!((0.8..1.25).contains(&(prague / cubic)), "{prague} {cubic}");
+}
+
+/// Downloads over a link whose way back has a fiftieth of its rate, beside an upload on it: their goodput,
+/// that of the upload, and acknowledgements that were filtered.
+fn asymmetric(filter: bool) -> (f64, f64, u64) {
+    let text = format!(
+        "title = \"test\"\n\
+         [[links]]\nname = \"down\"\nfrom = \"server\"\nto = \"home\"\nrate = \"100Mbit/s\"\ndelay = \"10ms\"\n\
+         buffer = \"100ms\"\nqueue = {{ discipline = \"flow\", ways = 8 }}\naqm = {{ name = \"codel\" }}\n\
+         [[links]]\nname = \"up\"\nfrom = \"home\"\nto = \"server\"\nrate = \"2Mbit/s\"\ndelay = \"10ms\"\n\
+         buffer = \"100ms\"\nqueue = {{ discipline = \"flow\", ways = 8, ack_filter = {filter} }}\n\
+         aqm = {{ name = \"codel\" }}\n\
+         [[flows]]\nfrom = \"server\"\nto = \"home\"\n\
+         [[flows]]\nfrom = \"home\"\nto = \"server\"\n\
+         [run]\nduration = \"30s\"\nwarmup = \"10s\"\nsample = \"100ms\"\n"
+    );
+    let outcome = run(&text, 1);
+    let up = outcome.recording.summary.links.iter().find(|link| link.name == "up").unwrap();
+    (goodput(&outcome, 0), goodput(&outcome, 1), up.acks_filtered)
+}
+
+#[test]
+fn filtered_acknowledgements_let_a_download_use_its_link_beside_an_upload() {
+    let ((plain, up, none), (filtered, up_filtered, count)) = (asymmetric(false), asymmetric(true));
+    println!("ack filter: {plain} and {up} without, {filtered} and {up_filtered} with, {count} filtered");
+    assert_eq!(none, 0);
+    assert!(count > 10_000, "{count}");
+    assert!(filtered > 90e6 && filtered > 1.15 * plain, "{plain} {filtered}");
+    assert!(up_filtered > 0.9 * up, "{up} {up_filtered}");
+}
+
+#[test]
+fn nothing_is_lost_or_made_up_where_acknowledgements_are_filtered() {
+    let text = "title = \"test\"\n\
+         [[links]]\nname = \"down\"\nfrom = \"a\"\nto = \"b\"\nrate = \"50Mbit/s\"\nloss = \"0.1%\"\n\
+         [[links]]\nname = \"up\"\nfrom = \"b\"\nto = \"a\"\nrate = \"500kbit/s\"\nbuffer = \"200ms\"\n\
+         queue = { discipline = \"flow\", ack_filter = true }\naqm = { name = \"codel\" }\n\
+         [[flows]]\nfrom = \"a\"\nto = \"b\"\ncount = 3\n[[flows]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"quic\"\n\
+         [run]\nduration = \"5s\"\nsample = \"100ms\"\n";
+    let mut simulation = weir_sim::build(&scenario(text), 1, ()).unwrap();
+    for second in 1..=5u64 {
+        simulation.run_until(Time::from_nanos(second * 1_000_000_000));
+        assert!(simulation.is_conserved());
+    }
+    assert!(simulation.counts().filtered > 1000, "{}", simulation.counts().filtered);
+}

@@ -164,6 +164,47 @@ fn expedited_packets_pass_the_managed_queue() {
     assert!(managed > Duration::from_millis(50), "{managed}");
 }
 
+/// The longest wait of a small flow at the link behind one that does this to code points, beside downloads
+/// that fill it.
+fn waits_behind(class: &str, remarking: &str) -> Duration {
+    let text = format!(
+        "title = \"test\"\n\
+        [[links]]\nname = \"first\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100Mbit/s\"\n{remarking}\
+        [[links]]\nname = \"second\"\nfrom = \"b\"\nto = \"c\"\nrate = \"10Mbit/s\"\nexpedite = true\n\
+        [[links]]\nname = \"back\"\nfrom = \"c\"\nto = \"a\"\nrate = \"100Mbit/s\"\n\
+        [[flows]]\nfrom = \"a\"\nto = \"c\"\ncount = 5\n\
+        [[flows]]\nfrom = \"a\"\nto = \"c\"\nudp_rate = \"64kbit/s\"\npacket = \"160B\"\n{class}\
+        [run]\nduration = \"5s\"\nsample = \"100ms\"\n"
+    );
+    let mut simulation = weir_sim::build(&scenario(&text), 1, Behind::default()).unwrap();
+    simulation.run_until(Time::from_nanos(5_000_000_000));
+    assert!(simulation.is_conserved());
+    simulation.into_tap().0
+}
+
+/// The longest wait of flow 5 at the second link.
+#[derive(Default)]
+struct Behind(Duration);
+
+impl Tap for Behind {
+    fn on_depart(&mut self, at: &LinkContext<'_>, seen: TappedPacket<'_>, sojourn: Duration, _marked: bool) {
+        if at.link == 1 && seen.flow == 5 {
+            self.0 = self.0.max(sojourn);
+        }
+    }
+}
+
+#[test]
+fn links_wash_and_remark_code_points_for_those_behind() {
+    let (soon, late) = (Duration::from_millis(2), Duration::from_millis(50));
+    let ef = "class = \"ef\"\n";
+    assert!(waits_behind(ef, "") < soon);
+    assert!(waits_behind(ef, "dscp = \"wash\"\n") > late);
+    assert!(waits_behind(ef, "dscp = \"wash\"\nremark = [{ from = \"ef\", to = 46 }]\n") < soon);
+    assert!(waits_behind("", "remark = [{ from = \"ef\", to = 46 }]\n") > late);
+    assert!(waits_behind("", "remark = [{ from = \"default\", to = \"ef\" }]\n") > late, "all are EF then");
+}
+
 /// Two homes on one medium of 10 Mbit/s.
 fn cable(flows: &str) -> Outcome {
     let link = |n: u32| {

@@ -13,6 +13,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use weir_units::Ecn;
+use weir_wire::dscp::{Dscp, Remarks};
 use weir_wire::frame::{Headers, Kind, complete_checksum};
 
 /// What is tested, so that a broken one can take its place.
@@ -20,9 +21,11 @@ use weir_wire::frame::{Headers, Kind, complete_checksum};
 struct Reader {
     read: fn(&[u8]) -> Headers,
     mark: fn(&mut [u8], Kind, u16),
+    remark: fn(&mut [u8], Kind, u16, &Remarks),
 }
 
-const REAL: Reader = Reader { read: weir_wire::frame::read, mark: weir_wire::frame::mark };
+const REAL: Reader =
+    Reader { read: weir_wire::frame::read, mark: weir_wire::frame::mark, remark: weir_wire::frame::remark };
 
 struct Sample {
     name: String,
@@ -119,10 +122,39 @@ fn check_inside(reader: Reader, frame: &[u8]) -> Result<(), TestCaseError> {
     prop_assert_eq!(&marked, &want, "more than the mark changed");
     let again = (reader.read)(&marked);
     prop_assert_eq!((again.kind, again.flow), (got.kind, got.flow), "marking changes what is read");
+    check_remarked(reader, frame, &got)?;
     let mut completed = frame.to_vec();
     complete_checksum(&mut completed);
     let changed = frame.iter().zip(&completed).filter(|(a, b)| a != b).count();
     prop_assert!(changed <= 2 && completed.len() == frame.len(), "completing changed {changed} bytes");
+    Ok(())
+}
+
+/// Every code point is remarked to another one, and nothing else changes.
+fn check_remarked(reader: Reader, frame: &[u8], got: &Headers) -> Result<(), TestCaseError> {
+    let dscp = |number: u8| Dscp::from_number(number).unwrap();
+    let remarks = (0..64).fold(Remarks::keeping(), |table, n| table.with(dscp(n), dscp(n ^ 0b10_1101)));
+    let (mut remarked, mut want) = (frame.to_vec(), frame.to_vec());
+    (reader.remark)(&mut remarked, got.kind, got.network, &remarks);
+    let at = usize::from(got.network);
+    match got.kind {
+        Kind::Ipv4 => {
+            want[at + 1] ^= 0b1011_0100;
+            let header = at..at + usize::from(frame[at] & 15) * 4;
+            let (before, after) = (folded(&frame[header.clone()]), folded(&remarked[header]));
+            prop_assert_eq!(before % 0xffff, after % 0xffff, "checksum of what was remarked");
+            want[at + 10..at + 12].copy_from_slice(&remarked[at + 10..at + 12]);
+        }
+        // The octet lies across two: its upper half in the lower half of the first.
+        Kind::Ipv6 => {
+            want[at] ^= 0b1011;
+            want[at + 1] ^= 0b0100_0000;
+        }
+        _ => {}
+    }
+    prop_assert_eq!(&remarked, &want, "more than the code point changed");
+    let again = (reader.read)(&remarked);
+    prop_assert_eq!((again.kind, again.flow, again.ecn), (got.kind, got.flow, got.ecn));
     Ok(())
 }
 
@@ -256,6 +288,14 @@ mod broken {
             weir_wire::frame::mark(frame, kind, network);
         }
     }
+
+    /// Writes the code point over the ECN field.
+    pub fn takes_the_whole_octet(frame: &mut [u8], kind: Kind, network: u16, remarks: &Remarks) {
+        weir_wire::frame::remark(frame, kind, network, remarks);
+        if kind == Kind::Ipv6 {
+            frame[usize::from(network) + 1] &= 0xcf;
+        }
+    }
 }
 
 #[test]
@@ -266,6 +306,7 @@ fn broken_readers_are_found() {
         ("stops at one tag", Reader { read: broken::stops_at_one_tag, ..REAL }),
         ("is off by one", Reader { read: broken::is_off_by_one, ..REAL }),
         ("forgets the carry", Reader { mark: broken::forgets_the_carry, ..REAL }),
+        ("takes the whole octet", Reader { remark: broken::takes_the_whole_octet, ..REAL }),
     ];
     // Their panics are expected, and many while findings are made smaller.
     std::panic::set_hook(Box::new(|_| {}));

@@ -5,5 +5,6 @@ mod differential;
 mod frame;
 mod gtpu;
 mod ip;
+mod pure_ack;
 mod round_trip;
 mod transport;

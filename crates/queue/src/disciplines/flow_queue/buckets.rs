@@ -31,12 +31,28 @@ impl Buckets {
         self.collisions
     }
 
+    /// The place that a hash has, if nobody else took it since it was there.
+    pub fn find(&self, hash: u32) -> Option<usize> {
+        let tag = self.tag(hash);
+        let ways = self.ways as usize;
+        let set = self.home(tag) / ways * ways;
+        self.tags[set..set + ways].iter().position(|t| *t == tag).map(|way| set + way)
+    }
+
+    fn tag(&self, hash: u32) -> u32 {
+        mixed(self.salt ^ u64::from(hash))
+    }
+
+    /// Where a hash goes as long as nobody else is there.
+    fn home(&self, tag: u32) -> usize {
+        ((u64::from(tag) * self.tags.len() as u64) >> 32) as usize
+    }
+
     /// The place of a hash; `idle` says of a place whether nobody is there.
     #[inline]
     pub fn place(&mut self, hash: u32, idle: impl Fn(usize) -> bool) -> usize {
-        let tag = mixed(self.salt ^ u64::from(hash));
-        // Where it goes as long as nobody else is there.
-        let home = ((u64::from(tag) * self.tags.len() as u64) >> 32) as usize;
+        let tag = self.tag(hash);
+        let home = self.home(tag);
         if self.tags[home] == tag {
             return home;
         }
