@@ -342,3 +342,44 @@ fn bearers_of_4g_have_their_tunnels_and_queues() {
     assert!(got.iter().all(|(teid, ..)| (0x2011..=0x2013).contains(teid)), "{got:?}");
     assert!(got.len() + waits >= 15, "{} and {waits} of 15, and what waited before", got.len());
 }
+
+/// What a rate of the rules leaves of a download, of five users each, with a bottleneck behind the base
+/// station and without; and how long packets wait there.
+fn slow_users(kbps: u64, radio: Rate, profile: Profile) -> (f64, Duration) {
+    let mut rig = Rig::new(PlaneSetup { profile, ..setup() });
+    rig.here().now = Time::from_nanos(SECOND);
+    let mut users: Vec<Bearer> = (1..=5)
+        .map(|user| {
+            rig.establish(session(user, Some(kbps)));
+            let path = Duration::from_millis(20 + 10 * u64::from(user));
+            Bearer { delays: true, ..Bearer::new(user, 80, 9, radio, path) }
+        })
+        .collect();
+    run(&mut rig, &mut users, |_, _| ());
+    let told: Vec<_> = users.iter_mut().map(Bearer::told).collect();
+    let share = told.iter().map(|(mean, ..)| mean).sum::<f64>() / 5.0 / (kbps as f64 / 1e3);
+    (share, told.iter().map(|(_, _, wait)| *wait).max().unwrap())
+}
+
+/// Receivers that acknowledge each second segment, at rates at which a packet takes 3 to 190 ms: with nothing
+/// behind, all that the rules allow passes, as without following; with half of it behind, the queue stands
+/// here.
+#[test]
+fn slow_users_lose_nothing_where_nothing_is_behind_and_have_their_queue_here_where_something_is() {
+    for kbps in [64, 1000, 2000, 4000, 6000] {
+        let (share, _) = slow_users(kbps, Rate::from_mbps(50), Profile::self_learning());
+        let without = Profile { follow: false, ..Profile::self_learning() };
+        let (alone, _) = slow_users(kbps, Rate::from_mbps(50), without);
+        println!(
+            "{kbps} kbit/s, nothing behind: {share:.3} of the rate, {alone:.3} where nothing is followed"
+        );
+        assert!(share > alone - 0.01, "{kbps} kbit/s: {share} of {alone}");
+    }
+    for kbps in [2000, 4000, 6000] {
+        let radio = Rate::from_bps(kbps * 500);
+        let (share, wait) = slow_users(kbps, radio, Profile::self_learning());
+        println!("{kbps} kbit/s, half of it behind: {share:.3} of the rate, {wait} before the radio");
+        assert!(share > 0.42, "{kbps} kbit/s: {share} of the rate");
+        assert!(wait < Duration::from_millis(100), "{kbps} kbit/s: {wait} before the radio");
+    }
+}

@@ -13,7 +13,7 @@ use crate::rules::{
     UeAddress,
 };
 use std::net::{IpAddr, SocketAddr};
-use weir_units::{Bytes, Duration, Rate};
+use weir_units::Rate;
 use weir_wire::tunnel::Encapsulation;
 
 /// Makes what the packet path needs of a session, whose rules stand as `before` so far.
@@ -102,15 +102,6 @@ struct Making<'a> {
 
 fn kbps(rate: u64) -> Rate {
     Rate::from_bps(rate.saturating_mul(1000))
-}
-
-/// Whether round trips tell of queues behind a rate of the rules. Receivers acknowledge each second segment:
-/// where that takes about as long to come as a queue is tolerated for, each wait for it would be taken for
-/// one.
-fn tells_queues(rate: Rate) -> bool {
-    const PACKET: Bytes = Bytes::new(1538);
-    const SPACING_MAX: Duration = Duration::from_millis(2);
-    rate == Rate::ZERO || rate.time_for(PACKET) <= SPACING_MAX
 }
 
 fn one<T: Copy>(of: PerDirection<T>, is_up: bool) -> T {
@@ -287,7 +278,7 @@ impl Making<'_> {
         let path = self.layout.paths.iter().position(|path| *path == flow);
         let path = path.and_then(|path| u8::try_from(path).ok()).ok_or_else(full)?;
         let learns = profile_of.follow || profile_of.is_told();
-        let follows = learns && profile_of.follow && !is_up && tells_queues(rate);
+        let follows = learns && profile_of.follow && !is_up;
         let is_asked = profile_of.is_asked();
         let plan = QueuePlan {
             is_up,
