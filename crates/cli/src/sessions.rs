@@ -68,7 +68,11 @@ impl SessionRow {
     pub fn queues(&self) -> impl Iterator<Item = (String, &FlowUsage)> {
         let user = self.user.first().cloned().unwrap_or_else(|| format!("session {:#x}", self.seid));
         self.flows.iter().map(move |flow| {
-            let which = flow.qfi.map_or("aggregate".to_string(), |qfi| format!("flow {qfi}"));
+            let which = match (flow.qfi, flow.bearer) {
+                (Some(qfi), _) => format!("flow {qfi}"),
+                (None, Some(teid)) => format!("bearer {teid:#x}"),
+                (None, None) => "aggregate".to_string(),
+            };
             let local = if flow.is_local { "local " } else { "" };
             let way = if flow.is_uplink { "up" } else { "down" };
             (format!("{user} {which} {local}{way}"), flow)
@@ -98,6 +102,7 @@ impl SessionRow {
 fn flow_json(flow: &FlowUsage) -> Value {
     json!({
         "qfi": flow.qfi,
+        "bearer": flow.bearer.map(|teid| format!("{teid:#x}")),
         "direction": if flow.is_uplink { "up" } else { "down" },
         "local": flow.is_local,
         "aqm": flow.aqm,

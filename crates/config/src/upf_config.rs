@@ -267,7 +267,8 @@ section! {
         queues: u32 = or(8192, within(16, 1_000_000));
         /// See `queues`.
         idle: Duration = or(Duration::from_secs(10), within(Duration::from_millis(100), Duration::from_secs(3600)));
-        /// Sessions at once whose bottleneck behind the base station is learnt.
+        /// Bottlenecks behind base stations that are learnt at once: one for the non-GBR flows of a session,
+        /// and one for each GBR flow.
         learners: u32 = or(1024, within(1, 100_000));
         /// Packets that wait at once, in all queues together.
         packets: u32 = or(32_768, within(64, 4_000_000));

@@ -225,6 +225,11 @@ impl<const N: usize> Flows<N> {
         Some(at)
     }
 
+    /// Whether a flow has a place.
+    pub fn knows(&self, key: u32) -> bool {
+        self.keys.contains(&Some(key))
+    }
+
     /// The bytes in flight of a flow, where they are known.
     pub fn in_flight(&self, key: u32) -> Option<Bytes> {
         let at = self.keys.iter().position(|k| *k == Some(key))?;

@@ -37,6 +37,12 @@ impl Bottleneck {
         self.follower.rate().filter(|rate| own == Rate::ZERO || *rate < own)
     }
 
+    /// Least that is ever sent from now on; `None` for no such rate.
+    #[inline]
+    pub fn set_rate_min(&mut self, least: Option<Rate>) {
+        self.follower.set_rate_min(least);
+    }
+
     /// A packet comes in, before any queue.
     pub fn arrived(&mut self, now: Time, len: Bytes) {
         self.follower.arrived(now, len);

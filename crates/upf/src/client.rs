@@ -231,7 +231,8 @@ fn usage_report(element: &Element) -> Option<UsageReport> {
     Some(report)
 }
 
-fn created(answer: &Message) -> Vec<(u16, LocalTunnel)> {
+/// The tunnels that an answer says were chosen, by PDR.
+pub fn created(answer: &Message) -> Vec<(u16, LocalTunnel)> {
     let groups = answer.elements.iter().filter(|element| element.id == ie::CREATED_PDR);
     let one = |element: &Element| {
         let Value::Group(elements) = &element.value else { return None };

@@ -152,6 +152,11 @@ impl Session {
         self.qers.iter().find(|rule| rule.id == id)
     }
 
+    /// Whether anything names a QoS flow, as in 5G; else tunnels tell bearers apart, as in 4G.
+    pub fn names_flows(&self) -> bool {
+        self.qers.iter().any(|rule| rule.qfi.is_some()) || self.pdrs.iter().any(|rule| !rule.qfis.is_empty())
+    }
+
     /// Brings the rules into their order.
     pub fn order(&mut self) {
         self.pdrs.sort_by_key(|rule| (rule.precedence, rule.id));
@@ -351,7 +356,7 @@ pub struct Qer {
     pub mbr: Option<PerDirection<u64>>,
     /// Guaranteed rate in kbit/s; a QER with one is a GBR flow's.
     pub gbr: Option<PerDirection<u64>>,
-    /// The QoS flow, marked on packets that enter a tunnel.
+    /// The QoS flow, marked on packets that enter a tunnel; none in a 4G gateway.
     pub qfi: Option<u8>,
 }
 
@@ -446,6 +451,9 @@ pub struct Usage {
 pub struct FlowUsage {
     /// The QoS flow; `None` is the aggregate of those without a guaranteed rate.
     pub qfi: Option<u8>,
+    /// Where no QoS flow is named, as in 4G, the tunnel of the bearer: at the base station for packets to the
+    /// user equipment, ours for those from it.
+    pub bearer: Option<Teid>,
     /// Whether it is the queue of the uplink.
     pub is_uplink: bool,
     /// Whether it is the queue of the port for local breakout.

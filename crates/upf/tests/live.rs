@@ -4,6 +4,8 @@
 //! them in; the user-plane function; the data network. The user equipment is a TUN device in the namespace of
 //! the base station. Without root these tests say so and pass.
 
+#[path = "live/bearers.rs"]
+mod bearers;
 #[path = "../../lab/tests/skipped/mod.rs"]
 mod skipped;
 #[path = "live/station.rs"]
@@ -17,6 +19,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_dataplane::Mode;
 use weir_upf::plane::{Pace, PlaneHandle, PlaneSetup, Profile, Remote, open};
@@ -113,51 +116,71 @@ struct Downloaded {
     goodput: f64,
 }
 
+/// Downloads over TCP from a port until it is stopped.
+struct Downloads {
+    stop: Arc<AtomicBool>,
+    /// What programs read.
+    read: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Downloads {
+    fn start(world: &World, (network, server): (&str, Ipv4Addr), port: u16, connections: usize) -> Downloads {
+        let stop = Arc::new(AtomicBool::new(false));
+        let read = Arc::new(AtomicU64::new(0));
+        let listener = inside(network, || TcpListener::bind((server, port)).unwrap());
+        let mut threads = Vec::new();
+        for _ in 0..connections {
+            let receiving = inside(&world.ran, || {
+                TcpStream::connect_timeout(&(server, port).into(), Duration::from_secs(5))
+            });
+            let mut receiving = receiving.unwrap();
+            let (mut sending, from) = listener.accept().unwrap();
+            assert_eq!(from.ip(), UE);
+            receiving.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            sending.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            let (one, other) = (stop.clone(), stop.clone());
+            threads.push(std::thread::spawn(move || {
+                let data = vec![7; 64 << 10];
+                while !one.load(Ordering::Relaxed) {
+                    let _ = sending.write(&data);
+                }
+            }));
+            let read = read.clone();
+            threads.push(std::thread::spawn(move || {
+                let mut data = vec![0; 256 << 10];
+                while !other.load(Ordering::Relaxed) {
+                    read.fetch_add(receiving.read(&mut data).unwrap_or(0) as u64, Ordering::Relaxed);
+                }
+            }));
+        }
+        Downloads { stop, read, threads }
+    }
+}
+
+impl Drop for Downloads {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+    }
+}
+
 /// Downloads over TCP and says how fast IP packets came out of the tunnel meanwhile.
 fn download(
     world: &World,
-    (network, server): (&str, Ipv4Addr),
+    from: (&str, Ipv4Addr),
     station: &Station,
     connections: usize,
     time: Duration,
     warm: impl FnOnce(),
 ) -> Downloaded {
-    let stop = Arc::new(AtomicBool::new(false));
-    let read = Arc::new(AtomicU64::new(0));
-    let listener = inside(network, || TcpListener::bind((server, 5001)).unwrap());
-    let mut threads = Vec::new();
-    for _ in 0..connections {
-        let receiving =
-            inside(&world.ran, || TcpStream::connect_timeout(&(server, 5001).into(), Duration::from_secs(5)));
-        let mut receiving = receiving.unwrap();
-        let (mut sending, from) = listener.accept().unwrap();
-        assert_eq!(from.ip(), UE);
-        receiving.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        sending.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-        let (one, other) = (stop.clone(), stop.clone());
-        threads.push(std::thread::spawn(move || {
-            let data = vec![7; 64 << 10];
-            while !one.load(Ordering::Relaxed) {
-                let _ = sending.write(&data);
-            }
-        }));
-        let read = read.clone();
-        threads.push(std::thread::spawn(move || {
-            let mut data = vec![0; 256 << 10];
-            while !other.load(Ordering::Relaxed) {
-                read.fetch_add(receiving.read(&mut data).unwrap_or(0) as u64, Ordering::Relaxed);
-            }
-        }));
-    }
+    let downloads = Downloads::start(world, from, 5001, connections);
     std::thread::sleep(WARM);
     warm();
-    let (begin, before) = (Instant::now(), read.load(Ordering::Relaxed));
+    let (begin, before) = (Instant::now(), downloads.read.load(Ordering::Relaxed));
     let rate = station.rate_over(time);
-    let bytes = read.load(Ordering::Relaxed) - before;
-    let goodput = bytes as f64 * 8.0 / begin.elapsed().as_secs_f64();
-    stop.store(true, Ordering::Relaxed);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    Downloaded { rate, goodput }
+    let bytes = downloads.read.load(Ordering::Relaxed) - before;
+    Downloaded { rate, goodput: bytes as f64 * 8.0 / begin.elapsed().as_secs_f64() }
 }
 
 /// Sends 1.3 times the datagrams that a rate allows, and says how fast they came out of the tunnel meanwhile.

@@ -1,5 +1,7 @@
 //! The user plane without interfaces, on a virtual clock.
 
+#[path = "plane/bearers.rs"]
+mod bearers;
 #[path = "plane/control.rs"]
 mod control;
 #[path = "plane/follows.rs"]

@@ -74,6 +74,11 @@ impl Encapsulation {
         mapped(self.is_v6, host)
     }
 
+    /// The tunnel, by its number at the other end.
+    pub fn teid(&self) -> u32 {
+        self.teid
+    }
+
     /// Whether it is reached by IPv6.
     #[inline]
     pub fn is_v6(&self) -> bool {

@@ -40,6 +40,9 @@ const BLIND_AFTER: Duration = Duration::from_secs(1);
 const FASTEST: Rate = Rate::from_mbps(1_000_000);
 /// The share of the bottleneck's rate that is sent while it is drained.
 const DRAIN_SHARE: f64 = 0.5;
+/// A drain that leaves less than this of the bottleneck's rate free, as a least rate is sent, drains nothing
+/// that could be told from noise.
+const DRAIN_LEAST: f64 = 0.1;
 
 /// What the rate is a multiple of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -175,6 +178,11 @@ impl Follower {
         }
     }
 
+    /// Least that is ever sent from now on, such as a guaranteed bit rate.
+    pub fn set_rate_min(&mut self, least: Option<Rate>) {
+        self.config.rate_min = least;
+    }
+
     /// The largest rate that the bottleneck delivered lately.
     pub fn bandwidth(&mut self, now: Time) -> Option<Rate> {
         self.bandwidth.get(now)
@@ -305,17 +313,22 @@ impl Follower {
         Phase::Draining { rate, began: now, until: now + round, before: self.rtt }
     }
 
-    /// A round is over. At half the bottleneck's rate the round-trip times that come back fall by about a
-    /// second in a second, for as long as a queue drains. When they do not, there is none, and the
-    /// smallest is the path.
+    /// A round is over. At half the bottleneck's rate the round-trip times that come back fall by half a
+    /// second in a second, for as long as a queue drains. When they do not fall by half of that, there is
+    /// none, and the smallest is the path. With a least rate they fall by less; where that is nearly what the
+    /// bottleneck delivers, nothing was drained that could tell, and the path is what it was.
     fn drained(&mut self, now: Time, rate: Rate, round: Duration, before: Duration) -> Phase {
-        let fell = before.saturating_sub(self.rtt).saturating_mul(4) >= round;
+        let known = Rate::from_bps_f64(rate.as_bps_f64() / DRAIN_SHARE);
+        let falls = 1.0 - self.bounded(rate).as_bps_f64() / known.as_bps_f64().max(1.0);
+        let fell = before.saturating_sub(self.rtt).saturating_mul(4) >= round.mul_f64(2.0 * falls.max(0.0));
+        if falls < DRAIN_LEAST {
+            return Phase::Following { rate: known, tried: now };
+        }
         if fell {
             return self.drain(now, rate);
         }
         self.path.age(now);
-        let rate = Rate::from_bps_f64(rate.as_bps_f64() / DRAIN_SHARE);
-        Phase::Following { rate, tried: now }
+        Phase::Following { rate: known, tried: now }
     }
 
     fn follow(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {

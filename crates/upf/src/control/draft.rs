@@ -5,7 +5,9 @@ use super::cause::{Cause, Refused, rule_number};
 use super::ie_reader::IeReader;
 use super::sessions::SessionEntry;
 use super::sides::Sides;
-use super::translate::{create_far, create_pdr, create_qer, remove, update_far, update_pdr, update_qer};
+use super::translate::{
+    check_guarantees, create_far, create_pdr, create_qer, remove, update_far, update_pdr, update_qer,
+};
 use super::tunnels::ReservedTunnels;
 use super::usage::{UsageRecord, create_urr, query_urr, update_urr};
 use crate::message::ie;
@@ -270,6 +272,7 @@ impl Draft {
         session.order();
         session.problem()?;
         check_versions(session, self.versions)?;
+        check_guarantees(session)?;
         session.pdrs.shrink_to_fit();
         session.fars.shrink_to_fit();
         session.qers.shrink_to_fit();

@@ -1,5 +1,6 @@
 //! Control as session management sees it: octets in, octets out.
 
+mod bearers;
 mod broken;
 mod usage;
 
@@ -476,7 +477,19 @@ fn refused() -> Vec<Case> {
             None,
         ),
         (with(4, qer(vec![n(ie::GATE_STATUS, 0)])), 73, Some(25), Some((2, 1))),
-        (with(4, qer(vec![Element::new(ie::GBR, Value::Rates { up: 1, down: 1 })])), 67, Some(124), None),
+        (
+            and(group(
+                ie::CREATE_QER,
+                vec![
+                    n(ie::QER_ID, 2),
+                    n(ie::GATE_STATUS, 0),
+                    Element::new(ie::GBR, Value::Rates { up: 1, down: 1 }),
+                ],
+            )),
+            67,
+            Some(124),
+            None,
+        ),
         (
             with(
                 4,

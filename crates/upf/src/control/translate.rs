@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::message::{FlowFilter, Tunnel, UserAddress, Value, ie};
 use crate::rules::{
     Action, End, Far, Forward, Ipv6Prefix, LocalTunnel, Pdr, PerDirection, Qer, RemoteTunnel, Removal,
-    RuleKind, Side, UeAddress,
+    RuleKind, Session, Side, UeAddress,
 };
 use std::net::IpAddr;
 use weir_config::unicast;
@@ -454,12 +454,24 @@ fn enforcement(mut bag: IeReader, qer: &mut Qer) -> Result<(), Refused> {
     }
     bag.inform(&[ie::AVERAGING_WINDOW])?;
     bag.finish()?;
-    match (qer.gbr, qer.mbr, qer.qfi) {
-        (Some(_), _, None) => Err(conditional(ie::QFI, "a guaranteed rate without a QoS flow")),
-        (Some(gbr), Some(mbr), _) if gbr.up > mbr.up || gbr.down > mbr.down => {
+    match (qer.gbr, qer.mbr) {
+        (Some(gbr), Some(mbr)) if gbr.up > mbr.up || gbr.down > mbr.down => {
             Err(bad(ie::GBR, "more is guaranteed than is allowed"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses a guaranteed rate that is no flow's where flows are named. Where none is (a 4G gateway), it is
+/// that of the bearer whose rules name the QER.
+pub fn check_guarantees(session: &Session) -> Result<(), Refused> {
+    let unnamed = |rule: &&Qer| rule.gbr.is_some() && rule.qfi.is_none();
+    match session.qers.iter().find(unnamed).filter(|_| session.names_flows()) {
+        Some(rule) => {
+            let refused = conditional(ie::QFI, "a guaranteed rate without a QoS flow, where others have one");
+            Err(refused.of_rule(QER, rule.id))
+        }
+        None => Ok(()),
     }
 }
 

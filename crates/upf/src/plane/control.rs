@@ -181,6 +181,10 @@ impl UserPlane {
         }
         let mut former = self.sessions[number as usize].take().expect("tables name sessions that are there");
         live.succeed(&mut former);
+        for (path, of) in live.paths.iter().enumerate() {
+            of.learner.into_iter().for_each(|learner| self.learners.own(learner, (number, path as u8)));
+        }
+        former.paths.iter_mut().filter_map(|path| path.learner.take()).for_each(|at| self.learners.give(at));
         live.serial = self.next_serial();
         self.leave(&former.program, Some(&live.program));
         self.enter(&live.program, number);
@@ -211,9 +215,7 @@ impl UserPlane {
         self.by_seid.remove(seid);
         self.discard(&mut live, None, io);
         self.count_parked(&mut live);
-        if let Some(learner) = live.learner.take() {
-            self.learners.give(learner);
-        }
+        live.paths.iter_mut().filter_map(|path| path.learner.take()).for_each(|at| self.learners.give(at));
         [2 * number, 2 * number + 1].into_iter().for_each(|who| self.agenda.remove(who));
         self.free.push(number);
         Answer::Removed(live.usage, live)
@@ -283,7 +285,7 @@ impl UserPlane {
         let Some(number) = self.number(seid) else { return };
         let Some(mut live) = self.sessions[number as usize].take() else { return };
         let Live { program, lines, .. } = &mut *live;
-        for (plan, line) in program.queues.iter().zip(lines) {
+        for (at, (plan, line)) in program.queues.iter().zip(lines).enumerate() {
             let passed = std::mem::take(&mut line.passed);
             let place = line.place.map(|at| self.waits.place(at));
             let (done, sojourn_p95) = match place {
@@ -299,6 +301,7 @@ impl UserPlane {
             };
             flows.push(FlowUsage {
                 qfi: plan.qfi,
+                bearer: program.bearer_of(at),
                 is_uplink: plan.is_up,
                 is_local: plan.is_local,
                 aqm: self.waits.name(plan.profile).to_string(),

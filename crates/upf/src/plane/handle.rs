@@ -124,7 +124,7 @@ impl<R: Reach> PlaneHandle<R> {
 impl<R: Reach> Plane for PlaneHandle<R> {
     fn establish(&mut self, session: Arc<Session>) -> Result<(), Refusal> {
         let (program, layout) = compile(&session, &self.setup, &Layout::default())?;
-        let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
+        let live = Box::new(Live::new(program, &layout.paths, &session.meters, self.setup.catch_up));
         self.done(Command::Establish(live))?;
         self.note(session, layout);
         Ok(())
@@ -136,7 +136,7 @@ impl<R: Reach> Plane for PlaneHandle<R> {
             return Err(Refusal::NoResources(format!("at most {ENDED_MAX} tunnels end with one change")));
         }
         let (program, layout) = compile(&session, &self.setup, &known.layout)?;
-        let live = Box::new(Live::new(program, &session.meters, self.setup.catch_up));
+        let live = Box::new(Live::new(program, &layout.paths, &session.meters, self.setup.catch_up));
         let former = self.done(Command::Modify(live, ended.into()))?;
         self.note(session, layout);
         Ok(former.map_or_else(Vec::new, |former| former.measured().collect()))

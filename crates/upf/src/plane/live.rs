@@ -1,6 +1,7 @@
 //! A session in the packet path.
 
 use super::classify::layout::Program;
+use super::classify::rule_slots::FlowKey;
 use crate::rules::{Bounds, Measured, Meter, PerDirection, Usage};
 use weir_queue::{Counters, Shaper};
 use weir_units::{Bytes, Duration, Time};
@@ -93,6 +94,17 @@ impl Usage {
     }
 }
 
+/// A bottleneck behind the base station, and what is known of it.
+#[derive(Clone, Copy)]
+pub struct FollowedPath {
+    /// Whose packets pass it.
+    pub key: FlowKey,
+    /// What learns of it.
+    pub learner: Option<u32>,
+    /// The rate that it allows, where that is known.
+    pub shaper: Option<Shaper>,
+}
+
 /// See the [module documentation](self).
 pub struct Live {
     /// Its rules.
@@ -101,10 +113,8 @@ pub struct Live {
     pub lines: Box<[Line]>,
     /// Its rates, by place.
     pub limits: Box<[Shaper]>,
-    /// The rate that a bottleneck behind the base station allows, where that is known.
-    pub bottleneck: Option<Shaper>,
-    /// What learns of that bottleneck.
-    pub learner: Option<u32>,
+    /// Its bottlenecks behind the base station, by number.
+    pub paths: Box<[FollowedPath]>,
     /// What it has done.
     pub usage: Usage,
     /// What its meters have counted, by place.
@@ -126,16 +136,15 @@ pub struct Live {
 }
 
 impl Live {
-    /// A session without packets.
-    pub fn new(program: Program, meters: &[Meter], catch_up: Duration) -> Live {
+    /// A session without packets, with bottlenecks of which nothing is known.
+    pub fn new(program: Program, paths: &[FlowKey], meters: &[Meter], catch_up: Duration) -> Live {
         let limits = program.limits.iter().map(|plan| Shaper::new(plan.rate, catch_up)).collect();
         let lines = program.queues.iter().map(|_| Line::default()).collect();
         Live {
             program,
             lines,
             limits,
-            bottleneck: None,
-            learner: None,
+            paths: paths.iter().map(|key| FollowedPath { key: *key, learner: None, shaper: None }).collect(),
             usage: Usage::default(),
             counts: meters.iter().map(|meter| Count { urr: meter.urr, ..Count::default() }).collect(),
             serial: 0,
@@ -158,7 +167,12 @@ impl Live {
             self.limits[at] = former.limits[at];
             self.limits[at].set_rate(plan.rate);
         }
-        (self.bottleneck, self.learner) = (former.bottleneck.take(), former.learner.take());
+        for path in &mut self.paths {
+            let Some(former) = former.paths.iter_mut().find(|former| former.key == path.key) else {
+                continue;
+            };
+            (path.learner, path.shaper) = (former.learner.take(), former.shaper.take());
+        }
         (self.usage, self.active) = (former.usage, former.active);
         (self.waiting, self.parked) = (former.waiting, former.parked);
         for (count, former) in self.counts.iter_mut().zip(&former.counts) {
@@ -180,6 +194,7 @@ impl Live {
     /// Memory that it takes while no packets wait.
     pub fn bytes(&self) -> usize {
         let lists = size_of_val(&*self.lines) + size_of_val(&*self.limits) + size_of_val(&*self.counts);
+        let lists = lists + size_of_val(&*self.paths);
         size_of::<Live>() - size_of::<Program>() + self.program.bytes() + lists
     }
 }

@@ -107,7 +107,7 @@ pub struct PlaneSetup {
     pub queues: u32,
     /// See [`PlaneSetup::queues`].
     pub idle: Duration,
-    /// Most sessions whose bottleneck is learnt at once.
+    /// Most bottlenecks that are learnt at once: of the non-GBR flows of a session, and of each GBR flow.
     pub learners: u32,
     /// Most packets that wait at once.
     pub packets: u32,

@@ -9,19 +9,19 @@ use weir_units::{Duration, Rate, Time};
 use weir_upf::plane::{ACCESS, CORE, Profile};
 use weir_upf::rules::Plane;
 
-const MSS: u32 = 1400;
+pub const MSS: u32 = 1400;
 /// What the radio delivers, and how long the way there and back takes from the user-plane function on.
 const RADIO: [Rate; 2] = [Rate::from_mbps(12), Rate::from_mbps(28)];
 /// It changes each time.
 const CHANGES: Duration = Duration::from_millis(100);
 const PATH: Duration = Duration::from_millis(40);
 /// The way between server and user-plane function, there and back.
-const REST: Duration = Duration::from_millis(20);
+pub const REST: Duration = Duration::from_millis(20);
 const SPAN: Duration = Duration::from_secs(20);
 const WARM: Duration = Duration::from_secs(5);
 
 /// A sender and its receiver; what is lost is sent again.
-struct Transfer {
+pub struct Transfer {
     window: f64,
     threshold: f64,
     next: u32,
@@ -38,7 +38,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    fn new(start: Time) -> Transfer {
+    pub fn new(start: Time) -> Transfer {
         Transfer {
             window: 10.0,
             threshold: f64::MAX,
@@ -54,7 +54,7 @@ impl Transfer {
         }
     }
 
-    fn wants(&mut self, now: Time) -> Option<u32> {
+    pub fn wants(&mut self, now: Time) -> Option<u32> {
         if now.since(self.heard) > Duration::from_secs(1) {
             self.orders.clear();
             self.again.extend(std::mem::take(&mut self.flight).into_values());
@@ -74,7 +74,7 @@ impl Transfer {
     }
 
     /// The receiver gets a segment; up to where it has all.
-    fn received(&mut self, number: u32) -> u32 {
+    pub fn received(&mut self, number: u32) -> u32 {
         self.beyond.insert(number);
         while self.beyond.remove(&self.whole) {
             self.whole += 1;
@@ -82,8 +82,13 @@ impl Transfer {
         self.whole
     }
 
+    /// Up to where the receiver has all.
+    pub fn whole(&self) -> u32 {
+        self.whole
+    }
+
     /// The sender hears of a segment that arrived.
-    fn acknowledged(&mut self, number: u32, now: Time) {
+    pub fn acknowledged(&mut self, number: u32, now: Time) {
         self.heard = now;
         let Some(order) = self.orders.remove(&number) else { return };
         self.flight.remove(&order);

@@ -107,24 +107,36 @@ impl Rig {
     /// The same, taken out of its frames and tunnels; with the QoS flow.
     pub fn packets(&mut self) -> Vec<(usize, Option<u8>, Vec<u8>)> {
         let open = |(port, frame): (usize, Vec<u8>)| {
-            let packet = &frame[14..];
             if port != ACCESS {
-                return (port, None, packet.to_vec());
+                return (port, None, frame[14..].to_vec());
             }
-            let datagram = tunnel::read(packet).unwrap();
-            match gtpu::read(&packet[datagram.start..datagram.end]) {
-                Ok(gtpu::Message::Packet(found)) => {
-                    let inner = packet[datagram.start + found.start..datagram.start + found.end].to_vec();
-                    (port, found.container.map(|c| c.qfi), inner)
-                }
-                other => panic!("{other:?}"),
-            }
+            let (_, qfi, inner) = opened(&frame);
+            (port, qfi, inner)
         };
         self.sent().into_iter().map(open).collect()
     }
 
+    /// What was sent to base stations since the last call: tunnel, QoS flow, and packet.
+    pub fn tunnelled(&mut self) -> Vec<(u32, Option<u8>, Vec<u8>)> {
+        let to_access = self.sent().into_iter().filter(|(port, _)| *port == ACCESS);
+        to_access.map(|(_, frame)| opened(&frame)).collect()
+    }
+
     pub fn count(&mut self, cause: Cause) -> u64 {
         self.here().plane.faults().of(cause)
+    }
+}
+
+/// What is in a frame to a base station: tunnel, QoS flow, and packet.
+fn opened(frame: &[u8]) -> (u32, Option<u8>, Vec<u8>) {
+    let packet = &frame[14..];
+    let datagram = tunnel::read(packet).unwrap();
+    match gtpu::read(&packet[datagram.start..datagram.end]) {
+        Ok(gtpu::Message::Packet(found)) => {
+            let inner = packet[datagram.start + found.start..datagram.start + found.end].to_vec();
+            (found.teid, found.container.map(|c| c.qfi), inner)
+        }
+        other => panic!("{other:?}"),
     }
 }
 

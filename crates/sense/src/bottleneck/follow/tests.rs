@@ -213,6 +213,21 @@ fn without_anything_waiting_the_shaper_lets_go() {
     assert_eq!(model.follower.rate(), None);
 }
 
+/// A drain at a least rate takes longer, and where that is nearly all that the bottleneck delivers it drains
+/// nothing: in neither case does the queue become the path.
+#[test]
+fn a_queue_that_a_least_rate_keeps_is_not_taken_for_the_path() {
+    for least in [Rate::from_mbps(8), Rate::from_bps(9_600_000)] {
+        let mut model = Model::new(&[(0, 20), (3000, 10)]);
+        model.follower.set_rate_min(Some(least));
+        model.run_until(60_000);
+        let path = model.follower.path().path_rtt().unwrap();
+        assert!(path < Duration::from_millis(45), "{least}: {path}");
+        assert!(model.queue() < Duration::from_millis(40), "{least}: {}", model.queue());
+        assert!(model.follower.rate().unwrap() >= least);
+    }
+}
+
 #[test]
 fn limits_that_were_agreed_hold() {
     let mbps = Rate::from_mbps;

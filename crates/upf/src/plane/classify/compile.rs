@@ -6,14 +6,14 @@ use crate::plane::classify::layout::{
     Act, CORE, FastPath, LIMITS_MAX, LOCAL, LimitPlan, NO_PLACE, Program, QueuePlan, Rule, Rules, User, What,
 };
 use crate::plane::classify::lookup::{Builder, FilterContext};
-use crate::plane::classify::rule_slots::{Layout, QueueKey};
+use crate::plane::classify::rule_slots::{Bearer, FlowKey, Layout, QueueKey};
 use crate::plane::setup::PlaneSetup;
 use crate::rules::{
     Action, End, Far, Forward, METERS_MAX, Pdr, PerDirection, Qer, Refusal, RuleKind, Session, Side,
     UeAddress,
 };
 use std::net::{IpAddr, SocketAddr};
-use weir_units::{Bytes, Duration, Rate};
+use weir_units::Rate;
 use weir_wire::tunnel::Encapsulation;
 
 /// Makes what the packet path needs of a session, whose rules stand as `before` so far.
@@ -30,11 +30,14 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
     session.qers.iter().try_for_each(check_qer)?;
     let wanted = session.pdrs.iter().map(|pdr| making.queue_key(pdr)).collect::<Result<Vec<_>, _>>()?;
     making.layout.queues = before.queues.keeping(|key| wanted.contains(key));
+    making.layout.paths = making.paths();
     let mut up = making.rules(true, &wanted)?;
     let mut down = making.rules(false, &wanted)?;
     let queues: Box<[QueuePlan]> = making.queues.iter().map(|plan| plan.unwrap_or(UNUSED)).collect();
+    // Where there are several, it is looked for of which one an answer tells.
+    let is_one = making.layout.paths.len() == 1;
     for rule in up.rules.iter_mut().chain(&mut down.rules) {
-        rule.express = express(rule, &acts, &queues);
+        rule.express = express(rule, &acts, &queues, is_one);
     }
     let limits = making.layout.limits.all().iter().map(|place| LimitPlan {
         rate: place.key.map_or(Rate::ZERO, |(id, is_up)| making.mbr(id, is_up).unwrap_or(Rate::ZERO)),
@@ -69,18 +72,20 @@ const UNUSED: QueuePlan = QueuePlan {
     limits: [NO_PLACE; LIMITS_MAX],
     rate: Rate::ZERO,
     gbr: Rate::ZERO,
+    path: 0,
     learns: false,
     follows: false,
     is_asked: false,
     is_kept: false,
 };
 
-fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan]) -> FastPath {
+fn express(rule: &Rule, acts: &[Act], queues: &[QueuePlan], is_one_path: bool) -> FastPath {
     let is_forwarded =
         rule.is_open && acts.get(usize::from(rule.act)).is_some_and(|act| act.port().is_some());
     let queue = &queues[usize::from(rule.queue)];
     match queue.learns {
         _ if !is_forwarded || rule.meters != 0 || queue.is_asked || queue.gbr > Rate::ZERO => FastPath::Never,
+        true if queue.is_up && !is_one_path => FastPath::Never,
         true => FastPath::Learning,
         false => FastPath::Always,
     }
@@ -97,15 +102,6 @@ struct Making<'a> {
 
 fn kbps(rate: u64) -> Rate {
     Rate::from_bps(rate.saturating_mul(1000))
-}
-
-/// Whether round trips tell of queues behind a rate of the rules. Receivers acknowledge each second segment:
-/// where that takes about as long to come as a queue is tolerated for, each wait for it would be taken for
-/// one.
-fn tells_queues(rate: Rate) -> bool {
-    const PACKET: Bytes = Bytes::new(1538);
-    const SPACING_MAX: Duration = Duration::from_millis(2);
-    rate == Rate::ZERO || rate.time_for(PACKET) <= SPACING_MAX
 }
 
 fn one<T: Copy>(of: PerDirection<T>, is_up: bool) -> T {
@@ -184,8 +180,59 @@ impl Making<'_> {
         rates.max().unwrap_or(Rate::ZERO)
     }
 
+    /// Whose bottleneck packets of a rule pass. A GBR flow has radio resources of its own, and so a
+    /// bottleneck of its own.
+    fn flow_key(&self, pdr: &Pdr) -> FlowKey {
+        let is_guaranteed = |qer: &Qer| qer.gbr.is_some_and(|gbr| gbr.up > 0 || gbr.down > 0);
+        let Some(qer) = self.qers(pdr).find(|qer| is_guaranteed(qer)) else { return FlowKey::Aggregate };
+        self.qers(pdr).find_map(|qer| qer.qfi).map_or(FlowKey::Bearer(qer.id), FlowKey::Flow)
+    }
+
+    /// The bottlenecks of a session: that of the aggregate first.
+    fn paths(&self) -> Box<[FlowKey]> {
+        let mut paths = vec![FlowKey::Aggregate];
+        for pdr in &self.session.pdrs {
+            let key = self.flow_key(pdr);
+            if !paths.contains(&key) {
+                paths.push(key);
+            }
+        }
+        paths.into()
+    }
+
+    /// The bearer of a rule in a session in which nothing names a QoS flow (a 4G gateway): rules the same way
+    /// with one tunnel are of one bearer, whose number is that of the first; `None` for the first bearer. A
+    /// GBR bearer is told by its QER as well, whatever its tunnel is.
+    fn bearer(&self, pdr: &Pdr) -> Option<Bearer> {
+        if self.session.names_flows() {
+            return None;
+        }
+        let is_up = pdr.from == Side::Access;
+        let tunnel = |pdr: &Pdr| -> Option<(u32, Option<IpAddr>)> {
+            if is_up {
+                return pdr.tunnel.map(|tunnel| (tunnel.teid, None));
+            }
+            let far = pdr.far.and_then(|far| self.session.far(far))?;
+            far.forward?.tunnel.map(|tunnel| (tunnel.teid, Some(tunnel.address)))
+        };
+        let own = tunnel(pdr);
+        let same_way = || self.session.pdrs.iter().filter(|other| (other.from == Side::Access) == is_up);
+        // Rules whose tunnel is not known yet are taken for those of the first bearer.
+        let with = |wanted: Option<_>| {
+            same_way().filter(move |pdr| wanted.map_or(tunnel(pdr).is_some(), |own| tunnel(pdr) == Some(own)))
+        };
+        let first = with(None).map(|pdr| pdr.id).min();
+        let number = own.and_then(|own| with(Some(own)).map(|pdr| pdr.id).min());
+        let number = number.filter(|number| Some(*number) != first);
+        let guaranteed = match self.flow_key(pdr) {
+            FlowKey::Bearer(qer) => Some(qer),
+            FlowKey::Aggregate | FlowKey::Flow(_) => None,
+        };
+        (number.is_some() || guaranteed.is_some()).then_some(Bearer { number, guaranteed })
+    }
+
     /// Where packets of a rule wait. The aggregate of a session is one queue; a flow with
-    /// a rate of its own, guaranteed or not, or with a profile of its own has another.
+    /// a rate of its own, guaranteed or not, or with a profile of its own has another, and so has a bearer.
     fn queue_key(&self, pdr: &Pdr) -> Result<QueueKey, Refusal> {
         let is_up = pdr.from == Side::Access;
         let to_local = || {
@@ -208,7 +255,8 @@ impl Making<'_> {
             return Err(Refusal::rule(RuleKind::Pdr, u32::from(pdr.id), "more than four rates at once"));
         }
         let qfi = qfi.filter(|_| has_rate || is_guaranteed || own.is_some());
-        Ok(QueueKey { is_up, is_local, qfi, profile, limits: limits.into() })
+        let bearer = self.bearer(pdr);
+        Ok(QueueKey { is_up, is_local, qfi, bearer, profile, limits: limits.into() })
     }
 
     fn queue(&mut self, pdr: &Pdr, key: &QueueKey) -> Result<u8, Refusal> {
@@ -226,9 +274,11 @@ impl Making<'_> {
         let QueueKey { is_up, is_local, qfi, profile, .. } = *key;
         let is_kept = self.layout.queues.all()[usize::from(at)].is_kept;
         let profile_of = self.setup.profile_number(profile);
-        // A flow with a guaranteed rate has radio resources of its own.
-        let learns = (profile_of.follow || profile_of.is_told()) && gbr == Rate::ZERO;
-        let follows = learns && profile_of.follow && !is_up && tells_queues(rate);
+        let flow = self.flow_key(pdr);
+        let path = self.layout.paths.iter().position(|path| *path == flow);
+        let path = path.and_then(|path| u8::try_from(path).ok()).ok_or_else(full)?;
+        let learns = profile_of.follow || profile_of.is_told();
+        let follows = learns && profile_of.follow && !is_up;
         let is_asked = profile_of.is_asked();
         let plan = QueuePlan {
             is_up,
@@ -238,6 +288,7 @@ impl Making<'_> {
             limits,
             rate,
             gbr,
+            path,
             learns,
             follows,
             is_asked,

@@ -118,7 +118,9 @@ pub struct QueuePlan {
     pub rate: Rate,
     /// Its guaranteed rate; zero for none.
     pub gbr: Rate,
-    /// Whether a bottleneck behind the base station is learnt from its packets.
+    /// The bottleneck behind the base station, among those of the session, that its packets pass.
+    pub path: u8,
+    /// Whether that bottleneck is learnt from its packets.
     pub learns: bool,
     /// Whether its rate follows that bottleneck.
     pub follows: bool,
@@ -200,6 +202,22 @@ impl Program {
             ue.v6.is_some_and(|prefix| (u128::from(prefix.address) ^ address) >> 64 == 0)
         } else {
             ue.v4.is_some_and(|own| u128::from(u32::from(own)) == address)
+        }
+    }
+
+    /// The tunnel whose packets wait in a queue, where no QoS flow is named.
+    pub fn bearer_of(&self, queue: usize) -> Option<u32> {
+        let plan = self.queues.get(queue)?;
+        let rules = if plan.is_up { &self.up.rules } else { &self.down.rules };
+        let is_flow = |rule: &Rule| rule.qfi.is_some() || rule.qfis != u64::MAX;
+        if self.up.rules.iter().chain(&self.down.rules).any(is_flow) {
+            return None;
+        }
+        let rule = rules.iter().find(|rule| usize::from(rule.queue) == queue)?;
+        match self.acts.get(usize::from(rule.act)).map(|act| &act.what) {
+            _ if plan.is_up => self.teids.get(usize::from(rule.teid?)).copied(),
+            Some(What::Tunnel(outer)) => Some(outer.teid()),
+            _ => None,
         }
     }
 

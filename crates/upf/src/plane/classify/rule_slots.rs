@@ -13,6 +13,20 @@ pub struct Layout {
     pub limits: RuleSlots<(u32, bool)>,
     /// Queues.
     pub queues: RuleSlots<QueueKey>,
+    /// Bottlenecks behind the base station, in the order of their numbers.
+    pub paths: Box<[FlowKey]>,
+}
+
+/// Packets that pass one bottleneck behind the base station, which is learnt from them alone: each has a vAQM
+/// of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlowKey {
+    /// All non-GBR flows of the session.
+    Aggregate,
+    /// A GBR flow, by QFI.
+    Flow(u8),
+    /// A GBR flow without a QFI, by the QER that guarantees its rate.
+    Bearer(u32),
 }
 
 impl Layout {
@@ -35,10 +49,21 @@ pub struct QueueKey {
     pub is_local: bool,
     /// The QoS flow; `None` for the aggregate.
     pub qfi: Option<u8>,
+    /// The bearer, where QoS flows are not named.
+    pub bearer: Option<Bearer>,
     /// Number of the profile.
     pub profile: u16,
     /// Numbers of the QERs whose rates hold.
     pub limits: Box<[u32]>,
+}
+
+/// A bearer of a session without QoS flows other than the first, or with a guaranteed rate.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Bearer {
+    /// The first rule of its tunnel; `None` for the first bearer.
+    pub number: Option<u16>,
+    /// The QER that guarantees its rate.
+    pub guaranteed: Option<u32>,
 }
 
 /// Keys in their places.

@@ -84,14 +84,16 @@ impl UserPlane {
         let mut learnt = None;
         if LEARNS {
             // What goes back to where it came from is of two ways at once.
-            let learner = live.learner.filter(|_| is_up != outer.is_some())?;
+            let path = live.paths.get_mut(usize::from(plan.path))?;
+            let learner = path.learner.filter(|_| is_up != outer.is_some())?;
             let place = self.waits.place(live.lines[usize::from(rule.queue)].place?);
-            if plan.follows && !go_by_bottleneck(&mut live.bottleneck, at, len) {
+            if plan.follows && !go_by_bottleneck(&mut path.shaper, at, len) {
                 return None;
             }
             place.active = at;
             let waiting = live.waiting[usize::from(false)] > 0;
-            learnt = Some(self.learners.passed(learner, is_up, at, hash, io.bytes(frame), waiting));
+            learnt =
+                Some((plan.path, self.learners.passed(learner, is_up, at, hash, io.bytes(frame), waiting)));
         }
         // From here on it goes.
         charge(plan, &mut live.limits, at, len);
@@ -108,8 +110,8 @@ impl UserPlane {
         }
         let _ = ethernet::write(bytes, addresses, ethernet::of_ip(is_next_v6));
         io.push(port, frame);
-        if let Some(learnt) = learnt.filter(|learnt| !learnt.is_nothing()) {
-            self.apply_learnt_of(session, &learnt, at);
+        if let Some((path, learnt)) = learnt.filter(|(_, learnt)| !learnt.is_nothing()) {
+            self.apply_learnt_of(session, path, &learnt, at);
         }
         Some(())
     }

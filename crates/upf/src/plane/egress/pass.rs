@@ -4,14 +4,14 @@
 //! outcome; only the memory between and the search for whose turn it is are left out, and the algorithm,
 //! where it would not notice.
 
-use crate::plane::classify::layout::{ACCESS, What};
+use crate::plane::classify::layout::{ACCESS, QueuePlan, What};
 use crate::plane::egress::departing::Departing;
 use crate::plane::egress::express::{are_free, charge, is_free};
 use crate::plane::io::{Io, longer};
 use crate::plane::live::Live;
 use crate::plane::path::UserPlane;
 use crate::plane::queueing::queue_pool::BufferedPacket;
-use crate::plane::queueing::serve::follows;
+use crate::plane::queueing::serve::{follows, follows_mut};
 use crate::plane::status::faults::Cause;
 use weir_queue::{Arrival, Hosts};
 use weir_units::{Bytes, Ecn, Rate, Time};
@@ -61,9 +61,7 @@ impl UserPlane {
         };
         let (plan, len) = (&live.program.queues[line], Bytes::new(u64::from(held.frame.len)));
         charge(plan, &mut live.limits, at, len);
-        if plan.follows
-            && let Some(bottleneck) = &mut live.bottleneck
-        {
+        if let Some(bottleneck) = follows_mut(live, line) {
             bottleneck.sent(at, len);
         }
         if marked {
@@ -123,12 +121,13 @@ impl UserPlane {
         }
         live.usage.note_forwarded(is_up, len);
         let act = usize::from(held.act);
-        if let Some(learner) = live.learner.filter(|_| live.program.queues[line].learns)
+        let QueuePlan { learns, path, .. } = live.program.queues[line];
+        if let Some(learner) = live.paths[usize::from(path)].learner.filter(|_| learns)
             && matches!(live.program.acts[act].what, What::Tunnel(_))
         {
             let waiting = live.lines[line].place.is_some_and(|at| self.waits.packets(at) > 0);
             let learnt = self.learners.forwarded(learner, at, held.flow, io.bytes(held.frame), waiting);
-            self.apply_learnt(live, &learnt, at);
+            self.apply_learnt(live, path, &learnt, at);
         }
         match &live.program.acts[act].what {
             What::Plain(port) => {

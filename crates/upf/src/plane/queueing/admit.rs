@@ -117,7 +117,7 @@ impl UserPlane {
         live.told_inactive = false;
         let plan = &live.program.queues[usize::from(queue)];
         if plan.learns {
-            self.learn_of_arrival(live, session, is_up, held, at, io);
+            self.learn_of_arrival(live, session, queue, held, at, io);
         }
         // Nobody is before it, in its session or in any line.
         if live.waiting[usize::from(is_up)] == 0

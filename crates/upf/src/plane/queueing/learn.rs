@@ -1,5 +1,5 @@
-//! What a session's packets tell of the bottleneck behind the base station, for as many sessions at once as
-//! there is room.
+//! What packets tell of a bottleneck behind the base station, for as many at once as there is room: of each
+//! session that of its non-GBR flows, and that of each GBR flow.
 
 use weir_aqm::Sample;
 use weir_queue::Shaper;
@@ -8,16 +8,19 @@ use weir_sense::{Bottleneck, Flows, Learned, Observer, PacketInfo, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::transport::{self, Transport};
 
-/// Flows of a session that are followed at once.
+/// Number of a session, and of a bottleneck in it.
+pub type PathOf = (u32, u8);
+
+/// Flows behind one bottleneck that are followed at once.
 const FLOWS: usize = 16;
-/// A place may be given to another session after so long without packets.
+/// A place may be given to another after so long without packets.
 const IDLE: Duration = Duration::from_secs(30);
 /// Most places that are looked at for an idle one.
 const SWEEP_MAX: usize = 8;
 
-/// What is known of the bottleneck of one session.
+/// What is known of one bottleneck.
 struct Learner {
-    owner: u32,
+    owner: PathOf,
     flows: Flows<FLOWS>,
     bottleneck: Bottleneck,
     active: Time,
@@ -51,14 +54,14 @@ impl Learnt {
 }
 
 impl Learners {
-    /// Room for so many sessions.
+    /// Room for so many bottlenecks.
     pub fn new(count: u32) -> Learners {
         Learners { places: (0..count).map(|_| None).collect(), free: (0..count).rev().collect(), hand: 0 }
     }
 
-    /// A place for a session, and whose it was.
+    /// A place for a bottleneck, and whose it was.
     #[cold]
-    pub fn take(&mut self, owner: u32, now: Time) -> Option<(u32, Option<u32>)> {
+    pub fn take(&mut self, owner: PathOf, now: Time) -> Option<(u32, Option<PathOf>)> {
         let fresh = || Learner {
             owner,
             flows: Flows::default(),
@@ -80,6 +83,27 @@ impl Learners {
             }
         }
         None
+    }
+
+    /// A place is its owner's under another number.
+    pub fn own(&mut self, at: u32, owner: PathOf) {
+        if let Some(learner) = &mut self.places[at as usize] {
+            learner.owner = owner;
+        }
+    }
+
+    /// Whether a flow is one that is followed there.
+    #[inline]
+    pub fn knows(&self, at: u32, flow: u32) -> bool {
+        self.places[at as usize].as_ref().is_some_and(|learner| learner.flows.knows(flow))
+    }
+
+    /// Least that is ever sent: the rate that is guaranteed; zero for none.
+    #[inline]
+    pub fn guarantee(&mut self, at: u32, least: Rate) {
+        if let Some(learner) = &mut self.places[at as usize] {
+            learner.bottleneck.set_rate_min((least > Rate::ZERO).then_some(least));
+        }
     }
 
     /// Gives a place back.
@@ -206,7 +230,7 @@ mod tests {
     fn a_segment_of_one_byte_does_not_multiply_what_another_flow_delivers() {
         const PAYLOAD: u32 = 1460;
         let mut learners = Learners::new(1);
-        let (at, _) = learners.take(0, Time::ZERO).unwrap();
+        let (at, _) = learners.take((0, 0), Time::ZERO).unwrap();
         for n in 0..500u32 {
             let now = Time::from_nanos(1_200_000 * u64::from(n));
             learners.passed(at, false, now, 1, &data(5000, n * PAYLOAD, PAYLOAD as usize), false);
@@ -224,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {
         let mut learners = Learners::new(1);
-        let (at, _) = learners.take(0, Time::ZERO).unwrap();
+        let (at, _) = learners.take((0, 0), Time::ZERO).unwrap();
         let mut expected = trace::learned();
         for step in trace::trace() {
             let is_up = step.way == Way::FromUser;

@@ -131,7 +131,8 @@ impl UserPlane {
         let (session, is_up) = ((who / 2) as usize, who % 2 == 1);
         // A session may be gone since it was noted.
         let Some(mut live) = self.sessions[session].take() else { return self.agenda.remove(who) };
-        live.limits.iter_mut().chain(&mut live.bottleneck).for_each(|limit| limit.looked(until));
+        let followed = live.paths.iter_mut().filter_map(|path| path.shaper.as_mut());
+        live.limits.iter_mut().chain(followed).for_each(|limit| limit.looked(until));
         let next = self.send_until(&mut live, is_up, until, budget, io);
         live.due[usize::from(is_up)] = if let Next::Later(at) = next { Some(at) } else { None };
         self.count_parked(&mut live);
@@ -245,8 +246,7 @@ impl UserPlane {
             let Some(limit) = live.limits.get_mut(usize::from(place)) else { break };
             charge(limit, departure.packet.arrived, len);
         }
-        if follows(live, choice.line).is_some() {
-            let bottleneck = live.bottleneck.as_mut().expect("it was just looked at");
+        if let Some(bottleneck) = follows_mut(live, choice.line) {
             charge(bottleneck, departure.packet.arrived, len);
         }
         let held = departure.item;
@@ -307,5 +307,13 @@ fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
 /// The bottleneck that a queue follows.
 #[inline]
 pub(in crate::plane) fn follows(live: &Live, line: usize) -> Option<&Shaper> {
-    live.bottleneck.as_ref().filter(|_| live.program.queues[line].follows)
+    let plan = &live.program.queues[line];
+    if plan.follows { live.paths[usize::from(plan.path)].shaper.as_ref() } else { None }
+}
+
+/// The same, to charge it.
+#[inline]
+pub(in crate::plane) fn follows_mut(live: &mut Live, line: usize) -> Option<&mut Shaper> {
+    let plan = &live.program.queues[line];
+    if plan.follows { live.paths[usize::from(plan.path)].shaper.as_mut() } else { None }
 }
