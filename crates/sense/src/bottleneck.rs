@@ -54,6 +54,8 @@ pub struct PathModel {
     /// The smallest of the last window, or since a drain began.
     recent: WindowedMin<Duration>,
     average: Srtt,
+    /// Whether the queue is drained so slowly that what is left of it could be taken for noise.
+    held: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +68,7 @@ impl PathModel {
     /// Nothing is known yet.
     pub fn new(config: PathConfig) -> PathModel {
         let recent = WindowedMin::new(config.window);
-        PathModel { config, path: None, recent, average: Srtt::default() }
+        PathModel { config, path: None, recent, average: Srtt::default(), held: false }
     }
 
     /// Takes a sample; one that does not enter the mean can still be the smallest.
@@ -82,7 +84,7 @@ impl PathModel {
         if enters_mean {
             self.average.sample(rtt);
         }
-        if self.is_stale(now) && !self.is_queued() {
+        if self.is_stale(now) && !self.held && !self.is_queued() {
             self.age(now);
         }
     }
@@ -106,13 +108,16 @@ impl PathModel {
         self.is_stale(now) && self.is_queued()
     }
 
-    /// The queue is being drained: from now on only what is seen meanwhile counts for [`PathModel::age`].
-    pub fn begins_drain(&mut self) {
+    /// The queue is being drained: from now on only what is seen meanwhile counts for [`PathModel::age`]. One
+    /// that is drained slowly must be gone before anything becomes Path RTT.
+    pub fn begins_drain(&mut self, slowly: bool) {
         self.recent.clear();
+        self.held = slowly;
     }
 
     /// The smallest of the window, or since the drain began, becomes Path RTT.
     pub fn age(&mut self, now: Time) {
+        self.held = false;
         let rtt = self.recent.get(now).or(self.path_rtt());
         self.path = rtt.map(|rtt| Minimum { rtt, seen: now });
     }

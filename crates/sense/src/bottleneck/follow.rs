@@ -42,7 +42,7 @@ const FASTEST: Rate = Rate::from_mbps(1_000_000);
 const DRAIN_SHARE: f64 = 0.5;
 /// A drain that leaves less than this of the bottleneck's rate free, as a least rate is sent, drains nothing
 /// that could be told from noise.
-const DRAIN_LEAST: f64 = 0.1;
+const DRAIN_LEAST: f64 = 0.02;
 
 /// What the rate is a multiple of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -307,7 +307,7 @@ impl Follower {
 
     /// Another round of a drain: long enough that what it does comes back.
     fn drain(&mut self, now: Time, rate: Rate) -> Phase {
-        self.path.begins_drain();
+        self.path.begins_drain(self.bounded(rate) > rate);
         let path = self.path.path_rtt().unwrap_or(self.rtt);
         let round = path.saturating_mul(2).max(self.rtt).max(DRAIN_MIN);
         Phase::Draining { rate, began: now, until: now + round, before: self.rtt }

@@ -64,7 +64,7 @@ fn a_standing_queue_does_not_become_the_path() {
     assert_eq!(model.path_rtt(), Some(of(40)));
     assert!(model.wants_drain(at(30_000)));
     // Drained, it turns out that the path is 50 ms now.
-    model.begins_drain();
+    model.begins_drain(false);
     model.sample(at(30_100), rtt(70), true);
     model.sample(at(30_200), rtt(50), true);
     model.age(at(30_200));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bottleneck_is_followed_only_where_packets_come_close_enough_to_tell_of_it() {
+    fn a_bottleneck_is_followed_at_any_rate_and_a_gbr_flow_follows_its_own() {
         let follows = |kbps: u64| {
             let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
             let mut desk = PlaneHandle::new(setup, Yes::default());
@@ -248,10 +248,17 @@ mod tests {
             desk.establish(Arc::new(session)).unwrap();
             desk.reach.0[&1].program.queues.iter().any(|plan| plan.follows)
         };
-        assert_eq!(
-            [0, 64, 1000, 5000, 10_000, 1_000_000].map(follows),
-            [true, false, false, false, true, true]
-        );
+        assert_eq!([0, 64, 1000, 5000, 10_000, 1_000_000].map(follows), [true; 6]);
+        let setup = PlaneSetup::alone(N3, Ipv4Addr::new(198, 51, 100, 1));
+        let mut desk = PlaneHandle::new(setup, Yes::default());
+        let mut guaranteed = Session::clone(&session(1));
+        guaranteed.qers[1].gbr = Some(PerDirection { up: 0, down: 500 });
+        desk.establish(Arc::new(guaranteed)).unwrap();
+        let plans = |desk: &PlaneHandle<Yes>| -> Vec<(u8, bool)> {
+            let down = desk.reach.0[&1].program.queues.iter().filter(|plan| !plan.is_up);
+            down.map(|plan| (plan.path, plan.follows)).collect()
+        };
+        assert_eq!((plans(&desk), desk.reach.0[&1].paths.len()), (vec![(1, true)], 2));
     }
 
     #[test]

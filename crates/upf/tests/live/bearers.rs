@@ -142,8 +142,8 @@ fn measure(world: &World, number: u8, is_4g: bool, profile: Profile) -> Vec<(f64
     })
 }
 
-/// Real TCP: without following, both buffers of the radio fill; followed, both queues stand here, in 5G and in
-/// 4G, and each radio is kept busy.
+/// Real TCP: without following, both buffers of the radio fill; followed, both queues stand here, in 5G and
+/// in 4G, and each radio is kept busy.
 #[test]
 fn each_flow_and_each_bearer_follows_its_own_radio() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

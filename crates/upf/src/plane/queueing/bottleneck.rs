@@ -84,7 +84,9 @@ impl UserPlane {
         if let Some(rate) = learnt.rate {
             let of_path = program.queues.iter().filter(|plan| plan.follows && plan.path == path);
             if let Some(guaranteed) = of_path.map(|plan| plan.gbr).max() {
-                learner.iter_mut().for_each(|at| self.learners.guarantee(*at, guaranteed));
+                if let Some(at) = learner {
+                    self.learners.guarantee(*at, guaranteed);
+                }
                 follow(shaper, rate.map(|rate| rate.max(guaranteed)), self.setup.catch_up);
             }
         }
