@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
+use weir_units::Rate;
 
 /// What a reproduction wrote, as far as the page shows it.
 struct Outcome {
@@ -96,12 +97,20 @@ fn command(value: &Value) -> String {
     let arm = text("arm").filter(|_| text("paper") != Some("avq"));
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
     text("aqm").iter().for_each(|names| command += &format!(" --aqm {names}"));
+    only_rate(value).iter().for_each(|rate| command += &format!(" --rate {rate}"));
     let timers = text("timers").filter(|timers| *timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
     for flag in ["borrow", "quick"].into_iter().filter(|flag| value[*flag] == true) {
         command += &format!(" --{flag}");
     }
     command
+}
+
+/// The rate of all figures, where they have one. What is told without a figure is of links of its own.
+fn only_rate(value: &Value) -> Option<Rate> {
+    let mut rates = value["runs"].as_array()?.iter().filter(|run| run["figure"] != "text");
+    let first = rates.next()?["rate_bps"].as_f64()?;
+    rates.all(|run| run["rate_bps"] == first).then(|| Rate::from_bps_f64(first))
 }
 
 /// The largest number of runs of one case: 0 is the first of them.
@@ -247,6 +256,14 @@ mod tests {
         ] {
             assert!(page.contains(wanted), "{wanted:?} in {page}");
         }
+        // The rate is told where all figures have the same.
+        let of = |rates: [f64; 2]| {
+            let figures = rates.map(|rate| json!({ "figure": "5", "rate_bps": rate }));
+            let runs = [&figures[..], &[json!({ "figure": "text", "rate_bps": 1e8 })]].concat();
+            command(&json!({ "paper": "steering", "figure": "all", "arm": "sim", "runs": runs }))
+        };
+        assert_eq!(of([1e9, 1e9]), "weir reproduce steering --figure all --arm sim --rate 1Gbit/s");
+        assert_eq!(of([1e9, 1e10]), "weir reproduce steering --figure all --arm sim");
         // A run of its own beside them is no reproduction.
         std::fs::create_dir_all(folder.join("run")).unwrap();
         std::fs::write(folder.join("run/result.json"), "{}").unwrap();

@@ -268,6 +268,31 @@ fn the_cellular_trace_is_what_its_scenario_says() {
     }
 }
 
+/// The recorded traces carry what the rows of their recordings say, from row to row.
+#[test]
+fn recorded_traces_are_their_recordings() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/scenarios/traces");
+    for (name, seconds, mbps) in [("oslo_metro", 310, 1.09..1.10), ("oslo_ferry", 43, 2.3..2.4)] {
+        let rows = std::fs::read_to_string(folder.join(format!("recorded/{name}.csv"))).unwrap();
+        let trace = Trace::load(folder.join(format!("{name}.trace"))).unwrap();
+        let mut made = trace.opportunities().peekable();
+        let (mut sent, mut wanted, mut before) = (0.0, 0.0, 0);
+        for row in rows.lines().skip(1) {
+            let (at, kbps) = row.split_once(',').unwrap();
+            let (at, kbps): (u64, f64) = (at.parse().unwrap(), kbps.parse().unwrap());
+            wanted += (at - before) as f64 * kbps / 12_000.0;
+            before = at;
+            while let Some((_, count)) = made.next_if(|(now, _)| *now <= Duration::from_millis(at)) {
+                sent += f64::from(count);
+            }
+            assert!((sent - wanted).abs() < 1.01, "{name}: {sent} and {wanted} at {at} ms");
+        }
+        assert_eq!((before / 1000, made.next()), (seconds, None), "{name}");
+        let mean = wanted * 12_000.0 / before as f64 / 1000.0;
+        assert!(mbps.contains(&mean), "{name}: {mean} Mbit/s");
+    }
+}
+
 #[test]
 fn a_queue_may_be_steered_by_polls() {
     let keys = "steered_by = \"poll\", poll_period = \"50ms\", poll_estimator = \"delay\"";
