@@ -118,6 +118,11 @@ impl Scoreboard {
         self.records.get(seq).flags & SACKED != 0
     }
 
+    /// Whether segment `seq`, which is not acknowledged, was sent more than once.
+    pub fn was_sent_again(&self, seq: u64) -> bool {
+        self.records.get(seq).flags & EVER != 0
+    }
+
     /// Records a new segment and returns its number.
     #[inline]
     pub fn send_new(&mut self, now: Time, payload: u32) -> u64 {

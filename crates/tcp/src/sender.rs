@@ -52,21 +52,17 @@ struct Probe {
 struct Undo {
     cwnd: u32,
     ssthresh: Option<u32>,
-    /// When the first retransmission of the episode left.
-    retransmitted: Option<Time>,
     /// The first segment outstanding when the episode began.
     begin: u64,
-    /// Whether nothing that was sent again was in flight then: else an old timestamp may be that of an
-    /// earlier retransmission, and says nothing of reordering.
-    fresh: bool,
-    /// Retransmissions of the episode of which the receiver did not say that they were in vain.
-    needed: u32,
+    /// Retransmissions, those in flight at the beginning included, of which the receiver did not say that they
+    /// were in vain; nothing as long as there are none.
+    needed: Option<u32>,
 }
 
 impl Undo {
     /// Whether everything sent again had arrived (RFC 3708 section 3).
     fn was_in_vain(&self) -> bool {
-        self.retransmitted.is_some() && self.needed == 0
+        self.needed == Some(0)
     }
 }
 
@@ -77,6 +73,9 @@ struct Episode {
     prr: Prr,
     /// What stood before, where that may be taken back.
     undo: Option<Undo>,
+    /// When the first retransmission left since the sender last had none to wait for. It outlives a repair that
+    /// the next one follows at once (Linux's `retrans_stamp`).
+    first_again: OptionNanos,
     /// Until then no new segment leaves, since the network marked the only one of the window.
     hold: OptionNanos,
 }

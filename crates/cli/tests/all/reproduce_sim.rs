@@ -100,9 +100,11 @@ fn results_become_a_page() {
         .expect("weir starts");
     assert_eq!(run.status.code(), Some(0), "{run:?}");
     let page = std::fs::read_to_string(page).expect("the page");
-    for wanted in
-        ["`weir reproduce steering --figure 8b --arm sim --quick`", "| steering | sim | short |", "| A16 |"]
-    {
+    for wanted in [
+        "`weir reproduce steering --figure 8b --arm sim --rate 1Gbit/s --quick`",
+        "| steering | sim | short |",
+        "| A16 |",
+    ] {
         assert!(page.contains(wanted), "{wanted}: {page}");
     }
     let nothing = Command::new(env!("CARGO_BIN_EXE_weir"))

@@ -4,6 +4,7 @@ use super::ack::Event;
 use super::timer::{Kind, Timer};
 use super::{Sender, State, Undo};
 use crate::congestion::ReductionCause;
+use crate::nanos::OptionNanos;
 use crate::rate::RateSampler;
 use crate::scoreboard::Delivered;
 use std::num::NonZeroU64;
@@ -106,9 +107,18 @@ impl Sender {
             // What was marked was congestion, whatever else turns out.
             self.set_undo(None);
         }
+        if self.state == State::Open
+            && let Some(episode) = &mut self.episode
+        {
+            episode.first_again = OptionNanos::NONE;
+        }
         match self.state {
             State::Cwr if self.board.una > self.high_seq => self.end_reduction(),
-            State::Recovery => self.on_ack_in_recovery(event),
+            State::Recovery => {
+                if self.on_ack_in_recovery(event) {
+                    return false;
+                }
+            }
             State::Loss => self.on_ack_in_loss(event, d),
             _ => {}
         }
@@ -126,6 +136,7 @@ impl Sender {
         if must_repair {
             self.enter_recovery(event.echo);
         } else if self.state < State::Recovery {
+            self.forget_retransmissions();
             if event.echo {
                 self.on_echo(now);
             }
@@ -143,7 +154,7 @@ impl Sender {
             return;
         }
         if let Some(undo) = self.episode.as_mut().and_then(|e| e.undo.as_mut()).filter(|u| end > u.begin) {
-            undo.needed = undo.needed.saturating_sub((end - first) as u32);
+            undo.needed = undo.needed.map(|needed| needed.saturating_sub((end - first) as u32));
         }
         // Linux: a probe is no sign of reordering, nor is anything before some was seen.
         let is_probe = self.probe.is_some_and(|probe| probe.retransmission && probe.end == end);
@@ -152,20 +163,38 @@ impl Sender {
         }
     }
 
-    /// Whether an ACK answers an original after a retransmission had left: that one was in vain (RFC 3522).
+    /// Whether an ACK answers an original after a retransmission had left, or before any did: that one was in
+    /// vain (RFC 3522).
     fn is_spurious(&self, event: &Event) -> bool {
-        event.advanced && self.undo().is_some_and(|u| u.retransmitted.is_some_and(|t| event.answers < t))
+        let first = self.episode.as_ref().and_then(|episode| episode.first_again.time());
+        event.advanced && self.undo().is_some() && first.is_none_or(|first| event.answers < first)
     }
 
-    fn on_ack_in_recovery(&mut self, event: &Event) {
+    /// Forgets when the first retransmission left, where none is waited for (Linux's `tcp_any_retrans_done`).
+    fn forget_retransmissions(&mut self) {
+        let head = self.board.out() > 0 && self.board.was_sent_again(self.board.una);
+        if self.board.retrans_out == 0
+            && !head
+            && let Some(episode) = &mut self.episode
+        {
+            episode.first_again = OptionNanos::NONE;
+        }
+    }
+
+    /// Returns whether an original arrived late and others are still to be waited for.
+    fn on_ack_in_recovery(&mut self, event: &Event) -> bool {
         if self.is_spurious(event) {
             // What was sent again was only late, and says how late. Others that were sent again may have been
             // lost: Linux waits for those (`tcp_try_undo_partial`).
-            if self.board.una < self.high_seq && self.undo().is_some_and(|undo| undo.fresh) {
-                self.rack.on_reordered(self.board.highest_sacked().max(self.board.una) - event.before);
-                if self.board.retrans_out > 0 {
-                    return;
+            if self.board.una < self.high_seq {
+                let late = self.board.highest_sacked().saturating_sub(event.before);
+                if late > 0 {
+                    self.rack.on_reordered(late);
                 }
+                if self.board.retrans_out > 0 {
+                    return true;
+                }
+                self.forget_retransmissions();
             }
             self.undo_reduction();
             self.reopen();
@@ -174,6 +203,7 @@ impl Sender {
             self.rack.on_recovered();
             self.end_reduction();
         }
+        false
     }
 
     fn on_ack_in_loss(&mut self, event: &Event, d: &Delivered) {
@@ -252,11 +282,9 @@ impl Sender {
         Undo {
             cwnd: self.window.cwnd,
             ssthresh: self.ssthresh_to_return(),
-            retransmitted: None,
             begin: self.board.una,
-            fresh: self.board.retrans_out == 0,
             // What was sent again before may still be reported as in vain (Linux's `tcp_init_undo`).
-            needed: self.board.retrans_out,
+            needed: (self.board.retrans_out > 0).then_some(self.board.retrans_out),
         }
     }
 

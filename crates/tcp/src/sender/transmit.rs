@@ -3,6 +3,7 @@
 use super::{Probe, Sender, State};
 use crate::Segment;
 use crate::config::EcnMode;
+use crate::nanos::OptionNanos;
 use weir_units::{Ecn, Time};
 
 impl Sender {
@@ -89,6 +90,8 @@ impl Sender {
         }
         self.force_resend = false;
         let seq = self.board.next_lost()?;
+        let episode = self.episode.get_or_insert_default();
+        episode.first_again = episode.first_again.or(OptionNanos::at(now));
         Some(self.emit_again(now, seq))
     }
 
@@ -96,8 +99,7 @@ impl Sender {
         self.board.send_again(now, seq);
         self.totals.retransmits += 1;
         if let Some(undo) = self.episode.as_mut().and_then(|e| e.undo.as_mut()) {
-            undo.retransmitted = undo.retransmitted.or(Some(now));
-            undo.needed += 1;
+            undo.needed = Some(undo.needed.unwrap_or(0) + 1);
         }
         self.account_sent(now, seq, false);
         if seq == self.board.una {
