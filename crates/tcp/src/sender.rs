@@ -54,8 +54,8 @@ struct Undo {
     ssthresh: Option<u32>,
     /// The first segment outstanding when the episode began.
     begin: u64,
-    /// Retransmissions, those in flight at the beginning included, of which the receiver did not say that they
-    /// were in vain; nothing as long as there are none.
+    /// Retransmissions, those in flight at the beginning included, of which the receiver did not
+    /// say that they were in vain; nothing as long as there are none.
     needed: Option<u32>,
 }
 
@@ -73,8 +73,8 @@ struct Episode {
     prr: Prr,
     /// What stood before, where that may be taken back.
     undo: Option<Undo>,
-    /// When the first retransmission left since the sender last had none to wait for. It outlives a repair that
-    /// the next one follows at once (Linux's `retrans_stamp`).
+    /// When the first retransmission left since the sender last had none to wait for. It outlives a
+    /// repair that the next one follows at once (Linux's `retrans_stamp`).
     first_again: OptionNanos,
     /// Until then no new segment leaves, since the network marked the only one of the window.
     hold: OptionNanos,

@@ -91,8 +91,8 @@ fn the_round_trip_time_is_probed_every_five_seconds_at_half_the_product() {
 
 /// The draft's goal (section 3.1): full throughput at losses of up to 1 %. While cruising each round trip
 /// with a loss takes its share, and the pacing margin with it, off the rate (section 5.3.3.8.3), so that it
-/// counts how many round trips pass between probes: 20 to 30 of 100 ms, which leaves 86 to 90 % on average, but
-/// 63 of 20 ms, after which 0.99^63 = 53 % would be left, 74 % on average.
+/// counts how many round trips pass between probes: 20 to 30 of 100 ms, which leaves 86 to 90 % on average,
+/// but 63 of 20 ms, after which 0.99^63 = 53 % would be left, 74 % on average.
 #[test]
 fn one_percent_of_random_loss_costs_little_where_probes_are_few_round_trips_apart() {
     let [long, short] = [50, 10].map(|delay| {

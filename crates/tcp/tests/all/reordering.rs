@@ -48,9 +48,9 @@ fn a_reduction_for_what_was_only_late_is_taken_back() {
 }
 
 /// A retransmission that overtakes others makes their timestamps old, and each of those needs a repair of its
-/// own. What arrives late in a repair that follows another at once says nothing of it: the first retransmission
-/// of both is the one to compare with (Linux's `retrans_stamp`). Linux 6.18 took back 4 or 5 of 34 to 36
-/// reductions in a minute over such a path.
+/// own. What arrives late in a repair that follows another at once says nothing of it: the first
+/// retransmission of both is the one to compare with (Linux's `retrans_stamp`). Linux 6.18 took back 4 or 5
+/// of 34 to 36 reductions in a minute over such a path.
 #[test]
 fn of_repairs_one_after_the_other_few_are_taken_back() {
     let mut link = Link::new("cubic", &SenderConfig::default(), &ReceiverConfig::default());
