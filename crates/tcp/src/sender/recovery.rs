@@ -112,15 +112,14 @@ impl Sender {
         {
             episode.first_again = OptionNanos::NONE;
         }
-        match self.state {
-            State::Cwr if self.board.una > self.high_seq => self.end_reduction(),
-            State::Recovery => {
-                if self.on_ack_in_recovery(event) {
-                    return false;
-                }
+        if self.state == State::Recovery {
+            if self.on_ack_in_recovery(event) {
+                return false;
             }
-            State::Loss => self.on_ack_in_loss(event, d),
-            _ => {}
+        } else if self.state == State::Loss {
+            self.on_ack_in_loss(event, d);
+        } else if self.state == State::Cwr && self.board.una > self.high_seq {
+            self.end_reduction();
         }
         if self.state != State::Cwr && self.undo().is_some_and(Undo::was_in_vain) {
             self.undo_reduction();

@@ -62,7 +62,7 @@ fn of_repairs_one_after_the_other_few_are_taken_back() {
     let mut dice = 1u64;
     link.judge = Box::new(move |_, _| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if (dice >> 33) % 20 == 0 { Fate::Late(ms(30)) } else { Fate::Pass }
+        if (dice >> 33).is_multiple_of(20) { Fate::Late(ms(30)) } else { Fate::Pass }
     });
     link.run_until(at(Duration::from_secs(60)));
     let info = link.sender.info();
