@@ -37,7 +37,7 @@ pub(crate) fn json_in_script(json: &str) -> String {
 }
 
 /// Text for a terminal: control characters, which could move the cursor or change colours, become U+FFFD.
-pub(crate) fn terminal(text: &str) -> String {
+pub fn terminal(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

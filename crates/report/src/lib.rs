@@ -34,6 +34,7 @@ pub mod table;
 mod tally;
 
 pub use downsample::keep_extremes;
+pub use escape::terminal;
 pub use file_set::{FileSet, SetFile, remove_leftovers};
 pub use files::{WriteError, read_regular, write_atomic};
 pub use panels::Policy;

@@ -1,8 +1,9 @@
 //! What the live view knows of a run: the last minute in small steps, totals, and the last moves.
 
-use super::{About, plain};
+use super::About;
 use std::collections::VecDeque;
 use weir_measure::result::{LinkSample, SteeringEvent};
+use weir_report::terminal;
 
 /// How far back the charts reach, in seconds.
 pub const REACH_S: f64 = 60.0;
@@ -145,7 +146,7 @@ pub struct Board {
 impl Board {
     /// The state before anything was seen.
     pub fn new(about: About) -> Board {
-        let (title, aqm) = (plain::plain(&about.title), plain::plain(&about.aqm));
+        let (title, aqm) = (terminal(&about.title), terminal(&about.aqm));
         Board { about: About { title, aqm, ..about }, ..Board::default() }
     }
 

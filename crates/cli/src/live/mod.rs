@@ -2,7 +2,6 @@
 
 mod board;
 mod draw;
-mod plain;
 mod screen;
 mod words;
 
@@ -15,6 +14,7 @@ pub use screen::restore;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_measure::result::{LinkSample, SteeringEvent};
+use weir_report::terminal;
 
 /// Seconds between two plain lines.
 const LINE_PERIOD_S: f64 = 2.0;
@@ -98,7 +98,7 @@ impl View {
 
     /// Shows a warning until the end of the run.
     pub fn warn(&mut self, text: String) {
-        lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(plain::plain(&text)));
+        lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(terminal(&text)));
         self.note(Entry::warn("warning", text));
     }
 
@@ -134,7 +134,7 @@ impl View {
 
     /// Shows why nothing can pass, or that everything can.
     pub fn trouble(&mut self, trouble: Option<String>) {
-        let trouble = trouble.map(|text| plain::plain(&text));
+        let trouble = trouble.map(|text| terminal(&text));
         lock(&self.boards).sides.iter_mut().for_each(|board| board.trouble.clone_from(&trouble));
     }
 

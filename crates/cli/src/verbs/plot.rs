@@ -103,7 +103,7 @@ struct Asked {
     /// A title; papers have captions instead.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Where the files go: a path without its ending.
+    /// Where the files go, one for each format: a path, whose ending svg, pdf, csv or tex does not count.
     #[arg(long, value_name = "PATH", default_value = "out/figure")]
     out: PathBuf,
 }
@@ -281,10 +281,15 @@ fn write(chart: &Chart, style: &Style, out: &Path) -> Result<Written, Failure> {
     let mut files: Vec<(&str, Vec<u8>)> =
         vec![("svg", drawn.svg.into()), ("pdf", drawn.pdf), ("csv", numbers(chart).into())];
     files.extend(latex(chart).map(|table| ("tex", table.into())));
+    // A name with an ending of these files is meant without it; `with_extension` alone would take the end of
+    // a name such as `delay.v2` for one.
+    let stem = match out.extension().and_then(|ending| ending.to_str()) {
+        Some("svg" | "pdf" | "csv" | "tex") => out.with_extension(""),
+        _ => out.to_path_buf(),
+    };
     let mut written = Vec::new();
     for (ending, bytes) in files {
-        // `with_extension` would take the end of a name such as `delay.v2` for one.
-        let path = PathBuf::from(format!("{}.{ending}", out.display()));
+        let path = PathBuf::from(format!("{}.{ending}", stem.display()));
         write_atomic(&path, bytes)?;
         written.push(path.display().to_string());
     }

@@ -3,7 +3,7 @@
 use super::warmup;
 use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use crate::results::{Planned, Side, add_comparison, describe, draft, policies_in, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_config::Record;
 use weir_measure::result::Recording;
-use weir_report::measured::measured_with;
+use weir_report::measured::{Measured, measured_with, unfit};
 use weir_report::sweep::{Labels, PointStatistics, RunRow, run_table, show, statistics, summary_table};
-use weir_report::{FileSet, table};
+use weir_report::{FileSet, table, terminal};
 use weir_units::Duration;
 
 /// Run a scenario in the simulator: the same files and results as `weir lab`, without root, network or
@@ -198,7 +198,13 @@ fn report(
     out: &Path,
     output: &Output,
 ) -> Result<(), Failure> {
-    let (labels, _, points) = points(plan, &finished);
+    let (labels, rows, points) = points(plan, &finished);
+    let measured: Vec<&Measured> = rows.iter().map(|row| &row.measured).collect();
+    if let Some(planned) = plan.first().filter(|_| !rows.is_empty()) {
+        for warning in unfit(&planned.scenario.run.objectives, &measured) {
+            warn(format_args!("weir: {warning}"));
+        }
+    }
     let runs: Vec<Simulated> = finished.into_iter().flatten().map(|f| f.simulated).collect();
     let folder = out.display().to_string();
     let text = || show_runs(&runs, (&labels, &points), is_repeated(plan), out, output);
@@ -232,7 +238,9 @@ fn show_runs(
         for run in runs {
             text.push_str(&format!(
                 "Trace hash {}, seed {}: {}\n",
-                run.trace_hash, run.seed, run.summary.title
+                run.trace_hash,
+                run.seed,
+                terminal(&run.summary.title)
             ));
         }
     }

@@ -187,3 +187,18 @@ fn wrong_questions_are_refused_with_a_remedy() {
     }
     assert!(refused("plot", 2).contains("no results"));
 }
+
+#[test]
+fn an_ending_of_the_files_is_not_part_of_their_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = swept(folder.path());
+    for (name, stem) in [("figure.pdf", "figure"), ("delay.v2", "delay.v2")] {
+        let asked = folder.path().join(name);
+        done(&format!("plot {} --out {}", out.display(), asked.display()));
+        for ending in ["svg", "pdf", "csv", "tex"] {
+            let file = folder.path().join(format!("{stem}.{ending}"));
+            assert!(file.exists(), "{}", file.display());
+        }
+    }
+    assert!(!folder.path().join("figure.pdf.pdf").exists());
+}

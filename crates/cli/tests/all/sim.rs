@@ -216,6 +216,28 @@ fn several_files_points_and_seeds_are_run_and_summarised() {
 }
 
 #[test]
+fn control_characters_in_a_title_do_not_reach_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "red.toml", &SMALL.replace("small", "\\u001b[31mred"));
+    let out = folder.path().join("out");
+    let text = done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    assert!(text.contains("Trace hash") && !text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn an_objective_of_a_column_that_is_none_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "small.toml", SMALL);
+    let run = weir(&format!(
+        "sim {} --set run.objectives=[\"power=goodput_bps/nope\"] --out {}",
+        scenario.display(),
+        folder.path().join("out").display()
+    ));
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(told.contains("objective `power`: no run has a column `nope`"), "{told}");
+}
+
+#[test]
 fn wrong_input_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = file(folder.path(), "small.toml", SMALL);
