@@ -260,10 +260,12 @@ impl<D: Managed<PacedFrame>> Direction<D> {
 
     /// Whether an acknowledgement took the place of an older one that waits.
     fn replaces(&mut self, arrival: &Arrival, held: &PacedFrame, arena: &mut Arena) -> bool {
-        let Some(newest) = pure_ack(held, arena) else { return false };
+        let Some((head, newest)) = pure_ack(held, arena) else { return false };
+        // Customers behind other VLAN tags may have the same addresses.
         let replaces = |last: &PacedFrame, before: &PacedFrame| {
-            let [last, before] = [last, before].map(|held| pure_ack(held, arena));
-            last.zip(before).is_some_and(|(last, before)| newest.replaces(&last, &before))
+            let [last, before] =
+                [last, before].map(|held| pure_ack(held, arena).filter(|(other, _)| *other == head));
+            last.zip(before).is_some_and(|((_, last), (_, before))| newest.replaces(&last, &before))
         };
         let Some(replaced) = self.queue.replace(arrival, held, replaces) else { return false };
         arena.give(replaced.frame.addr);
@@ -595,12 +597,13 @@ fn is_waiting<T>(queue: &impl Discipline<T>, observer: &Observer, hosts: Hosts) 
     packets > 0
 }
 
-/// The acknowledgement in a frame, if it holds nothing else.
-fn pure_ack<'a>(held: &PacedFrame, arena: &'a Arena) -> Option<PureAck<'a>> {
+/// The acknowledgement in a frame, if it holds nothing else, behind its link-layer header with VLAN tags.
+fn pure_ack<'a>(held: &PacedFrame, arena: &'a Arena) -> Option<(&'a [u8], PureAck<'a>)> {
     if !matches!(held.kind, Kind::Ipv4 | Kind::Ipv6) {
         return None;
     }
-    PureAck::read(arena.look(held.frame).get(usize::from(held.network)..)?)
+    let (head, packet) = arena.look(held.frame).split_at_checked(usize::from(held.network))?;
+    Some((head, PureAck::read(packet)?))
 }
 
 /// What becomes of the DSCP of packets, if anything does.

@@ -69,7 +69,9 @@ impl<T: Tap> Simulation<T> {
                 |other: &Item| (other.connection, other.generation) == (item.connection, item.generation);
             let [newest, last_ack, before_ack] = [newest, last_ack, before_ack].map(|kept| acks.look(*kept));
             let is_plain = |ack: &Ack| ack.sacks.iter().all(|block| block.0 == block.1);
-            let follows = |ack: &Ack, earlier: &Ack| ack.next > earlier.next && ack.ece == earlier.ece;
+            let counted = |ack: &Ack| (ack.ece, ack.ce);
+            let follows =
+                |ack: &Ack, earlier: &Ack| ack.next > earlier.next && counted(ack) == counted(earlier);
             same(last)
                 && same(before)
                 && [&newest, &last_ack, &before_ack].into_iter().all(is_plain)

@@ -3,12 +3,14 @@
 use crate::bytes::{be16, be32};
 use crate::ip::{Fragment, Packet, TCP};
 use crate::tcp::{ACK, ECE, HEADER_MIN, Options, Stamps, TcpOption};
+use weir_units::Ecn;
 
 /// A TCP segment without payload that opens and ends nothing and has no options but timestamps (RFC 7323).
 ///
 /// Acknowledgements are cumulative, so that a queue may let a later one take the place of an earlier one that
 /// waits ("ACK filtering", RFC 3449 section 5.2.1). Whatever has a meaning of its own is none of these: SACK
-/// blocks, payload, urgent data, an answer to a mark (CWR).
+/// blocks, payload, urgent data, an answer to a mark (CWR), a mark on the acknowledgement itself, which its
+/// receiver counts (RFC 9768).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PureAck<'a> {
     addresses: &'a [u8],
@@ -27,6 +29,9 @@ impl<'a> PureAck<'a> {
     /// Reads an IP packet from its first byte on; `None` of all others.
     pub fn read(packet: &'a [u8]) -> Option<PureAck<'a>> {
         let packet = Packet::read(packet)?;
+        if packet.ecn() == Ecn::Ce {
+            return None;
+        }
         let upper = packet.upper()?;
         if upper.protocol != TCP || upper.fragment != Fragment::Whole {
             return None;

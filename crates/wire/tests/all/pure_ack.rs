@@ -106,6 +106,7 @@ fn duplicates_and_what_says_more_stay() {
         ("no ACK", Ack { flags: 0, ..of(2000) }),
         ("data was sent in between", Ack { seq: 6, ..of(2000) }),
         ("code point", Ack { octet: 0xb8, ..of(2000) }),
+        ("CE", Ack { octet: 3, ..of(2000) }),
         ("no timestamps", Ack { clock: None, ..of(2000) }),
         ("a later clock", Ack { clock: Some(6), ..of(2000) }),
         ("family", Ack { v6: true, ..of(2000) }),
@@ -116,6 +117,8 @@ fn duplicates_and_what_says_more_stay() {
             "{what}"
         );
     }
+    let marked = |ack| Ack { octet: 3, ..of(ack) };
+    assert!(!replaces(marked(1000), marked(2000), marked(3000)), "each mark is counted");
     // Unknown options, and those that cannot be read, may say anything.
     let mut strange = of(2000).bytes();
     strange[40] = 77;
