@@ -19,7 +19,7 @@ help:
 	@echo "make package    the Debian package, in $(OUT)/package; tried on a bare Debian 12 (root): install, upgrade, purge"
 	@echo "make page       the page of a running link in Chromium, with pictures in $(OUT)/page"
 	@echo "make reproduce  every paper in every arm at full length, and a page of all results; more than a day (root)"
-	@echo "make witness    records what the queues of Debian's kernel do, in QEMU; about 20 minutes"
+	@echo "make witness    records what the queues of Debian's kernel do, in QEMU, five times each; about an hour"
 	@echo "make steer-witness  weir steer on the queues of Debian's kernel, in QEMU, with real TCP; about half an hour"
 	@echo "make steer-cost the processor's time of weir steer, for one queue and for 10 000; a minute (root)"
 	@echo "make in-kernel  the virtual queue in the kernel at 10 Gbit/s: 2 to 36 real flows, offloads on; six minutes (root)"

@@ -17,6 +17,9 @@ MACHINE = [
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on tsc=reliable"
 
 
+RUNNING = set()
+
+
 class Failed(Exception):
     """A run that yielded nothing, with the end of what the guest said."""
 
@@ -30,6 +33,7 @@ def boot(image, initrd, seconds_max):
         # A session of its own: Ctrl-C reaches only this program, which ends the guest by its handle.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
+        RUNNING.add(process)
         try:
             return process.communicate(timeout=seconds_max)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
@@ -37,6 +41,13 @@ def boot(image, initrd, seconds_max):
         finally:
             process.kill()
             process.wait()
+            RUNNING.discard(process)
+
+
+def end_all():
+    """Ends the guests that other threads wait for."""
+    for process in list(RUNNING):
+        process.kill()
 
 
 def said(console):
