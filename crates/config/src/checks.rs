@@ -1,6 +1,7 @@
 //! What of a scenario does not go together, and what may not be meant.
 
 use crate::aqm_config::AqmConfig;
+use crate::entitlements::Customer;
 use crate::errors::quoted;
 use crate::experiment::Scenario;
 use crate::flows::{Direction, IpVersion};
@@ -99,6 +100,8 @@ impl Scenario {
             steering: self.link.steering.clone(),
             upstream: Upstream::Off,
             remarking: Remarking::default(),
+            customers: Vec::new(),
+            sites: Vec::new(),
             sense: None,
         };
         self.links = shape.links(&like, rate);
@@ -144,6 +147,14 @@ impl Scenario {
             if first != i {
                 let problem = format!("{} is the name of `links.{first}` too", quoted(&link.name));
                 here.wrong(p, &format!("links.{i}.name"), problem, "give each link a name of its own");
+            }
+            let tables = self.flows.len();
+            let unknown = |customer: &Customer| customer.group as usize >= tables;
+            for (at, customer) in link.customers.iter().enumerate().filter(|(_, customer)| unknown(customer))
+            {
+                let problem = format!("is {}, and there are {tables} tables of `[[flows]]`", customer.group);
+                let remedy = "count them from 0 on";
+                here.wrong(p, &format!("links.{i}.customers.{at}.group"), problem, remedy);
             }
         }
         for (i, flows) in self.flows.iter().enumerate() {

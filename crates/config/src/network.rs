@@ -1,6 +1,7 @@
 //! Links and routes of a scenario as the simulator uses them, whichever form the file has.
 
 use crate::aqm_config::AqmConfig;
+use crate::entitlements::{Customer, Site};
 use crate::errors::Wrong;
 use crate::experiment::Scenario;
 use crate::flows::{Direction, FlowGroup, Rtt};
@@ -69,6 +70,10 @@ pub struct NetworkLink {
     pub expedite: bool,
     /// What becomes of the DSCP of packets.
     pub remarking: Remarking,
+    /// What users are entitled to.
+    pub customers: Vec<Customer>,
+    /// What customers share on their way.
+    pub sites: Vec<Site>,
     /// Probes that follow its packets.
     pub probing: Option<Probing>,
 }
@@ -180,6 +185,8 @@ impl Scenario {
             committed: link.committed,
             expedite: link.expedite,
             remarking: link.remarking.clone(),
+            customers: link.customers.clone(),
+            sites: link.sites.clone(),
             probing: link.sense.as_ref().map(|sense| Probing {
                 route: self.probed(map, number, sense).expect("checked when it was read"),
                 settings: sense.settings(),
@@ -285,6 +292,8 @@ impl Scenario {
             committed: None,
             expedite: false,
             remarking: Remarking::default(),
+            customers: Vec::new(),
+            sites: Vec::new(),
             probing: None,
         };
         let route = |(group, flows): (usize, &FlowGroup)| {

@@ -1,6 +1,7 @@
 //! Several links between named nodes, and the ways that flows take over them.
 
 use crate::aqm_config::AqmConfig;
+use crate::entitlements::{Customer, Site};
 use crate::errors::{Wrong, quoted};
 use crate::limits::{FASTEST, SLOWEST};
 use crate::link::{LinkConfig, Shaped, Upstream};
@@ -10,13 +11,16 @@ use crate::policy_config::PolicyConfig;
 use crate::problems::Problems;
 use crate::queue_config::{Algorithm, QueueConfig};
 use crate::remarking::Remarking;
-use crate::schema::{Check, Flat, Here, OneTable, OptionalTable, Range, absent, or, required, such, within};
+use crate::schema::{
+    Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Range, absent, or, required, such, within,
+};
 use crate::sense::Sense;
 use crate::steering::Steering;
 use crate::variation::Variation;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use weir_aqm::Needs;
+use weir_queue::EACH_USER;
 use weir_units::{Duration, Rate};
 
 section! {
@@ -59,12 +63,19 @@ section! {
         steering: Steering = Flat;
         /// What the link learns of the bottlenecks behind it from the packets that pass: "off" nothing;
         /// "inform" measures round-trip times and bytes in flight behind it and tells its algorithm, which
-        /// `vaqm` needs; "follow" in addition lowers its own rate to that of the bottleneck; "follow_largest"
-        /// does so by the article's rule, from the largest rate at which no queue stood there.
+        /// `vaqm` needs, each user's where `queue.discipline` is "user"; "follow" in addition lowers its own
+        /// rate to that of the bottleneck, or with "user" that of each user to that of the user's bottleneck;
+        /// "follow_largest" does so by the article's rule, from the largest rate at which no queue stood
+        /// there.
         /// Acknowledgements must come back through the node where it begins.
         upstream: Upstream = or(Upstream::Off, Range::Any);
         /// What becomes of the DSCP of packets.
         remarking: Remarking = Flat;
+        /// What users are entitled to, where `queue.discipline` is "user". Users without an entry are held to
+        /// no rate.
+        customers: Vec<Customer> = OPTIONAL_TABLES => [Simulator];
+        /// What customers share on their way, such as a tower or a cabinet.
+        sites: Vec<Site> = OPTIONAL_TABLES => [Simulator];
         /// Probes; their presence turns sensing on.
         sense: Option<Sense> = OptionalTable;
     }
@@ -79,6 +90,7 @@ impl Check for Link {
         }
         self.check_upstream(here, p);
         self.check_class(here, p);
+        self.check_customers(here, p);
         match (&self.aqm, &mut self.policy) {
             (None, Some(_)) => {
                 let remedy = "name an algorithm in `aqm`, or remove the `policy` table";
@@ -153,6 +165,70 @@ impl Link {
         if self.upstream.follows() {
             let remedy = "remove `committed`, or say \"inform\"";
             here.wrong(p, "upstream", "moves the rate and does not go with `committed`", remedy);
+        }
+    }
+
+    /// Tells customers that do not go with the link or with each other.
+    fn check_customers(&self, here: &Here, p: &mut Problems) {
+        for (at, site) in self.sites.iter().enumerate() {
+            if let Some(first) = self.sites[..at].iter().position(|other| other.name == site.name) {
+                let problem = format!("{} is the name of site {first} already", quoted(&site.name));
+                here.wrong(p, &format!("sites.{at}.name"), problem, "give each site a name of its own");
+            }
+        }
+        if self.customers.is_empty() {
+            if !self.sites.is_empty() {
+                here.wrong(
+                    p,
+                    "sites",
+                    "hold customers to their rates, and there are none",
+                    "add `customers`",
+                );
+            }
+            return;
+        }
+        let Some(key) = self.queue.user_key() else {
+            let remedy = format!("say `queue.discipline = \"{EACH_USER}\"`, or remove them");
+            return here.wrong(p, "customers", "need a queue for each user", remedy);
+        };
+        let other = match () {
+            () if self.upstream.follows() => Some("upstream"),
+            () if self.medium.is_some() => Some("medium"),
+            () => self.variation.turns(),
+        };
+        if let Some(other) = other {
+            let problem = format!("do not go with `{other}`, which says when the link sends");
+            here.wrong(p, "customers", problem, "remove one of the two");
+        }
+        for (at, customer) in self.customers.iter().enumerate() {
+            let mut wrong = |key: &str, problem: String, remedy: String| {
+                here.wrong(p, &format!("customers.{at}.{key}"), problem, remedy);
+            };
+            if let Some(first) = self.customers[..at].iter().position(|other| other.group == customer.group) {
+                wrong("group", format!("is that of customer {first} already"), "name it once".into());
+            }
+            let known = || self.sites.iter().map(|site| site.name.as_str());
+            if let Some(site) = customer.site.as_deref().filter(|site| known().all(|name| name != *site)) {
+                let meant = nearest(site, known());
+                let meant = meant.map_or(String::new(), |meant| format!("did you mean {}? ", quoted(meant)));
+                wrong("site", format!("{} is no site", quoted(site)), format!("{meant}add it to `sites`"));
+            }
+            // Who is forgotten has no debt.
+            let refill = customer.rate.map(|rate| rate.time_for(customer.burst));
+            if let Some(time) = refill.filter(|time| *time > key.idle) {
+                wrong(
+                    "burst",
+                    format!(
+                        "is sent at the rate in {time}, and a user is forgotten after {}, who could send it again",
+                        key.idle
+                    ),
+                    "give a smaller one, or a longer `queue.idle`".into(),
+                );
+            }
+            if customer.target.is_some() && self.policy.is_some() {
+                let problem = "does not go with `policy`, which moves the set points of all";
+                wrong("target", problem.into(), "remove one of the two".into());
+            }
         }
     }
 

@@ -16,13 +16,10 @@ use weir_config::Upstream;
 use weir_measure::{Distribution, Window};
 use weir_queue::Hosts;
 use weir_sense::bottleneck::{PathConfig, PathModel};
-use weir_sense::{Bottleneck, Coverage, Flows, PacketInfo, Suspicions, Way};
+use weir_sense::{Bottleneck, Coverage, FLOWS, FLOWS_EACH, Flows, PacketInfo, Suspicions, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::frame;
 use weir_wire::transport::Transport;
-
-/// Flows that are measured at once where there is one bottleneck.
-pub const FLOWS: usize = 64;
 
 /// How a direction observes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -128,7 +125,7 @@ impl Observer {
     pub fn room(&self) -> (usize, usize) {
         match &self.measured {
             Measured::All(_) => (1, FLOWS),
-            Measured::Each(users) => (users.room(), users::FLOWS_EACH),
+            Measured::Each(users) => (users.room(), FLOWS_EACH),
         }
     }
 

@@ -52,6 +52,11 @@ pub use windowed::{WindowedMax, WindowedMin};
 
 use weir_units::Duration;
 
+/// Flows that a link measures at once where all share a bottleneck.
+pub const FLOWS: usize = 64;
+/// Flows of each user that a link measures at once where users have bottlenecks of their own.
+pub const FLOWS_EACH: usize = 8;
+
 /// Which way a packet goes, seen from the observer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {

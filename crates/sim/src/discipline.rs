@@ -10,7 +10,8 @@ use weir_aqm::{Algorithm, Aqm, Cause, Packet, Sample};
 use weir_config::{AqmConfig, Estimator, PolicyConfig, QueueConfig, Steering};
 use weir_measure::Status;
 use weir_queue::{
-    Arrival, Counters, Departure, Fifos, Limits, Managed, OfItsOwn, OverAny, Setup, Single, UserCounters,
+    Arrival, Counters, Departure, Fifos, Hosts, Limits, Managed, OfItsOwn, OverAny, Plans, Setup, Single,
+    UserCounters,
 };
 use weir_steer::polled::Seen;
 use weir_steer::{ByHand, Helm, Law as _, Move, Observer, Pace, Polled, SteeringLaw};
@@ -56,6 +57,19 @@ pub trait LinkQueue: Send {
     fn set_rate(&mut self, rate: Rate);
     /// Something was measured outside.
     fn sample(&mut self, now: Time, sample: Sample);
+    /// The same, for the user among these hosts alone.
+    fn sample_for(&mut self, now: Time, hosts: Hosts, sample: Sample);
+    /// Makes room for a rate of each user ([`weir_queue::Managed::make_paces`]).
+    fn make_paces(&mut self, catch_up: Duration);
+    /// Holds users to plans from the first packet on, each by the number of its `[[flows]]` table.
+    fn put_plans(&mut self, plans: Plans, catch_up: Duration);
+    /// The rate that a user is held to from its next packet on; `None` for no limit.
+    fn set_rate_of(&mut self, hosts: Hosts, rate: Option<Rate>);
+    /// Packets stored for the user among these hosts; all of them where users are not told apart.
+    fn packets_of(&self, hosts: Hosts) -> u32;
+    /// When the first packet may leave where all users with packets are held to a rate; otherwise some time
+    /// that has passed. `None` while nothing is stored.
+    fn ready(&self) -> Option<Time>;
     /// How the algorithm stands.
     fn status(&mut self, now: Time) -> Status;
     /// Inner variables of the algorithm, by name.
@@ -234,6 +248,25 @@ macro_rules! forward_to_queue {
         }
         fn sample(&mut self, now: Time, sample: Sample) {
             self.0.sample(now, sample);
+        }
+        fn sample_for(&mut self, now: Time, hosts: Hosts, sample: Sample) {
+            self.0.sample_for(now, hosts, sample);
+        }
+        fn make_paces(&mut self, catch_up: Duration) {
+            self.0.make_paces(catch_up);
+        }
+        fn put_plans(&mut self, mut plans: Plans, catch_up: Duration) {
+            self.0.make_plans(catch_up);
+            self.0.set_plans(&mut plans);
+        }
+        fn set_rate_of(&mut self, hosts: Hosts, rate: Option<Rate>) {
+            self.0.set_rate_of(hosts, rate);
+        }
+        fn packets_of(&self, hosts: Hosts) -> u32 {
+            self.0.packets_of(hosts)
+        }
+        fn ready(&self) -> Option<Time> {
+            self.0.head_arrived()
         }
     };
 }

@@ -24,7 +24,7 @@ impl<T: Tap> Simulation<T> {
         let hosts = Hosts { sender: from.host, receiver: from.host };
         let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
         if let Some(observer) = &mut link.observer {
-            observer.arrived(self.now, &item.body, arrival.len);
+            observer.arrived(self.now, &item.body, hosts, arrival.len);
         }
         if matches!(item.body, Body::Ack(_)) && link.filters_acks && self.replaces(number, &arrival, &item) {
             return;
@@ -158,7 +158,9 @@ impl<T: Tap> Simulation<T> {
             return self.serve_medium(number);
         }
         let Some(departure) = link.dequeue(now, &mut self.discarded) else {
-            self.soonest.set(number, NEVER);
+            // Users who are held to a rate may have to wait.
+            let ready = if link.is_paced { link.queue.ready() } else { None };
+            self.soonest.set(number, ready.filter(|ready| *ready > now).unwrap_or(NEVER));
             return self.note_discarded(number);
         };
         let sent = link.service.send(now, departure.packet.len);

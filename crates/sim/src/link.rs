@@ -14,8 +14,12 @@ use crate::turns::Turns;
 use weir_config::disorder::Losses;
 use weir_config::trace::TraceLink;
 use weir_config::{AqmConfig, Counting, NetworkLink, QueueConfig};
-use weir_queue::Departure;
-use weir_units::{Bytes, Duration, Time};
+use weir_queue::{Departure, Plan, Plans};
+use weir_units::{Bytes, Duration, Rate, Time};
+
+/// What a user who is held to a rate could not send because of others is made up for over this time, as on
+/// live links by default.
+const CATCH_UP: Duration = Duration::from_millis(5);
 
 /// A link in one direction.
 pub struct Link {
@@ -25,6 +29,8 @@ pub struct Link {
     pub queue: Box<dyn LinkQueue>,
     /// Whether acknowledgements may take the place of older ones that wait.
     pub filters_acks: bool,
+    /// Whether users may be held to rates of their own, so that packets wait though the link is free.
+    pub is_paced: bool,
     /// Expedited packets that wait, where the link has a lane for them.
     pub expedited: Option<Box<dyn LinkQueue>>,
     /// The link that sends for all of its medium: itself, where it shares none.
@@ -61,6 +67,24 @@ struct Jitter {
     last: Time,
 }
 
+/// What users of a link are entitled to; `None` where all have what there is.
+fn plans(setup: &NetworkLink) -> Option<Plans> {
+    let users = setup.customers.iter().map(|customer| customer.group as usize + 1).max()?;
+    let mut plans = vec![Plan::default(); users];
+    for customer in &setup.customers {
+        let named = |name: &String| setup.sites.iter().position(|site| site.name == *name);
+        plans[customer.group as usize] = Plan {
+            rate: customer.rate,
+            burst: customer.burst,
+            site: customer.site.as_ref().and_then(named).map(|site| site as u32),
+            target: customer.target,
+            is_exempt: customer.exempt,
+        };
+    }
+    let sites: Vec<Option<Rate>> = setup.sites.iter().map(|site| site.rate).collect();
+    Some(Plans::new(plans, &sites))
+}
+
 impl Link {
     /// Builds a link; `run` is the seed of the run.
     pub fn new(setup: &NetworkLink, run: u64, meter: LinkMeter) -> Result<Link, Error> {
@@ -83,10 +107,21 @@ impl Link {
         let losses = variation.losses().map(|losses| (losses, Dice::of(run, &stream("loss"))));
         let service =
             variation.trace().map(|trace| Service::Trace(TraceLink::new(trace, Time::ZERO, Time::ZERO)));
-        let queue_of_all = queue.build()?;
+        let mut queue_of_all = queue.build()?;
+        let observer = Observer::of(setup);
+        let is_paced = observer.as_ref().is_some_and(|observer| observer.follows_users());
+        if is_paced {
+            queue_of_all.make_paces(CATCH_UP);
+        }
+        let plans = plans(setup);
+        let is_paced = is_paced || plans.is_some();
+        if let Some(plans) = plans {
+            queue_of_all.put_plans(plans, CATCH_UP);
+        }
         Ok(Link {
             name: setup.name.clone(),
             filters_acks: queue_of_all.filters_acks(),
+            is_paced,
             queue: queue_of_all,
             expedited: setup.expedite.then(|| lane.build()).transpose()?,
             leader: setup.medium,
@@ -97,7 +132,7 @@ impl Link {
             counting: setup.counting,
             meter,
             lost: 0,
-            observer: Observer::of(setup),
+            observer,
             poll_period: setup.steering.poll_period,
             delay: setup.delay,
             jitter: (variation.jitter > Duration::ZERO).then_some(jitter),

@@ -99,7 +99,8 @@ pub struct Simulation<T: Tap = ()> {
     pub(crate) sample_flows: bool,
     /// Whether any flow stops before the end.
     pub(crate) stops: bool,
-    /// Whether links have to wait for their turn, or are classes of which one may send while another waits.
+    /// Whether a packet may leave a link or medium at once though others wait there: where links have to wait
+    /// for their turn, or are classes, or users are held to rates.
     pub(crate) has_turns: bool,
     pub(crate) flow_samples: Vec<FlowSample>,
     /// Transfers and pages that were completed, in order of time.
@@ -154,7 +155,8 @@ impl<T: Tap> Simulation<T> {
             )
         };
         let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
-        let has_turns = share_media(&mut links, setup.links, setup.seed);
+        let has_turns =
+            share_media(&mut links, setup.links, setup.seed) || links.iter().any(|link| link.is_paced);
         let mut simulation = Simulation {
             now: Time::ZERO,
             wheel: Wheel::new(setup.delay, event_spacing(setup.links)),

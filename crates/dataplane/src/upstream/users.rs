@@ -3,11 +3,9 @@
 
 use std::ops::Range;
 use weir_sense::bottleneck::FollowLaw;
-use weir_sense::{Bottleneck, Flows, LIVE, Observer, Suspicions};
+use weir_sense::{Bottleneck, FLOWS_EACH, Flows, LIVE, Observer, Suspicions};
 use weir_units::{Duration, Rate, Time};
 
-/// Flows of a user that are measured at once.
-pub const FLOWS_EACH: usize = 8;
 /// Users that are measured at once, at most; the others find a place when one of these falls silent.
 pub const USERS_MAX: usize = 4096;
 /// Places that a user can have: those of the set that its hash names.

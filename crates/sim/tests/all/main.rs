@@ -4,6 +4,7 @@ mod applications;
 mod capture;
 #[path = "../common/mod.rs"]
 mod common;
+mod customers;
 mod determinism;
 mod disciplines;
 mod disorder;

@@ -148,7 +148,8 @@ fn tcp_and_quic_show_the_path_and_little_is_unmeasured() {
         // Propagation of 40 ms, the transmission of a packet, and what two flows never let drain.
         assert!((0.040..0.065).contains(&path), "{path}");
         assert!(coverage > 0.9, "{coverage}");
-        assert_eq!(observer.suspicions().acks_beyond + observer.suspicions().sequence_jumps, 0);
+        let suspicions = observer.suspicions().unwrap();
+        assert_eq!(suspicions.acks_beyond + suspicions.sequence_jumps, 0);
     }
 }
 
@@ -223,4 +224,47 @@ fn a_flood_of_twice_the_rate_leaves_others_four_fifths_of_their_share() {
         }
     }
     assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// Two phones whose cells have 10 and 40 Mbit/s behind one gateway: with the discipline "user" each is sent
+/// to at the rate of its own cell, and neither waits in its cell.
+#[test]
+fn each_user_is_followed_at_the_rate_of_its_own_bottleneck() {
+    let text = |upstream: &str| {
+        let link = |name: &str, from: &str, to: &str, rate: &str, more: &str| {
+            format!(
+                "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\nbuffer = \"800ms\"\n{more}"
+            )
+        };
+        let gateway = format!(
+            "queue = {{ discipline = \"user\" }}\naqm = {{ name = \"codel\" }}\nupstream = \"{upstream}\"\n"
+        );
+        let mut text = String::from("title = \"two phones\"\n");
+        text += &link("gateway", "core", "mast", "1Gbit/s", &gateway);
+        text += &link("in", "servers", "core", "1Gbit/s", "");
+        text += &link("out", "core", "servers", "1Gbit/s", "");
+        for (phone, rate) in [("slow", "10Mbit/s"), ("fast", "40Mbit/s")] {
+            text += &link(phone, "mast", phone, rate, "");
+            text += &link(&format!("{phone}_up"), phone, "core", "50Mbit/s", "");
+        }
+        for phone in ["slow", "fast"] {
+            text += &format!("[[flows]]\nfrom = \"servers\"\nto = \"{phone}\"\ncount = 2\nrtt = \"40ms\"\n");
+        }
+        text + "[run]\nduration = \"30s\"\nwarmup = \"10s\"\n"
+    };
+    let [off, follow] = ["off", "follow"].map(|upstream| run(&text(upstream)));
+    let goodput = |outcome: &Outcome, group: u32| {
+        let flows = outcome.recording.summary.flows.iter().filter(|flow| flow.group == group);
+        flows.map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
+    };
+    for (user, rate, name) in [(0, 10.0, "slow"), (1, 40.0, "fast")] {
+        let delay = |outcome: &Outcome| {
+            let links = &outcome.recording.summary.links;
+            links.iter().find(|link| link.name == name).unwrap().delay_ms.mean
+        };
+        assert!(delay(&off) > 100.0 && delay(&follow) < 10.0, "{name}: {} {}", delay(&off), delay(&follow));
+        assert!(goodput(&follow, user) > 0.85 * rate, "{name}: {} Mbit/s", goodput(&follow, user));
+    }
+    let observed = follow.recording.summary.links[0].upstream.clone().unwrap();
+    assert!(observed.users == 2 && observed.live_bytes * 100 > observed.bytes * 95, "{observed:?}");
 }

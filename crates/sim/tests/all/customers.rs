@@ -1,0 +1,109 @@
+//! Plans of customers on a simulated link: rates, bursts, sites, set points and exemption.
+
+use std::ops::ControlFlow;
+use weir_config::Scenario;
+use weir_sim::Outcome;
+
+/// Four downloads over one link of 100 Mbit/s, each a customer.
+fn run(customers: &str) -> Outcome {
+    let mut text = format!(
+        "title = \"customers\"\n[[links]]\nname = \"access\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100Mbit/s\"\n\
+         delay = \"10ms\"\nbuffer = \"500ms\"\nqueue = {{ discipline = \"user\" }}\naqm = {{ name = \"codel\" }}\n{customers}\n\
+         [[links]]\nname = \"back\"\nfrom = \"b\"\nto = \"a\"\nrate = \"100Mbit/s\"\ndelay = \"10ms\"\n"
+    );
+    for _ in 0..4 {
+        text += "[[flows]]\nfrom = \"a\"\nto = \"b\"\n";
+    }
+    text += "[run]\nduration = \"20s\"\nwarmup = \"5s\"\n";
+    let scenario = Scenario::parse("customers.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// What each gets, in Mbit/s of the link's bytes.
+fn rates(outcome: &Outcome) -> Vec<f64> {
+    // A segment of 1448 bytes is a packet of 1500.
+    outcome.recording.summary.flows.iter().map(|f| f.goodput_bps * 1500.0 / 1448.0 / 1e6).collect()
+}
+
+fn near(rate: f64, want: f64) -> bool {
+    (0.95 * want..1.01 * want).contains(&rate)
+}
+
+#[test]
+fn each_has_its_rate_and_the_others_what_is_left() {
+    let outcome =
+        run("customers = [{ group = 0, rate = \"5Mbit/s\" }, { group = 2, rate = \"20Mbit/s\" }]\n");
+    let rates = rates(&outcome);
+    assert!(near(rates[0], 5.0) && near(rates[2], 20.0), "{rates:?}");
+    // 75 Mbit/s for two without a plan.
+    assert!(near(rates[1], 37.5) && near(rates[3], 37.5), "{rates:?}");
+    let link = &outcome.recording.summary.links[0];
+    assert!(link.utilization > 0.99, "{}", link.utilization);
+}
+
+#[test]
+fn a_link_that_is_free_waits_for_the_rates() {
+    let each = (0..4).map(|n| format!("{{ group = {n}, rate = \"{}Mbit/s\" }}", 2 * (n + 1)));
+    let outcome = run(&format!("customers = [{}]\n", each.collect::<Vec<_>>().join(", ")));
+    let rates = rates(&outcome);
+    for (n, rate) in rates.iter().enumerate() {
+        assert!(near(*rate, 2.0 * (n + 1) as f64), "{rates:?}");
+    }
+    let link = &outcome.recording.summary.links[0];
+    assert!((0.19..0.201).contains(&link.utilization), "{}", link.utilization);
+}
+
+#[test]
+fn a_site_bounds_its_customers_together_and_they_share_alike() {
+    let outcome = run("sites = [{ name = \"tower\", rate = \"12Mbit/s\" }]\n\
+                       customers = [{ group = 0, site = \"tower\" }, { group = 1, site = \"tower\" }]\n");
+    let rates = rates(&outcome);
+    assert!(near(rates[0], 6.0) && near(rates[1], 6.0), "{rates:?}");
+    assert!(near(rates[2], 44.0) && near(rates[3], 44.0), "{rates:?}");
+}
+
+#[test]
+fn who_is_exempt_is_not_signalled() {
+    let drops = |exempt: bool| {
+        let each = (0..4).map(|n| format!("{{ group = {n}, exempt = {exempt} }}"));
+        let outcome = run(&format!("customers = [{}]\n", each.collect::<Vec<_>>().join(", ")));
+        outcome.recording.summary.links[0].drops
+    };
+    assert!(drops(false) > 0);
+    assert_eq!(drops(true), 0);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_with_key_and_remedy() {
+    let refused = |more: &str, queue: &str| {
+        let text = format!(
+            "title = \"x\"\n[[links]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit/s\"\ndelay = \"1ms\"\n{queue}\n{more}\n\
+             [[flows]]\nfrom = \"a\"\nto = \"b\"\nudp_rate = \"1Mbit/s\"\n[run]\nduration = \"1s\"\n"
+        );
+        Scenario::parse("x.toml", &text).unwrap_err().to_string()
+    };
+    let user = "queue = { discipline = \"user\" }\naqm = { name = \"codel\" }";
+    for (more, queue, says) in [
+        ("customers = [{ group = 0 }]", "", "links.0.customers"),
+        ("customers = [{ group = 1 }]", user, "links.0.customers.0.group"),
+        ("customers = [{ group = 0 }, { group = 0 }]", user, "links.0.customers.1.group"),
+        (
+            "customers = [{ group = 0, site = \"towr\" }]\nsites = [{ name = \"tower\" }]",
+            user,
+            "did you mean \"tower\"?",
+        ),
+        (
+            "customers = [{ group = 0, rate = \"1Mbit/s\", burst = \"9MB\" }]",
+            user,
+            "links.0.customers.0.burst",
+        ),
+        ("customers = [{ group = 0, target = \"9ms\" }]\npolicy = { target_max = \"9ms\" }", user, "policy"),
+        ("customers = [{ group = 0 }]\nmedium = \"air\"", user, "`medium`"),
+        ("customers = [{ group = 0 }]\nupstream = \"follow\"", user, "`upstream`"),
+        ("sites = [{ name = \"tower\" }]", user, "links.0.sites"),
+        ("customers = [{ group = 0 }]\nsites = [{ name = \"s\" }, { name = \"s\" }]", user, "sites.1.name"),
+    ] {
+        let told = refused(more, queue);
+        assert!(told.contains(says) && told.contains("; "), "{more}: {told}");
+    }
+}
