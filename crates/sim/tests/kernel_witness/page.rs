@@ -2,6 +2,7 @@
 
 use crate::compare::Pair;
 use crate::table::{Row, Table};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 const BEGIN: &str = "<!-- written by the test kernel_witness -->\n";
@@ -35,18 +36,22 @@ fn load(row: &Row, rate_bps: u64) -> String {
 
 /// Steady states: each cell is the kernel's value, then Weir's.
 fn steady(table: &Table, pairs: &[Pair<'_>]) -> String {
+    let dates: BTreeSet<&str> = table.runs.iter().map(|row| row.date.as_str()).collect();
     let mut text = format!(
-        "Linux {}; recorded on {}.\n\n\
+        "Linux {}; recorded on {}. Loads with a star are means of {} runs of the kernel.\n\n\
          | queue | load | utilization, % | mean delay, ms | 95 % delay, ms | drops per s | marks per s |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
-        table.kernel, table.date
+        table.kernel,
+        Vec::from_iter(dates).join(" and "),
+        table.runs.iter().map(|row| row.utilizations.len()).max().unwrap_or_default(),
     );
     for Pair { row, ours } in pairs {
         let _ = writeln!(
             text,
-            "| {} | {} | {:.1} / {:.1} | {:.1} / {:.1} | {:.1} / {:.1} | {:.2} / {:.2} | {:.2} / {:.2} |",
+            "| {} | {}{} | {:.1} / {:.1} | {:.1} / {:.1} | {:.1} / {:.1} | {:.2} / {:.2} | {:.2} / {:.2} |",
             row.queue,
             load(row, table.rate_bps),
+            if row.utilizations.is_empty() { "" } else { " *" },
             100.0 * row.utilization,
             100.0 * ours.utilization,
             row.delay_ms.mean,

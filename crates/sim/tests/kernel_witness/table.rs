@@ -6,7 +6,6 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 pub struct Table {
     pub kernel: String,
-    pub date: String,
     pub rate_bps: u64,
     pub rtt_ms: u64,
     pub warmup_s: usize,
@@ -27,7 +26,12 @@ pub struct Row {
     /// Time between two datagrams, where the load is such.
     pub gap_ns: Option<u64>,
     pub room_packets: u64,
+    /// When it was recorded.
+    pub date: String,
     pub utilization: f64,
+    /// Of each run, where there were several, of which all else are means.
+    #[serde(default)]
+    pub utilizations: Vec<f64>,
     pub delay_ms: Delay,
     pub drops_per_s: f64,
     pub marks_per_s: f64,
