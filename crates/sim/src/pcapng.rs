@@ -156,7 +156,8 @@ impl FlowHeaders {
             flags: flags | if opening.ecn { bits } else { 0 },
             window: u16::MAX,
             mss: u16::try_from(self.payload + 12).ok(),
-            window_scale: Some(14),
+            // The option is there as in Linux; windows stand as they are.
+            window_scale: Some(0),
             sack_permitted: true,
             stamps: Some(stamps(now, echo)),
             ..self.tcp_header(!opening.is_answer)
@@ -170,8 +171,8 @@ impl FlowHeaders {
         let flags = ACK | if ack.ece { ECE } else { 0 };
         let used = ack.sacks.iter().filter(|(first, end)| first != end);
         let blocks: Vec<(u32, u32)> = used.map(|(first, end)| (number(*first), number(*end))).collect();
-        // No handshake is recorded that would say how windows are scaled: more than the field holds is its
-        // largest value.
+        // Windows are not scaled, as there may be no handshake that would say how: more than the field holds
+        // is its largest value.
         let window = u16::try_from(ack.window.saturating_mul(self.payload)).unwrap_or(u16::MAX);
         let header = tcp::Header {
             seq: 1,

@@ -22,36 +22,79 @@ pub fn conserves<D: Discipline<u32>>(queue: D, script: &Script) -> Finding {
         drive.step(script);
         let counters = *drive.queue.counters();
         let queued = drive.queue.packets();
-        ensure!(counters.is_conserved(queued), "{counters:?} with {queued} packets queued");
+        ensure!(
+            counters.is_conserved(queued),
+            "after {} arrivals the counters do not add up: {counters:?} with {queued} packets queued. Remedy: let \
+             `Management` count arrivals and verdicts, and discard what it did not decide about by its `discard_stored`",
+            drive.sent
+        );
         let gone = drive.out.len() as u64;
         let left = u64::from(drive.sent) - gone.min(u64::from(drive.sent));
-        ensure!(left == u64::from(queued), "{left} packets did not come out, {queued} are queued");
+        ensure!(
+            left == u64::from(queued),
+            "of {} packets that went in {left} did not come out, and {queued} are queued. Remedy: hand each packet that is \
+             taken out of the store to the caller or to the outbox, once",
+            drive.sent
+        );
     }
     drive.drain(script.rate);
-    ensure!(drive.queue.packets() == 0, "{} packets stay for ever", drive.queue.packets());
-    ensure!(drive.queue.backlog() == Bytes::ZERO, "{} stay for ever", drive.queue.backlog());
-    drive.out.sort_unstable();
-    ensure!(drive.out.iter().copied().eq(0..drive.sent), "a packet came out twice or never");
+    ensure!(
+        drive.queue.packets() == 0,
+        "{} packets stay for ever though `dequeue` is called for an hour without arrivals. Remedy: let `dequeue` return a \
+         packet, or discard some, whenever packets wait",
+        drive.queue.packets()
+    );
+    ensure!(
+        drive.queue.backlog() == Bytes::ZERO,
+        "an empty queue says that {} wait. Remedy: take off the backlog what was added for the packet, its length",
+        drive.queue.backlog()
+    );
+    let mut times = vec![0; drive.sent as usize];
+    drive.out.iter().for_each(|n| times[*n as usize] += 1);
+    if let Some(n) = times.iter().position(|times| *times != 1) {
+        return Err(format!(
+            "packet {n} of {} came out {} times. Remedy: hand each packet that is taken out of the store to the caller or to \
+             the outbox, once",
+            drive.sent, times[n]
+        ));
+    }
     Ok(())
 }
 
 /// The same questions get the same answers, also from a copy that is made on the way.
 pub fn determinism<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     let script = Script { packets: 20_000, ..Script::default() };
-    let trace = |copied: bool| {
+    let half = script.packets / 2;
+    // After each arrival the time and a hash of all answers so far.
+    let trace = |copied: bool| -> Vec<(Time, u64)> {
         let mut drive = Drive::new(single(make(), &script), &script);
-        for n in 0..script.packets {
-            if copied && n == script.packets / 2 {
+        let step = |n| {
+            if copied && n == half {
                 let copy = drive.queue.aqm().clone();
                 *drive.queue.aqm_mut() = copy;
             }
             drive.step(&script);
-        }
-        drive.queue.aqm().hash
+            (drive.now, drive.queue.aqm().hash)
+        };
+        (0..script.packets).map(step).collect()
     };
     let first = trace(false);
-    ensure!(trace(false) == first, "two runs of one seed differ");
-    ensure!(trace(true) == first, "a copy behaves differently from the original");
+    let parts = |other: Vec<(Time, u64)>| (0u32..).zip(&first).zip(other).find(|((_, a), b)| **a != *b);
+    if let Some(((n, (at, _)), _)) = parts(trace(false)) {
+        return Err(format!(
+            "two runs of one seed differ: from packet {n} on, {} after the start, the same questions get other answers, so \
+             that no run could be repeated. Remedy: keep all that is remembered in the struct (no `static`, no hash map), \
+             and take chance from `Moment::random_bits` and the time from `Moment::now`",
+            at.since(Time::ZERO)
+        ));
+    }
+    if let Some(((n, (at, _)), _)) = parts(trace(true)) {
+        return Err(format!(
+            "a copy behaves differently from the original: made before packet {half}, it answers otherwise from packet {n} \
+             on, {} after the start. Remedy: derive `Clone`, or copy in it every field that decides",
+            at.since(Time::ZERO)
+        ));
+    }
     Ok(())
 }
 
@@ -83,7 +126,8 @@ fn after_an_idle_hour<A: Aqm>(make: &dyn Fn() -> A) -> Finding {
     let mut drive = Drive::new(single(make(), &script), &script);
     drive.run(&script);
     drive.drain(script.rate);
-    let mut now = drive.now + Duration::from_secs(7200);
+    let idle = Duration::from_secs(7200);
+    let mut now = drive.now + idle;
     let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
     let mut discarded = 0;
     let mut count = |_: &Packet, _, _| discarded += 1;
@@ -92,7 +136,12 @@ fn after_an_idle_hour<A: Aqm>(make: &dyn Fn() -> A) -> Finding {
         let _ = drive.queue.dequeue(now + Duration::from_micros(80), &mut count);
         now += Duration::from_millis(10);
     }
-    ensure!(discarded == 0, "{discarded} of 100 packets discarded though each found an empty queue");
+    ensure!(
+        discarded == 0,
+        "{discarded} of 100 packets discarded though each found an empty queue, {idle} after the last traffic and 10 ms \
+         apart: it acts on delays of the past. Remedy: forget them in `on_empty`, or let them decay by `Moment::now`, and \
+         signal nothing while `View::packets` is 0"
+    );
     Ok(())
 }
 
@@ -132,9 +181,18 @@ pub fn bounded_work<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
         let before = queue.counters().dropped_out;
         let _ = queue.dequeue(now, &mut |_: &Packet, _, _| {});
         let drops = queue.counters().dropped_out - before;
-        ensure!(drops <= u64::from(DROPS_PER_DEQUEUE_MAX), "{drops} drops in one dequeue");
+        ensure!(
+            drops <= u64::from(DROPS_PER_DEQUEUE_MAX),
+            "{drops} drops in one dequeue, where a call may take the time of {DROPS_PER_DEQUEUE_MAX}. Remedy: end the loop of \
+             the queue's `dequeue` there and forward the next packet"
+        );
         dequeues += 1;
-        ensure!(dequeues <= packets, "the queue does not become shorter");
+        ensure!(
+            dequeues <= packets,
+            "after {packets} dequeues without arrivals {} of {packets} packets still wait. Remedy: let each `dequeue` return \
+             a packet or discard some",
+            queue.packets()
+        );
         now += Duration::from_micros(1);
     }
     Ok(())
@@ -154,11 +212,22 @@ pub fn needs<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
                 drive.queue.sample(drive.now, Sample::Rtt(rtt));
             }
         }
-        drive.queue.aqm().hash
+        (drive.queue.aqm().hash, drive.queue.aqm().signals)
     };
-    let (acts, says) = (answers(true) != answers(false), A::NEEDS != Needs::Nothing);
-    ensure!(says || !acts, "it acts on round trips without `const NEEDS`");
-    ensure!(acts || !says, "it declares {:?} and does not act on round trips", A::NEEDS);
+    let ((told, with), (alone, without)) = (answers(true), answers(false));
+    let (acts, says) = (told != alone, A::NEEDS != Needs::Nothing);
+    ensure!(
+        says || !acts,
+        "it acts on round trips without `const NEEDS`: {with} signals where it is told them, {without} where not, and no \
+         host would tell it any. Remedy: declare `const NEEDS` in `impl Aqm`, `Needs::Probes`, or `Needs::PassingPackets` \
+         for those of passing packets"
+    );
+    ensure!(
+        acts || !says,
+        "it declares {:?} and does not act on round trips: {with} signals where it is told 20 ms and then 520 ms, and the \
+         same answers where it is told nothing. Remedy: use them in `on_sample`, or leave out `const NEEDS`",
+        A::NEEDS
+    );
     Ok(())
 }
 
@@ -171,8 +240,16 @@ pub fn finite_gauges<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
         let mut names: Vec<&str> = Vec::new();
         let mut wrong = None;
         drive.queue.aqm().gauges(&mut |name, value| {
-            if !value.is_finite() || names.contains(&name) {
-                wrong = Some(format!("gauge {name} = {value}, after {names:?}"));
+            if !value.is_finite() {
+                wrong = Some(format!(
+                    "gauge {name} = {value}, which is no number that can be drawn, after {} arrivals. Remedy: plot nothing, \
+                     or 0, where it is not known yet, and look for a division by zero",
+                    drive.sent
+                ));
+            } else if names.contains(&name) {
+                wrong = Some(format!(
+                    "gauge {name} = {value} is the second of that name, after {names:?}. Remedy: give each a name of its own"
+                ));
             }
             names.push(name);
         });

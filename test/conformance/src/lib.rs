@@ -79,7 +79,10 @@ pub fn run(suite: impl FnOnce() -> Finding) -> Finding {
     catch_unwind(AssertUnwindSafe(suite)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(format!("panicked: {text}"))
+        Err(format!(
+            "panicked: {text}. Remedy: hold for any time that passes, any rate, 0 too, and any parameter in its range: \
+             saturate, or look before a division, an index or an `unwrap`"
+        ))
     })
 }
 
@@ -136,7 +139,11 @@ pub fn check<A: Algorithm>() -> Vec<Check> {
             let subject = format!("{} {how}", A::NAME);
             match Steered::new(make(), &policy, Time::ZERO, ()) {
                 Ok(steered) => check_behaviour(&subject, &|| steered.clone(), &mut checks),
-                Err(e) => checks.push(Check { subject, suite: "steering", finding: Err(e.to_string()) }),
+                Err(e) => {
+                    let finding =
+                        Err(format!("{e}. Remedy: widen the range of the parameter that `SETPOINT` names"));
+                    checks.push(Check { subject, suite: "steering", finding });
+                }
             }
         }
     }

@@ -10,23 +10,58 @@ use weir_units::{Bytes, Duration, Rate, Time};
 pub fn parameters<P: Params>() -> Finding {
     for (n, info) in P::INFO.iter().enumerate() {
         let twice = P::INFO[..n].iter().any(|other| other.name == info.name);
-        ensure!(!twice, "two parameters are called {}", info.name);
-        ensure!(P::default().get(info.name) == Some(info.default), "{} has another default", info.name);
+        ensure!(!twice, "two parameters are called {}. Remedy: rename one of them", info.name);
+        let starts = P::default().get(info.name);
+        ensure!(
+            starts == Some(info.default),
+            "{} has another default: {} is declared, and a fresh value has {}. {DECLARE}",
+            info.name,
+            info.default,
+            shown(starts)
+        );
         accepts::<P>(info)?;
         refuses::<P>(info)?;
     }
     let unknown = P::default().set("no such parameter", Value::Flag(true));
     let problem = unknown.err().map(|e| e.problem);
-    ensure!(problem == Some(Problem::Unknown), "an unknown parameter was taken: {problem:?}");
+    ensure!(
+        problem == Some(Problem::Unknown),
+        "an unknown parameter was taken, or refused for another reason: {problem:?}. {DECLARE}"
+    );
     Ok(())
+}
+
+/// What to do where parameters do not do as they are declared.
+const DECLARE: &str =
+    "Remedy: declare parameters with `params!`, which makes default, range and checks of one line";
+
+fn shown(value: Option<Value>) -> String {
+    match value {
+        // The nearest number to a bound has hundreds of digits.
+        Some(Value::Number(v)) => format!("{v:?}"),
+        Some(value) => value.to_string(),
+        None => "nothing".to_string(),
+    }
 }
 
 fn accepts<P: Params>(info: &ParamInfo) -> Finding {
     for value in [info.min, info.max, info.default] {
         let mut params = P::default();
         let set = params.set(info.name, value);
-        ensure!(set.is_ok(), "{} = {value} was refused: {set:?}", info.name);
-        ensure!(params.get(info.name) == Some(value), "{} = {value} does not read back", info.name);
+        ensure!(
+            set.is_ok(),
+            "{} = {value} was refused, which lies in its range of {} to {}: {set:?}. {DECLARE}",
+            info.name,
+            info.min,
+            info.max
+        );
+        let told = params.get(info.name);
+        ensure!(
+            told == Some(value),
+            "{} = {value} does not read back: it says {}. {DECLARE}",
+            info.name,
+            shown(told)
+        );
     }
     Ok(())
 }
@@ -34,11 +69,22 @@ fn accepts<P: Params>(info: &ParamInfo) -> Finding {
 fn refuses<P: Params>(info: &ParamInfo) -> Finding {
     for value in outside(info).into_iter().chain(other_kinds(info.default)) {
         let mut params = P::default();
-        ensure!(params.set(info.name, value).is_err(), "{} = {value} was taken", info.name);
         ensure!(
-            params.get(info.name) == Some(info.default),
-            "{} changed though {value} was refused",
-            info.name
+            params.set(info.name, value).is_err(),
+            "{} = {} was taken, where it is {} to {}. {DECLARE}",
+            info.name,
+            shown(Some(value)),
+            info.min,
+            info.max
+        );
+        let told = params.get(info.name);
+        ensure!(
+            told == Some(info.default),
+            "{} changed though {} was refused: from {} to {}. {DECLARE}",
+            info.name,
+            shown(Some(value)),
+            info.default,
+            shown(told)
         );
     }
     Ok(())
@@ -107,16 +153,29 @@ pub fn extremes<A: Algorithm>() -> Finding {
 }
 
 fn survives<A: Algorithm>(settings: &[(&str, Value)]) -> Finding {
-    let with = || settings.iter().map(|(name, value)| format!("{name} = {value}, ")).collect::<String>();
+    let named = |settings: &[(&str, Value)]| {
+        settings.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+    };
+    traffic::<A>(settings).map_err(|wrong| {
+        // Which of them it takes, where it takes only one.
+        let alone = settings.iter().find(|setting| traffic::<A>(&[**setting]).is_err());
+        let culprit = alone.map_or(named(settings), |setting| format!("{} alone", named(&[*setting])));
+        format!(
+            "with {culprit}: {wrong}. Remedy, where that value makes no sense: a range in `params!` that leaves it out"
+        )
+    })
+}
+
+/// Random traffic without and with jumps of the clock.
+fn traffic<A: Algorithm>(settings: &[(&str, Value)]) -> Finding {
     for jump in [Duration::ZERO, Duration::from_secs(36_000)] {
         let aqm = instance::<A>(settings)?;
         let script = Script { packets: 3_000, jump, ..Script::default() };
-        let run = crate::run(|| {
+        crate::run(|| {
             let mut drive = Drive::new(single(aqm, &script), &script);
             drive.run(&script);
             drive.queue.aqm().violation.clone().map_or(Ok(()), Err)
-        });
-        run.map_err(|wrong| format!("with {}: {wrong}", with()))?;
+        })?;
     }
     Ok(())
 }
@@ -126,17 +185,48 @@ pub fn texts<A: Algorithm>() -> Finding {
     let identifier = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
-    ensure!(identifier(A::NAME), "{} is no name for a file and a configuration", A::NAME);
-    ensure!(A::SUMMARY.ends_with('.'), "the summary is no sentence: {}", A::SUMMARY);
-    ensure!(!A::SOURCE.is_empty(), "no source is given");
+    ensure!(
+        identifier(A::NAME),
+        "{:?} is no name for a file and a configuration. Remedy: let `NAME` have lower-case letters, digits and _ only",
+        A::NAME
+    );
+    ensure!(
+        A::SUMMARY.ends_with('.'),
+        "the summary is no sentence: {:?}. Remedy: let `SUMMARY` end with a full stop; `weir list` prints it",
+        A::SUMMARY
+    );
+    ensure!(
+        !A::SOURCE.is_empty(),
+        "no source is given. Remedy: let `SOURCE` name paper, draft or RFC, or say \"none\""
+    );
     for info in A::Params::INFO {
-        ensure!(identifier(info.name), "{} is no name for a parameter", info.name);
-        ensure!(info.doc.trim().len() > 10, "{} is not described", info.name);
+        ensure!(
+            identifier(info.name),
+            "{:?} is no name for a parameter. Remedy: lower-case letters, digits and _ only",
+            info.name
+        );
+        ensure!(
+            info.doc.trim().len() > 10,
+            "{} is not described: {:?}. Remedy: say what it is, and its source, in a comment `///` above it; `weir explain \
+             {}` and its page print that",
+            info.name,
+            info.doc.trim(),
+            A::NAME
+        );
     }
     let known = |name: &str| A::Params::INFO.iter().any(|info| info.name == name);
     let setpoint = A::SETPOINT.unwrap_or_default();
-    ensure!(A::SETPOINT.is_none() || known(setpoint), "the set point {setpoint} is no parameter");
+    ensure!(
+        A::SETPOINT.is_none() || known(setpoint),
+        "the set point {setpoint} is no parameter. Remedy: let `SETPOINT` name one: {:?}",
+        A::Params::INFO.iter().map(|info| info.name).collect::<Vec<_>>()
+    );
     let has = A::new(&A::Params::default(), Time::ZERO).setpoint().is_some();
-    ensure!(has == A::SETPOINT.is_some(), "it has a set point: {has}; it declares {:?}", A::SETPOINT);
+    ensure!(
+        has == A::SETPOINT.is_some(),
+        "it has a set point: {has}; it declares {:?}. Remedy: return `Some(self)` from `Aqm::setpoint` and name the \
+         parameter in `SETPOINT`, or neither",
+        A::SETPOINT
+    );
     Ok(())
 }

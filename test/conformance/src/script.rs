@@ -99,7 +99,11 @@ impl<A: Aqm> Watched<A> {
         });
         self.signals += u64::from(verdict != Verdict::Forward);
         if matches!(verdict, Verdict::Mark(_)) && !p.ecn.is_capable() {
-            self.violate(format!("marked packet {}, which is not ECN-capable", p.seq));
+            self.violate(format!(
+                "marked packet {}, which is not ECN-capable: its sender would not see the mark. Remedy: return \
+                 `Verdict::signal(packet, ecn, cause)`, which drops what cannot be marked",
+                p.seq
+            ));
             return Verdict::Forward;
         }
         verdict
@@ -137,7 +141,12 @@ impl<A: Aqm> Aqm for Watched<A> {
         self.note(m.now.as_nanos());
         // Or the host would never get to do anything else.
         if let Some(due) = self.aqm.next_wakeup().filter(|due| *due <= m.now) {
-            self.violate(format!("after a wakeup at {:?} it wants one at {due:?} again", m.now));
+            self.violate(format!(
+                "after a wakeup at {} it wants one at {} again, which is not later, so that the host would do nothing else. \
+                 Remedy: let `on_wakeup` set the next time from `Moment::now`, as wakeups may come late",
+                m.now.since(Time::ZERO),
+                due.since(Time::ZERO)
+            ));
         }
     }
 

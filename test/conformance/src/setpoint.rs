@@ -11,7 +11,10 @@ fn declared<A: Algorithm>() -> Result<Option<(Duration, Duration, Duration)>, St
         Some((Value::Duration(min), Value::Duration(default), Value::Duration(max))) => {
             Ok(Some((min, default, max)))
         }
-        _ => Err(format!("the set point {name} is no parameter that is a duration")),
+        _ => Err(format!(
+            "the set point {name} is no parameter that is a duration. Remedy: steering moves a delay: declare one in \
+             `params!` and name it in `SETPOINT`"
+        )),
     }
 }
 
@@ -20,16 +23,32 @@ fn declared<A: Algorithm>() -> Result<Option<(Duration, Duration, Duration)>, St
 pub fn reads_back_and_clamps<A: Algorithm>() -> Finding {
     let Some((min, default, max)) = declared::<A>()? else { return Ok(()) };
     let mut aqm = A::new(&A::Params::default(), Time::ZERO);
-    let setpoint = aqm.setpoint().ok_or("it declares a set point and has none")?;
-    ensure!(setpoint.get() == default, "it starts at {} and not at {default}", setpoint.get());
+    let setpoint = aqm.setpoint().ok_or(
+        "it declares a set point and has none. Remedy: return `Some(self)` from `Aqm::setpoint`, or let `SETPOINT` be `None`",
+    )?;
+    let name = A::SETPOINT.unwrap_or_default();
+    ensure!(
+        setpoint.get() == default,
+        "it starts at {} and not at {default}, the default of `{name}`. Remedy: let `Algorithm::new` take it from there",
+        setpoint.get()
+    );
     let middle = min + max.saturating_sub(min).mul_f64(0.5);
     let beyond = max + Duration::from_nanos(1);
     for (to, want) in
         [(middle, middle), (min, min), (max, max), (Duration::ZERO, min), (beyond, max), (Duration::MAX, max)]
     {
         let told = setpoint.set(to);
-        ensure!(told == want, "set to {to} it says {told} and not {want}");
-        ensure!(setpoint.get() == want, "set to {to} it reads back {} and not {want}", setpoint.get());
+        ensure!(
+            told == want,
+            "set to {to} it says {told} and not {want}; `{name}` is {min} to {max}. Remedy: let `Setpoint::set` clamp to that \
+             range and return what it set"
+        );
+        ensure!(
+            setpoint.get() == want,
+            "set to {to} it reads back {} and not {want}. Remedy: let `Setpoint::set` store what it returns, and \
+             `Setpoint::get` return that",
+            setpoint.get()
+        );
     }
     Ok(())
 }

@@ -241,6 +241,28 @@ fn results_of_another_program_are_computed_anew() {
     assert_eq!(tables(&out), before);
 }
 
+/// A trace is a file beside the scenario, of which the scenario says only the name.
+#[test]
+fn a_trace_that_was_edited_is_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = |more: &str| file(folder.path(), "my.trace", &format!("1\n2\n3\n5\n{more}8\n"));
+    trace("");
+    let text = fs::read_to_string(swept(folder.path())).unwrap();
+    let text = text.replace("link.rate = \"10Mbit/s\"", "link.trace = \"my.trace\"\nlink.buffer = \"100ms\"");
+    let scenario = file(folder.path(), "traced.toml", &text);
+    let (out, fresh) = (folder.path().join("out"), folder.path().join("fresh"));
+    assert!(sweep(&scenario, &out, "").contains("8 runs made, 0 found, 0 missing"));
+    let before = tables(&out);
+    // Nothing was edited.
+    assert!(sweep(&scenario, &out, "").contains("0 runs made, 8 found, 0 missing"));
+    trace("6\n");
+    let said = sweep(&scenario, &out, "");
+    assert!(said.contains("8 runs made, 0 found, 0 missing"), "results of the old trace were taken: {said}");
+    sweep(&scenario, &fresh, "");
+    assert_eq!(tables(&out), tables(&fresh));
+    assert_ne!(tables(&out), before, "a link that is a quarter faster");
+}
+
 /// Three schemes of one axis, each of which changes several keys or takes a table out.
 fn schemes(folder: &Path, more: &str) -> PathBuf {
     let text = format!(

@@ -80,6 +80,33 @@ fn each_flow_of_a_table_has_addresses_of_its_own() {
     assert_eq!((senders.len(), receivers.len()), (3, 3));
 }
 
+/// A reader takes the window of a packet times the scale of the SYN-ACK.
+#[test]
+fn windows_are_what_the_handshake_says() {
+    let flows =
+        "[[flows]]\ndirection = \"reverse\"\nhandshake = true\nwindow = \"30kB\"\n[record]\npcapng = true\n";
+    let link = "[link]\nrate = \"100Mbit/s\"\n[path]\nrtt = \"20ms\"\n[aqm]\nname = \"tail_drop\"\n";
+    let mut scale = None;
+    let mut windows = Vec::new();
+    for (_, bytes, length, _) in captured(&quiet(link, flows, "1s")) {
+        let mut whole = bytes;
+        whole.resize(length as usize, 0);
+        let Some(TransportHeader::Tcp(tcp)) = PacketHeaders::from_ip_slice(&whole).unwrap().transport else {
+            panic!("no TCP")
+        };
+        let shift = tcp.options_iterator().find_map(|option| match option {
+            Ok(etherparse::TcpOptionElement::WindowScale(shift)) => Some(shift),
+            _ => None,
+        });
+        match shift {
+            Some(shift) => scale = Some((tcp.syn, shift)),
+            None => windows.push(u64::from(tcp.window_size) << scale.expect("the SYN comes first").1),
+        }
+    }
+    assert_eq!(scale, Some((true, 0)));
+    assert!(!windows.is_empty() && windows.iter().all(|w| (20_000..=30_000).contains(w)), "{windows:?}");
+}
+
 #[test]
 fn calls_games_and_real_time_video_are_datagrams() {
     let flows =

@@ -1,7 +1,7 @@
 //! A run of the kernel and the same in the simulator, and how far apart they may be.
 
 use crate::common::scenario;
-use crate::table::{FRAME, Row, Table};
+use crate::table::{FRAME, Law, Row, Table};
 use std::ops::ControlFlow;
 use weir_aqm::Cause;
 use weir_sim::Outcome;
@@ -154,8 +154,8 @@ fn is_near(a: f64, b: f64, (factor, difference): (f64, f64)) -> bool {
 }
 
 impl<'a> Pair<'a> {
-    pub fn of(table: &Table, row: &'a Row) -> Pair<'a> {
-        let scenario = scenario(&table.scenario(row));
+    pub fn of(table: &Table, row: &'a Row, law: Law) -> Pair<'a> {
+        let scenario = scenario(&table.scenario(row, law));
         let measured = (table.seconds - table.warmup_s) as f64;
         let from = Time::ZERO + Duration::from_secs(table.warmup_s as u64);
         let one = |seed| {

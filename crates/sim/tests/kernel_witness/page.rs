@@ -4,24 +4,31 @@ use crate::compare::Pair;
 use crate::table::{Row, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Mutex;
 
 const BEGIN: &str = "<!-- written by the test kernel_witness -->\n";
 const END: &str = "<!-- end -->\n";
 /// Moments at which cumulative drops are shown.
 const MOMENTS: [usize; 6] = [1, 2, 5, 10, 20, 30];
 
-/// Puts both tables between the marks.
+/// Puts the tables of all queues between their marks.
 pub fn write(table: &Table, pairs: &[Pair<'_>]) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel-witness.md");
-    let page = std::fs::read_to_string(path).expect("the page is there");
-    let (head, rest) = page.split_once(BEGIN).expect("the page has a mark");
-    let (_, tail) = rest.split_once(END).expect("the page has a second mark");
-    let text =
-        format!("{head}{BEGIN}\n{}\n{}\n{}\n{END}{tail}", steady(table, pairs), ramps(pairs), chances(pairs));
-    std::fs::write(path, text).expect("the page can be written");
+    put(BEGIN, &format!("{}\n{}\n{}", steady(table, pairs), ramps(pairs), chances(pairs)));
 }
 
-fn load(row: &Row, rate_bps: u64) -> String {
+/// Puts a text between a mark of the page and the end after it.
+pub fn put(begin: &str, text: &str) {
+    // Tests of one program write at the same time.
+    static PAGE: Mutex<()> = Mutex::new(());
+    let _turn = PAGE.lock();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel-witness.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let (head, rest) = page.split_once(begin).expect("the page has the mark");
+    let (_, tail) = rest.split_once(END).expect("the page has the mark of the end");
+    std::fs::write(path, format!("{head}{begin}\n{text}\n{END}{tail}")).expect("the page can be written");
+}
+
+pub fn load(row: &Row, rate_bps: u64) -> String {
     match (&row.congestion, row.gap_ns) {
         (Some(name), _) => {
             let ecn = if row.ecn { ", ECN" } else { "" };

@@ -63,7 +63,7 @@ impl Table {
     ///
     /// In the guest a packet is at the receiver when its transmission begins; here it is there when that
     /// ends, so the path is shorter by one transmission.
-    pub fn scenario(&self, row: &Row) -> String {
+    pub fn scenario(&self, row: &Row, law: Law) -> String {
         let rtt_us = 1000 * self.rtt_ms - FRAME * 8 * 1_000_000 / self.rate_bps;
         let load = match row.gap_ns {
             Some(gap) => {
@@ -84,17 +84,32 @@ impl Table {
             row.name,
             self.rate_bps,
             row.room_packets * FRAME,
-            row.tables(),
+            row.tables(law),
             self.seconds,
             self.warmup_s,
         )
     }
 }
 
+/// How CoDel takes its inverse square root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Law {
+    /// Exactly, by default.
+    Exact,
+    /// As Linux does (`newton = true`).
+    Newton,
+}
+
 impl Row {
+    /// Whether the queue has CoDel, whose law can be that of Linux.
+    pub fn has_codel(&self) -> bool {
+        matches!(self.queue.as_str(), "codel" | "fq_codel")
+    }
+
     /// Queue and algorithm, where they count packets in the way of the kernel.
-    fn tables(&self) -> &'static str {
-        match self.queue.as_str() {
+    fn tables(&self, law: Law) -> String {
+        let newton = if self.has_codel() && law == Law::Newton { "newton = true\n" } else { "" };
+        let tables = match self.queue.as_str() {
             "pfifo" => "[aqm]\nname = \"tail_drop\"\nlimit = \"60s\"\n",
             "codel" => "[aqm]\nname = \"codel\"\nmtu = \"1514B\"\n",
             "fq_codel" => {
@@ -103,6 +118,8 @@ impl Row {
             "pie" => "[aqm]\nname = \"pie\"\nmean_packet = \"1514B\"\n",
             "cake" | "cake_small" => "[aqm]\nname = \"cobalt\"\nmtu = \"1514B\"\n",
             other => panic!("the table has a queue `{other}` that this test does not know"),
-        }
+        };
+        // The table of the algorithm is the last one.
+        format!("{tables}{newton}")
     }
 }

@@ -33,7 +33,7 @@ const fn share(v: f64) -> Value {
 
 /// More recordings of algorithms that do not show all they can in so short a time with their defaults. Gains
 /// are larger and times shorter, so that a few hundred packets reach every state.
-const VARIANTS: [(&str, Variant); 15] = [
+const VARIANTS: [(&str, Variant); 18] = [
     ("asqm", variant("asqm_sensed", &[], &SENSED)),
     ("vaqm", variant("vaqm_sensed", &[], &SENSED)),
     ("rem", variant("rem_steep", &[("phi", Value::Number(1.3))], &SHORT)),
@@ -41,6 +41,9 @@ const VARIANTS: [(&str, Variant); 15] = [
     ("blue", variant("blue_loaded", &BLUE_LOADED, &LOADED)),
     ("cobalt", variant("cobalt_loaded", &COBALT_LOADED, &LOADED)),
     ("codel", variant("codel_loaded", &CODEL_LOADED, &LOADED)),
+    ("gkvq", variant("gkvq_loaded", &GKVQ_LOADED, &LOADED)),
+    ("gsp", variant("gsp_loaded", &GSP_LOADED, &LOADED)),
+    ("gsp", variant("gsp_size", &GSP_SIZE, &LOADED)),
     ("hull", variant("hull_loaded", &HULL_LOADED, &LOADED)),
     ("pi", variant("pi_loaded", &PI_LOADED, &LOADED)),
     ("pi2", variant("pi2_loaded", &PI2_LOADED, &LOADED)),
@@ -60,6 +63,25 @@ const BLUE_LOADED: Settings<4> =
 const COBALT_LOADED: Settings<3> =
     [("interval", ms(60)), ("increment", share(0.1)), ("decrement", share(0.04))];
 const CODEL_LOADED: Settings<2> = [("target", ms(10)), ("interval", ms(30))];
+/// The virtual buffer has room for a packet or two.
+const GKVQ_LOADED: Settings<2> = [("theta", share(0.7)), ("buffer", ms(30))];
+const GSP_LOADED: Settings<5> = [
+    ("target", ms(15)),
+    ("interval", ms(40)),
+    ("tau", ms(60)),
+    ("alpha", Value::Number(1.5)),
+    ("max_cum", ms(150)),
+];
+/// By the backlog, with a timeout that stays as it is, also where a burst meets an empty queue; all signals
+/// are drops.
+const GSP_SIZE: Settings<6> = [
+    ("target", ms(20)),
+    ("interval", ms(12)),
+    ("adaptive", Value::Flag(false)),
+    ("delay_based", Value::Flag(false)),
+    ("burst_rule", Value::Flag(false)),
+    ("ecn", Value::Flag(false)),
+];
 const HULL_LOADED: Settings<2> = [("drain", share(0.8)), ("threshold", Value::Bytes(Bytes::new(2000)))];
 /// On the faster link `flow_rate` decides about the design.
 const PI_LOADED: Settings<4> = [
