@@ -200,7 +200,7 @@ macro_rules! columns {
 }
 
 columns!(LinkSample: t_s, arrived_bps, delivered_bps, delay_mean_ms, delay_max_ms, backlog_bytes, setpoint_ms,
-    drops, overflows, marks, table_state, virtual_backlog_bytes, virtual_rate_bps, virtual_empty);
+    drops, overflows, marks, table_state, virtual_backlog_bytes, virtual_rate_bps, virtual_empty, capacity_bps);
 columns!(FlowSample: t_s, flow, cwnd, ssthresh, rtt_us, rttvar_us, retransmits, bytes_acked, delivery_bps);
 columns!(SteeringEvent: t_s, link, rule, from, to, unit, measured);
 

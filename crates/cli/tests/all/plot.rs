@@ -135,6 +135,31 @@ fn runs_over_time_and_figures_of_a_file() {
 }
 
 #[test]
+fn the_capacity_of_a_link_that_varies_is_drawn_and_delivery_stays_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps =
+        "link.steps = [{ at = \"1s\", rate = \"60Mbit/s\" }, { at = \"2s\", rate = \"10Mbit/s\" }]\npath";
+    let scenario = file(folder.path(), "steps.toml", &SMALL.replacen("path", steps, 1));
+    let (out, stem) = (folder.path().join("run"), folder.path().join("figure"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    done(&format!("plot {} --kind time --y capacity_bps --out {}", out.display(), stem.display()));
+    assert!(text_of(&stem, "svg").contains(">Capacity (Mbit/s)<"));
+    let drawn = text_of(&stem, "csv");
+    let at = |t_s: &str| {
+        let row = drawn.lines().find(|line| line.split(',').nth(2) == Some(t_s));
+        row.unwrap_or_else(|| panic!("{t_s}: {drawn}")).split(',').nth(3).unwrap().parse::<f64>().unwrap()
+    };
+    assert!((at("1.5") - 60.0).abs() < 1e-6 && (at("2.5") - 10.0).abs() < 1e-6, "{drawn}");
+    let summary = fs::read_to_string(out.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let used = summary["links"][0]["utilization"].as_f64().unwrap();
+    assert!((0.5..=1.0).contains(&used), "{used}");
+    // The chart has the line of what varies in place of that of the rate at the start.
+    let chart = fs::read_to_string(out.join("chart.svg")).unwrap();
+    assert!(chart.contains(">capacity<") && !chart.contains(">rate<"), "{chart}");
+}
+
+#[test]
 fn what_users_notice_is_drawn_with_names_for_people() {
     let folder = tempfile::tempdir().unwrap();
     let applications = "{ count = 2 }, { voice = {} }, { realtime = {} }, { page = {} }";

@@ -41,9 +41,13 @@ fn tables_are_read_back_as_written() {
     let recording = common::tiny();
     let text = csv::link_samples(&recording.link_samples[0]);
     let header = "t_s,arrived_bps,delivered_bps,delay_mean_ms,delay_max_ms,backlog_bytes,setpoint_ms,drops,\
-                  overflows,marks,table_state,virtual_backlog_bytes,virtual_rate_bps,virtual_empty";
+                  overflows,marks,table_state,virtual_backlog_bytes,virtual_rate_bps,virtual_empty,capacity_bps";
     assert_eq!(text.lines().next(), Some(header));
-    assert_eq!(text.lines().nth(5), Some("5,100000000,98000000,,19,100000,10,1,0,0,1,0,0,0"), "NaN is empty");
+    assert_eq!(
+        text.lines().nth(5),
+        Some("5,100000000,98000000,,19,100000,10,1,0,0,1,0,0,0,100000000"),
+        "NaN is empty"
+    );
     let read = csv::read_link_samples(&text).expect("it reads");
     // NaN differs from itself, so the texts are compared.
     assert_eq!(format!("{read:?}"), format!("{:?}", recording.link_samples[0]));

@@ -313,11 +313,12 @@ fn mean_quantiles(rows: &[&Vec<String>], share: usize, value: usize) -> Vec<Char
 /// A column of the samples of a link.
 type Column = (&'static str, fn(&LinkSample) -> f64);
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     ("delay_mean_ms", |row| row.delay_mean_ms),
     ("delay_max_ms", |row| row.delay_max_ms),
     ("delivered_bps", |row| row.delivered_bps),
     ("arrived_bps", |row| row.arrived_bps),
+    ("capacity_bps", |row| row.capacity_bps),
     ("backlog_bytes", |row| row.backlog_bytes as f64),
     ("setpoint_ms", |row| row.setpoint_ms),
     ("drops", |row| row.drops as f64),
