@@ -22,7 +22,7 @@ pub struct Numbers {
     pub fairness: Option<f64>,
     /// The flows, by what they are.
     pub classes: Vec<Class>,
-    /// How each span with the same flows settled.
+    /// How each span with the same flows and rate settled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
     /// Fingerprint of every decision about every packet.
