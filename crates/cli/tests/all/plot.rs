@@ -160,6 +160,37 @@ fn the_capacity_of_a_link_that_varies_is_drawn_and_delivery_stays_below_it() {
 }
 
 #[test]
+fn one_of_many_links_is_drawn_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "many.toml", MANY_LINKS);
+    let (out, stem) = (folder.path().join("run"), folder.path().join("figure"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    assert!(out.join("samples.csv").is_file() && !out.join("samples_hop20.csv").exists());
+    let draw = |link: &str| {
+        let more = format!("--kind time --y delivered_bps --link {link} --out {}", stem.display());
+        done(&format!("plot {} {more}", out.display()));
+        text_of(&stem, "csv")
+    };
+    // The file has the rows of all links; the figure those of one.
+    let (forth, back) = (draw("hop20"), draw("hop20-back"));
+    let mean = |csv: &str| {
+        let values: Vec<f64> =
+            csv.lines().skip(1).map(|l| l.split(',').nth(3).unwrap().parse().unwrap()).collect();
+        assert_eq!(values.len(), 20, "{csv}");
+        values[10..].iter().sum::<f64>() / 10.0
+    };
+    assert!(mean(&forth) > 8.0 && (0.01..2.0).contains(&mean(&back)), "{forth}{back}");
+    let told = refused(&format!("plot {} --kind time --link hop22", out.display()), 2);
+    assert!(told.contains("--link hop22:"), "{told}");
+    // A table that somebody cut is told with its line.
+    let table = fs::read_to_string(out.join("samples.csv")).unwrap();
+    fs::write(out.join("samples.csv"), format!("{}hop20,1\n", &table[..table.find('\n').unwrap() + 1]))
+        .unwrap();
+    let told = refused(&format!("plot {} --kind time --link hop20", out.display()), 2);
+    assert!(told.contains("samples.csv: CSV line 2") && told.contains("make the run again"), "{told}");
+}
+
+#[test]
 fn what_users_notice_is_drawn_with_names_for_people() {
     let folder = tempfile::tempdir().unwrap();
     let applications = "{ count = 2 }, { voice = {} }, { realtime = {} }, { page = {} }";

@@ -60,6 +60,25 @@ fn tables_are_read_back_as_written() {
 }
 
 #[test]
+fn of_the_samples_of_many_links_those_that_are_wanted_are_read() {
+    let samples = &common::tiny().link_samples[0];
+    let links = [("one", &samples[..3]), ("two", &samples[3..]), ("none", &[])];
+    let text = csv::samples_of_links(links.iter().map(|(name, rows)| (*name, *rows)));
+    let read = |text: &str, wanted: &[&str]| csv::read_samples_of_links(text, |name| wanted.contains(&name));
+    let all = read(&text, &["two", "one", "none"]).expect("it reads");
+    // NaN differs from itself, so the texts are compared.
+    let expected = [("one", &samples[..3]), ("two", &samples[3..])];
+    assert_eq!(format!("{all:?}"), format!("{expected:?}"));
+    let two = read(&text, &["two"]).expect("it reads");
+    assert_eq!((two.len(), two[0].1.len()), (1, samples.len() - 3));
+    let cut = text.replace("two,4,", "two,");
+    assert!(read(&cut, &["one"]).is_ok(), "what is not wanted is not looked at");
+    let told = read(&cut, &["two"]).expect_err("a field is missing").to_string();
+    assert_eq!(told, "CSV line 5: 14 fields where 15 belong");
+    assert!(read("t_s\n", &[]).expect_err("it has another header").to_string().contains("`link,t_s,"));
+}
+
+#[test]
 fn floating_point_is_exact_and_line_ends_may_be_foreign() {
     let sample = LinkSample { t_s: 0.1 + 0.2, arrived_bps: 1.0 / 3.0 * 1e10, ..LinkSample::default() };
     let text = csv::link_samples(&[sample]).replace('\n', "\r\n");

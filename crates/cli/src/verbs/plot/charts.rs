@@ -1,11 +1,10 @@
 //! What each kind of figure shows.
 
-use super::data::{Cells, run_folders};
+use super::data::{self, Cells, run_folders};
 use super::{Asked, Interval, Kind};
 use crate::output::Failure;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weir_measure::result::LinkSample;
-use weir_report::csv::read_link_samples;
 use weir_report::paper::{Chart, ChartAxis, ChartPoint, Look, Panel, Series};
 use weir_report::statistics::Statistics;
 
@@ -369,9 +368,7 @@ fn samples(folder: &Path, link: Option<&str>) -> Result<Vec<LinkSample>, Failure
         }
         None => names.first().copied().unwrap_or_default(),
     };
-    let file: PathBuf = folder.join(format!("samples_{chosen}.csv"));
-    let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-    read_link_samples(&text).map_err(|e| Failure::Input(format!("{}: {e}", file.display())))
+    Ok(data::samples(folder, &[chosen])?.remove(0))
 }
 
 /// What users of applications notice, for people, and what its values are multiplied by.
