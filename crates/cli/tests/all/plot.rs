@@ -106,6 +106,29 @@ fn planes_and_distributions_are_drawn() {
     }
     let median = |scheme: &str| of(scheme).iter().find(|p| p.1 >= 0.5).unwrap().0;
     assert!(median("FQ-CoDel") < median("Tail drop"));
+    // The table has the same quantiles.
+    let tex = text_of(&stem, "tex");
+    assert!(tex.contains("50 \\%") && tex.contains(&format!("& ${:.1}$", median("Tail drop"))), "{tex}");
+    // Groups beside each other and beside the packets of the link: there is one group, so both are the same.
+    done(&format!(
+        "plot {results} --kind cdf --where flows=3 --where path.rtt=10ms --series group --out {figure}"
+    ));
+    let csv = text_of(&stem, "csv");
+    let of_group = |group: &str| -> Vec<String> {
+        let mine = csv.lines().filter(|line| line.contains("Tail drop,") && line.contains(group));
+        mine.map(|line| line.replace(group, "")).collect()
+    };
+    assert!(of_group(",flows.0,").len() > 90 && of_group(",flows.0,") == of_group(",all,"), "{csv}");
+    // How often which delays are, over all seeds: as many packets as the runs delivered.
+    done(&format!("plot {results} --kind histogram --where flows=3 --where path.rtt=10ms --out {figure}"));
+    let csv = text_of(&stem, "csv");
+    for scheme in ["Tail drop", "FQ-CoDel"] {
+        let mine = csv.lines().filter(|line| line.contains(scheme));
+        let share: f64 = mine.map(|line| line.split(',').nth(3).unwrap().parse::<f64>().unwrap()).sum();
+        assert!((share - 100.0).abs() < 1e-6, "{scheme}: {share}");
+    }
+    let svg = text_of(&stem, "svg");
+    assert!(svg.contains(">Share of packets (%)<") && svg.contains(">Queueing delay (ms)<"), "{svg}");
     // What is not chosen is asked for.
     let told = refused(&format!("plot {results} --kind cdf --out {figure} --series queue"), 2);
     assert!(told.contains("choose a value with --where of") && told.contains("flows (1, 3)"), "{told}");
@@ -126,6 +149,11 @@ fn runs_over_time_and_figures_of_a_file() {
     let svg = text_of(&folder.path().join("rate"), "svg");
     assert!(svg.contains(">Delivered (Mbit/s)<") && svg.contains(">Time (s)<"), "{svg}");
     assert!(text_of(&folder.path().join("cdf"), "svg").contains(">Queueing delay (ms)<"));
+    let tex = text_of(&folder.path().join("rate"), "tex");
+    assert!(tex.contains(" & Mean & Least & Largest") && tex.starts_with("% Delivered (Mbit/s)"), "{tex}");
+    let histogram = folder.path().join("histogram");
+    done(&format!("plot {} --kind histogram --out {}", out.display(), histogram.display()));
+    assert!(text_of(&histogram, "csv").lines().count() > 10 && !histogram.with_extension("tex").exists());
     // A pattern of the shell may name files beside folders.
     let told = refused(&format!("plot {}/summary.json --kind time", out.display()), 2);
     assert!(told.contains("summary.json is a file: give the folder that it lies in"), "{told}");

@@ -15,6 +15,8 @@ pub struct Cells {
     pub header: Vec<String>,
     /// The rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
+    /// A column that is an axis where somebody names it.
+    pub named_axis: Option<&'static str>,
 }
 
 impl Cells {
@@ -33,7 +35,7 @@ impl Cells {
             }
             rows.push(fields);
         }
-        Ok(Cells { file, header, rows })
+        Ok(Cells { file, header, rows, named_axis: None })
     }
 
     /// The number of a column.
@@ -97,7 +99,7 @@ impl Cells {
     /// The number of the column of an axis.
     pub fn axis(&self, name: &str) -> Result<usize, Failure> {
         let axes = self.axes();
-        if !axes.iter().any(|axis| axis == name) {
+        if !axes.iter().any(|axis| axis == name) && self.named_axis != Some(name) {
             let told =
                 format!("{} has no axis {name}; its axes are {}", self.file.display(), axes.join(", "));
             return Err(Failure::Input(told));
